@@ -1,0 +1,81 @@
+/**
+ * The port for time and chance: everything that waits, measures or draws lots takes a `Clock`.
+ *
+ * Two kinds of time: `nowMs` is monotonic and drives limits, timeouts and backoff (a wall clock that
+ * jumps an hour neither frees a burst nor freezes a run); `wallMs` is Unix time and is only stored,
+ * shown, or compared with what was stored.
+ *
+ * Limits: Node's timers overflow above 2^31-1 ms and then fire at once, so longer waits are sliced.
+ */
+
+/** A pending callback. `cancel` may be called twice and after the callback ran. */
+export interface Timer {
+  cancel(): void;
+}
+
+/**
+ * Port. All methods may be called at any time and concurrently; a clock has no close.
+ * Callbacks of timers run in order of their due time, and in order of creation within one instant.
+ */
+export interface Clock {
+  /** Milliseconds on a monotonic scale with an arbitrary origin; may have a fraction; never goes back. */
+  nowMs(): number;
+  /** Unix time in whole milliseconds; may jump either way. */
+  wallMs(): number;
+  /** Calls back once after at least `delayMs` (any length, negative counts as 0), never synchronously. */
+  timer(delayMs: number, callback: () => void): Timer;
+  /** Resolves after at least `delayMs`; rejects with `signal.reason` as soon as the signal aborts. */
+  sleep(delayMs: number, options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+  /** A number in [0, 1), for jitter. Not for secrets or ids. */
+  random(): number;
+}
+
+/** The longest delay that Node's timers keep: 2^31-1 ms, about 24.8 days. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** Builds `sleep` on `timer`, the same for every clock. */
+export function sleepOn(clock: Pick<Clock, "timer">, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const onAbort = (): void => {
+      timer.cancel();
+      reject(signal?.reason);
+    };
+    const timer = clock.timer(delayMs, () => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    });
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}
+
+/** The clock of this machine. */
+export const systemClock: Clock = {
+  nowMs: () => performance.now(),
+  wallMs: () => Date.now(),
+  timer: (delayMs, callback) => new SlicedTimer(delayMs, callback),
+  sleep: (delayMs, options) => sleepOn(systemClock, delayMs, options?.signal),
+  random: () => Math.random(),
+};
+
+class SlicedTimer implements Timer {
+  #handle: NodeJS.Timeout;
+
+  constructor(delayMs: number, callback: () => void) {
+    this.#handle = this.#arm(Math.max(0, delayMs), callback);
+  }
+
+  cancel(): void {
+    clearTimeout(this.#handle);
+  }
+
+  #arm(remainingMs: number, callback: () => void): NodeJS.Timeout {
+    if (remainingMs <= TIMER_MS_MAX) return setTimeout(callback, remainingMs);
+    return setTimeout(() => {
+      this.#handle = this.#arm(remainingMs - TIMER_MS_MAX, callback);
+    }, TIMER_MS_MAX);
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * The port for files: the engine reads inputs and writes outputs through it, so that a simulated run can tear,
+ * fill and lose a disk at any byte (docs/decisions/0003-disk-port.md).
+ *
+ * Promises: `write` has happened for other readers of the file when it resolves, but survives a power cut only
+ * after `sync`; a killed process keeps what was written. Failures are the system's own errors (`code: "ENOSPC"`, `"EIO"`).
+ */
+import { type FileHandle, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+
+/** What tells one file, and one state of a file, from another. */
+export interface FileStat {
+  readonly sizeBytes: number;
+  /** Unix time of the last change, whole milliseconds. */
+  readonly modifiedMs: number;
+  /** Device and inode: differs when a file was replaced by another of the same name. */
+  readonly identity: string;
+  /** False for pipes, terminals and other sources that cannot be read twice. */
+  readonly isSeekable: boolean;
+}
+
+/** An open file. Calls may overlap; overlapping writes must not touch the same bytes. Close it once. */
+export interface DiskFile {
+  /** Fills `into` from `position` on; returns the bytes read, fewer than asked only at the end of the file. */
+  read(into: Uint8Array, position: number): Promise<number>;
+  /** Writes all of `bytes` at `position`. */
+  write(bytes: Uint8Array, position: number): Promise<void>;
+  /** Makes all that was written survive a power cut. After a rejection the file's state is unknown: do not retry. */
+  sync(): Promise<void>;
+  truncate(sizeBytes: number): Promise<void>;
+  sizeBytes(): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** Port. Paths are the system's; folders are made as needed when a file is opened for writing. */
+export interface Disk {
+  /** `read` needs the file to exist; `write` opens for reading and writing and makes it with mode 0600. */
+  open(path: string, mode: "read" | "write"): Promise<DiskFile>;
+  /** Undefined when nothing is there. */
+  stat(path: string): Promise<FileStat | undefined>;
+  rename(from: string, to: string): Promise<void>;
+  /** No error when nothing is there. */
+  remove(path: string): Promise<void>;
+}
+
+/** The disk of this machine. */
+export const systemDisk: Disk = {
+  async open(path, mode) {
+    if (mode === "read") return new SystemFile(await open(path, "r"));
+    await mkdir(dirname(path), { recursive: true });
+    try {
+      return new SystemFile(await open(path, "r+"));
+    } catch (error) {
+      if (errorCodeOf(error) !== "ENOENT") throw error;
+      return new SystemFile(await open(path, "wx+", 0o600));
+    }
+  },
+  async stat(path) {
+    try {
+      const found = await stat(path);
+      return {
+        sizeBytes: found.size,
+        modifiedMs: Math.trunc(found.mtimeMs),
+        identity: `${found.dev}:${found.ino}`,
+        isSeekable: found.isFile(),
+      };
+    } catch (error) {
+      if (errorCodeOf(error) === "ENOENT") return undefined;
+      throw error;
+    }
+  },
+  rename: (from, to) => rename(from, to),
+  remove: (path) => rm(path, { force: true }),
+};
+
+/** The system's code of a file error, such as `"ENOSPC"`, or undefined. */
+export function errorCodeOf(error: unknown): string | undefined {
+  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
+
+class SystemFile implements DiskFile {
+  readonly #handle: FileHandle;
+
+  constructor(handle: FileHandle) {
+    this.#handle = handle;
+  }
+
+  async read(into: Uint8Array, position: number): Promise<number> {
+    let filled = 0;
+    while (filled < into.byteLength) {
+      const { bytesRead } = await this.#handle.read(
+        into,
+        filled,
+        into.byteLength - filled,
+        position + filled,
+      );
+      if (bytesRead === 0) break;
+      filled += bytesRead;
+    }
+    return filled;
+  }
+
+  async write(bytes: Uint8Array, position: number): Promise<void> {
+    let written = 0;
+    while (written < bytes.byteLength) {
+      const { bytesWritten } = await this.#handle.write(
+        bytes,
+        written,
+        bytes.byteLength - written,
+        position + written,
+      );
+      written += bytesWritten;
+    }
+  }
+
+  sync(): Promise<void> {
+    return this.#handle.datasync();
+  }
+
+  truncate(sizeBytes: number): Promise<void> {
+    return this.#handle.truncate(sizeBytes);
+  }
+
+  async sizeBytes(): Promise<number> {
+    return (await this.#handle.stat()).size;
+  }
+
+  close(): Promise<void> {
+    return this.#handle.close();
+  }
+}

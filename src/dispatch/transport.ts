@@ -1,0 +1,38 @@
+/**
+ * The port for the wire: one request out, one whole response back, within one total deadline.
+ */
+import type { HeaderBag } from "../providers/provider.ts";
+
+/** A POST. The body is the caller's until the promise settles and must not change before. */
+export interface WireRequest {
+  readonly origin: string;
+  readonly path: string;
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+/**
+ * `not_sent`: no byte of the request left (DNS, connect, TLS). `lost`: the connection ended before the whole
+ * response (the request may have been processed). `timeout`: the deadline passed after the request may have left.
+ * `too_large`: the response exceeded its bound. `aborted`: the signal fired.
+ */
+export type WireFailure = "not_sent" | "lost" | "timeout" | "too_large" | "aborted";
+
+export type WireResult =
+  | { readonly ok: true; readonly status: number; readonly headers: HeaderBag; readonly body: Uint8Array }
+  | { readonly ok: false; readonly failure: WireFailure; readonly message: string };
+
+/**
+ * Port. `send` may be called concurrently and without limit (who calls it bounds the number in flight); it never
+ * rejects and never retries. The deadline covers everything from the call to the last byte. When it passes, or the
+ * signal fires, or the body exceeds its bound, the socket is destroyed. After `close`, `send` answers `aborted`.
+ * `close` ends idle connections at once and destroys busy ones.
+ */
+export interface Transport {
+  send(
+    request: WireRequest,
+    options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<WireResult>;
+  close(): Promise<void>;
+}

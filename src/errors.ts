@@ -1,0 +1,83 @@
+/**
+ * The closed sets of codes: `ErrorCode` for what is thrown at a caller, `FailureCode` for what an item ends with.
+ *
+ * A `PerigeeError` is the fault of a call (arguments, configuration, the world); a failure is data and belongs
+ * to one item (`work/outcome.ts`). Programs branch on codes, people read messages.
+ */
+
+/** Codes of thrown errors. */
+export type ErrorCode =
+  | "usage" // the command line or an argument is wrong
+  | "invalid_config" // a configuration file, option or environment variable is wrong
+  | "input_unreadable" // the input cannot be opened or read
+  | "input_changed" // the input is not the file that this run began with
+  | "unsupported_encoding" // UTF-16, gzip or zip bytes where JSONL was expected
+  | "invalid_array" // a .json file that is not one array
+  | "duplicate_key" // two lines carry the same key
+  | "output_unwritable" // the output cannot be opened or written
+  | "output_changed" // the output no longer holds what was recorded
+  | "data_dir_in_use" // another process holds the data folder
+  | "data_dir_newer" // the data folder was written by a newer version
+  | "store_damaged" // recorded state does not pass its checks
+  | "store_failed" // the store could not write or sync
+  | "disk_full" // no space left and it did not come back in time
+  | "provider_paused" // every lane left is stopped by its account (billing, quota, key)
+  | "interrupted" // stopped by a signal; the same command continues
+  | "closed" // the engine was closed
+  | "not_found" // no task or object with that id
+  | "conflict"; // the id is in use by other work
+
+/** Codes of failed items, as `error.code` in the output. */
+export type FailureCode =
+  | "invalid_json"
+  | "invalid_line"
+  | "invalid_utf8"
+  | "line_too_long"
+  | "too_deep"
+  | "duplicate_member"
+  | "invalid_key"
+  | "duplicate_key"
+  | "unknown_model"
+  | "invalid_config"
+  | "invalid_contents"
+  | "unsupported_request"
+  | "tokenizer_failed"
+  | "ambiguous"
+  | "expired"
+  | "cancelled"
+  | "budget_exceeded"
+  | "rate_limited"
+  | "request_too_large"
+  | "context_length_exceeded"
+  | "invalid_request"
+  | "model_not_found"
+  | "authentication_failed"
+  | "quota_exceeded"
+  | "filtered"
+  | "empty_output"
+  | "invalid_response"
+  | "response_too_large"
+  | "provider_error"
+  | "overloaded"
+  | "timeout"
+  | "connection_failed"
+  | "connection_lost"
+  | "input_changed";
+
+/** Thrown for the fault of a call or of the world. The message says what was found, what was expected, and where. */
+export class PerigeeError extends Error {
+  readonly code: ErrorCode;
+  /** Facts for programs, e.g. `{ lines: [3, 9] }`; never a prompt, a key or a provider's body. */
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { readonly cause?: unknown; readonly details?: Readonly<Record<string, unknown>> } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = "PerigeeError";
+    this.code = code;
+    this.details = options.details ?? {};
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The plug-in contract of a provider: a pure codec between perigee's request and one wire protocol.
+ *
+ * A codec never waits, sends, retries or reads a clock; it is the same value in every thread, built from plain
+ * `ProviderSettings`. Wire facts carry their source beside them.
+ */
+import type { FailureCode } from "../errors.ts";
+import type { LearntLimits } from "../work/limits.ts";
+import type { Usage } from "../work/outcome.ts";
+import type { ModelRequest } from "../work/request.ts";
+
+export type Protocol = "openai" | "anthropic" | "gemini" | "echo";
+
+/** Plain data (it crosses threads) from which a codec is built. */
+export interface ProviderSettings {
+  /** The name before the colon of a model, such as `openai`. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** With the version path, without a trailing slash, e.g. `https://api.openai.com/v1`. Empty for echo. */
+  readonly baseUrl: string;
+  /** The API key; absent for servers that need none. Never logged, never stored. */
+  readonly key?: string;
+  /** Anthropic's `anthropic-version`, or Gemini's `v1beta`. */
+  readonly apiVersion?: string;
+  /** Sent as the output limit where the protocol demands one and the item gives none. */
+  readonly defaultMaxOutputTokens?: number;
+  /** What to do with a setting that the model refuses: leave it out with a warning, or fail the item. */
+  readonly unsupportedConfig?: "drop" | "refuse";
+  /** More headers for every request, lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** What precedes the body of every request for one model. */
+export interface WireHead {
+  /** `https://host:port`. */
+  readonly origin: string;
+  readonly path: string;
+  /** Lower-case names; holds the credentials. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Lower-case names to values; a repeated header's values are joined by `, `. */
+export type HeaderBag = Readonly<Record<string, string | undefined>>;
+
+export type Encoded =
+  | { readonly ok: true; readonly body: string; readonly dropped: readonly string[] }
+  | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
+
+/** How far a refusal reaches: this item, this model, or everything behind this key. */
+export type FailureScope = "item" | "model" | "provider";
+
+/** A response, understood. `usage` is what the provider billed as far as it says so. */
+export type Decoded =
+  | {
+      readonly class: "success";
+      readonly text: string;
+      readonly finish: "stop" | "length";
+      readonly usage: Usage | undefined;
+      /** The tier that the provider says it used, which decides the price. */
+      readonly servedTier?: string;
+    }
+  | {
+      readonly class: "refused" | "ambiguous" | "permanent";
+      readonly code: FailureCode;
+      /** Our words and the provider's code; never its body. */
+      readonly message: string;
+      readonly scope: FailureScope;
+      /** The wait that the provider asked for, already read from whatever form it came in. */
+      readonly retryAfterMs?: number;
+      /** Whether the refusal is a rate limit (lower the rate), as against overload or an error. */
+      readonly isRateLimit?: boolean;
+      readonly usage?: Usage;
+    };
+
+/** A response as a codec sees it. */
+export interface WireAnswer {
+  readonly status: number;
+  readonly headers: HeaderBag;
+  readonly body: Uint8Array;
+  /** Unix time, for dates in headers. */
+  readonly wallMs: number;
+}
+
+/** Plug-in. Every method is pure and total: whatever the bytes, `decode` returns a class and never throws. */
+export interface Provider {
+  readonly settings: ProviderSettings;
+  /** The head for a model; stable, so callers keep it. */
+  head(model: string): WireHead;
+  /** The JSON body for a request, or why it cannot be put to this provider. */
+  encode(request: ModelRequest, model: string): Encoded;
+  decode(answer: WireAnswer): Decoded;
+  /** Limits told by response headers; undefined when none are. */
+  limits(headers: HeaderBag): LearntLimits | undefined;
+  /** Answers without a wire, for providers that are embedded; the body is one that `encode` made. */
+  readonly answerLocally?: (body: Uint8Array) => { readonly status: number; readonly body: Uint8Array };
+}

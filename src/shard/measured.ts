@@ -1,0 +1,55 @@
+/**
+ * What a worker thread makes of a block of lines: columns of numbers and packed bytes, no objects per item, so that
+ * the whole answer moves to the main thread by transfer.
+ *
+ * Column `i` of every array speaks of the same item. Items stand in the order of their lines.
+ */
+import type { FailureCode } from "../errors.ts";
+
+/** Items that can be packed together: one model and one shared prefix (system instruction). */
+export interface MeasuredGroup {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** Hash of the system instruction's texts; 0 when there is none. */
+  readonly prefixHash: number;
+  readonly prefixTokens: number;
+  /** True when the model's tokenizer is not public and counts carry a factor. */
+  readonly isEstimated: boolean;
+}
+
+/** A line that cannot become an item. */
+export interface RejectedLine {
+  readonly line: number;
+  /** The key as given, or null when it could not be read. */
+  readonly key: string | null;
+  readonly code: FailureCode;
+  readonly message: string;
+}
+
+export interface MeasuredBlock {
+  readonly count: number;
+  /** Line numbers, from 1. */
+  readonly lines: Uint32Array<ArrayBuffer>;
+  /** Byte offset of each line in the input. */
+  readonly offsets: Float64Array<ArrayBuffer>;
+  /** Bytes of each line without its line end. */
+  readonly lengths: Uint32Array<ArrayBuffer>;
+  /** Input tokens with the protocol's overhead. */
+  readonly inputTokens: Uint32Array<ArrayBuffer>;
+  /** The item's own output limit, 0 when it gives none. */
+  readonly maxOutputTokens: Uint32Array<ArrayBuffer>;
+  /** Index into `groups`. */
+  readonly groupOf: Uint16Array<ArrayBuffer>;
+  /** 1 where the item carries a warning (a replaced lone surrogate, a dropped setting). */
+  readonly warnings: Uint8Array<ArrayBuffer>;
+  /** Keys as JSON string literals in UTF-8, end to end; item `i` spans `keyEnds[i-1]..keyEnds[i]`. */
+  readonly keys: Uint8Array<ArrayBuffer>;
+  readonly keyEnds: Uint32Array<ArrayBuffer>;
+  /** Wire bodies in UTF-8, end to end; item `i` spans `bodyEnds[i-1]..bodyEnds[i]`. */
+  readonly bodies: Uint8Array<ArrayBuffer>;
+  readonly bodyEnds: Uint32Array<ArrayBuffer>;
+  readonly groups: readonly MeasuredGroup[];
+  readonly rejected: readonly RejectedLine[];
+  /** Lines with nothing on them. */
+  readonly blankLines: number;
+}

@@ -1,0 +1,55 @@
+/**
+ * The port for durable state: tasks, and one append-only journal per task.
+ *
+ * The journal holds what the write protocol needs (docs/decisions/0004-journal.md): which requests were about to be
+ * sent, how items ended, how far the output file was written. Its `records` are opaque here; `engine/journal.ts`
+ * reads and writes them.
+ */
+
+/** A task as stored. `body` is the engine's JSON; the store never looks inside. */
+export interface StoredTask {
+  /** UUID. */
+  readonly id: string;
+  /** The caller's name for the work: asking again with the same name continues it. Unique. */
+  readonly name: string;
+  readonly createdWallMs: number;
+  readonly body: string;
+}
+
+/** One durable step of one task. */
+export interface JournalEntry {
+  readonly taskId: string;
+  /** Unix time of the step. */
+  readonly wallMs: number;
+  readonly records: Uint8Array;
+}
+
+/** A journal entry as read back; `sequence` rises within a task, without gaps or repeats. */
+export interface StoredEntry extends JournalEntry {
+  readonly sequence: number;
+}
+
+/**
+ * Port. One owner at a time: opening a store that another process (or another engine of this one) holds throws
+ * `data_dir_in_use`. Calls may overlap and take effect in the order of the calls. A write has survived a power cut
+ * when its promise resolves, and is whole or absent after a crash. When a write rejects with `disk_full`, nothing of
+ * it happened and it may be called again; when it rejects with `store_failed`, the store is unusable and every later
+ * call rejects likewise (an fsync that failed is not repeated). After `close` every call rejects with `closed`.
+ */
+export interface Store {
+  /** Inserts or replaces by id; throws `conflict` when another task has the name. */
+  putTask(task: StoredTask): Promise<void>;
+  task(id: string): Promise<StoredTask | undefined>;
+  taskByName(name: string): Promise<StoredTask | undefined>;
+  /** Tasks in order of creation, at most `limit` after the given id. */
+  tasks(options: { readonly after?: string; readonly limit: number }): Promise<readonly StoredTask[]>;
+  /** Appends all entries in one transaction, in their order. */
+  append(entries: readonly JournalEntry[]): Promise<void>;
+  /** Entries of a task in order, read in pages of bounded size. */
+  journal(taskId: string): AsyncIterable<StoredEntry>;
+  /** Entries of all tasks with `wallMs` at or after the given time, in order of time: what the limiter counts after a restart. */
+  journalSince(wallMs: number): AsyncIterable<StoredEntry>;
+  /** Removes a task and its journal. No error when there is none. */
+  deleteTask(id: string): Promise<void>;
+  close(): Promise<void>;
+}

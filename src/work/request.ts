@@ -1,0 +1,76 @@
+/**
+ * A model request in perigee's own neutral shape: what every input layout is read into and every provider codec
+ * writes from. It follows the interface's layout (section 2.5, which is Gemini's), with one spelling per field.
+ */
+
+/** One turn of the conversation. Several texts are the parts of one message; their borders are kept. */
+export interface Turn {
+  readonly role: "user" | "model";
+  readonly texts: readonly string[];
+}
+
+/**
+ * A JSON number kept as its original digits because a double cannot hold it (integers beyond 2^53).
+ * Codecs must write the digits, not a string: see `jsonl/layout` for the marker that survives `JSON.stringify`.
+ */
+export type ExactNumber = number | { readonly digits: string };
+
+/** The generation settings that perigee understands; absent means the provider's default. */
+export interface GenerationConfig {
+  readonly temperature?: number;
+  readonly topP?: number;
+  readonly topK?: number;
+  /** Output tokens at most, reasoning included. */
+  readonly maxOutputTokens?: number;
+  readonly stopSequences?: readonly string[];
+  readonly seed?: ExactNumber;
+  readonly presencePenalty?: number;
+  readonly frequencyPenalty?: number;
+  readonly responseMimeType?: string;
+  /** Gemini's subset of OpenAPI (types in capitals), as given. */
+  readonly responseSchema?: JsonValue;
+  /** Plain JSON Schema, as given. */
+  readonly responseJsonSchema?: JsonValue;
+  readonly thinkingConfig?: {
+    readonly thinkingBudget?: number;
+    readonly thinkingLevel?: string;
+    readonly includeThoughts?: boolean;
+  };
+}
+
+/** Any JSON value. */
+export type JsonValue =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly JsonValue[]
+  | { readonly [name: string]: JsonValue };
+
+/** One request, ready to be counted and encoded. */
+export interface ModelRequest {
+  /** Texts of the system instruction, in order; empty when there is none. */
+  readonly system: readonly string[];
+  readonly turns: readonly Turn[];
+  readonly config: GenerationConfig;
+  /**
+   * The body of an OpenAI batch line as given, when the item came in that layout. A provider that speaks
+   * OpenAI's protocol sends it as it is with its own `model`; all others use the fields above.
+   */
+  readonly openaiBody?: Readonly<Record<string, JsonValue>>;
+  /** Names of fields that were given but are not understood; codecs report them as dropped. */
+  readonly unknownFields: readonly string[];
+}
+
+/** A model as written by users: `<provider>:<name>`, split at the first colon only (names may hold colons). */
+export interface ModelId {
+  readonly provider: string;
+  readonly name: string;
+}
+
+/** Splits `<provider>:<name>`; undefined when either side is empty or there is no colon. */
+export function parseModelId(text: string): ModelId | undefined {
+  const colon = text.indexOf(":");
+  if (colon <= 0 || colon === text.length - 1) return undefined;
+  return { provider: text.slice(0, colon), name: text.slice(colon + 1) };
+}

@@ -1,0 +1,46 @@
+/**
+ * Tasks and objects as the interface shows them (2.2, 2.3), and the counts behind them.
+ *
+ *   task:   submitted -> completed (every object final), or failed (no object could be made)
+ *   object: submitted -> completed | failed | expired | cancelled
+ */
+import type { Failure, Output } from "./outcome.ts";
+
+export type ObjectStatus = "submitted" | "completed" | "failed" | "expired" | "cancelled";
+
+/** Finer progress of a submitted object. */
+export type ObjectPhase = "queued" | "running" | "retrying";
+
+/** An item inside a task (interface 2.3). */
+export interface TaskObject {
+  readonly object_id: string;
+  readonly status: ObjectStatus;
+  readonly phase?: ObjectPhase;
+  readonly usage: {
+    readonly input_tokens: number;
+    readonly price_factor: number;
+    /** Once completed. */
+    readonly output_tokens?: number;
+  };
+  /** Once completed. */
+  readonly output?: Output;
+  readonly error: Failure | null;
+}
+
+/** A task (interface 2.2). */
+export interface Task {
+  readonly status: "submitted" | "completed" | "failed";
+  readonly task_id: string;
+  readonly total_items: number;
+  readonly counts: TaskCounts;
+  readonly objects: readonly TaskObject[];
+}
+
+/** Objects by status; they always sum to the items accepted so far. */
+export interface TaskCounts {
+  readonly submitted: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly expired: number;
+  readonly cancelled: number;
+}

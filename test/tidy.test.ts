@@ -1,0 +1,193 @@
+/**
+ * The house's own rules, as a test: floors, circles, doors, dead files, lengths, time and chance, names.
+ * Function length (60 lines) is kept by the linter, see biome.json.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { builtinModules } from "node:module";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const source = join(root, "src");
+
+/** A room is a folder of src or a file in it; a room imports from lower floors and from itself alone. */
+const FLOORS: Readonly<Record<string, number>> = {
+  "clock.ts": 1,
+  "errors.ts": 1,
+  "disk.ts": 1,
+  tokens: 2,
+  work: 2,
+  jsonl: 3,
+  price: 3,
+  schedule: 3,
+  providers: 3,
+  shard: 4,
+  dispatch: 4,
+  store: 4,
+  engine: 5,
+  testing: 5,
+  "index.ts": 6,
+  satellites: 6,
+  fleet: 6,
+  service: 7,
+  cli: 8,
+};
+
+/** The one file that may import a runtime package. */
+const DOORS: Readonly<Record<string, string>> = {
+  "@photostructure/sqlite": "store/sqlite_database.ts",
+  "@pydantic/genai-prices": "price/base.ts",
+  commander: "cli/main.ts",
+  "p-retry": "dispatch/dispatcher.ts",
+  piscina: "shard/pool.ts",
+  "stream-json": "jsonl/array.ts",
+  undici: "dispatch/undici.ts",
+  zod: "engine/config.ts",
+};
+
+/** Files that something outside the import graph enters: doors of the package, threads, the command. */
+const ENTRIES = [
+  "index.ts",
+  "providers/index.ts",
+  "testing/index.ts",
+  "cli/main.ts",
+  "shard/worker.ts",
+  "store/sqlite_worker.ts",
+];
+
+const LINES_MAX = 400;
+
+interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+  readonly room: string;
+  readonly imports: readonly string[];
+}
+
+const files = readSources();
+
+describe("the house", () => {
+  it("has a floor for every room", () => {
+    expect([...new Set(files.map((file) => file.room))].filter((room) => FLOORS[room] === undefined)).toEqual(
+      [],
+    );
+  });
+
+  it("imports point down the floors, and rooms on one floor do not know each other", () => {
+    const wrong = files.flatMap((file) =>
+      localImports(file)
+        .filter((target) => roomOf(target) !== file.room && floorOf(roomOf(target)) >= floorOf(file.room))
+        .map((target) => `${file.path} -> ${target}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("has no circle of imports", () => {
+    expect(findCircle()).toEqual([]);
+  });
+
+  it("imports each runtime package in one file, its door", () => {
+    const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+      dependencies: Record<string, string>;
+    };
+    const runtime = Object.keys(manifest.dependencies);
+    const wrong = files.flatMap((file) =>
+      file.imports
+        .filter(
+          (name) => !name.startsWith(".") && !name.startsWith("node:") && !builtinModules.includes(name),
+        )
+        .map((name) =>
+          name
+            .split("/")
+            .slice(0, name.startsWith("@") ? 2 : 1)
+            .join("/"),
+        )
+        .filter((name) => DOORS[name] !== file.path || !runtime.includes(name))
+        .map((name) => `${file.path} -> ${name}`),
+    );
+    expect(wrong).toEqual([]);
+    expect(runtime.filter((name) => DOORS[name] === undefined)).toEqual([]);
+  });
+
+  it("has no file that nothing imports", () => {
+    const imported = new Set(files.flatMap(localImports));
+    expect(
+      files.map((file) => file.path).filter((path) => !imported.has(path) && !ENTRIES.includes(path)),
+    ).toEqual([]);
+  });
+
+  it(`keeps files at most ${LINES_MAX} lines`, () => {
+    const long = files.filter((file) => file.text.split("\n").length - 1 > LINES_MAX);
+    expect(long.map((file) => file.path)).toEqual([]);
+  });
+
+  it("takes time and chance from clock.ts alone", () => {
+    const door =
+      /\b(Date\.now|performance\.now|setTimeout|setInterval|setImmediate|Math\.random|new Date\(\))/;
+    const wrong = files.filter((file) => file.path !== "clock.ts" && door.test(withoutComments(file.text)));
+    expect(wrong.map((file) => file.path)).toEqual([]);
+  });
+
+  it("has no dumping ground", () => {
+    const dump = /(^|[/_.])(utils?|common|helpers?|types|lib|misc|constants)([/_.]|$)/;
+    expect(files.map((file) => file.path).filter((path) => dump.test(path))).toEqual([]);
+  });
+
+  it("opens every file with a header that says what it is", () => {
+    expect(files.filter((file) => !/^(#!.*\n)?\/\*\*/.test(file.text)).map((file) => file.path)).toEqual([]);
+  });
+});
+
+function readSources(): SourceFile[] {
+  return readdirSync(source, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+    .map((entry) => {
+      const path = relative(source, join(entry.parentPath ?? entry.path, entry.name));
+      const text = readFileSync(join(source, path), "utf8");
+      return { path, text, room: roomOf(path), imports: importsOf(text) };
+    });
+}
+
+function importsOf(text: string): string[] {
+  const plain = withoutComments(text);
+  const statements = plain.matchAll(/^(?:(?:import|export)\b[^;'"]*?\bfrom\s+|import\s+)["']([^"']+)["']/gm);
+  const dynamic = plain.matchAll(/\bimport\(\s*["']([^"']+)["']\s*\)/g);
+  return [...statements, ...dynamic].map((match) => match[1] ?? "");
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
+}
+
+function localImports(file: SourceFile): string[] {
+  return file.imports.filter((name) => name.startsWith(".")).map((name) => join(dirname(file.path), name));
+}
+
+function roomOf(path: string): string {
+  return path.split("/")[0] ?? path;
+}
+
+function floorOf(room: string): number {
+  return FLOORS[room] ?? Number.POSITIVE_INFINITY;
+}
+
+function findCircle(): string[] {
+  const graph = new Map(files.map((file) => [file.path, localImports(file)]));
+  const finished = new Set<string>();
+  const visit = (path: string, trail: readonly string[]): string[] => {
+    if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path];
+    if (finished.has(path)) return [];
+    for (const next of graph.get(path) ?? []) {
+      const circle = visit(next, [...trail, path]);
+      if (circle.length > 0) return circle;
+    }
+    finished.add(path);
+    return [];
+  };
+  for (const path of graph.keys()) {
+    const circle = visit(path, []);
+    if (circle.length > 0) return circle;
+  }
+  return [];
+}

@@ -24,6 +24,8 @@ export interface Clock {
   wallMs(): number;
   /** Calls back once after at least `delayMs` (any length, negative counts as 0), never synchronously. */
   timer(delayMs: number, callback: () => void): Timer;
+  /** Calls back once when the events of this turn have been handled, before any timer that is not yet due. */
+  soon(callback: () => void): void;
   /** Resolves after at least `delayMs`; rejects with `signal.reason` as soon as the signal aborts. */
   sleep(delayMs: number, options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   /** A number in [0, 1), for jitter. Not for secrets or ids. */
@@ -57,6 +59,7 @@ export const systemClock: Clock = {
   nowMs: () => performance.now(),
   wallMs: () => Date.now(),
   timer: (delayMs, callback) => new SlicedTimer(delayMs, callback),
+  soon: (callback) => void setImmediate(callback),
   sleep: (delayMs, options) => sleepOn(systemClock, delayMs, options?.signal),
   random: () => Math.random(),
 };

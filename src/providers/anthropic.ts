@@ -1,0 +1,108 @@
+/**
+ * The codec of Anthropic's messages (`POST {base}/v1/messages`). Source: @anthropic-ai/sdk 1.11 and its API pages.
+ *
+ * Version: `2023-06-01` unless told. From `2026-10-21` on no model takes `temperature`, `top_p` or `top_k` (400); the
+ * older version still serves all models and lets those up to 4.6 take them. Models after 4.6 take default values only
+ * in any version, so a setting other than the default is dropped by name, or refused.
+ *
+ * Reading an answer by `stop_reason`:
+ *
+ *   end_turn, stop_sequence (or unknown)         text -> success; none -> ambiguous `empty_output`
+ *   max_tokens, model_context_window_exceeded    text -> success marked `length`; none -> `empty_output`
+ *   refusal                                      permanent `filtered`
+ *   tool_use, pause_turn                         permanent `unsupported_request`
+ */
+import type { Usage } from "../work/outcome.ts";
+import { versionedPath, wireAddress } from "./address.ts";
+import { anthropicBody } from "./anthropic_body.ts";
+import { errorFacts } from "./error_body.ts";
+import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
+import { arrayOf, objectOf, parseJson, stringOf } from "./json.ts";
+import { anthropicLimits } from "./limits.ts";
+import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
+import { itemFailure, refusalInside, refusalOf } from "./refusals.ts";
+import { anthropicUsage } from "./usage.ts";
+
+/** The version sent when the settings name none. */
+export const ANTHROPIC_VERSION = "2023-06-01";
+
+/** A codec for Anthropic's messages. */
+export function anthropicProvider(settings: ProviderSettings): Provider {
+  const version = settings.apiVersion ?? ANTHROPIC_VERSION;
+  const address = wireAddress(settings, {
+    ...(settings.key === undefined ? {} : { "x-api-key": settings.key }),
+    "anthropic-version": version,
+  });
+  const head = {
+    origin: address.origin,
+    path: `${versionedPath(address.path, "v1")}/messages${address.search}`,
+    headers: address.headers,
+  };
+  return {
+    settings,
+    head: () => head,
+    encode: (request, model) => {
+      const problem = untranslatable(request);
+      if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
+      const result = anthropicBody(request, model, version, settings.defaultMaxOutputTokens);
+      if ("message" in result) return { ok: false, code: "invalid_config", message: result.message };
+      return encoded(result.body, request, result.dropped, settings, { name: undefined, depth: 1 });
+    },
+    decode: (answer) => decode(answer, settings.name),
+    limits: anthropicLimits,
+  };
+}
+
+function decode(answer: WireAnswer, name: string): Decoded {
+  if (answer.status < 200 || answer.status > 299) return refusalOf(name, answer);
+  const body = isHtml(answer) ? undefined : objectOf(parseJson(answer.body));
+  if (body === undefined)
+    return itemFailure("ambiguous", "invalid_response", `${name} answered no JSON object`);
+  const usage = anthropicUsage(body["usage"]);
+  const error = body["error"] ?? undefined;
+  if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
+  const blocks = arrayOf(body["content"]);
+  if (blocks === undefined) {
+    return itemFailure("ambiguous", "invalid_response", `${name} answered without content`, usage);
+  }
+  const tier = stringOf(objectOf(body["usage"])?.["service_tier"]);
+  return outcomeOf(name, body["stop_reason"], textOf(blocks), usage, tier);
+}
+
+function outcomeOf(
+  name: string,
+  reason: unknown,
+  text: string,
+  usage: Usage | undefined,
+  tier: string | undefined,
+): Decoded {
+  switch (reason) {
+    case "max_tokens":
+    case "model_context_window_exceeded":
+      if (text !== "") return success(text, "length", usage, tier);
+      return itemFailure(
+        "permanent",
+        "empty_output",
+        `${name}: the token limit left no room for text`,
+        usage,
+      );
+    case "refusal":
+      return itemFailure("permanent", "filtered", `${name}: the model refused`, usage);
+    case "tool_use":
+    case "pause_turn":
+      return itemFailure("permanent", "unsupported_request", `${name} answered with a tool call`, usage);
+    default:
+      if (text !== "") return success(text, "stop", usage, tier);
+      return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
+  }
+}
+
+/** The text blocks joined; thinking blocks are not the answer. */
+function textOf(blocks: readonly unknown[]): string {
+  let text = "";
+  for (const value of blocks) {
+    const block = objectOf(value);
+    if (block?.["type"] === "text") text += stringOf(block["text"]) ?? "";
+  }
+  return text;
+}

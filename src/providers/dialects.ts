@@ -1,0 +1,112 @@
+/**
+ * How the servers that speak OpenAI's chat completions differ, as data. One row per provider name.
+ *
+ * Sources: the official SDKs of OpenAI, Groq, Together and Mistral, the providers' API pages, and a real llama.cpp
+ * server; state 2026-11-20. A server that is not listed is taken for a self-hosted one (vLLM and its like).
+ */
+
+/** The differences of one server. */
+export interface Dialect {
+  /** The name of the output limit. OpenAI's reasoning models refuse the old name. */
+  readonly outputLimit: "max_tokens" | "max_completion_tokens";
+  readonly seed: "seed" | "random_seed" | undefined;
+  readonly hasTopK: boolean;
+  readonly hasPenalties: boolean;
+  /** `response_format` of type `json_schema`; without it a schema becomes `json_object`. */
+  readonly hasJsonSchema: boolean;
+  readonly hasReasoningEffort: boolean;
+  /** Several texts of one message stay parts of an array; else they are joined without a separator. */
+  readonly hasContentParts: boolean;
+  /** Stop sequences at most. */
+  readonly stopsMax: number;
+  /** Whether some models refuse sampling settings and want the role `developer` (OpenAI's own). */
+  readonly hasReasoningModels: boolean;
+  /** The period of the `requests` trio of rate limit headers. */
+  readonly requestsPer: "minute" | "day";
+  /** Whether `usage.cost` is what was charged, in USD. */
+  readonly hasCost: boolean;
+}
+
+const SELF_HOSTED: Dialect = {
+  outputLimit: "max_tokens",
+  seed: "seed",
+  hasTopK: true,
+  hasPenalties: true,
+  hasJsonSchema: true,
+  hasReasoningEffort: true,
+  // Chat templates that take text join parts with a line break, which changes the prompt (vLLM).
+  hasContentParts: false,
+  stopsMax: Number.POSITIVE_INFINITY,
+  hasReasoningModels: false,
+  requestsPer: "minute",
+  hasCost: false,
+};
+
+const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
+  [
+    "openai",
+    {
+      ...SELF_HOSTED,
+      outputLimit: "max_completion_tokens",
+      hasTopK: false,
+      hasContentParts: true,
+      stopsMax: 4,
+      hasReasoningModels: true,
+    },
+  ],
+  [
+    "deepseek",
+    { ...SELF_HOSTED, seed: undefined, hasTopK: false, hasJsonSchema: false, hasReasoningEffort: false },
+  ],
+  [
+    "groq",
+    {
+      ...SELF_HOSTED,
+      outputLimit: "max_completion_tokens",
+      hasTopK: false,
+      hasContentParts: true,
+      stopsMax: 4,
+      requestsPer: "day",
+    },
+  ],
+  ["together", SELF_HOSTED],
+  ["fireworks", SELF_HOSTED],
+  ["openrouter", { ...SELF_HOSTED, hasContentParts: true, hasCost: true }],
+  [
+    "mistral",
+    { ...SELF_HOSTED, seed: "random_seed", hasTopK: false, hasReasoningEffort: false, hasContentParts: true },
+  ],
+  ["ollama", { ...SELF_HOSTED, hasTopK: false }],
+]);
+
+/** The dialect of a provider by its name. */
+export function dialectOf(name: string): Dialect {
+  return DIALECTS.get(name) ?? SELF_HOSTED;
+}
+
+/** How an OpenAI model takes sampling settings. */
+export interface OpenaiModel {
+  readonly isReasoning: boolean;
+  /** `never`: only the default values; `without_reasoning`: when `reasoning_effort` is `none`. */
+  readonly sampling: "always" | "without_reasoning" | "never";
+  readonly hasStop: boolean;
+}
+
+const ANY_MODEL: OpenaiModel = { isReasoning: false, sampling: "always", hasStop: true };
+
+/**
+ * The o-series and GPT-5 take default sampling only; GPT-5.1 and later take any when they do not reason.
+ * `gpt-5-chat-latest` and its like are no reasoning models.
+ */
+export function openaiModel(model: string): OpenaiModel {
+  const name = model.slice(model.lastIndexOf("/") + 1).replace(/^ft:/, "");
+  const series = /^o(\d)/.exec(name);
+  if (series !== null) {
+    const hasStop = !(name.startsWith("o3") || name.startsWith("o4-mini"));
+    return { isReasoning: true, sampling: "never", hasStop };
+  }
+  const gpt = /^gpt-(\d+)(?:\.(\d+))?/.exec(name);
+  if (gpt === null || Number(gpt[1]) < 5 || name.includes("chat")) return ANY_MODEL;
+  const isFirst = Number(gpt[1]) === 5 && gpt[2] === undefined;
+  return { isReasoning: true, sampling: isFirst ? "never" : "without_reasoning", hasStop: true };
+}

@@ -1,0 +1,90 @@
+/**
+ * The embedded provider: it answers by itself, deterministically, without network or key. For first steps, for tests
+ * of a pipeline, and for measuring what the engine itself costs.
+ *
+ * The answer is the text of the last user turn, cut after `max_output_tokens` x 4 UTF-16 units (never inside a
+ * surrogate pair) and then marked `length`; a turn without text is answered by `(empty)`. Usage counts a token per
+ * started four units, over all texts for the input.
+ */
+import type { ModelRequest } from "../work/request.ts";
+import { encoded, success } from "./exchange.ts";
+import { countOf, objectOf, parseJson, stringOf } from "./json.ts";
+import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
+import { itemFailure, refusalOf } from "./refusals.ts";
+
+const UNITS_PER_TOKEN = 4;
+
+/** The codec of the embedded provider. */
+export function echoProvider(settings: ProviderSettings): Provider {
+  const head = { origin: "", path: "", headers: {} };
+  return {
+    settings,
+    head: () => head,
+    encode: (request, model) =>
+      encoded(echoBody(request, model), { ...request, config: {} }, [], settings, {
+        name: undefined,
+        depth: 1,
+      }),
+    decode: (answer) => decode(answer, settings.name),
+    limits: () => undefined,
+    answerLocally,
+  };
+}
+
+/** Settings other than the output limit have no meaning here; nothing is reported as dropped. */
+function echoBody(request: ModelRequest, model: string): object {
+  const prompt = request.turns.findLast((turn) => turn.role === "user")?.texts.join("") ?? "";
+  const texts = [...request.system, ...request.turns.flatMap((turn) => turn.texts)];
+  const units = texts.reduce((sum, text) => sum + text.length, 0);
+  const limit = request.config.maxOutputTokens;
+  return {
+    model,
+    prompt,
+    input_tokens: tokensOf(units),
+    ...(limit === undefined ? {} : { max_output_tokens: limit }),
+  };
+}
+
+function answerLocally(body: Uint8Array): { readonly status: number; readonly body: Uint8Array } {
+  const request = objectOf(parseJson(body));
+  const prompt = stringOf(request?.["prompt"]);
+  if (prompt === undefined) return { status: 400, body: new TextEncoder().encode("{}") };
+  const whole = prompt === "" ? "(empty)" : prompt;
+  const limit = countOf(request?.["max_output_tokens"]);
+  const text = limit === undefined ? whole : cut(whole, limit * UNITS_PER_TOKEN);
+  const answer = {
+    text,
+    finish: text.length < whole.length ? "length" : "stop",
+    input_tokens: countOf(request?.["input_tokens"]) ?? 0,
+    output_tokens: tokensOf(text.length),
+  };
+  return { status: 200, body: new TextEncoder().encode(JSON.stringify(answer)) };
+}
+
+function decode(answer: WireAnswer, name: string): Decoded {
+  if (answer.status !== 200) return refusalOf(name, answer);
+  const body = objectOf(parseJson(answer.body));
+  const text = stringOf(body?.["text"]);
+  if (text === undefined) return itemFailure("ambiguous", "invalid_response", `${name} answered no text`);
+  const usage = {
+    inputTokens: countOf(body?.["input_tokens"]) ?? 0,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    outputTokens: countOf(body?.["output_tokens"]) ?? 0,
+    reasoningTokens: 0,
+    isEstimated: false,
+  };
+  if (text === "")
+    return itemFailure("permanent", "empty_output", `${name}: the token limit left no room`, usage);
+  return success(text, body?.["finish"] === "length" ? "length" : "stop", usage, undefined);
+}
+
+function tokensOf(units: number): number {
+  return Math.ceil(units / UNITS_PER_TOKEN);
+}
+
+function cut(text: string, units: number): string {
+  const last = text.charCodeAt(units - 1);
+  const splitsPair = units < text.length && last >= 0xd800 && last <= 0xdbff;
+  return text.slice(0, splitsPair ? units - 1 : units);
+}

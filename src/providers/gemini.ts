@@ -1,0 +1,185 @@
+/**
+ * The codec of Gemini's generateContent (`POST {base}/{version}/models/{model}:generateContent`).
+ * Source: @google/genai 2.32 and ai.google.dev/api. The version is `v1beta` unless told.
+ *
+ * perigee's own layout is Gemini's, so all of it is sent as it is. Reading an answer by `finishReason`:
+ *
+ *   STOP (or none, or unknown)                     text -> success; none -> ambiguous `empty_output`
+ *   MAX_TOKENS                                     text -> success marked `length`; none -> `empty_output`
+ *   SAFETY, RECITATION, BLOCKLIST, IMAGE_*, ...    permanent `filtered`; so is a blocked prompt (`promptFeedback`)
+ *   MALFORMED_FUNCTION_CALL, ..._TOOL_CALL(S)      permanent `unsupported_request`
+ *   OTHER, MALFORMED_RESPONSE, CONTINUATION, ...   ambiguous: the text is not whole
+ */
+import type { Usage } from "../work/outcome.ts";
+import type { JsonValue, ModelRequest } from "../work/request.ts";
+import { modelPath, versionedPath, wireAddress } from "./address.ts";
+import { errorFacts } from "./error_body.ts";
+import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
+import { arrayOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
+import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
+import { itemFailure, refusalInside, refusalOf } from "./refusals.ts";
+import { geminiUsage } from "./usage.ts";
+
+/** The version in the path when the settings name none. */
+export const GEMINI_VERSION = "v1beta";
+
+/** What this codec writes; its parts are assignable to the SDK's `Content` and `GenerationConfig`. */
+export interface GeminiBody {
+  contents: GeminiContent[];
+  systemInstruction?: { parts: { text: string }[] };
+  generationConfig?: GeminiConfig;
+}
+
+type GeminiContent = { role: "user" | "model"; parts: { text: string }[] };
+
+/** Gemini's generation settings as sent. */
+export interface GeminiConfig {
+  temperature?: number;
+  topP?: number;
+  topK?: number;
+  maxOutputTokens?: number;
+  stopSequences?: string[];
+  seed?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  responseMimeType?: string;
+  responseSchema?: JsonValue;
+  responseJsonSchema?: JsonValue;
+  thinkingConfig?: { thinkingBudget?: number; thinkingLevel?: string; includeThoughts?: boolean };
+}
+
+/** A codec for Gemini's generateContent. */
+export function geminiProvider(settings: ProviderSettings): Provider {
+  const address = wireAddress(settings, settings.key === undefined ? {} : { "x-goog-api-key": settings.key });
+  const base = versionedPath(address.path, settings.apiVersion ?? GEMINI_VERSION);
+  return {
+    settings,
+    head: (model) => ({
+      origin: address.origin,
+      path: `${base}/${resource(model)}:generateContent${address.search}`,
+      headers: address.headers,
+    }),
+    encode: (request) => {
+      const problem = untranslatable(request);
+      if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
+      const body = geminiBody(request);
+      return encoded(body, request, request.unknownFields, settings, { name: "seed", depth: 2 });
+    },
+    decode: (answer) => decode(answer, settings.name),
+    limits: () => undefined,
+  };
+}
+
+function resource(model: string): string {
+  const path = modelPath(model);
+  return path.startsWith("models/") || path.startsWith("tunedModels/") ? path : `models/${path}`;
+}
+
+/** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings stand last. */
+export function geminiBody(request: ModelRequest): GeminiBody {
+  const body: GeminiBody = {
+    contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(turn.texts) })),
+  };
+  if (request.system.length > 0) body.systemInstruction = { parts: partsOf(request.system) };
+  const { seed, stopSequences, responseSchema, ...config } = request.config;
+  const settings: GeminiConfig = { ...config };
+  if (stopSequences !== undefined) settings.stopSequences = [...stopSequences];
+  if (typeof seed === "number") settings.seed = seed;
+  // The two spellings exclude each other, and both demand the mime type.
+  if (responseSchema !== undefined && config.responseJsonSchema === undefined) {
+    settings.responseSchema = responseSchema;
+  }
+  if (settings.responseSchema !== undefined || settings.responseJsonSchema !== undefined) {
+    settings.responseMimeType ??= "application/json";
+  }
+  if (seed !== undefined || Object.keys(settings).length > 0) body.generationConfig = settings;
+  return body;
+}
+
+function partsOf(texts: readonly string[]): { text: string }[] {
+  return texts.map((text) => ({ text }));
+}
+
+function decode(answer: WireAnswer, name: string): Decoded {
+  if (answer.status < 200 || answer.status > 299) return refusalOf(name, answer);
+  const value = isHtml(answer) ? undefined : parseJson(answer.body);
+  const body = objectOf(value) ?? objectOf(arrayOf(value)?.[0]);
+  if (body === undefined)
+    return itemFailure("ambiguous", "invalid_response", `${name} answered no JSON object`);
+  const usage = geminiUsage(body["usageMetadata"]);
+  const error = body["error"] ?? undefined;
+  if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
+  const candidate = objectOf(arrayOf(body["candidates"])?.[0]);
+  if (candidate === undefined) return withoutCandidate(name, body, usage);
+  const text = textOf(candidate["content"]);
+  return outcomeOf(name, candidate["finishReason"], text, usage, answer.headers["x-gemini-service-tier"]);
+}
+
+function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefined): Decoded {
+  if (stringOf(objectOf(body["promptFeedback"])?.["blockReason"]) !== undefined) {
+    return itemFailure("permanent", "filtered", `${name} blocked the prompt`, usage);
+  }
+  if (usage === undefined && body["candidates"] === undefined) {
+    return itemFailure("ambiguous", "invalid_response", `${name} answered without candidates`);
+  }
+  return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
+}
+
+const FILTERED: ReadonlySet<unknown> = new Set([
+  "SAFETY",
+  "RECITATION",
+  "LANGUAGE",
+  "BLOCKLIST",
+  "PROHIBITED_CONTENT",
+  "SPII",
+  "IMAGE_SAFETY",
+  "IMAGE_PROHIBITED_CONTENT",
+  "IMAGE_RECITATION",
+  "IMAGE_OTHER",
+  "NO_IMAGE",
+]);
+const TOOLS: ReadonlySet<unknown> = new Set([
+  "MALFORMED_FUNCTION_CALL",
+  "UNEXPECTED_TOOL_CALL",
+  "TOO_MANY_TOOL_CALLS",
+]);
+const BROKEN: ReadonlySet<unknown> = new Set([
+  "OTHER",
+  "MALFORMED_RESPONSE",
+  "FINISH_REASON_UNSPECIFIED",
+  "CONTINUATION",
+]);
+
+function outcomeOf(
+  name: string,
+  reason: unknown,
+  text: string,
+  usage: Usage | undefined,
+  tier: string | undefined,
+): Decoded {
+  if (reason === "MAX_TOKENS") {
+    if (text !== "") return success(text, "length", usage, tier);
+    return itemFailure("permanent", "empty_output", `${name}: the token limit left no room for text`, usage);
+  }
+  if (FILTERED.has(reason)) {
+    return itemFailure("permanent", "filtered", `${name} filtered the answer`, usage);
+  }
+  if (TOOLS.has(reason)) {
+    return itemFailure("permanent", "unsupported_request", `${name} answered with a tool call`, usage);
+  }
+  if (BROKEN.has(reason)) {
+    return itemFailure("ambiguous", "provider_error", `${name} broke off the answer`, usage);
+  }
+  if (text !== "") return success(text, "stop", usage, tier);
+  return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
+}
+
+/** The parts' texts joined, without thoughts. */
+function textOf(content: unknown): string {
+  let text = "";
+  for (const value of arrayOf(objectOf(content)?.["parts"]) ?? []) {
+    const part = objectOf(value);
+    if (part?.["thought"] !== true) text += stringOf(part?.["text"]) ?? "";
+  }
+  return text;
+}

@@ -1,0 +1,15 @@
+/**
+ * The door `perigee/providers`: codecs by settings, what is known of providers, and the contract for one's own.
+ */
+export type {
+  Decoded,
+  Encoded,
+  FailureScope,
+  HeaderBag,
+  Protocol,
+  Provider,
+  ProviderSettings,
+  WireAnswer,
+  WireHead,
+} from "./provider.ts";
+export { createProvider, defaultSettings, KNOWN_PROVIDERS, type KnownProvider } from "./registry.ts";

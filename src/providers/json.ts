@@ -1,0 +1,52 @@
+/**
+ * Reading JSON that strangers wrote: bytes to a value, and a value to what it should be or to `undefined`. Never throws.
+ *
+ * Limits: bytes that are not UTF-8, and a byte order mark, make no JSON (RFC 8259, section 8.1): such a body is not
+ * trusted to be whole. `JSON.parse` of V8 is iterative, so depth alone cannot exhaust the stack.
+ */
+import { Buffer, isUtf8 } from "node:buffer";
+
+/** A JSON object whose members nobody has checked yet. */
+export type Unchecked = Readonly<Record<string, unknown>>;
+
+/** The value that the bytes spell, or `undefined` when they are not JSON in UTF-8. */
+export function parseJson(body: Uint8Array): unknown {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8");
+  // A replacement character is either the answer's own or our reading of bytes that are not UTF-8.
+  if (text.includes("\uFFFD") && !isUtf8(body)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The value when it is a JSON object (not an array). */
+export function objectOf(value: unknown): Unchecked | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  return value as Unchecked; // any object can be read member by member when every member is unknown
+}
+
+/** The value when it is an array. */
+export function arrayOf(value: unknown): readonly unknown[] | undefined {
+  return Array.isArray(value) ? value : undefined;
+}
+
+/** The value when it is a string. */
+export function stringOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+/** The value when it counts something: a whole number from 0 that a double holds exactly. */
+export function countOf(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined; // checked to be a number
+}
+
+/**
+ * A JSON object's text with one more member whose number keeps its digits, which `JSON.stringify` would round.
+ * `digits` must be a JSON integer. `depth` 1 puts it last into the object, 2 last into the object's last member.
+ */
+export function withDigits(json: string, name: string, digits: string, depth: 1 | 2): string {
+  const head = json.slice(0, -depth);
+  return `${head}${head.endsWith("{") ? "" : ","}${JSON.stringify(name)}:${digits}${"}".repeat(depth)}`;
+}

@@ -1,0 +1,101 @@
+/**
+ * How long a provider asks us to wait, in whatever form it says so. Only text is read here; nothing waits.
+ *
+ *   retry-after-ms     milliseconds; wins over Retry-After (the official SDKs do the same)
+ *   Retry-After        whole or decimal seconds, or one of the three HTTP dates (RFC 9110, section 5.6.7)
+ *   RetryInfo          google.rpc, in an error body: a proto duration such as `37s` or `0.5s`
+ *   x-ratelimit-reset  OpenRouter: Unix time in milliseconds
+ *
+ * Limits: nonsense (negative, NaN, a list, a past date), a wait under 100 ms and a wait over 24 h count as "no wait
+ * told", so that the caller's own backoff applies: neither a storm of 1 ms repeats nor a run that never wakes.
+ */
+import type { HeaderBag } from "./provider.ts";
+
+/** Shorter waits than this are left to the caller's backoff, in ms. */
+const WAIT_MS_MIN = 100;
+
+/** The longest wait that is believed: 24 h, in ms. A quota per day is told this way. */
+const WAIT_MS_MAX = 86_400_000;
+
+/** The longest wait that is obeyed before trying again after a refusal: 15 min, in ms. */
+const REFUSAL_WAIT_MS_MAX = 900_000;
+
+/** The wait told by headers in ms, 100 to 24 h, or `undefined`. `wallMs` is Unix time, for dates. */
+export function retryAfterMs(headers: HeaderBag, wallMs: number): number | undefined {
+  const precise = decimal(headers["retry-after-ms"]);
+  const told = precise === undefined ? undefined : sensible(precise);
+  if (told !== undefined) return told;
+  const plain = headers["retry-after"];
+  if (plain !== undefined) {
+    const seconds = decimal(plain);
+    return sensible(seconds === undefined ? httpDateMs(plain) - wallMs : seconds * 1_000);
+  }
+  const resetMs = decimal(headers["x-ratelimit-reset"]);
+  return resetMs !== undefined && resetMs > 1e12 ? sensible(resetMs - wallMs) : undefined;
+}
+
+/** A proto3 duration in JSON (`37s`, `0.5s`) in ms, 100 to 24 h, or `undefined`. */
+export function protoDurationMs(text: unknown): number | undefined {
+  const match = typeof text === "string" ? /^(\d{1,12}(?:\.\d{1,9})?)s$/.exec(text) : null;
+  return match === null ? undefined : sensible(Number(match[1]) * 1_000);
+}
+
+/** A wait cut to what a refused request obeys, at most 15 min, in ms. */
+export function refusalWaitMs(waitMs: number | undefined): number | undefined {
+  return waitMs === undefined ? undefined : Math.min(waitMs, REFUSAL_WAIT_MS_MAX);
+}
+
+const GO_PART = /(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|μs|ns)/gy;
+const GO_UNIT_MS: Readonly<Record<string, number>> = {
+  h: 3_600_000,
+  m: 60_000,
+  s: 1_000,
+  ms: 1,
+  us: 1e-3,
+  µs: 1e-3,
+  μs: 1e-3,
+  ns: 1e-6,
+};
+
+/** A Go duration (`1h2m3.5s`, `12ms`, `6m0s`; a bare number is seconds) in ms from 0; `undefined` for anything else. */
+export function goDurationMs(text: string | undefined): number | undefined {
+  if (text === undefined || text.length === 0 || text.length > 64) return undefined;
+  const seconds = decimal(text);
+  if (seconds !== undefined) return seconds * 1_000;
+  let totalMs = 0;
+  let end = 0;
+  for (const part of text.matchAll(GO_PART)) {
+    totalMs += Number(part[1]) * (GO_UNIT_MS[part[2] ?? ""] ?? Number.NaN);
+    end = part.index + part[0].length;
+  }
+  return end === text.length && Number.isFinite(totalMs) ? totalMs : undefined;
+}
+
+const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
+
+/** An RFC 3339 time as Unix time in ms, or `undefined`. */
+export function rfc3339Ms(text: string | undefined): number | undefined {
+  if (text === undefined || !RFC3339.test(text)) return undefined;
+  const ms = Date.parse(text.toUpperCase());
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+const IMF_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+const RFC850_DATE = /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
+const ASCTIME_DATE = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
+
+/** An HTTP date as Unix time in ms; NaN for anything else. */
+export function httpDateMs(text: string): number {
+  if (IMF_DATE.test(text)) return Date.parse(text);
+  if (RFC850_DATE.test(text)) return Date.parse(text.slice(text.indexOf(" ") + 1).replaceAll("-", " "));
+  return ASCTIME_DATE.test(text) ? Date.parse(`${text} GMT`) : Number.NaN;
+}
+
+function decimal(text: string | undefined): number | undefined {
+  if (text === undefined || !/^\s*\d{1,15}(?:\.\d{1,9})?\s*$/.test(text)) return undefined;
+  return Number(text);
+}
+
+function sensible(waitMs: number): number | undefined {
+  return waitMs >= WAIT_MS_MIN && waitMs <= WAIT_MS_MAX ? Math.ceil(waitMs) : undefined;
+}

@@ -1,0 +1,82 @@
+/**
+ * Token counts as each protocol reports them, read into one shape. Sources: the official SDKs' response types.
+ *
+ *   openai     input = prompt_tokens, output = completion_tokens; both include their details
+ *   anthropic  input = input_tokens + cache_creation_input_tokens + cache_read_input_tokens (disjoint)
+ *   gemini     input = promptTokenCount + toolUsePromptTokenCount, output = candidatesTokenCount + thoughtsTokenCount
+ *
+ * Limits: any detail object may be missing or null and then counts 0; a total that is missing, negative, fractional or
+ * text makes the whole usage `undefined`, and the caller estimates. Details never exceed the total that holds them.
+ */
+import type { Usage } from "../work/outcome.ts";
+import { countOf, objectOf, type Unchecked } from "./json.ts";
+
+/** `usage` of a chat completion. `hasCost`: the provider adds `cost` in USD (OpenRouter). */
+export function openaiUsage(value: unknown, hasCost: boolean): Usage | undefined {
+  const usage = objectOf(value);
+  if (usage === undefined) return undefined;
+  const input = countOf(usage["prompt_tokens"]);
+  const output = countOf(usage["completion_tokens"]);
+  if (input === undefined || output === undefined) return undefined;
+  const inputDetails = objectOf(usage["prompt_tokens_details"]);
+  // DeepSeek reports its cache beside the totals instead of in the details.
+  const cached = countOf(inputDetails?.["cached_tokens"]) ?? countOf(usage["prompt_cache_hit_tokens"]) ?? 0;
+  const written = countOf(inputDetails?.["cache_write_tokens"]) ?? 0;
+  const reasoning = detailOf(usage["completion_tokens_details"], "reasoning_tokens");
+  const counts = bounded(input, cached, written, output, reasoning);
+  const cost = hasCost ? usage["cost"] : undefined;
+  if (typeof cost === "number" && cost >= 0 && Number.isFinite(cost)) return { ...counts, chargedUsd: cost };
+  return counts;
+}
+
+/** `usage` of a message. */
+export function anthropicUsage(value: unknown): Usage | undefined {
+  const usage = objectOf(value);
+  if (usage === undefined) return undefined;
+  const fresh = countOf(usage["input_tokens"]);
+  const output = countOf(usage["output_tokens"]);
+  const written = countOrNull(usage["cache_creation_input_tokens"]);
+  const cached = countOrNull(usage["cache_read_input_tokens"]);
+  if (fresh === undefined || output === undefined || written === undefined || cached === undefined) {
+    return undefined;
+  }
+  const reasoning = detailOf(usage["output_tokens_details"], "thinking_tokens");
+  return bounded(fresh + written + cached, cached, written, output, reasoning);
+}
+
+/** `usageMetadata` of a generateContent response. Zero counts are left out there, as proto3 does. */
+export function geminiUsage(value: unknown): Usage | undefined {
+  const usage = objectOf(value);
+  if (usage === undefined) return undefined;
+  const prompt = countOf(usage["promptTokenCount"]);
+  const tools = countOrNull(usage["toolUsePromptTokenCount"]);
+  const candidates = countOrNull(usage["candidatesTokenCount"]);
+  const thoughts = countOrNull(usage["thoughtsTokenCount"]);
+  if (prompt === undefined || tools === undefined || candidates === undefined || thoughts === undefined) {
+    return undefined;
+  }
+  const cached = countOf(usage["cachedContentTokenCount"]) ?? 0;
+  return bounded(prompt + tools, cached, 0, candidates + thoughts, thoughts);
+}
+
+function bounded(input: number, cached: number, written: number, output: number, reasoning: number): Usage {
+  const cachedTokens = Math.min(cached, input);
+  return {
+    inputTokens: input,
+    cachedTokens,
+    cacheWriteTokens: Math.min(written, input - cachedTokens),
+    outputTokens: output,
+    reasoningTokens: Math.min(reasoning, output),
+    isEstimated: false,
+  };
+}
+
+/** A part of a total: absent or null is 0, nonsense is `undefined`. */
+function countOrNull(value: unknown): number | undefined {
+  return value === undefined || value === null ? 0 : countOf(value);
+}
+
+function detailOf(value: unknown, name: string): number {
+  const details: Unchecked | undefined = objectOf(value);
+  return details === undefined ? 0 : (countOf(details[name]) ?? 0);
+}

@@ -1,0 +1,98 @@
+/**
+ * What one answer costs, and the most that one attempt can cost.
+ *
+ *   list     = fresh x input rate + cached x cached rate + written x write rate + output x output rate
+ *   provider = list x lane factor, or what the provider says that it charged (OpenRouter's `usage.cost`)
+ *   usd      = list x price factor
+ *
+ * The rates are those of the tier of the whole request. Reasoning is part of the output. Where the provider says what
+ * it charged, the list side follows from that. No result is ever NaN, infinite or negative, whatever the usage holds.
+ */
+import type { Cost, Usage } from "../work/outcome.ts";
+import { type BasePrice, ratesFor } from "./rates.ts";
+
+export interface CostFactors {
+  /** The price factor of the item, in [0.3, 1]. */
+  readonly factor: number;
+  /** What the provider takes of its list price in the lane that served the request (`lane_factors.ts`). */
+  readonly laneFactor: number;
+  /** The same for cached input where it differs (Gemini's batches); `laneFactor` when absent. */
+  readonly laneCachedFactor?: number;
+}
+
+/** Money of one item, with what goes to the provider. */
+export interface ItemCost extends Cost {
+  /** USD that the provider bills: what a cap on spending counts. */
+  readonly providerUsd: number;
+}
+
+/**
+ * The cost of an answer. Estimated when usage was, when counts contradict each other, and when there is no price or
+ * only that of a similar name.
+ */
+export function costOf(usage: Usage, price: BasePrice | undefined, factors: CostFactors): ItemCost {
+  const factor = finite(factors.factor);
+  const laneFactor = finite(factors.laneFactor);
+  const chargedUsd = usage.chargedUsd;
+  if (chargedUsd !== undefined && Number.isFinite(chargedUsd) && chargedUsd >= 0) {
+    const listUsd = laneFactor > 0 ? chargedUsd / laneFactor : chargedUsd;
+    return { listUsd, usd: listUsd * factor, providerUsd: chargedUsd, isEstimated: usage.isEstimated };
+  }
+  if (price === undefined) return { listUsd: 0, usd: 0, providerUsd: 0, isEstimated: true };
+  const input = tokens(usage.inputTokens);
+  const cached = Math.min(tokens(usage.cachedTokens), input);
+  const written = Math.min(tokens(usage.cacheWriteTokens), input - cached);
+  const output = tokens(usage.outputTokens);
+  const rates = ratesFor(price, input);
+  const cachedUsd = (cached * rates.cachedUsdPerMillion) / 1e6;
+  const otherUsd =
+    ((input - cached - written) * rates.inputUsdPerMillion +
+      written * rates.cacheWriteUsdPerMillion +
+      output * rates.outputUsdPerMillion) /
+    1e6;
+  const listUsd = cachedUsd + otherUsd;
+  const isConsistent =
+    input === usage.inputTokens &&
+    cached === usage.cachedTokens &&
+    written === usage.cacheWriteTokens &&
+    output === usage.outputTokens;
+  return {
+    listUsd,
+    usd: listUsd * factor,
+    providerUsd: otherUsd * laneFactor + cachedUsd * finite(factors.laneCachedFactor ?? laneFactor),
+    isEstimated: usage.isEstimated || !isConsistent || !price.isExact,
+  };
+}
+
+/** Tokens that one attempt takes at most; both must be upper bounds for `worstCaseUsd` to be one. */
+export interface WorstLoad {
+  readonly inputTokens: number;
+  readonly maxOutputTokens: number;
+}
+
+/**
+ * The most that one attempt can cost at list price: all input at the dearest of its input, cached and write rates,
+ * all of the output used, in the dearest tier and hour that it can meet. Multiply by a lane factor above 1.
+ * Without a price 0: a cap cannot bound what has no price.
+ */
+export function worstCaseUsd(load: WorstLoad, price: BasePrice | undefined): number {
+  if (price === undefined) return 0;
+  const input = tokens(load.inputTokens);
+  let inputRate = 0;
+  let outputRate = 0;
+  for (const ceiling of price.ceiling) {
+    if (input <= ceiling.start) break;
+    inputRate = ceiling.inputUsdPerMillion;
+    outputRate = ceiling.outputUsdPerMillion;
+  }
+  return (input * inputRate + tokens(load.maxOutputTokens) * outputRate) / 1e6;
+}
+
+/** A count that can be multiplied: nonsense from a provider counts as nothing. */
+function tokens(count: number): number {
+  return count > 0 && count <= Number.MAX_SAFE_INTEGER ? count : 0;
+}
+
+function finite(factor: number): number {
+  return factor >= 0 && Number.isFinite(factor) ? factor : 1;
+}

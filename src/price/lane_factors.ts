@@ -1,0 +1,74 @@
+/**
+ * What a provider takes of its list price in each tier: `laneFactor[provider][tier]`.
+ *
+ * Sources, read in November 2026: OpenAI's, Anthropic's, Google's and Fireworks' pricing pages; a copy of LiteLLM's
+ * price file (2026-07-24), in which all 53 batch and all 28 flex entries are exactly 0.5 of the list price. Entries
+ * that rest on other people's word are not `isVerified`. A tier that a provider does not offer has no entry.
+ *
+ * DeepSeek's cheap hours are no factor: its base price already follows the clock (`base.ts`).
+ */
+
+export type LaneTier = "realtime" | "flex" | "batch" | "priority";
+
+export interface LaneFactor {
+  /** Share of the list price, of input and output. */
+  readonly factor: number;
+  /** The same for cached input. */
+  readonly cachedFactor: number;
+  readonly isVerified: boolean;
+}
+
+/** Factors of the configuration: by provider, then by tier; 0 to 10. */
+export type LaneFactorOverrides = Readonly<Record<string, Readonly<Partial<Record<LaneTier, number>>>>>;
+
+const FULL: LaneFactor = { factor: 1, cachedFactor: 1, isVerified: true };
+const HALF: LaneFactor = { factor: 0.5, cachedFactor: 0.5, isVerified: true };
+const HALF_UNVERIFIED: LaneFactor = { ...HALF, isVerified: false };
+const DOUBLE_UNVERIFIED: LaneFactor = { factor: 2, cachedFactor: 2, isVerified: false };
+
+const LANE_FACTORS: ReadonlyMap<string, Readonly<Partial<Record<LaneTier, LaneFactor>>>> = new Map([
+  // https://platform.openai.com/docs/pricing; cached input is halved under flex too. `fast` is billed as priority.
+  ["openai", { flex: HALF, batch: HALF, priority: DOUBLE_UNVERIFIED }],
+  // https://docs.claude.com/en/docs/about-claude/pricing: batches halve input and output and stack with caching.
+  ["anthropic", { batch: HALF }],
+  // https://ai.google.dev/gemini-api/docs/batch-api: batches keep the full price of cached input. Priority is 1.75 to 2.
+  [
+    "gemini",
+    { flex: HALF, batch: { factor: 0.5, cachedFactor: 1, isVerified: true }, priority: DOUBLE_UNVERIFIED },
+  ],
+  // Groq's flex buys ten times the limits at the same price.
+  ["groq", { flex: FULL, batch: HALF_UNVERIFIED }],
+  ["mistral", { batch: HALF_UNVERIFIED }],
+  // Cached tokens in batches cost a further half.
+  ["fireworks", { batch: { factor: 0.5, cachedFactor: 0.25, isVerified: true } }],
+  // Only for listed models: no entry here, to be configured for those.
+  ["together", {}],
+  // By model, typically half; what was charged is told with each answer.
+  ["openrouter", { batch: HALF_UNVERIFIED }],
+]);
+
+/** The factor of a provider's tier; undefined when it does not offer that tier. Realtime is 1 everywhere. */
+export function laneFactor(
+  provider: string,
+  tier: LaneTier,
+  overrides: LaneFactorOverrides = {},
+): LaneFactor | undefined {
+  const own = Object.hasOwn(overrides, provider) ? overrides[provider]?.[tier] : undefined;
+  if (own !== undefined) return { factor: own, cachedFactor: own, isVerified: true };
+  return LANE_FACTORS.get(provider)?.[tier] ?? (tier === "realtime" ? FULL : undefined);
+}
+
+/** The tier that a provider's word for it stands for; an unknown word, or none, is realtime. */
+export function laneTierOf(servedTier: string | undefined): LaneTier {
+  switch (servedTier?.toLowerCase()) {
+    case "flex":
+      return "flex";
+    case "batch":
+      return "batch";
+    case "priority":
+    case "fast":
+      return "priority";
+    default:
+      return "realtime";
+  }
+}

@@ -1,0 +1,301 @@
+/**
+ * One connection and the call that is on it: receives undici's events and ends the call exactly once.
+ *
+ *   idle -> sending -> waiting -> heading -> receiving -> idle
+ *             |          ^  (1xx)    |        |  ^   |
+ *             |          +-----------+        v  |   +-> unpacking -> idle
+ *             |                              held
+ *             +--> (any) --deadline, signal, stall, bound, error--> gone
+ *
+ * `sending` lasts from the start of the call (waiting for the socket included) to the last byte handed to it.
+ * `held`: the body passed `largeBytes` and waits for one of the places of large bodies, with the socket paused.
+ * After any failure the connection is gone: its client is destroyed and a new one made for the next call.
+ *
+ * Hot path (bench/transport.ts): one object serves all calls of a connection, and no timer, listener or stream is
+ * made for a call; the owner's sweep watches deadlines and stalls.
+ */
+import type { Socket } from "node:net";
+import type { HeaderBag } from "../providers/provider.ts";
+import { BodyCollector } from "./body.ts";
+import type { Places } from "./places.ts";
+import type { HeaderReader } from "./response_headers.ts";
+import type { WireFailure, WireRequest, WireResult } from "./transport.ts";
+import { isPacked, type Unpacked, unpack } from "./unpack.ts";
+
+/** What is asked of the connection. */
+export interface WireCall {
+  readonly request: WireRequest;
+  /** Names and values in turn, as undici takes them. */
+  readonly headers: readonly string[];
+  /** Monotonic. */
+  readonly deadlineMs: number;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (result: WireResult) => void;
+}
+
+/** Bounds and shared parts, the same for all connections of an origin. */
+export interface ConnectionSettings {
+  /** Scheme, host and port, for messages. */
+  readonly origin: string;
+  readonly responseBytesMax: number;
+  readonly largeBytes: number;
+  readonly uploadStallMs: number;
+  readonly downloadStallMs: number;
+  readonly downloadBytesMin: number;
+  readonly largeBodies: Places;
+  readonly unpacking: Places;
+  readonly headers: HeaderReader;
+}
+
+/** The client of one connection. */
+export interface Wire {
+  dispatch(call: WireCall, handler: Connection): void;
+  /** The socket, once there is one. */
+  readonly socket: Socket | undefined;
+  /** Ends the connection at once, connecting or not; resolves when its socket is closed. */
+  destroy(): Promise<void>;
+}
+
+/** Who keeps the connections. Told when a call ends, before its caller is. */
+export interface ConnectionOwner {
+  /** The call ended well and the connection can take another at once. */
+  released(connection: Connection, call: WireCall): void;
+  /** The call failed and the connection is gone; `closed` resolves when its socket is. No call: it was idle. */
+  discarded(connection: Connection, call: WireCall | undefined, closed: Promise<void>): void;
+}
+
+type Phase = "idle" | "sending" | "waiting" | "heading" | "receiving" | "held" | "unpacking" | "gone";
+
+export class Connection {
+  readonly #wire: Wire;
+  readonly #owner: ConnectionOwner;
+  readonly #settings: ConnectionSettings;
+  readonly #body: BodyCollector;
+  #call: WireCall | undefined;
+  #phase: Phase = "idle";
+  /** Whether the kernel may have taken a byte of this request. */
+  #isWritten = false;
+  #abort: ((error?: Error) => void) | undefined;
+  #resume: (() => void) | undefined;
+  #status = 0;
+  #headers: HeaderBag = {};
+  #hasLargePlace = false;
+  /** Whether the body has begun; leading blank bytes are some providers' sign of life while they still work. */
+  #hasContent = false;
+  #chunksSent = 0;
+  /** The stall watch: what had been seen (phase and amount) and since when. */
+  #seenPhase: Phase = "idle";
+  #seenAmount = 0;
+  #seenAtMs = 0;
+
+  constructor(wire: Wire, owner: ConnectionOwner, settings: ConnectionSettings) {
+    this.#wire = wire;
+    this.#owner = owner;
+    this.#settings = settings;
+    this.#body = new BodyCollector(settings.responseBytesMax);
+  }
+
+  /** The signal of the call in hand. */
+  get signal(): AbortSignal | undefined {
+    return this.#call?.signal;
+  }
+
+  /** Begins a call; the connection must be idle. */
+  start(call: WireCall): void {
+    this.#call = call;
+    this.#phase = "sending";
+    this.#seenPhase = "idle";
+    this.#isWritten = false;
+    this.#chunksSent = 0;
+    this.#wire.dispatch(call, this);
+  }
+
+  /** Ends the call, if there is one, and the connection. */
+  cancel(failure: WireFailure, message: string): void {
+    const call = this.#call;
+    this.#call = undefined;
+    this.#phase = "gone";
+    this.#settings.largeBodies.leave(this);
+    this.#giveBackPlace();
+    this.#body.reset(undefined);
+    this.#abort?.();
+    this.#abort = undefined;
+    this.#owner.discarded(this, call, this.#wire.destroy());
+    call?.resolve({ ok: false, failure, message });
+  }
+
+  /** Ends the call when its deadline passed or it stalled; returns when to look again. */
+  sweep(nowMs: number): number {
+    const call = this.#call;
+    if (call === undefined) return Number.POSITIVE_INFINITY;
+    if (nowMs >= call.deadlineMs) {
+      if (this.#isWritten) this.cancel("timeout", `no whole answer from ${this.#settings.origin} in time`);
+      else this.cancel("not_sent", `no connection to ${this.#settings.origin} in time`);
+      return Number.POSITIVE_INFINITY;
+    }
+    const stall = this.#stalled(nowMs);
+    if (stall !== undefined) this.cancel("timeout", stall);
+    return call.deadlineMs;
+  }
+
+  /** A place for a large body is free. Not at once: the parser of another connection may be running. */
+  onPlace(): void {
+    this.#hasLargePlace = true;
+    this.#phase = "receiving";
+    const resume = this.#resume;
+    queueMicrotask(() => resume?.());
+  }
+
+  // From here on, what undici calls.
+
+  onConnect(abort: (error?: Error) => void): void {
+    this.#abort = abort;
+  }
+
+  onBodySent(): void {
+    this.#chunksSent += 1;
+    this.#noteWritten();
+  }
+
+  onRequestSent(): void {
+    this.#noteWritten();
+    if (this.#phase === "sending") this.#phase = "waiting";
+  }
+
+  onResponseStarted(): void {
+    if (this.#call !== undefined) this.#phase = "heading";
+  }
+
+  onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
+    if (this.#call === undefined) return true;
+    if (status < 200) {
+      this.#phase = "waiting";
+      return true;
+    }
+    this.#phase = "receiving";
+    this.#status = status;
+    this.#headers = this.#settings.headers.read(raw);
+    this.#resume = resume;
+    this.#hasContent = false;
+    const announced = announcedBytes(this.#headers["content-length"]);
+    this.#body.reset(announced);
+    if (announced === undefined || announced <= this.#settings.largeBytes) return true;
+    if (announced > this.#settings.responseBytesMax) return this.#refuseLarge();
+    return this.#takeLargePlace();
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.#call === undefined) return true;
+    if (!this.#body.add(chunk)) return this.#refuseLarge();
+    if (!this.#hasContent) this.#hasContent = hasContent(chunk);
+    return this.#hasLargePlace || this.#body.length <= this.#settings.largeBytes || this.#takeLargePlace();
+  }
+
+  onComplete(): void {
+    const call = this.#call;
+    if (call === undefined) return;
+    const encoding = this.#headers["content-encoding"];
+    const body = this.#body.take();
+    if (body.length > 0 && isPacked(encoding)) this.#unpack(call, encoding, body);
+    else this.#succeed(call, body);
+  }
+
+  onError(error: Error): void {
+    if (this.#call === undefined) return;
+    this.#abort = undefined;
+    const cause = reasonOf(error);
+    if (this.#isWritten) this.cancel("lost", `connection to ${this.#settings.origin} lost (${cause})`);
+    else this.cancel("not_sent", `no connection to ${this.#settings.origin} (${cause})`);
+  }
+
+  #succeed(call: WireCall, body: Uint8Array): void {
+    this.#call = undefined;
+    this.#phase = "idle";
+    this.#abort = undefined;
+    this.#resume = undefined;
+    this.#giveBackPlace();
+    const result = { ok: true, status: this.#status, headers: this.#headers, body } as const;
+    this.#owner.released(this, call);
+    call.resolve(result);
+  }
+
+  #unpack(call: WireCall, encoding: string, packed: Uint8Array): void {
+    const { unpacking, responseBytesMax, origin } = this.#settings;
+    this.#phase = "unpacking";
+    const onUnpacked = (result: Unpacked): void => {
+      unpacking.release();
+      if (this.#call !== call) return;
+      if (result.ok) this.#succeed(call, result.body);
+      else if (result.reason === "too_large") this.#refuseLarge();
+      else this.cancel("lost", `answer of ${origin} is damaged (content-encoding ${encoding})`);
+    };
+    const taker = {
+      onPlace: (): void => {
+        if (this.#call === call) unpack(encoding, packed, responseBytesMax, onUnpacked);
+        else unpacking.release();
+      },
+    };
+    if (unpacking.take(taker)) taker.onPlace();
+  }
+
+  /** A socket that failed inside this very write took nothing: the one reset that is surely not sent. */
+  #noteWritten(): void {
+    if (this.#wire.socket?.errored == null) this.#isWritten = true;
+  }
+
+  #refuseLarge(): true {
+    const { origin, responseBytesMax } = this.#settings;
+    this.cancel("too_large", `answer of ${origin} exceeds ${responseBytesMax} bytes`);
+    return true;
+  }
+
+  #takeLargePlace(): boolean {
+    this.#hasLargePlace = this.#settings.largeBodies.take(this);
+    if (!this.#hasLargePlace) this.#phase = "held";
+    return this.#hasLargePlace;
+  }
+
+  #giveBackPlace(): void {
+    if (!this.#hasLargePlace) return;
+    this.#hasLargePlace = false;
+    this.#settings.largeBodies.release();
+  }
+
+  /** Why the call counts as stalled now, or undefined. */
+  #stalled(nowMs: number): string | undefined {
+    const { origin, uploadStallMs, downloadStallMs, downloadBytesMin } = this.#settings;
+    const phase = this.#phase;
+    const isUploading = phase === "sending" || phase === "waiting";
+    const amount = isUploading ? this.#chunksSent : this.#body.length;
+    const wanted = isUploading ? 1 : phase === "receiving" ? downloadBytesMin : 0;
+    const isWatched = isUploading
+      ? this.#isWritten && (this.#wire.socket?.writableLength ?? 0) > 0
+      : phase === "heading" || (phase === "receiving" && this.#hasContent);
+    const hasProgressed = phase === "heading" ? false : amount - this.#seenAmount >= wanted;
+    if (!isWatched || phase !== this.#seenPhase || hasProgressed) {
+      this.#seenPhase = phase;
+      this.#seenAmount = amount;
+      this.#seenAtMs = nowMs;
+      return undefined;
+    }
+    if (nowMs - this.#seenAtMs < (isUploading ? uploadStallMs : downloadStallMs)) return undefined;
+    return isUploading ? `request to ${origin} stalled` : `answer of ${origin} stalled`;
+  }
+}
+
+function announcedBytes(text: string | undefined): number | undefined {
+  if (text === undefined || !/^\d{1,15}$/.test(text)) return undefined;
+  return Number(text);
+}
+
+/** Whether the chunk holds anything but blanks and line ends. */
+function hasContent(chunk: Uint8Array): boolean {
+  for (const byte of chunk) if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return true;
+  return false;
+}
+
+/** The code of an error, or its class; never its message, which may quote what was sent. */
+function reasonOf(error: Error): string {
+  const code: unknown = "code" in error ? error.code : undefined;
+  return typeof code === "string" ? code : error.name;
+}

@@ -1,0 +1,115 @@
+/**
+ * The connections of one origin and the calls that wait for one, in order.
+ */
+import {
+  Connection,
+  type ConnectionOwner,
+  type ConnectionSettings,
+  type Wire,
+  type WireCall,
+} from "./connection.ts";
+
+export interface OriginParts {
+  /** Makes the client of a new connection; it connects when it is first used. */
+  readonly open: () => Wire;
+  /** Told whenever a call ended, with its signal. */
+  readonly onEnded: (signal: AbortSignal | undefined) => void;
+}
+
+export class Origin implements ConnectionOwner {
+  readonly #settings: ConnectionSettings;
+  readonly #connectionsMax: number;
+  readonly #parts: OriginParts;
+  readonly #connections = new Set<Connection>();
+  /** The last used is taken first: it is warm, and the others may close. */
+  readonly #free: Connection[] = [];
+  /** A `Set` keeps the order and lets a call leave without a scan. */
+  readonly #waiting = new Set<WireCall>();
+  /** Sockets of discarded connections that are still closing. */
+  readonly #closing = new Set<Promise<void>>();
+  #isClosed = false;
+
+  constructor(settings: ConnectionSettings, connectionsMax: number, parts: OriginParts) {
+    this.#settings = settings;
+    this.#connectionsMax = connectionsMax;
+    this.#parts = parts;
+  }
+
+  /** Starts the call, or queues it when all connections are busy. */
+  take(call: WireCall): void {
+    const connection = this.#free.pop() ?? this.#connect();
+    if (connection === undefined) this.#waiting.add(call);
+    else connection.start(call);
+  }
+
+  /** Ends the calls that have this signal. */
+  abort(signal: AbortSignal): void {
+    for (const call of this.#waiting) if (call.signal === signal) this.#drop(call, "aborted");
+    for (const connection of this.#connections)
+      if (connection.signal === signal) connection.cancel("aborted", "stopped by the caller");
+  }
+
+  /** Ends what is past its deadline or stalled; returns when to look again. */
+  sweep(nowMs: number): number {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const connection of this.#connections) nextMs = Math.min(nextMs, connection.sweep(nowMs));
+    for (const call of this.#waiting) {
+      if (call.deadlineMs <= nowMs) this.#drop(call, "not_sent");
+      else nextMs = Math.min(nextMs, call.deadlineMs);
+    }
+    return nextMs;
+  }
+
+  /** Ends everything; resolves when every socket is closed. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const call of this.#waiting) this.#drop(call, "aborted");
+    for (const connection of this.#connections) connection.cancel("aborted", "the transport was closed");
+    await Promise.all(this.#closing);
+  }
+
+  released(connection: Connection, call: WireCall): void {
+    this.#parts.onEnded(call.signal);
+    for (const next of this.#waiting) {
+      this.#waiting.delete(next);
+      connection.start(next);
+      return;
+    }
+    this.#free.push(connection);
+  }
+
+  discarded(connection: Connection, call: WireCall | undefined, closed: Promise<void>): void {
+    this.#connections.delete(connection);
+    this.#closing.add(closed);
+    void closed.finally(() => this.#closing.delete(closed));
+    if (call !== undefined) this.#parts.onEnded(call.signal);
+    // Later, so that a queue of calls that all fail at once does not nest.
+    if (this.#waiting.size > 0) queueMicrotask(() => this.#startNext());
+  }
+
+  #startNext(): void {
+    for (const next of this.#waiting) {
+      const connection = this.#free.pop() ?? this.#connect();
+      if (connection === undefined) return;
+      this.#waiting.delete(next);
+      connection.start(next);
+      return;
+    }
+  }
+
+  #connect(): Connection | undefined {
+    if (this.#isClosed || this.#connections.size >= this.#connectionsMax) return undefined;
+    const connection = new Connection(this.#parts.open(), this, this.#settings);
+    this.#connections.add(connection);
+    return connection;
+  }
+
+  #drop(call: WireCall, failure: "aborted" | "not_sent"): void {
+    this.#waiting.delete(call);
+    this.#parts.onEnded(call.signal);
+    const { origin } = this.#settings;
+    const message =
+      failure === "aborted" ? "stopped before sending" : `no connection to ${origin} was free in time`;
+    call.resolve({ ok: false, failure, message });
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * A fixed number of places and a first-come queue for them: how large bodies and decompressions are bounded.
+ */
+
+/** Something that waits for a place; told once, synchronously, when it has one. */
+export interface PlaceTaker {
+  onPlace(): void;
+}
+
+/** Not a promise-based semaphore because a taker may leave the queue when its call ends. */
+export class Places {
+  /** Places that nobody holds. */
+  #free: number;
+  /** Who waits, in order of arrival; a `Set` so that leaving costs no scan. */
+  readonly #waiting = new Set<PlaceTaker>();
+
+  constructor(places: number) {
+    this.#free = places;
+  }
+
+  /** True when the taker has a place at once; otherwise it is queued and `onPlace` is called later. */
+  take(taker: PlaceTaker): boolean {
+    if (this.#free > 0) {
+      this.#free -= 1;
+      return true;
+    }
+    this.#waiting.add(taker);
+    return false;
+  }
+
+  /** Leaves the queue; false when the taker was not in it. */
+  leave(taker: PlaceTaker): boolean {
+    return this.#waiting.delete(taker);
+  }
+
+  /** Gives a place back; the longest waiting taker gets it at once. */
+  release(): void {
+    for (const next of this.#waiting) {
+      this.#waiting.delete(next);
+      next.onPlace();
+      return;
+    }
+    this.#free += 1;
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * One attempt, understood: what the wire or the codec said, in the words that limits, retries and outcomes need.
+ *
+ *   wire failure   class       code
+ *   not_sent       not_sent    connection_failed
+ *   lost           ambiguous   connection_lost
+ *   timeout        ambiguous   timeout
+ *   too_large      ambiguous   response_too_large
+ *   aborted        ambiguous   cancelled            (it may have been sent; the item comes back)
+ */
+import type { FailureCode } from "../errors.ts";
+import type { Decoded, FailureScope } from "../providers/provider.ts";
+import type { LearntLimits } from "../work/limits.ts";
+import type { AttemptClass, Usage } from "../work/outcome.ts";
+import type { WireFailure } from "./transport.ts";
+
+/** How one attempt ended. */
+export interface AttemptResult {
+  readonly class: AttemptClass;
+  /** Absent on success. */
+  readonly code?: FailureCode;
+  /** Ours; never a body, a prompt or a key. Empty on success. */
+  readonly message: string;
+  readonly scope: FailureScope;
+  /** Of the HTTP answer; absent when there was none. */
+  readonly status?: number;
+  /** What the provider billed; always there on success, estimated where it did not say. */
+  readonly usage?: Usage;
+  /** On success; never empty. */
+  readonly text?: string;
+  /** On success. */
+  readonly finish?: "stop" | "length";
+  /** The tier that the provider says it used. */
+  readonly servedTier?: string;
+  /** The wait that the provider asked for. */
+  readonly retryAfterMs?: number;
+  readonly isRateLimit?: boolean;
+  /** Limits that the answer's headers told. */
+  readonly learnt?: LearntLimits;
+  /** From the send to the decoded answer or failure. */
+  readonly latencyMs: number;
+}
+
+/** What is known of an answer besides its meaning. */
+export interface AnswerFacts {
+  readonly status: number;
+  readonly learnt: LearntLimits | undefined;
+  readonly latencyMs: number;
+  /** Counted before the send; stands in when the provider does not say. */
+  readonly inputTokens: number;
+}
+
+const WIRE_FAILURES: Readonly<
+  Record<WireFailure, { readonly class: AttemptClass; readonly code: FailureCode }>
+> = {
+  not_sent: { class: "not_sent", code: "connection_failed" },
+  lost: { class: "ambiguous", code: "connection_lost" },
+  timeout: { class: "ambiguous", code: "timeout" },
+  too_large: { class: "ambiguous", code: "response_too_large" },
+  aborted: { class: "ambiguous", code: "cancelled" },
+};
+
+/** An attempt that brought no answer. */
+export function failedOnWire(failure: WireFailure, message: string, latencyMs: number): AttemptResult {
+  return { ...WIRE_FAILURES[failure], message, scope: "item", latencyMs };
+}
+
+/** An attempt that brought an answer, whatever it says. A success without text counts as `empty_output`. */
+export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
+  const { status, learnt, latencyMs, inputTokens } = facts;
+  const usage = isSound(decoded.usage) ? decoded.usage : undefined;
+  const rest = { status, latencyMs, ...(learnt === undefined ? {} : { learnt }) };
+  if (decoded.class === "success" && decoded.text !== "") {
+    return {
+      class: "success",
+      message: "",
+      scope: "item",
+      text: decoded.text,
+      finish: decoded.finish,
+      usage: usage ?? estimate(inputTokens, decoded.text),
+      ...(decoded.servedTier === undefined ? {} : { servedTier: decoded.servedTier }),
+      ...rest,
+    };
+  }
+  const billed = usage === undefined ? {} : { usage };
+  if (decoded.class === "success")
+    return {
+      class: "ambiguous",
+      code: "empty_output",
+      message: "the answer has no text",
+      scope: "item",
+      ...billed,
+      ...rest,
+    };
+  return {
+    class: decoded.class,
+    code: decoded.code,
+    message: decoded.message,
+    scope: decoded.scope,
+    ...(decoded.retryAfterMs === undefined ? {} : { retryAfterMs: decoded.retryAfterMs }),
+    ...(decoded.isRateLimit === undefined ? {} : { isRateLimit: decoded.isRateLimit }),
+    ...billed,
+    ...rest,
+  };
+}
+
+/** The sum of two attempts' usage. A charge in USD is kept only while it covers all that was used. */
+export function addUsage(left: Usage, right: Usage): Usage {
+  const chargedUsd = addCharges(left, right);
+  return {
+    inputTokens: left.inputTokens + right.inputTokens,
+    cachedTokens: left.cachedTokens + right.cachedTokens,
+    cacheWriteTokens: left.cacheWriteTokens + right.cacheWriteTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+    reasoningTokens: left.reasoningTokens + right.reasoningTokens,
+    isEstimated: left.isEstimated || right.isEstimated,
+    ...(chargedUsd === undefined ? {} : { chargedUsd }),
+  };
+}
+
+function addCharges(left: Usage, right: Usage): number | undefined {
+  if (isNothing(left)) return right.chargedUsd;
+  if (isNothing(right)) return left.chargedUsd;
+  if (left.chargedUsd === undefined || right.chargedUsd === undefined) return undefined;
+  return left.chargedUsd + right.chargedUsd;
+}
+
+function isNothing(usage: Usage): boolean {
+  return usage.inputTokens === 0 && usage.outputTokens === 0 && usage.chargedUsd === undefined;
+}
+
+/** Our count of the input, and the usual four characters a token of the output. */
+function estimate(inputTokens: number, text: string): Usage {
+  return {
+    inputTokens,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    outputTokens: Math.ceil(text.length / 4),
+    reasoningTokens: 0,
+    isEstimated: true,
+  };
+}
+
+/** Codecs promise whole counts from 0; totals must not become NaN if one does not keep it. */
+function isSound(usage: Usage | undefined): boolean {
+  return (
+    usage !== undefined &&
+    isCount(usage.inputTokens) &&
+    isCount(usage.cachedTokens) &&
+    isCount(usage.cacheWriteTokens) &&
+    isCount(usage.outputTokens) &&
+    isCount(usage.reasoningTokens) &&
+    (usage.chargedUsd === undefined || usage.chargedUsd >= 0)
+  );
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0;
+}

@@ -1,0 +1,340 @@
+/**
+ * The dispatcher: takes one admitted call to its end, over as many attempts as the policy allows.
+ *
+ *   admitted -> attempt -> success ----------------------------------> outcome completed
+ *                  |-----> permanent, budget used up, no time left --> outcome failed or expired
+ *                  |-----> account stopped, run stopped -------------> returned (the item is kept, without outcome)
+ *                  +-----> else: wait -> admit -> attempt
+ *
+ * The one retry layer. p-retry drives the attempts after a failed first one, `retry.ts` decides, the Clock waits; every
+ * attempt passes admission and is told to it. One attempt gets at most half of the time left, so that a retry fits.
+ *
+ * Hot path: a call that succeeds at once costs a few microseconds on top of the transport and the codec
+ * (bench/transport.ts); p-retry is not entered.
+ */
+import pRetry from "p-retry";
+import type { Clock } from "../clock.ts";
+import type { FailureCode } from "../errors.ts";
+import type { HeaderBag, Provider, WireHead } from "../providers/provider.ts";
+import { type Failure, NO_USAGE, type Outcome, type Usage } from "../work/outcome.ts";
+import { type AttemptResult, addUsage, answered, failedOnWire } from "./attempt.ts";
+import { ATTEMPT_MS_MIN, decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
+import type { Transport } from "./transport.ts";
+
+export type { AttemptResult } from "./attempt.ts";
+
+/** One item on its way; who makes it may add what admission needs. */
+export interface Call {
+  readonly provider: Provider;
+  readonly head: WireHead;
+  /** Made by the provider's `encode`; read once per attempt. */
+  readonly body: Uint8Array;
+  /** Counted; stands in when the provider does not tell its usage. */
+  readonly inputTokens: number;
+  /** Monotonic; Infinity when there is none. */
+  readonly deadlineMs: number;
+  /** Requests sent before this call, e.g. before a restart. */
+  readonly attempts: number;
+  /** Of these, the ones that may have been billed without an answer. */
+  readonly ambiguousAttempts: number;
+}
+
+/** What has been done for an item, and when it may go on. */
+export interface Made {
+  readonly attempts: number;
+  readonly ambiguousAttempts: number;
+  /** Monotonic; already past when admission is asked. */
+  readonly notBeforeMs: number;
+}
+
+/** Port: limits, budget and durable intent. The dispatcher asks it for each attempt but the first. */
+export interface Admission<C extends Call = Call> {
+  /**
+   * Resolves when attempt number `made.attempts + 1` may be sent: limits are reserved and the intent is durable.
+   * Rejects when the run stops, or when the call's deadline passes before its turn.
+   */
+  admit(call: C, made: Made): Promise<void>;
+  /** Told after each attempt (the first too), synchronously, before any retry: limits settle and learn here. */
+  attempted(call: C, result: AttemptResult): void;
+}
+
+/** How a call ended: with an outcome, or back for later. Counts and usage include what the call brought with it. */
+export type DispatchResult =
+  | { readonly kind: "outcome"; readonly outcome: Outcome }
+  | {
+      readonly kind: "returned";
+      /** `quota` and `authentication`: the provider's account is stopped. `stopped`: the run is. */
+      readonly reason: "quota" | "authentication" | "stopped";
+      readonly message: string;
+      readonly attempts: number;
+      readonly ambiguousAttempts: number;
+      readonly usage: Usage;
+    };
+
+export interface DispatcherOptions<C extends Call = Call> {
+  readonly clock: Clock;
+  readonly transport: Transport;
+  readonly policy: RetryPolicy;
+  readonly admission: Admission<C>;
+  /** One attempt at most. Default 10 minutes. */
+  readonly attemptMsMax?: number;
+}
+
+const NO_HEADERS: HeaderBag = {};
+
+export function createDispatcher<C extends Call = Call>(options: DispatcherOptions<C>): Dispatcher<C> {
+  return new Dispatcher(options);
+}
+
+/** What happened in this call so far. */
+interface Tally {
+  attempts: number;
+  ambiguousAttempts: number;
+  emptyOutputs: number;
+  usage: Usage;
+}
+
+/** Safe for any number of concurrent calls; holds nothing of them. */
+export class Dispatcher<C extends Call = Call> {
+  readonly #clock: Clock;
+  readonly #transport: Transport;
+  readonly #policy: RetryPolicy;
+  readonly #admission: Admission<C>;
+  readonly #attemptMsMax: number;
+
+  constructor(options: DispatcherOptions<C>) {
+    this.#clock = options.clock;
+    this.#transport = options.transport;
+    this.#policy = options.policy;
+    this.#admission = options.admission;
+    this.#attemptMsMax = options.attemptMsMax ?? 600_000;
+  }
+
+  /**
+   * Takes a call to its end; its first attempt must be admitted. Rejects only for faults of ours. When the signal
+   * aborts, the attempt in flight is cut and the call is returned as `stopped`.
+   */
+  async run(call: C, signal?: AbortSignal): Promise<DispatchResult> {
+    const tally: Tally = {
+      attempts: call.attempts,
+      ambiguousAttempts: call.ambiguousAttempts,
+      emptyOutputs: 0,
+      usage: NO_USAGE,
+    };
+    const start = decideStart(tally, this.#policy);
+    if (!start.ok) return this.#refuseStart(call, tally, start.code);
+    const late = this.#unsent(call, tally, signal);
+    if (late !== undefined) return late;
+    const result = await this.#attempt(call, tally, signal);
+    if (result.class === "success") return completed(tally, result);
+    const decision = this.#decide(call, tally, result, signal);
+    if (!decision.retry) return this.#conclude(call, tally, result, decision.code, signal);
+    return this.#retry(call, tally, decision.delayMs, signal);
+  }
+
+  async #retry(
+    call: C,
+    tally: Tally,
+    firstDelayMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<DispatchResult> {
+    let decision = { retry: true, delayMs: firstDelayMs } as RetryDecision; // widened: it changes inside p-retry
+    const again = async (): Promise<DispatchResult> => {
+      const delayMs = decision.retry ? decision.delayMs : 0;
+      const refused = await this.#admitAfter(call, tally, delayMs, signal);
+      if (refused !== undefined) return refused;
+      const result = await this.#attempt(call, tally, signal);
+      if (result.class === "success") return completed(tally, result);
+      throw new AttemptFailed(result);
+    };
+    try {
+      return await pRetry(again, {
+        retries: this.#policy.attemptsMax,
+        minTimeout: 0,
+        factor: 1,
+        shouldRetry: ({ error }) => {
+          if (!(error instanceof AttemptFailed)) return false;
+          decision = this.#decide(call, tally, error.result, signal);
+          return decision.retry;
+        },
+      });
+    } catch (error) {
+      if (!(error instanceof AttemptFailed) || decision.retry) throw error;
+      return this.#conclude(call, tally, error.result, decision.code, signal);
+    }
+  }
+
+  /** Waits and passes admission; returns how the call ends if it does not come to an attempt. */
+  async #admitAfter(
+    call: C,
+    tally: Tally,
+    delayMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<DispatchResult | undefined> {
+    const { attempts, ambiguousAttempts } = tally;
+    const notBeforeMs = this.#clock.nowMs() + delayMs;
+    try {
+      await this.#clock.sleep(delayMs, { signal });
+      await this.#admission.admit(call, { attempts, ambiguousAttempts, notBeforeMs });
+    } catch {
+      // Admission says no for two reasons only, and the clock tells which.
+      if (this.#remainingMs(call) <= 0) return expired(call, tally, "no attempt was admitted in time");
+      return stopped(tally);
+    }
+    return this.#unsent(call, tally, signal);
+  }
+
+  /** How an admitted call ends that must not be sent any more; undefined when it may be. */
+  #unsent(call: C, tally: Tally, signal: AbortSignal | undefined): DispatchResult | undefined {
+    const isAborted = signal?.aborted === true;
+    if (!isAborted && this.#remainingMs(call) > 0) return undefined;
+    const message = "the attempt was admitted too late";
+    this.#admission.attempted(call, failedOnWire("not_sent", message, 0));
+    return isAborted ? stopped(tally) : expired(call, tally, message);
+  }
+
+  /** Sends once, counts it, and tells admission. */
+  async #attempt(call: C, tally: Tally, signal: AbortSignal | undefined): Promise<AttemptResult> {
+    const result =
+      call.provider.answerLocally === undefined ? await this.#send(call, signal) : this.#answer(call);
+    tally.attempts += 1;
+    if (result.class === "ambiguous") tally.ambiguousAttempts += 1;
+    if (result.code === "empty_output") tally.emptyOutputs += 1;
+    if (result.usage !== undefined)
+      tally.usage = tally.usage === NO_USAGE ? result.usage : addUsage(tally.usage, result.usage);
+    this.#admission.attempted(call, result);
+    return result;
+  }
+
+  async #send(call: C, signal: AbortSignal | undefined): Promise<AttemptResult> {
+    const { provider, head, body, inputTokens } = call;
+    const sentMs = this.#clock.nowMs();
+    const remainingMs = call.deadlineMs - sentMs;
+    const timeoutMs = Math.max(ATTEMPT_MS_MIN, Math.min(this.#attemptMsMax, remainingMs / 2));
+    const wire = await this.#transport.send(
+      { origin: head.origin, path: head.path, headers: head.headers, body },
+      { timeoutMs, signal },
+    );
+    const latencyMs = this.#clock.nowMs() - sentMs;
+    if (!wire.ok) return failedOnWire(wire.failure, wire.message, latencyMs);
+    const { status, headers } = wire;
+    const decoded = provider.decode({ status, headers, body: wire.body, wallMs: this.#clock.wallMs() });
+    return answered(decoded, { status, learnt: provider.limits(headers), latencyMs, inputTokens });
+  }
+
+  /** For embedded providers. */
+  #answer({ provider, body, inputTokens }: C): AttemptResult {
+    const { status, body: answer } = provider.answerLocally?.(body) ?? {
+      status: 501,
+      body: new Uint8Array(0),
+    };
+    const decoded = provider.decode({
+      status,
+      headers: NO_HEADERS,
+      body: answer,
+      wallMs: this.#clock.wallMs(),
+    });
+    return answered(decoded, { status, learnt: undefined, latencyMs: 0, inputTokens });
+  }
+
+  #decide(call: C, tally: Tally, result: AttemptResult, signal: AbortSignal | undefined): RetryDecision {
+    if (isStopped(result, signal)) return { retry: false, code: "cancelled" };
+    const state = { ...tally, remainingMs: this.#remainingMs(call) };
+    return decideRetry(state, result, this.#policy, this.#clock.random());
+  }
+
+  /** The end of a call whose last attempt failed. */
+  #conclude(
+    call: C,
+    tally: Tally,
+    result: AttemptResult,
+    code: FailureCode,
+    signal: AbortSignal | undefined,
+  ): DispatchResult {
+    if (result.class === "permanent") {
+      if (result.scope !== "provider") return failed(call, tally, code, result);
+      const reason = result.code === "authentication_failed" ? "authentication" : "quota";
+      return { kind: "returned", reason, message: result.message, ...made(tally) };
+    }
+    if (isStopped(result, signal)) return stopped(tally);
+    if (this.#remainingMs(call) <= 0) return expired(call, tally, result.message, result.status);
+    return failed(call, tally, code, result);
+  }
+
+  /** An item whose attempts before a restart have used up what it may have; its admission is given back. */
+  #refuseStart(call: C, tally: Tally, code: FailureCode): DispatchResult {
+    const message = `${tally.attempts} requests were sent before a restart, their answers were lost`;
+    const result = failedOnWire("not_sent", message, 0);
+    this.#admission.attempted(call, result);
+    return failed(call, tally, code, result);
+  }
+
+  #remainingMs(call: C): number {
+    return call.deadlineMs - this.#clock.nowMs();
+  }
+}
+
+/** How a failed attempt passes through p-retry. */
+class AttemptFailed extends Error {
+  readonly result: AttemptResult;
+
+  constructor(result: AttemptResult) {
+    super(result.message);
+    this.name = "AttemptFailed";
+    this.result = result;
+  }
+}
+
+function isStopped(result: AttemptResult, signal: AbortSignal | undefined): boolean {
+  return result.code === "cancelled" || (signal?.aborted === true && result.class !== "permanent");
+}
+
+function made(tally: Tally): {
+  readonly attempts: number;
+  readonly ambiguousAttempts: number;
+  readonly usage: Usage;
+} {
+  return { attempts: tally.attempts, ambiguousAttempts: tally.ambiguousAttempts, usage: tally.usage };
+}
+
+function completed(tally: Tally, { text = "", finish }: AttemptResult): DispatchResult {
+  const output =
+    finish === "length"
+      ? ({ type: "text", text, finish_reason: "length" } as const)
+      : ({ type: "text", text } as const);
+  return { kind: "outcome", outcome: { status: "completed", output, ...made(tally) } };
+}
+
+function failed(call: Call, tally: Tally, code: FailureCode, result: AttemptResult): DispatchResult {
+  const failure = failureOf(call, tally, code, result.message, result.class !== "permanent", result.status);
+  return { kind: "outcome", outcome: { status: "failed", failure, ...made(tally) } };
+}
+
+function expired(call: Call, tally: Tally, message: string, status?: number): DispatchResult {
+  const text = `the deadline passed; last: ${message}`;
+  const failure = failureOf(call, tally, "expired", text, true, status);
+  return { kind: "outcome", outcome: { status: "expired", failure, ...made(tally) } };
+}
+
+function stopped(tally: Tally): DispatchResult {
+  return { kind: "returned", reason: "stopped", message: "the run stopped", ...made(tally) };
+}
+
+function failureOf(
+  call: Call,
+  tally: Tally,
+  code: FailureCode,
+  message: string,
+  retryable: boolean,
+  status: number | undefined,
+): Failure {
+  return {
+    code,
+    message,
+    retryable,
+    attempts: tally.attempts,
+    ambiguous_attempts: tally.ambiguousAttempts,
+    provider: call.provider.settings.name,
+    ...(status === undefined ? {} : { provider_status: status }),
+  };
+}

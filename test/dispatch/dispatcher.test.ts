@@ -1,0 +1,221 @@
+import { describe, expect, it } from "vitest";
+import type { Decoded } from "../../src/providers/provider.ts";
+import { HANG, LOST, NOT_SENT, refused, Stage, SUCCESS, USAGE } from "./scripted.ts";
+
+const SERVER_ERROR: Decoded = {
+  class: "ambiguous",
+  code: "provider_error",
+  message: "acme answered 500",
+  scope: "item",
+};
+
+describe("the dispatcher", () => {
+  it("ends a call that succeeds at once without asking admission again", async () => {
+    const stage = new Stage([SUCCESS]);
+    expect(await stage.run()).toEqual({
+      kind: "outcome",
+      outcome: {
+        status: "completed",
+        output: { type: "text", text: "yes" },
+        usage: USAGE,
+        attempts: 1,
+        ambiguousAttempts: 0,
+      },
+    });
+    expect(stage.admitted).toEqual([]);
+    expect(stage.told).toMatchObject([{ class: "success", status: 200, text: "yes" }]);
+  });
+
+  it("shows a finish by length and nothing else", async () => {
+    const result = await new Stage([{ ...SUCCESS, finish: "length" } as Decoded]).run();
+    expect(result).toMatchObject({ outcome: { output: { text: "yes", finish_reason: "length" } } });
+  });
+
+  it("estimates usage that a success does not tell", async () => {
+    const result = await new Stage([
+      { class: "success", text: "12345", finish: "stop", usage: undefined },
+    ]).run();
+    expect(result).toMatchObject({
+      outcome: { usage: { inputTokens: 7, outputTokens: 2, isEstimated: true } },
+    });
+  });
+
+  it("answers an embedded provider without the transport", async () => {
+    const stage = new Stage([SUCCESS]);
+    const call = stage.call();
+    const provider = { ...call.provider, answerLocally: () => ({ status: 200, body: Buffer.from("0") }) };
+    expect(await stage.run({ ...call, provider })).toMatchObject({
+      outcome: { status: "completed", attempts: 1 },
+    });
+    expect(stage.sent).toEqual([]);
+    expect(stage.told).toHaveLength(1);
+  });
+
+  it("passes admission before every attempt after the first, with the counts so far", async () => {
+    const stage = new Stage([refused(), SERVER_ERROR, SUCCESS]);
+    const result = await stage.run();
+    expect(result).toMatchObject({ outcome: { status: "completed", attempts: 3, ambiguousAttempts: 1 } });
+    expect(stage.admitted).toMatchObject([
+      { attempts: 1, ambiguousAttempts: 0 },
+      { attempts: 2, ambiguousAttempts: 1 },
+    ]);
+    expect(stage.told.map((told) => told.class)).toEqual(["refused", "ambiguous", "success"]);
+  });
+
+  it("asks admission only once the wait is over", async () => {
+    const stage = new Stage([refused({ retryAfterMs: 5_000 }), SUCCESS]);
+    await stage.run();
+    expect(stage.admitted).toMatchObject([{ atMs: 5_000, notBeforeMs: 5_000 }]);
+    expect(stage.sent[1]?.atMs).toBe(5_000);
+  });
+
+  it("ends with the last failure's code once the ambiguous budget is used up", async () => {
+    const stage = new Stage([LOST]);
+    const result = await stage.run();
+    expect(result).toMatchObject({
+      outcome: {
+        status: "failed",
+        attempts: 3,
+        ambiguousAttempts: 3,
+        failure: {
+          code: "connection_lost",
+          retryable: true,
+          attempts: 3,
+          ambiguous_attempts: 3,
+          provider: "acme",
+        },
+      },
+    });
+  });
+
+  it("sends once and ends as ambiguous when delivery is at most once", async () => {
+    const stage = new Stage([LOST, SUCCESS], { ambiguousMax: 0 });
+    expect(await stage.run()).toMatchObject({
+      outcome: { status: "failed", failure: { code: "ambiguous" } },
+    });
+    expect(stage.sent).toHaveLength(1);
+  });
+
+  it("sends nothing for an item whose earlier attempts left it in doubt beyond the budget", async () => {
+    const stage = new Stage([SUCCESS], { ambiguousMax: 0 });
+    const result = await stage.run(stage.call({ attempts: 1, ambiguousAttempts: 1 }));
+    expect(result).toMatchObject({
+      outcome: { status: "failed", attempts: 1, failure: { code: "ambiguous" } },
+    });
+    expect(stage.sent).toEqual([]);
+    expect(stage.told).toMatchObject([{ class: "not_sent" }]);
+  });
+
+  it("counts attempts from before a restart", async () => {
+    const stage = new Stage([refused()]);
+    expect(await stage.run(stage.call({ attempts: 6 }))).toMatchObject({ outcome: { attempts: 8 } });
+    expect(stage.sent).toHaveLength(2);
+  });
+
+  it("gives an attempt half of the time left, so that a retry fits", async () => {
+    const stage = new Stage([HANG, SUCCESS]);
+    const result = await stage.run(stage.call({ deadlineMs: 20_000 }));
+    expect(stage.sent[0]?.timeoutMs).toBe(10_000);
+    expect(result).toMatchObject({ outcome: { status: "completed", attempts: 2, ambiguousAttempts: 1 } });
+  });
+
+  it("gives an attempt ten minutes at most and fifty milliseconds at least", async () => {
+    const patient = new Stage([SUCCESS]);
+    await patient.run();
+    expect(patient.sent[0]?.timeoutMs).toBe(600_000);
+    const hasty = new Stage([SUCCESS]);
+    await hasty.run(hasty.call({ deadlineMs: 20 }));
+    expect(hasty.sent[0]?.timeoutMs).toBe(50);
+  });
+
+  it("expires an item whose deadline passed before its admitted attempt, and sends nothing", async () => {
+    const stage = new Stage([SUCCESS]);
+    const result = await stage.run(stage.call({ deadlineMs: 0 }));
+    expect(result).toMatchObject({
+      outcome: { status: "expired", attempts: 0, failure: { code: "expired" } },
+    });
+    expect(stage.sent).toEqual([]);
+    expect(stage.told).toMatchObject([{ class: "not_sent" }]);
+  });
+
+  it("expires an item whose last attempt ends after its deadline", async () => {
+    const stage = new Stage([HANG]);
+    const result = await stage.run(stage.call({ deadlineMs: 60 }));
+    expect(result).toMatchObject({ outcome: { status: "failed", failure: { code: "timeout" } } });
+    const late = new Stage([HANG]);
+    expect(await late.run(late.call({ deadlineMs: 40 }))).toMatchObject({
+      outcome: { status: "expired", attempts: 1, ambiguousAttempts: 1, failure: { code: "expired" } },
+    });
+  });
+
+  it("expires an item whose retry is admitted too late, and settles that admission", async () => {
+    const stage = new Stage([refused(), SUCCESS]);
+    stage.onAdmit = () => stage.clock.sleep(60_000);
+    const result = await stage.run(stage.call({ deadlineMs: 30_000 }));
+    expect(result).toMatchObject({ outcome: { status: "expired", attempts: 1 } });
+    expect(stage.told.map((told) => told.class)).toEqual(["refused", "not_sent"]);
+  });
+
+  it("makes no retry when the wait that was asked for does not fit", async () => {
+    const stage = new Stage([refused({ retryAfterMs: 60_000 }), SUCCESS]);
+    const result = await stage.run(stage.call({ deadlineMs: 30_000 }));
+    expect(result).toMatchObject({ outcome: { status: "failed", failure: { code: "rate_limited" } } });
+    expect(stage.sent).toHaveLength(1);
+  });
+
+  it("returns the item when the run stops while it waits", async () => {
+    const stage = new Stage([refused({ retryAfterMs: 60_000 }), SUCCESS]);
+    const stop = new AbortController();
+    stage.clock.timer(1_000, () => stop.abort());
+    expect(await stage.run(stage.call(), stop.signal)).toMatchObject({
+      kind: "returned",
+      reason: "stopped",
+      attempts: 1,
+    });
+    expect(stage.clock.nowMs()).toBe(1_000);
+  });
+
+  it("returns the item when admission rejects", async () => {
+    const stage = new Stage([NOT_SENT, SUCCESS]);
+    stage.onAdmit = () => Promise.reject(new Error("the run no longer sends"));
+    expect(await stage.run()).toMatchObject({ kind: "returned", reason: "stopped", attempts: 1 });
+  });
+
+  it("returns an item whose attempt was cut by the signal, and counts the attempt as ambiguous", async () => {
+    const stage = new Stage([HANG]);
+    const stop = new AbortController();
+    stage.clock.timer(1_000, () => stop.abort());
+    const result = await stage.run(stage.call(), stop.signal);
+    expect(result).toMatchObject({ kind: "returned", reason: "stopped", attempts: 1, ambiguousAttempts: 1 });
+    expect(stage.told).toMatchObject([{ class: "ambiguous", code: "cancelled" }]);
+  });
+
+  it("does not begin when the signal has aborted", async () => {
+    const stage = new Stage([SUCCESS]);
+    expect(await stage.run(stage.call(), AbortSignal.abort())).toMatchObject({
+      reason: "stopped",
+      attempts: 0,
+    });
+    expect(stage.sent).toEqual([]);
+  });
+
+  it("sums the usage of all attempts that were billed", async () => {
+    const filteredAway: Decoded = { ...SERVER_ERROR, usage: USAGE } as Decoded;
+    const result = await new Stage([filteredAway, SUCCESS]).run();
+    expect(result).toMatchObject({ outcome: { usage: { inputTokens: 20, outputTokens: 10 } } });
+  });
+
+  it("holds no time limit but the attempts against an item without deadline", async () => {
+    const stage = new Stage([refused({ retryAfterMs: 900_000 })]);
+    expect(await stage.run()).toMatchObject({ outcome: { status: "failed", attempts: 8 } });
+    expect(stage.clock.nowMs()).toBe(7 * 900_000);
+  });
+
+  it("lets faults of admission's own bookkeeping through", async () => {
+    const stage = new Stage([SUCCESS]);
+    stage.told.push = () => {
+      throw new TypeError("a fault of ours");
+    };
+    await expect(stage.run()).rejects.toThrow("a fault of ours");
+  });
+});

@@ -1,0 +1,37 @@
+/**
+ * What is wrong with one line: a value, not an exception, because a bad line fails alone and files hold millions.
+ *
+ * Messages say what was expected and what was found. Of the line's own data they quote names and numbers, at most
+ * 40 characters of each, and never the text of a prompt.
+ */
+import type { FailureCode } from "../errors.ts";
+import { digitsOf } from "./numbers.ts";
+
+/** A refused line. */
+export class LineFault {
+  readonly code: FailureCode;
+  readonly message: string;
+
+  constructor(code: FailureCode, message: string) {
+    this.code = code;
+    this.message = message;
+  }
+}
+
+/** Characters of user data that a message quotes at most. */
+const QUOTED_CHARS_MAX = 40;
+
+/** A value as a message shows it: names and numbers quoted and cut, structures by their kind alone. */
+export function shown(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "an array";
+  if (typeof value === "object") return "an object";
+  const digits = digitsOf(value);
+  if (digits !== undefined) return cut(digits);
+  return typeof value === "string" ? JSON.stringify(cut(value)) : String(value);
+}
+
+function cut(text: string): string {
+  return text.length <= QUOTED_CHARS_MAX ? text : `${text.slice(0, QUOTED_CHARS_MAX)}...`;
+}

@@ -1,0 +1,47 @@
+/**
+ * Items from the library's callers as lines, so that a list or an async iterable takes the same way as a file.
+ *
+ * What JSON would change in silence is refused: NaN and infinities (null in JSON), functions, cycles. A bigint is
+ * written with all its digits. Whether the line is a valid request is decided when it is read.
+ */
+import { PerigeeError } from "../errors.ts";
+import type { InlineItem, LineItem } from "../work/item.ts";
+import { markedNumber, restoreNumbers } from "./numbers.ts";
+
+/** An inline item (interface 2.1) under a key. */
+export type KeyedInlineItem = InlineItem & { readonly key: string };
+
+/**
+ * One line of JSON without a newline. `where` names the item in messages, e.g. `item 3`.
+ * Throws `usage` when the item is no object, or holds something that JSON cannot.
+ */
+export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): string {
+  if (typeof item !== "object" || item === null || Array.isArray(item))
+    throw new PerigeeError(
+      "usage",
+      `${where} must be an object, got ${item === null ? "null" : kindOf(item)}`,
+    );
+  const line = "input" in item ? lineOfInline(item) : item;
+  try {
+    const json = JSON.stringify(line, (name, value: unknown) => {
+      if (typeof value === "bigint") return markedNumber(value.toString());
+      if (typeof value === "number" && !Number.isFinite(value)) throw new TypeError(`${name} is ${value}`);
+      if (typeof value === "function" || typeof value === "symbol")
+        throw new TypeError(`${name} is a ${typeof value}`);
+      return value;
+    });
+    return restoreNumbers(json);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new PerigeeError("usage", `${where} cannot be written as JSON: ${reason}`, { cause });
+  }
+}
+
+function lineOfInline(item: KeyedInlineItem): object {
+  const { key, model, input } = item;
+  return { key, request: { model, contents: [{ parts: [{ text: input }] }] } };
+}
+
+function kindOf(value: unknown): string {
+  return Array.isArray(value) ? "an array" : `a ${typeof value}`;
+}

@@ -1,0 +1,116 @@
+/**
+ * OpenAI's batch layout: `{"custom_id","method":"POST","url":"/v1/chat/completions","body":{...}}`.
+ * `method` and `url` may be absent, as in Mistral's and Fireworks' batch lines.
+ *
+ * The body is kept as given, for providers that speak OpenAI's protocol, and read into the neutral request for all
+ * others. What the neutral request cannot hold (images, tool calls) leaves its name in `unknownFields`: `messages`
+ * when a message has more than text, else the name of the body's member. A codec that does not send the body as given
+ * refuses `messages` and `tools`, and reports the rest as dropped.
+ */
+import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
+import { readOpenaiConfig } from "./config.ts";
+import { LineFault, shown } from "./fault.ts";
+import { isText } from "./numbers.ts";
+import { isObject, type JsonObject } from "./record.ts";
+
+const CHAT_URL = "/v1/chat/completions";
+
+/** Members of the body that are read here and are no settings. */
+const NO_SETTINGS: ReadonlySet<string> = new Set(["model", "messages", "stream", "response_format"]);
+
+/** Reads a line of the batch layout, all but its model. */
+export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
+  const method = line["method"] ?? "POST";
+  if (method !== "POST") return unsupported(`method must be "POST", got ${shown(method)}`);
+  const url = line["url"] ?? CHAT_URL;
+  if (url !== CHAT_URL) return unsupported(`url must be "${CHAT_URL}", got ${shown(url)}`);
+  const body = line["body"];
+  if (!isObject(body)) return new LineFault("invalid_line", `body must be an object, got ${kindOf(body)}`);
+  if (body["stream"] === true)
+    return unsupported("stream must be false or absent: answers are written whole");
+  const read = readOpenaiConfig(body, NO_SETTINGS);
+  if (read instanceof LineFault) return read;
+  const conversation = readMessages(body["messages"]);
+  if (conversation instanceof LineFault) return conversation;
+  const { system, turns, isTextAlone } = conversation;
+  const unknownFields = isTextAlone ? read.unknownFields : ["messages", ...read.unknownFields];
+  return { system, turns, config: read.config, openaiBody: body, unknownFields };
+}
+
+interface Conversation {
+  readonly system: readonly string[];
+  readonly turns: readonly Turn[];
+  /** False when some message holds what texts cannot. */
+  readonly isTextAlone: boolean;
+}
+
+function readMessages(messages: JsonValue | undefined): Conversation | LineFault {
+  if (!Array.isArray(messages)) return mustBe("messages", "an array", messages);
+  if (messages.length === 0) return new LineFault("invalid_contents", "messages is empty");
+  const system: string[] = [];
+  const turns: Turn[] = [];
+  let isTextAlone = true;
+  for (const [index, message] of (messages as readonly JsonValue[]).entries()) {
+    const where = `messages[${index}]`;
+    if (!isObject(message)) return mustBe(where, "an object", message);
+    const role = message["role"];
+    if (!isText(role)) return mustBe(`${where}.role`, "a string", role);
+    const content = readContent(message["content"], where);
+    if (content instanceof LineFault) return content;
+    if (content.isTextAlone === false || hasMoreThanText(message)) isTextAlone = false;
+    if (role === "system" || role === "developer") {
+      system.push(...content.texts);
+    } else if (role === "user" || role === "assistant") {
+      if (content.texts.length > 0)
+        turns.push({ role: role === "user" ? "user" : "model", texts: content.texts });
+    } else if (role === "tool" || role === "function") {
+      isTextAlone = false;
+      if (content.texts.length > 0) turns.push({ role: "user", texts: content.texts });
+    } else {
+      const expected = "system, developer, user, assistant or tool";
+      return new LineFault("invalid_contents", `${where}.role must be ${expected}, got ${shown(role)}`);
+    }
+  }
+  return { system, turns, isTextAlone };
+}
+
+/** The texts of a message; `null` and absent content has none (an assistant that called a tool). */
+function readContent(
+  content: JsonValue | undefined,
+  where: string,
+): { readonly texts: readonly string[]; readonly isTextAlone: boolean } | LineFault {
+  if (isText(content)) return { texts: [content], isTextAlone: true };
+  if (content === undefined || content === null) return { texts: [], isTextAlone: false };
+  if (!Array.isArray(content)) return mustBe(`${where}.content`, "a string or an array", content);
+  if (content.length === 0) return new LineFault("invalid_contents", `${where}.content is empty`);
+  const texts: string[] = [];
+  for (const [index, part] of (content as readonly JsonValue[]).entries()) {
+    if (!isObject(part)) return mustBe(`${where}.content[${index}]`, "an object", part);
+    if (part["type"] !== "text") continue;
+    const text = part["text"];
+    if (!isText(text)) return mustBe(`${where}.content[${index}].text`, "a string", text);
+    texts.push(text);
+  }
+  return { texts, isTextAlone: texts.length === content.length };
+}
+
+function hasMoreThanText(message: JsonObject): boolean {
+  return isGiven(message["tool_calls"]) || isGiven(message["function_call"]) || isGiven(message["audio"]);
+}
+
+function isGiven(value: JsonValue | undefined): boolean {
+  return value !== undefined && value !== null;
+}
+
+function unsupported(message: string): LineFault {
+  return new LineFault("unsupported_request", message);
+}
+
+function mustBe(name: string, expected: string, value: JsonValue | undefined): LineFault {
+  return new LineFault("invalid_contents", `${name} must be ${expected}, got ${kindOf(value)}`);
+}
+
+/** A value by its kind; a string is not quoted, it may be a prompt. */
+function kindOf(value: JsonValue | undefined): string {
+  return typeof value === "string" ? "a string" : shown(value);
+}

@@ -1,0 +1,181 @@
+/**
+ * A shard: items of one model that move through memory together, as columns of numbers and their prepared bytes.
+ *
+ *   prepared -> dropped (waits too long) -> prepared (reload.ts makes the bytes again from the input) -> ...
+ *
+ * Items stand in the order of their lines. All columns share one buffer, so that a dropped shard costs a few hundred
+ * bytes and 25 bytes an item. A checksum taken when bytes are dropped tells, at the reload, whether lines changed.
+ */
+import { crc32 } from "node:zlib";
+import { PerigeeError } from "../errors.ts";
+
+/** Keys and wire bodies of a shard's items, end to end; item `i` spans `ends[i-1]..ends[i]`. */
+export interface PreparedBytes {
+  /** Keys as JSON string literals in UTF-8. */
+  readonly keys: Uint8Array;
+  readonly keyEnds: Uint32Array;
+  /** Wire bodies in UTF-8. */
+  readonly bodies: Uint8Array;
+  readonly bodyEnds: Uint32Array;
+}
+
+/** What the items of a shard have in common. */
+export interface ShardGroup {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** Hash of the shared system instruction; 0 when there is none, or when the items have different ones. */
+  readonly prefixHash: number;
+  /** Tokens of the shared system instruction; 0 when none is shared. */
+  readonly prefixTokens: number;
+  /** True when counts carry a factor, because the model's tokenizer is not public. */
+  readonly isEstimated: boolean;
+}
+
+/** The columns from which a shard is made; all of one length. They are copied. */
+export interface ShardColumns {
+  readonly lines: ArrayLike<number>;
+  readonly offsets: ArrayLike<number>;
+  readonly lengths: ArrayLike<number>;
+  readonly inputTokens: ArrayLike<number>;
+  readonly maxOutputTokens: ArrayLike<number>;
+  readonly warnings: ArrayLike<number>;
+}
+
+/** The bytes that one item takes in a shard whose prepared bytes were dropped. */
+const COLUMN_BYTES = 8 + 4 * 4 + 1;
+
+export class Shard {
+  readonly group: ShardGroup;
+  /** Line numbers, from 1, rising. */
+  readonly lines: Uint32Array;
+  /** Byte offset of each line in the input. */
+  readonly offsets: Float64Array;
+  /** Bytes of each line without its line end. */
+  readonly lengths: Uint32Array;
+  /** Input tokens with the protocol's overhead. */
+  readonly inputTokens: Uint32Array;
+  /** The item's own output limit, 0 when it gives none. */
+  readonly maxOutputTokens: Uint32Array;
+  /** 1 where the item carries a warning. */
+  readonly warnings: Uint8Array;
+  /** Sum of `inputTokens`. */
+  readonly inputTokensTotal: number;
+  /** Sum of `maxOutputTokens` over the items that have a limit. */
+  readonly maxOutputTokensTotal: number;
+  /** Items without an output limit. */
+  readonly unlimitedCount: number;
+  #prepared: PreparedBytes | undefined;
+  /** CRC-32 of the prepared bytes, once they were dropped. */
+  #checksum = 0;
+
+  /** Copies the columns; takes over `prepared`. `columns.lines` must rise. */
+  constructor(group: ShardGroup, columns: ShardColumns, prepared: PreparedBytes) {
+    const count = columns.lines.length;
+    const buffer = new ArrayBuffer(count * COLUMN_BYTES);
+    this.group = group;
+    this.offsets = new Float64Array(buffer, 0, count);
+    this.lines = new Uint32Array(buffer, count * 8, count);
+    this.lengths = new Uint32Array(buffer, count * 12, count);
+    this.inputTokens = new Uint32Array(buffer, count * 16, count);
+    this.maxOutputTokens = new Uint32Array(buffer, count * 20, count);
+    this.warnings = new Uint8Array(buffer, count * 24, count);
+    this.offsets.set(columns.offsets);
+    this.lines.set(columns.lines);
+    this.lengths.set(columns.lengths);
+    this.inputTokens.set(columns.inputTokens);
+    this.maxOutputTokens.set(columns.maxOutputTokens);
+    this.warnings.set(columns.warnings);
+    this.#prepared = prepared;
+    let inputTokensTotal = 0;
+    let maxOutputTokensTotal = 0;
+    let unlimitedCount = 0;
+    for (let item = 0; item < count; item += 1) {
+      inputTokensTotal += this.inputTokens[item] as number;
+      const limit = this.maxOutputTokens[item] as number;
+      maxOutputTokensTotal += limit;
+      if (limit === 0) unlimitedCount += 1;
+    }
+    this.inputTokensTotal = inputTokensTotal;
+    this.maxOutputTokensTotal = maxOutputTokensTotal;
+    this.unlimitedCount = unlimitedCount;
+  }
+
+  /** `<provider>:<name>`. */
+  get model(): string {
+    return this.group.model;
+  }
+
+  /** Items, at least 1. */
+  get count(): number {
+    return this.lines.length;
+  }
+
+  /** Bytes of keys and bodies held in memory; 0 once dropped. */
+  get preparedBytes(): number {
+    if (this.#prepared === undefined) return 0;
+    return this.#prepared.keys.byteLength + this.#prepared.bodies.byteLength;
+  }
+
+  /** Whether `body` and `keyJson` may be asked. */
+  get isPrepared(): boolean {
+    return this.#prepared !== undefined;
+  }
+
+  /** The wire body of an item: a view, not a copy. Only while prepared. */
+  body(item: number): Uint8Array {
+    const { bodies, bodyEnds } = this.#bytes();
+    return bodies.subarray(item === 0 ? 0 : bodyEnds[item - 1], bodyEnds[item]);
+  }
+
+  /** The key of an item as a JSON string literal in UTF-8: a view, not a copy. Only while prepared. */
+  keyJson(item: number): Uint8Array {
+    const { keys, keyEnds } = this.#bytes();
+    return keys.subarray(item === 0 ? 0 : keyEnds[item - 1], keyEnds[item]);
+  }
+
+  /** Frees keys and bodies; `reloadShard` brings them back. No effect when already dropped. */
+  dropPrepared(): void {
+    if (this.#prepared === undefined) return;
+    this.#checksum = checksumOf(this.#prepared);
+    this.#prepared = undefined;
+  }
+
+  /**
+   * Takes the bytes made again from the input. Throws `input_changed` when they are not those that were dropped.
+   * No effect while prepared.
+   */
+  restore(prepared: PreparedBytes): void {
+    if (this.#prepared !== undefined) return;
+    if (prepared.bodyEnds.length !== this.count || checksumOf(prepared) !== this.#checksum) {
+      throw inputChanged(this);
+    }
+    this.#prepared = prepared;
+  }
+
+  #bytes(): PreparedBytes {
+    if (this.#prepared === undefined) throw new TypeError("a dropped shard has no bytes: reload it first");
+    return this.#prepared;
+  }
+}
+
+/** The error for a shard whose lines are not what they were when it was measured. */
+export function inputChanged(shard: Shard): PerigeeError {
+  const first = shard.lines[0];
+  const last = shard.lines[shard.count - 1];
+  return new PerigeeError(
+    "input_changed",
+    `lines ${first} to ${last} of the input are not what they were when they were first read`,
+    { details: { firstLine: first, lastLine: last } },
+  );
+}
+
+function checksumOf(prepared: PreparedBytes): number {
+  let sum = crc32(prepared.keys);
+  sum = crc32(bytesOf(prepared.keyEnds), sum);
+  sum = crc32(prepared.bodies, sum);
+  return crc32(bytesOf(prepared.bodyEnds), sum);
+}
+
+function bytesOf(ends: Uint32Array): Uint8Array {
+  return new Uint8Array(ends.buffer, ends.byteOffset, ends.byteLength);
+}

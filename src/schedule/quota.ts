@@ -1,0 +1,130 @@
+/**
+ * One quota of a lane: a window bucket whose limit is the smaller of what is configured and what responses tell.
+ *
+ * The limit in force follows `min(configured, learnt)`: down at once, up by at most 10 % per 10 s (1.1^(t/10 s), or
+ * 1 unit per 10 s where that is more), never above what is configured. A learnt limit that no response repeated for
+ * 60 s is forgotten in the same slow way, when there is a configured one to return to.
+ *
+ * Nonsense does not freeze the lane: the floor is 1, and a limit below a tenth of the one in force (0 included) is
+ * believed when the next response says so too.
+ *
+ * `remaining = 0` holds takes until the told reset, at most 10 s: at OpenAI the reset is the time until the bucket is
+ * *full*, up to a minute, while the next unit is there within milliseconds; where the window is a fixed one, a 429
+ * with its own wait follows (providers.md A.6).
+ */
+import { WindowBucket } from "./bucket.ts";
+
+/** Use of one quota. */
+export interface QuotaUse {
+  /** Units in the last window. */
+  readonly used: number;
+  /** Units per window in force. */
+  readonly limit: number;
+}
+
+const RAISE_PER_STEP = 1.1;
+const STEP_MS = 10_000;
+const RAISE_EVERY_MS = 1_000;
+const LEARNT_FOR_MS = 60_000;
+const HOLD_MS_MAX = 10_000;
+const SUSPECT_SHARE = 0.1;
+
+export class Quota {
+  readonly #configured: number;
+  readonly #bucket: WindowBucket;
+  #learnt = Number.POSITIVE_INFINITY;
+  #learntAtMs = Number.NEGATIVE_INFINITY;
+  #isSuspect = false;
+  /** The limit in force, with its fraction. */
+  #effective: number;
+  #raisedAtMs: number;
+  #heldUntilMs = Number.NEGATIVE_INFINITY;
+
+  /** `configured` absent: nothing is limited until a limit is learnt. */
+  constructor(configured: number | undefined, nowMs: number) {
+    this.#configured = configured === undefined ? Number.POSITIVE_INFINITY : Math.max(1, configured);
+    this.#effective = this.#configured;
+    this.#bucket = new WindowBucket({ limit: this.#configured });
+    this.#raisedAtMs = nowMs;
+  }
+
+  get isLimited(): boolean {
+    return this.#effective !== Number.POSITIVE_INFINITY;
+  }
+
+  /** Milliseconds until `amount` can be taken; 0 for now. */
+  waitMs(nowMs: number, amount: number): number {
+    this.#raise(nowMs);
+    const heldMs = this.#heldUntilMs - nowMs;
+    const waitMs = this.#bucket.waitMs(nowMs, amount);
+    return amount > 0 && heldMs > waitMs ? heldMs : waitMs;
+  }
+
+  /** Counts `amount`, after `waitMs` said 0; returns its slot. */
+  add(nowMs: number, amount: number): number {
+    return this.#bucket.add(nowMs, amount);
+  }
+
+  /** See WindowBucket. */
+  adjust(nowMs: number, slot: number, delta: number): void {
+    this.#bucket.adjust(nowMs, slot, delta);
+  }
+
+  /** See WindowBucket. */
+  restore(nowMs: number, atMs: number, amount: number): void {
+    this.#bucket.restore(nowMs, atMs, amount);
+  }
+
+  /** See WindowBucket. */
+  setPace(nowMs: number, share: number): void {
+    this.#bucket.setPace(nowMs, share);
+  }
+
+  /** A response told a limit per minute. */
+  learn(nowMs: number, limit: number): void {
+    if (Number.isNaN(limit)) return;
+    const isSuspect = this.isLimited ? limit < this.#effective * SUSPECT_SHARE : limit < 1;
+    if (isSuspect && !this.#isSuspect) {
+      this.#isSuspect = true;
+      return;
+    }
+    this.#isSuspect = isSuspect;
+    this.#raise(nowMs);
+    this.#learnt = Math.max(1, Math.floor(limit));
+    this.#learntAtMs = nowMs;
+    if (this.#learnt < this.#effective) this.#enforce(nowMs, this.#learnt);
+  }
+
+  /** A response told how much is left, and when the bucket is full again. */
+  learnRemaining(nowMs: number, remaining: number, resetMs: number | undefined): void {
+    const isSpent = remaining === 0 && resetMs !== undefined && resetMs > 0;
+    this.#heldUntilMs = isSpent ? nowMs + Math.min(resetMs, HOLD_MS_MAX) : Number.NEGATIVE_INFINITY;
+  }
+
+  /** Undefined while nothing is limited. */
+  use(nowMs: number): QuotaUse | undefined {
+    if (!this.isLimited) return undefined;
+    this.#raise(nowMs);
+    return { used: this.#bucket.used(nowMs), limit: this.#bucket.limit };
+  }
+
+  #raise(nowMs: number): void {
+    const elapsedMs = nowMs - this.#raisedAtMs;
+    if (elapsedMs < RAISE_EVERY_MS) return;
+    const isForgotten =
+      nowMs - this.#learntAtMs > LEARNT_FOR_MS && this.#configured !== Number.POSITIVE_INFINITY;
+    const target = isForgotten ? this.#configured : Math.min(this.#configured, this.#learnt);
+    if (this.#effective < target) {
+      const steps = elapsedMs / STEP_MS;
+      const raised = Math.max(this.#effective * RAISE_PER_STEP ** steps, this.#effective + steps);
+      this.#enforce(nowMs, Math.min(target, raised));
+    }
+    this.#raisedAtMs = nowMs;
+  }
+
+  #enforce(nowMs: number, limit: number): void {
+    this.#effective = limit;
+    this.#raisedAtMs = nowMs;
+    this.#bucket.setLimit(nowMs, Math.floor(limit));
+  }
+}

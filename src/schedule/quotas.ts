@@ -1,0 +1,115 @@
+/**
+ * The four quotas of a lane: requests, tokens (input and output together), input tokens, output tokens, all per minute.
+ *
+ * Every quota counts from the start, limited or not, so that a limit learnt later knows the last minute.
+ */
+import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
+import { Quota, type QuotaUse } from "./quota.ts";
+
+/** What was sent before a restart. */
+export interface SentLoad extends TokenLoad {
+  /** Monotonic time, in the past. */
+  readonly atMs: number;
+  readonly requests: number;
+}
+
+/** Use of each quota; undefined where nothing is limited. */
+export interface QuotasUse {
+  readonly requests: QuotaUse | undefined;
+  readonly tokens: QuotaUse | undefined;
+  readonly inputTokens: QuotaUse | undefined;
+  readonly outputTokens: QuotaUse | undefined;
+}
+
+export class Quotas {
+  readonly #requests: Quota;
+  readonly #tokens: Quota;
+  readonly #inputTokens: Quota;
+  readonly #outputTokens: Quota;
+
+  constructor(settings: LimitSettings, nowMs: number) {
+    this.#requests = new Quota(settings.requestsPerMinute, nowMs);
+    this.#tokens = new Quota(settings.tokensPerMinute, nowMs);
+    this.#inputTokens = new Quota(settings.inputTokensPerMinute, nowMs);
+    this.#outputTokens = new Quota(settings.outputTokensPerMinute, nowMs);
+  }
+
+  /** Whether any rate is limited. */
+  get isLimited(): boolean {
+    return (
+      this.#requests.isLimited ||
+      this.#tokens.isLimited ||
+      this.#inputTokens.isLimited ||
+      this.#outputTokens.isLimited
+    );
+  }
+
+  /** Milliseconds until one more request fits. */
+  requestWaitMs(nowMs: number): number {
+    return this.#requests.waitMs(nowMs, 1);
+  }
+
+  /** Milliseconds until the tokens of one more request fit. */
+  tokenWaitMs(nowMs: number, load: TokenLoad): number {
+    return Math.max(
+      this.#tokens.waitMs(nowMs, load.inputTokens + load.outputTokens),
+      this.#inputTokens.waitMs(nowMs, load.inputTokens),
+      this.#outputTokens.waitMs(nowMs, load.outputTokens),
+    );
+  }
+
+  /** Counts one request; returns the slot it is in, the same in all four. */
+  add(nowMs: number, load: TokenLoad): number {
+    this.#tokens.add(nowMs, load.inputTokens + load.outputTokens);
+    this.#inputTokens.add(nowMs, load.inputTokens);
+    this.#outputTokens.add(nowMs, load.outputTokens);
+    return this.#requests.add(nowMs, 1);
+  }
+
+  /** Replaces the tokens that were reserved in `slot` by those really used. */
+  settle(nowMs: number, slot: number, reserved: TokenLoad, actual: TokenLoad): void {
+    const inputDelta = actual.inputTokens - reserved.inputTokens;
+    const outputDelta = actual.outputTokens - reserved.outputTokens;
+    this.#tokens.adjust(nowMs, slot, inputDelta + outputDelta);
+    this.#inputTokens.adjust(nowMs, slot, inputDelta);
+    this.#outputTokens.adjust(nowMs, slot, outputDelta);
+  }
+
+  learn(nowMs: number, learnt: LearntLimits): void {
+    if (learnt.requestsPerMinute !== undefined) this.#requests.learn(nowMs, learnt.requestsPerMinute);
+    if (learnt.tokensPerMinute !== undefined) this.#tokens.learn(nowMs, learnt.tokensPerMinute);
+    if (learnt.inputTokensPerMinute !== undefined)
+      this.#inputTokens.learn(nowMs, learnt.inputTokensPerMinute);
+    if (learnt.outputTokensPerMinute !== undefined)
+      this.#outputTokens.learn(nowMs, learnt.outputTokensPerMinute);
+    if (learnt.remainingRequests !== undefined)
+      this.#requests.learnRemaining(nowMs, learnt.remainingRequests, learnt.resetRequestsMs);
+    if (learnt.remainingTokens !== undefined)
+      this.#tokens.learnRemaining(nowMs, learnt.remainingTokens, learnt.resetTokensMs);
+  }
+
+  /** Counts what was sent before a restart; in the order of time. */
+  restore(nowMs: number, sent: SentLoad): void {
+    this.#requests.restore(nowMs, sent.atMs, sent.requests);
+    this.#tokens.restore(nowMs, sent.atMs, sent.inputTokens + sent.outputTokens);
+    this.#inputTokens.restore(nowMs, sent.atMs, sent.inputTokens);
+    this.#outputTokens.restore(nowMs, sent.atMs, sent.outputTokens);
+  }
+
+  /** Spreads at `share` of each rate. */
+  setPace(nowMs: number, share: number): void {
+    this.#requests.setPace(nowMs, share);
+    this.#tokens.setPace(nowMs, share);
+    this.#inputTokens.setPace(nowMs, share);
+    this.#outputTokens.setPace(nowMs, share);
+  }
+
+  use(nowMs: number): QuotasUse {
+    return {
+      requests: this.#requests.use(nowMs),
+      tokens: this.#tokens.use(nowMs),
+      inputTokens: this.#inputTokens.use(nowMs),
+      outputTokens: this.#outputTokens.use(nowMs),
+    };
+  }
+}

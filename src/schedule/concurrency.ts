@@ -1,0 +1,109 @@
+/**
+ * How many requests may be in flight: additive increase, multiplicative decrease on the answers' evidence.
+ *
+ *   slow start --congestion--> steady;  steady --restart (an outage is over)--> slow start
+ *
+ * Slow start: +1 per success, which doubles the limit each round trip (64 to 2,048 in five), until the first
+ * refusal, or until an eighth of the answers fail. Steady: `+ step / limit` per success, `step = max / 32` (at least
+ * 1) per round trip. The limit grows only while at least half of it is in use: what is not tried proves nothing.
+ *
+ * Decrease, at most once per round trip: by half in slow start, later by `share / 2`, where `share` is the moving
+ * share of congested answers (weight 1/16): DCTCP's rule (RFC 8257, section 3.3). A stray 5xx among a thousand
+ * successes thus costs a little, a wall of them half of the limit each round. Why not always half: at 1 % failures
+ * and 1,000 in flight every round holds ten, and the limit would sink to the bottom for nothing.
+ *
+ * Round trip: moving mean of the time from reserve to release (weight 1/8), 1 s before the first.
+ */
+
+export interface ConcurrencyOptions {
+  /** Requests in flight at most, at least 1. */
+  readonly max: number;
+  /** Where to begin; min(max, 64). */
+  readonly start?: number;
+}
+
+const START = 64;
+const ROUND_TRIP_START_MS = 1_000;
+const SHARE_WEIGHT = 1 / 16;
+const ROUND_TRIP_WEIGHT = 1 / 8;
+const STEPS_TO_MAX = 32;
+const SLOW_START_SHARE_MAX = 1 / 8;
+
+export class Concurrency {
+  readonly max: number;
+  readonly start: number;
+  readonly #step: number;
+  #limit: number;
+  #inFlight = 0;
+  #isSlowStart = true;
+  /** Moving share of congested answers, 0 to 1. */
+  #share = 0;
+  #cutAtMs = Number.NEGATIVE_INFINITY;
+  #roundTripMs = ROUND_TRIP_START_MS;
+  #hasRoundTrip = false;
+
+  constructor(options: ConcurrencyOptions) {
+    this.max = Math.max(1, Math.floor(options.max));
+    this.start = Math.min(this.max, Math.max(1, Math.floor(options.start ?? START)));
+    this.#step = Math.max(1, this.max / STEPS_TO_MAX);
+    this.#limit = this.start;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Requests that may be in flight now, 1 to max. */
+  get limit(): number {
+    return Math.floor(this.#limit);
+  }
+
+  get roundTripMs(): number {
+    return this.#roundTripMs;
+  }
+
+  /** Whether one more may go when only `share` (0 to 1) of the limit is open; at least one always may. */
+  hasRoom(share: number): boolean {
+    return this.#inFlight < Math.max(1, Math.floor(this.#limit * share));
+  }
+
+  take(): void {
+    this.#inFlight += 1;
+  }
+
+  /** Frees one place that was held for `heldMs`. */
+  free(heldMs: number): void {
+    this.#inFlight -= 1;
+    const weight = this.#hasRoundTrip ? ROUND_TRIP_WEIGHT : 1;
+    this.#roundTripMs += (heldMs - this.#roundTripMs) * weight;
+    this.#hasRoundTrip = true;
+  }
+
+  succeeded(): void {
+    this.#share -= this.#share * SHARE_WEIGHT;
+    if (this.#inFlight * 2 < this.#limit) return;
+    const gain = this.#isSlowStart ? 1 : this.#step / this.#limit;
+    this.#limit = Math.min(this.max, this.#limit + gain);
+  }
+
+  /**
+   * An answer that speaks of too much at once. `isRefusal`: the provider said so, which ends slow start by itself;
+   * otherwise it merely failed. Never cuts below `floor` (at least 1).
+   */
+  congested(nowMs: number, isRefusal: boolean, floor: number): void {
+    this.#share += (1 - this.#share) * SHARE_WEIGHT;
+    if (this.#isSlowStart && !isRefusal && this.#share < SLOW_START_SHARE_MAX) return;
+    if (nowMs - this.#cutAtMs < this.#roundTripMs) return;
+    const cut = this.#isSlowStart ? 0.5 : this.#share / 2;
+    this.#isSlowStart = false;
+    this.#cutAtMs = nowMs;
+    this.#limit = Math.min(this.#limit, Math.max(floor, 1, this.#limit * (1 - cut)));
+  }
+
+  /** Forgets what was learnt while everything failed: slow start again, from the start or from where it is. */
+  restart(): void {
+    this.#limit = Math.max(this.#limit, this.start);
+    this.#isSlowStart = true;
+    this.#share = 0;
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * The price factor: what share of the base price an item pays for the window that it allows and the volume that it
+ * comes with.
+ *
+ *   factor = max(floor, 1 - laneDiscount x reach(sla, lane) - poolDiscount x reach(sla, pool) x reach(volume))
+ *   reach(x, full, half) = min(1, (1 + half / full) / (1 + half / x))          0 at 0, 1 from `full` on
+ *
+ * The longer the window, the more of the work can wait for lanes at half price (flex, batch, idle hours): all of it
+ * from 24 hours on. And the larger the volume, the more of it shares prefixes and fills batches; pooling needs time
+ * as well, so that it counts fully from 7 days and 10 G tokens on. Rationale and table: docs/reference/price-factor.md.
+ *
+ * The factor lies within [0.3, 1], is 1 without an sla, continuous (until it is rounded to 4 decimals), and never
+ * rises with the sla nor with the volume. That holds exactly, not to rounding errors: each operation on the way is
+ * monotone in IEEE arithmetic, which is why the curve is built of divisions and not of logarithms.
+ */
+import { PerigeeError } from "../errors.ts";
+import { isModelPattern, matchingKey } from "./pattern.ts";
+
+export const PRICE_FACTOR_MIN = 0.3;
+
+/** How the factor of a model falls. Windows are minutes, volumes tokens; all positive. */
+export interface FactorRate {
+  /** The lowest factor, in [0.3, 1]. */
+  readonly floor: number;
+  /** Taken off when all of the work can wait for the cheapest lane, in [0, 0.7]: 1 - the factor of that lane. */
+  readonly laneDiscount: number;
+  /** From here on all of the work can wait. */
+  readonly laneFullMinutes: number;
+  /** Sets the bend: the smaller, the sooner short windows pay off. */
+  readonly laneHalfMinutes: number;
+  /** Taken off when a full volume can be pooled, in [0, 0.7]. */
+  readonly poolDiscount: number;
+  readonly poolFullMinutes: number;
+  readonly poolHalfMinutes: number;
+  readonly volumeFullTokens: number;
+  readonly volumeHalfTokens: number;
+}
+
+/** Rates by model: keys as in `pattern.ts`; what an entry leaves out is taken from `standard`. */
+export interface RateCard {
+  readonly standard: FactorRate;
+  readonly models: Readonly<Record<string, Partial<FactorRate>>>;
+}
+
+/** The published rate card. */
+export const RATE_CARD: RateCard = {
+  standard: {
+    floor: PRICE_FACTOR_MIN,
+    laneDiscount: 0.5,
+    laneFullMinutes: 1_440,
+    laneHalfMinutes: 120,
+    poolDiscount: 0.2,
+    poolFullMinutes: 10_080,
+    poolHalfMinutes: 1_440,
+    volumeFullTokens: 10_000_000_000,
+    volumeHalfTokens: 100_000_000,
+  },
+  models: {
+    // No batch lane for most models.
+    "together:*": { laneDiscount: 0 },
+    // No cheap lane: the base price itself is halved outside of peak hours.
+    "deepseek:*": { laneDiscount: 0 },
+  },
+};
+
+/**
+ * The price factor of a model (`<provider>:<name>`) for an sla in minutes and a volume in tokens, rounded to 4 decimals.
+ * The volume is the input and expected output of the whole task for that model; nonsense counts as none.
+ */
+export function priceFactor(
+  model: string,
+  slaMinutes: number | undefined,
+  volumeTokens: number,
+  card: RateCard = RATE_CARD,
+): number {
+  if (slaMinutes === undefined) return 1;
+  const rate = rateOf(model, card);
+  const lane = reach(slaMinutes, rate.laneFullMinutes, rate.laneHalfMinutes);
+  const pool = reach(slaMinutes, rate.poolFullMinutes, rate.poolHalfMinutes);
+  const volume = reach(volumeTokens, rate.volumeFullTokens, rate.volumeHalfTokens);
+  const factor = 1 - rate.laneDiscount * lane - rate.poolDiscount * pool * volume;
+  return Math.round(Math.min(1, Math.max(rate.floor, factor)) * 10_000) / 10_000;
+}
+
+/** Throws `invalid_config` when a rate of the card is out of its range. */
+export function checkRateCard(card: RateCard): void {
+  checkRate("standard", card.standard);
+  for (const [key, given] of Object.entries(card.models)) {
+    if (!isModelPattern(key))
+      throw invalid(`rate card: key must be "<provider>:<model>", "*" allowed at the end, got "${key}"`);
+    checkRate(key, { ...card.standard, ...given });
+  }
+}
+
+function rateOf(model: string, card: RateCard): FactorRate {
+  const key = matchingKey(card.models, model);
+  return key === undefined ? card.standard : { ...card.standard, ...card.models[key] };
+}
+
+/** How far `x` has come on its way to `full`: 0 to 1, concave, never falling. */
+function reach(x: number, full: number, half: number): number {
+  return x > 0 ? Math.min(1, (1 + half / full) / (1 + half / x)) : 0;
+}
+
+function checkRate(where: string, rate: FactorRate): void {
+  const inRange = (name: keyof FactorRate, min: number, max: number): void => {
+    const value: unknown = rate[name];
+    if (typeof value === "number" && value >= min && value <= max) return;
+    throw invalid(`rate card: ${where}.${name} must be from ${min} to ${max}, got ${String(value)}`);
+  };
+  inRange("floor", PRICE_FACTOR_MIN, 1);
+  inRange("laneDiscount", 0, 1 - PRICE_FACTOR_MIN);
+  inRange("poolDiscount", 0, 1 - PRICE_FACTOR_MIN);
+  for (const name of ["laneFullMinutes", "laneHalfMinutes", "poolFullMinutes", "poolHalfMinutes"] as const)
+    inRange(name, 1, 1e6);
+  for (const name of ["volumeFullTokens", "volumeHalfTokens"] as const) inRange(name, 1, 1e15);
+}
+
+function invalid(message: string): PerigeeError {
+  return new PerigeeError("invalid_config", message);
+}

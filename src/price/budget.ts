@@ -8,7 +8,7 @@
  * A reservation that was too small is still counted in full (`overrunUsd` says by how much).
  *
  * Amounts are whole nano-USD, each rounded up once, in safe integers: a million of them add up exactly.
- * Limits: a cap of at most 9,000,000 USD. Hot path: a reserve and settle take under 0.2 us (`bench/price.ts`).
+ * Limits: a cap of at most 9,000,000 USD. Hot path: a reserve and settle take under 0.5 us (`bench/price.ts`).
  */
 import assert from "node:assert/strict";
 import { PerigeeError } from "../errors.ts";

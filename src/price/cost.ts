@@ -20,6 +20,9 @@ export interface CostFactors {
   readonly laneCachedFactor?: number;
 }
 
+/** More than this for one answer is nonsense and not believed. */
+const CHARGED_USD_MAX = 1_000_000;
+
 /** Money of one item, with what goes to the provider. */
 export interface ItemCost extends Cost {
   /** USD that the provider bills: what a cap on spending counts. */
@@ -33,8 +36,8 @@ export interface ItemCost extends Cost {
 export function costOf(usage: Usage, price: BasePrice | undefined, factors: CostFactors): ItemCost {
   const factor = finite(factors.factor);
   const laneFactor = finite(factors.laneFactor);
-  const chargedUsd = usage.chargedUsd;
-  if (chargedUsd !== undefined && Number.isFinite(chargedUsd) && chargedUsd >= 0) {
+  const { chargedUsd } = usage;
+  if (chargedUsd !== undefined && chargedUsd >= 0 && chargedUsd <= CHARGED_USD_MAX) {
     const listUsd = laneFactor > 0 ? chargedUsd / laneFactor : chargedUsd;
     return { listUsd, usd: listUsd * factor, providerUsd: chargedUsd, isEstimated: usage.isEstimated };
   }

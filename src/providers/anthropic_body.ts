@@ -140,7 +140,9 @@ function putThinking(
   const { thinkingBudget: budget, thinkingLevel: level } = thinking;
   const isAdaptive = generation >= 4.6;
   if (thinking.includeThoughts === true) dropped.push("include_thoughts");
-  if (level !== undefined) {
+  if (level?.toLowerCase() === "none") {
+    body.thinking = { type: "disabled" };
+  } else if (level !== undefined) {
     const effort = EFFORT_OF_LEVEL.get(level.toLowerCase());
     if (effort === undefined || !isAdaptive) dropped.push("thinking_level");
     else {

@@ -11,7 +11,7 @@
  *   OTHER, MALFORMED_RESPONSE, CONTINUATION, ...   ambiguous: the text is not whole
  */
 import type { Usage } from "../work/outcome.ts";
-import type { JsonValue, ModelRequest } from "../work/request.ts";
+import type { GenerationConfig, JsonValue, ModelRequest } from "../work/request.ts";
 import { modelPath, versionedPath, wireAddress } from "./address.ts";
 import { errorFacts } from "./error_body.ts";
 import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
@@ -45,8 +45,10 @@ export interface GeminiConfig {
   responseMimeType?: string;
   responseSchema?: JsonValue;
   responseJsonSchema?: JsonValue;
-  thinkingConfig?: { thinkingBudget?: number; thinkingLevel?: string; includeThoughts?: boolean };
+  thinkingConfig?: GeminiThinking;
 }
+
+type GeminiThinking = { thinkingBudget?: number; thinkingLevel?: string; includeThoughts?: boolean };
 
 /** A codec for Gemini's generateContent. */
 export function geminiProvider(settings: ProviderSettings): Provider {
@@ -81,8 +83,9 @@ export function geminiBody(request: ModelRequest): GeminiBody {
     contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(turn.texts) })),
   };
   if (request.system.length > 0) body.systemInstruction = { parts: partsOf(request.system) };
-  const { seed, stopSequences, responseSchema, ...config } = request.config;
+  const { seed, stopSequences, responseSchema, thinkingConfig, ...config } = request.config;
   const settings: GeminiConfig = { ...config };
+  if (thinkingConfig !== undefined) settings.thinkingConfig = thinkingOf(thinkingConfig);
   if (stopSequences !== undefined) settings.stopSequences = [...stopSequences];
   if (typeof seed === "number") settings.seed = seed;
   // The two spellings exclude each other, and both demand the mime type.
@@ -94,6 +97,14 @@ export function geminiBody(request: ModelRequest): GeminiBody {
   }
   if (seed !== undefined || Object.keys(settings).length > 0) body.generationConfig = settings;
   return body;
+}
+
+/** Levels are an enum in capitals; `none`, of OpenAI's layout, is a budget of nothing. */
+function thinkingOf(given: NonNullable<GenerationConfig["thinkingConfig"]>): GeminiThinking {
+  const { thinkingLevel, ...thinking } = given;
+  if (thinkingLevel === undefined) return thinking;
+  const level = thinkingLevel.toUpperCase();
+  return level === "NONE" ? { ...thinking, thinkingBudget: 0 } : { ...thinking, thinkingLevel: level };
 }
 
 function partsOf(texts: readonly string[]): { text: string }[] {

@@ -1,0 +1,195 @@
+import { describe, expect, it } from "vitest";
+import { answer, decodeFixture, provider } from "./answers.ts";
+
+const openai = provider("openai");
+const anthropic = provider("anthropic");
+const gemini = provider("gemini");
+const codecs = [openai, anthropic, gemini];
+
+const chat = (choice: unknown, more: object = {}): ReturnType<typeof answer> =>
+  answer(200, { choices: [choice], ...more });
+
+describe("an answer that is no answer", () => {
+  it("fault 56: half a body is never parsed as a success", () => {
+    const whole = JSON.stringify({ choices: [{ finish_reason: "stop", message: { content: "18" } }] });
+    for (let length = 0; length < whole.length; length++) {
+      expect(openai.decode(answer(200, whole.slice(0, length)))).toMatchObject({
+        class: "ambiguous",
+        code: "invalid_response",
+      });
+    }
+  });
+
+  it("fault 57: a web page, a byte order mark and broken JSON are ambiguous, and their text is shown nowhere", () => {
+    for (const codec of codecs) {
+      for (const body of [
+        "<html><body>captcha</body></html>",
+        "",
+        "null",
+        "18",
+        '"text"',
+        '{"a":',
+        "\uFEFF{}",
+      ]) {
+        const decoded = codec.decode(answer(200, body));
+        expect(decoded).toMatchObject({ class: "ambiguous", code: "invalid_response", scope: "item" });
+        expect(JSON.stringify(decoded)).not.toContain("captcha");
+      }
+      expect(
+        codec.decode({ ...answer(200, ""), body: Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d) }),
+      ).toMatchObject({ code: "invalid_response" });
+      const page = answer(
+        200,
+        { choices: [], content: [], candidates: [] },
+        { "content-type": "text/html; charset=utf-8" },
+      );
+      expect(codec.decode(page)).toMatchObject({ class: "ambiguous", code: "invalid_response" });
+    }
+  });
+
+  it("fault 57: JSON of another shape is ambiguous", () => {
+    for (const codec of codecs) {
+      expect(codec.decode(answer(200, { hello: "world" }))).toMatchObject({
+        class: "ambiguous",
+        code: "invalid_response",
+      });
+    }
+  });
+
+  it("fault 59: no choices, null text and empty text are ambiguous with their usage kept", () => {
+    const usage = { prompt_tokens: 10, completion_tokens: 5 };
+    const empty = { class: "ambiguous", code: "empty_output", usage: { inputTokens: 10, outputTokens: 5 } };
+    expect(openai.decode(answer(200, { choices: [], usage }))).toMatchObject(empty);
+    expect(openai.decode(chat(null, { usage }))).toMatchObject(empty);
+    expect(openai.decode(chat({ finish_reason: "stop" }, { usage }))).toMatchObject(empty);
+    for (const content of [null, "", [], [{ type: "thinking", thinking: "hm" }]]) {
+      expect(openai.decode(chat({ finish_reason: "stop", message: { content } }, { usage }))).toMatchObject(
+        empty,
+      );
+    }
+    const tokens = { input_tokens: 10, output_tokens: 5 };
+    expect(
+      anthropic.decode(answer(200, { content: [], stop_reason: "end_turn", usage: tokens })),
+    ).toMatchObject(empty);
+    const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 5 };
+    expect(gemini.decode(answer(200, { candidates: [], usageMetadata }))).toMatchObject(empty);
+    const parts = [{ text: "hm", thought: true }];
+    const candidates = [{ content: { parts }, finishReason: "STOP" }];
+    expect(gemini.decode(answer(200, { candidates, usageMetadata }))).toMatchObject(empty);
+  });
+});
+
+describe("a generation that did not simply end", () => {
+  it("fault 60: a cut at the token limit is a success that says so", () => {
+    for (const path of ["openai/length", "anthropic/max_tokens", "gemini/max_tokens"]) {
+      expect(decodeFixture(path)).toMatchObject({ class: "success", text: "Janet sells", finish: "length" });
+    }
+    expect(decodeFixture("openai/length")).toMatchObject({ servedTier: "flex" });
+  });
+
+  it("fault 60: a filter or a refusal is final, with its usage kept", () => {
+    for (const path of [
+      "openai/refusal",
+      "openai/content_filter",
+      "anthropic/refusal",
+      "gemini/safety",
+      "gemini/prompt_blocked",
+    ]) {
+      expect(decodeFixture(path)).toMatchObject({ class: "permanent", code: "filtered", scope: "item" });
+      expect(decodeFixture(path)).toHaveProperty("usage.inputTokens");
+    }
+  });
+
+  it("thoughts that took the whole budget are final, because the same limit gives the same nothing", () => {
+    for (const path of [
+      "openai/length_without_text",
+      "anthropic/thoughts_only",
+      "gemini/max_tokens_without_content",
+    ]) {
+      expect(decodeFixture(path)).toMatchObject({ class: "permanent", code: "empty_output" });
+    }
+  });
+
+  it("a tool call is no text", () => {
+    for (const path of ["openai/tool_calls", "anthropic/tool_use", "gemini/malformed_function_call"]) {
+      expect(decodeFixture(path)).toMatchObject({ class: "permanent", code: "unsupported_request" });
+    }
+    const message = { content: null, tool_calls: [{ id: "1" }] };
+    expect(openai.decode(chat({ finish_reason: "stop", message }))).toMatchObject({
+      code: "unsupported_request",
+    });
+  });
+
+  it("a generation that broke off may be repeated", () => {
+    for (const path of ["gemini/other", "deepseek/system_resource"]) {
+      expect(decodeFixture(path)).toMatchObject({ class: "ambiguous", code: "provider_error" });
+    }
+  });
+
+  it("an unknown or missing finish reason with text is a success", () => {
+    for (const finish_reason of [undefined, null, "eos", "constructor", 7]) {
+      expect(openai.decode(chat({ finish_reason, message: { content: "18" } }))).toMatchObject({
+        class: "success",
+        finish: "stop",
+      });
+    }
+  });
+});
+
+describe("usage", () => {
+  it("fault 63: counts that are missing, negative, fractional or text make no usage", () => {
+    const wrong = [undefined, null, -1, 1.5, "10", Number.MAX_SAFE_INTEGER + 1, {}, []];
+    for (const prompt_tokens of wrong) {
+      const decoded = openai.decode(
+        chat({ message: { content: "18" } }, { usage: { prompt_tokens, completion_tokens: 5 } }),
+      );
+      expect(decoded).toMatchObject({ class: "success", usage: undefined });
+    }
+    for (const input_tokens of wrong) {
+      const content = [{ type: "text", text: "18" }];
+      const decoded = anthropic.decode(answer(200, { content, usage: { input_tokens, output_tokens: 5 } }));
+      expect(decoded).toMatchObject({ class: "success", usage: undefined });
+    }
+    for (const promptTokenCount of wrong) {
+      const candidates = [{ content: { parts: [{ text: "18" }] } }];
+      const decoded = gemini.decode(answer(200, { candidates, usageMetadata: { promptTokenCount } }));
+      expect(decoded).toMatchObject({ class: "success", usage: undefined });
+    }
+  });
+
+  it("fault 63: details that are null, missing or larger than their total never spoil the totals", () => {
+    const decode = (more: object): unknown => {
+      const usage = { prompt_tokens: 10, completion_tokens: 5, ...more };
+      const decoded = openai.decode(chat({ message: { content: "18" } }, { usage }));
+      return decoded.usage;
+    };
+    expect(decode({ prompt_tokens_details: null, completion_tokens_details: null })).toMatchObject({
+      cachedTokens: 0,
+      reasoningTokens: 0,
+    });
+    expect(
+      decode({
+        prompt_tokens_details: { cached_tokens: 11, cache_write_tokens: 9 },
+        completion_tokens_details: { reasoning_tokens: 6 },
+      }),
+    ).toMatchObject({ cachedTokens: 10, cacheWriteTokens: 0, reasoningTokens: 5 });
+  });
+
+  it("a charge in USD is believed from OpenRouter alone", () => {
+    const body = {
+      choices: [{ message: { content: "18" } }],
+      usage: { prompt_tokens: 1, completion_tokens: 1, cost: 3 },
+    };
+    expect(openai.decode(answer(200, body)).usage).not.toHaveProperty("chargedUsd");
+    expect(provider("openrouter").decode(answer(200, body)).usage).toMatchObject({ chargedUsd: 3 });
+  });
+});
+
+it("DeepSeek's blank lines before the answer are skipped", () => {
+  const body = `\n\n\n${JSON.stringify({ choices: [{ message: { content: "18" }, finish_reason: "stop" }] })}`;
+  expect(provider("deepseek").decode(answer(200, body))).toMatchObject({ class: "success", text: "18" });
+});
+
+it("a replacement character that the model wrote is kept", () => {
+  expect(openai.decode(chat({ message: { content: "a\uFFFDb" } }))).toMatchObject({ text: "a\uFFFDb" });
+});

@@ -1,0 +1,85 @@
+import { describe, expect, it } from "vitest";
+import { decodeFixture } from "./answers.ts";
+
+const usage = (inputTokens: number, outputTokens: number, more: object = {}): object => ({
+  inputTokens,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens,
+  reasoningTokens: 0,
+  isEstimated: false,
+  ...more,
+});
+
+describe("a recorded success", () => {
+  it.each([
+    [
+      "openai/success",
+      {
+        class: "success",
+        text: "Janet sells 9 eggs.\nAnswer: 18",
+        finish: "stop",
+        usage: usage(129, 58, { cachedTokens: 64, reasoningTokens: 32 }),
+        servedTier: "default",
+      },
+    ],
+    [
+      "anthropic/success",
+      {
+        class: "success",
+        text: "Janet sells 9 eggs.\nAnswer: 18",
+        finish: "stop",
+        usage: usage(100, 41, { cachedTokens: 50, cacheWriteTokens: 30, reasoningTokens: 12 }),
+        servedTier: "standard",
+      },
+    ],
+    ["anthropic/nulls_in_usage", { class: "success", text: "18", finish: "stop", usage: usage(20, 4) }],
+    [
+      "gemini/success",
+      {
+        class: "success",
+        text: "Janet sells 9 eggs.\nAnswer: 18",
+        finish: "stop",
+        usage: usage(70, 58, { cachedTokens: 16, reasoningTokens: 40 }),
+        servedTier: "standard",
+      },
+    ],
+    [
+      "deepseek/success",
+      {
+        class: "success",
+        text: "Answer: 18",
+        finish: "stop",
+        usage: usage(128, 44, { cachedTokens: 64, reasoningTokens: 30 }),
+      },
+    ],
+    [
+      "groq/success",
+      { class: "success", text: "Answer: 18", finish: "stop", usage: usage(80, 20), servedTier: "on_demand" },
+    ],
+    [
+      "openrouter/success",
+      {
+        class: "success",
+        text: "Answer: 18",
+        finish: "stop",
+        usage: usage(80, 20, { cachedTokens: 10, cacheWriteTokens: 5, chargedUsd: 0.000123 }),
+      },
+    ],
+    ["mistral/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(80, 20) }],
+    ["mistral/model_length", { class: "success", text: "Answer", finish: "length", usage: usage(80, 1) }],
+    [
+      "llamacpp/success",
+      { class: "success", text: "Answer: 18", finish: "stop", usage: usage(20, 4, { cachedTokens: 8 }) },
+    ],
+    [
+      "vllm/success_without_usage",
+      { class: "success", text: "Answer: 18", finish: "stop", usage: undefined },
+    ],
+    ["ollama/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(26, 5) }],
+    ["together/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(30, 6) }],
+    ["fireworks/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(30, 6) }],
+  ])("of %s gives its text, its finish and its token counts", (path, expected) => {
+    expect(decodeFixture(path)).toEqual(expected);
+  });
+});

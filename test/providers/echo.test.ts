@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+import type { Decoded } from "../../src/providers/index.ts";
+import type { ModelRequest } from "../../src/work/request.ts";
+import { provider, request, WALL_MS } from "./answers.ts";
+
+const echo = provider("echo");
+
+function answered(given: ModelRequest): Decoded {
+  const encoded = echo.encode(given, "any");
+  if (!encoded.ok || echo.answerLocally === undefined) throw new Error("echo must answer");
+  expect(encoded.dropped).toEqual([]);
+  const { status, body } = echo.answerLocally(new TextEncoder().encode(encoded.body));
+  return echo.decode({ status, headers: {}, body, wallMs: WALL_MS });
+}
+
+describe("echo", () => {
+  it("answers with the last user text and counts a token per four characters", () => {
+    const given = request({
+      system: ["12345678"],
+      turns: [
+        { role: "user", texts: ["1234"] },
+        { role: "model", texts: ["1234"] },
+        { role: "user", texts: ["How ", "many?"] },
+      ],
+    });
+    expect(answered(given)).toEqual({
+      class: "success",
+      text: "How many?",
+      finish: "stop",
+      usage: {
+        inputTokens: 7,
+        cachedTokens: 0,
+        cacheWriteTokens: 0,
+        outputTokens: 3,
+        reasoningTokens: 0,
+        isEstimated: false,
+      },
+    });
+    expect(answered(given)).toEqual(answered(given));
+  });
+
+  it("cuts at the token limit, never inside a character", () => {
+    const long = request({ turns: [{ role: "user", texts: ["abc🥚def"] }], config: { maxOutputTokens: 1 } });
+    expect(answered(long)).toMatchObject({ text: "abc", finish: "length" });
+  });
+
+  it("is never silently empty", () => {
+    expect(answered(request({ turns: [{ role: "user", texts: [""] }] }))).toMatchObject({ text: "(empty)" });
+    expect(answered(request({ turns: [] }))).toMatchObject({ text: "(empty)" });
+    expect(answered(request({ config: { maxOutputTokens: 0 } }))).toMatchObject({
+      class: "permanent",
+      code: "empty_output",
+    });
+  });
+
+  it("refuses a body that is not its own", () => {
+    expect(echo.answerLocally?.(new TextEncoder().encode("no"))).toMatchObject({ status: 400 });
+  });
+});

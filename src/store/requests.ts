@@ -1,0 +1,74 @@
+/**
+ * What the main thread and the store's thread say to each other: plain data, with all bytes in buffers that move.
+ *
+ * The thread answers in the order of the requests, and answers all calls of one group commit in one message. Request
+ * 0 is the opening itself, which the thread begins on its own.
+ */
+import type { ErrorCode } from "../errors.ts";
+import type { StoredEntry, StoredTask } from "./store.ts";
+
+/** What the thread is started with. */
+export interface StoreThreadData {
+  readonly dataDir: string;
+  readonly reserveBytes: number;
+}
+
+/** Entries as columns; `bytes` holds all records end to end. */
+export interface PackedEntries {
+  readonly taskIds: readonly string[];
+  readonly wallMs: readonly number[];
+  readonly sizes: readonly number[];
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Where a page of entries begins: after this entry. */
+export interface PageStart {
+  readonly taskId: string | undefined;
+  /** Within a task: after this sequence. Over all tasks: at or after this time ... */
+  readonly after: number;
+  /** ... and behind this row where the time is equal. Unused within a task. */
+  readonly afterRow: number;
+}
+
+/** Entries in order, and where the next page begins; undefined when this was the last. */
+export interface EntryPage {
+  readonly entries: readonly StoredEntry[];
+  readonly next: PageStart | undefined;
+}
+
+export type WriteRequest =
+  | { readonly kind: "append"; readonly id: number; readonly packed: PackedEntries }
+  | { readonly kind: "putTask"; readonly id: number; readonly task: StoredTask }
+  | { readonly kind: "deleteTask"; readonly id: number; readonly taskId: string };
+
+export type ReadRequest =
+  | { readonly kind: "task"; readonly id: number; readonly taskId: string }
+  | { readonly kind: "taskByName"; readonly id: number; readonly name: string }
+  | {
+      readonly kind: "tasks";
+      readonly id: number;
+      readonly after: string | undefined;
+      readonly limit: number;
+    }
+  | { readonly kind: "page"; readonly id: number; readonly start: PageStart }
+  | { readonly kind: "takeReserve"; readonly id: number };
+
+export type StoreRequest = WriteRequest | ReadRequest | { readonly kind: "close"; readonly id: number };
+
+/** What a request ends with; which value belongs to which request is kept by `sqlite.ts`. */
+export type StoreReply =
+  | { readonly id: number; readonly ok: true; readonly value: unknown }
+  | {
+      readonly id: number;
+      readonly ok: false;
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly details: Readonly<Record<string, unknown>>;
+    };
+
+/** One message of the thread. */
+export interface StoreReplies {
+  readonly replies: readonly StoreReply[];
+  /** True while the reserve is given back. */
+  readonly isSpaceLow: boolean;
+}

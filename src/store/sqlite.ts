@@ -1,0 +1,238 @@
+/**
+ * The embedded store: SQLite in a thread of its own, so that a slow sync never stops the event loop
+ * (docs/decisions/0007-sqlite-thread.md).
+ *
+ *   open -> closed
+ *   open -> failed    (its thread died, or a sync failed: every later call rejects with `store_failed`)
+ *
+ * Files in the data folder: `journal.sqlite` and its `-wal`, `lock.sqlite`, `owner.json`, `reserve.bin`.
+ *
+ * Hot: `append` may take the main thread 60 us for an entry of 16 KB (bench/store.ts); the records are copied once, into
+ * a buffer that moves to the thread.
+ */
+import assert from "node:assert";
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { PerigeeError } from "../errors.ts";
+import type { EntryPage, PackedEntries, PageStart, StoreReplies, StoreRequest } from "./requests.ts";
+import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
+
+/** Space kept aside by default: 16 MiB, about what 2,048 requests in flight can bring home. */
+const RESERVE_BYTES = 16 << 20;
+/** SQLite holds at most 1,000,000,000 bytes in a row. */
+const CALL_BYTES_MAX = 512 << 20;
+
+export interface SqliteStoreOptions {
+  /** The data folder; made when it does not exist. Nothing else may write in it. */
+  readonly dataDir: string;
+  /** Bytes kept aside for when the disk is full; default 16 MiB, 0 for none. */
+  readonly reserveBytes?: number;
+}
+
+/** The store, and what it knows of its disk. */
+export interface SqliteStore extends Store {
+  /**
+   * True once the disk was full and while the reserve is given back: what is in flight can still be recorded, new work
+   * should wait. As of the last answered call.
+   */
+  isSpaceLow(): boolean;
+  /** Tries to set the reserve aside again; true when it stands, and then space is no longer low. */
+  restoreReserve(): Promise<boolean>;
+}
+
+/**
+ * Opens the store of a data folder. Throws `data_dir_in_use` (within about a second), `data_dir_newer`,
+ * `store_damaged`, `disk_full`, or `store_failed`. An open store keeps the process alive only while calls are pending.
+ */
+export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
+  const worker = new Worker(threadFile(), {
+    name: "perigee-store",
+    // None of the program's own: a loader of TypeScript costs time here, and `--input-type` would refuse the file.
+    execArgv: [],
+    workerData: {
+      dataDir: resolve(options.dataDir),
+      reserveBytes: options.reserveBytes ?? RESERVE_BYTES,
+    },
+  });
+  const store = new ThreadedStore(worker);
+  await store.opened;
+  return store;
+}
+
+interface PendingCall {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: PerigeeError) => void;
+}
+
+/** A request before it has its id. */
+type Unnumbered<R> = R extends StoreRequest ? Omit<R, "id"> : never;
+
+class ThreadedStore implements SqliteStore {
+  /** Settles when the thread has opened the folder. */
+  readonly opened: Promise<void>;
+  readonly #worker: Worker;
+  readonly #pending = new Map<number, PendingCall>();
+  #lastId = 0;
+  #isSpaceLow = false;
+  /** What every later call rejects with. */
+  #ended: PerigeeError | undefined;
+  #closing: Promise<void> | undefined;
+  readonly #exited: Promise<void>;
+
+  constructor(worker: Worker) {
+    this.#worker = worker;
+    worker.on("message", (message: StoreReplies) => this.#settle(message));
+    worker.on("error", (cause) => this.#end(threadLost(cause)));
+    this.#exited = new Promise((resolveExit) => {
+      worker.on("exit", () => {
+        this.#end(threadLost(undefined));
+        resolveExit();
+      });
+    });
+    this.opened = this.#await<void>(0);
+  }
+
+  putTask(task: StoredTask): Promise<void> {
+    return this.#call({ kind: "putTask", task });
+  }
+
+  task(id: string): Promise<StoredTask | undefined> {
+    return this.#call({ kind: "task", taskId: id });
+  }
+
+  taskByName(name: string): Promise<StoredTask | undefined> {
+    return this.#call({ kind: "taskByName", name });
+  }
+
+  tasks(options: { readonly after?: string; readonly limit: number }): Promise<readonly StoredTask[]> {
+    return this.#call({ kind: "tasks", after: options.after, limit: options.limit });
+  }
+
+  async append(entries: readonly JournalEntry[]): Promise<void> {
+    const packed = pack(entries);
+    return this.#call({ kind: "append", packed }, [packed.bytes.buffer]);
+  }
+
+  journal(taskId: string): AsyncIterable<StoredEntry> {
+    return this.#pages({ taskId, after: 0, afterRow: 0 });
+  }
+
+  journalSince(wallMs: number): AsyncIterable<StoredEntry> {
+    return this.#pages({ taskId: undefined, after: Math.ceil(wallMs), afterRow: 0 });
+  }
+
+  deleteTask(id: string): Promise<void> {
+    return this.#call({ kind: "deleteTask", taskId: id });
+  }
+
+  isSpaceLow(): boolean {
+    return this.#isSpaceLow;
+  }
+
+  restoreReserve(): Promise<boolean> {
+    return this.#call({ kind: "takeReserve" });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const closed = this.#call<void>({ kind: "close" });
+    this.#ended ??= new PerigeeError("closed", "the store is closed");
+    try {
+      await closed;
+    } catch (error) {
+      // A store that failed before has nothing left to close; its calls have said so.
+      if (!(error instanceof PerigeeError) || error.code !== "store_failed") throw error;
+    } finally {
+      this.#worker.ref();
+      await this.#exited;
+    }
+  }
+
+  async *#pages(start: PageStart): AsyncGenerator<StoredEntry, void, undefined> {
+    for (let from: PageStart | undefined = start; from !== undefined; ) {
+      const page: EntryPage = await this.#call<EntryPage>({ kind: "page", start: from });
+      yield* page.entries;
+      from = page.next;
+    }
+  }
+
+  /** The thread answers each kind with the value that `group_commit.ts` gives for it: the caller's `T`. */
+  #call<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[] = []): Promise<T> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    this.#lastId += 1;
+    const answered = this.#await<T>(this.#lastId);
+    this.#worker.postMessage({ ...request, id: this.#lastId }, transfer);
+    return answered;
+  }
+
+  #await<T>(id: number): Promise<T> {
+    if (this.#pending.size === 0) this.#worker.ref();
+    return new Promise<T>((resolveCall, reject) => {
+      this.#pending.set(id, { resolve: (value) => resolveCall(value as T), reject });
+    });
+  }
+
+  #settle({ replies, isSpaceLow }: StoreReplies): void {
+    this.#isSpaceLow = isSpaceLow;
+    for (const reply of replies) {
+      const call = this.#pending.get(reply.id);
+      this.#pending.delete(reply.id);
+      if (reply.ok) call?.resolve(reply.value);
+      else call?.reject(new PerigeeError(reply.code, reply.message, { details: reply.details }));
+    }
+    if (this.#pending.size === 0) this.#worker.unref();
+  }
+
+  #end(error: PerigeeError): void {
+    this.#ended ??= error;
+    for (const call of this.#pending.values()) call.reject(error);
+    this.#pending.clear();
+  }
+}
+
+function pack(entries: readonly JournalEntry[]): PackedEntries {
+  let total = 0;
+  for (const entry of entries) {
+    assert(Number.isSafeInteger(entry.wallMs), "an entry's wallMs is in whole milliseconds");
+    total += entry.records.byteLength;
+  }
+  if (total > CALL_BYTES_MAX) {
+    throw new PerigeeError("usage", `append takes at most ${CALL_BYTES_MAX} bytes of records, got ${total}`);
+  }
+  const bytes = new Uint8Array(total);
+  let end = 0;
+  for (const entry of entries) {
+    bytes.set(entry.records, end);
+    end += entry.records.byteLength;
+  }
+  return {
+    taskIds: entries.map((entry) => entry.taskId),
+    wallMs: entries.map((entry) => entry.wallMs),
+    sizes: entries.map((entry) => entry.records.byteLength),
+    bytes,
+  };
+}
+
+/** Node 20 cannot load TypeScript in a thread: run from source, the compiled file is started instead. */
+function threadFile(): URL {
+  const isSource = import.meta.url.endsWith(".ts");
+  const file = new URL(
+    isSource ? "../../dist/store/sqlite_worker.js" : "./sqlite_worker.js",
+    import.meta.url,
+  );
+  if (isSource && !existsSync(file)) {
+    throw new PerigeeError("store_failed", `${fileURLToPath(file)} is missing: run npm run build first`);
+  }
+  return file;
+}
+
+function threadLost(cause: unknown): PerigeeError {
+  const reason = cause instanceof Error ? `: ${cause.message}` : "";
+  return new PerigeeError("store_failed", `the store's thread ended${reason}`, { cause });
+}

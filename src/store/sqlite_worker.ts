@@ -1,0 +1,110 @@
+/**
+ * The store's own thread: opens the data folder, then does requests in the order of their coming.
+ *
+ *   opening -> open -> closed
+ *   opening -> closed    (the folder is held, damaged, newer, or cannot be made)
+ *
+ * All that has arrived is taken at once, so that calls made during one sync are committed together in the next.
+ */
+import { join } from "node:path";
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { type DataDirLock, lockDataDir, openPrivately } from "./data_dir.ts";
+import { GroupCommit, refusal, type WorkRequest } from "./group_commit.ts";
+import type { EntryPage, StoreReply, StoreRequest, StoreThreadData } from "./requests.ts";
+import { Reserve } from "./reserve.ts";
+import { loadSqlite, type OpenDatabase } from "./sqlite_database.ts";
+import { storeFailure } from "./sqlite_failure.ts";
+import { SqliteTables } from "./sqlite_tables.ts";
+import { checkWal } from "./wal_check.ts";
+
+/** Requests taken from the port at once. */
+const REQUESTS_MAX = 1_024;
+
+interface OpenStore {
+  readonly lock: DataDirLock;
+  readonly tables: SqliteTables;
+  readonly reserve: Reserve;
+}
+
+if (parentPort !== null) await serve(parentPort, workerData as StoreThreadData); // sqlite.ts starts it so
+
+async function serve(port: MessagePort, data: StoreThreadData): Promise<void> {
+  let store: OpenStore;
+  try {
+    store = openStore(await loadSqlite(), data);
+  } catch (error) {
+    answer(port, [refusal(0, storeFailure(error, `cannot open the store in ${data.dataDir}`))], false);
+    port.close();
+    return;
+  }
+  const commits = new GroupCommit(store.tables, store.reserve);
+  answer(port, [{ id: 0, ok: true, value: undefined }], false);
+  store.reserve.take();
+  port.on("message", (first: StoreRequest) => {
+    const { work, closing } = takeArrived(port, first);
+    if (work.length > 0) {
+      const replies = commits.handle(work);
+      answer(port, replies, !store.reserve.isHeld);
+    }
+    if (closing !== undefined) {
+      answer(port, [closeStore(store, closing.id)], false);
+      port.close();
+    }
+  });
+}
+
+function openStore(open: OpenDatabase, data: StoreThreadData): OpenStore {
+  const lock = lockDataDir(open, data.dataDir);
+  const path = join(data.dataDir, "journal.sqlite");
+  try {
+    checkWal(`${path}-wal`);
+    const database = openPrivately(open, path);
+    try {
+      const reserve = new Reserve(join(data.dataDir, "reserve.bin"), data.reserveBytes);
+      return { lock, tables: new SqliteTables(database), reserve };
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+function closeStore(store: OpenStore, id: number): StoreReply {
+  try {
+    store.tables.close();
+    return { id, ok: true, value: undefined };
+  } catch (error) {
+    return refusal(id, storeFailure(error, "cannot close the store"));
+  } finally {
+    store.lock.release();
+  }
+}
+
+function takeArrived(
+  port: MessagePort,
+  first: StoreRequest,
+): { readonly work: WorkRequest[]; readonly closing: StoreRequest | undefined } {
+  const work: WorkRequest[] = [];
+  for (let request: StoreRequest | undefined = first; request !== undefined; ) {
+    if (request.kind === "close") return { work, closing: request };
+    work.push(request);
+    request = work.length < REQUESTS_MAX ? receiveMessageOnPort(port)?.message : undefined;
+  }
+  return { work, closing: undefined };
+}
+
+function answer(port: MessagePort, replies: readonly StoreReply[], isSpaceLow: boolean): void {
+  port.postMessage({ replies, isSpaceLow }, replies.flatMap(buffersOf));
+}
+
+/** The buffers of a page, which move to the main thread instead of being copied. */
+function buffersOf(reply: StoreReply): ArrayBuffer[] {
+  if (!reply.ok || typeof reply.value !== "object" || reply.value === null || !("next" in reply.value)) {
+    return [];
+  }
+  const page = reply.value as EntryPage; // pages alone have a next one
+  return page.entries.map((entry) => entry.records.buffer as ArrayBuffer); // SQLite gives each blob a buffer of its own
+}

@@ -1,0 +1,212 @@
+/**
+ * Durable state in memory that outlives the process using it, for simulations: open it, crash it, open it again.
+ *
+ *   closed -> open -> closed          (`close`)
+ *             open -> crashed -> open (`crash`, then `open` by the next process)
+ *
+ * A write takes effect when its commit ends. At a crash the writes that had not been answered have happened up to a
+ * point that the seed decides and not beyond it: commits are made in order. Calls of the dead process reject.
+ */
+import type { Clock } from "../clock.ts";
+import { type ErrorCode, PerigeeError } from "../errors.ts";
+import { createMemoryStore } from "../store/memory.ts";
+import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
+
+export interface CrashableStoreOptions {
+  /** Times the commits when `commitMs` is given. */
+  readonly clock?: Clock;
+  /** Virtual time of a commit; default 0, only promises. Commits begun meanwhile end after it. */
+  readonly commitMs?: number;
+  /** Decides how many of the unanswered writes a crash lets happen; default none. */
+  readonly random?: () => number;
+}
+
+/** The state, and the power over it. */
+export interface CrashableStore {
+  /** Throws `data_dir_in_use` while an earlier one is open. */
+  open(): Promise<Store>;
+  /** The process that has it open dies now. */
+  crash(): void;
+  /** The next writes reject with this code, once each, and do not happen; after `store_failed` all calls reject. */
+  failNext(code: "disk_full" | "store_failed", times?: number): void;
+  /** Commits that took effect so far. */
+  readonly commits: number;
+}
+
+/** New, empty state. */
+export function createCrashableStore(options: CrashableStoreOptions = {}): CrashableStore {
+  return new CrashableState(options);
+}
+
+interface PendingWrite {
+  readonly apply: () => Promise<void>;
+  /** Ends the caller's wait with an error. */
+  readonly kill: (error: PerigeeError) => void;
+}
+
+class CrashableState implements CrashableStore {
+  readonly #options: CrashableStoreOptions;
+  readonly #memory = createMemoryStore();
+  readonly #failures: ("disk_full" | "store_failed")[] = [];
+  #pending: PendingWrite[] = [];
+  #session: Session | undefined;
+  #commits = 0;
+
+  constructor(options: CrashableStoreOptions) {
+    this.#options = options;
+  }
+
+  get commits(): number {
+    return this.#commits;
+  }
+
+  async open(): Promise<Store> {
+    if (this.#session !== undefined)
+      throw new PerigeeError("data_dir_in_use", "the store is held by another engine");
+    const session: Session = new Session(
+      this.#memory,
+      (apply) => this.#write(apply),
+      () => {
+        if (this.#session === session) this.#session = undefined;
+      },
+    );
+    this.#session = session;
+    return session;
+  }
+
+  crash(): void {
+    const pending = this.#pending;
+    this.#pending = [];
+    const died = new PerigeeError("store_failed", "the process of this store has died");
+    this.#session?.end(died);
+    this.#session = undefined;
+    const happened = Math.floor((this.#options.random?.() ?? 0) * (pending.length + 1));
+    for (const [index, write] of pending.entries()) {
+      // The memory store takes effect before its promise settles, so the next process sees it at once.
+      if (index < happened) void this.#apply(write.apply).catch(() => undefined);
+      write.kill(died);
+    }
+  }
+
+  failNext(code: "disk_full" | "store_failed", times = 1): void {
+    for (let index = 0; index < times; index += 1) this.#failures.push(code);
+  }
+
+  async #write(apply: () => Promise<void>): Promise<void> {
+    const code = this.#failures.shift();
+    if (code !== undefined) {
+      const failure = new PerigeeError(code, "the write was made to fail");
+      if (code === "store_failed") this.#session?.end(failure);
+      throw failure;
+    }
+    await new Promise<void>((resolve, reject) => {
+      const write: PendingWrite = { apply, kill: reject };
+      this.#pending.push(write);
+      const commit = (): void => {
+        const index = this.#pending.indexOf(write);
+        if (index < 0) return;
+        this.#pending.splice(index, 1);
+        this.#apply(apply).then(resolve, reject);
+      };
+      const { clock, commitMs } = this.#options;
+      if (clock === undefined || commitMs === undefined) queueMicrotask(commit);
+      else clock.timer(commitMs, commit);
+    });
+  }
+
+  #apply(apply: () => Promise<void>): Promise<void> {
+    this.#commits += 1;
+    return apply();
+  }
+}
+
+/** What one process has of the state. */
+class Session implements Store {
+  readonly #memory: Store;
+  readonly #write: (apply: () => Promise<void>) => Promise<void>;
+  readonly #release: () => void;
+  #ended: PerigeeError | undefined;
+  /** The last write: `close` waits for it, and reads come behind it. */
+  #lastWrite: Promise<unknown> = Promise.resolve();
+
+  constructor(memory: Store, write: (apply: () => Promise<void>) => Promise<void>, release: () => void) {
+    this.#memory = memory;
+    this.#write = write;
+    this.#release = release;
+  }
+
+  /** Every later call rejects with this. */
+  end(error: PerigeeError): void {
+    this.#ended ??= error;
+  }
+
+  putTask(task: StoredTask): Promise<void> {
+    const copy = { ...task };
+    return this.#begin(() => this.#memory.putTask(copy));
+  }
+
+  append(entries: readonly JournalEntry[]): Promise<void> {
+    const copies = entries.map((entry) => ({ ...entry, records: entry.records.slice() }));
+    return this.#begin(() => this.#memory.append(copies));
+  }
+
+  deleteTask(id: string): Promise<void> {
+    return this.#begin(() => this.#memory.deleteTask(id));
+  }
+
+  task(id: string): Promise<StoredTask | undefined> {
+    return this.#behindWrites(() => this.#memory.task(id));
+  }
+
+  taskByName(name: string): Promise<StoredTask | undefined> {
+    return this.#behindWrites(() => this.#memory.taskByName(name));
+  }
+
+  tasks(options: { readonly after?: string; readonly limit: number }): Promise<readonly StoredTask[]> {
+    return this.#behindWrites(() => this.#memory.tasks(options));
+  }
+
+  async *journal(taskId: string): AsyncGenerator<StoredEntry, void, undefined> {
+    await this.#behindWrites(async () => undefined);
+    for await (const entry of this.#memory.journal(taskId)) {
+      this.#assertUsable();
+      yield entry;
+    }
+  }
+
+  async *journalSince(wallMs: number): AsyncGenerator<StoredEntry, void, undefined> {
+    await this.#behindWrites(async () => undefined);
+    for await (const entry of this.#memory.journalSince(wallMs)) {
+      this.#assertUsable();
+      yield entry;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#ended ??= new PerigeeError("closed", "the store is closed");
+    await this.#lastWrite;
+    this.#release();
+  }
+
+  async #begin(apply: () => Promise<void>): Promise<void> {
+    this.#assertUsable();
+    const written = this.#write(apply);
+    this.#lastWrite = written.catch(() => undefined);
+    await written;
+  }
+
+  async #behindWrites<T>(read: () => Promise<T>): Promise<T> {
+    this.#assertUsable();
+    await this.#lastWrite;
+    if (this.#ended !== undefined && !this.#isEndedBy("closed")) throw this.#ended;
+    return read();
+  }
+
+  #assertUsable(): void {
+    if (this.#ended !== undefined) throw this.#ended;
+  }
+
+  #isEndedBy(code: ErrorCode): boolean {
+    return this.#ended?.code === code;
+  }
+}

@@ -1,0 +1,23 @@
+/**
+ * The door `perigee/testing`: time, wire, disk and store for tests without any of the real ones, and the contracts that
+ * implementations of the ports are put to.
+ */
+export { createMemoryStore } from "../store/memory.ts";
+export { type ClockUnderTest, clockContract } from "./clock_contract.ts";
+export type { ContractCase } from "./contract_case.ts";
+export { type CrashableStore, type CrashableStoreOptions, createCrashableStore } from "./crashable_store.ts";
+export { FakeClock, type FakeClockOptions } from "./fake_clock.ts";
+export { type CrashOptions, type DiskOperation, MemoryDisk, type MemoryDiskOptions } from "./memory_disk.ts";
+export { providerContract } from "./provider_contract.ts";
+export { createRandom } from "./random.ts";
+export {
+  jsonAnswer,
+  type LedgerEntry,
+  openaiAnswer,
+  openaiError,
+  type Script,
+  type ScriptContext,
+  ScriptedTransport,
+} from "./scripted_transport.ts";
+export { durableStoreContract, type StorageUnderTest, storeContract } from "./store_contract.ts";
+export { type TransportUnderTest, transportContract } from "./transport_contract.ts";

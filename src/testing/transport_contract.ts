@@ -1,0 +1,87 @@
+/**
+ * What every `Transport` must do: one whole response or one failure, within one deadline, without ever rejecting.
+ */
+import assert from "node:assert/strict";
+import type { Transport, WireFailure, WireRequest, WireResult } from "../dispatch/transport.ts";
+import type { ContractCase } from "./contract_case.ts";
+
+/** A transport with something at the other end. */
+export interface TransportUnderTest {
+  readonly transport: Transport;
+  /** Answered with status 200, a header `x-contract: yes` and the body `pong`, within `pass(50)`. */
+  readonly answered: WireRequest;
+  /** Never answered. */
+  readonly unanswered: WireRequest;
+  /** Lets time pass. */
+  pass(ms: number): Promise<void>;
+}
+
+/** The cases. `make` gives a transport for each, which the case closes. */
+export function transportContract(make: () => Promise<TransportUnderTest>): readonly ContractCase[] {
+  const cases: Readonly<Record<string, (tested: TransportUnderTest) => Promise<void>>> = {
+    "a response comes whole, with its status and lower-case headers": answers,
+    "requests may overlap": overlaps,
+    "the deadline ends a request that is not answered": timesOut,
+    "a signal ends a request at once": aborts,
+    "a signal that has fired already sends nothing": abortsBefore,
+    "closing ends what is in flight, and later sends are answered aborted": closes,
+  };
+  return Object.entries(cases).map(([name, run]) => ({
+    name,
+    run: async () => {
+      const tested = await make();
+      try {
+        await run(tested);
+      } finally {
+        await tested.transport.close();
+      }
+    },
+  }));
+}
+
+async function answers({ transport, answered, pass }: TransportUnderTest): Promise<void> {
+  const sent = transport.send(answered, { timeoutMs: 5_000 });
+  await pass(50);
+  const result = await sent;
+  assert.ok(result.ok, JSON.stringify(result));
+  assert.equal(result.status, 200);
+  assert.equal(result.headers["x-contract"], "yes");
+  assert.equal(new TextDecoder().decode(result.body), "pong");
+}
+
+async function overlaps({ transport, answered, pass }: TransportUnderTest): Promise<void> {
+  const sent = Array.from({ length: 20 }, () => transport.send(answered, { timeoutMs: 5_000 }));
+  await pass(50);
+  assert.ok((await Promise.all(sent)).every((result) => result.ok));
+}
+
+async function timesOut({ transport, unanswered, pass }: TransportUnderTest): Promise<void> {
+  const sent = transport.send(unanswered, { timeoutMs: 30 });
+  await pass(60);
+  assertFailed(await sent, "timeout");
+}
+
+async function aborts({ transport, unanswered, pass }: TransportUnderTest): Promise<void> {
+  const abort = new AbortController();
+  const sent = transport.send(unanswered, { timeoutMs: 60_000, signal: abort.signal });
+  await pass(20);
+  abort.abort();
+  assertFailed(await sent, "aborted");
+}
+
+async function abortsBefore({ transport, answered }: TransportUnderTest): Promise<void> {
+  assertFailed(await transport.send(answered, { timeoutMs: 60_000, signal: AbortSignal.abort() }), "aborted");
+}
+
+async function closes({ transport, answered, unanswered, pass }: TransportUnderTest): Promise<void> {
+  const sent = transport.send(unanswered, { timeoutMs: 60_000 });
+  await pass(20);
+  await transport.close();
+  const result = await sent;
+  assert.ok(!result.ok);
+  assertFailed(await transport.send(answered, { timeoutMs: 60_000 }), "aborted");
+}
+
+function assertFailed(result: WireResult, failure: WireFailure): void {
+  assert.equal(result.ok ? `status ${result.status}` : result.failure, failure);
+}

@@ -1,0 +1,36 @@
+/** The store's contract, put to every store there is. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, it } from "vitest";
+import { createMemoryStore } from "../../src/store/memory.ts";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { createCrashableStore } from "../../src/testing/crashable_store.ts";
+import { durableStoreContract, storeContract } from "../../src/testing/store_contract.ts";
+
+const root = mkdtempSync(join(tmpdir(), "perigee-store-"));
+let folders = 0;
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+function freshFolder(): { readonly dataDir: string; readonly reserveBytes: number } {
+  folders += 1;
+  return { dataDir: join(root, String(folders)), reserveBytes: 0 };
+}
+
+describe("the memory store", () => {
+  for (const { name, run } of storeContract(async () => createMemoryStore())) it(name, run);
+});
+
+describe("the sqlite store", () => {
+  for (const { name, run } of storeContract(() => openSqliteStore(freshFolder()))) it(name, run);
+  const storage = async () => {
+    const folder = freshFolder();
+    return { open: () => openSqliteStore(folder) };
+  };
+  for (const { name, run } of durableStoreContract(storage)) it(name, run);
+});
+
+describe("the crashable store", () => {
+  for (const { name, run } of storeContract(() => createCrashableStore().open())) it(name, run);
+  for (const { name, run } of durableStoreContract(async () => createCrashableStore())) it(name, run);
+});

@@ -42,7 +42,7 @@ const PIECES_MAX = 4_096;
 
 /**
  * Yields the elements of the one array that `chunks` hold. A byte order mark at the start is skipped. Throws
- * `invalid_array`, saying what was found and after which element; errors of `chunks` pass through.
+ * `invalid_array`, saying what was found and near which element; errors of `chunks` pass through.
  */
 export async function* arrayLines(
   chunks: AsyncIterable<Uint8Array>,
@@ -71,6 +71,7 @@ class ArrayReader {
   readonly #builder: ElementBuilder;
   readonly #ended: Promise<void>;
   #bytes = 0;
+  #sliceStart = 0;
 
   constructor(elementCharsMax: number) {
     this.#builder = new ElementBuilder(elementCharsMax);
@@ -83,6 +84,7 @@ class ArrayReader {
   }
 
   async take(bytes: Uint8Array): Promise<void> {
+    this.#sliceStart = this.#bytes;
     this.#bytes += bytes.length;
     await this.#checked(() => this.#write(this.#decoder.decode(bytes, { stream: true })));
   }
@@ -107,7 +109,14 @@ class ArrayReader {
   #write(text: string): Promise<void> {
     if (text === "") return Promise.resolve();
     return new Promise((resolve, reject) => {
-      this.#stream.write(text, (error) => (error ? reject(error) : resolve()));
+      // A stream destroyed amid a write never calls back.
+      const onClose = (): void => reject(this.#stream.errored ?? new Error("the parser was closed"));
+      this.#stream.once("close", onClose);
+      this.#stream.write(text, (error) => {
+        this.#stream.off("close", onClose);
+        if (error) reject(error);
+        else resolve();
+      });
     });
   }
 
@@ -117,7 +126,8 @@ class ArrayReader {
     } catch (cause) {
       const found = this.#stream.errored ?? cause;
       const reason = found instanceof Error ? found.message : String(found);
-      const place = `after element ${this.#builder.elementCount}, before byte ${this.#bytes}`;
+      // The parser hands on nothing of a slice in which it found an error, so the place is as exact as a slice.
+      const place = `at element ${this.#builder.elementCount + 1} or later, bytes ${this.#sliceStart} to ${this.#bytes}`;
       throw new PerigeeError("invalid_array", `expected one JSON array: ${reason} (${place})`, { cause });
     }
   }

@@ -76,19 +76,8 @@ export function readOpenaiConfig(body: JsonObject, otherNames: ReadonlySet<strin
   if (read instanceof LineFault) return read;
   const format = readResponseFormat(body["response_format"]);
   if (format instanceof LineFault) return format;
+  if (format === undefined) return read;
   return { config: { ...read.config, ...format }, unknownFields: read.unknownFields };
-}
-
-/** The member under its snake_case or camelCase name, undefined when absent or null; a fault when both are given. */
-export function eitherSpelling(
-  object: JsonObject,
-  snake: string,
-  camel: string,
-): JsonValue | undefined | LineFault {
-  const first = object[snake] ?? undefined;
-  const second = object[camel] ?? undefined;
-  if (first !== undefined && second !== undefined) return givenTwice(snake, camel);
-  return first ?? second;
 }
 
 /** Reads the known fields of an object; the names of the others are told. */
@@ -195,10 +184,10 @@ function reasoningEffort(value: JsonValue, name: string): unknown {
 }
 
 /** OpenAI's response_format: `text`, `json_object`, or `json_schema` with `json_schema.schema`. */
-function readResponseFormat(given: JsonValue | undefined): GenerationConfig | LineFault {
-  if (given === undefined || given === null) return {};
+function readResponseFormat(given: JsonValue | undefined): GenerationConfig | LineFault | undefined {
+  if (given === undefined || given === null) return undefined;
   if (!isObject(given)) return mustBe("response_format", "an object", given);
-  if (given["type"] === "text") return {};
+  if (given["type"] === "text") return undefined;
   if (given["type"] === "json_object") return { responseMimeType: "application/json" };
   if (given["type"] !== "json_schema")
     return mustBe("response_format.type", "text, json_object or json_schema", given["type"]);

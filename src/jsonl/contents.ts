@@ -6,19 +6,10 @@
  * tools or cached content is `unsupported_request`, because leaving those out would change what is asked.
  */
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
-import { eitherSpelling, readGenerationConfig } from "./config.ts";
-import { LineFault, shown } from "./fault.ts";
+import { readGenerationConfig } from "./config.ts";
+import { LineFault, shown, shownKind } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { isObject, type JsonObject } from "./record.ts";
-
-const KNOWN: ReadonlySet<string> = new Set([
-  "model",
-  "contents",
-  "system_instruction",
-  "systemInstruction",
-  "generation_config",
-  "generationConfig",
-]);
 
 /** Members that change what the model sees; they cannot be dropped. */
 const REFUSED: ReadonlySet<string> = new Set([
@@ -31,22 +22,33 @@ const REFUSED: ReadonlySet<string> = new Set([
 
 /** Reads `request`, all but its model. */
 export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFault {
-  const settings = eitherSpelling(request, "generation_config", "generationConfig");
-  if (settings instanceof LineFault) return settings;
-  const instruction = eitherSpelling(request, "system_instruction", "systemInstruction");
-  if (instruction instanceof LineFault) return instruction;
+  let settings: JsonValue | undefined;
+  let instruction: JsonValue | undefined;
+  let unknownNames: string[] | undefined;
+  for (const name of Object.keys(request)) {
+    const value = request[name];
+    if (name === "model" || name === "contents" || value === null) continue;
+    if (name === "generation_config" || name === "generationConfig") {
+      if (settings !== undefined) return givenTwice("generation_config", "generationConfig");
+      settings = value;
+    } else if (name === "system_instruction" || name === "systemInstruction") {
+      if (instruction !== undefined) return givenTwice("system_instruction", "systemInstruction");
+      instruction = value;
+    } else {
+      if (isEmptyList(value)) continue;
+      if (REFUSED.has(name)) return new LineFault("unsupported_request", `${name} is not supported`);
+      unknownNames ??= [];
+      unknownNames.push(name);
+    }
+  }
   const read = readGenerationConfig(settings);
   if (read instanceof LineFault) return read;
   const turns = readContents(request["contents"]);
   if (turns instanceof LineFault) return turns;
   const system = readInstruction(instruction);
   if (system instanceof LineFault) return system;
-  let unknownFields = read.unknownFields;
-  for (const name of Object.keys(request)) {
-    if (KNOWN.has(name) || isEmpty(request[name])) continue;
-    if (REFUSED.has(name)) return new LineFault("unsupported_request", `${name} is not supported`);
-    unknownFields = [...unknownFields, name];
-  }
+  const unknownFields =
+    unknownNames === undefined ? read.unknownFields : [...read.unknownFields, ...unknownNames];
   return { system, turns, config: read.config, unknownFields };
 }
 
@@ -55,12 +57,12 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
   if (contents.length === 0) return new LineFault("invalid_contents", "contents is empty");
   const turns: Turn[] = [];
   for (const content of contents as readonly JsonValue[]) {
-    const where = `contents[${turns.length}]`;
-    if (!isObject(content)) return mustBe(where, "an object", content);
+    if (!isObject(content)) return mustBe(`contents[${turns.length}]`, "an object", content);
     const role = content["role"] ?? "user";
-    if (role !== "user" && role !== "model") return mustBe(`${where}.role`, '"user" or "model"', role);
-    const texts = readParts(content["parts"], where);
-    if (texts instanceof LineFault) return texts;
+    if (role !== "user" && role !== "model")
+      return mustBe(`contents[${turns.length}].role`, '"user" or "model"', role);
+    const texts = readParts(content["parts"]);
+    if (texts instanceof LineFault) return within(`contents[${turns.length}]`, texts);
     turns.push({ role, texts });
   }
   return turns;
@@ -72,21 +74,25 @@ function readInstruction(instruction: JsonValue | undefined): string[] | LineFau
   if (isText(instruction)) return [instruction];
   if (!isObject(instruction)) return mustBe("system_instruction", "an object or a string", instruction);
   const parts = instruction["parts"];
-  return readParts(isObject(parts) ? [parts] : parts, "system_instruction");
+  const texts = readParts(isObject(parts) ? [parts] : parts);
+  return texts instanceof LineFault ? within("system_instruction", texts) : texts;
 }
 
-function readParts(parts: JsonValue | undefined, where: string): string[] | LineFault {
-  if (!Array.isArray(parts)) return mustBe(`${where}.parts`, "an array", parts);
-  if (parts.length === 0) return new LineFault("invalid_contents", `${where}.parts is empty`);
+/** Faults name the place within the content; no name is built while all is well. */
+function readParts(parts: JsonValue | undefined): string[] | LineFault {
+  if (!Array.isArray(parts)) return mustBe("parts", "an array", parts);
+  if (parts.length === 0) return new LineFault("invalid_contents", "parts is empty");
   const texts: string[] = [];
   for (const part of parts as readonly JsonValue[]) {
-    const place = `${where}.parts[${texts.length}]`;
-    if (!isObject(part)) return mustBe(place, "an object", part);
+    if (!isObject(part)) return mustBe(`parts[${texts.length}]`, "an object", part);
     const other = otherName(part);
     if (other !== undefined)
-      return new LineFault("invalid_contents", `${place} must hold text alone, got ${shown(other)}`);
+      return new LineFault(
+        "invalid_contents",
+        `parts[${texts.length}] must be text alone, got ${shown(other)}`,
+      );
     const text = part["text"];
-    if (!isText(text)) return mustBe(`${place}.text`, "a string", text);
+    if (!isText(text)) return mustBe(`parts[${texts.length}].text`, "a string", text);
     texts.push(text);
   }
   return texts;
@@ -98,12 +104,18 @@ function otherName(part: JsonObject): string | undefined {
   return undefined;
 }
 
-function isEmpty(value: JsonValue | undefined): boolean {
-  return value === null || value === undefined || (Array.isArray(value) && value.length === 0);
+function isEmptyList(value: JsonValue | undefined): boolean {
+  return Array.isArray(value) && value.length === 0;
 }
 
-/** A wrong type. A string is not quoted: it may be a prompt. */
+function within(place: string, fault: LineFault): LineFault {
+  return new LineFault(fault.code, `${place}.${fault.message}`);
+}
+
+function givenTwice(first: string, second: string): LineFault {
+  return new LineFault("invalid_config", `${first} and ${second} are the same field, give one`);
+}
+
 function mustBe(name: string, expected: string, value: JsonValue | undefined): LineFault {
-  const found = typeof value === "string" ? "a string" : shown(value);
-  return new LineFault("invalid_contents", `${name} must be ${expected}, got ${found}`);
+  return new LineFault("invalid_contents", `${name} must be ${expected}, got ${shownKind(value)}`);
 }

@@ -5,7 +5,7 @@
  * 40 characters of each, and never the text of a prompt.
  */
 import type { FailureCode } from "../errors.ts";
-import { digitsOf } from "./numbers.ts";
+import { digitsOf, isText } from "./numbers.ts";
 
 /** A refused line. */
 export class LineFault {
@@ -30,6 +30,11 @@ export function shown(value: unknown): string {
   const digits = digitsOf(value);
   if (digits !== undefined) return cut(digits);
   return typeof value === "string" ? JSON.stringify(cut(value)) : String(value);
+}
+
+/** A value that may be a prompt, as a message shows it: a string by its kind alone. */
+export function shownKind(value: unknown): string {
+  return isText(value) ? "a string" : shown(value);
 }
 
 function cut(text: string): string {

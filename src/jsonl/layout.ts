@@ -11,7 +11,7 @@
 import type { FailureCode } from "../errors.ts";
 import { type JsonValue, type ModelId, type ModelRequest, parseModelId } from "../work/request.ts";
 import { readInterfaceRequest } from "./contents.ts";
-import { LineFault, shown } from "./fault.ts";
+import { LineFault, shown, shownKind } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { readOpenaiRequest } from "./openai_batch.ts";
 import { isObject, type RecordOptions, readRecord } from "./record.ts";
@@ -60,8 +60,10 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
   const source = object[layout === "openai" ? "body" : "request"];
   if (!isObject(source)) {
     const name = layout === "openai" ? "body" : "request";
-    const found = typeof source === "string" ? "a string" : shown(source);
-    return rejected(key, new LineFault("invalid_line", `${name} must be an object, got ${found}`));
+    return rejected(
+      key,
+      new LineFault("invalid_line", `${name} must be an object, got ${shownKind(source)}`),
+    );
   }
   const model = readModel(source["model"], layout, options);
   if (model instanceof LineFault) return rejected(key, model);

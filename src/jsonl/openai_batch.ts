@@ -9,7 +9,7 @@
  */
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { readOpenaiConfig } from "./config.ts";
-import { LineFault, shown } from "./fault.ts";
+import { LineFault, shown, shownKind } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { isObject, type JsonObject } from "./record.ts";
 
@@ -25,7 +25,7 @@ export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
   const url = line["url"] ?? CHAT_URL;
   if (url !== CHAT_URL) return unsupported(`url must be "${CHAT_URL}", got ${shown(url)}`);
   const body = line["body"];
-  if (!isObject(body)) return new LineFault("invalid_line", `body must be an object, got ${kindOf(body)}`);
+  if (!isObject(body)) return new LineFault("invalid_line", `body must be an object, got ${shownKind(body)}`);
   if (body["stream"] === true)
     return unsupported("stream must be false or absent: answers are written whole");
   const read = readOpenaiConfig(body, NO_SETTINGS);
@@ -107,10 +107,5 @@ function unsupported(message: string): LineFault {
 }
 
 function mustBe(name: string, expected: string, value: JsonValue | undefined): LineFault {
-  return new LineFault("invalid_contents", `${name} must be ${expected}, got ${kindOf(value)}`);
-}
-
-/** A value by its kind; a string is not quoted, it may be a prompt. */
-function kindOf(value: JsonValue | undefined): string {
-  return typeof value === "string" ? "a string" : shown(value);
+  return new LineFault("invalid_contents", `${name} must be ${expected}, got ${shownKind(value)}`);
 }

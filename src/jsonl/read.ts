@@ -44,7 +44,10 @@ const FIRST_BLOCK_LINES_MAX = 64;
  * cover it without a gap. Rejects with `signal.reason` between two reads, and with `input_changed` when a long line
  * is no longer what it was a moment ago.
  */
-export async function* readBlocks(file: DiskFile, options: ReadOptions = {}): AsyncGenerator<ReaderEvent> {
+export async function* readBlocks(
+  file: Pick<DiskFile, "read">,
+  options: ReadOptions = {},
+): AsyncGenerator<ReaderEvent> {
   const reader = new BlockReader(file, options);
   await reader.skipByteOrderMark();
   for (;;) {
@@ -59,7 +62,7 @@ export async function* readBlocks(file: DiskFile, options: ReadOptions = {}): As
 /** Chunk, and the place of its bytes in the input. `chunk[0..#held]` is the start of a line that has not ended yet. */
 class BlockReader {
   isDone = false;
-  readonly #file: DiskFile;
+  readonly #file: Pick<DiskFile, "read">;
   readonly #chunk: Buffer;
   readonly #lineBytesMax: number;
   readonly #toOffset: number;
@@ -71,7 +74,7 @@ class BlockReader {
   #filled = 0;
   #blockLinesMax = FIRST_BLOCK_LINES_MAX;
 
-  constructor(file: DiskFile, options: ReadOptions) {
+  constructor(file: Pick<DiskFile, "read">, options: ReadOptions) {
     this.#file = file;
     this.#chunk = Buffer.allocUnsafeSlow(options.chunkBytes ?? CHUNK_BYTES);
     this.#lineBytesMax = options.lineBytesMax ?? LINE_BYTES_MAX;

@@ -12,7 +12,7 @@
 import { isUtf8 } from "node:buffer";
 import type { FailureCode } from "../errors.ts";
 import type { JsonValue } from "../work/request.ts";
-import { shown } from "./fault.ts";
+import { shown, shownKind } from "./fault.ts";
 import { isText, markNumbers } from "./numbers.ts";
 import { countMembers, repeatedMember, scanStructure } from "./structure.ts";
 
@@ -106,7 +106,7 @@ function withKey(
   const isOpenai = hasCustomId || (!hasKey && Object.hasOwn(object, "body"));
   const name = isOpenai ? "custom_id" : "key";
   const key = object[name];
-  const maySurrogates = SURROGATE_ESCAPE.test(text);
+  const maySurrogates = text.includes("\\u") && SURROGATE_ESCAPE.test(text);
   const fault = keyFault(key, name, keyBytesMax, maySurrogates);
   if (fault !== undefined || typeof key !== "string") return rejected("invalid_key", fault ?? name);
   return {
@@ -175,11 +175,6 @@ function isBlank(bytes: Uint8Array): boolean {
     if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d && byte !== 0x0a) return false;
   }
   return true;
-}
-
-/** The value of a line is not quoted: a bare string may be a prompt. */
-function shownKind(value: JsonValue | undefined): string {
-  return typeof value === "string" ? "a string" : shown(value);
 }
 
 function rejected(code: FailureCode, message: string): LineRecord {

@@ -43,6 +43,6 @@ function isWideText(bytes: Uint8Array): boolean {
   const most = quads * WIDE_SHARE_MIN;
   const isLittle = b >= most && d >= most && a === 0; // UTF-16LE: c is 0, UTF-32LE: c is NUL too
   const isBig = a >= most && c >= most && d === 0;
-  const isUtf32Big = a >= most && b >= most && c >= most && d === 0;
+  const isUtf32Big = quads > 1 && a >= most && b >= most && c >= most && d === 0;
   return (isLittle && (c === 0 || c >= most)) || (isBig && b === 0) || isUtf32Big;
 }

@@ -1,0 +1,32 @@
+import { describe, expect, it } from "vitest";
+import { itemLine } from "../../src/jsonl/items.ts";
+import { parseLine } from "../../src/jsonl/layout.ts";
+
+const OPTIONS = { providers: new Set(["openai"]) };
+
+describe("itemLine", () => {
+  it("writes keyed items as they are and inline items in the interface's layout", () => {
+    const keyed = { key: "a", request: { model: "openai:m", contents: [{ parts: [{ text: "x\ny" }] }] } };
+    expect(itemLine(keyed)).toBe(JSON.stringify(keyed));
+    expect(itemLine({ key: "a", model: "openai:m", input: "x\ny" })).toBe(JSON.stringify(keyed));
+    expect(parseLine(Buffer.from(itemLine(keyed)), OPTIONS).kind).toBe("item");
+  });
+
+  it("fault 14: writes a bigint with all its digits", () => {
+    const item = { custom_id: "a", body: { seed: 12345678901234567890n as unknown as number } };
+    expect(itemLine(item)).toBe('{"custom_id":"a","body":{"seed":12345678901234567890}}');
+  });
+
+  it("refuses what JSON would change in silence, naming the item", () => {
+    const cycle: Record<string, unknown> = {};
+    cycle["self"] = cycle;
+    for (const request of [{ seed: Number.NaN }, { f: () => 1 }, { n: Number.POSITIVE_INFINITY }, cycle])
+      expect(() => itemLine({ key: "a", request: request as Record<string, never> }, "item 3")).toThrow(
+        /^item 3 /,
+      );
+    for (const item of [null, 5, "x", []])
+      expect(() => itemLine(item as unknown as { key: string; request: object } as never)).toThrow(
+        /must be an object/,
+      );
+  });
+});

@@ -1,0 +1,335 @@
+import { describe, expect, it } from "vitest";
+import { type LayoutOptions, type ParsedLine, parseLine, readKey } from "../../src/jsonl/layout.ts";
+
+const OPTIONS: LayoutOptions = { providers: new Set(["openai", "anthropic", "gemini", "echo"]) };
+
+function parse(line: string | Uint8Array | object, options: LayoutOptions = OPTIONS): ParsedLine {
+  if (line instanceof Uint8Array) return parseLine(line, options);
+  return parseLine(Buffer.from(typeof line === "string" ? line : JSON.stringify(line)), options);
+}
+
+function item(
+  line: string | object,
+  options: LayoutOptions = OPTIONS,
+): Extract<ParsedLine, { kind: "item" }> {
+  const parsed = parse(line, options);
+  if (parsed.kind !== "item") throw new Error(`not an item: ${JSON.stringify(parsed)}`);
+  return parsed;
+}
+
+/** `code` alone for a line without a readable key, `key: code` otherwise. */
+function fault(line: string | Uint8Array | object, options: LayoutOptions = OPTIONS): string {
+  const parsed = parse(line, options);
+  if (parsed.kind !== "rejected") return parsed.kind;
+  return parsed.key === null ? parsed.code : `${parsed.key}: ${parsed.code}`;
+}
+
+function message(line: string | object): string {
+  const parsed = parse(line);
+  return parsed.kind === "rejected" ? parsed.message : parsed.kind;
+}
+
+function line(request: object = {}, key: unknown = "a"): { key: unknown; request: object } {
+  return { key, request: { model: "openai:gpt-test", contents: [{ parts: [{ text: "hi" }] }], ...request } };
+}
+
+function config(generation_config: unknown): string {
+  return fault(line({ generation_config }));
+}
+
+describe("lines that are no record", () => {
+  it("fault 1: what is not JSON, not an object, or two objects fails alone, with its code", () => {
+    const good = JSON.stringify(line());
+    for (const text of [
+      "{",
+      `${good} xyz`,
+      `${good}${good}`,
+      `${good}\r${good}`,
+      "\0\0",
+      good.replace("hi", "h\0i"),
+    ])
+      expect(fault(text)).toBe("invalid_json");
+    for (const text of ["[1,2]", "null", "42", '"s"', "true", "12345678901234567890"])
+      expect(fault(text)).toBe("invalid_line");
+    expect(message('"secret prompt"')).toBe("the line must be a JSON object, got a string");
+  });
+
+  it("fault 2: invalid and overlong UTF-8 is invalid_utf8, never replaced", () => {
+    for (const bytes of [
+      [0xff, 0xfe],
+      [0xc0, 0xaf],
+      [0xed, 0xa0, 0x80],
+      [0xe4, 0xb8],
+    ])
+      expect(fault(Buffer.concat([Buffer.from('{"key":"'), Buffer.from(bytes), Buffer.from('"}')]))).toBe(
+        "invalid_utf8",
+      );
+  });
+
+  it("fault 3: blank lines are blank, with whatever line end", () => {
+    for (const text of ["", " ", "\t \r\n", "\r"]) expect(parse(text)).toEqual({ kind: "blank" });
+    expect(item(`${JSON.stringify(line())}\r\n`).key).toBe("a");
+  });
+
+  it("fault 3: a byte order mark in the middle of the input is invalid_json", () => {
+    expect(fault(`\ufeff${JSON.stringify(line())}`)).toBe("invalid_json");
+  });
+
+  it("fault 6: more than 64 levels are too_deep before anything is parsed; brackets in strings do not count", () => {
+    const nested = (levels: number): string => `{"key":"a","x":${"[".repeat(levels)}${"]".repeat(levels)}}`;
+    expect(fault(nested(63))).toBe("a: invalid_line");
+    expect(fault(nested(64))).toBe("too_deep");
+    expect(fault("[".repeat(10_000_000))).toBe("too_deep");
+    expect(fault(`{"a":`.repeat(100_000))).toBe("too_deep");
+    expect(item(line({ contents: [{ parts: [{ text: `"\\${"[{".repeat(100)}` }] }] })).kind).toBe("item");
+  });
+
+  it("fault 8: a member that stands twice is duplicate_member, also when one is escaped, at any level", () => {
+    const request = JSON.stringify(line().request);
+    expect(fault(`{"key":"a","key":"b","request":${request}}`)).toBe("duplicate_member");
+    expect(fault(`{"key":"a","\\u006bey":"b","request":${request}}`)).toBe("duplicate_member");
+    expect(fault(`{"key":"a","request":{"model":"openai:m","model":"openai:m"}}`)).toBe("duplicate_member");
+    expect(fault(`{"key":"a","request":{"generation_config":{"seed":1,"seed":1}}}`)).toBe("duplicate_member");
+    expect(fault(`{"key":"a","1":1,"1":2}`)).toBe("duplicate_member");
+    expect(fault(`{"__proto__":1,"__proto__":2,"key":"a"}`)).toBe("duplicate_member");
+    expect(message(`{"k\\"1":1,"k\\"1":2}`)).toBe('the member "k\\"1" stands twice in one object');
+  });
+
+  it("fault 8: 200,000 members are counted, not compared with each other", () => {
+    const members = Array.from({ length: 200_000 }, (_, index) => `"k${index}":1`).join(",");
+    expect(fault(`{"key":"a",${members}}`)).toBe("a: invalid_line");
+    expect(fault(`{"key":"a",${members},"k7":1}`)).toBe("duplicate_member");
+  });
+
+  it("fault 9: __proto__, constructor and toString are keys and members like any other", () => {
+    for (const key of ["__proto__", "constructor", "toString"]) expect(item(line({}, key)).key).toBe(key);
+    const polluting = `{"__proto__":{"polluted":1},${JSON.stringify(line()).slice(1)}`;
+    expect(item(polluting).key).toBe("a");
+    expect(item(polluting.replace('"hi"', '"hi\\ud800"')).hasWarning).toBe(true);
+    expect(
+      item(line({ generation_config: JSON.parse('{"__proto__":{"seed":1},"constructor":1}') })).request,
+    ).toMatchObject({
+      config: {},
+      unknownFields: ["__proto__", "constructor"],
+    });
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+});
+
+describe("keys", () => {
+  it("fault 10: half of a surrogate pair in a key is invalid_key, in text it is replaced with a warning", () => {
+    const text = JSON.stringify(line());
+    for (const half of ["\\ud800", "\\uDFFF"]) {
+      expect(fault(text.replace('"a"', `"${half}"`))).toBe("invalid_key");
+      const parsed = item(text.replace('"hi"', `"x${half}y"`));
+      expect(parsed.request.turns).toEqual([{ role: "user", texts: ["x\ufffdy"] }]);
+      expect(parsed.hasWarning).toBe(true);
+    }
+    const pair = item(text.replace('"hi"', '"\\ud83d\\ude00"').replace('"a"', '"\\ud83d\\ude00"'));
+    expect(pair).toMatchObject({ key: "😀", hasWarning: false, request: { turns: [{ texts: ["😀"] }] } });
+  });
+
+  it("fault 11: NUL, U+2028, U+2029 and U+0085 in text are kept; control characters in a key are refused", () => {
+    const odd = "a\u0000b\u2028c\u2029d\u0085e";
+    expect(item(line({ contents: [{ parts: [{ text: odd }] }] })).request.turns[0]?.texts).toEqual([odd]);
+    for (const key of ["a\u0000b", "\n", "a\u001f", "\u007f"])
+      expect(fault(line({}, key))).toBe("invalid_key");
+    expect(item(line({}, 'a,b"c\td')).key).toBe('a,b"c\td');
+    expect(message(line({}, "a\u0000b"))).toBe("key holds the control character U+0000");
+  });
+
+  it("fault 12: a key that is missing, no string, empty or above 512 bytes is invalid_key", () => {
+    for (const key of [1, null, "", [], {}, true, "k".repeat(513), "中".repeat(171)])
+      expect(fault(line({}, key))).toBe("invalid_key");
+    expect(fault({ request: line().request })).toBe("invalid_key");
+    expect(fault(`{"key":12345678901234567890,"request":{}}`)).toBe("invalid_key");
+    for (const key of ["k".repeat(512), "中".repeat(170), "=cmd|calc", "../../etc/passwd"])
+      expect(item(line({}, key)).key).toBe(key);
+  });
+
+  it("fault 12: NFC and NFD are different keys, given back as they came", () => {
+    expect(item(line({}, "é".normalize("NFC"))).key).not.toBe(item(line({}, "é".normalize("NFD"))).key);
+  });
+
+  it("readKey finds the key of every line that has a readable one, whatever is wrong later", () => {
+    expect(readKey(Buffer.from('{"request":5,"key":"a"}'))).toEqual({ ok: true, key: "a" });
+    expect(readKey(Buffer.from('{"custom_id":"b"}'))).toEqual({ ok: true, key: "b" });
+    for (const text of ["", '{"key":"a"', '{"key":5}', '{"key":"a","custom_id":"b"}'])
+      expect(readKey(Buffer.from(text))).toEqual({ ok: false });
+  });
+});
+
+describe("the interface's layout", () => {
+  it("reads contents, system instruction, settings and model", () => {
+    const parsed = item({
+      key: "a",
+      request: {
+        model: "gemini:models/x:free",
+        contents: [
+          { role: "user", parts: [{ text: "one" }, { text: "two" }] },
+          { role: "model", parts: [{ text: "three" }] },
+          { parts: [{ text: "four" }] },
+        ],
+        system_instruction: { parts: [{ text: "be kind" }] },
+        generation_config: { temperature: 0, max_output_tokens: 5, stop_sequences: "END", odd: 1 },
+        safety_settings: [1],
+      },
+    });
+    expect(parsed).toEqual({
+      kind: "item",
+      key: "a",
+      provider: "gemini",
+      model: "models/x:free",
+      hasWarning: false,
+      hasExactNumbers: false,
+      request: {
+        system: ["be kind"],
+        turns: [
+          { role: "user", texts: ["one", "two"] },
+          { role: "model", texts: ["three"] },
+          { role: "user", texts: ["four"] },
+        ],
+        config: { temperature: 0, maxOutputTokens: 5, stopSequences: ["END"] },
+        unknownFields: ["odd", "safety_settings"],
+      },
+    });
+  });
+
+  it("reads every setting under both spellings alike", () => {
+    const settings = {
+      temperature: 1.5,
+      topP: 0.9,
+      topK: 40,
+      maxOutputTokens: 100,
+      stopSequences: ["a", "b"],
+      seed: 7,
+      presencePenalty: -2,
+      frequencyPenalty: 2,
+      responseMimeType: "application/json",
+      responseSchema: { type: "OBJECT" },
+      responseJsonSchema: { type: "object" },
+      thinkingConfig: { thinkingBudget: -1, thinkingLevel: "low", includeThoughts: true },
+    };
+    const snake = (value: unknown): unknown =>
+      typeof value === "object" && value !== null && !Array.isArray(value)
+        ? Object.fromEntries(
+            Object.entries(value).map(([name, inner]) => [
+              name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`),
+              snake(inner),
+            ]),
+          )
+        : value;
+    const extra = { candidateCount: 1 };
+    const camel = item(line({ generationConfig: { ...settings, ...extra }, systemInstruction: "s" }));
+    const snaked = item(
+      line({ generation_config: snake({ ...settings, ...extra }), system_instruction: "s" }),
+    );
+    expect(camel.request).toEqual(snaked.request);
+    expect(camel.request.config).toEqual(settings);
+    expect(camel.request.system).toEqual(["s"]);
+  });
+
+  it("refuses one field under both spellings", () => {
+    expect(config({ top_p: 1, topP: 1 })).toBe("a: invalid_config");
+    expect(fault(line({ generation_config: {}, generationConfig: {} }))).toBe("a: invalid_config");
+    expect(fault(line({ system_instruction: "a", systemInstruction: "a" }))).toBe("a: invalid_config");
+    expect(message(line({ generation_config: { topK: 1, top_k: 1 } }))).toBe(
+      "topK and top_k are the same field, give one",
+    );
+  });
+
+  it("takes null for absent, as proto3 JSON does", () => {
+    const parsed = item(
+      line({ generation_config: { temperature: null, topP: 1 }, systemInstruction: null, tools: [] }),
+    );
+    expect(parsed.request).toMatchObject({ system: [], config: { topP: 1 }, unknownFields: [] });
+  });
+
+  it("fault 13: an unknown model or provider is unknown_model under the line's key", () => {
+    for (const model of [
+      "nope",
+      "openai:",
+      ":x",
+      "mars:x",
+      7,
+      null,
+      "",
+      `openai:${"m".repeat(300)}`,
+      "openai:a\nb",
+    ])
+      expect(fault(line({ model }))).toBe("a: unknown_model");
+    expect(message(line({ model: "gpt" }))).toBe('model must be "<provider>:<name>", got "gpt"');
+    expect(message(line({ model: "x".repeat(50) }))).toContain(`"${"x".repeat(40)}..."`);
+  });
+
+  it("fault 13: settings of the wrong type or out of range are invalid_config, naming the field", () => {
+    for (const temperature of ["hot", -1, 2.1, [], {}, true])
+      expect(config({ temperature })).toBe("a: invalid_config");
+    expect(
+      fault(JSON.stringify(line({ generation_config: { temperature: 0 } })).replace(":0", ":1e400")),
+    ).toBe("a: invalid_config");
+    for (const bad of [
+      { top_p: 1.1 },
+      { top_k: 0 },
+      { top_k: 1.5 },
+      { max_output_tokens: 0 },
+      { max_output_tokens: 2 ** 31 },
+      { stop_sequences: [1] },
+      { seed: 1.5 },
+      { seed: "1" },
+      { presence_penalty: 3 },
+      { candidate_count: 2 },
+      { response_mime_type: 1 },
+      { response_schema: [] },
+      { thinking_config: { thinking_budget: -2 } },
+      "x",
+      [],
+    ])
+      expect(config(bad), JSON.stringify(bad)).toBe("a: invalid_config");
+    expect(message(line({ generation_config: { max_output_tokens: -3 } }))).toBe(
+      "max_output_tokens must be a whole number, 1 or more, got -3",
+    );
+  });
+
+  it("fault 13: contents that are empty or hold anything but text are invalid_contents, and not quoted", () => {
+    for (const contents of [
+      [],
+      "x",
+      undefined,
+      [5],
+      [{}],
+      [{ parts: [] }],
+      [{ parts: [{ text: 5 }] }],
+      [{ parts: ["x"] }],
+      [{ parts: [{ text: "x", inline_data: {} }] }],
+      [{ role: "system", parts: [{ text: "x" }] }],
+    ])
+      expect(fault(line({ contents })), JSON.stringify(contents)).toBe("a: invalid_contents");
+    expect(fault(line({ system_instruction: 5 }))).toBe("a: invalid_contents");
+    expect(message(line({ contents: "secret" }))).toBe("contents must be an array, got a string");
+    expect(message(line({ contents: [{ parts: [{ text: "a" }, { text: 5 }] }] }))).toBe(
+      "contents[0].parts[1].text must be a string, got 5",
+    );
+  });
+
+  it("takes a system instruction with one part that is no list, as Google's samples write it", () => {
+    expect(item(line({ system_instruction: { parts: { text: "s" } } })).request.system).toEqual(["s"]);
+  });
+
+  it("refuses tools and cached content, which cannot be left out", () => {
+    expect(fault(line({ tools: [{}] }))).toBe("a: unsupported_request");
+    expect(fault(line({ cachedContent: "c/1" }))).toBe("a: unsupported_request");
+  });
+
+  it("takes one model for all lines when told so", () => {
+    const parsed = item(line({ model: 5 }), { ...OPTIONS, modelOverride: "echo:any:thing" });
+    expect(parsed).toMatchObject({ provider: "echo", model: "any:thing" });
+    expect(fault(line(), { ...OPTIONS, modelOverride: "mars:x" })).toBe("a: unknown_model");
+  });
+
+  it("is invalid_line without a request, and with both kinds of key", () => {
+    expect(fault({ key: "a" })).toBe("a: invalid_line");
+    expect(fault({ key: "a", request: "x" })).toBe("a: invalid_line");
+    expect(fault({ ...line(), custom_id: "b" })).toBe("invalid_line");
+  });
+});

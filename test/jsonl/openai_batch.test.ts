@@ -1,0 +1,156 @@
+import { describe, expect, it } from "vitest";
+import { type LayoutOptions, type ParsedLine, parseLine } from "../../src/jsonl/layout.ts";
+
+const OPTIONS: LayoutOptions = { providers: new Set(["openai", "anthropic"]) };
+
+function parse(body: object, line: object = {}, options: LayoutOptions = OPTIONS): ParsedLine {
+  const whole = {
+    custom_id: "a",
+    method: "POST",
+    url: "/v1/chat/completions",
+    body: { model: "gpt-4o-mini", messages: [{ role: "user", content: "hi" }], ...body },
+    ...line,
+  };
+  return parseLine(Buffer.from(JSON.stringify(whole)), options);
+}
+
+function item(body: object, line: object = {}): Extract<ParsedLine, { kind: "item" }> {
+  const parsed = parse(body, line);
+  if (parsed.kind !== "item") throw new Error(`not an item: ${JSON.stringify(parsed)}`);
+  return parsed;
+}
+
+function fault(body: object, line: object = {}, options: LayoutOptions = OPTIONS): string {
+  const parsed = parse(body, line, options);
+  return parsed.kind === "rejected" ? `${parsed.key}: ${parsed.code}` : parsed.kind;
+}
+
+describe("OpenAI's batch layout", () => {
+  it("keeps the body as given and reads it into the neutral request", () => {
+    const body = {
+      model: "gpt-4o-mini",
+      messages: [
+        { role: "system", content: "be kind" },
+        { role: "developer", content: [{ type: "text", text: "and short" }] },
+        { role: "user", content: "one" },
+        { role: "assistant", content: "two" },
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "three" },
+            { type: "text", text: "four" },
+          ],
+        },
+      ],
+      temperature: 0,
+      top_p: 1,
+      max_completion_tokens: 512,
+      stop: "END",
+      seed: 7,
+      presence_penalty: 1,
+      frequency_penalty: null,
+      response_format: { type: "json_schema", json_schema: { name: "n", schema: { type: "object" } } },
+      reasoning_effort: "low",
+      n: 1,
+      stream: false,
+      user: "u",
+    };
+    expect(item(body)).toEqual({
+      kind: "item",
+      key: "a",
+      provider: "openai",
+      model: "gpt-4o-mini",
+      hasWarning: false,
+      hasExactNumbers: false,
+      request: {
+        system: ["be kind", "and short"],
+        turns: [
+          { role: "user", texts: ["one"] },
+          { role: "model", texts: ["two"] },
+          { role: "user", texts: ["three", "four"] },
+        ],
+        config: {
+          temperature: 0,
+          topP: 1,
+          maxOutputTokens: 512,
+          stopSequences: ["END"],
+          seed: 7,
+          presencePenalty: 1,
+          responseMimeType: "application/json",
+          responseJsonSchema: { type: "object" },
+          thinkingConfig: { thinkingLevel: "low" },
+        },
+        openaiBody: body,
+        unknownFields: ["user"],
+      },
+    });
+  });
+
+  it("takes the provider from the model where it names a known one, and else the default", () => {
+    expect(item({ model: "anthropic:claude-x" })).toMatchObject({ provider: "anthropic", model: "claude-x" });
+    expect(item({ model: "ft:gpt-4o-mini:org::id" })).toMatchObject({
+      provider: "openai",
+      model: "ft:gpt-4o-mini:org::id",
+    });
+    const other = { ...OPTIONS, defaultOpenaiProvider: "groq", providers: new Set(["groq"]) };
+    expect(parse({}, {}, other)).toMatchObject({ provider: "groq", model: "gpt-4o-mini" });
+    expect(fault({}, {}, { providers: new Set(["echo"]) })).toBe("a: unknown_model");
+    for (const model of ["", "openai:", ":x", 5, null]) expect(fault({ model })).toBe("a: unknown_model");
+  });
+
+  it("takes lines without method and url, and refuses other methods and endpoints", () => {
+    expect(item({}, { method: undefined, url: undefined }).key).toBe("a");
+    for (const url of ["/v1/embeddings", "/v1/responses", 5])
+      expect(fault({}, { url })).toBe("a: unsupported_request");
+    expect(fault({}, { method: "GET" })).toBe("a: unsupported_request");
+    expect(fault({ stream: true })).toBe("a: unsupported_request");
+  });
+
+  it("refuses a missing key, body or message with the code of the place", () => {
+    expect(fault({}, { custom_id: undefined })).toBe("null: invalid_key");
+    expect(fault({}, { custom_id: 5 })).toBe("null: invalid_key");
+    expect(fault({}, { body: undefined })).toBe("a: invalid_line");
+    for (const messages of [
+      [],
+      "x",
+      undefined,
+      [5],
+      [{ role: "user", content: 5 }],
+      [{ content: "x" }],
+      [{ role: "x", content: "y" }],
+    ])
+      expect(fault({ messages }), JSON.stringify(messages)).toBe("a: invalid_contents");
+  });
+
+  it("refuses settings that are wrong or multiply the cost", () => {
+    for (const body of [
+      { n: 2 },
+      { temperature: "x" },
+      { max_tokens: 0 },
+      { max_tokens: 5, max_completion_tokens: 5 },
+      { stop: [1] },
+      { response_format: { type: "x" } },
+      { response_format: "json" },
+    ])
+      expect(fault(body), JSON.stringify(body)).toBe("a: invalid_config");
+  });
+
+  it("marks what texts cannot hold, for providers that do not take the body as it is", () => {
+    const image = [
+      { type: "text", text: "look" },
+      { type: "image_url", image_url: { url: "https://x" } },
+    ];
+    expect(item({ messages: [{ role: "user", content: image }] }).request).toMatchObject({
+      turns: [{ role: "user", texts: ["look"] }],
+      unknownFields: ["messages"],
+    });
+    const calls = [
+      { role: "user", content: "hi" },
+      { role: "assistant", content: null, tool_calls: [{}] },
+      { role: "tool", content: "42", tool_call_id: "1" },
+    ];
+    expect(item({ messages: calls, tools: [{}] }).request).toMatchObject({
+      unknownFields: ["messages", "tools"],
+    });
+  });
+});

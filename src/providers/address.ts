@@ -7,7 +7,7 @@ import { PerigeeError } from "../errors.ts";
 import type { ProviderSettings } from "./provider.ts";
 
 /** The fixed part of a head. */
-export interface WireAddress {
+interface WireAddress {
   /** `https://host:port`. */
   readonly origin: string;
   /** The base URL's path without a trailing slash; may be empty. */

@@ -2,7 +2,8 @@
  * The codec of Anthropic's messages (`POST {base}/v1/messages`). Source: @anthropic-ai/sdk 1.11 and its API pages.
  *
  * Version: `2023-06-01` unless told. From `2026-10-21` on no model takes `temperature`, `top_p` or `top_k` (400); the
- * older version still serves all models and lets those up to 4.6 take them. Models after 4.6 take default values only
+ * older version still serves all models and lets those up to 4.6 take them. The key is `x-api-key` before that version
+ * and a bearer token from it on, as in the SDKs of each. Models after 4.6 take default values only
  * in any version, so a setting other than the default is dropped by name, or refused.
  *
  * Reading an answer by `stop_reason`:
@@ -14,7 +15,7 @@
  */
 import type { Usage } from "../work/outcome.ts";
 import { versionedPath, wireAddress } from "./address.ts";
-import { anthropicBody } from "./anthropic_body.ts";
+import { anthropicBody, VERSION_2026 } from "./anthropic_body.ts";
 import { errorFacts } from "./error_body.ts";
 import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
 import { arrayOf, objectOf, parseJson, stringOf } from "./json.ts";
@@ -30,7 +31,7 @@ export const ANTHROPIC_VERSION = "2023-06-01";
 export function anthropicProvider(settings: ProviderSettings): Provider {
   const version = settings.apiVersion ?? ANTHROPIC_VERSION;
   const address = wireAddress(settings, {
-    ...(settings.key === undefined ? {} : { "x-api-key": settings.key }),
+    ...credentials(settings.key, version),
     "anthropic-version": version,
   });
   const head = {
@@ -51,6 +52,12 @@ export function anthropicProvider(settings: ProviderSettings): Provider {
     decode: (answer) => decode(answer, settings.name),
     limits: anthropicLimits,
   };
+}
+
+/** The key goes where the SDK of the version puts it; sending both headers is refused. */
+function credentials(key: string | undefined, version: string): Readonly<Record<string, string>> {
+  if (key === undefined) return {};
+  return version < VERSION_2026 ? { "x-api-key": key } : { authorization: `Bearer ${key}` };
 }
 
 function decode(answer: WireAnswer, name: string): Decoded {

@@ -31,15 +31,15 @@ type TextBlock = { type: "text"; text: string };
 type Effort = "low" | "medium" | "high" | "xhigh" | "max";
 
 /** A body and the settings left out of it, or why there can be none. */
-export type AnthropicResult =
+type AnthropicResult =
   | { readonly body: AnthropicBody; readonly dropped: string[] }
   | { readonly message: string };
 
 const OUTPUT_TOKENS_DEFAULT = 4_096;
 const THINKING_TOKENS_MIN = 1_024;
 
-/** The first API version in which no model takes sampling settings. */
-const VERSION_WITHOUT_SAMPLING = "2026-10-21";
+/** The first API version in which no model takes sampling settings. Versions are dates and compare as text. */
+export const VERSION_2026 = "2026-10-21";
 
 /** The body for a request. `version` is the `anthropic-version` sent with it. */
 export function anthropicBody(
@@ -64,7 +64,7 @@ export function anthropicBody(
     body.stop_sequences = [...config.stopSequences];
   }
   putThinking(body, config, generation, dropped);
-  const takesSampling = generation <= 4.6 && version < VERSION_WITHOUT_SAMPLING;
+  const takesSampling = generation <= 4.6 && version < VERSION_2026;
   if (takesSampling) putSampling(body, config, generation, dropped);
   else dropSampling(config, dropped);
   if (config.seed !== undefined) dropped.push("seed");

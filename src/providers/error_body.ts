@@ -30,7 +30,7 @@ export interface ErrorFacts {
 }
 
 /** The facts of a body that says nothing. */
-export const NO_FACTS: ErrorFacts = {
+const NO_FACTS: ErrorFacts = {
   codes: [],
   status: undefined,
   message: "",

@@ -10,7 +10,7 @@ import { withDigits } from "./json.ts";
 import type { Decoded, Encoded, ProviderSettings, WireAnswer } from "./provider.ts";
 
 /** Where a seed with exact digits goes: last into the body (1), or last into the body's last member (2). */
-export interface SeedPlace {
+interface SeedPlace {
   readonly name: string | undefined;
   readonly depth: 1 | 2;
 }

@@ -78,7 +78,7 @@ function resource(model: string): string {
 }
 
 /** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings stand last. */
-export function geminiBody(request: ModelRequest): GeminiBody {
+function geminiBody(request: ModelRequest): GeminiBody {
   const body: GeminiBody = {
     contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(turn.texts) })),
   };

@@ -11,7 +11,7 @@
  * Limits: values that are not whole, or a limit that is not above 0 (Azure sends -1 and 0), are ignored together with
  * what remains of them.
  *
- * Called once per response: reads a handful of properties, allocates only when something is told.
+ * Called once per response, at most 1 us (bench/providers.ts).
  */
 import type { LearntLimits } from "../work/limits.ts";
 import type { HeaderBag } from "./provider.ts";
@@ -72,7 +72,14 @@ const NONSENSE = -1;
 
 function whole(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  return /^\d{1,15}$/.test(text) ? Number(text) : NONSENSE;
+  if (text.length === 0 || text.length > 15) return NONSENSE;
+  let value = 0;
+  for (let at = 0; at < text.length; at++) {
+    const digit = text.charCodeAt(at) - 0x30;
+    if (digit < 0 || digit > 9) return NONSENSE;
+    value = value * 10 + digit;
+  }
+  return value;
 }
 
 function put(learnt: Writable, name: keyof LearntLimits, value: number | undefined): void {

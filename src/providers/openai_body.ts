@@ -42,7 +42,7 @@ const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as 
 type ReasoningEffort = (typeof EFFORTS)[number];
 
 /** A body, the settings left out of it, or why there can be none. */
-export type ChatResult =
+type ChatResult =
   | { readonly body: ChatBody; readonly dropped: string[] }
   | { readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 

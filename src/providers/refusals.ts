@@ -18,7 +18,7 @@ import type { Decoded, FailureScope, WireAnswer } from "./provider.ts";
 import { refusalWaitMs, retryAfterMs } from "./retry_after.ts";
 
 /** A decoded answer that is no success. */
-export type Refusal = Exclude<Decoded, { readonly class: "success" }>;
+type Refusal = Exclude<Decoded, { readonly class: "success" }>;
 
 interface Verdict {
   readonly class: Refusal["class"];

@@ -1,0 +1,32 @@
+/** The codecs' bodies against the official SDKs' own types: this file failing to compile is the failure. */
+import type { MessageCreateParamsNonStreaming } from "@anthropic-ai/sdk/resources/messages";
+import type { Content, GenerationConfig } from "@google/genai";
+import type { ChatCompletionCreateParamsNonStreaming } from "openai/resources/chat/completions";
+import { expectTypeOf, it } from "vitest";
+import type { AnthropicBody } from "../../src/providers/anthropic_body.ts";
+import type { GeminiBody, GeminiConfig } from "../../src/providers/gemini.ts";
+import type { ChatBody } from "../../src/providers/openai_body.ts";
+
+it("a chat completion's body is what the OpenAI SDK takes", () => {
+  expectTypeOf<ChatBody>().toExtend<ChatCompletionCreateParamsNonStreaming>();
+  // What the SDK does not know is the family's alone.
+  expectTypeOf<Exclude<keyof ChatBody, keyof ChatCompletionCreateParamsNonStreaming>>().toEqualTypeOf<
+    "top_k" | "random_seed"
+  >();
+});
+
+it("a message's body is what the Anthropic SDK takes, but for the sampling settings that its newest version lost", () => {
+  expectTypeOf<AnthropicBody>().toExtend<MessageCreateParamsNonStreaming>();
+  expectTypeOf<Exclude<keyof AnthropicBody, keyof MessageCreateParamsNonStreaming>>().toEqualTypeOf<
+    "temperature" | "top_p" | "top_k"
+  >();
+});
+
+it("a generateContent body is made of the Google SDK's contents and settings", () => {
+  expectTypeOf<GeminiBody["contents"]>().toExtend<Content[]>();
+  expectTypeOf<NonNullable<GeminiBody["systemInstruction"]>>().toExtend<Content>();
+  // The SDK types these three by enums whose values are strings on the wire.
+  type Plain = Omit<GeminiConfig, "responseSchema" | "thinkingConfig">;
+  expectTypeOf<Plain>().toExtend<GenerationConfig>();
+  expectTypeOf<Exclude<keyof GeminiConfig, keyof GenerationConfig>>().toEqualTypeOf<never>();
+});

@@ -177,7 +177,8 @@ class UndiciTransport implements Transport {
     if (atMs >= this.#sweepAtMs) return;
     this.#sweepTimer?.cancel();
     this.#sweepAtMs = atMs;
-    this.#sweepTimer = this.#clock.timer(atMs - nowMs, () => this.#sweep());
+    // Not in the timer itself: after a stall of this process, answers that have come are read before calls are ended.
+    this.#sweepTimer = this.#clock.timer(atMs - nowMs, () => this.#clock.soon(() => this.#sweep()));
   }
 
   /** Nothing is in flight: no timer may keep the process alive. */

@@ -17,7 +17,7 @@ import type { Decoded, Provider } from "../../src/providers/provider.ts";
 import type { Usage } from "../../src/work/outcome.ts";
 
 /** Time that moves from timer to timer, as soon as nothing else can happen. */
-export class VirtualClock implements Clock {
+class VirtualClock implements Clock {
   #nowMs = 0;
   #created = 0;
   readonly #timers = new Map<number, { readonly dueMs: number; readonly callback: () => void }>();

@@ -94,6 +94,20 @@ describe("connections that break", () => {
     expect(answered).toBeGreaterThanOrEqual(1);
   });
 
+  it("fault 52: a reset that is there before the first byte is written is not sent", async () => {
+    const server = await serve((socket) => socket.write(whole("one")));
+    const transport = open();
+    const verdicts = [];
+    for (let count = 0; count < 20; count += 1) {
+      await post(transport, server.origin);
+      for (const socket of server.sockets) socket.resetAndDestroy();
+      verdicts.push(verdict(await post(transport, server.origin)));
+    }
+    expect(verdicts).not.toContain("lost");
+    // Nothing was received that was not answered.
+    expect(server.received).toHaveLength(20 + verdicts.filter((text) => text === "ok 200").length);
+  });
+
   it("fault 52: idle connections are given up before servers of five seconds do", async () => {
     const server = await serve((socket) => socket.write(whole("one")));
     const transport = open({ keepAliveMs: 100 });
@@ -110,6 +124,17 @@ describe("connections that break", () => {
     expect(performance.now() - startMs).toBeLessThan(400);
     await pause(20);
     expect(server.sockets.size).toBe(0);
+  });
+
+  it("an answer that came while this process stood still is not timed out", async () => {
+    const server = await serve((socket, { number }) => {
+      socket.write(whole("in time"));
+      const untilMs = performance.now() + (number === 2 ? 200 : 0);
+      while (performance.now() < untilMs);
+    });
+    const transport = open();
+    await post(transport, server.origin);
+    expect(textOf(await post(transport, server.origin, { timeoutMs: 100 }))).toBe("in time");
   });
 
   it("fault 54: headers that drip end by the watch, long before the deadline", async () => {

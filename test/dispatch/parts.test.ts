@@ -1,0 +1,69 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { BodyCollector } from "../../src/dispatch/body.ts";
+import { Places } from "../../src/dispatch/places.ts";
+import { HeaderReader } from "../../src/dispatch/response_headers.ts";
+
+describe("a body collector", () => {
+  it("gives back what was added, whatever length was announced", () => {
+    const chunks = fc.array(fc.uint8Array({ maxLength: 400 }), { maxLength: 30 });
+    const announced = fc.option(fc.nat(500_000), { nil: undefined });
+    const body = new BodyCollector(100_000);
+    fc.assert(
+      fc.property(chunks, announced, (parts, announcedBytes) => {
+        body.reset(announcedBytes);
+        for (const part of parts) expect(body.add(part)).toBe(true);
+        expect(Buffer.compare(body.take(), Buffer.concat(parts))).toBe(0);
+        expect(body.length).toBe(0);
+      }),
+    );
+  });
+
+  it("hands a single chunk on without a copy", () => {
+    const body = new BodyCollector(10);
+    const chunk = Buffer.from("whole");
+    body.reset(5);
+    body.add(chunk);
+    expect(body.take()).toBe(chunk);
+  });
+
+  it("refuses the chunk that passes its bound", () => {
+    const body = new BodyCollector(10);
+    body.reset(undefined);
+    expect(body.add(Buffer.alloc(10))).toBe(true);
+    expect(body.add(Buffer.alloc(1))).toBe(false);
+  });
+});
+
+describe("places", () => {
+  it("go to takers in the order they came, leaving out those that left", () => {
+    const places = new Places(1);
+    const order: string[] = [];
+    const taker = (name: string) => ({ onPlace: () => void order.push(name) });
+    const [first, second, third] = [taker("first"), taker("second"), taker("third")] as const;
+    expect(places.take(first)).toBe(true);
+    expect(places.take(second)).toBe(false);
+    expect(places.take(third)).toBe(false);
+    expect(places.leave(second)).toBe(true);
+    expect(places.leave(second)).toBe(false);
+    places.release();
+    expect(order).toEqual(["third"]);
+    places.release();
+    expect(places.take(second)).toBe(true);
+  });
+});
+
+describe("a header reader", () => {
+  it("reads every answer as if it were the first, though it remembers the last", () => {
+    const texts = fc.stringMatching(/^[A-Za-z0-9-]{1,70}$/);
+    const headers = fc.array(fc.tuple(texts, texts), { maxLength: 6 });
+    const reader = new HeaderReader();
+    fc.assert(
+      fc.property(headers, fc.integer({ min: 1, max: 12 }), (list, times) => {
+        const raw = list.flat().map((text) => Buffer.from(text, "latin1"));
+        for (let count = 0; count < times; count += 1)
+          expect(reader.read(raw)).toEqual(new HeaderReader().read(raw));
+      }),
+    );
+  });
+});

@@ -18,7 +18,7 @@ import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
 
 /** Version of the tables below. A folder with a higher one was written by a newer perigee and is refused. */
-export const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 1;
 
 /** A page of entries ends with the first that reaches either bound. */
 const PAGE_BYTES_MAX = 1 << 20;

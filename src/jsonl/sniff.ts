@@ -6,7 +6,7 @@
  */
 
 /** Bytes that `sniff` looks at, at most. */
-export const SNIFFED_BYTES_MAX = 64;
+const SNIFFED_BYTES_MAX = 64;
 
 /** First bytes of UTF-32 and UTF-16 with their marks, gzip, zip (also empty or spanned), zstd, bzip2, xz, lz4, 7z. */
 const SIGNATURES: readonly (readonly number[])[] = [

@@ -1,0 +1,159 @@
+/**
+ * Fills the columns of a `MeasuredBlock` line by line; one set of buffers is used for block after block.
+ */
+import type { FailureCode } from "../errors.ts";
+import type { MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";
+import { PackedBytes } from "./packed_bytes.ts";
+
+/** One measured item. */
+export interface MeasuredItem {
+  readonly key: string;
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** Texts of the system instruction. */
+  readonly system: readonly string[];
+  readonly isEstimated: boolean;
+  readonly inputTokens: number;
+  readonly prefixTokens: number;
+  /** 0 for none. */
+  readonly maxOutputTokens: number;
+  readonly hasWarning: boolean;
+  readonly body: string;
+}
+
+/** Groups of one block at most: `groupOf` has 16 bits. */
+const GROUPS_MAX = 65_536;
+const WORD_MAX = 2 ** 32 - 1;
+
+export class MeasuredColumns {
+  readonly #keys = new PackedBytes(64 * 1024);
+  readonly #bodies = new PackedBytes(512 * 1024);
+  #count = 0;
+  #lines = new Uint32Array(0);
+  #offsets = new Float64Array(0);
+  #lengths = new Uint32Array(0);
+  #inputTokens = new Uint32Array(0);
+  #maxOutputTokens = new Uint32Array(0);
+  #groupOf = new Uint16Array(0);
+  #warnings = new Uint8Array(0);
+  #groups: MeasuredGroup[] = [];
+  #groupIndexes = new Map<string, number>();
+  #rejected: RejectedLine[] = [];
+  #blankLines = 0;
+  #line = 0;
+  #offset = 0;
+  #length = 0;
+
+  /** Begins a block of at most `itemsMax` items. */
+  begin(itemsMax: number): void {
+    this.#keys.reset();
+    this.#bodies.reset();
+    this.#count = 0;
+    this.#lines = new Uint32Array(itemsMax);
+    this.#offsets = new Float64Array(itemsMax);
+    this.#lengths = new Uint32Array(itemsMax);
+    this.#inputTokens = new Uint32Array(itemsMax);
+    this.#maxOutputTokens = new Uint32Array(itemsMax);
+    this.#groupOf = new Uint16Array(itemsMax);
+    this.#warnings = new Uint8Array(itemsMax);
+    this.#groups = [];
+    this.#groupIndexes = new Map();
+    this.#rejected = [];
+    this.#blankLines = 0;
+  }
+
+  /** Names the line that the next call of `addItem`, `reject` or `addBlank` is about. */
+  beginLine(line: number, offset: number, length: number): void {
+    this.#line = line;
+    this.#offset = offset;
+    this.#length = length;
+  }
+
+  addItem(item: MeasuredItem): void {
+    const index = this.#count;
+    const group = this.#groupIndex(item);
+    this.#keys.addText(JSON.stringify(item.key));
+    if (item.body === "") this.#bodies.addEmpty();
+    else this.#bodies.addText(item.body);
+    this.#lines[index] = this.#line;
+    this.#offsets[index] = this.#offset;
+    this.#lengths[index] = this.#length;
+    this.#inputTokens[index] = Math.min(item.inputTokens, WORD_MAX);
+    this.#maxOutputTokens[index] = Math.min(item.maxOutputTokens, WORD_MAX);
+    this.#groupOf[index] = group;
+    this.#warnings[index] = item.hasWarning ? 1 : 0;
+    this.#count += 1;
+  }
+
+  reject(key: string | null, code: FailureCode, message: string): void {
+    this.#rejected.push({ line: this.#line, key, code, message });
+  }
+
+  addBlank(): void {
+    this.#blankLines += 1;
+  }
+
+  /** The block's columns, in buffers of their own. */
+  finish(): MeasuredBlock {
+    const count = this.#count;
+    return {
+      count,
+      lines: this.#lines.length === count ? this.#lines : this.#lines.slice(0, count),
+      offsets: this.#offsets.length === count ? this.#offsets : this.#offsets.slice(0, count),
+      lengths: this.#lengths.length === count ? this.#lengths : this.#lengths.slice(0, count),
+      inputTokens: this.#inputTokens.length === count ? this.#inputTokens : this.#inputTokens.slice(0, count),
+      maxOutputTokens:
+        this.#maxOutputTokens.length === count
+          ? this.#maxOutputTokens
+          : this.#maxOutputTokens.slice(0, count),
+      groupOf: this.#groupOf.length === count ? this.#groupOf : this.#groupOf.slice(0, count),
+      warnings: this.#warnings.length === count ? this.#warnings : this.#warnings.slice(0, count),
+      keys: this.#keys.toBytes(),
+      keyEnds: this.#keys.toEnds(),
+      bodies: this.#bodies.toBytes(),
+      bodyEnds: this.#bodies.toEnds(),
+      groups: this.#groups,
+      rejected: this.#rejected,
+      blankLines: this.#blankLines,
+    };
+  }
+
+  #groupIndex(item: MeasuredItem): number {
+    const { model, system } = item;
+    // A control character cannot be in a model's name, so it ends there.
+    const text = system.length === 0 ? model : `${model}\u0000${system.join("\u0000")}`;
+    const known = this.#groupIndexes.get(text);
+    if (known !== undefined) return known;
+    if (this.#groups.length === GROUPS_MAX)
+      throw new RangeError(`more than ${GROUPS_MAX} groups in one block`);
+    const index = this.#groups.length;
+    this.#groupIndexes.set(text, index);
+    this.#groups.push({
+      model,
+      prefixHash: prefixHashOf(system),
+      prefixTokens: item.prefixTokens,
+      isEstimated: item.isEstimated,
+    });
+    return index;
+  }
+}
+
+/**
+ * 53 bits of two FNV-1a runs over UTF-16 units; 0 for no texts, never 0 for some. Two prefixes with one hash would
+ * share shards, which costs nothing but a little order.
+ */
+function prefixHashOf(texts: readonly string[]): number {
+  if (texts.length === 0) return 0;
+  let high = 0x811c9dc5;
+  let low = 0x9747b28c;
+  for (const text of texts) {
+    for (let index = 0; index < text.length; index += 1) {
+      const unit = text.charCodeAt(index);
+      high = Math.imul(high ^ unit, 0x01000193);
+      low = Math.imul(low ^ unit, 0x85ebca6b);
+    }
+    high = Math.imul(high ^ 0x10000, 0x01000193);
+    low = Math.imul(low ^ (low >>> 15) ^ 0x10000, 0x85ebca6b);
+  }
+  return (high >>> 11) * 2 ** 32 + (low >>> 0) || 1;
+}

@@ -1,0 +1,229 @@
+/**
+ * Measuring in worker threads, and the one door of piscina.
+ *
+ *   call -> waits for a slot -> in a thread -> answered
+ *                                 thread died -> alone in a fresh thread (salvage.ts) -> answered
+ *
+ * Bytes go in and arrays come back by transfer, which costs this thread about 1 us a line. A copy of each block under
+ * way stays here, because a thread that dies takes its block with it. Threads are kept for life: starting one costs
+ * 50 to 100 ms with its token tables. They are started at once, not with the first block.
+ *
+ * Limits: two blocks a thread are under way; more calls wait. The heap of a thread is at most `THREAD_HEAP_MB`.
+ */
+import { existsSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
+import { Piscina } from "piscina";
+import type { Block } from "../jsonl/block.ts";
+import type { KeyColumns, KeyScanOptions } from "../jsonl/keys.ts";
+import { readKey } from "../jsonl/record.ts";
+import type { MeasureOptions, MeasureSettings } from "./measure.ts";
+import type { MeasuredBlock } from "./measured.ts";
+import { type Measurer, measurerClosed } from "./measurer.ts";
+import { salvageBlock } from "./salvage.ts";
+
+export { createInlineMeasurer, type Measurer } from "./measurer.ts";
+
+/** How a test makes a thread die: when it meets a line that holds `text`, or as soon as it starts. */
+export type Poison =
+  | { readonly death: "exit" | "out_of_memory" | "throw_late"; readonly text: string }
+  | { readonly death: "at_start" };
+
+/** What a thread is started with: plain data. */
+export interface WorkerSettings extends MeasureSettings {
+  readonly poison?: Poison | undefined;
+}
+
+export interface ThreadSettings extends WorkerSettings {
+  /** Whole number from 1; default: one less than the processors, at least 1, at most 4. */
+  readonly threads?: number | undefined;
+}
+
+/** Blocks under way for each thread: one being measured, one that is ready when it ends. */
+const BLOCKS_PER_THREAD = 2;
+const THREADS_MAX = 4;
+/** A line of 10 MiB of small arrays takes about 150 MB when parsed. */
+const THREAD_HEAP_MB = 192;
+const THREAD_YOUNG_HEAP_MB = 8;
+/** Threads that may die one after another, without any answer between, before the pool counts as broken. */
+const DEATHS_IN_A_ROW_MAX = 8;
+
+/** Starts the threads; the settings' keys and headers are not handed to them. */
+export function createThreadMeasurer(settings: ThreadSettings): Measurer {
+  return new ThreadMeasurer(settings);
+}
+
+/** Makes a thread's answer leave by transfer; `buffers` must be all different. For `worker.ts`. */
+export function transferring<T extends object>(answer: T, buffers: readonly ArrayBuffer[]): T {
+  // piscina unwraps this on the way, so the caller of the thread receives a T.
+  const moved = Piscina.move({
+    get [Piscina.transferableSymbol](): object {
+      return buffers;
+    },
+    get [Piscina.valueSymbol](): object {
+      return answer;
+    },
+  } as never);
+  return moved as unknown as T;
+}
+
+class ThreadMeasurer implements Measurer {
+  readonly concurrency: number;
+  readonly #settings: WorkerSettings;
+  readonly #pool: Piscina;
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+  /** Salvage runs one block at a time, so that no innocent block shares a thread with poison. */
+  #salvage: Promise<unknown> = Promise.resolve();
+  #deathsInARow = 0;
+  #closed: { readonly cause?: unknown } | undefined;
+
+  constructor({ threads, ...settings }: ThreadSettings) {
+    const threadCount = threads ?? Math.min(THREADS_MAX, Math.max(1, availableParallelism() - 1));
+    this.#settings = { ...settings, providers: settings.providers.map(withoutSecrets) };
+    this.concurrency = threadCount * BLOCKS_PER_THREAD;
+    this.#free = this.concurrency;
+    this.#pool = startThreads(this.#settings, threadCount, BLOCKS_PER_THREAD);
+    // An idle thread died; the pool starts another by itself when it is asked for something.
+    this.#pool.on("error", (error) => this.#noteDeath(error));
+    for (let thread = 0; thread < threadCount; thread += 1) void this.#warm();
+  }
+
+  async measure(block: Block, options: MeasureOptions): Promise<MeasuredBlock> {
+    const kept = block.bytes.slice();
+    try {
+      return await this.#run<MeasuredBlock>("measure", block, options);
+    } catch {
+      if (this.#closed !== undefined) throw measurerClosed(this.#closed.cause);
+      return await this.#inTurn(() => this.#measureAlone({ ...block, bytes: kept }, options));
+    }
+  }
+
+  async scanKeys(block: Block, options?: KeyScanOptions): Promise<KeyColumns> {
+    const kept = block.bytes.slice();
+    try {
+      return await this.#run<KeyColumns>("scanKeys", block, options);
+    } catch {
+      if (this.#closed !== undefined) throw measurerClosed(this.#closed.cause);
+      return await this.#run<KeyColumns>("scanKeys", { ...block, bytes: kept }, options);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed ??= {};
+    await this.#pool.destroy();
+    await this.#salvage.catch(() => undefined);
+  }
+
+  async #run<T>(name: string, block: Block, options: unknown): Promise<T> {
+    if (this.#free === 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#free -= 1;
+    try {
+      if (this.#closed !== undefined) throw measurerClosed(this.#closed.cause);
+      const answer = await runIn<T>(this.#pool, name, block, options);
+      this.#deathsInARow = 0;
+      return answer;
+    } catch (error) {
+      this.#noteDeath(error);
+      throw error;
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+
+  /** Asks for an answer that needs no block: starts a thread and waits until its tables are loaded. */
+  async #warm(): Promise<void> {
+    try {
+      await this.#pool.run(undefined, { name: "warm" });
+      this.#deathsInARow = 0;
+    } catch (error) {
+      this.#noteDeath(error);
+    }
+  }
+
+  #noteDeath(cause: unknown): void {
+    if (this.#closed !== undefined) return;
+    this.#deathsInARow += 1;
+    if (this.#deathsInARow > DEATHS_IN_A_ROW_MAX) this.#break(cause);
+    else void this.#warm();
+  }
+
+  /** Ends the measurer because threads do not start. */
+  #break(cause: unknown): void {
+    if (this.#closed !== undefined) return;
+    this.#closed = { cause };
+    void this.#pool.destroy();
+  }
+
+  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const turn = this.#salvage.then(action, action);
+    this.#salvage = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #measureAlone(block: Block, options: MeasureOptions): Promise<MeasuredBlock> {
+    const lone = startThreads(this.#settings, 1, 1);
+    lone.on("error", () => undefined);
+    try {
+      // A thread that cannot even start says nothing about the block.
+      await lone.run(undefined, { name: "warm" }).catch((error: unknown) => this.#break(error));
+      const measured = await salvageBlock(
+        block,
+        options,
+        (whole, some) => {
+          if (this.#closed !== undefined) throw measurerClosed();
+          return runIn<MeasuredBlock>(lone, "measure", { ...whole, bytes: whole.bytes.slice() }, some);
+        },
+        (line) => {
+          const key = readKey(line, this.#settings);
+          return key.ok ? key.key : null;
+        },
+      );
+      if (this.#closed !== undefined) throw measurerClosed(this.#closed.cause);
+      return measured;
+    } finally {
+      await lone.destroy();
+    }
+  }
+}
+
+function runIn<T>(pool: Piscina, name: string, block: Block, options: unknown): Promise<T> {
+  return pool.run({ block, options }, { name, transferList: [block.bytes.buffer] }) as Promise<T>;
+}
+
+function startThreads(settings: WorkerSettings, threads: number, blocksPerThread: number): Piscina {
+  return new Piscina({
+    filename: workerFile(),
+    name: "warm",
+    minThreads: threads,
+    maxThreads: threads,
+    concurrentTasksPerWorker: blocksPerThread,
+    maxQueue: threads * (blocksPerThread + 1) + DEATHS_IN_A_ROW_MAX,
+    idleTimeout: Number.POSITIVE_INFINITY,
+    workerData: settings,
+    // A loader given on the command line of this process is of no use to built files.
+    execArgv: [],
+    resourceLimits: {
+      maxOldGenerationSizeMb: THREAD_HEAP_MB,
+      maxYoungGenerationSizeMb: THREAD_YOUNG_HEAP_MB,
+    },
+  });
+}
+
+/** Worker threads of Node 20 cannot load TypeScript: run from source, the built worker is started. */
+function workerFile(): string {
+  const isSource = import.meta.url.endsWith(".ts");
+  const url = new URL(isSource ? "../../dist/shard/worker.js" : "./worker.js", import.meta.url);
+  const path = fileURLToPath(url);
+  if (!existsSync(path)) throw new Error(`no worker at ${path}: run \`npm run build\` first`);
+  return path;
+}
+
+function withoutSecrets(
+  provider: MeasureSettings["providers"][number],
+): MeasureSettings["providers"][number] {
+  const { key: _key, headers: _headers, ...plain } = provider;
+  return plain;
+}

@@ -12,7 +12,10 @@ import { createServer } from "node:net";
 import { parseArgs } from "node:util";
 import { type Dispatcher, Pool } from "undici";
 import { systemClock } from "../src/clock.ts";
+import { createDispatcher } from "../src/dispatch/dispatcher.ts";
+import { RETRY_POLICY } from "../src/dispatch/retry.ts";
 import { createUndiciTransport } from "../src/dispatch/undici.ts";
+import type { Provider } from "../src/providers/provider.ts";
 
 const { values } = parseArgs({
   options: {
@@ -88,6 +91,35 @@ const contenders: readonly Contender[] = [
       return { send, close: () => transport.close() };
     },
   },
+  {
+    name: "dispatcher",
+    open(origin) {
+      const transport = createUndiciTransport({ clock: systemClock, connectionsMax: inflight });
+      const admission = { admit: () => Promise.resolve(), attempted: () => {} };
+      const dispatcher = createDispatcher({
+        clock: systemClock,
+        transport,
+        policy: RETRY_POLICY,
+        admission,
+      });
+      const provider = codec();
+      const call = {
+        provider,
+        head: { origin, path, headers },
+        body,
+        inputTokens: 150,
+        deadlineMs: Number.POSITIVE_INFINITY,
+        attempts: 0,
+        ambiguousAttempts: 0,
+      };
+      const send = async (): Promise<number> => {
+        const result = await dispatcher.run(call);
+        if (result.kind !== "outcome" || result.outcome.status !== "completed") throw new Error("no answer");
+        return result.outcome.output.text.length;
+      };
+      return { send, close: () => transport.close() };
+    },
+  },
 ];
 
 if (values.serve) serve();
@@ -131,6 +163,17 @@ async function measure(contender: Contender, origin: string): Promise<void> {
     `${contender.name.padEnd(14)} ${Math.round(done / seconds)} requests/s   ${((user + system) / done).toFixed(1)} us CPU a request   in flight ${inflight}`,
   );
   await close();
+}
+
+/** The least that a codec does: it shows what the dispatcher adds, without the codecs' own cost. */
+function codec(): Provider {
+  return {
+    settings: { name: "bench", protocol: "openai", baseUrl: "" },
+    head: () => ({ origin: "", path, headers }),
+    encode: () => ({ ok: true, body: "", dropped: [] }),
+    decode: () => ({ class: "success", text: "yes", finish: "stop", usage: undefined }),
+    limits: () => undefined,
+  };
 }
 
 /** Answers every request 50 ms after it came; a request is taken to come in one piece. */

@@ -165,9 +165,12 @@ export class WindowBucket {
   /** When enough has aged out for `amount`, walking from the oldest slot. */
   #roomMs(nowMs: number, amount: number): number {
     let excess = amount > this.#limit ? this.#total : this.#total + amount - this.#limit;
-    for (let slot = this.#newest - this.#slots; slot <= this.#newest; slot++) {
-      excess -= this.#taken[this.#position(slot)] ?? 0;
-      if (excess <= 0) return (slot + this.#slots + 1) * this.#slotMs - nowMs + ROUNDING_MS;
+    const oldest = this.#newest - this.#slots;
+    let position = this.#position(oldest);
+    for (let age = 0; age <= this.#slots; age++) {
+      excess -= this.#taken[position] ?? 0;
+      if (excess <= 0) return (oldest + age + this.#slots + 1) * this.#slotMs - nowMs + ROUNDING_MS;
+      position = position === this.#slots ? 0 : position + 1;
     }
     return this.#windowMs;
   }

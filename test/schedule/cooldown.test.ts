@@ -34,7 +34,7 @@ describe("Cooldown", () => {
     const waits: number[] = [];
     let nowMs = 0;
     for (let each = 0; each < 9; each++) {
-      cooldown.refused(nowMs, undefined, ROUND_TRIP_MS, half);
+      for (let burst = 0; burst < 10; burst++) cooldown.refused(nowMs, undefined, ROUND_TRIP_MS, half);
       waits.push(cooldown.waitMs(nowMs));
       nowMs += cooldown.waitMs(nowMs) + ROUND_TRIP_MS;
     }
@@ -42,6 +42,16 @@ describe("Cooldown", () => {
     cooldown.succeeded();
     cooldown.refused(nowMs, undefined, ROUND_TRIP_MS, half);
     expect(cooldown.waitMs(nowMs)).toBe(750);
+  });
+
+  it("doubles for single refusals only after every four in a row", () => {
+    const cooldown = new Cooldown();
+    const waits: number[] = [];
+    for (let nowMs = 0; nowMs < 90_000; nowMs += 10_000) {
+      cooldown.refused(nowMs, undefined, ROUND_TRIP_MS, half);
+      waits.push(cooldown.waitMs(nowMs));
+    }
+    expect(waits).toEqual([750, 750, 750, 750, 1_500, 1_500, 1_500, 1_500, 3_000]);
   });
 
   it("counts the refusals of one burst once, those that come after a short wait too", () => {

@@ -1,0 +1,105 @@
+/**
+ * Whether a lane may send at all, and at what share of its rate: cool-down, outage and throttle behind one door.
+ *
+ *            rate_limited                      time
+ *   open ------------------> cooldown ------------------> open            (cooldown.ts: how long)
+ *   open, cooldown --failures in a row--> outage --an answer--> ramp --15 s--> open
+ *                                            ^------5 failures------'      (outage.ts: when, how steep)
+ *   at any time: share = min(throttle, ramp)                              (throttle.ts: 70 % rejected -> 53 %)
+ *
+ * Outage and cool-down are independent: a probe of an outage waits for the cool-down too. An `overloaded` that names a
+ * wait cools down only while most answers are rejections: one busy server behind a provider's balancer is no
+ * reason to stop the lane, and the item's own retry waits anyway.
+ *
+ * | signal       | cool-down          | throttle | outage  |
+ * |--------------|--------------------|----------|---------|
+ * | success      | backoff from start | accepted | answer  |
+ * | rate_limited | wait               | rejected |         |
+ * | overloaded   | wait, if most are  | rejected | failure |
+ * | failed       |                    |          | failure |
+ * | not_sent     |                    |          | failure |
+ * | other        |                    |          | answer  |
+ */
+import { Cooldown } from "./cooldown.ts";
+import { Outage } from "./outage.ts";
+import { Throttle } from "./throttle.ts";
+
+/** What an attempt told of the lane. `retryAfterMs` as the provider gave it, of any value. */
+export type Signal =
+  | { readonly kind: "success" }
+  | { readonly kind: "rate_limited"; readonly retryAfterMs?: number | undefined }
+  | { readonly kind: "overloaded"; readonly retryAfterMs?: number | undefined }
+  /** 5xx, lost connection, timeout. */
+  | { readonly kind: "failed" }
+  /** Nothing left this machine: connect, DNS, TLS. */
+  | { readonly kind: "not_sent" }
+  /** Any other answer: the provider is at work. */
+  | { readonly kind: "other" };
+
+const WIDESPREAD_SHARE = 0.75;
+
+export class Gate {
+  readonly #cooldown = new Cooldown();
+  readonly #outage = new Outage();
+  readonly #throttle = new Throttle();
+  readonly #random: () => number;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  get isDown(): boolean {
+    return this.#outage.isDown;
+  }
+
+  /** Milliseconds of cool-down left. */
+  cooldownMs(nowMs: number): number {
+    return this.#cooldown.waitMs(nowMs);
+  }
+
+  /** Milliseconds until the outage's next probe; 0 when up or due. */
+  outageMs(nowMs: number): number {
+    return this.#outage.waitMs(nowMs);
+  }
+
+  /** Share of the limits' rate to send at, above 0, at most 1. */
+  share(nowMs: number): number {
+    return Math.min(this.#throttle.share(nowMs), this.#outage.share(nowMs));
+  }
+
+  /** The part of `share` that an outage's aftermath takes, for lanes without a rate. */
+  rampShare(nowMs: number): number {
+    return this.#outage.share(nowMs);
+  }
+
+  /** A probe of the outage goes out. */
+  probed(nowMs: number): void {
+    this.#outage.probed(nowMs);
+  }
+
+  /** Takes an answer in; true when it ends an outage. `roundTripMs`: how late answers of one burst may come. */
+  observe(nowMs: number, signal: Signal, roundTripMs: number): boolean {
+    switch (signal.kind) {
+      case "success":
+        this.#cooldown.succeeded();
+        this.#throttle.answered(nowMs, true);
+        return this.#outage.answered(nowMs);
+      case "rate_limited":
+        this.#throttle.answered(nowMs, false);
+        this.#cooldown.refused(nowMs, signal.retryAfterMs, roundTripMs, this.#random);
+        return false;
+      case "overloaded":
+        this.#throttle.answered(nowMs, false);
+        if (signal.retryAfterMs !== undefined && this.#throttle.share(nowMs) < WIDESPREAD_SHARE)
+          this.#cooldown.refused(nowMs, signal.retryAfterMs, roundTripMs, this.#random);
+        this.#outage.failed(nowMs);
+        return false;
+      case "failed":
+      case "not_sent":
+        this.#outage.failed(nowMs);
+        return false;
+      case "other":
+        return this.#outage.answered(nowMs);
+    }
+  }
+}

@@ -1,0 +1,250 @@
+/**
+ * All that decides whether one more request may go to one (provider, model family, key): quotas, places in flight,
+ * gate, pause; and the same of the whole provider when a `shared` one is given.
+ *
+ *   open --rate_limited--> cooldown --time--> open
+ *   open --failures in a row--> outage --an answer--> open, ramping
+ *   any  --pause--> paused --resume, or a probe's success--> open
+ *
+ * One request: `reserve` -> permit -> (sent) -> `observe` what came, `learn` its headers -> `settle` its tokens ->
+ * `release` its place. A refusal says when to ask again; nothing in here waits or wakes.
+ *
+ * A 429 lowers the rate (throttle) and stops the lane for a while (cool-down); it also cuts the places in flight, but
+ * where a rate is configured or learnt not below the start: there the rate is what the provider objects to.
+ * After an outage the places in flight begin again with slow start, so that what failed meanwhile does not linger.
+ *
+ * Hot path: reserve + settle + release 1 us (bench/schedule.ts).
+ */
+import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
+import { Concurrency } from "./concurrency.ts";
+import { Gate, type Signal } from "./gate.ts";
+import { Pause } from "./pause.ts";
+import { Quotas, type QuotasUse, type SentLoad } from "./quotas.ts";
+
+export type { Signal };
+
+export interface LaneLimitsOptions {
+  readonly settings: LimitSettings;
+  /** Requests in flight at most; `settings.concurrency` lowers it. */
+  readonly inFlightMax: number;
+  /** Requests in flight to begin with; min(inFlightMax, 64). */
+  readonly inFlightStart?: number;
+  readonly nowMs: number;
+  /** Numbers in [0, 1), for jitter. */
+  readonly random: () => number;
+  /** Limits of the whole provider: every reservation, settlement, release and restore passes them as well. */
+  readonly shared?: LaneLimits | undefined;
+}
+
+/** The right to send one request. Its state belongs to the LaneLimits that gave it. */
+export interface Permit {
+  /** The one request that tests a paused lane or an outage. */
+  readonly isProbe: boolean;
+  /** When it was given. */
+  readonly atMs: number;
+  /** Tokens reserved, whole numbers. */
+  readonly load: TokenLoad;
+  /** Where the quotas counted it. */
+  readonly slot: number;
+  /** What the shared limits gave. */
+  readonly shared: Permit | undefined;
+  isSettled: boolean;
+  isReleased: boolean;
+}
+
+/** What refused: a quota, the places in flight, the gate, or a pause. */
+export type RefusalReason = "requests" | "tokens" | "concurrency" | "cooldown" | "outage" | "paused";
+
+/**
+ * A permit, or how long to wait before asking again: above 0; Infinity when only an event helps (a release for
+ * `concurrency`, a resume for `paused` without probes).
+ */
+export type Reservation =
+  | { readonly ok: true; readonly permit: Permit }
+  | { readonly ok: false; readonly waitMs: number; readonly reason: RefusalReason };
+
+export interface LimitsSnapshot extends QuotasUse {
+  readonly inFlight: number;
+  /** Requests that may be in flight now. */
+  readonly inFlightMax: number;
+  /** 0 when there is no cool-down. */
+  readonly cooldownMs: number;
+  readonly state: "open" | "cooldown" | "outage" | "paused";
+  /** Why it is paused. */
+  readonly pauseReason: string | undefined;
+}
+
+const PROBE_EVERY_MS = 60_000;
+/** Changes of the share below this are not worth a new pace. */
+const SHARE_STEP = 0.01;
+
+export class LaneLimits {
+  readonly #quotas: Quotas;
+  readonly #concurrency: Concurrency;
+  readonly #gate: Gate;
+  readonly #pause = new Pause();
+  readonly #shared: LaneLimits | undefined;
+  /** The pace that the quotas were set to. */
+  #pace = 1;
+
+  constructor(options: LaneLimitsOptions) {
+    const max = Math.min(options.inFlightMax, options.settings.concurrency ?? Number.POSITIVE_INFINITY);
+    this.#quotas = new Quotas(options.settings, options.nowMs);
+    this.#concurrency = new Concurrency(
+      options.inFlightStart === undefined ? { max } : { max, start: options.inFlightStart },
+    );
+    this.#gate = new Gate(options.random);
+    this.#shared = options.shared;
+  }
+
+  get isPaused(): boolean {
+    return this.#pause.isPaused;
+  }
+
+  /** Whether a rate is configured or learnt, here or in the shared limits: then a rate is what providers object to. */
+  get isRateLimited(): boolean {
+    return this.#quotas.isLimited || this.#shared?.isRateLimited === true;
+  }
+
+  /** Takes a place in flight, a request and `load` tokens of every quota, or nothing of any. */
+  reserve(nowMs: number, load: TokenLoad): Reservation {
+    const whole = wholeLoad(load);
+    const refusal = this.#refusal(nowMs, whole);
+    if (refusal !== undefined) return refusal;
+    const shared = this.#shared?.reserve(nowMs, whole);
+    if (shared !== undefined && !shared.ok) return shared;
+    const isProbe = this.#pause.isPaused || this.#gate.isDown;
+    if (this.#pause.isPaused) this.#pause.probed(nowMs);
+    if (this.#gate.isDown) this.#gate.probed(nowMs);
+    this.#concurrency.take();
+    return {
+      ok: true,
+      permit: {
+        isProbe: isProbe || shared?.permit.isProbe === true,
+        atMs: nowMs,
+        load: whole,
+        slot: this.#quotas.add(nowMs, whole),
+        shared: shared?.permit,
+        isSettled: false,
+        isReleased: false,
+      },
+    };
+  }
+
+  /** Replaces the reserved tokens by those really used; undefined keeps them. Only the first call counts. */
+  settle(nowMs: number, permit: Permit, actual: TokenLoad | undefined): void {
+    if (permit.isSettled) return;
+    permit.isSettled = true;
+    if (actual !== undefined) this.#quotas.settle(nowMs, permit.slot, permit.load, wholeLoad(actual));
+    if (permit.shared !== undefined) this.#shared?.settle(nowMs, permit.shared, actual);
+  }
+
+  /** Frees the place in flight. Only the first call counts. */
+  release(nowMs: number, permit: Permit): void {
+    if (permit.isReleased) return;
+    permit.isReleased = true;
+    this.#concurrency.free(nowMs - permit.atMs);
+    if (permit.shared !== undefined) this.#shared?.release(nowMs, permit.shared);
+  }
+
+  /**
+   * Takes in how an attempt ended. The shared limits hear of it too, but for rate_limited and overloaded, which speak
+   * of this lane. Call before `release`, so that the places in use are seen.
+   */
+  observe(nowMs: number, signal: Signal): void {
+    const concurrency = this.#concurrency;
+    if (this.#gate.observe(nowMs, signal, concurrency.roundTripMs)) concurrency.restart();
+    if (signal.kind === "success") {
+      concurrency.succeeded();
+      this.#pause.succeeded();
+    } else if (signal.kind === "rate_limited") {
+      concurrency.congested(nowMs, true, this.isRateLimited ? concurrency.start : 1);
+    } else if (signal.kind === "overloaded" || signal.kind === "failed") {
+      concurrency.congested(nowMs, signal.kind === "overloaded", 1);
+    }
+    if (signal.kind !== "rate_limited" && signal.kind !== "overloaded") this.#shared?.observe(nowMs, signal);
+  }
+
+  /** Takes in what a response told of this lane's limits. The shared limits are not touched. */
+  learn(nowMs: number, learnt: LearntLimits): void {
+    this.#quotas.learn(nowMs, learnt);
+  }
+
+  /** Stops the lane; one probe per `probeEveryMs` (Infinity: none) is let through, the first after that time. */
+  pause(nowMs: number, reason: string, probeEveryMs: number = PROBE_EVERY_MS): void {
+    this.#pause.pause(nowMs, reason, probeEveryMs);
+  }
+
+  /** Ends a pause. */
+  resume(_nowMs: number): void {
+    this.#pause.resume();
+  }
+
+  /** Counts what an earlier process sent; entries older than the window have no effect. Once, before any reserve. */
+  restore(nowMs: number, sent: readonly SentLoad[]): void {
+    for (const entry of sent.toSorted((left, right) => left.atMs - right.atMs))
+      this.#quotas.restore(nowMs, { ...entry, ...wholeLoad(entry) });
+    this.#shared?.restore(nowMs, sent);
+  }
+
+  snapshot(nowMs: number): LimitsSnapshot {
+    const cooldownMs = this.#gate.cooldownMs(nowMs);
+    return {
+      ...this.#quotas.use(nowMs),
+      inFlight: this.#concurrency.inFlight,
+      inFlightMax: this.#concurrency.limit,
+      cooldownMs,
+      state: this.#state(cooldownMs),
+      pauseReason: this.#pause.reason,
+    };
+  }
+
+  #state(cooldownMs: number): LimitsSnapshot["state"] {
+    if (this.#pause.isPaused) return "paused";
+    if (this.#gate.isDown) return "outage";
+    return cooldownMs > 0 ? "cooldown" : "open";
+  }
+
+  /** Why `load` may not go now; takes nothing. */
+  #refusal(nowMs: number, load: TokenLoad): Reservation | undefined {
+    const pausedMs = this.#pause.waitMs(nowMs);
+    if (pausedMs > 0) return { ok: false, waitMs: pausedMs, reason: "paused" };
+    const outageMs = this.#gate.outageMs(nowMs);
+    const cooldownMs = this.#gate.cooldownMs(nowMs);
+    if (outageMs > 0 || cooldownMs > 0)
+      return outageMs >= cooldownMs
+        ? { ok: false, waitMs: outageMs, reason: "outage" }
+        : { ok: false, waitMs: cooldownMs, reason: "cooldown" };
+    if (!this.#hasPlace(nowMs)) return { ok: false, waitMs: Number.POSITIVE_INFINITY, reason: "concurrency" };
+    this.#setPace(nowMs);
+    const requestsMs = this.#quotas.requestWaitMs(nowMs);
+    const tokensMs = this.#quotas.tokenWaitMs(nowMs, load);
+    if (requestsMs <= 0 && tokensMs <= 0) return undefined;
+    return requestsMs >= tokensMs
+      ? { ok: false, waitMs: requestsMs, reason: "requests" }
+      : { ok: false, waitMs: tokensMs, reason: "tokens" };
+  }
+
+  #hasPlace(nowMs: number): boolean {
+    // A probe may pass what congestion left, or requests that hang would keep the lane from seeing that it healed.
+    if (this.#gate.isDown || this.#pause.isPaused) return this.#concurrency.inFlight < this.#concurrency.max;
+    // A lane without a rate ramps by places instead.
+    return this.#concurrency.hasRoom(this.isRateLimited ? 1 : this.#gate.rampShare(nowMs));
+  }
+
+  #setPace(nowMs: number): void {
+    const share = this.#gate.share(nowMs);
+    if (share === this.#pace || (share < 1 && Math.abs(share - this.#pace) < SHARE_STEP)) return;
+    this.#pace = share;
+    this.#quotas.setPace(nowMs, share);
+  }
+}
+
+/** Whole, finite and not negative: what a bucket can count without drift. */
+function wholeLoad(load: TokenLoad): TokenLoad {
+  return { inputTokens: wholeTokens(load.inputTokens), outputTokens: wholeTokens(load.outputTokens) };
+}
+
+function wholeTokens(tokens: number): number {
+  return tokens > 0 && tokens < Number.POSITIVE_INFINITY ? Math.ceil(tokens) : 0;
+}

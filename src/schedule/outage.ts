@@ -1,0 +1,72 @@
+/**
+ * Whether anything works behind a lane, and how carefully to send when nothing did.
+ *
+ *   up   --failures in a row: 5 over 10 s, or 20 over 2 s--> down
+ *   down --one probe per 5 s; one gets an answer--> ramp
+ *   ramp --15 s--> up
+ *   ramp --5 failures in a row--> down
+ *
+ * Failures are 5xx, overload, timeouts, lost and refused connections. A row is broken by any success, and by any other
+ * answer that shows the provider at work. A ramp opens `share = 0.05 * 20^(t / 15 s)` of the rate. So during an outage a
+ * probe per 5 s is sent (1 % of 1,200 a minute), and full speed is reached 20 s and one answer after healing.
+ */
+
+const PROBE_EVERY_MS = 5_000;
+const ROW_MIN = 5;
+const ROW_MS = 10_000;
+const WALL_MIN = 20;
+const WALL_MS = 2_000;
+const RAMP_MS = 15_000;
+const RAMP_START = 0.05;
+
+export class Outage {
+  #status: "up" | "down" | "ramp" = "up";
+  /** Failures since the last answer, and when the first came. */
+  #row = 0;
+  #rowSinceMs = 0;
+  #probeAtMs = 0;
+  #rampSinceMs = 0;
+
+  get isDown(): boolean {
+    return this.#status === "down";
+  }
+
+  /** Milliseconds until the next probe while down, 0 otherwise. */
+  waitMs(nowMs: number): number {
+    return this.#status === "down" && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
+  }
+
+  /** Share of the rate that is open, 0.05 to 1; probes are not part of it. */
+  share(nowMs: number): number {
+    if (this.#status !== "ramp") return 1;
+    const part = (nowMs - this.#rampSinceMs) / RAMP_MS;
+    if (part < 1) return RAMP_START * RAMP_START ** -part;
+    this.#status = "up";
+    return 1;
+  }
+
+  /** A probe goes out. */
+  probed(nowMs: number): void {
+    this.#probeAtMs = nowMs + PROBE_EVERY_MS;
+  }
+
+  failed(nowMs: number): void {
+    if (this.#row === 0) this.#rowSinceMs = nowMs;
+    this.#row += 1;
+    if (this.#status === "down") return;
+    const rowMs = nowMs - this.#rowSinceMs;
+    const isRow = this.#row >= ROW_MIN && (rowMs >= ROW_MS || this.#status === "ramp");
+    if (!isRow && !(this.#row >= WALL_MIN && rowMs >= WALL_MS)) return;
+    this.#status = "down";
+    this.#probeAtMs = nowMs + PROBE_EVERY_MS;
+  }
+
+  /** The provider answered. True when this ends an outage. */
+  answered(nowMs: number): boolean {
+    this.#row = 0;
+    if (this.#status !== "down") return false;
+    this.#status = "ramp";
+    this.#rampSinceMs = nowMs;
+    return true;
+  }
+}

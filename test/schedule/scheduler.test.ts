@@ -1,0 +1,55 @@
+/** Queues per lane. */
+import { describe, expect, it } from "vitest";
+import { type LaneTicket, Scheduler } from "../../src/schedule/scheduler.ts";
+
+function ticket(provider: string, arrivedMs: number, fields: Partial<LaneTicket> = {}): LaneTicket {
+  return {
+    provider,
+    family: "m",
+    runId: "run",
+    items: 10,
+    inputTokens: 100,
+    expectedOutputTokens: 100,
+    deadlineMs: Number.POSITIVE_INFINITY,
+    arrivedMs,
+    ...fields,
+  };
+}
+
+describe("Scheduler", () => {
+  it("keeps a queue per lane and names the lanes by their most urgent ticket", () => {
+    const scheduler = new Scheduler<LaneTicket>();
+    const slow = scheduler.add(ticket("slow", 50));
+    const quick = scheduler.add(ticket("quick", 100));
+    scheduler.add(ticket("quick", 20));
+    expect(scheduler.lanes()).toEqual([quick, slow]);
+    expect(scheduler.peek(quick)?.arrivedMs).toBe(20);
+    expect(scheduler.take(quick)?.arrivedMs).toBe(20);
+    expect(scheduler.lanes()).toEqual([slow, quick]);
+    expect(scheduler.take(slow)?.arrivedMs).toBe(50);
+    expect(scheduler.take(slow)).toBeUndefined();
+    expect(scheduler.peek("unknown")).toBeUndefined();
+    expect(scheduler.lanes()).toEqual([quick]);
+  });
+
+  it("counts what waits", () => {
+    const scheduler = new Scheduler<LaneTicket>();
+    const key = scheduler.add(ticket("a", 0));
+    scheduler.add(ticket("a", 1, { runId: "other", items: 5 }));
+    scheduler.add(ticket("b", 1, { deadlineMs: 900, items: 7 }));
+    expect(scheduler.waiting).toEqual({ tickets: 3, items: 22 });
+    expect(scheduler.popExpired(900).map(({ items }) => items)).toEqual([7]);
+    expect(scheduler.removeRun("other").map(({ items }) => items)).toEqual([5]);
+    expect(scheduler.waiting).toEqual({ tickets: 1, items: 10 });
+    scheduler.take(key);
+    expect(scheduler.waiting).toEqual({ tickets: 0, items: 0 });
+    expect(scheduler.lanes()).toEqual([]);
+  });
+
+  it("orders by latest start when it is told the need", () => {
+    const scheduler = new Scheduler<LaneTicket>((each) => each.items * 100);
+    const key = scheduler.add(ticket("a", 0, { deadlineMs: 10_000, items: 1 }));
+    scheduler.add(ticket("a", 0, { deadlineMs: 11_000, items: 90 }));
+    expect(scheduler.take(key)?.items).toBe(90);
+  });
+});

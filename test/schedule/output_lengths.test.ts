@@ -1,0 +1,83 @@
+/** What is learnt about token counts. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { InputRatios, OutputLengths } from "../../src/schedule/output_lengths.ts";
+
+describe("OutputLengths", () => {
+  it("expects 512, or the request's own limit, before 20 observations", () => {
+    const lengths = new OutputLengths();
+    for (let each = 0; each < 19; each++) lengths.observe("m", 16);
+    expect(lengths.expect("m", 0)).toBe(512);
+    expect(lengths.expect("m", 100)).toBe(100);
+    lengths.observe("m", 16);
+    expect(lengths.expect("m", 0)).toBe(16);
+    expect(lengths.expect("other", 0)).toBe(512);
+  });
+
+  it("expects what at least 90 % of outputs fit in, at most 10 % more, capped by the request", () => {
+    const drawn = fc.array(fc.integer({ min: 1, max: 100_000 }), { minLength: 20, maxLength: 500 });
+    fc.assert(
+      fc.property(drawn, (outputs) => {
+        const lengths = new OutputLengths();
+        for (const output of outputs) lengths.observe("m", output);
+        const expected = lengths.expect("m", 0);
+        const fitting = outputs.filter((output) => output <= expected).length;
+        expect(fitting).toBeGreaterThanOrEqual(outputs.length * 0.9);
+        const sorted = [...outputs].sort((left, right) => left - right);
+        const exact = sorted[Math.min(outputs.length - 1, Math.floor(outputs.length * 0.9))]!;
+        expect(expected).toBeLessThanOrEqual(exact * 1.1 + 1);
+        expect(lengths.expect("m", 7)).toBeLessThanOrEqual(7);
+      }),
+    );
+  });
+
+  it("follows when outputs become shorter", () => {
+    const lengths = new OutputLengths();
+    for (let each = 0; each < 10_000; each++) lengths.observe("m", 5_000);
+    for (let each = 0; each < 10_000; each++) lengths.observe("m", 50);
+    expect(lengths.expect("m", 0)).toBeLessThan(60);
+  });
+
+  it("ignores nonsense and survives zero and the enormous", () => {
+    const lengths = new OutputLengths();
+    for (let each = 0; each < 30; each++) {
+      lengths.observe("m", Number.NaN);
+      lengths.observe("m", -1);
+    }
+    expect(lengths.expect("m", 0)).toBe(512);
+    for (let each = 0; each < 30; each++) lengths.observe("m", 0);
+    expect(lengths.expect("m", 0)).toBe(1);
+    for (let each = 0; each < 300; each++) lengths.observe("m", 1e15);
+    expect(lengths.expect("m", 0)).toBe(2 ** 24);
+  });
+
+  it("keeps a bounded number of models", () => {
+    const lengths = new OutputLengths();
+    for (let model = 0; model <= 1_000; model++)
+      for (let each = 0; each < 20; each++) lengths.observe(String(model), 16);
+    expect(lengths.expect("0", 0)).toBe(512);
+    expect(lengths.expect("1000", 0)).toBe(16);
+  });
+});
+
+describe("InputRatios", () => {
+  it("moves to what providers count, within 0.5 and 3", () => {
+    const ratios = new InputRatios();
+    expect(ratios.ratio("m", true)).toBe(1);
+    for (let each = 0; each < 200; each++) ratios.observe("m", 100, 140);
+    expect(ratios.ratio("m", true)).toBeCloseTo(1.4, 2);
+    for (let each = 0; each < 200; each++) ratios.observe("m", 1, 1_000_000);
+    expect(ratios.ratio("m", true)).toBeCloseTo(3, 2);
+    for (let each = 0; each < 500; each++) ratios.observe("m", 1_000_000, 1);
+    expect(ratios.ratio("m", true)).toBeCloseTo(0.5, 2);
+  });
+
+  it("never lowers an exact count, and ignores nonsense", () => {
+    const ratios = new InputRatios();
+    for (let each = 0; each < 200; each++) ratios.observe("m", 100, 50);
+    ratios.observe("m", 0, 50);
+    ratios.observe("m", 100, Number.NaN);
+    expect(ratios.ratio("m", false)).toBe(1);
+    expect(ratios.ratio("m", true)).toBeLessThan(0.6);
+  });
+});

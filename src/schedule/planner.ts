@@ -1,0 +1,100 @@
+/**
+ * Which lane to run work in: the cheapest one that still meets the deadline. Pure; lanes are data.
+ *
+ *   finish = max(now, opens) + turnaround + need(work, capacity)
+ *   need   = waiting + max over quotas of (amount / rate) , ceil(items / concurrency) * itemMs   [at least one itemMs]
+ *
+ * Without a deadline the work wants to run at once, and the lane that finishes first is taken.
+ */
+import type { Lane } from "./lanes.ts";
+
+/** Work to be placed. Counts are whole; `deadlineMs` is monotonic, Infinity for none. */
+export interface Work {
+  readonly items: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly deadlineMs: number;
+}
+
+/** What a lane can do per minute and at once; absent means unlimited. */
+export interface Capacity {
+  readonly requestsPerMinute?: number;
+  readonly tokensPerMinute?: number;
+  readonly inputTokensPerMinute?: number;
+  readonly outputTokensPerMinute?: number;
+  readonly concurrency?: number;
+  /** Milliseconds that one item takes. */
+  readonly itemMs: number;
+  /** Milliseconds of work that already waits there; 0. */
+  readonly waitingMs?: number;
+}
+
+/** A lane as it stands now. */
+export interface LaneOffer {
+  readonly lane: Lane;
+  /** Price relative to the list, above 0. */
+  readonly priceFactor: number;
+  readonly capacity: Capacity;
+  /** Monotonic time at which it opens (off-peak); absent: now. */
+  readonly opensAtMs?: number;
+  /** Milliseconds from submission to results beyond the need (native batches); 0. */
+  readonly turnaroundMs?: number;
+}
+
+export interface LanePlan {
+  readonly lane: Lane;
+  /** Monotonic; Infinity when the lane never gets there. */
+  readonly finishMs: number;
+  /** False when no lane meets the deadline; the plan is then the fastest one. */
+  readonly isInTime: boolean;
+}
+
+/** The cheapest lane that finishes by the deadline, ties to the faster; else the fastest; undefined without lanes. */
+export function planLane(lanes: readonly LaneOffer[], work: Work, nowMs: number): LanePlan | undefined {
+  let best: { readonly offer: LaneOffer; readonly plan: LanePlan } | undefined;
+  for (const offer of lanes) {
+    const finishMs = finishOf(offer, work, nowMs);
+    const plan = { lane: offer.lane, finishMs, isInTime: finishMs <= work.deadlineMs };
+    if (best === undefined || isBetter(offer, plan, best.offer, best.plan, work)) best = { offer, plan };
+  }
+  return best?.plan;
+}
+
+/** Milliseconds that `work` takes at `capacity`, what waits there included; Infinity at a rate of 0. */
+export function needMs(work: Omit<Work, "deadlineMs">, capacity: Capacity): number {
+  if (work.items <= 0) return capacity.waitingMs ?? 0;
+  const rounds = Math.ceil(work.items / (capacity.concurrency ?? Number.POSITIVE_INFINITY));
+  return (
+    (capacity.waitingMs ?? 0) +
+    Math.max(
+      Math.max(1, rounds) * capacity.itemMs,
+      minutesMs(work.items, capacity.requestsPerMinute),
+      minutesMs(work.inputTokens + work.outputTokens, capacity.tokensPerMinute),
+      minutesMs(work.inputTokens, capacity.inputTokensPerMinute),
+      minutesMs(work.outputTokens, capacity.outputTokensPerMinute),
+    )
+  );
+}
+
+function finishOf(offer: LaneOffer, work: Work, nowMs: number): number {
+  const startMs = Math.max(nowMs, offer.opensAtMs ?? nowMs);
+  return startMs + (offer.turnaroundMs ?? 0) + needMs(work, offer.capacity);
+}
+
+function isBetter(
+  offer: LaneOffer,
+  plan: LanePlan,
+  than: LaneOffer,
+  thanPlan: LanePlan,
+  work: Work,
+): boolean {
+  if (plan.isInTime !== thanPlan.isInTime) return plan.isInTime;
+  const isCheapestFirst = plan.isInTime && work.deadlineMs !== Number.POSITIVE_INFINITY;
+  if (isCheapestFirst && offer.priceFactor !== than.priceFactor) return offer.priceFactor < than.priceFactor;
+  if (plan.finishMs !== thanPlan.finishMs) return plan.finishMs < thanPlan.finishMs;
+  return offer.priceFactor < than.priceFactor;
+}
+
+function minutesMs(amount: number, perMinute: number | undefined): number {
+  return perMinute === undefined || amount === 0 ? 0 : (amount / perMinute) * 60_000;
+}

@@ -77,7 +77,7 @@ export function countChat(request: CountedRequest, tokenizer: Tokenizer): ChatTo
 
 /** 11 x 1.1 is 12.100000000000001, but 10 x 1.1 is 11.000000000000002: the last digits are noise, not a token. */
 function roundUp(tokens: number): number {
-  return Math.ceil(tokens - 1e-6);
+  return Math.max(0, Math.ceil(tokens - 1e-6));
 }
 
 /** Strings of unlike length differ at once and equal ones compare at the speed of memory: cheaper than hashing. */

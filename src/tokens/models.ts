@@ -31,7 +31,7 @@ const FAMILIES: readonly (readonly [RegExp, Tokenizer])[] = [
   // A distilled model keeps the tokenizer of the model that was taught.
   [/distill.*llama|llama.*distill/, { encoding: "cl100k_base", factor: 1.1, isEstimated: true }],
   [/distill.*qwen|qwen.*distill/, { encoding: "cl100k_base", factor: 1.15, isEstimated: true }],
-  [/gpt-?oss|gpt-?4o|chatgpt|gpt-?4[.-][15]/, O200K],
+  [/gpt-?oss|gpt-?4o|chatgpt|gpt-?4[.-][15](?![0-9])/, O200K],
   [/gpt-?(3\.?5|4)(?![0-9])|text-embedding-(3|ada)/, CL100K],
   [/^gpt-?[5-9]|^o[1-9]([-.]|$)|^codex|^computer-use/, O200K],
   [/gemini|gemma|learnlm/, { encoding: "o200k_base", factor: 1.1, isEstimated: true }],

@@ -1,0 +1,72 @@
+/**
+ * A set of line numbers as a bit table: 1.25 MB for ten million lines.
+ */
+
+/** Grows to the highest line added. Lines count from 1. */
+export class LineSet {
+  #bits: Uint8Array<ArrayBuffer> = new Uint8Array(1024);
+  #size = 0;
+
+  /** How many lines are in the set. */
+  get size(): number {
+    return this.#size;
+  }
+
+  has(line: number): boolean {
+    const byte = line >>> 3;
+    return byte < this.#bits.length && ((this.#bits[byte] ?? 0) & (1 << (line & 7))) !== 0;
+  }
+
+  /** Adds a line; false when it was there. */
+  add(line: number): boolean {
+    if (this.has(line)) return false;
+    const byte = line >>> 3;
+    if (byte >= this.#bits.length) this.#grow(byte + 1);
+    this.#bits[byte] = (this.#bits[byte] ?? 0) | (1 << (line & 7));
+    this.#size += 1;
+    return true;
+  }
+
+  delete(line: number): void {
+    if (!this.has(line)) return;
+    const byte = line >>> 3;
+    this.#bits[byte] = (this.#bits[byte] ?? 0) & ~(1 << (line & 7));
+    this.#size -= 1;
+  }
+
+  /** How many of the lines `first` to `last` (inclusive) are in the set. */
+  countWithin(first: number, last: number): number {
+    let count = 0;
+    for (let line = first; line <= last; line += 1) {
+      if ((line & 7) === 0 && line + 7 <= last) {
+        const byte = this.#bits[line >>> 3] ?? 0;
+        if (byte === 0 || byte === 255) {
+          count += byte === 255 ? 8 : 0;
+          line += 7;
+          continue;
+        }
+      }
+      if (this.has(line)) count += 1;
+    }
+    return count;
+  }
+
+  /** A table for `count` lines from `first` on: bit `i` tells of line `first + i`. Undefined when none of them is in. */
+  slice(first: number, count: number): Uint8Array<ArrayBuffer> | undefined {
+    if (this.#size === 0) return undefined;
+    const table = new Uint8Array((count + 7) >>> 3);
+    let any = false;
+    for (let index = 0; index < count; index += 1) {
+      if (!this.has(first + index)) continue;
+      table[index >>> 3] = (table[index >>> 3] ?? 0) | (1 << (index & 7));
+      any = true;
+    }
+    return any ? table : undefined;
+  }
+
+  #grow(bytes: number): void {
+    const larger = new Uint8Array(Math.max(bytes, this.#bits.length * 2));
+    larger.set(this.#bits);
+    this.#bits = larger;
+  }
+}

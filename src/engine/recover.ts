@@ -1,0 +1,237 @@
+/**
+ * Recovery: what a task's journal and output say after any kind of stop.
+ *
+ *   replay the steps -> check the last output range -> void it if a power cut damaged it
+ *     -> adopt whole output lines beyond the last step -> cut a torn tail -> lines in doubt
+ *
+ * Nothing is sent before this is over, and every arrow may be interrupted and begun again: replaying changes nothing,
+ * a void step is appended before the output is cut, and adopted lines stay where they are until a step covers them.
+ */
+import type { DiskFile } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import { readKey } from "../jsonl/layout.ts";
+import { readOutputLine, wholeLinesEnd } from "../jsonl/write.ts";
+import type { Store } from "../store/store.ts";
+import { type IntentRecord, type OutcomeRecord, readStep, type Step, StepWriter } from "./journal.ts";
+import { LineSet } from "./line_set.ts";
+import type { OutputFile, WrittenRange } from "./output.ts";
+import { RELEASES_HELD } from "./recorder.ts";
+import { Totals } from "./totals.ts";
+
+/** The longest tail beyond the last step that is looked at: far above what one commit writes. */
+const TAIL_BYTES_MAX = 256 * 1024 * 1024;
+
+/** Attempts already made for a line that has no outcome yet. */
+export interface AttemptsMade {
+  readonly attempts: number;
+  readonly ambiguousAttempts: number;
+  /** True when the last attempt's end is unknown: it may have been answered and billed. */
+  readonly isInDoubt: boolean;
+}
+
+export interface Recovered {
+  readonly done: LineSet;
+  readonly totals: Totals;
+  readonly made: ReadonlyMap<number, AttemptsMade>;
+  /** Lines that wait in the journal for room in the output. */
+  readonly held: readonly Uint8Array[];
+  /** True when the journal had no step. */
+  readonly isFresh: boolean;
+  readonly adoptedLines: number;
+}
+
+export interface RecoveryOptions {
+  readonly store: Store;
+  readonly taskId: string;
+  readonly output: OutputFile;
+  readonly input: Pick<DiskFile, "read">;
+  readonly wallMs: number;
+  /** Told of every step, also of those that recovery adds. */
+  readonly onStep?: ((sequence: number, step: Step) => void) | undefined;
+}
+
+/** Throws `output_changed` when the output holds less than what was recorded. */
+export async function recover(options: RecoveryOptions): Promise<Recovered> {
+  const replay = new Replay();
+  for await (const entry of options.store.journal(options.taskId)) {
+    const step = readStep(entry.records);
+    replay.apply(entry.sequence, step);
+    options.onStep?.(entry.sequence, step);
+  }
+  if (!replay.isFresh) await checkLastRange(options, replay);
+  const adopted = await adoptTail(options, replay);
+  await options.output.cut(replay.outEnd);
+  return {
+    done: replay.done,
+    totals: replay.totals,
+    made: replay.attemptsMade(),
+    held: replay.held,
+    isFresh: replay.isFresh,
+    adoptedLines: adopted,
+  };
+}
+
+/** The state that steps add up to. */
+class Replay {
+  readonly done = new LineSet();
+  readonly totals = new Totals();
+  readonly open = new Map<number, IntentRecord>();
+  readonly closed = new Map<number, { attempts: number; ambiguousAttempts: number }>();
+  held: Uint8Array[] = [];
+  outEnd = 0;
+  isFresh = true;
+  last: { sequence: number; range: WrittenRange; outcomes: readonly OutcomeRecord[] } | undefined;
+
+  apply(sequence: number, step: Step): void {
+    this.isFresh = false;
+    if (step.voids === RELEASES_HELD) this.held = [];
+    else if (step.voids > 0) this.#void(step.voids);
+    for (const intent of step.intents) {
+      this.open.set(intent.line, intent);
+      this.closed.delete(intent.line);
+    }
+    for (const record of step.closed) {
+      this.open.delete(record.line);
+      this.closed.set(record.line, record);
+    }
+    for (const outcome of step.outcomes) this.settle(outcome);
+    if (step.held.byteLength > 0) this.held.push(step.held);
+    if (step.outEnd > step.outStart) {
+      this.last = { sequence, range: step, outcomes: step.outcomes };
+      this.outEnd = step.outEnd;
+    }
+  }
+
+  settle(outcome: OutcomeRecord): void {
+    if (!this.done.add(outcome.line)) return;
+    this.totals.add(outcome);
+    this.open.delete(outcome.line);
+    this.closed.delete(outcome.line);
+  }
+
+  attemptsMade(): Map<number, AttemptsMade> {
+    const made = new Map<number, AttemptsMade>();
+    for (const [line, record] of this.closed) made.set(line, { ...record, isInDoubt: false });
+    for (const [line, intent] of this.open) {
+      made.set(line, {
+        attempts: intent.attempt,
+        ambiguousAttempts: intent.ambiguousAttempts + 1,
+        isInDoubt: true,
+      });
+    }
+    return made;
+  }
+
+  /** Undoes the outcomes of the last step that wrote output: only that one can be void. */
+  #void(sequence: number): void {
+    if (this.last?.sequence !== sequence) return;
+    for (const outcome of this.last.outcomes) {
+      this.done.delete(outcome.line);
+      this.totals.remove(outcome);
+      const { attempts, ambiguousAttempts } = outcome;
+      if (attempts > 0) this.closed.set(outcome.line, { attempts, ambiguousAttempts: ambiguousAttempts + 1 });
+    }
+    this.outEnd = this.last.range.outStart;
+    this.last = undefined;
+  }
+
+  voidLast(sequence: number): void {
+    this.#void(sequence);
+  }
+}
+
+/** A power cut can damage the range of the last step alone, since the next one waits for its sync. */
+async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise<void> {
+  const { last } = replay;
+  if (last === undefined || (await options.output.holds(last.range))) return;
+  if (options.output.end < last.range.outStart) {
+    throw new PerigeeError(
+      "output_changed",
+      `${options.output.path} has ${options.output.end} bytes, but ${last.range.outEnd} were recorded: put the file back, or start over with another --data`,
+    );
+  }
+  const records = new StepWriter().finish({
+    outStart: last.range.outStart,
+    outEnd: last.range.outStart,
+    outCrc32: 0,
+    voids: last.sequence,
+  });
+  await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records }]);
+  options.onStep?.(0, readStep(records));
+  replay.voidLast(last.sequence);
+}
+
+/** Whole lines beyond the last step were written before the crash: they are answers, and are not asked for again. */
+async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<number> {
+  const { output } = options;
+  if (output.end <= replay.outEnd || output.end - replay.outEnd > TAIL_BYTES_MAX) return 0;
+  const tail = await output.read(replay.outEnd, output.end);
+  const whole = tail.subarray(0, wholeLinesEnd(tail));
+  const outcomes = adoptedOutcomes(
+    Buffer.from(whole).toString(),
+    await keysInDoubt(options.input, replay),
+    replay,
+  );
+  if (outcomes.length === 0) return 0;
+  const bytes = outcomes.reduce((sum, outcome) => sum + outcome.lineBytes, 0);
+  const outStart = replay.outEnd;
+  output.rewind(outStart);
+  const range = await output.append(whole.subarray(0, bytes));
+  await output.sync();
+  const step = new StepWriter();
+  for (const outcome of outcomes) step.outcome(outcome);
+  const records = step.finish({ ...range, voids: 0 });
+  await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records }]);
+  options.onStep?.(0, readStep(records));
+  for (const outcome of outcomes) replay.settle(outcome);
+  replay.outEnd = range.outEnd;
+  return outcomes.length;
+}
+
+/** Keys of the lines whose request was under way, read from the input. */
+async function keysInDoubt(
+  input: Pick<DiskFile, "read">,
+  replay: Replay,
+): Promise<Map<string, IntentRecord>> {
+  const keys = new Map<string, IntentRecord>();
+  for (const intent of replay.open.values()) {
+    const line = new Uint8Array(intent.lengthBytes);
+    const length = await input.read(line, intent.offset);
+    const found = readKey(line.subarray(0, length));
+    if (found.ok) keys.set(found.key, intent);
+  }
+  return keys;
+}
+
+/** The longest run of tail lines that are certainly ours, as outcomes. */
+function adoptedOutcomes(tail: string, inDoubt: Map<string, IntentRecord>, replay: Replay): OutcomeRecord[] {
+  const outcomes: OutcomeRecord[] = [];
+  const seen = new Set<number>();
+  for (const text of tail.split("\n").slice(0, -1)) {
+    const found = readOutputLine(text);
+    const intent = found?.key === undefined || found.key === null ? undefined : inDoubt.get(found.key);
+    const line = intent?.line ?? found?.line;
+    if (found === undefined || line === undefined || replay.done.has(line) || seen.has(line)) break;
+    seen.add(line);
+    outcomes.push({
+      line,
+      status: found.ok
+        ? "completed"
+        : found.errorCode === "expired" || found.errorCode === "cancelled"
+          ? found.errorCode
+          : "failed",
+      code: found.ok ? undefined : found.errorCode,
+      attempts: intent?.attempt ?? 0,
+      ambiguousAttempts: intent?.ambiguousAttempts ?? 0,
+      isEstimated: intent !== undefined,
+      inputTokens: intent?.inputTokens ?? 0,
+      cachedTokens: 0,
+      outputTokens: intent === undefined ? 0 : Math.ceil(text.length / 4),
+      reasoningTokens: 0,
+      listUsd: 0,
+      usd: 0,
+      lineBytes: Buffer.byteLength(text) + 1,
+    });
+  }
+  return outcomes;
+}

@@ -1,0 +1,112 @@
+/**
+ * The backlog: shards that wait for their lane, within a bound of memory, for all runs of an engine.
+ *
+ *   measured shard -> waiting (prepared) -> taken by a lane
+ *                        \-> waiting (dropped) when prepared bytes exceed their bound -> reloaded when taken
+ *
+ * A reader goes on while the prepared bytes that wait are few; beyond that only for the sake of lanes that have
+ * nothing to do, and never past `itemsMax` waiting items. So a file for one model is read at the pace of its lane,
+ * a mixed one is read ahead as far as its idle lanes need, and either costs a bounded amount of memory.
+ */
+import type { LaneKey } from "../schedule/lanes.ts";
+import type { Ticket } from "../schedule/queue.ts";
+import { Scheduler } from "../schedule/scheduler.ts";
+import type { Shard } from "../shard/shard.ts";
+import type { RunState } from "./run_state.ts";
+
+/** A shard in the scheduler's queue. */
+export interface ShardTicket extends Ticket {
+  readonly run: RunState;
+  readonly shard: Shard;
+  readonly provider: string;
+  readonly family: string;
+}
+
+export interface BacklogBounds {
+  /** Prepared bytes that may wait; what is beyond is dropped and made again later. */
+  readonly preparedBytesMax: number;
+  /** Items that may wait, prepared or not (25 bytes each). */
+  readonly itemsMax: number;
+}
+
+export const BACKLOG_BOUNDS: BacklogBounds = { preparedBytesMax: 12 * 1024 * 1024, itemsMax: 1_000_000 };
+
+/** One for an engine. */
+export class Backlog {
+  readonly #scheduler = new Scheduler<ShardTicket>();
+  readonly #bounds: BacklogBounds;
+  readonly #idle = new Set<LaneKey>();
+  #preparedBytes = 0;
+  #waiters: (() => void)[] = [];
+
+  constructor(bounds: BacklogBounds = BACKLOG_BOUNDS) {
+    this.#bounds = bounds;
+  }
+
+  get waitingItems(): number {
+    return this.#scheduler.waiting.items;
+  }
+
+  add(ticket: ShardTicket): void {
+    const bytes = ticket.shard.preparedBytes;
+    if (this.#preparedBytes > 0 && this.#preparedBytes + bytes > this.#bounds.preparedBytesMax) {
+      ticket.shard.dropPrepared();
+    } else {
+      this.#preparedBytes += bytes;
+    }
+    this.#scheduler.add(ticket);
+  }
+
+  /** The most urgent shard that waits for a lane. */
+  peek(lane: LaneKey): ShardTicket | undefined {
+    return this.#scheduler.peek(lane);
+  }
+
+  take(lane: LaneKey): ShardTicket | undefined {
+    const ticket = this.#scheduler.take(lane);
+    if (ticket !== undefined) this.#removed(ticket);
+    return ticket;
+  }
+
+  /** A lane says whether it has nothing left to send. */
+  setIdle(lane: LaneKey, isIdle: boolean): void {
+    if (isIdle === this.#idle.has(lane)) return;
+    if (isIdle) this.#idle.add(lane);
+    else this.#idle.delete(lane);
+    if (isIdle) this.wake();
+  }
+
+  removeRun(runId: string): void {
+    for (const ticket of this.#scheduler.removeRun(runId)) this.#removed(ticket);
+  }
+
+  /** Whether a lane has nothing to send: whoever packs should not wait for full shards. */
+  get isStarved(): boolean {
+    return this.#idle.size > 0 || this.waitingItems === 0;
+  }
+
+  /** Whether a reader should bring more now. */
+  get hasRoom(): boolean {
+    if (this.waitingItems >= this.#bounds.itemsMax) return false;
+    return this.#preparedBytes < this.#bounds.preparedBytesMax / 2 || this.#idle.size > 0;
+  }
+
+  /** Resolves when there may be room; the caller checks again. */
+  change(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiters.push(resolve);
+    });
+  }
+
+  /** Lets all readers check again. */
+  wake(): void {
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const resolve of waiters) resolve();
+  }
+
+  #removed(ticket: ShardTicket): void {
+    this.#preparedBytes -= ticket.shard.preparedBytes;
+    if (this.#waiters.length > 0 && this.hasRoom) this.wake();
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * One item on its way through a lane: what the dispatcher sends, and what the engine must give back afterwards.
+ */
+import type { Call } from "../dispatch/dispatcher.ts";
+import type { Reservation } from "../price/budget.ts";
+import type { Provider, WireHead } from "../providers/provider.ts";
+import type { Permit } from "../schedule/limits.ts";
+import type { Shard } from "../shard/shard.ts";
+import type { RunState } from "./run_state.ts";
+
+/** Hot path: one object per item. */
+export class ItemCall implements Call {
+  readonly run: RunState;
+  readonly shard: Shard;
+  readonly index: number;
+  readonly provider: Provider;
+  readonly head: WireHead;
+  readonly attempts: number;
+  readonly ambiguousAttempts: number;
+  /** Output tokens reserved for it. */
+  readonly expectedOutputTokens: number;
+  permit: Permit | undefined;
+  reservation: Reservation | undefined;
+
+  constructor(
+    run: RunState,
+    shard: Shard,
+    index: number,
+    wire: { readonly provider: Provider; readonly head: WireHead },
+    expectedOutputTokens: number,
+  ) {
+    this.run = run;
+    this.shard = shard;
+    this.index = index;
+    this.provider = wire.provider;
+    this.head = wire.head;
+    this.expectedOutputTokens = expectedOutputTokens;
+    const made = run.made.size === 0 ? undefined : run.made.get(this.line);
+    this.attempts = made?.attempts ?? 0;
+    this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
+  }
+
+  get line(): number {
+    return this.shard.lines[this.index] as number;
+  }
+
+  get inputTokens(): number {
+    return this.shard.inputTokens[this.index] as number;
+  }
+
+  get maxOutputTokens(): number {
+    return this.shard.maxOutputTokens[this.index] as number;
+  }
+
+  get body(): Uint8Array {
+    return this.shard.body(this.index);
+  }
+
+  /** The key as a JSON string literal. */
+  get keyJson(): string {
+    const bytes = this.shard.keyJson(this.index);
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+  }
+
+  get model(): string {
+    return this.shard.model;
+  }
+
+  get deadlineMs(): number {
+    return this.run.settings.deadlineMs;
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * The lanes of an engine: made when a model first needs one, kept for the engine's life.
+ *
+ * Limits that a user sets for a provider hold for all its models together; limits set for `<provider>:<family>`, and
+ * those learnt from headers, hold for that family in addition.
+ */
+import type { Clock } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
+import type { LaneKey } from "../schedule/lanes.ts";
+import { LaneLimits } from "../schedule/limits.ts";
+import type { SentLoad } from "../schedule/quotas.ts";
+import type { Measurer } from "../shard/pool.ts";
+import { reloadShard } from "../shard/reload.ts";
+import type { Store } from "../store/store.ts";
+import { WallAnchor } from "../work/sla.ts";
+import type { Backlog, ShardTicket } from "./backlog.ts";
+import type { EngineConfig } from "./config.ts";
+import { readStep } from "./journal.ts";
+import { Lane } from "./lane.ts";
+import type { RunState } from "./run_state.ts";
+import { RunStopped, type Sender } from "./sender.ts";
+
+/** A window of the limits, and a second for clocks. */
+const RESTORE_MS = 61_000;
+
+export interface LanesOptions {
+  readonly clock: Clock;
+  readonly config: EngineConfig;
+  readonly backlog: Backlog;
+  readonly sender: Sender;
+  readonly measurer: Measurer;
+  readonly mayAdmit: () => boolean;
+}
+
+/** A lane that its account has stopped. */
+export interface AccountStop {
+  readonly provider: string;
+  readonly reason: string;
+  readonly hasAnswered: boolean;
+}
+
+export class Lanes {
+  readonly #options: LanesOptions;
+  readonly #lanes = new Map<LaneKey, Lane>();
+  readonly #shared = new Map<string, LaneLimits>();
+
+  constructor(options: LanesOptions) {
+    this.#options = options;
+  }
+
+  of(key: LaneKey): Lane {
+    const known = this.#lanes.get(key);
+    if (known !== undefined) return known;
+    const { clock, backlog, sender, mayAdmit } = this.#options;
+    const lane = new Lane(key, this.#limitsOf(key), {
+      clock,
+      backlog,
+      mayAdmit,
+      prepare: (ticket, index) => sender.prepare(ticket, index),
+      reserveMoney: (call) => sender.reserveMoney(call),
+      returnMoney: (call) => sender.returnMoney(call),
+      reload: (ticket) => this.#reload(ticket),
+      send: (call) => sender.send(call),
+      refuse: (call, code, message) => sender.refuse(call, code, message),
+    });
+    this.#lanes.set(key, lane);
+    return lane;
+  }
+
+  all(): Iterable<Lane> {
+    return this.#lanes.values();
+  }
+
+  /** Counts what was sent within the last window, also by earlier processes. */
+  async restore(store: Store): Promise<void> {
+    const { clock } = this.#options;
+    const anchor = new WallAnchor(clock);
+    const sent = new Map<LaneKey, SentLoad[]>();
+    for await (const entry of store.journalSince(clock.wallMs() - RESTORE_MS)) {
+      for (const { lane, requests, inputTokens, outputTokens } of readStep(entry.records).sent) {
+        const loads = sent.get(lane) ?? [];
+        loads.push({
+          atMs: Math.min(anchor.monotonicMs(entry.wallMs), clock.nowMs()),
+          requests,
+          inputTokens,
+          outputTokens,
+        });
+        sent.set(lane, loads);
+      }
+    }
+    for (const [key, loads] of sent) this.of(key).limits.restore(clock.nowMs(), loads);
+  }
+
+  /** Lets no lane send for a run any more. */
+  drop(state: RunState): void {
+    this.#options.backlog.removeRun(state.id);
+    state.waitingItems = 0;
+    for (const lane of this.#lanes.values()) lane.drop(state, new RunStopped());
+    this.#options.backlog.wake();
+  }
+
+  /** Empty unless every lane with work is stopped by its account. */
+  accountStops(): AccountStop[] {
+    const stops: AccountStop[] = [];
+    const nowMs = this.#options.clock.nowMs();
+    for (const lane of this.#lanes.values()) {
+      if (!lane.hasWork) continue;
+      const { state, pauseReason } = lane.limits.snapshot(nowMs);
+      if (state !== "paused") return [];
+      const provider = lane.key.split(":")[0] ?? lane.key;
+      stops.push({
+        provider,
+        reason: pauseReason ?? "stopped",
+        hasAnswered: this.#options.sender.hasAnswered(lane.key),
+      });
+    }
+    return stops;
+  }
+
+  close(): void {
+    for (const lane of this.#lanes.values()) lane.close();
+  }
+
+  #limitsOf(key: LaneKey): LaneLimits {
+    const { clock, config } = this.#options;
+    const [provider = "", , ...family] = key.split(":");
+    return new LaneLimits({
+      settings: config.limits[`${provider}:${family.join(":")}`] ?? {},
+      inFlightMax: config.maxInFlight,
+      nowMs: clock.nowMs(),
+      random: () => clock.random(),
+      shared: this.#sharedOf(provider),
+    });
+  }
+
+  #sharedOf(provider: string): LaneLimits {
+    const { clock, config } = this.#options;
+    const known = this.#shared.get(provider);
+    if (known !== undefined) return known;
+    const made = new LaneLimits({
+      settings: config.limits[provider] ?? {},
+      inFlightMax: config.maxInFlight,
+      inFlightStart: config.maxInFlight,
+      nowMs: clock.nowMs(),
+      random: () => clock.random(),
+    });
+    this.#shared.set(provider, made);
+    return made;
+  }
+
+  async #reload(ticket: ShardTicket): Promise<boolean> {
+    const { run, shard } = ticket;
+    try {
+      await reloadShard(shard, run.settings.input, this.#options.measurer, run.settings.measureOptions);
+      return true;
+    } catch (error) {
+      const cause =
+        error instanceof PerigeeError
+          ? error
+          : new PerigeeError("input_unreadable", "the input cannot be read any more", { cause: error });
+      run.fail(cause);
+      return false;
+    }
+  }
+}

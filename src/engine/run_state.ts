@@ -1,0 +1,100 @@
+/**
+ * What one run knows while it works.
+ *
+ *   open -> stopping                    asked to stop: nothing new is sent, what is in flight ends
+ *   open -> ending (expired|cancelled)  what was not sent ends with that status
+ *   open | stopping | ending -> done
+ *
+ * A line is waiting (in a shard), claimed (a lane took it: intent, request, retries) or done (its outcome is durable).
+ */
+import type { DiskFile } from "../disk.ts";
+import type { PerigeeError } from "../errors.ts";
+import type { Budget } from "../price/budget.ts";
+import type { MeasureOptions } from "../shard/measure.ts";
+import { LineSet } from "./line_set.ts";
+import type { TaskLog } from "./recorder.ts";
+import type { AttemptsMade } from "./recover.ts";
+import type { Totals } from "./totals.ts";
+
+export type RunPhase = "open" | "stopping" | "expired" | "cancelled" | "done";
+
+export interface RunSettings {
+  readonly taskId: string;
+  readonly log: TaskLog;
+  readonly totals: Totals;
+  /** Where its lines stand, for shards that are loaded again. */
+  readonly input: Pick<DiskFile, "read">;
+  /** How its lines are measured. */
+  readonly measureOptions: MeasureOptions;
+  /** Lines settled before and now. */
+  readonly done: LineSet;
+  readonly made: ReadonlyMap<number, AttemptsMade>;
+  /** Monotonic; Infinity without sla. */
+  readonly deadlineMs: number;
+  readonly startedMs: number;
+  readonly slaMinutes: number | undefined;
+  readonly budget: Budget | undefined;
+  /** The price factor of a model in this run, frozen when the run was accepted. */
+  readonly factorOf: (model: string) => number;
+}
+
+/** Mutable counters of a run, with the few rules that keep them together. */
+export class RunState {
+  readonly settings: RunSettings;
+  readonly claimed: LineSet = new LineSet();
+  readonly made: Map<number, AttemptsMade>;
+  phase: RunPhase = "open";
+  /** Items in shards, in the backlog or in a lane. */
+  waitingItems = 0;
+  inFlight = 0;
+  requestsSent = 0;
+  linesRead = 0;
+  blankLines = 0;
+  linesTotal: number | undefined;
+  pausedBy: string | undefined;
+  failure: PerigeeError | undefined;
+  readonly #watchers: (() => void)[] = [];
+
+  constructor(settings: RunSettings) {
+    this.settings = settings;
+    this.made = new Map(settings.made);
+  }
+
+  get id(): string {
+    return this.settings.taskId;
+  }
+
+  /** Whether lanes may send for this run. */
+  get isOpen(): boolean {
+    return this.phase === "open";
+  }
+
+  /** Nothing waits and nothing is claimed. */
+  get isIdle(): boolean {
+    return this.waitingItems === 0 && this.claimed.size === 0;
+  }
+
+  /** A line's outcome is durable. */
+  finished(line: number): void {
+    this.settings.done.add(line);
+    this.claimed.delete(line);
+    this.made.delete(line);
+    this.changed();
+  }
+
+  /** The run cannot go on; what is recorded stays. */
+  fail(error: PerigeeError): void {
+    this.failure ??= error;
+    for (const callback of this.#watchers) callback();
+  }
+
+  /** Calls back at every change that may end the run. */
+  watch(callback: () => void): void {
+    this.#watchers.push(callback);
+  }
+
+  changed(): void {
+    if (this.isOpen && this.inFlight > 0 && !this.isIdle) return;
+    for (const callback of this.#watchers) callback();
+  }
+}

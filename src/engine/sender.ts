@@ -1,0 +1,317 @@
+/**
+ * The sender: between the lanes and the dispatcher. It makes calls, keeps limits and money settled, learns from every
+ * attempt, pauses what must pause, and hands outcomes to be recorded.
+ *
+ *   lane admits -> send -> dispatcher -> attempted (each attempt) -> outcome  -> recorded -> place freed
+ *                                                                 -> returned -> waits in its lane
+ *
+ * A place in flight is held from the intent to the end of a failed attempt, or to the durable outcome of an answered
+ * one: so the answers that a kill can lose are never more than the requests in flight.
+ */
+import type { Clock } from "../clock.ts";
+import type { Admission, AttemptResult, Dispatcher, DispatchResult } from "../dispatch/dispatcher.ts";
+import type { FailureCode } from "../errors.ts";
+import { worstCaseUsd } from "../price/cost.ts";
+import type { PriceBook } from "../price/price_book.ts";
+import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
+import type { Signal } from "../schedule/limits.ts";
+import { OutputLengths } from "../schedule/output_lengths.ts";
+import type { Shard } from "../shard/shard.ts";
+import { NO_USAGE } from "../work/outcome.ts";
+import { parseModelId } from "../work/request.ts";
+import type { ShardTicket } from "./backlog.ts";
+import { ItemCall } from "./item_call.ts";
+import type { Lane } from "./lane.ts";
+import type { RunState } from "./run_state.ts";
+import { costOfUsage, settleOutcome, settleUnsent } from "./settle.ts";
+import type { Wires } from "./wires.ts";
+
+/** Authentication failures in a row that stop a provider. */
+const AUTHENTICATION_FAILURES_MAX = 3;
+
+export interface SenderOptions {
+  readonly clock: Clock;
+  readonly wires: Wires;
+  readonly prices: PriceBook;
+  readonly families: FamilySettings;
+  /** Ambiguous attempts that may be repeated. */
+  readonly ambiguousMax: number;
+  readonly laneOf: (key: LaneKey) => Lane;
+  /** Called when something may have ended: a run, a pause, a wait for money. */
+  readonly onChange: (run: RunState) => void;
+}
+
+/** Where a model's requests go. */
+export interface ModelLane {
+  readonly provider: string;
+  readonly family: string;
+  readonly key: LaneKey;
+}
+
+/** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
+export class Sender implements Admission<ItemCall> {
+  dispatcher: Dispatcher<ItemCall> | undefined;
+  readonly #options: SenderOptions;
+  readonly #outputLengths = new OutputLengths();
+  readonly #laneOfModel = new Map<string, ModelLane>();
+  readonly #stoppedModels = new Map<string, string>();
+  readonly #authenticationFailures = new Map<LaneKey, number>();
+  readonly #answeredLanes = new Set<LaneKey>();
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+  }
+
+  /** The lane of a model, `<provider>:<name>`. */
+  laneFor(model: string): ModelLane {
+    const known = this.#laneOfModel.get(model);
+    if (known !== undefined) return known;
+    const { provider = "", name = "" } = parseModelId(model) ?? {};
+    const family = familyOf(provider, name, this.#options.families);
+    const found = { provider, family, key: laneKey(realtimeLane(provider, family)) };
+    this.#laneOfModel.set(model, found);
+    return found;
+  }
+
+  /** Output tokens that the items of a shard are expected to take together. */
+  expectedOutputTokens(shard: Shard): number {
+    return (
+      shard.count *
+      this.expectedOutputTokensOf(shard.model, Math.ceil(shard.maxOutputTokensTotal / shard.count))
+    );
+  }
+
+  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 for none. */
+  expectedOutputTokensOf(model: string, maxOutputTokens: number): number {
+    return this.#outputLengths.expect(model, maxOutputTokens);
+  }
+
+  /** Whether a lane has ever been answered with success in this process. */
+  hasAnswered(key: LaneKey): boolean {
+    return this.#answeredLanes.has(key);
+  }
+
+  prepare(ticket: ShardTicket, index: number): ItemCall | undefined {
+    const { run, shard } = ticket;
+    const wire = this.#options.wires.of(shard.model);
+    const maxOutputTokens = shard.maxOutputTokens[index] ?? 0;
+    const call = new ItemCall(
+      run,
+      shard,
+      index,
+      wire,
+      this.#outputLengths.expect(shard.model, maxOutputTokens),
+    );
+    const refusal = this.#refusalOf(call);
+    if (refusal === undefined) return call;
+    run.waitingItems -= 1;
+    run.claimed.add(call.line);
+    this.refuse(call, refusal.code, refusal.message);
+    return undefined;
+  }
+
+  refuse(call: ItemCall, code: FailureCode, message: string): void {
+    settleUnsent(call.run, call.line, call.keyJson, { status: "failed", code, message }, () =>
+      this.#options.onChange(call.run),
+    );
+  }
+
+  reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted" {
+    const { budget } = call.run.settings;
+    if (budget === undefined || call.reservation !== undefined) return "ok";
+    const reserved = budget.reserve(this.#worstCaseUsd(call));
+    if (!reserved.ok) return reserved.reason;
+    call.reservation = reserved.reservation;
+    return "ok";
+  }
+
+  returnMoney(call: ItemCall): void {
+    this.#settleMoney(call, 0);
+  }
+
+  send(call: ItemCall): void {
+    call.run.requestsSent += 1;
+    if (this.dispatcher === undefined) throw new Error("the sender has no dispatcher");
+    void this.dispatcher.run(call).then((result) => this.#ended(call, result));
+  }
+
+  /** Admission: a retry passes limits, money and the journal again. */
+  admit(
+    call: ItemCall,
+    made: { readonly attempts: number; readonly ambiguousAttempts: number },
+  ): Promise<void> {
+    const { run } = call;
+    if (!run.isOpen) return Promise.reject(new RunStopped());
+    return this.#options
+      .laneOf(this.laneFor(call.model).key)
+      .admitAgain(call, made.attempts + 1, made.ambiguousAttempts)
+      .then(() => {
+        run.requestsSent += 1;
+      });
+  }
+
+  /** Admission: after each attempt, before any retry. */
+  attempted(call: ItemCall, result: AttemptResult): void {
+    const nowMs = this.#options.clock.nowMs();
+    const key = this.laneFor(call.model).key;
+    const lane = this.#options.laneOf(key);
+    const { permit } = call;
+    if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
+    lane.limits.observe(nowMs, signalOf(result));
+    if (result.learnt !== undefined) lane.limits.learn(nowMs, result.learnt);
+    this.#settleMoney(call, this.#spentUsd(call, result));
+    if (result.class === "success") {
+      this.#answeredLanes.add(key);
+      this.#authenticationFailures.delete(key);
+      if (result.usage !== undefined) this.#outputLengths.observe(call.model, result.usage.outputTokens);
+      return;
+    }
+    this.#pauseFor(call, key, lane, result);
+    this.#free(call, lane);
+  }
+
+  /** Why an item must not be sent at all. */
+  #refusalOf(call: ItemCall): { readonly code: FailureCode; readonly message: string } | undefined {
+    const stopped = this.#stoppedModels.get(call.model);
+    if (stopped !== undefined) return { code: "model_not_found", message: stopped };
+    const made = call.run.made.size === 0 ? undefined : call.run.made.get(call.line);
+    if (made === undefined || !made.isInDoubt || made.ambiguousAttempts <= this.#options.ambiguousMax)
+      return undefined;
+    return {
+      code: "ambiguous",
+      message: "its request was under way when the process ended, and may have been answered and billed",
+    };
+  }
+
+  #ended(call: ItemCall, result: DispatchResult): void {
+    const { run } = call;
+    const lane = this.#options.laneOf(this.laneFor(call.model).key);
+    if (result.kind === "outcome") {
+      const { outcome } = result;
+      const cost = costOfUsage(this.#options.prices, call, outcome.usage, this.#options.clock.wallMs());
+      settleOutcome(call, outcome, cost, () => {
+        this.#free(call, lane);
+        this.#options.onChange(run);
+      });
+      return;
+    }
+    this.#free(call, lane);
+    this.#keep(call, lane, result);
+    this.#options.onChange(run);
+  }
+
+  /** An item that came back without an outcome: kept for later, or ended with its run. */
+  #keep(
+    call: ItemCall,
+    lane: Lane,
+    made: { readonly attempts: number; readonly ambiguousAttempts: number },
+  ): void {
+    const { run, line } = call;
+    const { attempts, ambiguousAttempts } = made;
+    if (attempts > 0) {
+      run.made.set(line, { attempts, ambiguousAttempts, isInDoubt: false });
+      run.settings.log.closed({ line, attempts, ambiguousAttempts });
+    }
+    if (run.phase === "expired" || run.phase === "cancelled") {
+      const status = run.phase;
+      settleUnsent(run, line, call.keyJson, { status, code: status, message: endMessage(status) }, () =>
+        this.#options.onChange(run),
+      );
+      return;
+    }
+    run.claimed.delete(line);
+    if (!run.isOpen) return;
+    run.waitingItems += 1;
+    lane.giveBack(new ItemCall(run, call.shard, call.index, call, call.expectedOutputTokens));
+  }
+
+  #free(call: ItemCall, lane: Lane): void {
+    if (call.permit === undefined) return;
+    lane.limits.release(this.#options.clock.nowMs(), call.permit);
+    call.permit = undefined;
+    call.run.inFlight -= 1;
+    lane.pump();
+  }
+
+  #pauseFor(call: ItemCall, key: LaneKey, lane: Lane, result: AttemptResult): void {
+    if (result.class !== "permanent") return;
+    const nowMs = this.#options.clock.nowMs();
+    if (result.scope === "model") this.#stoppedModels.set(call.model, result.message);
+    if (result.scope !== "provider") return;
+    if (result.code !== "authentication_failed") {
+      lane.limits.pause(nowMs, "quota");
+      return;
+    }
+    const failures = (this.#authenticationFailures.get(key) ?? 0) + 1;
+    this.#authenticationFailures.set(key, failures);
+    if (failures >= AUTHENTICATION_FAILURES_MAX) lane.limits.pause(nowMs, "authentication");
+  }
+
+  #worstCaseUsd(call: ItemCall): number {
+    const id = parseModelId(call.model);
+    const price = id === undefined ? undefined : this.#options.prices.price(id, this.#options.clock.wallMs());
+    const slack = call.shard.group.isEstimated ? 1.5 : 1;
+    const inputTokens = Math.ceil(call.inputTokens * slack) + 16;
+    return price === undefined
+      ? 0
+      : worstCaseUsd({ inputTokens, maxOutputTokens: call.maxOutputTokens }, price);
+  }
+
+  /** Money that an attempt may have taken: the whole reservation where nobody can know. */
+  #spentUsd(call: ItemCall, result: AttemptResult): number {
+    if (call.reservation === undefined) return 0;
+    const { usage } = result;
+    if (usage !== undefined && (usage.inputTokens > 0 || usage.outputTokens > 0)) {
+      const { prices, clock } = this.#options;
+      return costOfUsage(prices, call, usage, clock.wallMs(), result.servedTier).providerUsd;
+    }
+    return result.class === "ambiguous" || result.class === "success" ? this.#worstCaseUsd(call) : 0;
+  }
+
+  #settleMoney(call: ItemCall, usd: number): void {
+    if (call.reservation === undefined) return;
+    call.run.settings.budget?.settle(call.reservation, usd);
+    call.reservation = undefined;
+  }
+}
+
+/** Why a waiting retry was given up: its run no longer sends. */
+export class RunStopped extends Error {
+  constructor() {
+    super("the run no longer sends");
+    this.name = "RunStopped";
+  }
+}
+
+export function endMessage(status: "expired" | "cancelled"): string {
+  return status === "expired"
+    ? "the sla passed before the item was answered"
+    : "the run was cancelled before the item was answered";
+}
+
+function tokensTaken(
+  result: AttemptResult,
+): { readonly inputTokens: number; readonly outputTokens: number } | undefined {
+  if (result.usage !== undefined) return result.usage;
+  return result.class === "not_sent" ? NO_USAGE : undefined;
+}
+
+function signalOf(result: AttemptResult): Signal {
+  const asked = result.retryAfterMs === undefined ? {} : { retryAfterMs: result.retryAfterMs };
+  switch (result.class) {
+    case "success":
+      return { kind: "success" };
+    case "not_sent":
+      return { kind: "not_sent" };
+    case "refused":
+      return result.isRateLimit === true
+        ? { kind: "rate_limited", ...asked }
+        : { kind: "overloaded", ...asked };
+    case "ambiguous":
+      return result.code === "empty_output" || result.code === "invalid_response"
+        ? { kind: "other" }
+        : { kind: "failed" };
+    case "permanent":
+      return { kind: "other" };
+  }
+}

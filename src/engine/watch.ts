@@ -1,0 +1,99 @@
+/**
+ * The watch over one run: its deadline, its account stops, its engine's failure, and the waits that end with them.
+ */
+import type { Timer } from "../clock.ts";
+import type { EngineParts } from "./parts.ts";
+import type { RunState } from "./run_state.ts";
+
+/** Close it when the run is over. */
+export class Watch {
+  readonly #parts: EngineParts;
+  readonly #state: RunState;
+  readonly #stop: (reason: string) => void;
+  readonly #timers: Timer[] = [];
+  readonly #unsubscribe: () => void;
+  #pauseTimer: Timer | undefined;
+  #failure: Error | undefined;
+  #waits: {
+    readonly isOver: () => boolean;
+    readonly resolve: () => void;
+    readonly reject: (error: Error) => void;
+  }[] = [];
+  /** Resolves when the run is no longer open; rejects when the engine fails. */
+  readonly left: Promise<void>;
+
+  constructor(parts: EngineParts, state: RunState, stop: (reason: string) => void) {
+    this.#parts = parts;
+    this.#state = state;
+    this.#stop = stop;
+    state.watch(() => this.#look());
+    this.#unsubscribe = parts.onFailure((error) => {
+      this.#failure = error;
+      this.#look();
+    });
+    const { deadlineMs } = state.settings;
+    if (Number.isFinite(deadlineMs))
+      this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
+    this.left = this.until(() => !state.isOpen);
+    this.left.catch(() => undefined); // whoever races it is told
+  }
+
+  /** Resolves once the claim holds; rejects when the engine fails. */
+  until(isOver: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waits.push({ isOver, resolve, reject });
+      this.#look();
+    });
+  }
+
+  /** Resolves when nothing is in flight, or after the drain time. */
+  async drained(): Promise<void> {
+    const { clock, drainMs } = this.#parts;
+    const started = clock.nowMs();
+    this.#timers.push(clock.timer(drainMs, () => this.#look()));
+    await this.until(() => this.#state.claimed.size === 0 || clock.nowMs() - started >= drainMs);
+  }
+
+  close(): void {
+    for (const timer of this.#timers) timer.cancel();
+    this.#pauseTimer?.cancel();
+    this.#unsubscribe();
+  }
+
+  #expire(): void {
+    if (!this.#state.isOpen) return;
+    this.#state.phase = "expired";
+    this.#parts.dropRun(this.#state);
+    this.#state.changed();
+  }
+
+  #look(): void {
+    this.#lookForPause();
+    const failure = this.#failure ?? this.#state.failure;
+    const waits = this.#waits;
+    this.#waits = [];
+    for (const wait of waits) {
+      if (failure !== undefined) wait.reject(failure);
+      else if (wait.isOver()) wait.resolve();
+      else this.#waits.push(wait);
+    }
+  }
+
+  /** A run whose every lane is stopped by its account waits for a probe to succeed, but not for ever. */
+  #lookForPause(): void {
+    const state = this.#state;
+    const stops = state.isOpen && state.inFlight === 0 && !state.isIdle ? this.#parts.accountStops() : [];
+    state.pausedBy =
+      stops.length === 0 ? undefined : stops.map((one) => `${one.provider} ${one.reason}`).join(", ");
+    if (stops.length === 0) {
+      this.#pauseTimer?.cancel();
+      this.#pauseTimer = undefined;
+      return;
+    }
+    if (stops.every((one) => one.reason === "authentication" && !one.hasAnswered))
+      this.#stop("authentication");
+    else if (!Number.isFinite(state.settings.deadlineMs)) {
+      this.#pauseTimer ??= this.#parts.clock.timer(this.#parts.pauseWaitMs, () => this.#stop("quota"));
+    }
+  }
+}

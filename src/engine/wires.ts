@@ -1,0 +1,34 @@
+/**
+ * Providers by name, and the head of each model's requests, made once.
+ */
+import type { Provider, ProviderSettings, WireHead } from "../providers/provider.ts";
+import { createProvider } from "../providers/registry.ts";
+import { parseModelId } from "../work/request.ts";
+
+/** How to reach a model. */
+export interface Wire {
+  readonly provider: Provider;
+  readonly head: WireHead;
+}
+
+/** Stable for the life of an engine. */
+export class Wires {
+  readonly #providers: ReadonlyMap<string, Provider>;
+  readonly #byModel = new Map<string, Wire>();
+
+  constructor(settings: readonly ProviderSettings[]) {
+    this.#providers = new Map(settings.map((one) => [one.name, createProvider(one)]));
+  }
+
+  /** The model must name a known provider, as every measured item does. */
+  of(model: string): Wire {
+    const known = this.#byModel.get(model);
+    if (known !== undefined) return known;
+    const id = parseModelId(model);
+    const provider = id === undefined ? undefined : this.#providers.get(id.provider);
+    if (id === undefined || provider === undefined) throw new Error(`no provider for ${model}`);
+    const wire = { provider, head: provider.head(id.name) };
+    this.#byModel.set(model, wire);
+    return wire;
+  }
+}

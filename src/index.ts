@@ -1,16 +1,23 @@
 /**
  * The library's face: hands names on, defines nothing.
  */
-export { type Clock, systemClock } from "./clock.ts";
-export { type Disk, systemDisk } from "./disk.ts";
-export type { Transport, WireRequest, WireResult } from "./dispatch/transport.ts";
+export { type Clock, systemClock, type Timer } from "./clock.ts";
+export { type Disk, type DiskFile, type FileStat, systemDisk } from "./disk.ts";
+export type { Transport, WireFailure, WireRequest, WireResult } from "./dispatch/transport.ts";
+export { type ConfigOptions, type ProviderOptions, readConfigFile } from "./engine/config.ts";
+export { createEngine, type Engine, type EngineOptions } from "./engine/engine.ts";
+export type { Source } from "./engine/input.ts";
+export type { LaneProgress, Progress, Summary } from "./engine/progress.ts";
+export type { QuoteOptions } from "./engine/quote.ts";
+export type { Run } from "./engine/run.ts";
+export type { RunOptions } from "./engine/run_open.ts";
 export { type ErrorCode, type FailureCode, PerigeeError } from "./errors.ts";
-export type { ReaderEvent } from "./jsonl/block.ts";
-export type { Provider, ProviderSettings } from "./providers/provider.ts";
-export type { MeasuredBlock } from "./shard/measured.ts";
-export type { Store } from "./store/store.ts";
+export type { FactorRate, RateCard } from "./price/factor.ts";
+export type { PriceOverride, PriceOverrides } from "./price/overrides.ts";
+export type { Quote, QuoteModel, QuoteSla } from "./price/quote.ts";
+export type { Measurer } from "./shard/pool.ts";
+export type { JournalEntry, Store, StoredEntry, StoredTask } from "./store/store.ts";
 export type { InlineItem, LineItem, OutputLine } from "./work/item.ts";
 export type { LimitSettings } from "./work/limits.ts";
 export type { Failure, Outcome, Output, Usage } from "./work/outcome.ts";
-export { parseDurationMs, parseSlaMinutes, WallAnchor } from "./work/sla.ts";
-export type { Task, TaskObject } from "./work/task.ts";
+export type { ObjectStatus, Task, TaskCounts, TaskObject } from "./work/task.ts";

@@ -1,0 +1,84 @@
+/**
+ * Where each answer of a submitted list stands: columns by line, kept up to date step by step.
+ *
+ * 25 bytes an item. Fed with the journal's steps in order, first by replay, then live.
+ */
+import type { SettledStatus, Step } from "./journal.ts";
+import { RELEASES_HELD } from "./recorder.ts";
+
+const STATUSES: readonly (SettledStatus | undefined)[] = [
+  undefined,
+  "completed",
+  "failed",
+  "expired",
+  "cancelled",
+];
+
+/** What is known of one line. */
+export interface IndexedAnswer {
+  /** Undefined while it is not settled. */
+  readonly status: SettledStatus | undefined;
+  /** Where its output line stands; of length 0 while it waits for room on the disk. */
+  readonly start: number;
+  readonly lengthBytes: number;
+  /** As the provider counted, 0 when it did not answer. */
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** Lines count from 1 to `count`. */
+export class AnswerIndex {
+  readonly #status: Uint8Array;
+  readonly #starts: Float64Array;
+  readonly #lengths: Uint32Array;
+  readonly #inputTokens: Uint32Array;
+  readonly #outputTokens: Uint32Array;
+  #last: { readonly sequence: number; readonly step: Step } | undefined;
+  #held: { readonly line: number; readonly lineBytes: number }[] = [];
+
+  constructor(count: number) {
+    this.#status = new Uint8Array(count + 1);
+    this.#starts = new Float64Array(count + 1);
+    this.#lengths = new Uint32Array(count + 1);
+    this.#inputTokens = new Uint32Array(count + 1);
+    this.#outputTokens = new Uint32Array(count + 1);
+  }
+
+  get(line: number): IndexedAnswer {
+    return {
+      status: STATUSES[this.#status[line] ?? 0],
+      start: this.#starts[line] ?? 0,
+      lengthBytes: this.#lengths[line] ?? 0,
+      inputTokens: this.#inputTokens[line] ?? 0,
+      outputTokens: this.#outputTokens[line] ?? 0,
+    };
+  }
+
+  /** `sequence` is the step's number in the journal where known (replay), 0 live. */
+  apply(sequence: number, step: Step): void {
+    if (step.voids > 0 && this.#last?.sequence === step.voids) {
+      for (const { line } of this.#last.step.outcomes) this.#status[line] = 0;
+    }
+    if (step.voids === RELEASES_HELD) {
+      this.#place(this.#held, step.outStart);
+      this.#held = [];
+    }
+    for (const outcome of step.outcomes) {
+      this.#status[outcome.line] = STATUSES.indexOf(outcome.status);
+      this.#inputTokens[outcome.line] = outcome.inputTokens;
+      this.#outputTokens[outcome.line] = outcome.outputTokens;
+    }
+    if (step.held.byteLength > 0) this.#held.push(...step.outcomes);
+    else if (step.voids !== RELEASES_HELD) this.#place(step.outcomes, step.outStart);
+    if (step.outEnd > step.outStart) this.#last = { sequence, step };
+  }
+
+  #place(lines: readonly { readonly line: number; readonly lineBytes: number }[], from: number): void {
+    let start = from;
+    for (const { line, lineBytes } of lines) {
+      this.#starts[line] = start;
+      this.#lengths[line] = lineBytes;
+      start += lineBytes;
+    }
+  }
+}

@@ -1,0 +1,260 @@
+/**
+ * The engine: builds what runs share (store, threads, lanes, dispatcher), and is the face that callers see.
+ *
+ *   opening (data folder locked, limits of the last minute restored) -> open -> closed
+ *   open -> failed      the store or an output failed: every run is told, the process should be started again
+ */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { type Clock, systemClock } from "../clock.ts";
+import { type Disk, systemDisk } from "../disk.ts";
+import { createDispatcher } from "../dispatch/dispatcher.ts";
+import { RETRY_POLICY } from "../dispatch/retry.ts";
+import type { Transport } from "../dispatch/transport.ts";
+import { createUndiciTransport } from "../dispatch/undici.ts";
+import { PerigeeError } from "../errors.ts";
+import { LINE_BYTES_MAX } from "../jsonl/read.ts";
+import { PriceBook } from "../price/price_book.ts";
+import type { Quote } from "../price/quote.ts";
+import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
+import { openSqliteStore } from "../store/sqlite.ts";
+import type { Store } from "../store/store.ts";
+import type { InlineItem } from "../work/item.ts";
+import { parseSlaMinutes } from "../work/sla.ts";
+import type { Task, TaskObject } from "../work/task.ts";
+import { Backlog } from "./backlog.ts";
+import { type ConfigOptions, type EngineConfig, resolveConfig } from "./config.ts";
+import type { Source } from "./input.ts";
+import type { ItemCall } from "./item_call.ts";
+import { Lanes } from "./lanes.ts";
+import type { EngineParts } from "./parts.ts";
+import { type QuoteOptions, quoteSource } from "./quote.ts";
+import { Recorder } from "./recorder.ts";
+import { Run } from "./run.ts";
+import type { RunOptions } from "./run_open.ts";
+import { Sender } from "./sender.ts";
+import { Submissions } from "./submissions.ts";
+import { Wires } from "./wires.ts";
+
+/** Options of `createEngine`. */
+export interface EngineOptions extends ConfigOptions {
+  /** Where state is kept; one engine at a time. */
+  readonly dataDir: string;
+  /** Variables for keys, base URLs and limits. Default `process.env`; `{}` to read none. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Seams, for tests and other homes than a machine of one's own. */
+  readonly clock?: Clock;
+  readonly transport?: Transport;
+  readonly disk?: Disk;
+  readonly store?: Store;
+  readonly measurer?: Measurer;
+}
+
+/** Runs work; every method may be called at any time until `close`. */
+export interface Engine {
+  /**
+   * Answers every item of a source. Iterate it for the output lines, or wait for `finished`. The same source, output
+   * or id again continues where it was.
+   */
+  run(source: Source, options?: RunOptions): Run;
+  /**
+   * Takes a list (interface 2.1). Resolves when all items are stored durably and those without sla are final: the
+   * task then holds their outcome. Throws `usage` for an empty list or an item that is none.
+   */
+  submit(items: readonly InlineItem[]): Promise<Task>;
+  /** A task by its id; throws `not_found`. */
+  task(id: string): Promise<Task>;
+  /** An object by its id; throws `not_found`. */
+  object(id: string): Promise<TaskObject>;
+  /** Counts and prices a source without sending anything. */
+  quote(source: Source, options?: QuoteOptions): Promise<Quote>;
+  /** Stops runs as `stop()` does, waits for what is in flight (at most 30 s), and frees everything. */
+  close(): Promise<void>;
+}
+
+/** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `store_damaged`. */
+export async function createEngine(options: EngineOptions): Promise<Engine> {
+  const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
+  const resolved = resolveConfig(config, env ?? process.env);
+  if (store === undefined) await mkdir(join(dataDir, "tasks"), { recursive: true, mode: 0o700 });
+  const seams: Seams = {
+    dataDir,
+    clock: clock ?? systemClock,
+    disk: disk ?? systemDisk,
+    measurer: measurer ?? threads(resolved),
+    transport:
+      transport ??
+      createUndiciTransport({ clock: clock ?? systemClock, connectionsMax: resolved.maxInFlight }),
+    store: store ?? (await openSqliteStore({ dataDir })),
+  };
+  const engine = new LocalEngine(seams, resolved);
+  await engine.open();
+  return engine;
+}
+
+interface Seams {
+  readonly dataDir: string;
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly measurer: Measurer;
+  readonly transport: Transport;
+  readonly store: Store;
+}
+
+function threads(config: EngineConfig): Measurer {
+  return createThreadMeasurer({
+    providers: config.providers,
+    lineBytesMax: LINE_BYTES_MAX,
+    depthMax: 64,
+    keyBytesMax: 512,
+    ...(config.threads === undefined ? {} : { threads: config.threads }),
+  });
+}
+
+class LocalEngine implements Engine {
+  readonly #seams: Seams;
+  readonly #config: EngineConfig;
+  readonly #parts: EngineParts;
+  readonly #lanes: Lanes;
+  readonly #submissions: Submissions;
+  readonly #runs = new Set<Run>();
+  #hasRoom = true;
+  #isClosed = false;
+  #failureListeners = new Set<(error: PerigeeError) => void>();
+
+  constructor(seams: Seams, config: EngineConfig) {
+    this.#seams = seams;
+    this.#config = config;
+    const { clock, store } = seams;
+    const backlog = new Backlog();
+    const prices = new PriceBook(config.prices);
+    const recorder = new Recorder({
+      store,
+      clock,
+      roomWaitMs: config.diskWaitMs,
+      onRoom: (hasRoom) => this.#setRoom(hasRoom),
+      onFailure: (error) => this.#fail(error),
+    });
+    const sender = new Sender({
+      clock,
+      wires: new Wires(config.providers),
+      prices,
+      families: config.families,
+      ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax,
+      laneOf: (key) => this.#lanes.of(key),
+      onChange: (run) => run.changed(),
+    });
+    this.#lanes = new Lanes({
+      clock,
+      config,
+      backlog,
+      sender,
+      measurer: seams.measurer,
+      mayAdmit: () => this.#mayAdmit(),
+    });
+    sender.dispatcher = createDispatcher<ItemCall>({
+      clock,
+      transport: seams.transport,
+      admission: sender,
+      policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
+      ...(config.attemptMsMax === undefined ? {} : { attemptMsMax: config.attemptMsMax }),
+    });
+    this.#parts = this.#partsOf(recorder, backlog, sender, prices);
+    this.#submissions = new Submissions(this.#parts, (source, options) => this.run(source, options));
+  }
+
+  /** Counts what the last minute sent, then continues what was submitted and is not done. */
+  async open(): Promise<void> {
+    await this.#lanes.restore(this.#seams.store);
+    await this.#submissions.open();
+  }
+
+  run(source: Source, options: RunOptions = {}): Run {
+    this.#assertOpen();
+    parseSlaMinutes(options.sla, "run");
+    const run = new Run(this.#parts, source, options);
+    this.#runs.add(run);
+    const forget = (): void => {
+      this.#runs.delete(run);
+    };
+    run.finished.then(forget, forget);
+    return run;
+  }
+
+  submit(items: readonly InlineItem[]): Promise<Task> {
+    this.#assertOpen();
+    return this.#submissions.submit(items);
+  }
+
+  task(id: string): Promise<Task> {
+    this.#assertOpen();
+    return this.#submissions.task(id);
+  }
+
+  object(id: string): Promise<TaskObject> {
+    this.#assertOpen();
+    return this.#submissions.object(id);
+  }
+
+  quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {
+    this.#assertOpen();
+    return quoteSource(this.#parts, this.#config, source, options);
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    const runs = [...this.#runs];
+    for (const run of runs) run.stop("closed");
+    await Promise.allSettled(runs.map((run) => run.finished));
+    this.#isClosed = true;
+    this.#lanes.close();
+    await this.#seams.transport.close();
+    await this.#seams.measurer.close();
+    await this.#seams.store.close();
+  }
+
+  #partsOf(recorder: Recorder, backlog: Backlog, sender: Sender, prices: PriceBook): EngineParts {
+    const { clock, disk, store, measurer, dataDir } = this.#seams;
+    return {
+      clock,
+      disk,
+      store,
+      measurer,
+      recorder,
+      backlog,
+      sender,
+      prices,
+      dataDir,
+      rateCard: this.#config.rateCard,
+      lineBytesMax: LINE_BYTES_MAX,
+      maxOutputTokensCap: 4_096,
+      drainMs: 30_000,
+      pauseWaitMs: this.#config.pauseWaitMs,
+      lanes: () => this.#lanes.all(),
+      pump: (key) => this.#lanes.of(key).pump(),
+      dropRun: (state) => this.#lanes.drop(state),
+      accountStops: () => this.#lanes.accountStops(),
+      onFailure: (listener) => {
+        this.#failureListeners.add(listener);
+        return () => this.#failureListeners.delete(listener);
+      },
+    };
+  }
+
+  #mayAdmit(): boolean {
+    return this.#hasRoom && !this.#isClosed && this.#parts.recorder.failure === undefined;
+  }
+
+  #setRoom(hasRoom: boolean): void {
+    this.#hasRoom = hasRoom;
+    if (hasRoom) for (const lane of this.#lanes.all()) lane.pump();
+  }
+
+  #fail(error: PerigeeError): void {
+    for (const listener of [...this.#failureListeners]) listener(error);
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw new PerigeeError("closed", "the engine is closed");
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * Inputs: a JSONL file, a `.json` file with one array, a stream of bytes, or an iterable of items, all opened as one
+ * file of lines that can be read again.
+ *
+ *   .jsonl file   read where it is
+ *   .json file    converted once into a spool of lines (line n is element n), then read like a file
+ *   stream, items spooled while they are read; not seekable: duplicates are found as they come
+ */
+import { crc32 } from "node:zlib";
+import type { Disk, DiskFile, FileStat } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import { arrayLines } from "../jsonl/array.ts";
+import { itemLine } from "../jsonl/items.ts";
+import { sniff } from "../jsonl/read.ts";
+import { DEPTH_MAX } from "../jsonl/record.ts";
+import type { LineItem } from "../work/item.ts";
+import { Spool } from "./spool.ts";
+
+/** What `engine.run` takes: a path, or bytes of JSONL, or items; iterables are read once and in order. */
+export type Source = string | AsyncIterable<LineItem | Uint8Array> | Iterable<LineItem | Uint8Array>;
+
+/** What tells that an input is the one that a run began with. */
+export interface InputIdentity {
+  /** Absolute path, or the name of a stream. */
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly modifiedMs: number;
+  readonly identity: string;
+}
+
+export interface OpenInput {
+  readonly file: DiskFile;
+  /** Undefined for streams. */
+  readonly identity: InputIdentity | undefined;
+  /** What the file is now, to compare at the end; undefined for streams. */
+  stat(): Promise<FileStat | undefined>;
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/** Throws `input_unreadable`, `unsupported_encoding` or `invalid_array`. `spoolPath` is where a copy may stand. */
+export async function openInput(disk: Disk, source: Source, spoolPath: string): Promise<OpenInput> {
+  if (typeof source !== "string") return openStream(disk, byteStream(source), spoolPath);
+  const found = await statOf(disk, source);
+  const file = await openFile(disk, source);
+  if (!found.isSeekable) return openStream(disk, readAll(file), spoolPath);
+  await refuseEncoding(file, source);
+  const identity = { name: source, ...found };
+  const stat = (): Promise<FileStat | undefined> => disk.stat(source);
+  if (!source.endsWith(".json")) return { file, identity, stat };
+  const lines = await convertArray(disk, file, spoolPath);
+  await file.close();
+  return { file: lines, identity, stat };
+}
+
+/** Whether two looks at a file saw the same state of the same file. */
+export function isSameState(a: InputIdentity, b: InputIdentity): boolean {
+  return a.sizeBytes === b.sizeBytes && a.modifiedMs === b.modifiedMs && a.identity === b.identity;
+}
+
+/** A file that sums up what is read from it front to back, so that two passes can be compared. */
+export class ChecksummedFile implements Pick<DiskFile, "read"> {
+  readonly #file: Pick<DiskFile, "read">;
+  #readBytes = 0;
+  #crc32 = 0;
+
+  constructor(file: Pick<DiskFile, "read">) {
+    this.#file = file;
+  }
+
+  /** CRC32 and length of the bytes from the start that were read so far. */
+  get checksum(): string {
+    return `${this.#crc32.toString(16)}:${this.#readBytes}`;
+  }
+
+  async read(into: Uint8Array, position: number): Promise<number> {
+    const length = await this.#file.read(into, position);
+    const fresh = position + length - this.#readBytes;
+    if (position <= this.#readBytes && fresh > 0) {
+      this.#crc32 = crc32(into.subarray(length - fresh, length), this.#crc32);
+      this.#readBytes += fresh;
+    }
+    return length;
+  }
+}
+
+async function statOf(disk: Disk, path: string): Promise<FileStat> {
+  const found = await disk.stat(path);
+  if (found === undefined) throw new PerigeeError("input_unreadable", `${path}: no such file`);
+  return found;
+}
+
+async function openFile(disk: Disk, path: string): Promise<DiskFile> {
+  try {
+    return await disk.open(path, "read");
+  } catch (cause) {
+    throw new PerigeeError("input_unreadable", `${path} cannot be opened`, { cause });
+  }
+}
+
+async function refuseEncoding(file: DiskFile, path: string): Promise<void> {
+  const head = new Uint8Array(4_096);
+  const length = await file.read(head, 0);
+  if (sniff(head.subarray(0, length)) === "jsonl") return;
+  await file.close();
+  throw new PerigeeError(
+    "unsupported_encoding",
+    `${path} is compressed or not UTF-8 text; unpack or convert it to UTF-8 JSONL first`,
+  );
+}
+
+async function openStream(
+  disk: Disk,
+  bytes: AsyncIterable<Uint8Array>,
+  spoolPath: string,
+): Promise<OpenInput> {
+  const file = await Spool.open(disk, spoolPath, bytes);
+  return { file, identity: undefined, stat: () => Promise.resolve(undefined) };
+}
+
+async function* byteStream(source: Exclude<Source, string>): AsyncGenerator<Uint8Array> {
+  for await (const one of source) {
+    yield one instanceof Uint8Array ? one : Buffer.from(`${itemLine(one)}\n`);
+  }
+}
+
+async function* readAll(file: DiskFile): AsyncGenerator<Uint8Array> {
+  for (let position = 0; ; ) {
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    const length = await file.read(chunk, position);
+    if (length === 0) return;
+    position += length;
+    yield chunk.subarray(0, length);
+  }
+}
+
+/** Lines that fail as the element would: its text was not kept. */
+const REFUSED_ELEMENTS = {
+  line_too_long: JSON.stringify("an element of the array is too long"),
+  too_deep: "[".repeat(DEPTH_MAX + 1) + "]".repeat(DEPTH_MAX + 1),
+} as const;
+
+/** Writes the elements as lines, once: a spool that was completed before is used again. */
+async function convertArray(disk: Disk, array: DiskFile, spoolPath: string): Promise<DiskFile> {
+  if ((await disk.stat(spoolPath)) !== undefined) return disk.open(spoolPath, "read");
+  const part = `${spoolPath}.part`;
+  const file = await disk.open(part, "write");
+  await file.truncate(0);
+  let position = 0;
+  let staged: string[] = [];
+  let stagedLength = 0;
+  const flush = async (): Promise<void> => {
+    const bytes = Buffer.from(staged.join(""));
+    await file.write(bytes, position);
+    position += bytes.byteLength;
+    staged = [];
+    stagedLength = 0;
+  };
+  for await (const element of arrayLines(readAll(array))) {
+    const line = element.kind === "line" ? element.text : REFUSED_ELEMENTS[element.code];
+    staged.push(line, "\n");
+    stagedLength += line.length;
+    if (stagedLength >= CHUNK_BYTES) await flush();
+  }
+  await flush();
+  await file.sync();
+  await file.close();
+  await disk.rename(part, spoolPath);
+  return disk.open(spoolPath, "read");
+}

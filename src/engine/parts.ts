@@ -1,0 +1,47 @@
+/**
+ * What runs share inside one engine.
+ */
+import type { Clock } from "../clock.ts";
+import type { Disk } from "../disk.ts";
+import type { PerigeeError } from "../errors.ts";
+import type { RateCard } from "../price/factor.ts";
+import type { PriceBook } from "../price/price_book.ts";
+import type { LaneKey } from "../schedule/lanes.ts";
+import type { Measurer } from "../shard/pool.ts";
+import type { Store } from "../store/store.ts";
+import type { Backlog } from "./backlog.ts";
+import type { Lane } from "./lane.ts";
+import type { AccountStop } from "./lanes.ts";
+import type { Recorder } from "./recorder.ts";
+import type { RunState } from "./run_state.ts";
+import type { Sender } from "./sender.ts";
+
+/** Built by `engine.ts`, read by runs. */
+export interface EngineParts {
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly store: Store;
+  readonly measurer: Measurer;
+  readonly recorder: Recorder;
+  readonly backlog: Backlog;
+  readonly sender: Sender;
+  readonly prices: PriceBook;
+  readonly rateCard: RateCard;
+  readonly dataDir: string;
+  readonly lineBytesMax: number;
+  /** Output tokens given to items without a limit of their own when a cost cap needs a bound. */
+  readonly maxOutputTokensCap: number;
+  /** Requests in flight are waited for this long when a run stops. */
+  readonly drainMs: number;
+  /** How long a run without deadline waits for an account stop to end. */
+  readonly pauseWaitMs: number;
+  lanes(): Iterable<Lane>;
+  /** Stops lanes from sending for a run and rejects what waits. */
+  dropRun(run: RunState): void;
+  /** Lets a lane send what it may. */
+  pump(lane: LaneKey): void;
+  /** Empty unless every lane with work is stopped by its account. */
+  accountStops(): readonly AccountStop[];
+  /** Calls back when the engine cannot go on; returns how to stop listening. */
+  onFailure(listener: (error: PerigeeError) => void): () => void;
+}

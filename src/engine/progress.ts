@@ -1,0 +1,89 @@
+/**
+ * Progress and summary of a run: what a caller sees while it works and when it is over.
+ */
+
+/** The state of one lane's limits, shares in [0, 1]. */
+export interface LaneProgress {
+  /** `<provider>:<tier>:<family>`. */
+  readonly lane: string;
+  readonly state: "open" | "cooldown" | "outage" | "paused";
+  readonly inFlight: number;
+  readonly inFlightMax: number;
+  readonly requestsShare?: number;
+  readonly tokensShare?: number;
+}
+
+export interface Progress {
+  readonly state: "reading" | "running" | "paused" | "stopping" | "done";
+  /** Why nothing is sent at the moment. */
+  readonly pausedBy?: string;
+  /** Lines of the input, known once it was read through. */
+  readonly linesTotal?: number;
+  readonly linesRead: number;
+  readonly settled: number;
+  readonly completed: number;
+  readonly errors: number;
+  readonly inFlight: number;
+  /** Over about the last ten seconds. */
+  readonly itemsPerSecond: number;
+  readonly tokensPerSecond: number;
+  readonly costUsd: number;
+  readonly listUsd: number;
+  /** Until the deadline; absent without sla. */
+  readonly deadlineInMs?: number;
+  /** Until the end at the present rate; absent while unknown. */
+  readonly etaMs?: number;
+  readonly lanes: readonly LaneProgress[];
+}
+
+/** What a run came to: the object that `perigee run --json` prints. */
+export interface Summary {
+  readonly status: "completed" | "stopped" | "paused";
+  readonly task_id: string;
+  /** Items accepted or refused: every line that is not blank. */
+  readonly items: number;
+  readonly counts: {
+    readonly submitted: number;
+    readonly completed: number;
+    readonly failed: number;
+    readonly expired: number;
+    readonly cancelled: number;
+  };
+  readonly errors: Readonly<Record<string, number>>;
+  readonly usage: {
+    readonly input_tokens: number;
+    readonly cached_tokens: number;
+    readonly output_tokens: number;
+    readonly reasoning_tokens: number;
+    readonly attempts: number;
+    readonly ambiguous_attempts: number;
+  };
+  readonly cost: {
+    readonly list_usd: number;
+    readonly usd: number;
+    readonly saved_usd: number;
+    readonly is_estimated: boolean;
+    readonly price_source: string;
+  };
+  readonly output: string;
+  /** Wall time of this call, not of earlier ones that it continued. */
+  readonly elapsed_ms: number;
+  readonly requests_sent: number;
+  /** Why the run is not complete, when it is not. */
+  readonly reason?: string;
+}
+
+/** A rate over the last ten seconds from counters that only grow. */
+export class Rate {
+  readonly #samples: { readonly atMs: number; readonly value: number }[] = [];
+
+  /** Feeds the counter and returns its growth per second. */
+  update(nowMs: number, value: number): number {
+    this.#samples.push({ atMs: nowMs, value });
+    while (this.#samples.length > 2 && nowMs - (this.#samples[0]?.atMs ?? nowMs) > 10_000)
+      this.#samples.shift();
+    const first = this.#samples[0];
+    if (first === undefined || nowMs - first.atMs < 50) return 0;
+    return ((value - first.value) * 1_000) / (nowMs - first.atMs);
+  }
+}

@@ -1,0 +1,283 @@
+/**
+ * One run, lines to lines. READ THIS FIRST: the walk of an item, as generators with a bound each.
+ *
+ *   input -> blocks (jsonl/read) -> measured (shard/pool, in threads) -> shards (shard/pack) -> backlog
+ *         -> lane (limits, urgency) -> intent durable -> sent -> outcome durable -> output line
+ *
+ *   opening -> reading -> draining -> done          reading ends with the input, draining with its last outcome
+ *   reading | draining -> ending -> done            the sla passed or the run was cancelled: what is unsent ends so
+ *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
+ *   any -> failed                                   `finished` rejects; what was recorded stays recorded
+ */
+import { PerigeeError } from "../errors.ts";
+import type { Block, ReaderEvent } from "../jsonl/block.ts";
+import { readBlocks } from "../jsonl/read.ts";
+import type { MeasuredBlock } from "../shard/measured.ts";
+import { Packer } from "../shard/pack.ts";
+import type { Shard } from "../shard/shard.ts";
+import type { OutputLine } from "../work/item.ts";
+import { ChecksummedFile, type Source } from "./input.ts";
+import { putInOrder } from "./order.ts";
+import type { EngineParts } from "./parts.ts";
+import type { Progress, Summary } from "./progress.ts";
+import { endRest } from "./run_end.ts";
+import { followLines } from "./run_lines.ts";
+import { answersPath, type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
+import { RunReport } from "./run_report.ts";
+import type { RunState } from "./run_state.ts";
+import { settleUnsent } from "./settle.ts";
+import { StreamedKeys } from "./streamed_keys.ts";
+import { encodeBody, type TaskBody } from "./task_body.ts";
+import { Watch } from "./watch.ts";
+
+/** Lines settled without a request between two waits for the disk. */
+const UNSENT_STAGED_MAX = 4_096;
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+/** A run at work. Iterating gives its output lines from the first on, also those of earlier calls. */
+export class Run implements AsyncIterable<OutputLine> {
+  /** Resolves with the run's terms when its input is accepted; rejects like `finished` when it is not. */
+  readonly opened: Promise<TaskBody>;
+  /** Resolves when the run is over or stopped; rejects with a `PerigeeError` when it cannot go on. */
+  readonly finished: Promise<Summary>;
+  readonly #parts: EngineParts;
+  readonly #report: RunReport;
+  #opened: OpenedRun | undefined;
+  #stopReason: string | undefined;
+  #unsent = 0;
+
+  constructor(parts: EngineParts, source: Source, options: RunOptions) {
+    this.#parts = parts;
+    this.#report = new RunReport(parts);
+    options.signal?.addEventListener("abort", () => this.stop("aborted"), { once: true });
+    if (options.signal?.aborted === true) this.#stopReason = "aborted";
+    const opening = openRun(parts, source, options);
+    this.opened = opening.then((opened) => opened.body);
+    this.finished = this.#work(opening);
+    this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
+    this.finished.catch(() => undefined);
+  }
+
+  get isStopping(): boolean {
+    return this.#stopReason !== undefined;
+  }
+
+  /** Sends nothing new, lets what is in flight end, and leaves the rest for the next call of the same run. */
+  stop(reason = "interrupted"): void {
+    this.#stopReason ??= reason;
+    this.#leave("stopping");
+  }
+
+  /** Ends what was not sent as `cancelled`; what is in flight is still answered and kept. */
+  cancel(): void {
+    this.#leave("cancelled");
+  }
+
+  /** Whether a lane has taken the line and its outcome is not durable yet. */
+  isClaimed(line: number): boolean {
+    return this.#state?.claimed.has(line) === true;
+  }
+
+  /** A look at the run; cheap enough for four times a second. */
+  progress(): Progress {
+    return this.#report.progress(this.#state, this.isStopping);
+  }
+
+  /** Breaking out of the loop stops the run. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<OutputLine> {
+    let isWhole = false;
+    try {
+      yield* followLines(this.#parts.disk, this.finished, () => this.#answers());
+      isWhole = true;
+    } finally {
+      if (!isWhole) this.stop("the reader left");
+    }
+    await this.finished;
+  }
+
+  get #state(): RunState | undefined {
+    return this.#opened?.kind === "open" ? this.#opened.state : undefined;
+  }
+
+  #answers(): { readonly path: string; readonly end: number; readonly change?: Promise<void> } | undefined {
+    const opened = this.#opened;
+    if (opened === undefined) return undefined;
+    if (opened.kind === "finished") return { path: opened.body.out, end: Number.POSITIVE_INFINITY };
+    if (opened.body.isOrdered) return undefined;
+    const { log } = opened.state.settings;
+    return {
+      path: answersPath(this.#parts, opened.task.id, opened.body),
+      end: log.durableEnd,
+      change: log.nextDurable(),
+    };
+  }
+
+  async #work(opening: Promise<OpenedRun>): Promise<Summary> {
+    const opened = await opening;
+    this.#opened = opened;
+    if (opened.kind === "finished") return this.#report.again(opened.summary);
+    const watch = new Watch(this.#parts, opened.state, (reason) => this.stop(reason));
+    try {
+      if (this.isStopping) this.#leave("stopping");
+      await this.#answer(opened, watch);
+      return await this.#finish(opened);
+    } finally {
+      watch.close();
+      this.#parts.dropRun(opened.state);
+      opened.state.phase = "done";
+      await opened.input.file.close();
+      await opened.output.close();
+    }
+  }
+
+  async #answer(opened: OpenRun, watch: Watch): Promise<void> {
+    const { state } = opened;
+    await Promise.race([this.#read(opened), watch.left]);
+    await watch.until(() => state.isIdle || !state.isOpen);
+    if (state.phase === "expired" || state.phase === "cancelled") {
+      await endRest(this.#parts, opened, state.phase);
+      await watch.until(() => state.claimed.size === 0);
+    }
+    if (state.phase === "stopping") await watch.drained();
+  }
+
+  async #read(opened: OpenRun): Promise<void> {
+    const { state } = opened;
+    const packer = new Packer();
+    const seen = opened.input.identity === undefined ? new StreamedKeys(state) : undefined;
+    const file = new ChecksummedFile(opened.input.file);
+    for await (const measured of this.#measure(opened, this.#blocks(state, file), seen === undefined)) {
+      if (!state.isOpen) return;
+      const fresh = seen === undefined ? measured : seen.filter(measured);
+      await this.#reject(state, fresh);
+      for (const shard of packer.add(fresh)) this.#schedule(state, shard);
+      if (this.#parts.backlog.isStarved) for (const shard of packer.flush()) this.#schedule(state, shard);
+    }
+    if (!state.isOpen) return;
+    for (const shard of packer.flush()) this.#schedule(state, shard);
+    if (opened.body.inputChecksum !== undefined && opened.body.inputChecksum !== file.checksum)
+      throw changed(opened);
+    state.linesTotal = state.linesRead;
+  }
+
+  /** Blocks with something left to do, no faster than the backlog takes them. */
+  async *#blocks(state: RunState, file: ChecksummedFile): AsyncGenerator<Block> {
+    const { backlog, lineBytesMax } = this.#parts;
+    for await (const event of readBlocks(file, { lineBytesMax })) {
+      while (state.isOpen && !backlog.hasRoom) await backlog.change();
+      if (!state.isOpen) return;
+      state.linesRead = lastLineOf(event);
+      if (event.kind === "refused") await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
+      else if (!isDone(state, event.block)) yield event.block;
+    }
+  }
+
+  /** Measures a few blocks at a time, in threads; answers come in the order of the blocks. */
+  async *#measure(
+    opened: OpenRun,
+    blocks: AsyncIterable<Block>,
+    canSkip: boolean,
+  ): AsyncGenerator<MeasuredBlock> {
+    const { measurer } = this.#parts;
+    const { done, measureOptions } = opened.state.settings;
+    const waiting: Promise<MeasuredBlock>[] = [];
+    for await (const block of blocks) {
+      const skip = canSkip ? done.slice(block.firstLine, block.lineCount) : undefined;
+      const measured = measurer.measure(block, { ...measureOptions, skip });
+      measured.catch(() => undefined); // awaited below, in order
+      waiting.push(measured);
+      const first = waiting.length > measurer.concurrency ? waiting.shift() : undefined;
+      if (first !== undefined) yield await first;
+    }
+    for (const measured of waiting) yield await measured;
+  }
+
+  async #reject(state: RunState, measured: MeasuredBlock): Promise<void> {
+    state.blankLines += measured.blankLines;
+    for (const { line, key, code, message } of measured.rejected) {
+      if (state.settings.done.has(line) || !state.claimed.add(line)) continue;
+      settleUnsent(state, line, key === null ? null : JSON.stringify(key), {
+        status: "failed",
+        code,
+        message,
+      });
+    }
+    await this.#boundUnsent(state, measured.rejected.length);
+  }
+
+  async #refuse(state: RunState, line: number, lengthBytes: number): Promise<void> {
+    if (state.settings.done.has(line) || !state.claimed.add(line)) return;
+    const message = `the line has ${lengthBytes} bytes, at most ${this.#parts.lineBytesMax} are read`;
+    settleUnsent(state, line, null, { status: "failed", code: "line_too_long", message });
+    await this.#boundUnsent(state, 1);
+  }
+
+  /** The disk sets the pace of lines that end without a request. */
+  async #boundUnsent(state: RunState, count: number): Promise<void> {
+    this.#unsent += count;
+    if (this.#unsent < UNSENT_STAGED_MAX) return;
+    this.#unsent = 0;
+    await state.settings.log.settled();
+  }
+
+  #schedule(state: RunState, shard: Shard): void {
+    const { sender, backlog, clock } = this.#parts;
+    state.waitingItems += shard.count;
+    const { key, provider, family } = sender.laneFor(shard.model);
+    backlog.add({
+      run: state,
+      shard,
+      runId: state.id,
+      provider,
+      family,
+      items: shard.count,
+      inputTokens: shard.inputTokensTotal,
+      expectedOutputTokens: sender.expectedOutputTokens(shard),
+      deadlineMs: state.settings.deadlineMs,
+      arrivedMs: clock.nowMs(),
+    });
+    this.#parts.pump(key);
+  }
+
+  async #finish(opened: OpenRun): Promise<Summary> {
+    const { state, task, body, output } = opened;
+    await state.settings.log.settled();
+    if (state.phase === "stopping") return this.#report.summary(state, body, this.#stopReason);
+    if (body.isOrdered) await putInOrder(this.#parts, task.id, output, body.out);
+    const summary = this.#report.summary(state, body);
+    const outBytes = (await this.#parts.disk.stat(body.out))?.sizeBytes ?? 0;
+    await this.#parts.store.putTask({
+      ...task,
+      body: encodeBody({ ...body, status: "completed", outBytes, summary }),
+    });
+    return summary;
+  }
+
+  #leave(phase: "stopping" | "cancelled"): void {
+    const state = this.#state;
+    if (state === undefined || !state.isOpen) return;
+    state.phase = phase;
+    this.#parts.dropRun(state);
+    state.changed();
+  }
+}
+
+function lastLineOf(event: ReaderEvent): number {
+  return event.kind === "block" ? event.block.firstLine + event.block.lineCount - 1 : event.refused.line;
+}
+
+function isDone(state: RunState, block: Block): boolean {
+  const { done } = state.settings;
+  return (
+    done.size > 0 &&
+    done.countWithin(block.firstLine, block.firstLine + block.lineCount - 1) === block.lineCount
+  );
+}
+
+function changed(opened: OpenRun): PerigeeError {
+  return new PerigeeError(
+    "input_changed",
+    `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost`,
+  );
+}

@@ -1,0 +1,258 @@
+/**
+ * Opening a run: the task is made or found again, its input is checked, its journal replayed.
+ *
+ *   new task:      input opened -> keys unique (whole file, before anything is sent) -> task stored -> open
+ *   found again:   finished and untouched -> its summary, nothing is sent
+ *                  otherwise -> same input? -> recovered -> open
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { join, resolve } from "node:path";
+import { PerigeeError } from "../errors.ts";
+import { readBlocks } from "../jsonl/read.ts";
+import { Budget } from "../price/budget.ts";
+import { priceFactor } from "../price/factor.ts";
+import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
+import type { StoredTask } from "../store/store.ts";
+import { WallAnchor } from "../work/sla.ts";
+import { ChecksummedFile, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
+import type { Step } from "./journal.ts";
+import { OutputFile } from "./output.ts";
+import type { EngineParts } from "./parts.ts";
+import type { Summary } from "./progress.ts";
+import { recover } from "./recover.ts";
+import { RunState } from "./run_state.ts";
+import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
+
+/** Options of `engine.run`. */
+export interface RunOptions {
+  /** Minutes, 1 to 43,200; absent: at once. */
+  readonly sla?: number;
+  /** Where the answers go; default: a file in the data folder. */
+  readonly out?: string;
+  /** Names the work, so that the same name continues it; default: the output's path, or fresh for iterables. */
+  readonly id?: string;
+  /** Answers in the order of the input. */
+  readonly ordered?: boolean;
+  /** Hard cap in USD on what providers may charge for this run. */
+  readonly maxCostUsd?: number;
+  /** Runs every line on this model instead of its own. */
+  readonly model?: string;
+  /** Aborting stops the run as `stop()` does. */
+  readonly signal?: AbortSignal;
+  /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
+  readonly onStep?: (sequence: number, step: Step) => void;
+}
+
+/** A run ready to go, or one that was over before. */
+export type OpenedRun =
+  | { readonly kind: "finished"; readonly taskId: string; readonly body: TaskBody; readonly summary: Summary }
+  | {
+      readonly kind: "open";
+      readonly task: StoredTask;
+      readonly body: TaskBody;
+      readonly input: OpenInput;
+      readonly output: OutputFile;
+      readonly state: RunState;
+    };
+
+/** Throws whatever keeps the run from beginning; nothing was sent then. */
+export async function openRun(parts: EngineParts, source: Source, options: RunOptions): Promise<OpenedRun> {
+  const name = nameOf(source, options);
+  const found = await parts.store.taskByName(name);
+  if (found !== undefined) {
+    const finished = await asFinished(parts, found, source);
+    if (finished !== undefined) return finished;
+  }
+  const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
+  const input = await openInput(
+    parts.disk,
+    absolute(source),
+    join(parts.dataDir, "tasks", `${task.id}.input.jsonl`),
+  );
+  const before = found === undefined ? undefined : decodeBody(found.body);
+  const body = await checkedBody(parts, input, options, task, before);
+  const output = await OutputFile.open(parts.disk, answersPath(parts, task.id, body));
+  if (before === undefined) await refuseForeignOutput(parts, body, output);
+  await parts.store.putTask({ ...task, body: encodeBody(body) });
+  return {
+    kind: "open",
+    task,
+    body,
+    input,
+    output,
+    state: await openState(parts, task.id, body, input, output, options),
+  };
+}
+
+/** Where answers are appended: the output itself, or a file beside the journal that is put in order at the end. */
+export function answersPath(parts: Pick<EngineParts, "dataDir">, taskId: string, body: TaskBody): string {
+  return body.isOrdered ? join(parts.dataDir, "tasks", `${taskId}.answers.jsonl`) : body.out;
+}
+
+function nameOf(source: Source, options: RunOptions): string {
+  if (options.id !== undefined) return `id:${options.id}`;
+  if (options.out !== undefined) return `out:${resolve(options.out)}`;
+  if (typeof source !== "string") return `once:${randomUUID()}`;
+  return `in:${resolve(source)}:${createHash("sha256")
+    .update(JSON.stringify([options.model, options.sla]))
+    .digest("hex")
+    .slice(0, 16)}`;
+}
+
+function absolute(source: Source): Source {
+  return typeof source === "string" ? resolve(source) : source;
+}
+
+async function asFinished(
+  parts: EngineParts,
+  task: StoredTask,
+  source: Source,
+): Promise<OpenedRun | undefined> {
+  const body = decodeBody(task.body);
+  if (body.status !== "completed" || body.summary === undefined) return undefined;
+  const output = await parts.disk.stat(body.out);
+  if (output?.sizeBytes !== body.outBytes) {
+    throw new PerigeeError(
+      "output_changed",
+      `${body.out} is not what the finished run left (${output?.sizeBytes ?? "no"} bytes, expected ${body.outBytes}); put it back, or start over with another --data`,
+    );
+  }
+  if (typeof source === "string" && body.input !== undefined) {
+    const now = await parts.disk.stat(resolve(source));
+    const isSame = now !== undefined && isSameState(body.input, { name: resolve(source), ...now });
+    if (!isSame) return undefined;
+  }
+  return { kind: "finished", taskId: task.id, body, summary: body.summary };
+}
+
+/** The task's terms, with the keys checked when this input has not been checked before. */
+async function checkedBody(
+  parts: EngineParts,
+  input: OpenInput,
+  options: RunOptions,
+  task: StoredTask,
+  before: TaskBody | undefined,
+): Promise<TaskBody> {
+  const isKnown =
+    before?.input !== undefined && input.identity !== undefined && isSameState(before.input, input.identity);
+  if (before !== undefined && (isKnown || input.identity === undefined)) return before;
+  const checked: Partial<CheckedKeys> = input.identity === undefined ? {} : await checkKeys(parts, input);
+  if (before !== undefined) {
+    if (before.inputChecksum !== checked.inputChecksum) {
+      throw new PerigeeError(
+        "input_changed",
+        `${input.identity?.name} is not the file that this run began with; put it back, or start over with another --data`,
+      );
+    }
+    if (before.status === "completed")
+      return { ...before, input: input.identity as NonNullable<typeof input.identity> };
+  }
+  const out = resolve(options.out ?? join(parts.dataDir, "tasks", `${task.id}.output.jsonl`));
+  return {
+    version: 1,
+    ...(input.identity === undefined ? {} : { input: input.identity }),
+    ...checked,
+    out,
+    isOrdered: options.ordered === true,
+    ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
+    acceptedWallMs: before?.acceptedWallMs ?? parts.clock.wallMs(),
+    volumeTokens: before?.volumeTokens ?? Math.ceil((input.identity?.sizeBytes ?? 0) / 4),
+    ...(options.model === undefined ? {} : { model: options.model }),
+    status: "open",
+  };
+}
+
+interface CheckedKeys {
+  readonly inputChecksum: string;
+  readonly lines: number;
+}
+
+/** Refuses a file with two lines of one key, before anything is sent. */
+async function checkKeys(parts: EngineParts, input: OpenInput): Promise<CheckedKeys> {
+  let checksum = "";
+  let lines = 0;
+  const blocks = async function* (): ReturnType<typeof readBlocks> {
+    const file = new ChecksummedFile(input.file);
+    lines = 0;
+    for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax })) {
+      lines += event.kind === "block" ? event.block.lineCount : 1;
+      yield event;
+    }
+    checksum = file.checksum;
+  };
+  const inputBytes = input.identity?.sizeBytes ?? 0;
+  const found = await findDuplicate(blocks, parts.measurer, { ...DUPLICATE_BOUNDS, inputBytes });
+  if (found.kind === "duplicate") {
+    throw new PerigeeError(
+      "duplicate_key",
+      `lines ${found.firstLine} and ${found.secondLine} have the same key; every key must be there once`,
+      { details: { lines: [found.firstLine, found.secondLine] } },
+    );
+  }
+  return { inputChecksum: checksum, lines };
+}
+
+/** A fresh task never writes over a file that is not its own. */
+async function refuseForeignOutput(parts: EngineParts, body: TaskBody, output: OutputFile): Promise<void> {
+  const size = body.isOrdered ? ((await parts.disk.stat(body.out))?.sizeBytes ?? 0) : output.end;
+  if (size === 0) return;
+  await output.close();
+  throw new PerigeeError(
+    "output_unwritable",
+    `${body.out} already holds ${size} bytes that this run did not write; move it away, or give the --data folder it belongs to`,
+  );
+}
+
+async function openState(
+  parts: EngineParts,
+  taskId: string,
+  body: TaskBody,
+  input: OpenInput,
+  output: OutputFile,
+  options: RunOptions,
+): Promise<RunState> {
+  const { clock, rateCard } = parts;
+  const recovered = await recover({
+    store: parts.store,
+    taskId,
+    output,
+    input: input.file,
+    wallMs: clock.wallMs(),
+    onStep: options.onStep,
+  });
+  const log = parts.recorder.open(taskId, output, options.onStep);
+  for (const lines of recovered.held) log.restoreHeld(lines);
+  const { slaMinutes, volumeTokens, acceptedWallMs } = body;
+  const deadlineMs =
+    slaMinutes === undefined
+      ? Number.POSITIVE_INFINITY
+      : new WallAnchor(clock).monotonicMs(acceptedWallMs + slaMinutes * 60_000);
+  const factors = new Map<string, number>();
+  const state = new RunState({
+    taskId,
+    input: input.file,
+    measureOptions: {
+      wantBodies: true,
+      ...(body.model === undefined ? {} : { modelOverride: body.model }),
+      ...(options.maxCostUsd === undefined ? {} : { maxOutputTokensCap: parts.maxOutputTokensCap }),
+    },
+    log,
+    totals: recovered.totals,
+    done: recovered.done,
+    made: recovered.made,
+    deadlineMs,
+    startedMs: clock.nowMs(),
+    slaMinutes,
+    budget:
+      options.maxCostUsd === undefined
+        ? undefined
+        : new Budget({ capUsd: options.maxCostUsd, spentUsd: recovered.totals.listUsd }),
+    factorOf: (model) => {
+      const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);
+      factors.set(model, known);
+      return known;
+    },
+  });
+  state.linesTotal = body.lines;
+  return state;
+}

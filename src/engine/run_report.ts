@@ -1,0 +1,135 @@
+/**
+ * The report of a run: its progress while it works, its summary at the end.
+ */
+import { PRICE_LIST_DATE, PRICE_LIST_VERSION } from "../price/base.ts";
+import type { LimitsSnapshot } from "../schedule/limits.ts";
+import type { EngineParts } from "./parts.ts";
+import { type LaneProgress, type Progress, Rate, type Summary } from "./progress.ts";
+import type { RunState } from "./run_state.ts";
+import type { TaskBody } from "./task_body.ts";
+
+/** Made when the run begins; its rates need to be asked more than once. */
+export class RunReport {
+  readonly #parts: EngineParts;
+  readonly #startedMs: number;
+  readonly #items = new Rate();
+  readonly #tokens = new Rate();
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+    this.#startedMs = parts.clock.nowMs();
+  }
+
+  progress(state: RunState | undefined, isStopping: boolean): Progress {
+    if (state === undefined) return opening();
+    const nowMs = this.#parts.clock.nowMs();
+    const { totals, deadlineMs } = state.settings;
+    const itemsPerSecond = this.#items.update(nowMs, totals.settled);
+    const left = (state.linesTotal ?? Number.NaN) - state.blankLines - totals.settled;
+    const etaMs = (left * 1_000) / itemsPerSecond;
+    return {
+      state: stateOf(state, isStopping),
+      ...(state.pausedBy === undefined ? {} : { pausedBy: state.pausedBy }),
+      ...(state.linesTotal === undefined ? {} : { linesTotal: state.linesTotal - state.blankLines }),
+      linesRead: state.linesRead,
+      settled: totals.settled,
+      completed: totals.completed,
+      errors: totals.settled - totals.completed,
+      inFlight: state.inFlight,
+      itemsPerSecond,
+      tokensPerSecond: this.#tokens.update(nowMs, totals.inputTokens + totals.outputTokens),
+      costUsd: totals.usd,
+      listUsd: totals.listUsd,
+      ...(Number.isFinite(deadlineMs) ? { deadlineInMs: deadlineMs - nowMs } : {}),
+      ...(Number.isFinite(etaMs) ? { etaMs } : {}),
+      lanes: [...this.#parts.lanes()].map((lane) => laneProgress(lane.key, lane.limits.snapshot(nowMs))),
+    };
+  }
+
+  summary(state: RunState, body: TaskBody, stopReason?: string): Summary {
+    const { totals } = state.settings;
+    const total = Math.max(totals.settled, (state.linesTotal ?? state.linesRead) - state.blankLines);
+    const items = stopReason === undefined ? totals.settled : total;
+    const isAccountStop = stopReason === "quota" || stopReason === "authentication";
+    return {
+      status: stopReason === undefined ? "completed" : isAccountStop ? "paused" : "stopped",
+      task_id: state.id,
+      items,
+      counts: {
+        submitted: items - totals.settled,
+        completed: totals.completed,
+        failed: totals.failed,
+        expired: totals.expired,
+        cancelled: totals.cancelled,
+      },
+      errors: totals.errors,
+      usage: {
+        input_tokens: totals.inputTokens,
+        cached_tokens: totals.cachedTokens,
+        output_tokens: totals.outputTokens,
+        reasoning_tokens: totals.reasoningTokens,
+        attempts: totals.attempts,
+        ambiguous_attempts: totals.ambiguousAttempts,
+      },
+      cost: {
+        list_usd: rounded(totals.listUsd),
+        usd: rounded(totals.usd),
+        saved_usd: rounded(totals.listUsd - totals.usd),
+        is_estimated: totals.isEstimated,
+        price_source: `genai-prices ${PRICE_LIST_VERSION}, ${PRICE_LIST_DATE}`,
+      },
+      output: body.out,
+      elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
+      requests_sent: state.requestsSent,
+      ...(stopReason === undefined ? {} : { reason: stopReason }),
+    };
+  }
+
+  /** The summary of a run that was over before: this call sent nothing. */
+  again(summary: Summary): Summary {
+    return {
+      ...summary,
+      elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
+      requests_sent: 0,
+    };
+  }
+}
+
+function opening(): Progress {
+  return {
+    state: "reading",
+    linesRead: 0,
+    settled: 0,
+    completed: 0,
+    errors: 0,
+    inFlight: 0,
+    itemsPerSecond: 0,
+    tokensPerSecond: 0,
+    costUsd: 0,
+    listUsd: 0,
+    lanes: [],
+  };
+}
+
+function stateOf(state: RunState, isStopping: boolean): Progress["state"] {
+  if (isStopping) return "stopping";
+  if (state.phase === "done") return "done";
+  return state.pausedBy === undefined ? "running" : "paused";
+}
+
+function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {
+  const { requests, tokens } = limits;
+  return {
+    lane: key,
+    state: limits.state,
+    inFlight: limits.inFlight,
+    inFlightMax: limits.inFlightMax,
+    ...(requests === undefined ? {} : { requestsShare: requests.used / requests.limit }),
+    ...(tokens === undefined ? {} : { tokensShare: tokens.used / tokens.limit }),
+  };
+}
+
+/** To the nano-dollar. */
+function rounded(usd: number): number {
+  return Math.round(usd * 1e9) / 1e9;
+}

@@ -1,0 +1,36 @@
+/**
+ * What the engine stores of a task besides its journal: its terms, frozen when it was accepted, and how it ended.
+ */
+import type { InputIdentity } from "./input.ts";
+import type { Summary } from "./progress.ts";
+
+/** JSON in `StoredTask.body`. */
+export interface TaskBody {
+  readonly version: 1;
+  /** Absent for streams. */
+  readonly input?: InputIdentity;
+  /** Of the bytes read when keys were checked; absent for streams. */
+  readonly inputChecksum?: string;
+  /** Lines of the input, blank ones included; absent for streams. */
+  readonly lines?: number;
+  readonly out: string;
+  readonly isOrdered: boolean;
+  readonly slaMinutes?: number;
+  readonly acceptedWallMs: number;
+  /** Tokens that the price factor counts as this task's volume: a quarter of the input's bytes. */
+  readonly volumeTokens: number;
+  readonly model?: string;
+  readonly status: "open" | "completed" | "failed";
+  /** Size of the finished output. */
+  readonly outBytes?: number;
+  readonly summary?: Summary;
+}
+
+export function encodeBody(body: TaskBody): string {
+  return JSON.stringify(body);
+}
+
+/** The store hands back what `encodeBody` made; its own checks guard the bytes. */
+export function decodeBody(text: string): TaskBody {
+  return JSON.parse(text) as TaskBody;
+}

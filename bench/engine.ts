@@ -1,0 +1,150 @@
+/**
+ * The whole main job as a process of its own: lines of 600 bytes against a local provider that is not the bottleneck.
+ *
+ *   npm run build
+ *   node --import tsx bench/engine.ts --provider "FAST_PROVIDER --latency 50" [--lines 100000] [--inflight 512,2048] [--rounds 3]
+ *
+ * `FAST_PROVIDER` is any OpenAI-compatible server program that takes `--port`. Prints one line of JSON per run: items per
+ * second, CPU microseconds per item over all threads, peak resident memory, first request, event loop delay.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createWriteStream, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+
+const { values } = parseArgs({
+  options: {
+    provider: { type: "string" },
+    lines: { type: "string", default: "100000" },
+    inflight: { type: "string", default: "512,2048" },
+    rounds: { type: "string", default: "3" },
+    profile: { type: "string" },
+  },
+});
+if (values.provider === undefined) throw new Error('--provider "PROGRAM OPTIONS" is missing');
+
+/** Microseconds of user and system time, and peak resident kilobytes, of a process that still lives. */
+function usageOf(pid: number): { readonly cpuUs: number; readonly peakKb: number } {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  const peak = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+  return { cpuUs: ticks * 10_000, peakKb: Number(peak?.[1] ?? 0) };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+async function startProvider(command: string, port: number): Promise<ChildProcess> {
+  const [program = "", ...args] = command.split(" ");
+  const child = spawn(program, [...args, "--port", String(port)], { stdio: "ignore" });
+  for (let tries = 0; tries < 100; tries += 1) {
+    const answer = await fetch(`http://127.0.0.1:${port}/stats`).catch(() => undefined);
+    if (answer?.ok === true) return child;
+    await sleep(50);
+  }
+  throw new Error(`${command} does not answer`);
+}
+
+/** Lines in the interface's layout, 600 bytes each, plain English words. */
+async function writeInput(path: string, lines: number): Promise<void> {
+  const words = "the quick brown fox jumps over a lazy dog while seven careful judges measure every stride of it".split(" ");
+  const file = createWriteStream(path);
+  for (let line = 0; line < lines; line += 1) {
+    const head = `{"key":"k-${line}","request":{"model":"openai:gpt-4o-mini","contents":[{"parts":[{"text":"[[k-${line}|150]] `;
+    const tail = '"}]}],"generation_config":{"temperature":0,"max_output_tokens":128}}}\n';
+    let text = "";
+    for (let word = line; head.length + text.length + tail.length < 600; word += 1) text += `${words[(word * 7) % words.length]} `;
+    if (!file.write(head + text.slice(0, 600 - head.length - tail.length) + tail)) {
+      await new Promise<void>((resolve) => file.once("drain", resolve));
+    }
+  }
+  await new Promise<void>((resolve) => file.end(resolve));
+}
+
+async function runOnce(input: string, inFlight: number, port: number): Promise<Record<string, unknown>> {
+  const dir = mkdtempSync(join(tmpdir(), "perigee-bench-"));
+  const flags = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`];
+  await fetch(`http://127.0.0.1:${port}/reset`);
+  const started = performance.now();
+  const child = spawn(
+    process.execPath,
+    [...flags, "dist/cli/main.js", "run", input, "--out", join(dir, "out.jsonl"), "--json"],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+      env: {
+        ...process.env,
+        PERIGEE_PROVIDER_OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`,
+        PERIGEE_PROVIDER_OPENAI_KEY: "bench",
+        PERIGEE_LIMIT_OPENAI_RPM: "90000000",
+        PERIGEE_LIMIT_OPENAI_TPM: "900000000",
+        PERIGEE_MAX_INFLIGHT: String(inFlight),
+      },
+    },
+  );
+  let out = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    out += chunk.toString();
+  });
+  let usage = { cpuUs: 0, peakKb: 0 };
+  let firstMs = 0;
+  const exited = new Promise<number | null>((resolve) => child.on("exit", resolve));
+  let isOver = false;
+  exited.then(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    if (existsSync(`/proc/${child.pid}/stat`)) {
+      try {
+        usage = usageOf(child.pid ?? 0);
+      } catch {
+        // it ended between the two looks
+      }
+    }
+    if (firstMs === 0) {
+      const stats = (await (await fetch(`http://127.0.0.1:${port}/stats`)).json()) as { req: number };
+      if (stats.req > 0) firstMs = performance.now() - started;
+    }
+    await sleep(firstMs === 0 ? 5 : 25);
+  }
+  const elapsedMs = performance.now() - started;
+  const summary = JSON.parse(out.trim().split("\n").at(-1) ?? "{}") as { items: number; counts: { completed: number } };
+  const stats = (await (await fetch(`http://127.0.0.1:${port}/stats`)).json()) as Record<string, number>;
+  rmSync(dir, { recursive: true, force: true });
+  const items = summary.counts.completed;
+  return {
+    inFlight,
+    items,
+    exit: await exited,
+    itemsPerSecond: Math.round(items / (elapsedMs / 1_000)),
+    sendingPerSecond: Math.round(stats["okps"] ?? 0),
+    cpuUsPerItem: Math.round((usage.cpuUs / items) * 10) / 10,
+    peakMb: Math.round(usage.peakKb / 1_024),
+    firstRequestMs: Math.round(firstMs),
+    elapsedMs: Math.round(elapsedMs),
+    doubled: stats["dupOk"],
+    peakAtProvider: stats["peak"],
+  };
+}
+
+const port = await freePort();
+const provider = await startProvider(values.provider, port);
+const dir = mkdtempSync(join(tmpdir(), "perigee-bench-input-"));
+try {
+  const input = join(dir, "in.jsonl");
+  await writeInput(input, Number(values.lines));
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    for (const inFlight of values.inflight.split(",")) console.log(JSON.stringify(await runOnce(input, Number(inFlight), port)));
+  }
+} finally {
+  provider.kill();
+  rmSync(dir, { recursive: true, force: true });
+}

@@ -1,0 +1,54 @@
+/**
+ * How errors look on a terminal, and which exit code each means.
+ */
+import { styleText } from "node:util";
+import { type ErrorCode, PerigeeError } from "../errors.ts";
+
+/** Codes are from sysexits.h where it has one (74: input or output). */
+const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
+  usage: 2,
+  invalid_config: 2,
+  unsupported_encoding: 74,
+  invalid_array: 74,
+  duplicate_key: 74,
+  input_unreadable: 74,
+  input_changed: 74,
+  output_unwritable: 74,
+  output_changed: 74,
+  data_dir_in_use: 74,
+  data_dir_newer: 74,
+  store_damaged: 74,
+  store_failed: 74,
+  disk_full: 74,
+  provider_paused: 3,
+  interrupted: 130,
+  closed: 130,
+  not_found: 2,
+  conflict: 2,
+};
+
+/** 1 stands for a fault of ours: a bug. */
+export function exitCodeOf(error: unknown): number {
+  return error instanceof PerigeeError ? EXIT_CODES[error.code] : 1;
+}
+
+/** One line for what a user can mend, the stack for what only we can. */
+export function printError(error: unknown): void {
+  const label = styleText("red", "perigee:", { stream: process.stderr });
+  if (error instanceof PerigeeError) {
+    process.stderr.write(`${label} ${error.code}: ${error.message}\n`);
+  } else {
+    process.stderr.write(
+      `${label} internal error, please report it\n${error instanceof Error ? error.stack : String(error)}\n`,
+    );
+  }
+}
+
+/** The error as `--json` shows it. */
+export function errorJson(error: unknown): string {
+  const { code, message, details } =
+    error instanceof PerigeeError
+      ? error
+      : { code: "internal_error", message: "internal error", details: {} };
+  return JSON.stringify({ status: "failed", error: { code, message, ...details } });
+}

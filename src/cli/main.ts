@@ -1,0 +1,90 @@
+#!/usr/bin/env node
+/**
+ * The command line: reads arguments, starts the engine, tells what happens, and ends with a code.
+ *
+ *   exit 0 every line answered · 3 some lines ended in error · 2 usage or configuration · 74 input or output
+ *   130 interrupted
+ */
+import { readFileSync } from "node:fs";
+import { Command, CommanderError, Option } from "commander";
+import { exitCodeOf, printError } from "./exit.ts";
+import { quote } from "./quote.ts";
+import { run } from "./run.ts";
+
+const EXIT_USAGE = 2;
+
+/** Commander parses, prints help and finds typing errors; everything else is ours. */
+function program(): Command {
+  const root = new Command("perigee")
+    .description("Bulk LLM inference: a file of requests in, exactly one answer per key out.")
+    .version(version())
+    .exitOverride()
+    .showHelpAfterError("(perigee --help shows all options)");
+  root
+    .command("run")
+    .description("Answer every line of a file. The same command again continues where it was.")
+    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .requiredOption("-o, --out <file>", "where the answers go, one line per key")
+    .option("--data <dir>", "where the run keeps its state (default: OUT.perigee/)")
+    .option(
+      "--sla <minutes>",
+      "answer within this many minutes (1 to 43200); without it, at once",
+      wholeNumber,
+    )
+    .option("--config <file>", "configuration: providers, limits, prices")
+    .option("--max-cost <usd>", "hard cap on what the providers may charge", amount)
+    .option("--model <id>", "run every line on this model instead, such as echo:test")
+    .option("--ordered", "write the answers in the order of the input")
+    .addOption(
+      new Option("--delivery <mode>", "what to do when an answer may have been lost").choices([
+        "at_least_once",
+        "at_most_once",
+      ]),
+    )
+    .option("--json", "print a summary as one JSON object on standard output")
+    .action(async (input: string, options: Record<string, unknown>) => finish(await run(input, options)));
+  root
+    .command("quote")
+    .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
+    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .option("--sla <minutes...>", "one or more, comma separated: 60,1440", slaList)
+    .option("--config <file>", "configuration: providers, limits, prices")
+    .option("--model <id>", "count every line for this model instead")
+    .option("--json", "print the quote as one JSON object")
+    .action(async (input: string, options: Record<string, unknown>) => finish(await quote(input, options)));
+  return root;
+}
+
+function finish(code: number): void {
+  process.exitCode = code;
+}
+
+function wholeNumber(text: string): number {
+  return /^\d+$/.test(text) ? Number(text) : Number.NaN;
+}
+
+function amount(text: string): number {
+  return /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+}
+
+function slaList(text: string, before: readonly number[] = []): readonly number[] {
+  return [...before, ...text.split(",").map((part) => wholeNumber(part.trim()))];
+}
+
+function version(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+  return typeof manifest === "object" && manifest !== null && "version" in manifest
+    ? String(manifest.version)
+    : "0";
+}
+
+try {
+  await program().parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) {
+    process.exitCode = error.exitCode === 0 ? 0 : EXIT_USAGE;
+  } else {
+    printError(error);
+    process.exitCode = exitCodeOf(error);
+  }
+}

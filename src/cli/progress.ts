@@ -1,0 +1,88 @@
+/**
+ * The progress display: one live line on a terminal, a plain line every ten seconds elsewhere. Always on stderr.
+ */
+import { styleText } from "node:util";
+import type { Clock, Timer } from "../clock.ts";
+import type { Progress } from "../engine/progress.ts";
+import { count, duration, percent, short, usd } from "./numbers.ts";
+
+const LIVE_EVERY_MS = 250;
+const PLAIN_EVERY_MS = 10_000;
+
+/** Draws until stopped. `read` is asked for the state at each drawing. */
+export class ProgressDisplay {
+  readonly #clock: Clock;
+  readonly #read: () => Progress;
+  readonly #stream: NodeJS.WriteStream;
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock, read: () => Progress, stream: NodeJS.WriteStream) {
+    this.#clock = clock;
+    this.#read = read;
+    this.#stream = stream;
+  }
+
+  start(): void {
+    this.#timer = this.#clock.timer(this.#stream.isTTY ? LIVE_EVERY_MS : PLAIN_EVERY_MS, () => {
+      this.#draw();
+      this.start();
+    });
+  }
+
+  /** Removes the live line; what is printed next starts on a clean one. */
+  stop(): void {
+    this.#timer?.cancel();
+    if (this.#stream.isTTY) this.#stream.write("\r\x1b[K");
+  }
+
+  #draw(): void {
+    const line = progressLine(this.#read());
+    if (!this.#stream.isTTY) {
+      this.#stream.write(`${line}\n`);
+      return;
+    }
+    const columns = Math.max(20, (this.#stream.columns ?? 80) - 1);
+    const shown = line.length > columns ? `${line.slice(0, columns - 1)}…` : line;
+    this.#stream.write(
+      `\r\x1b[K${styleText("cyan", shown.slice(0, 9), { stream: this.#stream })}${shown.slice(9)}`,
+    );
+  }
+}
+
+/** What the line says, most wanted first, so that a narrow terminal cuts the rest. */
+export function progressLine(progress: Progress): string {
+  const { settled, linesTotal, errors } = progress;
+  const share = linesTotal === undefined || linesTotal === 0 ? "" : ` ${percent(settled / linesTotal)}`;
+  const parts = [
+    `${progress.state.padEnd(8)} ${count(settled)}${linesTotal === undefined ? "" : `/${count(linesTotal)}`}${share}`,
+    `${short(progress.itemsPerSecond)}/s`,
+    `${short(progress.tokensPerSecond)} tok/s`,
+    timeLeft(progress),
+    `${count(errors)} ${errors === 1 ? "error" : "errors"}`,
+    money(progress),
+    ...progress.lanes.map(laneText),
+    progress.pausedBy === undefined ? "" : `paused: ${progress.pausedBy}`,
+  ];
+  return parts.filter((part) => part !== "").join("  ");
+}
+
+function timeLeft(progress: Progress): string {
+  const eta = progress.etaMs === undefined ? "" : `ETA ${duration(progress.etaMs)}`;
+  if (progress.deadlineInMs === undefined) return eta;
+  return `${eta === "" ? "ETA ?" : eta} of ${duration(progress.deadlineInMs)}`;
+}
+
+function money(progress: Progress): string {
+  const saved = progress.listUsd - progress.costUsd;
+  return saved > 0 ? `${usd(progress.costUsd)} (saved ${usd(saved)})` : usd(progress.costUsd);
+}
+
+function laneText(lane: Progress["lanes"][number]): string {
+  const shares = [
+    lane.requestsShare === undefined ? "" : `rpm ${percent(lane.requestsShare)}`,
+    lane.tokensShare === undefined ? "" : `tpm ${percent(lane.tokensShare)}`,
+    `${lane.inFlight}/${lane.inFlightMax} in flight`,
+    lane.state === "open" ? "" : lane.state,
+  ];
+  return `[${lane.lane.split(":")[0]} ${shares.filter((part) => part !== "").join(", ")}]`;
+}

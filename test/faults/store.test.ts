@@ -136,10 +136,12 @@ describe("two processes on one folder", () => {
       const dataDir = freshFolder();
       const wait = join(root, `wait-${round}.mjs`);
       writeFileSync(wait, `await new Promise((go) => setTimeout(go, ${Date.now() + 400} - Date.now()));`);
-      const hold = "await new Promise((resolve) => setTimeout(resolve, 700)); await store.close();";
-      const race = Array.from({ length: 3 }, () => start(dataDir, hold, `--import ${wait}`));
-      const said = await Promise.all(race.map((child) => linesOf(child)));
-      expect(said.map((lines) => lines[0]?.split(" ")[0]).toSorted()).toEqual([
+      const race = Array.from({ length: 3 }, () =>
+        start(dataDir, "setInterval(() => {}, 1000);", `--import ${wait}`),
+      );
+      const said = await Promise.all(race.map((child) => once(child.stdout!, "data")));
+      for (const child of race) child.kill("SIGKILL");
+      expect(said.map(([line]) => String(line).trim().split(" ")[0]).toSorted()).toEqual([
         "data_dir_in_use",
         "data_dir_in_use",
         "open",

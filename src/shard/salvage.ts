@@ -31,10 +31,10 @@ export async function salvageBlock(
         const middle = (from + to) >>> 1;
         return joinMeasured(await salvageRange(from, middle), await salvageRange(middle, to));
       }
-      // The thread may have died late, of the range before this line: only a second death is the line's own.
-      return measureRange(from, to).catch(() =>
-        rejectLine(block.firstLine + from, keyOf(lineOf(block, from)), error),
-      );
+      // The thread may have died late, of the range before this line: only a second death is the line's own. A block
+      // of one line has died once before it came here.
+      const again = block.lineCount === 1 ? Promise.reject(error) : measureRange(from, to);
+      return again.catch(() => rejectLine(block.firstLine + from, keyOf(lineOf(block, from)), error));
     }
   };
   return salvageRange(0, block.lineCount);

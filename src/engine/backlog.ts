@@ -20,6 +20,8 @@ export interface ShardTicket extends Ticket {
   readonly shard: Shard;
   readonly provider: string;
   readonly family: string;
+  /** Milliseconds that it takes under the limits, as planned when it came. */
+  readonly needMs: number;
 }
 
 export interface BacklogBounds {
@@ -33,7 +35,7 @@ export const BACKLOG_BOUNDS: BacklogBounds = { preparedBytesMax: 12 * 1024 * 102
 
 /** One for an engine. */
 export class Backlog {
-  readonly #scheduler = new Scheduler<ShardTicket>();
+  readonly #scheduler = new Scheduler<ShardTicket>((ticket) => ticket.needMs);
   readonly #bounds: BacklogBounds;
   readonly #idle = new Set<LaneKey>();
   #preparedBytes = 0;

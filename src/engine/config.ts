@@ -47,7 +47,7 @@ const factorRate = z.strictObject({
 const fileOptions = z.strictObject({
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9_-]*$/), providerOptions).optional(),
   limits: z.record(z.string(), limitSettings).optional(),
-  families: z.record(z.string().refine(isModelPattern), z.string().min(1)).optional(),
+  families: z.record(z.string(), z.record(z.string(), z.string().min(1))).optional(),
   prices: z
     .record(
       z.string().refine(isModelPattern),
@@ -80,7 +80,7 @@ export interface ConfigOptions {
   readonly providers?: Readonly<Record<string, ProviderOptions>>;
   /** By provider name (all its models together) or `<provider>:<family>` (one family, in addition). */
   readonly limits?: Readonly<Record<string, LimitSettings>>;
-  /** `<provider>:<model>` (or a prefix with `*`) to the name of the family whose limits it shares. */
+  /** Provider, then model (or a prefix with `*`), to the name of the family whose limits it shares. */
   readonly families?: FamilySettings;
   /** Prices in USD per million tokens by `<provider>:<model>`, `*` allowed at the end. */
   readonly prices?: PriceOverrides;

@@ -17,7 +17,7 @@ import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { PriceBook } from "../price/price_book.ts";
 import type { Quote } from "../price/quote.ts";
 import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
-import { openSqliteStore } from "../store/sqlite.ts";
+import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
 import type { InlineItem } from "../work/item.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
@@ -85,7 +85,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     transport:
       transport ??
       createUndiciTransport({ clock: clock ?? systemClock, connectionsMax: resolved.maxInFlight }),
-    store: store ?? (await openSqliteStore({ dataDir })),
+    ...(await openStore(dataDir, store)),
   };
   const engine = new LocalEngine(seams, resolved);
   await engine.open();
@@ -99,6 +99,13 @@ interface Seams {
   readonly measurer: Measurer;
   readonly transport: Transport;
   readonly store: Store;
+  readonly space?: SqliteStore | undefined;
+}
+
+async function openStore(dataDir: string, given: Store | undefined): Promise<Pick<Seams, "store" | "space">> {
+  if (given !== undefined) return { store: given };
+  const store = await openSqliteStore({ dataDir });
+  return { store, space: store };
 }
 
 function threads(config: EngineConfig): Measurer {
@@ -131,6 +138,7 @@ class LocalEngine implements Engine {
     const recorder = new Recorder({
       store,
       clock,
+      space: seams.space,
       roomWaitMs: config.diskWaitMs,
       onRoom: (hasRoom) => this.#setRoom(hasRoom),
       onFailure: (error) => this.#fail(error),
@@ -232,6 +240,7 @@ class LocalEngine implements Engine {
       pauseWaitMs: this.#config.pauseWaitMs,
       lanes: () => this.#lanes.all(),
       pump: (key) => this.#lanes.of(key).pump(),
+      plan: (place, work) => this.#lanes.plan(place, work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: () => this.#lanes.accountStops(),
       onFailure: (listener) => {

@@ -17,7 +17,8 @@ export class ItemCall implements Call {
   readonly head: WireHead;
   readonly attempts: number;
   readonly ambiguousAttempts: number;
-  /** Output tokens reserved for it. */
+  /** Tokens reserved for it. */
+  readonly expectedInputTokens: number;
   readonly expectedOutputTokens: number;
   permit: Permit | undefined;
   reservation: Reservation | undefined;
@@ -27,14 +28,15 @@ export class ItemCall implements Call {
     shard: Shard,
     index: number,
     wire: { readonly provider: Provider; readonly head: WireHead },
-    expectedOutputTokens: number,
+    expected: { readonly inputTokens: number; readonly outputTokens: number },
   ) {
     this.run = run;
     this.shard = shard;
     this.index = index;
     this.provider = wire.provider;
     this.head = wire.head;
-    this.expectedOutputTokens = expectedOutputTokens;
+    this.expectedInputTokens = expected.inputTokens;
+    this.expectedOutputTokens = expected.outputTokens;
     const made = run.made.size === 0 ? undefined : run.made.get(this.line);
     this.attempts = made?.attempts ?? 0;
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;

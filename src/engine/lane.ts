@@ -22,6 +22,10 @@ import type { RunState } from "./run_state.ts";
 /** Items that a lane keeps open, so that it never waits for a shard to be loaded. */
 const READY_ITEMS = 1_024;
 
+/** Assumed of an answer before the first one came. */
+const ITEM_MS_START = 1_000;
+const ITEM_WEIGHT = 1 / 16;
+
 /** A lane's way to the rest of the engine. */
 export interface LaneServices {
   readonly clock: Clock;
@@ -57,6 +61,8 @@ interface Retry {
 export class Lane {
   readonly key: LaneKey;
   readonly limits: LaneLimits;
+  /** Moving mean of what one answer takes, in milliseconds. */
+  itemMs: number = ITEM_MS_START;
   readonly #services: LaneServices;
   readonly #cursors: Cursor[] = [];
   #retries: Retry[] = [];
@@ -90,6 +96,11 @@ export class Lane {
       this.#retries.push({ call, attempt, ambiguousAttempts, resolve, reject });
       this.pump();
     });
+  }
+
+  /** An answer took `latencyMs`. */
+  answered(latencyMs: number): void {
+    this.itemMs += (latencyMs - this.itemMs) * ITEM_WEIGHT;
   }
 
   /** Keeps an item for later. */
@@ -164,7 +175,7 @@ export class Lane {
 
   #reserveLimits(call: ItemCall): boolean {
     const { clock } = this.#services;
-    const load = { inputTokens: call.inputTokens, outputTokens: call.expectedOutputTokens };
+    const load = { inputTokens: call.expectedInputTokens, outputTokens: call.expectedOutputTokens };
     const nowMs = clock.nowMs();
     const taken = this.limits.reserve(nowMs, load);
     if (taken.ok) {
@@ -187,7 +198,7 @@ export class Lane {
         lengthBytes: shard.lengths[index] as number,
         attempt,
         ambiguousAttempts,
-        inputTokens: call.inputTokens,
+        inputTokens: call.expectedInputTokens,
         outputTokens: call.expectedOutputTokens,
       },
       this.key,
@@ -218,7 +229,9 @@ export class Lane {
     while (this.#loading === undefined) {
       const next = this.#services.backlog.peek(this.key);
       if (next === undefined) return;
-      const isUrgent = this.#cursors.every(({ ticket }) => latestStartMs(next) < latestStartMs(ticket));
+      const isUrgent = this.#cursors.every(
+        ({ ticket }) => latestStartMs(next, next.needMs) < latestStartMs(ticket, ticket.needMs),
+      );
       if (!isUrgent && this.#readyItems() >= READY_ITEMS) return;
       const ticket = this.#services.backlog.take(this.key);
       if (ticket === undefined) return;
@@ -239,7 +252,7 @@ export class Lane {
   #mostUrgent(): Cursor | undefined {
     let best = this.#cursors[0];
     for (const cursor of this.#cursors) {
-      if (best !== undefined && latestStartMs(cursor.ticket) < latestStartMs(best.ticket)) best = cursor;
+      if (best !== undefined && startOf(cursor) < startOf(best)) best = cursor;
     }
     return best;
   }
@@ -253,4 +266,8 @@ export class Lane {
   #isShort(): boolean {
     return this.#services.backlog.peek(this.key) === undefined && this.#readyItems() < READY_ITEMS / 2;
   }
+}
+
+function startOf({ ticket }: Cursor): number {
+  return latestStartMs(ticket, ticket.needMs);
 }

@@ -6,8 +6,9 @@
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
-import type { LaneKey } from "../schedule/lanes.ts";
+import { type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
 import { LaneLimits } from "../schedule/limits.ts";
+import { type Capacity, needMs, planLane, type Work } from "../schedule/planner.ts";
 import type { SentLoad } from "../schedule/quotas.ts";
 import type { Measurer } from "../shard/pool.ts";
 import { reloadShard } from "../shard/reload.ts";
@@ -18,7 +19,7 @@ import type { EngineConfig } from "./config.ts";
 import { readStep } from "./journal.ts";
 import { Lane } from "./lane.ts";
 import type { RunState } from "./run_state.ts";
-import { RunStopped, type Sender } from "./sender.ts";
+import { type ModelLane, RunStopped, type Sender } from "./sender.ts";
 
 /** A window of the limits, and a second for clocks. */
 const RESTORE_MS = 61_000;
@@ -89,6 +90,15 @@ export class Lanes {
       }
     }
     for (const [key, loads] of sent) this.of(key).limits.restore(clock.nowMs(), loads);
+  }
+
+  /** The cheapest lane for work on a model that still meets the deadline, and how long the work takes there. */
+  plan(place: ModelLane, work: Work): { readonly key: LaneKey; readonly needMs: number } {
+    const nowMs = this.#options.clock.nowMs();
+    const capacity = capacityOf(this.of(place.key), nowMs);
+    const offers = [{ lane: realtimeLane(place.provider, place.family), priceFactor: 1, capacity }];
+    const plan = planLane(offers, work, nowMs);
+    return { key: plan === undefined ? place.key : laneKey(plan.lane), needMs: needMs(work, capacity) };
   }
 
   /** Lets no lane send for a run any more. */
@@ -162,4 +172,17 @@ export class Lanes {
       return false;
     }
   }
+}
+
+/** What a lane can do as its limits stand now. */
+function capacityOf(lane: Lane, nowMs: number): Capacity {
+  const { requests, tokens, inputTokens, outputTokens, inFlightMax } = lane.limits.snapshot(nowMs);
+  return {
+    itemMs: lane.itemMs,
+    concurrency: inFlightMax,
+    ...(requests === undefined ? {} : { requestsPerMinute: requests.limit }),
+    ...(tokens === undefined ? {} : { tokensPerMinute: tokens.limit }),
+    ...(inputTokens === undefined ? {} : { inputTokensPerMinute: inputTokens.limit }),
+    ...(outputTokens === undefined ? {} : { outputTokensPerMinute: outputTokens.limit }),
+  };
 }

@@ -7,6 +7,7 @@ import type { PerigeeError } from "../errors.ts";
 import type { RateCard } from "../price/factor.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
+import type { Work } from "../schedule/planner.ts";
 import type { Measurer } from "../shard/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { Backlog } from "./backlog.ts";
@@ -14,7 +15,7 @@ import type { Lane } from "./lane.ts";
 import type { AccountStop } from "./lanes.ts";
 import type { Recorder } from "./recorder.ts";
 import type { RunState } from "./run_state.ts";
-import type { Sender } from "./sender.ts";
+import type { ModelLane, Sender } from "./sender.ts";
 
 /** Built by `engine.ts`, read by runs. */
 export interface EngineParts {
@@ -36,6 +37,8 @@ export interface EngineParts {
   /** How long a run without deadline waits for an account stop to end. */
   readonly pauseWaitMs: number;
   lanes(): Iterable<Lane>;
+  /** Where work on a model should run, and how long it takes there. */
+  plan(place: ModelLane, work: Work): { readonly key: LaneKey; readonly needMs: number };
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
   /** Lets a lane send what it may. */

@@ -33,6 +33,8 @@ const ROOM_CHECK_MS = 1_000;
 export interface RecorderOptions {
   readonly store: Store;
   readonly clock: Clock;
+  /** The store's own view of its disk, where it has one: it may live on a reserve while space is low. */
+  readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
   /** How long a full disk is waited for before the engine fails with `disk_full`. */
   readonly roomWaitMs: number;
   /** Called with false when room ran out and true when it is back. */
@@ -51,6 +53,7 @@ export class Recorder {
   #isBusy = false;
   #failure: PerigeeError | undefined;
   #roomLostMs: number | undefined;
+  #isSpaceLow = false;
 
   constructor(options: RecorderOptions) {
     this.#options = options;
@@ -89,7 +92,21 @@ export class Recorder {
     await Promise.all([this.#append(sealed.map((step) => step.entry)), ...syncs]);
     for (const step of sealed) step.release();
     if (logs.some((log) => log.isHolding)) await this.#waitForOutputs(logs.filter((log) => log.isHolding));
+    if (this.#options.space?.isSpaceLow() === true) void this.#awaitSpace(this.#options.space);
     this.#roomIsBack();
+  }
+
+  /** On its reserve the store still records what is in flight; new work waits until the reserve stands again. */
+  async #awaitSpace(space: NonNullable<RecorderOptions["space"]>): Promise<void> {
+    if (this.#isSpaceLow) return;
+    this.#isSpaceLow = true;
+    try {
+      while (!(await space.restoreReserve())) await this.#waitForRoom(undefined);
+      this.#isSpaceLow = false;
+      this.#roomIsBack();
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   /** Appends, waiting as long as the store's own disk is full. */
@@ -138,7 +155,7 @@ export class Recorder {
   }
 
   #roomIsBack(): void {
-    if (this.#roomLostMs === undefined) return;
+    if (this.#roomLostMs === undefined || this.#isSpaceLow) return;
     this.#roomLostMs = undefined;
     this.#options.onRoom(true);
   }

@@ -224,18 +224,28 @@ export class Run implements AsyncIterable<OutputLine> {
   #schedule(state: RunState, shard: Shard): void {
     const { sender, backlog, clock } = this.#parts;
     state.waitingItems += shard.count;
-    const { key, provider, family } = sender.laneFor(shard.model);
+    const place = sender.laneFor(shard.model);
+    const { deadlineMs } = state.settings;
+    const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
+    const expectedOutputTokens = sender.expectedOutputTokens(shard);
+    const { key, needMs } = this.#parts.plan(place, {
+      ...load,
+      outputTokens: expectedOutputTokens,
+      deadlineMs,
+    });
+    const { provider, family } = place;
+    const arrivedMs = clock.nowMs();
     backlog.add({
       run: state,
       shard,
       runId: state.id,
       provider,
       family,
-      items: shard.count,
-      inputTokens: shard.inputTokensTotal,
-      expectedOutputTokens: sender.expectedOutputTokens(shard),
-      deadlineMs: state.settings.deadlineMs,
-      arrivedMs: clock.nowMs(),
+      ...load,
+      expectedOutputTokens,
+      deadlineMs,
+      arrivedMs,
+      needMs,
     });
     this.#parts.pump(key);
   }

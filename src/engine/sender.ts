@@ -15,7 +15,7 @@ import { worstCaseUsd } from "../price/cost.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
 import type { Signal } from "../schedule/limits.ts";
-import { OutputLengths } from "../schedule/output_lengths.ts";
+import { InputRatios, OutputLengths } from "../schedule/output_lengths.ts";
 import type { Shard } from "../shard/shard.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
@@ -53,6 +53,7 @@ export class Sender implements Admission<ItemCall> {
   dispatcher: Dispatcher<ItemCall> | undefined;
   readonly #options: SenderOptions;
   readonly #outputLengths = new OutputLengths();
+  readonly #inputRatios = new InputRatios();
   readonly #laneOfModel = new Map<string, ModelLane>();
   readonly #stoppedModels = new Map<string, string>();
   readonly #authenticationFailures = new Map<LaneKey, number>();
@@ -94,14 +95,11 @@ export class Sender implements Admission<ItemCall> {
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined {
     const { run, shard } = ticket;
     const wire = this.#options.wires.of(shard.model);
-    const maxOutputTokens = shard.maxOutputTokens[index] ?? 0;
-    const call = new ItemCall(
-      run,
-      shard,
-      index,
-      wire,
-      this.#outputLengths.expect(shard.model, maxOutputTokens),
-    );
+    const ratio = this.#inputRatios.ratio(shard.model, shard.group.isEstimated);
+    const call = new ItemCall(run, shard, index, wire, {
+      inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
+      outputTokens: this.expectedOutputTokensOf(shard.model, shard.maxOutputTokens[index] ?? 0),
+    });
     const refusal = this.#refusalOf(call);
     if (refusal === undefined) return call;
     run.waitingItems -= 1;
@@ -163,7 +161,7 @@ export class Sender implements Admission<ItemCall> {
     if (result.class === "success") {
       this.#answeredLanes.add(key);
       this.#authenticationFailures.delete(key);
-      if (result.usage !== undefined) this.#outputLengths.observe(call.model, result.usage.outputTokens);
+      this.#learnLengths(call, lane, result);
       return;
     }
     this.#pauseFor(call, key, lane, result);
@@ -222,7 +220,12 @@ export class Sender implements Admission<ItemCall> {
     run.claimed.delete(line);
     if (!run.isOpen) return;
     run.waitingItems += 1;
-    lane.giveBack(new ItemCall(run, call.shard, call.index, call, call.expectedOutputTokens));
+    lane.giveBack(
+      new ItemCall(run, call.shard, call.index, call, {
+        inputTokens: call.expectedInputTokens,
+        outputTokens: call.expectedOutputTokens,
+      }),
+    );
   }
 
   #free(call: ItemCall, lane: Lane): void {
@@ -231,6 +234,13 @@ export class Sender implements Admission<ItemCall> {
     call.permit = undefined;
     call.run.inFlight -= 1;
     lane.pump();
+  }
+
+  #learnLengths(call: ItemCall, lane: Lane, { usage, latencyMs }: AttemptResult): void {
+    lane.answered(latencyMs);
+    if (usage === undefined || usage.isEstimated) return;
+    this.#outputLengths.observe(call.model, usage.outputTokens);
+    this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
   }
 
   #pauseFor(call: ItemCall, key: LaneKey, lane: Lane, result: AttemptResult): void {

@@ -27,9 +27,12 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
   conflict: 2,
 };
 
+const EXIT_INPUT_OUTPUT = 74;
+
 /** 1 stands for a fault of ours: a bug. */
 export function exitCodeOf(error: unknown): number {
-  return error instanceof PerigeeError ? EXIT_CODES[error.code] : 1;
+  if (error instanceof PerigeeError) return EXIT_CODES[error.code];
+  return isSystemError(error) ? EXIT_INPUT_OUTPUT : 1;
 }
 
 /** One line for what a user can mend, the stack for what only we can. */
@@ -37,6 +40,8 @@ export function printError(error: unknown): void {
   const label = styleText("red", "perigee:", { stream: process.stderr });
   if (error instanceof PerigeeError) {
     process.stderr.write(`${label} ${error.code}: ${error.message}\n`);
+  } else if (isSystemError(error)) {
+    process.stderr.write(`${label} io_error: ${error.message}\n`);
   } else {
     process.stderr.write(
       `${label} internal error, please report it\n${error instanceof Error ? error.stack : String(error)}\n`,
@@ -46,9 +51,21 @@ export function printError(error: unknown): void {
 
 /** The error as `--json` shows it. */
 export function errorJson(error: unknown): string {
-  const { code, message, details } =
-    error instanceof PerigeeError
-      ? error
-      : { code: "internal_error", message: "internal error", details: {} };
+  const { code, message, details } = error instanceof PerigeeError ? error : otherError(error);
   return JSON.stringify({ status: "failed", error: { code, message, ...details } });
+}
+
+function otherError(error: unknown): {
+  readonly code: string;
+  readonly message: string;
+  readonly details: object;
+} {
+  return isSystemError(error)
+    ? { code: "io_error", message: error.message, details: {} }
+    : { code: "internal_error", message: "internal error", details: {} };
+}
+
+/** What the operating system refused: a folder where a file should be, no permission. Its message names the path. */
+function isSystemError(error: unknown): error is Error {
+  return error instanceof Error && "syscall" in error && "errno" in error;
 }

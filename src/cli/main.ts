@@ -3,10 +3,12 @@
  * The command line: reads arguments, starts the engine, tells what happens, and ends with a code.
  *
  *   exit 0 every line answered · 3 some lines ended in error · 2 usage or configuration · 74 input or output
- *   130 interrupted
+ *   130 interrupted · 1 a fault of perigee itself
  */
 import { readFileSync } from "node:fs";
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { parseModelId } from "../work/request.ts";
+import { SLA_MINUTES_MAX } from "../work/sla.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 import { quote } from "./quote.ts";
 import { run } from "./run.ts";
@@ -33,13 +35,13 @@ function program(): Command {
     )
     .option("--config <file>", "configuration: providers, limits, prices")
     .option("--max-cost <usd>", "hard cap on what the providers may charge", amount)
-    .option("--model <id>", "run every line on this model instead, such as echo:test")
+    .option("--model <id>", "run every line on this model instead, such as echo:test", modelId)
     .option("--ordered", "write the answers in the order of the input")
     .addOption(
-      new Option("--delivery <mode>", "what to do when an answer may have been lost").choices([
-        "at_least_once",
-        "at_most_once",
-      ]),
+      new Option(
+        "--delivery <mode>",
+        "whether to ask again when an answer may have been lost (default: at_least_once)",
+      ).choices(["at_least_once", "at_most_once"]),
     )
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) => finish(await run(input, options)));
@@ -47,9 +49,9 @@ function program(): Command {
     .command("quote")
     .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
     .argument("<input>", "JSONL file, .json array, or - for standard input")
-    .option("--sla <minutes...>", "one or more, comma separated: 60,1440", slaList)
+    .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", slaList)
     .option("--config <file>", "configuration: providers, limits, prices")
-    .option("--model <id>", "count every line for this model instead")
+    .option("--model <id>", "count every line for this model instead", modelId)
     .option("--json", "print the quote as one JSON object")
     .action(async (input: string, options: Record<string, unknown>) => finish(await quote(input, options)));
   return root;
@@ -60,11 +62,18 @@ function finish(code: number): void {
 }
 
 function wholeNumber(text: string): number {
-  return /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError(`It must be whole minutes from 1 to ${SLA_MINUTES_MAX}.`);
 }
 
 function amount(text: string): number {
-  return /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  if (/^\d{1,9}(\.\d{1,9})?$/.test(text) && Number(text) > 0) return Number(text);
+  throw new InvalidArgumentError("It must be an amount in USD above 0, such as 4 or 0.50.");
+}
+
+function modelId(text: string): string {
+  if (parseModelId(text) !== undefined) return text;
+  throw new InvalidArgumentError("It must be <provider>:<name>, such as openai:gpt-4o-mini.");
 }
 
 function slaList(text: string, before: readonly number[] = []): readonly number[] {

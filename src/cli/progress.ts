@@ -1,5 +1,6 @@
 /**
- * The progress display: one live line on a terminal, a plain line every ten seconds elsewhere. Always on stderr.
+ * The progress display: one live line on a terminal, a plain line every ten seconds elsewhere, and one at the end.
+ * Always on stderr.
  */
 import { styleText } from "node:util";
 import type { Clock, Timer } from "../clock.ts";
@@ -29,7 +30,15 @@ export class ProgressDisplay {
     });
   }
 
-  /** Removes the live line; what is printed next starts on a clean one. */
+  /** Draws the end of a run, also of one too short to be drawn before, and stops. */
+  finish(): void {
+    this.stop();
+    if (this.#read().state !== "done") return;
+    this.#draw();
+    if (this.#stream.isTTY) this.#stream.write("\n");
+  }
+
+  /** Removes the live line; what is printed next starts on a clean one. May be called twice. */
   stop(): void {
     this.#timer?.cancel();
     if (this.#stream.isTTY) this.#stream.write("\r\x1b[K");
@@ -53,15 +62,16 @@ export class ProgressDisplay {
 export function progressLine(progress: Progress): string {
   const { settled, linesTotal, errors } = progress;
   const share = linesTotal === undefined || linesTotal === 0 ? "" : ` ${percent(settled / linesTotal)}`;
+  const isDone = progress.state === "done";
   const parts = [
     `${progress.state.padEnd(8)} ${count(settled)}${linesTotal === undefined ? "" : `/${count(linesTotal)}`}${share}`,
-    `${short(progress.itemsPerSecond)}/s`,
-    `${short(progress.tokensPerSecond)} tok/s`,
-    timeLeft(progress),
+    progress.pausedBy === undefined ? "" : `by ${progress.pausedBy}`,
+    isDone ? "" : timeLeft(progress),
+    isDone ? "" : `${short(progress.itemsPerSecond)}/s`,
     `${count(errors)} ${errors === 1 ? "error" : "errors"}`,
     money(progress),
-    ...progress.lanes.map(laneText),
-    progress.pausedBy === undefined ? "" : `paused: ${progress.pausedBy}`,
+    isDone ? "" : `${short(progress.tokensPerSecond)} tok/s`,
+    ...(isDone ? [] : progress.lanes.map(laneText)),
   ];
   return parts.filter((part) => part !== "").join("  ");
 }

@@ -10,6 +10,7 @@ import { PerigeeError } from "../errors.ts";
 import type { Quote } from "../price/quote.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { errorJson } from "./exit.ts";
+import { requireFile } from "./input.ts";
 import { count, duration, usd } from "./numbers.ts";
 
 /** Options as commander gives them. */
@@ -36,16 +37,20 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
 async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   const slas = given.sla?.map((sla) => parseSlaMinutes(sla, "--sla"));
   if (slas?.length === 0) throw new PerigeeError("usage", "--sla needs at least one number of minutes");
-  const dataDir = await mkdtemp(join(tmpdir(), "perigee-quote-"));
   const file = given.config === undefined ? {} : await readConfigFile(given.config);
-  const engine = await createEngine({ ...file, dataDir });
+  await requireFile(input);
+  const dataDir = await mkdtemp(join(tmpdir(), "perigee-quote-"));
   try {
-    return await engine.quote(input === "-" ? process.stdin : input, {
-      ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
-      ...(given.model === undefined ? {} : { model: given.model }),
-    });
+    const engine = await createEngine({ ...file, dataDir });
+    try {
+      return await engine.quote(input === "-" ? process.stdin : input, {
+        ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
+        ...(given.model === undefined ? {} : { model: given.model }),
+      });
+    } finally {
+      await engine.close();
+    }
   } finally {
-    await engine.close();
     await rm(dataDir, { recursive: true, force: true });
   }
 }
@@ -89,7 +94,7 @@ function slaRow(sla: Quote["slas"][number]): [string, string] {
       ? "unknown"
       : `${usd(sla.usd)} (factor ${sla.price_factor}, ${usd(sla.saved_usd ?? 0)} below list)`;
   return [
-    `sla ${duration(sla.sla_minutes * 60_000)}`,
+    `sla ${sla.sla_minutes} min`,
     `${price}${sla.is_feasible ? "" : ", not feasible under the limits"}`,
   ];
 }

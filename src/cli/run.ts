@@ -10,9 +10,10 @@ import { readConfigFile } from "../engine/config.ts";
 import { createEngine, type EngineOptions } from "../engine/engine.ts";
 import type { Summary } from "../engine/progress.ts";
 import type { Run } from "../engine/run.ts";
-import { PerigeeError } from "../errors.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { errorJson } from "./exit.ts";
+import { requireFile } from "./input.ts";
+import { count } from "./numbers.ts";
 import { ProgressDisplay } from "./progress.ts";
 import { summaryTable } from "./summary.ts";
 
@@ -42,11 +43,10 @@ export async function run(input: string, options: Record<string, unknown>): Prom
 
 async function runChecked(input: string, given: RunArguments): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
-  if (given.maxCost !== undefined && !(given.maxCost > 0)) {
-    throw new PerigeeError("usage", "--max-cost must be an amount in USD above 0, such as 4 or 0.50");
-  }
+  const options = await engineOptions(given);
+  await requireFile(input);
   const engine = await createEngine({
-    ...(await engineOptions(given)),
+    ...options,
     dataDir: given.data ?? `${given.out}.perigee`,
   });
   try {
@@ -80,7 +80,9 @@ async function watch(work: Run): Promise<Summary> {
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   display.start();
   try {
-    return await work.finished;
+    const summary = await work.finished;
+    display.finish();
+    return summary;
   } finally {
     display.stop();
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
@@ -91,11 +93,24 @@ function report(summary: Summary, given: RunArguments, input: string): void {
   process.stderr.write(summaryTable(summary));
   if (summary.status !== "completed") {
     const again = styleText("bold", `perigee run ${input} --out ${given.out}`, { stream: process.stderr });
+    const left = count(summary.counts.submitted);
     process.stderr.write(
-      `\nstopped with ${summary.counts.submitted} items left (${summary.reason}); to continue: ${again} with the same options\n`,
+      `\nstopped with ${left} items left: ${reasonText(summary.reason)}\nto continue: ${again} with the same options\n`,
     );
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+}
+
+/** Why a run stopped, in words. */
+function reasonText(reason = ""): string {
+  switch (reason) {
+    case "authentication":
+      return "the provider refuses the key (or there is none); set it, for example OPENAI_API_KEY";
+    case "quota":
+      return "the account has no money or quota left at the provider";
+    default:
+      return reason;
+  }
 }
 
 function exitCode(summary: Summary): number {

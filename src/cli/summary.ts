@@ -8,6 +8,10 @@ import { count, duration, usd } from "./numbers.ts";
 export function summaryTable(summary: Summary): string {
   const { counts, usage, cost } = summary;
   const seconds = Math.max(0.001, summary.elapsed_ms / 1_000);
+  const rate =
+    summary.requests_sent === 0
+      ? "nothing was sent"
+      : `${count(summary.requests_sent)} requests, ${count(summary.requests_sent / seconds)}/s`;
   const rows: [string, string][] = [
     [
       "items",
@@ -16,7 +20,7 @@ export function summaryTable(summary: Summary): string {
     ...Object.entries(summary.errors).map(([code, lines]): [string, string] => [`  ${code}`, count(lines)]),
     ["tokens", `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out`],
     ["cost", costText(cost)],
-    ["time", `${duration(summary.elapsed_ms)} (${count(summary.requests_sent / seconds)} requests/s)`],
+    ["time", `${elapsed(summary.elapsed_ms)} (${rate})`],
     ["answers", summary.output],
   ];
   if (usage.ambiguous_attempts > 0)
@@ -26,6 +30,11 @@ export function summaryTable(summary: Summary): string {
     ]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;
+}
+
+/** Tenths of a second where minutes would hide them. */
+function elapsed(ms: number): string {
+  return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : duration(ms);
 }
 
 function costText(cost: Summary["cost"]): string {

@@ -1,0 +1,16 @@
+/**
+ * The input as named on the command line: looked at before anything is made for it, so that a typing error leaves
+ * nothing behind.
+ */
+import { stat } from "node:fs/promises";
+import { PerigeeError } from "../errors.ts";
+
+/** Throws `input_unreadable` unless the path may be read from: a file, a pipe, or `-`. */
+export async function requireFile(path: string): Promise<void> {
+  if (path === "-") return;
+  const found = await stat(path).catch((cause: unknown) => {
+    throw new PerigeeError("input_unreadable", `${path}: no such file`, { cause });
+  });
+  if (found.isDirectory())
+    throw new PerigeeError("input_unreadable", `${path} is a folder, expected a file of requests`);
+}

@@ -19,7 +19,7 @@ import type { HeaderBag, Provider, WireHead } from "../providers/provider.ts";
 import { type Failure, NO_USAGE, type Outcome, type Usage } from "../work/outcome.ts";
 import { type AttemptResult, addUsage, answered, failedOnWire } from "./attempt.ts";
 import { ATTEMPT_MS_MIN, decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
-import type { Transport } from "./transport.ts";
+import type { Transport, WireResult } from "./transport.ts";
 
 export type { AttemptResult } from "./attempt.ts";
 
@@ -94,6 +94,11 @@ interface Tally {
   usage: Usage;
 }
 
+function tallyOf(call: Call): Tally {
+  const { attempts, ambiguousAttempts } = call;
+  return { attempts, ambiguousAttempts, emptyOutputs: 0, usage: NO_USAGE };
+}
+
 /** Safe for any number of concurrent calls; holds nothing of them. */
 export class Dispatcher<C extends Call = Call> {
   readonly #clock: Clock;
@@ -115,17 +120,16 @@ export class Dispatcher<C extends Call = Call> {
    * aborts, the attempt in flight is cut and the call is returned as `stopped`.
    */
   async run(call: C, signal?: AbortSignal): Promise<DispatchResult> {
-    const tally: Tally = {
-      attempts: call.attempts,
-      ambiguousAttempts: call.ambiguousAttempts,
-      emptyOutputs: 0,
-      usage: NO_USAGE,
-    };
-    const start = decideStart(tally, this.#policy);
-    if (!start.ok) return this.#refuseStart(call, tally, start.code);
-    const late = this.#unsent(call, tally, signal);
+    const start = decideStart(call, this.#policy);
+    if (!start.ok) return this.#refuseStart(call, tallyOf(call), start.code);
+    const late = this.#unsent(call, undefined, signal);
     if (late !== undefined) return late;
-    const result = await this.#attempt(call, tally, signal);
+    // One suspended function per call in flight: each more is memory that the garbage collector copies.
+    const sentMs = this.#clock.nowMs();
+    const result =
+      this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, signal), sentMs);
+    const tally = tallyOf(call);
+    this.#count(call, tally, result);
     if (result.class === "success") return completed(tally, result);
     const decision = this.#decide(call, tally, result, signal);
     if (!decision.retry) return this.#conclude(call, tally, result, decision.code, signal);
@@ -143,7 +147,10 @@ export class Dispatcher<C extends Call = Call> {
       const delayMs = decision.retry ? decision.delayMs : 0;
       const refused = await this.#admitAfter(call, tally, delayMs, signal);
       if (refused !== undefined) return refused;
-      const result = await this.#attempt(call, tally, signal);
+      const sentMs = this.#clock.nowMs();
+      const result =
+        this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, signal), sentMs);
+      this.#count(call, tally, result);
       if (result.class === "success") return completed(tally, result);
       throw new AttemptFailed(result);
     };
@@ -185,36 +192,36 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   /** How an admitted call ends that must not be sent any more; undefined when it may be. */
-  #unsent(call: C, tally: Tally, signal: AbortSignal | undefined): DispatchResult | undefined {
+  #unsent(call: C, tally: Tally | undefined, signal: AbortSignal | undefined): DispatchResult | undefined {
     const isAborted = signal?.aborted === true;
     if (!isAborted && this.#remainingMs(call) > 0) return undefined;
     const message = "the attempt was admitted too late";
     this.#admission.attempted(call, failedOnWire("not_sent", message, 0));
-    return isAborted ? stopped(tally) : expired(call, tally, message);
+    const tallied = tally ?? tallyOf(call);
+    return isAborted ? stopped(tallied) : expired(call, tallied, message);
   }
 
-  /** Sends once, counts it, and tells admission. */
-  async #attempt(call: C, tally: Tally, signal: AbortSignal | undefined): Promise<AttemptResult> {
-    const result =
-      call.provider.answerLocally === undefined ? await this.#send(call, signal) : this.#answer(call);
+  /** Counts an attempt and tells admission. */
+  #count(call: C, tally: Tally, result: AttemptResult): void {
     tally.attempts += 1;
     if (result.class === "ambiguous") tally.ambiguousAttempts += 1;
     if (result.code === "empty_output") tally.emptyOutputs += 1;
     if (result.usage !== undefined)
       tally.usage = tally.usage === NO_USAGE ? result.usage : addUsage(tally.usage, result.usage);
     this.#admission.attempted(call, result);
-    return result;
   }
 
-  async #send(call: C, signal: AbortSignal | undefined): Promise<AttemptResult> {
-    const { provider, head, body, inputTokens } = call;
-    const sentMs = this.#clock.nowMs();
-    const remainingMs = call.deadlineMs - sentMs;
-    const timeoutMs = Math.max(ATTEMPT_MS_MIN, Math.min(this.#attemptMsMax, remainingMs / 2));
-    const wire = await this.#transport.send(
+  #send(call: C, sentMs: number, signal: AbortSignal | undefined): Promise<WireResult> {
+    const { head, body } = call;
+    const timeoutMs = Math.max(ATTEMPT_MS_MIN, Math.min(this.#attemptMsMax, (call.deadlineMs - sentMs) / 2));
+    return this.#transport.send(
       { origin: head.origin, path: head.path, headers: head.headers, body },
       { timeoutMs, signal },
     );
+  }
+
+  #understand(call: C, wire: WireResult, sentMs: number): AttemptResult {
+    const { provider, inputTokens } = call;
     const latencyMs = this.#clock.nowMs() - sentMs;
     if (!wire.ok) return failedOnWire(wire.failure, wire.message, latencyMs);
     const { status, headers } = wire;
@@ -222,19 +229,12 @@ export class Dispatcher<C extends Call = Call> {
     return answered(decoded, { status, learnt: provider.limits(headers), latencyMs, inputTokens });
   }
 
-  /** For embedded providers. */
-  #answer({ provider, body, inputTokens }: C): AttemptResult {
-    const { status, body: answer } = provider.answerLocally?.(body) ?? {
-      status: 501,
-      body: new Uint8Array(0),
-    };
-    const decoded = provider.decode({
-      status,
-      headers: NO_HEADERS,
-      body: answer,
-      wallMs: this.#clock.wallMs(),
-    });
-    return answered(decoded, { status, learnt: undefined, latencyMs: 0, inputTokens });
+  /** The answer of an embedded provider; undefined for all others. */
+  #answer({ provider, body, inputTokens }: C): AttemptResult | undefined {
+    const answer = provider.answerLocally?.(body);
+    if (answer === undefined) return undefined;
+    const decoded = provider.decode({ ...answer, headers: NO_HEADERS, wallMs: this.#clock.wallMs() });
+    return answered(decoded, { status: answer.status, learnt: undefined, latencyMs: 0, inputTokens });
   }
 
   #decide(call: C, tally: Tally, result: AttemptResult, signal: AbortSignal | undefined): RetryDecision {

@@ -51,6 +51,19 @@ describe("the dispatcher", () => {
     expect(stage.told).toHaveLength(1);
   });
 
+  it("asks an embedded provider again without the transport", async () => {
+    const stage = new Stage([{ ...SUCCESS, text: "" } as Decoded, SUCCESS]);
+    const call = stage.call();
+    let asked = 0;
+    const answerLocally = () => {
+      asked += 1;
+      return { status: 200, body: Buffer.from(String(asked - 1)) };
+    };
+    const result = await stage.run({ ...call, provider: { ...call.provider, answerLocally } });
+    expect(result).toMatchObject({ outcome: { status: "completed", attempts: 2 } });
+    expect(stage.sent).toEqual([]);
+  });
+
   it("passes admission before every attempt after the first, with the counts so far", async () => {
     const stage = new Stage([refused(), SERVER_ERROR, SUCCESS]);
     const result = await stage.run();

@@ -21,6 +21,8 @@ const TOKEN_MASK = (1 << 18) - 1;
 const TAG_MASK = ~TOKEN_MASK & 0x7fffffff;
 /** Room kept between pieces; a longer piece gets its own and gives it back. */
 const STACK_TOKENS = 4096;
+/** Pairs of tokens whose fit is remembered; text of one language uses few. */
+const PAIRS_BITS = 14;
 
 /** Counts pieces. Not for use by two callers at once. */
 export class PieceMerger {
@@ -32,6 +34,9 @@ export class PieceMerger {
   #chosen = new Int32Array(STACK_TOKENS);
   /** One bit per position of the piece: no encoding leads on from here. */
   #dead = new Int32Array(STACK_TOKENS >> 5);
+
+  /** Two words a slot: the left token, then `right + 1 << 1 | fits`. */
+  readonly #pairs = new Int32Array(2 << PAIRS_BITS);
 
   constructor(tables: EncodingTables) {
     this.#tables = tables;
@@ -104,8 +109,20 @@ export class PieceMerger {
     return this.#tables.trieTokens[found] as number;
   }
 
+  /** `#isLastingPair`, remembered for the latest pairs. */
+  #isPair(left: number, right: number): boolean {
+    const memo = this.#pairs;
+    const slot = (hashOfPair(left, right) >>> (32 - PAIRS_BITS)) << 1;
+    const known = memo[slot + 1] as number;
+    if (memo[slot] === left && known >>> 1 === right + 1) return (known & 1) === 1;
+    const isPair = this.#isLastingPair(left, right);
+    memo[slot] = left;
+    memo[slot + 1] = ((right + 1) << 1) | (isPair ? 1 : 0);
+    return isPair;
+  }
+
   /** Whether merging leaves these two neighbours as they are: undoes their merges and looks for one that comes before. */
-  #isPair(leftToken: number, rightToken: number): boolean {
+  #isLastingPair(leftToken: number, rightToken: number): boolean {
     const { lefts, rights } = this.#tables;
     let left = leftToken;
     let right = rightToken;

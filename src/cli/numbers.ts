@@ -23,7 +23,7 @@ export function short(value: number): string {
 /** `$12.34`, with more digits where a cent would hide the value. */
 export function usd(value: number): string {
   if (value === 0) return "$0.00";
-  if (value < 0.01) return `$${value.toPrecision(2)}`;
+  if (value > 0 && value < 0.01) return `$${value.toFixed(Math.min(12, 1 - Math.floor(Math.log10(value))))}`;
   return `$${value.toFixed(value < 1 ? 4 : 2)}`;
 }
 

@@ -58,7 +58,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       ordered: given.ordered === true,
     });
     const summary = await watch(work);
-    report(summary, given, input);
+    report(summary, given);
     return exitCode(summary);
   } finally {
     await engine.close();
@@ -89,16 +89,24 @@ async function watch(work: Run): Promise<Summary> {
   }
 }
 
-function report(summary: Summary, given: RunArguments, input: string): void {
+function report(summary: Summary, given: RunArguments): void {
   process.stderr.write(summaryTable(summary));
   if (summary.status !== "completed") {
-    const again = styleText("bold", `perigee run ${input} --out ${given.out}`, { stream: process.stderr });
+    const again = styleText("bold", commandLine(process.argv.slice(2)), { stream: process.stderr });
     const left = count(summary.counts.submitted);
     process.stderr.write(
-      `\nstopped with ${left} items left: ${reasonText(summary.reason)}\nto continue: ${again} with the same options\n`,
+      `\nstopped with ${left} items left: ${reasonText(summary.reason)}\nto continue: ${again}\n`,
     );
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+}
+
+/** The command as it was given, to be copied into a POSIX shell. */
+export function commandLine(words: readonly string[]): string {
+  const quoted = words.map((word) =>
+    /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`,
+  );
+  return ["perigee", ...quoted].join(" ");
 }
 
 /** Why a run stopped, in words. */

@@ -1,0 +1,165 @@
+import { PassThrough } from "node:stream";
+import { stripVTControlCharacters } from "node:util";
+import { describe, expect, it } from "vitest";
+import { count, duration, percent, short, usd } from "../../src/cli/numbers.ts";
+import { ProgressDisplay, progressLine } from "../../src/cli/progress.ts";
+import { commandLine } from "../../src/cli/run.ts";
+import { summaryTable } from "../../src/cli/summary.ts";
+import type { Progress, Summary } from "../../src/engine/progress.ts";
+import { FakeClock } from "../../src/testing/fake_clock.ts";
+
+const PROGRESS: Progress = {
+  state: "running",
+  linesTotal: 100_000,
+  linesRead: 50_000,
+  settled: 12_345,
+  completed: 12_343,
+  errors: 2,
+  inFlight: 300,
+  itemsPerSecond: 9_512,
+  tokensPerSecond: 4_200_000,
+  costUsd: 1.5,
+  listUsd: 3,
+  deadlineInMs: 3_600_000,
+  etaMs: 9_200,
+  lanes: [
+    {
+      lane: "openai:realtime:gpt-4o-mini",
+      state: "cooldown",
+      inFlight: 300,
+      inFlightMax: 512,
+      requestsShare: 0.97,
+      tokensShare: 0.4,
+    },
+  ],
+};
+
+const SUMMARY: Summary = {
+  status: "completed",
+  task_id: "6d626736-7613-45dc-b0df-6a79c263836d",
+  items: 3,
+  counts: { submitted: 0, completed: 2, failed: 1, expired: 0, cancelled: 0 },
+  errors: { invalid_json: 1 },
+  usage: {
+    input_tokens: 1_200,
+    cached_tokens: 0,
+    output_tokens: 34,
+    reasoning_tokens: 0,
+    attempts: 2,
+    ambiguous_attempts: 0,
+  },
+  cost: { list_usd: 3, usd: 2, saved_usd: 1, is_estimated: true, price_source: "list of today" },
+  output: "/out.jsonl",
+  elapsed_ms: 2_000,
+  requests_sent: 2,
+};
+
+describe("numbers", () => {
+  it("are written as people read them", () => {
+    expect([count(1_234_567), count(0.4)]).toEqual(["1,234,567", "0"]);
+    expect([0, 999, 1_200, 12_345, 3.4e6, 5.6e9].map(short)).toEqual([
+      "0",
+      "999",
+      "1.2k",
+      "12k",
+      "3.4M",
+      "5.6G",
+    ]);
+    expect([0, 0.00123, 0.5, 12.345].map(usd)).toEqual(["$0.00", "$0.0012", "$0.5000", "$12.35"]);
+    expect([-5, 7_000, 754_000, 10_800_000, 183_600_000].map(duration)).toEqual([
+      "0:00",
+      "0:07",
+      "12:34",
+      "3:00:00",
+      "2d 03:00",
+    ]);
+    expect(percent(0.874)).toBe("87%");
+  });
+
+  it("below a cent keep two digits and never turn into powers of ten", () => {
+    expect(usd(0.000000012)).toBe("$0.000000012");
+  });
+});
+
+describe("the progress line", () => {
+  it("tells the share, the time left against the deadline, rates, errors, money and limits", () => {
+    expect(progressLine(PROGRESS)).toBe(
+      "running  12,345/100,000 12%  ETA 0:09 of 1:00:00  9.5k/s  2 errors  $1.50 (saved $1.50)  4.2M tok/s  " +
+        "[openai rpm 97%, tpm 40%, 300/512 in flight, cooldown]",
+    );
+  });
+
+  it("names what pauses a run before anything that a narrow terminal cuts", () => {
+    const { etaMs: _eta, ...rest } = PROGRESS;
+    expect(progressLine({ ...rest, state: "paused", pausedBy: "openai quota" })).toMatch(
+      /^paused {3}12,345\/100,000 12% {2}by openai quota {2}ETA \? of 1:00:00/,
+    );
+  });
+
+  it("while the input is read tells no total that it does not know", () => {
+    const { linesTotal: _total, deadlineInMs: _deadline, etaMs: _eta, ...rest } = PROGRESS;
+    expect(progressLine({ ...rest, state: "reading", lanes: [] })).toMatch(/^reading {2}12,345 {2}9\.5k\/s/);
+  });
+
+  it("is cut to the width of a terminal, drawn four times a second, and ends with a line of its own", async () => {
+    const clock = new FakeClock();
+    const stream = Object.assign(new PassThrough(), { isTTY: true, columns: 40 });
+    let progress = PROGRESS;
+    const display = new ProgressDisplay(clock, () => progress, stream as unknown as NodeJS.WriteStream);
+    display.start();
+    await clock.advance(600);
+    progress = { ...PROGRESS, state: "done" };
+    display.finish();
+    const drawn = stripVTControlCharacters(String(stream.read()))
+      .split("\r")
+      .filter((line) => line !== "");
+    expect(drawn).toHaveLength(3);
+    expect(drawn.map((line) => line.trimEnd().length <= 39)).toEqual([true, true, true]);
+    expect(drawn[0]).toBe("running  12,345/100,000 12%  ETA 0:09 …");
+    expect(drawn[2]).toBe("done     12,345/100,000 12%  2 errors  …\n");
+  });
+
+  it("elsewhere is a plain line every ten seconds, and one at the end", async () => {
+    const clock = new FakeClock();
+    const stream = new PassThrough();
+    let progress = PROGRESS;
+    const display = new ProgressDisplay(clock, () => progress, stream as unknown as NodeJS.WriteStream);
+    display.start();
+    await clock.advance(25_000);
+    progress = { ...PROGRESS, state: "done" };
+    display.finish();
+    const lines = String(stream.read()).split("\n");
+    expect(lines.map((line) => line.slice(0, 8).trim())).toEqual(["running", "running", "done", ""]);
+  });
+});
+
+describe("the summary", () => {
+  it("tells items, errors by code, tokens, cost, time and where the answers are", () => {
+    expect(summaryTable(SUMMARY)).toBe(
+      [
+        "items           3 (2 answered, 1 with an error)",
+        "  invalid_json  1",
+        "tokens          1,200 in, 34 out",
+        "cost            $2.00, $1.00 below list (list of today, partly estimated)",
+        "time            2.0 s (2 requests, 1/s)",
+        "answers         /out.jsonl",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("tells of attempts that may have been billed for nothing", () => {
+    const usage = { ...SUMMARY.usage, ambiguous_attempts: 3 };
+    expect(summaryTable({ ...SUMMARY, usage })).toMatch(
+      /\nambiguous +3 attempts may have been billed without an answer\ncost/,
+    );
+  });
+});
+
+describe("the command to continue with", () => {
+  it("can be copied into a shell", () => {
+    expect(commandLine(["run", "my file.jsonl", "--out", "it's.jsonl", "--sla", "60"])).toBe(
+      "perigee run 'my file.jsonl' --out 'it'\\''s.jsonl' --sla 60",
+    );
+  });
+});

@@ -116,7 +116,7 @@ describe("the progress line", () => {
     expect(drawn).toHaveLength(3);
     expect(drawn.map((line) => line.trimEnd().length <= 39)).toEqual([true, true, true]);
     expect(drawn[0]).toBe("running  12,345/100,000 12%  ETA 0:09 …");
-    expect(drawn[2]).toBe("done     12,345/100,000 12%  2 errors  …\n");
+    expect(drawn[2]).toBe("done     12,345/100,000 12%  2 errors …\n");
   });
 
   it("elsewhere is a plain line every ten seconds, and one at the end", async () => {

@@ -167,11 +167,11 @@ function readClasses(): Pick<EncodingTables, "classPages" | "classes"> {
     ["\\p{M}", MARK],
     ["\\p{N}", NUMBER],
     ["\\s", SPACE],
-    ["[\\r\\n]", NEWLINE],
   ];
   for (const [pattern, kind] of patterns) {
     for (const char of matchesOf(pattern, text)) classOf[char.codePointAt(0) as number] = kind;
   }
+  for (const newline of "\r\n") classOf[newline.charCodeAt(0)] = NEWLINE;
   return packClasses(classOf);
 }
 

@@ -63,6 +63,7 @@ export class TokenCounter {
     this.#isO200k = tables.encoding === "o200k_base";
     this.#splitter = new Splitter(tables);
     this.#merger = new PieceMerger(tables);
+    this.#splitter.bytes = this.#bytes;
   }
 
   /** Tokens tried by merging since this was made: the part of the work that tests must bound. */
@@ -90,11 +91,11 @@ export class TokenCounter {
   #use(bytes: Uint8Array<ArrayBuffer>): void {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer);
+    this.#splitter.bytes = bytes;
   }
 
   #countTo(end: number): number {
     this.#bytes[end] = SENTINEL;
-    this.#splitter.bytes = this.#bytes;
     return this.#isO200k ? this.#countO200k(end) : this.#countCl100k(end);
   }
 

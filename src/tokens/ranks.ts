@@ -43,9 +43,9 @@ export interface EncodingTables {
   readonly classes: Uint8Array;
 }
 
-export const MAGIC = 0x6b6e7267;
-export const FORMAT = 1;
-export const HEADER_WORDS = 16;
+const MAGIC = 0x6b6e7267;
+const FORMAT = 1;
+const HEADER_WORDS = 16;
 export const FINGERPRINT_WORD = 8;
 export const TRIE_ROOT = 256;
 export const CLASS_PAGES = 4352;

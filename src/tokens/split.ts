@@ -26,7 +26,7 @@ export const NUMBER = 5;
 export const SPACE = 6;
 export const NEWLINE = 7;
 /** Classes of bytes only: the end of the text, and a byte of a longer character. */
-export const END = 8;
+const END = 8;
 export const BEYOND_ASCII = 9;
 
 /** The byte that must follow the text; it is in no UTF-8 text. */
@@ -44,6 +44,7 @@ export class Splitter {
   readonly byteClasses: Uint8Array;
   /** The text, then SENTINEL. */
   bytes: Uint8Array = new Uint8Array([SENTINEL]);
+  /** Classes of U+0000 to U+FFFF. */
   readonly #planeClasses: Uint8Array;
   readonly #classPages: Uint8Array;
   readonly #classes: Uint8Array;
@@ -51,7 +52,11 @@ export class Splitter {
   constructor(tables: Pick<EncodingTables, "classPages" | "classes">) {
     this.#classPages = tables.classPages;
     this.#classes = tables.classes;
-    this.#planeClasses = Uint8Array.from({ length: 0x10000 }, (_, codePoint) => this.#classOf(codePoint));
+    this.#planeClasses = new Uint8Array(0x10000);
+    for (let page = 0; page < 256; page++) {
+      const at = (tables.classPages[page] as number) << 8;
+      this.#planeClasses.set(tables.classes.subarray(at, at + 256), page << 8);
+    }
     this.byteClasses = new Uint8Array(256).fill(BEYOND_ASCII);
     this.byteClasses.set(this.#planeClasses.subarray(0, 0x80));
     this.byteClasses[SENTINEL] = END;

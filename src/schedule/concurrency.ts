@@ -4,13 +4,14 @@
  *   slow start --congestion--> steady;  steady --restart (an outage is over)--> slow start
  *
  * Slow start: +1 per success, which doubles the limit each round trip (64 to 2,048 in five), until the first
- * refusal, or until an eighth of the answers fail. Steady: `+ step / limit` per success, `step = max / 32` (at least
+ * refusal, or until a quarter of the answers fail. Steady: `+ step / limit` per success, `step = max / 32` (at least
  * 1) per round trip. The limit grows only while at least half of it is in use: what is not tried proves nothing.
  *
  * Decrease, at most once per round trip: by half in slow start, later by `share / 2`, where `share` is the moving
- * share of congested answers (weight 1/16): DCTCP's rule (RFC 8257, section 3.3). A stray 5xx among a thousand
- * successes thus costs a little, a wall of them half of the limit each round. Why not always half: at 1 % failures
- * and 1,000 in flight every round holds ten, and the limit would sink to the bottom for nothing.
+ * share of such answers (weight 1/16), refusals and failures apart: DCTCP's rule (RFC 8257, section 3.3). A stray
+ * refusal among a thousand successes thus costs a little, a wall of them half of the limit each round. Why not always
+ * half: at 1 % and 1,000 in flight every round holds ten, and the limit would sink to the bottom for nothing.
+ * Failures (5xx, lost, timeout) say less of load than a refusal does: they count from a quarter of the answers on.
  *
  * Round trip: moving mean of the time from reserve to release (weight 1/8), 1 s before the first.
  */
@@ -27,7 +28,7 @@ const ROUND_TRIP_START_MS = 1_000;
 const SHARE_WEIGHT = 1 / 16;
 const ROUND_TRIP_WEIGHT = 1 / 8;
 const STEPS_TO_MAX = 32;
-const SLOW_START_SHARE_MAX = 1 / 8;
+const FAILED_SHARE_MIN = 1 / 4;
 
 export class Concurrency {
   readonly max: number;
@@ -36,8 +37,9 @@ export class Concurrency {
   #limit: number;
   #inFlight = 0;
   #isSlowStart = true;
-  /** Moving share of congested answers, 0 to 1. */
-  #share = 0;
+  /** Moving shares of refused and of failed answers, 0 to 1. */
+  #refusedShare = 0;
+  #failedShare = 0;
   #cutAtMs = Number.NEGATIVE_INFINITY;
   #roundTripMs = ROUND_TRIP_START_MS;
   #hasRoundTrip = false;
@@ -80,7 +82,8 @@ export class Concurrency {
   }
 
   succeeded(): void {
-    this.#share -= this.#share * SHARE_WEIGHT;
+    this.#refusedShare -= this.#refusedShare * SHARE_WEIGHT;
+    this.#failedShare -= this.#failedShare * SHARE_WEIGHT;
     if (this.#inFlight * 2 < this.#limit) return;
     const gain = this.#isSlowStart ? 1 : this.#step / this.#limit;
     this.#limit = Math.min(this.max, this.#limit + gain);
@@ -91,10 +94,12 @@ export class Concurrency {
    * otherwise it merely failed. Never cuts below `floor` (at least 1).
    */
   congested(nowMs: number, isRefusal: boolean, floor: number): void {
-    this.#share += (1 - this.#share) * SHARE_WEIGHT;
-    if (this.#isSlowStart && !isRefusal && this.#share < SLOW_START_SHARE_MAX) return;
+    this.#refusedShare += ((isRefusal ? 1 : 0) - this.#refusedShare) * SHARE_WEIGHT;
+    this.#failedShare += ((isRefusal ? 0 : 1) - this.#failedShare) * SHARE_WEIGHT;
+    const share = isRefusal ? this.#refusedShare : this.#failedShare;
+    if (!isRefusal && share < FAILED_SHARE_MIN) return;
     if (nowMs - this.#cutAtMs < this.#roundTripMs) return;
-    const cut = this.#isSlowStart ? 0.5 : this.#share / 2;
+    const cut = this.#isSlowStart ? 0.5 : share / 2;
     this.#isSlowStart = false;
     this.#cutAtMs = nowMs;
     this.#limit = Math.min(this.#limit, Math.max(floor, 1, this.#limit * (1 - cut)));
@@ -104,6 +109,7 @@ export class Concurrency {
   restart(): void {
     this.#limit = Math.max(this.#limit, this.start);
     this.#isSlowStart = true;
-    this.#share = 0;
+    this.#refusedShare = 0;
+    this.#failedShare = 0;
   }
 }

@@ -21,6 +21,8 @@ import {
 import { LETTER, LOWER, MARK, NEWLINE, NUMBER, SPACE, UPPER } from "../src/tokens/split.ts";
 import { buildTrie } from "./trie.ts";
 
+/** The part of a pair's slot that is `token + 1`. */
+const TOKEN_MASK = (1 << 18) - 1;
 const TIKTOKEN_VERSION = "1.0.22";
 const ENCODINGS: readonly EncodingName[] = ["o200k_base", "cl100k_base"];
 
@@ -81,7 +83,6 @@ type RankTables = Omit<EncodingTables, "encoding" | "classPages" | "classes">;
 
 function buildTables(tokens: readonly string[]): RankTables {
   const ranks = new Map(tokens.map((token, rank) => [token, rank]));
-  const { lefts, rights, pairs } = splitTokens(tokens, ranks);
   const prefixes = Int32Array.from(tokens, (token) => {
     for (let length = token.length - 1; length > 0; length--) {
       const rank = ranks.get(token.slice(0, length));
@@ -91,24 +92,20 @@ function buildTables(tokens: readonly string[]): RankTables {
   });
   return {
     ...buildTrie(tokens),
-    pairSlots: hashPairs(lefts, rights, pairs.size),
-    lefts,
-    rights,
+    ...splitTokens(tokens, ranks),
     prefixes,
     lengthsBytes: Uint8Array.from(tokens, (token) => token.length),
   };
 }
 
-const PAIR = 2 ** 18;
-
 /** The last merge of every token, found by merging its bytes with the tokens of lower rank. */
 function splitTokens(
   tokens: readonly string[],
   ranks: ReadonlyMap<string, number>,
-): { lefts: Int32Array; rights: Int32Array; pairs: ReadonlyMap<number, number> } {
+): Pick<RankTables, "lefts" | "rights" | "pairSlots"> {
   const lefts = Int32Array.from(tokens.keys());
   const rights = Int32Array.from(tokens.keys());
-  const pairs = new Map<number, number>();
+  const pairs = { lefts, rights, pairSlots: new Int32Array(1 << Math.ceil(Math.log2(tokens.length * 2))) };
   const bytes = Array.from({ length: 256 }, (_, byte) => ranks.get(String.fromCharCode(byte)));
   tokens.forEach((token, rank) => {
     if (token.length === 1) return;
@@ -121,39 +118,45 @@ function splitTokens(
     }
     lefts[rank] = left;
     rights[rank] = right;
-    pairs.set(left * PAIR + right, rank);
+    const slot = slotOf(left, right, pairs);
+    pairs.pairSlots[slot] = tagOfHash(hashOfPair(left, right)) | (rank + 1);
   });
-  return { lefts, rights, pairs };
+  return pairs;
 }
 
-/** Merges until nothing more can be merged: the pair of lowest rank first, the leftmost of equals. */
-function mergeParts(parts: number[], pairs: ReadonlyMap<number, number>): void {
+/** Merges until two parts are left or nothing can be merged: the pair of lowest rank first, the leftmost of equals. */
+function mergeParts(parts: number[], pairs: Pick<RankTables, "lefts" | "rights" | "pairSlots">): void {
   while (parts.length > 2) {
     let lowest = Number.POSITIVE_INFINITY;
     let at = -1;
     for (let index = 0; index + 1 < parts.length; index++) {
-      const rank = pairs.get((parts[index] as number) * PAIR + (parts[index + 1] as number));
-      if (rank !== undefined && rank < lowest) {
-        lowest = rank;
+      const slot = slotOf(parts[index] as number, parts[index + 1] as number, pairs);
+      const merged = ((pairs.pairSlots[slot] as number) & TOKEN_MASK) - 1;
+      if (merged >= 0 && merged < lowest) {
+        lowest = merged;
         at = index;
       }
     }
     if (at < 0) return;
-    parts.splice(at, 2, lowest);
+    parts[at] = lowest;
+    parts.splice(at + 1, 1);
   }
 }
 
-function hashPairs(lefts: Int32Array, rights: Int32Array, count: number): Int32Array {
-  const slotBits = Math.ceil(Math.log2(count * 2));
-  const slots = new Int32Array(1 << slotBits);
-  lefts.forEach((left, token) => {
-    if (left === token) return;
-    const hash = hashOfPair(left, rights[token] as number);
-    let slot = hash >>> (32 - slotBits);
-    while (slots[slot] !== 0) slot = (slot + 1) & (slots.length - 1);
-    slots[slot] = tagOfHash(hash) | (token + 1);
-  });
-  return slots;
+/** The slot that holds a pair, or the empty one where it belongs. */
+function slotOf(
+  left: number,
+  right: number,
+  pairs: Pick<RankTables, "lefts" | "rights" | "pairSlots">,
+): number {
+  const { pairSlots, lefts, rights } = pairs;
+  const mask = pairSlots.length - 1;
+  let slot = hashOfPair(left, right) >>> Math.clz32(mask);
+  for (;;) {
+    const token = ((pairSlots[slot] as number) & TOKEN_MASK) - 1;
+    if (token < 0 || (lefts[token] === left && rights[token] === right)) return slot;
+    slot = (slot + 1) & mask;
+  }
 }
 
 /** The class of every code point, asked of the reference: an encoder that keeps only what its pattern matches. */

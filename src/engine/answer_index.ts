@@ -26,6 +26,11 @@ export interface IndexedAnswer {
   readonly outputTokens: number;
 }
 
+interface PlacedLine {
+  readonly line: number;
+  readonly lineBytes: number;
+}
+
 /** Lines count from 1 to `count`. */
 export class AnswerIndex {
   readonly #status: Uint8Array;
@@ -33,8 +38,11 @@ export class AnswerIndex {
   readonly #lengths: Uint32Array;
   readonly #inputTokens: Uint32Array;
   readonly #outputTokens: Uint32Array;
-  #last: { readonly sequence: number; readonly step: Step } | undefined;
-  #held: { readonly line: number; readonly lineBytes: number }[] = [];
+  /** The last step that wrote output, with the held lines that stand in it. */
+  #last:
+    | { readonly sequence: number; readonly step: Step; readonly released: readonly PlacedLine[] }
+    | undefined;
+  #held: PlacedLine[] = [];
 
   constructor(count: number) {
     this.#status = new Uint8Array(count + 1);
@@ -56,11 +64,10 @@ export class AnswerIndex {
 
   /** `sequence` is the step's number in the journal where known (replay), 0 live. */
   apply(sequence: number, step: Step): void {
-    if (step.voids > 0 && this.#last?.sequence === step.voids) {
-      for (const { line } of this.#last.step.outcomes) this.#status[line] = 0;
-    }
+    if (step.voids > 0 && this.#last?.sequence === step.voids) this.#void(this.#last);
+    const released = step.voids === RELEASES_HELD ? this.#held : [];
     if (step.voids === RELEASES_HELD) {
-      this.#place(this.#held, step.outStart);
+      this.#place(released, step.outStart);
       this.#held = [];
     }
     for (const outcome of step.outcomes) {
@@ -70,10 +77,17 @@ export class AnswerIndex {
     }
     if (step.held.byteLength > 0) this.#held.push(...step.outcomes);
     else if (step.voids !== RELEASES_HELD) this.#place(step.outcomes, step.outStart);
-    if (step.outEnd > step.outStart) this.#last = { sequence, step };
+    if (step.outEnd > step.outStart) this.#last = { sequence, step, released };
   }
 
-  #place(lines: readonly { readonly line: number; readonly lineBytes: number }[], from: number): void {
+  /** Lines that were written by themselves are open again; those that were held wait for room again. */
+  #void({ step, released }: { readonly step: Step; readonly released: readonly PlacedLine[] }): void {
+    for (const { line } of released) this.#lengths[line] = 0;
+    this.#held = [...released, ...this.#held];
+    if (step.voids !== RELEASES_HELD) for (const { line } of step.outcomes) this.#status[line] = 0;
+  }
+
+  #place(lines: readonly PlacedLine[], from: number): void {
     let start = from;
     for (const { line, lineBytes } of lines) {
       this.#starts[line] = start;

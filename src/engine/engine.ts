@@ -150,6 +150,7 @@ class LocalEngine implements Engine {
       families: config.families,
       ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax,
       laneOf: (key) => this.#lanes.of(key),
+      onFree: (lane) => this.#lanes.freed(lane),
       onChange: (run) => run.changed(),
     });
     this.#lanes = new Lanes({

@@ -39,6 +39,8 @@ export interface LaneServices {
   returnMoney(call: ItemCall): void;
   /** Brings a dropped shard's bytes back; on failure it has told the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
+  /** Says that the lane waits for a place or for money that others may give back; `hasSent` since it last said so. */
+  setBlocked(by: "limits" | "money" | undefined, hasSent: boolean): void;
   /** The intent is durable: send. */
   send(call: ItemCall): void;
   /** Settles an item without sending it. */
@@ -71,6 +73,8 @@ export class Lane {
   #loading: ShardTicket | undefined;
   #timer: Timer | undefined;
   #isPumping = false;
+  #blockedBy: "limits" | "money" | undefined;
+  #hasSent = false;
 
   constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
     this.key = key;
@@ -82,11 +86,14 @@ export class Lane {
   pump(): void {
     if (this.#isPumping) return;
     this.#isPumping = true;
+    this.#hasSent = false;
     try {
+      do this.#blockedBy = undefined;
       while (this.#step());
     } finally {
       this.#isPumping = false;
     }
+    this.#services.setBlocked(this.#blockedBy, this.#hasSent);
     this.#services.backlog.setIdle(this.key, this.#isShort() && !this.limits.isPaused);
   }
 
@@ -106,6 +113,7 @@ export class Lane {
   /** Keeps an item for later. */
   giveBack(call: ItemCall): void {
     this.#returned.push(call);
+    this.pump();
   }
 
   /** Forgets what waits of a run that no longer sends; retries in wait are rejected with `reason`. */
@@ -140,7 +148,14 @@ export class Lane {
     if (!this.#services.mayAdmit()) return false;
     const retry = this.#retries[0];
     if (retry !== undefined) {
-      if (!this.#reserve(retry.call)) return false;
+      const money = this.#services.reserveMoney(retry.call);
+      if (money === "exhausted") {
+        this.#retries.shift();
+        retry.reject(new Error("no money is left for another attempt")); // it comes back, and is refused as fresh
+        return true;
+      }
+      if (money === "wait") return this.#blocked("money");
+      if (!this.#reserveLimits(retry.call)) return false;
       this.#retries.shift();
       this.#intend(retry.call, retry.attempt, retry.ambiguousAttempts, retry.resolve);
       return true;
@@ -149,7 +164,7 @@ export class Lane {
     const call = this.#candidate;
     if (call === undefined) return false;
     const money = this.#services.reserveMoney(call);
-    if (money === "wait") return false;
+    if (money === "wait") return this.#blocked("money");
     if (money === "exhausted") {
       this.#claim(call);
       this.#services.refuse(call, "budget_exceeded", "the cost cap leaves no money for this item");
@@ -167,10 +182,9 @@ export class Lane {
     call.run.claimed.add(call.line);
   }
 
-  /** Money and limits for a retry; a cap that is used up lets it wait for money that comes back. */
-  #reserve(call: ItemCall): boolean {
-    if (this.#services.reserveMoney(call) !== "ok") return false;
-    return this.#reserveLimits(call);
+  #blocked(by: "limits" | "money"): false {
+    this.#blockedBy = by;
+    return false;
   }
 
   #reserveLimits(call: ItemCall): boolean {
@@ -185,12 +199,13 @@ export class Lane {
     this.#services.returnMoney(call);
     this.#timer?.cancel();
     this.#timer = Number.isFinite(taken.waitMs) ? clock.timer(taken.waitMs, () => this.pump()) : undefined;
-    return false;
+    return this.#timer === undefined ? this.#blocked("limits") : false;
   }
 
   #intend(call: ItemCall, attempt: number, ambiguousAttempts: number, whenDurable: () => void): void {
     const { run, shard, index } = call;
     run.inFlight += 1;
+    this.#hasSent = true;
     run.settings.log.intent(
       {
         line: call.line,

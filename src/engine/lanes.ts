@@ -44,6 +44,8 @@ export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes = new Map<LaneKey, Lane>();
   readonly #shared = new Map<string, LaneLimits>();
+  /** Lanes that wait for a place or for money, longest first: what one lane frees may be what another waits for. */
+  readonly #blocked = new Map<Lane, "limits" | "money">();
 
   constructor(options: LanesOptions) {
     this.#options = options;
@@ -53,7 +55,7 @@ export class Lanes {
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
     const { clock, backlog, sender, mayAdmit } = this.#options;
-    const lane = new Lane(key, this.#limitsOf(key), {
+    const lane: Lane = new Lane(key, this.#limitsOf(key), {
       clock,
       backlog,
       mayAdmit,
@@ -61,11 +63,21 @@ export class Lanes {
       reserveMoney: (call) => sender.reserveMoney(call),
       returnMoney: (call) => sender.returnMoney(call),
       reload: (ticket) => this.#reload(ticket),
+      setBlocked: (by, hasSent) => this.#setBlocked(lane, by, hasSent),
       send: (call) => sender.send(call),
       refuse: (call, code, message) => sender.refuse(call, code, message),
     });
     this.#lanes.set(key, lane);
     return lane;
+  }
+
+  /** A lane has a place or money again: it goes on, after those of its provider that wait longer. */
+  freed(lane: Lane): void {
+    if (this.#blocked.size > (this.#blocked.has(lane) ? 1 : 0)) {
+      for (const [other, by] of [...this.#blocked])
+        if (by === "money" || providerOf(other.key) === providerOf(lane.key)) other.pump();
+    }
+    lane.pump();
   }
 
   all(): Iterable<Lane> {
@@ -117,7 +129,7 @@ export class Lanes {
       if (!lane.hasWork) continue;
       const { state, pauseReason } = lane.limits.snapshot(nowMs);
       if (state !== "paused") return [];
-      const provider = lane.key.split(":")[0] ?? lane.key;
+      const provider = providerOf(lane.key);
       stops.push({
         provider,
         reason: pauseReason ?? "stopped",
@@ -129,6 +141,11 @@ export class Lanes {
 
   close(): void {
     for (const lane of this.#lanes.values()) lane.close();
+  }
+
+  #setBlocked(lane: Lane, by: "limits" | "money" | undefined, hasSent: boolean): void {
+    if (by === undefined || hasSent) this.#blocked.delete(lane);
+    if (by !== undefined) this.#blocked.set(lane, by);
   }
 
   #limitsOf(key: LaneKey): LaneLimits {
@@ -185,4 +202,8 @@ function capacityOf(lane: Lane, nowMs: number): Capacity {
     ...(inputTokens === undefined ? {} : { inputTokensPerMinute: inputTokens.limit }),
     ...(outputTokens === undefined ? {} : { outputTokensPerMinute: outputTokens.limit }),
   };
+}
+
+function providerOf(key: LaneKey): string {
+  return key.slice(0, key.indexOf(":"));
 }

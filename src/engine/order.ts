@@ -45,10 +45,13 @@ async function readWindow(parts: Pick<EngineParts, "store">, taskId: string, fir
   const lengths = new Uint32Array(WINDOW_LINES);
   let highest = 0;
   let held: { line: number; lineBytes: number }[] = [];
+  let released: typeof held = []; // by the last step that wrote anything
   for await (const entry of parts.store.journal(taskId)) {
     const step = readStep(entry.records);
     let start = step.outStart;
     const isReleased = step.voids < 0;
+    if (step.voids > 0) held = [...released, ...held];
+    if (step.voids > 0 || step.outEnd > step.outStart) released = isReleased ? held : [];
     const written = isReleased ? held : step.held.byteLength > 0 ? [] : step.outcomes;
     if (step.held.byteLength > 0) held = [...(isReleased ? [] : held), ...step.outcomes];
     else if (isReleased) held = [];

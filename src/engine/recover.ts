@@ -80,11 +80,22 @@ class Replay {
   held: Uint8Array[] = [];
   outEnd = 0;
   isFresh = true;
-  last: { sequence: number; range: WrittenRange; outcomes: readonly OutcomeRecord[] } | undefined;
+  last:
+    | {
+        readonly sequence: number;
+        readonly range: WrittenRange;
+        /** Whose lines stand in the range. */
+        readonly outcomes: readonly OutcomeRecord[];
+        /** Held lines that stand in it instead; the journal has them still. */
+        readonly released: readonly Uint8Array[];
+      }
+    | undefined;
 
   apply(sequence: number, step: Step): void {
     this.isFresh = false;
-    if (step.voids === RELEASES_HELD) this.held = [];
+    const isRelease = step.voids === RELEASES_HELD;
+    const released = isRelease ? this.held : [];
+    if (isRelease) this.held = [];
     else if (step.voids > 0) this.#void(step.voids);
     for (const intent of step.intents) {
       this.open.set(intent.line, intent);
@@ -97,7 +108,7 @@ class Replay {
     for (const outcome of step.outcomes) this.settle(outcome);
     if (step.held.byteLength > 0) this.held.push(step.held);
     if (step.outEnd > step.outStart) {
-      this.last = { sequence, range: step, outcomes: step.outcomes };
+      this.last = { sequence, range: step, outcomes: isRelease ? [] : step.outcomes, released };
       this.outEnd = step.outEnd;
     }
   }
@@ -131,6 +142,7 @@ class Replay {
       const { attempts, ambiguousAttempts } = outcome;
       if (attempts > 0) this.closed.set(outcome.line, { attempts, ambiguousAttempts: ambiguousAttempts + 1 });
     }
+    this.held = [...this.last.released, ...this.held];
     this.outEnd = this.last.range.outStart;
     this.last = undefined;
   }

@@ -104,7 +104,10 @@ export class Run implements AsyncIterable<OutputLine> {
     const opened = this.#opened;
     if (opened === undefined) return undefined;
     if (opened.kind === "finished") return { path: opened.body.out, end: Number.POSITIVE_INFINITY };
-    if (opened.body.isOrdered) return undefined;
+    if (opened.body.isOrdered) {
+      const isOver = opened.state.phase === "done";
+      return isOver ? { path: opened.body.out, end: Number.POSITIVE_INFINITY } : undefined;
+    }
     const { log } = opened.state.settings;
     return {
       path: answersPath(this.#parts, opened.task.id, opened.body),
@@ -121,11 +124,12 @@ export class Run implements AsyncIterable<OutputLine> {
     try {
       if (this.isStopping) this.#leave("stopping");
       await this.#answer(opened, watch);
-      return await this.#finish(opened);
+      return await this.#finish(opened, watch);
     } finally {
-      watch.close();
       this.#parts.dropRun(opened.state);
       opened.state.phase = "done";
+      await watch.during(opened.state.settings.log.settled()).catch(() => undefined); // told above
+      watch.close();
       await opened.input.file.close();
       await opened.output.close();
     }
@@ -136,7 +140,7 @@ export class Run implements AsyncIterable<OutputLine> {
     await Promise.race([this.#read(opened), watch.left]);
     await watch.until(() => state.isIdle || !state.isOpen);
     if (state.phase === "expired" || state.phase === "cancelled") {
-      await endRest(this.#parts, opened, state.phase);
+      await watch.during(endRest(this.#parts, opened, state.phase));
       await watch.until(() => state.claimed.size === 0);
     }
     if (state.phase === "stopping") await watch.drained();
@@ -250,9 +254,9 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#parts.pump(key);
   }
 
-  async #finish(opened: OpenRun): Promise<Summary> {
+  async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {
     const { state, task, body, output } = opened;
-    await state.settings.log.settled();
+    await watch.during(state.settings.log.settled());
     if (state.phase === "stopping") return this.#report.summary(state, body, this.#stopReason);
     if (body.isOrdered) await putInOrder(this.#parts, task.id, output, body.out);
     const summary = this.#report.summary(state, body);

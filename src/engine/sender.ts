@@ -37,6 +37,8 @@ export interface SenderOptions {
   /** Ambiguous attempts that may be repeated. */
   readonly ambiguousMax: number;
   readonly laneOf: (key: LaneKey) => Lane;
+  /** Called when a lane has a place again, and a run money. */
+  readonly onFree: (lane: Lane) => void;
   /** Called when something may have ended: a run, a pause, a wait for money. */
   readonly onChange: (run: RunState) => void;
 }
@@ -184,6 +186,10 @@ export class Sender implements Admission<ItemCall> {
   #ended(call: ItemCall, result: DispatchResult): void {
     const { run } = call;
     const lane = this.#options.laneOf(this.laneFor(call.model).key);
+    if (run.phase === "done") {
+      this.#free(call, lane); // it came after its run had stopped waiting: in doubt, as after a crash
+      return;
+    }
     if (result.kind === "outcome") {
       const { outcome } = result;
       const cost = costOfUsage(this.#options.prices, call, outcome.usage, this.#options.clock.wallMs());
@@ -233,7 +239,7 @@ export class Sender implements Admission<ItemCall> {
     lane.limits.release(this.#options.clock.nowMs(), call.permit);
     call.permit = undefined;
     call.run.inFlight -= 1;
-    lane.pump();
+    this.#options.onFree(lane);
   }
 
   #learnLengths(call: ItemCall, lane: Lane, { usage, latencyMs }: AttemptResult): void {

@@ -21,11 +21,14 @@ export class Watch {
   }[] = [];
   /** Resolves when the run is no longer open; rejects when the engine fails. */
   readonly left: Promise<void>;
+  /** Never resolves; rejects when the engine fails. */
+  readonly #failed: Promise<void>;
 
   constructor(parts: EngineParts, state: RunState, stop: (reason: string) => void) {
     this.#parts = parts;
     this.#state = state;
     this.#stop = stop;
+    this.#failure = parts.recorder.failure;
     state.watch(() => this.#look());
     this.#unsubscribe = parts.onFailure((error) => {
       this.#failure = error;
@@ -36,6 +39,8 @@ export class Watch {
       this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
     this.left = this.until(() => !state.isOpen);
     this.left.catch(() => undefined); // whoever races it is told
+    this.#failed = this.until(() => false);
+    this.#failed.catch(() => undefined);
   }
 
   /** Resolves once the claim holds; rejects when the engine fails. */
@@ -44,6 +49,11 @@ export class Watch {
       this.#waits.push({ isOver, resolve, reject });
       this.#look();
     });
+  }
+
+  /** Settles as `work` does; rejects when the engine fails first: what waits for the disk would wait for ever. */
+  during(work: Promise<void>): Promise<void> {
+    return Promise.race([work, this.#failed]);
   }
 
   /** Resolves when nothing is in flight, or after the drain time. */

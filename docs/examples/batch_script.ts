@@ -1,0 +1,36 @@
+/**
+ * perigee in a batch script: a file in, answers as they come, progress beside them. Run it:
+ *
+ *   npx tsx docs/examples/batch_script.ts [questions.jsonl [data folder]]
+ *
+ * With the same data folder the same file continues where it was, and once it is done nothing is sent any more.
+ */
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createEngine } from "perigee";
+
+const [
+  input = fileURLToPath(new URL("questions.jsonl", import.meta.url)),
+  dataDir = await mkdtemp(join(tmpdir(), "perigee-batch-")),
+] = process.argv.slice(2);
+
+const engine = await createEngine({ dataDir, limits: { openai: { requestsPerMinute: 500 } } });
+process.once("SIGINT", () => void engine.close()); // what is in flight is waited for and kept
+
+const work = engine.run(input, { sla: 60, maxCostUsd: 5 });
+let answered = 0;
+let failed = 0;
+for await (const line of work) {
+  if (line.output === null) failed += 1;
+  else answered += 1;
+  const { linesTotal, costUsd } = work.progress();
+  if ((answered + failed) % 100 === 0)
+    console.error(`${answered + failed} of ${linesTotal ?? "?"}, ${costUsd} USD so far`);
+}
+
+const summary = await work.finished;
+console.log(`${summary.status}: ${answered} answered, ${failed} failed`);
+console.log(`${summary.requests_sent} requests were sent, the answers are in ${summary.output}`);
+await engine.close();

@@ -1,0 +1,30 @@
+/**
+ * What a file would cost and how long it would take on two models, before anything is sent. Needs no key. Run it:
+ *
+ *   npx tsx docs/examples/quote.ts [questions.jsonl]
+ */
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createEngine } from "perigee";
+
+const input = process.argv[2] ?? fileURLToPath(new URL("questions.jsonl", import.meta.url));
+const engine = await createEngine({
+  dataDir: await mkdtemp(join(tmpdir(), "perigee-quote-")),
+  limits: { openai: { requestsPerMinute: 100 } },
+});
+
+for (const model of ["openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"]) {
+  const quote = await engine.quote(input, { slas: [60, 1_440], model });
+  const tokens = `${quote.input_tokens}${quote.input_tokens_estimated ? " (estimated)" : ""}`;
+  console.log(
+    `${model}: ${quote.items} items, ${tokens} input tokens, ${quote.list_usd.toFixed(4)} USD at list price`,
+  );
+  for (const sla of quote.slas)
+    console.log(
+      `  within ${sla.sla_minutes} minutes: ${sla.usd?.toFixed(4)} USD (factor ${sla.price_factor})`,
+    );
+  console.log(`  takes ${quote.time.seconds} s, bound by ${quote.time.bound_by}`);
+}
+await engine.close();

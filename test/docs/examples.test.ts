@@ -1,0 +1,90 @@
+/**
+ * Each example of the documentation is run as a reader would run it, and must say what the guide says it says.
+ */
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+let temp: string;
+beforeAll(() => {
+  temp = mkdtempSync(join(tmpdir(), "perigee-examples-"));
+});
+afterAll(() => rmSync(temp, { recursive: true, force: true }));
+
+describe("the examples", () => {
+  it("are those that are run here", () => {
+    const names = readdirSync(join(ROOT, "docs/examples")).filter((name) => name.endsWith(".ts"));
+    expect(names.sort()).toEqual(["backend.ts", "batch_script.ts", "benchmark_harness.ts", "quote.ts"]);
+  });
+
+  it("backend: a list is stored, answered in the background, and found by its ids", async () => {
+    expect(await run("backend")).toEqual([
+      "completed: 3 of 3",
+      "  Hello (2 tokens, factor 0.8194)",
+      "  How are you? (3 tokens, factor 0.8194)",
+      "  Goodbye (2 tokens, factor 0.8194)",
+      "an unknown task: 404",
+    ]);
+  });
+
+  it("batch_script: every line is answered, and nothing is sent the second time", async () => {
+    const words = [join(ROOT, "docs/examples/questions.jsonl"), join(temp, "batch")];
+    const [first, sent] = await run("batch_script", words);
+    expect(first).toBe("completed: 300 answered, 0 failed");
+    expect(sent).toMatch(/^300 requests were sent, the answers are in /);
+    const [again, resent] = await run("batch_script", words);
+    expect(again).toBe("completed: 300 answered, 0 failed");
+    expect(resent).toMatch(/^0 requests were sent, /);
+  });
+
+  it("benchmark_harness: a stopped run continues, and no case is sent twice", async () => {
+    const lines = (await run("benchmark_harness")).map((line) =>
+      /^(stopped|completed): (\d+) of (\d+) right, (\d+) requests$/.exec(line),
+    );
+    const [stopped, continued, repeated] = lines.map((line) =>
+      line?.slice(1).map((text) => Number(text) || text),
+    );
+    expect(stopped?.[0]).toBe("stopped");
+    expect(stopped?.[2]).toBeGreaterThanOrEqual(500);
+    expect(continued?.slice(0, 3)).toEqual(["completed", 2_000, 2_000]);
+    expect(Number(stopped?.[3]) + Number(continued?.[3])).toBe(2_000);
+    expect(repeated).toEqual(["completed", 2_000, 2_000, "0"]);
+  });
+
+  it("quote: two models are counted and priced for two windows", async () => {
+    const lines = await run("quote");
+    expect(lines).toHaveLength(8);
+    expect(lines[0]).toMatch(/^openai:gpt-4o-mini: 300 items, \d+ input tokens, 0\.\d{4} USD at list price$/);
+    expect(lines[2]).toMatch(/^ {2}within 1440 minutes: 0\.\d{4} USD \(factor 0\.5\)$/);
+    expect(lines[4]).toMatch(/^anthropic:claude-haiku-4-5: 300 items, \d+ \(estimated\) input tokens/);
+  });
+});
+
+/** Runs an example; resolves with the lines of its standard output when it ended with 0. */
+function run(name: string, words: readonly string[] = []): Promise<string[]> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, ["--import", "tsx", `docs/examples/${name}.ts`, ...words], {
+      cwd: ROOT,
+      env: { PATH: process.env["PATH"], TMPDIR: temp },
+      timeout: 25_000,
+    });
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+    });
+    child.on("error", reject);
+    child.on("close", (code) => {
+      if (code === 0) resolve(stdout.trimEnd().split("\n"));
+      else reject(new Error(`${name} ended with ${code}:\n${stderr}`));
+    });
+  });
+}

@@ -1,0 +1,184 @@
+/**
+ * What programs outside rely on: the names of each door, pinned, and the fixed calls, checked as types. A change here
+ * is a change for users and belongs into CHANGELOG.md.
+ */
+import { readFileSync } from "node:fs";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import * as door from "../src/index.ts";
+import * as providers from "../src/providers/index.ts";
+import * as testing from "../src/testing/index.ts";
+
+type Engine = door.Engine;
+
+/** Values, then types, as `export` statements of a door name them. */
+function namesOf(path: string): { values: string[]; types: string[] } {
+  const text = readFileSync(new URL(`../src/${path}`, import.meta.url), "utf8");
+  const values: string[] = [];
+  const types: string[] = [];
+  for (const [, isType, list = ""] of text.matchAll(/^export (type )?\{([^}]*)\} from/gm)) {
+    for (const name of list.split(",").map((one) => one.trim())) {
+      if (name === "") continue;
+      if (isType !== undefined) types.push(name);
+      else if (name.startsWith("type ")) types.push(name.slice(5));
+      else values.push(name);
+    }
+  }
+  return { values: values.sort(), types: types.sort() };
+}
+
+describe("the doors", () => {
+  it("are those of package.json", () => {
+    const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+      exports: Record<string, unknown>;
+    };
+    expect(Object.keys(manifest.exports)).toEqual([".", "./providers", "./testing", "./package.json"]);
+  });
+
+  it("perigee", () => {
+    expect(Object.keys(door).sort()).toEqual([
+      "PerigeeError",
+      "createEngine",
+      "readConfigFile",
+      "systemClock",
+      "systemDisk",
+    ]);
+    expect(namesOf("index.ts")).toEqual({
+      values: ["PerigeeError", "createEngine", "readConfigFile", "systemClock", "systemDisk"],
+      types: [
+        "Clock",
+        "ConfigOptions",
+        "Disk",
+        "DiskFile",
+        "Engine",
+        "EngineOptions",
+        "ErrorCode",
+        "FactorRate",
+        "Failure",
+        "FailureCode",
+        "FileStat",
+        "InlineItem",
+        "JournalEntry",
+        "LaneProgress",
+        "LimitSettings",
+        "LineItem",
+        "Measurer",
+        "ObjectStatus",
+        "Outcome",
+        "Output",
+        "OutputLine",
+        "PriceOverride",
+        "PriceOverrides",
+        "Progress",
+        "ProviderOptions",
+        "Quote",
+        "QuoteModel",
+        "QuoteOptions",
+        "QuoteSla",
+        "RateCard",
+        "Run",
+        "RunOptions",
+        "Source",
+        "Store",
+        "StoredEntry",
+        "StoredTask",
+        "Summary",
+        "Task",
+        "TaskCounts",
+        "TaskObject",
+        "Timer",
+        "Transport",
+        "Usage",
+        "WireFailure",
+        "WireRequest",
+        "WireResult",
+      ],
+    });
+  });
+
+  it("perigee/providers", () => {
+    expect(Object.keys(providers).sort()).toEqual(["KNOWN_PROVIDERS", "createProvider", "defaultSettings"]);
+    expect(namesOf("providers/index.ts").types).toEqual([
+      "Decoded",
+      "Encoded",
+      "FailureScope",
+      "HeaderBag",
+      "KnownProvider",
+      "Protocol",
+      "Provider",
+      "ProviderSettings",
+      "WireAnswer",
+      "WireHead",
+    ]);
+  });
+
+  it("perigee/testing", () => {
+    expect(Object.keys(testing).sort()).toEqual([
+      "FakeClock",
+      "MemoryDisk",
+      "ScriptedTransport",
+      "clockContract",
+      "createCrashableStore",
+      "createMemoryStore",
+      "createRandom",
+      "durableStoreContract",
+      "jsonAnswer",
+      "openaiAnswer",
+      "openaiError",
+      "providerContract",
+      "storeContract",
+      "transportContract",
+    ]);
+    expect(namesOf("testing/index.ts").types).toEqual([
+      "ClockUnderTest",
+      "ContractCase",
+      "CrashOptions",
+      "CrashableStore",
+      "CrashableStoreOptions",
+      "DiskOperation",
+      "FakeClockOptions",
+      "LedgerEntry",
+      "MemoryDiskOptions",
+      "Script",
+      "ScriptContext",
+      "StorageUnderTest",
+      "TransportUnderTest",
+    ]);
+  });
+});
+
+describe("the fixed calls", () => {
+  it("createEngine takes a data folder, providers and limits, and gives an engine", () => {
+    expectTypeOf(door.createEngine).returns.resolves.toEqualTypeOf<Engine>();
+    expectTypeOf(door.createEngine).toBeCallableWith({ dataDir: "state" });
+    expectTypeOf(door.createEngine).toBeCallableWith({
+      dataDir: "state",
+      providers: { openai: { key: "sk-..." }, box: { baseUrl: "http://10.0.0.7:8000/v1" } },
+      limits: { openai: { requestsPerMinute: 500, tokensPerMinute: 200_000, concurrency: 64 } },
+    });
+  });
+
+  it("run takes a path, bytes or items, and is an async iterable of output lines", () => {
+    expectTypeOf<Engine["run"]>().toBeCallableWith("in.jsonl", { sla: 60 });
+    expectTypeOf<Engine["run"]>().toBeCallableWith(process.stdin);
+    expectTypeOf<Engine["run"]>().toBeCallableWith([
+      { key: "a", request: { model: "echo:x", contents: [] } },
+    ]);
+    expectTypeOf<Engine["run"]>().toBeCallableWith([
+      { custom_id: "a", body: { model: "echo:x", messages: [] } },
+    ]);
+    expectTypeOf<ReturnType<Engine["run"]>>().toExtend<AsyncIterable<door.OutputLine>>();
+    expectTypeOf<door.Run["finished"]>().resolves.toEqualTypeOf<door.Summary>();
+    expectTypeOf<door.Run["progress"]>().returns.toEqualTypeOf<door.Progress>();
+  });
+
+  it("submit, task, object, quote and close", () => {
+    expectTypeOf<Engine["submit"]>().toBeCallableWith([{ model: "echo:x", input: "Hi", sla: 60 }]);
+    expectTypeOf<Engine["submit"]>().returns.resolves.toEqualTypeOf<door.Task>();
+    expectTypeOf<Engine["task"]>().toEqualTypeOf<(id: string) => Promise<door.Task>>();
+    expectTypeOf<Engine["object"]>().toEqualTypeOf<(id: string) => Promise<door.TaskObject>>();
+    expectTypeOf<Engine["quote"]>().toBeCallableWith("in.jsonl", { slas: [60, 1_440], model: "echo:x" });
+    expectTypeOf<Engine["quote"]>().returns.resolves.toEqualTypeOf<door.Quote>();
+    expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
+    expectTypeOf<keyof Engine>().toEqualTypeOf<"run" | "submit" | "task" | "object" | "quote" | "close">();
+  });
+});

@@ -26,6 +26,9 @@ const READY_ITEMS = 1_024;
 const ITEM_MS_START = 1_000;
 const ITEM_WEIGHT = 1 / 16;
 
+/** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
+const LATE_MS = 150;
+
 /** A lane's way to the rest of the engine. */
 export interface LaneServices {
   readonly clock: Clock;
@@ -217,8 +220,17 @@ export class Lane {
         outputTokens: call.expectedOutputTokens,
       },
       this.key,
-      whenDurable,
+      () => {
+        this.#postpone(call);
+        whenDurable();
+      },
     );
+  }
+
+  /** An intent that waited for the disk leaves later than the limits have counted it. */
+  #postpone({ permit }: ItemCall): void {
+    const nowMs = this.#services.clock.nowMs();
+    if (permit !== undefined && nowMs - permit.atMs > LATE_MS) this.limits.postpone(nowMs, permit);
   }
 
   #nextFresh(): ItemCall | undefined {

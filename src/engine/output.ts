@@ -54,10 +54,17 @@ export class OutputFile {
     return bytes.subarray(0, await this.#file.read(bytes, start));
   }
 
-  /** Whether the range holds the bytes that were written there. */
-  async holds(range: WrittenRange): Promise<boolean> {
+  /**
+   * Whether the range holds the bytes that were written there; they are then written and synced once more. The sync of
+   * the process before may have failed: Linux forgets such pages, reads them back whole, and never writes them
+   * (https://lwn.net/Articles/752063/).
+   */
+  async renew(range: WrittenRange): Promise<boolean> {
     const bytes = await this.read(range.outStart, range.outEnd);
-    return bytes.byteLength === range.outEnd - range.outStart && crc32(bytes) === range.outCrc32;
+    if (bytes.byteLength !== range.outEnd - range.outStart || crc32(bytes) !== range.outCrc32) return false;
+    await this.#file.write(bytes, range.outStart);
+    await this.#file.sync();
+    return true;
   }
 
   /** Moves `end` back without touching the file: what follows is written over. */

@@ -110,7 +110,8 @@ export class Recorder {
   }
 
   /** Appends, waiting as long as the store's own disk is full. */
-  async #append(entries: readonly JournalEntry[]): Promise<void> {
+  async #append(sealed: readonly JournalEntry[]): Promise<void> {
+    let entries = sealed;
     for (;;) {
       try {
         await this.#options.store.append(entries);
@@ -118,6 +119,8 @@ export class Recorder {
       } catch (error) {
         if (!(error instanceof PerigeeError && error.code === "disk_full")) throw error;
         await this.#waitForRoom(error);
+        const wallMs = this.#options.clock.wallMs(); // what is in them is only sent now
+        entries = entries.map((entry) => ({ ...entry, wallMs }));
       }
     }
   }
@@ -167,12 +170,17 @@ export class Recorder {
   }
 }
 
-function asFailure(error: unknown): PerigeeError {
+/** The failure that a file's error means; errors of our own stay what they are. */
+export function asFailure(error: unknown): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const code = errorCodeOf(error) ?? "unknown error";
-  return new PerigeeError("output_unwritable", `the output could not be written or synced (${code})`, {
-    cause: error,
-  });
+  return code === "ENOSPC"
+    ? new PerigeeError("disk_full", "no space left on the disk; free some and run the same command again", {
+        cause: error,
+      })
+    : new PerigeeError("output_unwritable", `the output could not be written or synced (${code})`, {
+        cause: error,
+      });
 }
 
 interface SealedStep {

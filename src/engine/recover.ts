@@ -155,7 +155,7 @@ class Replay {
 /** A power cut can damage the range of the last step alone, since the next one waits for its sync. */
 async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise<void> {
   const { last } = replay;
-  if (last === undefined || (await options.output.holds(last.range))) return;
+  if (last === undefined || (await options.output.renew(last.range))) return;
   if (options.output.end < last.range.outStart) {
     throw new PerigeeError(
       "output_changed",

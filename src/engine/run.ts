@@ -9,6 +9,7 @@
  *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
  *   any -> failed                                   `finished` rejects; what was recorded stays recorded
  */
+import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Block, ReaderEvent } from "../jsonl/block.ts";
 import { readBlocks } from "../jsonl/read.ts";
@@ -20,6 +21,7 @@ import { ChecksummedFile, type Source } from "./input.ts";
 import { putInOrder } from "./order.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
+import { asFailure } from "./recorder.ts";
 import { endRest } from "./run_end.ts";
 import { followLines } from "./run_lines.ts";
 import { answersPath, type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
@@ -52,7 +54,7 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#report = new RunReport(parts);
     options.signal?.addEventListener("abort", () => this.stop("aborted"), { once: true });
     if (options.signal?.aborted === true) this.#stopReason = "aborted";
-    const opening = openRun(parts, source, options);
+    const opening = openRun(parts, source, options).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
     this.finished = this.#work(opening);
     this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
@@ -124,7 +126,7 @@ export class Run implements AsyncIterable<OutputLine> {
     try {
       if (this.isStopping) this.#leave("stopping");
       await this.#answer(opened, watch);
-      return await this.#finish(opened, watch);
+      return await this.#finish(opened, watch).catch(rethrowFileError);
     } finally {
       this.#parts.dropRun(opened.state);
       opened.state.phase = "done";
@@ -137,7 +139,7 @@ export class Run implements AsyncIterable<OutputLine> {
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
     const { state } = opened;
-    await Promise.race([this.#read(opened), watch.left]);
+    await Promise.race([this.#read(opened).catch(rethrowReadError), watch.left]);
     await watch.until(() => state.isIdle || !state.isOpen);
     if (state.phase === "expired" || state.phase === "cancelled") {
       await watch.during(endRest(this.#parts, opened, state.phase));
@@ -275,6 +277,23 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#parts.dropRun(state);
     state.changed();
   }
+}
+
+/** What the system says of a file becomes an error that a caller can act on; faults of ours stay what they are. */
+function rethrowFileError(error: unknown): never {
+  throw isFileError(error) ? asFailure(error) : error;
+}
+
+function rethrowReadError(error: unknown): never {
+  if (!isFileError(error)) throw error;
+  throw new PerigeeError("input_unreadable", `the input cannot be read any more (${errorCodeOf(error)})`, {
+    cause: error,
+  });
+}
+
+/** The system's codes look like `ENOSPC`, Node's own like `ERR_INVALID_ARG_TYPE`. */
+function isFileError(error: unknown): boolean {
+  return /^E[A-Z0-9]+$/.test(errorCodeOf(error) ?? "");
 }
 
 function lastLineOf(event: ReaderEvent): number {

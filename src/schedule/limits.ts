@@ -45,7 +45,7 @@ export interface Permit {
   /** Tokens reserved, whole numbers. */
   readonly load: TokenLoad;
   /** Where the quotas counted it. */
-  readonly slot: number;
+  slot: number;
   /** What the shared limits gave. */
   readonly shared: Permit | undefined;
   isSettled: boolean;
@@ -129,6 +129,13 @@ export class LaneLimits {
         isReleased: false,
       },
     };
+  }
+
+  /** The request leaves only now, a while after `reserve`: it counts in the window from now on. Before `settle`. */
+  postpone(nowMs: number, permit: Permit): void {
+    if (permit.isSettled) return;
+    permit.slot = this.#quotas.move(nowMs, permit.slot, permit.load);
+    if (permit.shared !== undefined) this.#shared?.postpone(nowMs, permit.shared);
   }
 
   /** Replaces the reserved tokens by those really used; undefined keeps them. Only the first call counts. */

@@ -66,6 +66,13 @@ export class Quotas {
     return this.#requests.add(nowMs, 1);
   }
 
+  /** Counts a request that waited after it was counted from now on; returns its new slot. */
+  move(nowMs: number, slot: number, load: TokenLoad): number {
+    this.#requests.adjust(nowMs, slot, -1);
+    this.settle(nowMs, slot, load, { inputTokens: 0, outputTokens: 0 });
+    return this.add(nowMs, load);
+  }
+
   /** Replaces the tokens that were reserved in `slot` by those really used. */
   settle(nowMs: number, slot: number, reserved: TokenLoad, actual: TokenLoad): void {
     const inputDelta = actual.inputTokens - reserved.inputTokens;

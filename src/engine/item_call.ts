@@ -6,6 +6,7 @@ import type { Reservation } from "../price/budget.ts";
 import type { Provider, WireHead } from "../providers/provider.ts";
 import type { Permit } from "../schedule/limits.ts";
 import type { Shard } from "../shard/shard.ts";
+import { NOTHING_SPENT, type Spent } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
 
 /** Hot path: one object per item. */
@@ -17,6 +18,8 @@ export class ItemCall implements Call {
   readonly head: WireHead;
   readonly attempts: number;
   readonly ambiguousAttempts: number;
+  /** By those attempts. */
+  readonly spent: Spent;
   /** Tokens reserved for it. */
   readonly expectedInputTokens: number;
   readonly expectedOutputTokens: number;
@@ -40,6 +43,7 @@ export class ItemCall implements Call {
     const made = run.made.size === 0 ? undefined : run.made.get(this.line);
     this.attempts = made?.attempts ?? 0;
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
+    this.spent = made?.spent ?? NOTHING_SPENT;
   }
 
   get line(): number {

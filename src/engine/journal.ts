@@ -21,9 +21,9 @@
 import type { FailureCode } from "../errors.ts";
 
 const VERSION = 1;
-const HEADER_BYTES = 56;
+const HEADER_BYTES = 64;
 const INTENT_BYTES = 28;
-const CLOSED_BYTES = 8;
+const CLOSED_BYTES = 48;
 const OUTCOME_BYTES = 56;
 
 /** A request about to be sent. */
@@ -39,22 +39,15 @@ export interface IntentRecord {
   readonly outputTokens: number;
 }
 
-/** An attempt that ended without an outcome for its item. */
-export interface ClosedRecord {
+/** Attempts that ended without an outcome for their item, with what they took all together. */
+export interface ClosedRecord extends Spent {
   readonly line: number;
   readonly attempts: number;
   readonly ambiguousAttempts: number;
 }
 
-export type SettledStatus = "completed" | "failed" | "expired" | "cancelled";
-
-/** How a line ended. */
-export interface OutcomeRecord {
-  readonly line: number;
-  readonly status: SettledStatus;
-  readonly code: FailureCode | undefined;
-  readonly attempts: number;
-  readonly ambiguousAttempts: number;
+/** What was used and charged for an item. */
+export interface Spent {
   readonly isEstimated: boolean;
   readonly inputTokens: number;
   readonly cachedTokens: number;
@@ -62,6 +55,27 @@ export interface OutcomeRecord {
   readonly reasoningTokens: number;
   readonly listUsd: number;
   readonly usd: number;
+}
+
+export const NOTHING_SPENT: Spent = {
+  isEstimated: false,
+  inputTokens: 0,
+  cachedTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  listUsd: 0,
+  usd: 0,
+};
+
+export type SettledStatus = "completed" | "failed" | "expired" | "cancelled";
+
+/** How a line ended. */
+export interface OutcomeRecord extends Spent {
+  readonly line: number;
+  readonly status: SettledStatus;
+  readonly code: FailureCode | undefined;
+  readonly attempts: number;
+  readonly ambiguousAttempts: number;
   /** Bytes of its output line, line end included. */
   readonly lineBytes: number;
 }
@@ -82,6 +96,8 @@ export interface StepHeader {
   readonly outCrc32: number;
   /** Sequence of a step whose outcomes do not count because its output was damaged; 0 for none. */
   readonly voids: number;
+  /** Money that was spent or may be, with all requests up to this step: what a cost cap counts after a crash. */
+  readonly committedUsd: number;
 }
 
 export interface Step extends StepHeader {
@@ -176,6 +192,8 @@ export class StepWriter {
     view.setUint32(at, record.line, true);
     view.setUint16(at + 4, record.attempts, true);
     view.setUint16(at + 6, record.ambiguousAttempts, true);
+    view.setUint8(at + 8, record.isEstimated ? 1 : 0);
+    writeSpent(view, at + 16, record);
   }
 
   outcome(record: OutcomeRecord): void {
@@ -187,12 +205,7 @@ export class StepWriter {
     view.setUint16(at + 8, record.attempts, true);
     view.setUint16(at + 10, record.ambiguousAttempts, true);
     view.setUint32(at + 12, record.lineBytes, true);
-    view.setUint32(at + 16, record.inputTokens, true);
-    view.setUint32(at + 20, record.cachedTokens, true);
-    view.setUint32(at + 24, record.outputTokens, true);
-    view.setUint32(at + 28, record.reasoningTokens, true);
-    view.setFloat64(at + 32, record.listUsd, true);
-    view.setFloat64(at + 40, record.usd, true);
+    writeSpent(view, at + 16, record);
   }
 
   /** Output lines to keep in the journal because the output's disk is full. */
@@ -210,6 +223,7 @@ export class StepWriter {
     head.writeDoubleLE(header.outStart, 8);
     head.writeDoubleLE(header.outEnd, 16);
     head.writeDoubleLE(header.voids, 24);
+    head.writeDoubleLE(header.committedUsd, 56);
     sections.forEach((section, index) => {
       head.writeUInt32LE(section.byteLength, 32 + index * 4);
     });
@@ -233,6 +247,7 @@ export function readStep(bytes: Uint8Array): Step {
     outStart: all.readDoubleLE(8),
     outEnd: all.readDoubleLE(16),
     voids: all.readDoubleLE(24),
+    committedUsd: all.readDoubleLE(56),
     intents: rows(intents, INTENT_BYTES, readIntent),
     closed: rows(closed, CLOSED_BYTES, readClosed),
     outcomes: rows(outcomes, OUTCOME_BYTES, readOutcome),
@@ -264,6 +279,8 @@ function readClosed(section: Buffer, at: number): ClosedRecord {
     line: section.readUInt32LE(at),
     attempts: section.readUInt16LE(at + 4),
     ambiguousAttempts: section.readUInt16LE(at + 6),
+    isEstimated: section.readUInt8(at + 8) === 1,
+    ...readSpent(section, at + 16),
   };
 }
 
@@ -276,12 +293,28 @@ function readOutcome(section: Buffer, at: number): OutcomeRecord {
     attempts: section.readUInt16LE(at + 8),
     ambiguousAttempts: section.readUInt16LE(at + 10),
     lineBytes: section.readUInt32LE(at + 12),
-    inputTokens: section.readUInt32LE(at + 16),
-    cachedTokens: section.readUInt32LE(at + 20),
-    outputTokens: section.readUInt32LE(at + 24),
-    reasoningTokens: section.readUInt32LE(at + 28),
-    listUsd: section.readDoubleLE(at + 32),
-    usd: section.readDoubleLE(at + 40),
+    ...readSpent(section, at + 16),
+  };
+}
+
+/** 32 bytes. */
+function writeSpent(view: DataView, at: number, spent: Spent): void {
+  view.setUint32(at, spent.inputTokens, true);
+  view.setUint32(at + 4, spent.cachedTokens, true);
+  view.setUint32(at + 8, spent.outputTokens, true);
+  view.setUint32(at + 12, spent.reasoningTokens, true);
+  view.setFloat64(at + 16, spent.listUsd, true);
+  view.setFloat64(at + 24, spent.usd, true);
+}
+
+function readSpent(section: Buffer, at: number): Omit<Spent, "isEstimated"> {
+  return {
+    inputTokens: section.readUInt32LE(at),
+    cachedTokens: section.readUInt32LE(at + 4),
+    outputTokens: section.readUInt32LE(at + 8),
+    reasoningTokens: section.readUInt32LE(at + 12),
+    listUsd: section.readDoubleLE(at + 16),
+    usd: section.readDoubleLE(at + 24),
   };
 }
 

@@ -201,7 +201,9 @@ export class TaskLog {
   #lines: string[] = [];
   #after: (() => void)[] = [];
   #held: Uint8Array[] = [];
-  #release: StepHeader | undefined;
+  #release: Omit<StepHeader, "committedUsd"> | undefined;
+  /** Asked at every step: money spent and held so far. */
+  committedUsd: () => number = () => 0;
 
   constructor(taskId: string, output: OutputFile, touch: (log: TaskLog) => void, onStep?: StepListener) {
     this.#taskId = taskId;
@@ -265,7 +267,8 @@ export class TaskLog {
     this.#lines = [];
     this.#after = [];
     this.#release = undefined;
-    const header = release ?? (await this.#place(step, lines));
+    const committedUsd = this.committedUsd(); // before the first wait: the intents of this step are in it
+    const header = { ...(release ?? (await this.#place(step, lines))), committedUsd };
     if (release !== undefined && lines.byteLength > 0) this.#hold(step, lines);
     const entry = { taskId: this.#taskId, wallMs, records: step.finish(header) };
     return {
@@ -298,7 +301,7 @@ export class TaskLog {
     this.#touch(this);
   }
 
-  async #place(step: StepWriter, lines: Uint8Array): Promise<StepHeader> {
+  async #place(step: StepWriter, lines: Uint8Array): Promise<Omit<StepHeader, "committedUsd">> {
     const end = this.#output.end;
     const nothing = { outStart: end, outEnd: end, outCrc32: 0, voids: 0 };
     if (this.#held.length > 0) {

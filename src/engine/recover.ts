@@ -12,7 +12,16 @@ import { PerigeeError } from "../errors.ts";
 import { readKey } from "../jsonl/layout.ts";
 import { readOutputLine, wholeLinesEnd } from "../jsonl/write.ts";
 import type { Store } from "../store/store.ts";
-import { type IntentRecord, type OutcomeRecord, readStep, type Step, StepWriter } from "./journal.ts";
+import {
+  type ClosedRecord,
+  type IntentRecord,
+  NOTHING_SPENT,
+  type OutcomeRecord,
+  readStep,
+  type Spent,
+  type Step,
+  StepWriter,
+} from "./journal.ts";
 import { LineSet } from "./line_set.ts";
 import type { OutputFile, WrittenRange } from "./output.ts";
 import { RELEASES_HELD } from "./recorder.ts";
@@ -27,6 +36,7 @@ export interface AttemptsMade {
   readonly ambiguousAttempts: number;
   /** True when the last attempt's end is unknown: it may have been answered and billed. */
   readonly isInDoubt: boolean;
+  readonly spent: Spent;
 }
 
 export interface Recovered {
@@ -38,6 +48,8 @@ export interface Recovered {
   /** True when the journal had no step. */
   readonly isFresh: boolean;
   readonly adoptedLines: number;
+  /** Money that was spent or may have been. */
+  readonly committedUsd: number;
 }
 
 export interface RecoveryOptions {
@@ -68,6 +80,7 @@ export async function recover(options: RecoveryOptions): Promise<Recovered> {
     held: replay.held,
     isFresh: replay.isFresh,
     adoptedLines: adopted,
+    committedUsd: Math.max(replay.committedUsd, replay.totals.listUsd),
   };
 }
 
@@ -76,7 +89,10 @@ class Replay {
   readonly done = new LineSet();
   readonly totals = new Totals();
   readonly open = new Map<number, IntentRecord>();
-  readonly closed = new Map<number, { attempts: number; ambiguousAttempts: number }>();
+  readonly closed = new Map<number, ClosedRecord>();
+  /** What attempts before the open one took. */
+  readonly spent = new Map<number, Spent>();
+  committedUsd = 0;
   held: Uint8Array[] = [];
   outEnd = 0;
   isFresh = true;
@@ -93,6 +109,7 @@ class Replay {
 
   apply(sequence: number, step: Step): void {
     this.isFresh = false;
+    this.committedUsd = step.committedUsd;
     const isRelease = step.voids === RELEASES_HELD;
     const released = isRelease ? this.held : [];
     if (isRelease) this.held = [];
@@ -104,6 +121,7 @@ class Replay {
     for (const record of step.closed) {
       this.open.delete(record.line);
       this.closed.set(record.line, record);
+      this.spent.set(record.line, record);
     }
     for (const outcome of step.outcomes) this.settle(outcome);
     if (step.held.byteLength > 0) this.held.push(step.held);
@@ -118,16 +136,18 @@ class Replay {
     this.totals.add(outcome);
     this.open.delete(outcome.line);
     this.closed.delete(outcome.line);
+    this.spent.delete(outcome.line);
   }
 
   attemptsMade(): Map<number, AttemptsMade> {
     const made = new Map<number, AttemptsMade>();
-    for (const [line, record] of this.closed) made.set(line, { ...record, isInDoubt: false });
+    for (const [line, record] of this.closed) made.set(line, madeOf(record));
     for (const [line, intent] of this.open) {
       made.set(line, {
         attempts: intent.attempt,
         ambiguousAttempts: intent.ambiguousAttempts + 1,
         isInDoubt: true,
+        spent: this.spent.get(line) ?? NOTHING_SPENT,
       });
     }
     return made;
@@ -139,8 +159,12 @@ class Replay {
     for (const outcome of this.last.outcomes) {
       this.done.delete(outcome.line);
       this.totals.remove(outcome);
-      const { attempts, ambiguousAttempts } = outcome;
-      if (attempts > 0) this.closed.set(outcome.line, { attempts, ambiguousAttempts: ambiguousAttempts + 1 });
+      // What it took is counted still: its answer was paid for, and is asked for again.
+      const ambiguousAttempts = outcome.ambiguousAttempts + 1;
+      if (outcome.attempts > 0) {
+        this.closed.set(outcome.line, { ...outcome, ambiguousAttempts });
+        this.spent.set(outcome.line, outcome);
+      }
     }
     this.held = [...this.last.released, ...this.held];
     this.outEnd = this.last.range.outStart;
@@ -150,6 +174,11 @@ class Replay {
   voidLast(sequence: number): void {
     this.#void(sequence);
   }
+}
+
+function madeOf(record: ClosedRecord): AttemptsMade {
+  const { attempts, ambiguousAttempts } = record;
+  return { attempts, ambiguousAttempts, isInDoubt: false, spent: record };
 }
 
 /** A power cut can damage the range of the last step alone, since the next one waits for its sync. */
@@ -167,6 +196,7 @@ async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise
     outEnd: last.range.outStart,
     outCrc32: 0,
     voids: last.sequence,
+    committedUsd: replay.committedUsd,
   });
   await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records }]);
   options.onStep?.(0, readStep(records));
@@ -192,7 +222,7 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<numb
   await output.sync();
   const step = new StepWriter();
   for (const outcome of outcomes) step.outcome(outcome);
-  const records = step.finish({ ...range, voids: 0 });
+  const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
   await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records }]);
   options.onStep?.(0, readStep(records));
   for (const outcome of outcomes) replay.settle(outcome);

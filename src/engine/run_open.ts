@@ -227,6 +227,12 @@ async function openState(
     slaMinutes === undefined
       ? Number.POSITIVE_INFINITY
       : new WallAnchor(clock).monotonicMs(acceptedWallMs + slaMinutes * 60_000);
+  const budget =
+    options.maxCostUsd === undefined
+      ? undefined
+      : new Budget({ capUsd: options.maxCostUsd, spentUsd: recovered.committedUsd });
+  log.committedUsd = () =>
+    budget === undefined ? recovered.committedUsd : budget.spentUsd + budget.reservedUsd;
   const factors = new Map<string, number>();
   const state = new RunState({
     taskId,
@@ -243,10 +249,7 @@ async function openState(
     deadlineMs,
     startedMs: clock.nowMs(),
     slaMinutes,
-    budget:
-      options.maxCostUsd === undefined
-        ? undefined
-        : new Budget({ capUsd: options.maxCostUsd, spentUsd: recovered.totals.listUsd }),
+    budget,
     factorOf: (model) => {
       const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);
       factors.set(model, known);

@@ -17,13 +17,13 @@ import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } fr
 import type { Signal } from "../schedule/limits.ts";
 import { InputRatios, OutputLengths } from "../schedule/output_lengths.ts";
 import type { Shard } from "../shard/shard.ts";
-import { NO_USAGE } from "../work/outcome.ts";
+import { NO_USAGE, type Usage } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
 import type { ShardTicket } from "./backlog.ts";
 import { ItemCall } from "./item_call.ts";
 import type { Lane } from "./lane.ts";
 import type { RunState } from "./run_state.ts";
-import { costOfUsage, settleOutcome, settleUnsent } from "./settle.ts";
+import { costOfUsage, settleOutcome, settleUnsent, spentWith } from "./settle.ts";
 import type { Wires } from "./wires.ts";
 
 /** Authentication failures in a row that stop a provider. */
@@ -208,13 +208,15 @@ export class Sender implements Admission<ItemCall> {
   #keep(
     call: ItemCall,
     lane: Lane,
-    made: { readonly attempts: number; readonly ambiguousAttempts: number },
+    made: { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage },
   ): void {
     const { run, line } = call;
-    const { attempts, ambiguousAttempts } = made;
+    const { attempts, ambiguousAttempts, usage } = made;
     if (attempts > 0) {
-      run.made.set(line, { attempts, ambiguousAttempts, isInDoubt: false });
-      run.settings.log.closed({ line, attempts, ambiguousAttempts });
+      const { prices, clock } = this.#options;
+      const spent = spentWith(call, usage, costOfUsage(prices, call, usage, clock.wallMs()));
+      run.made.set(line, { attempts, ambiguousAttempts, isInDoubt: false, spent });
+      run.settings.log.closed({ ...spent, line, attempts, ambiguousAttempts });
     }
     if (run.phase === "expired" || run.phase === "cancelled") {
       const status = run.phase;

@@ -10,7 +10,7 @@ import type { Cost, Failure, Outcome, Usage } from "../work/outcome.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
 import type { ItemCall } from "./item_call.ts";
-import type { OutcomeRecord } from "./journal.ts";
+import { NOTHING_SPENT, type OutcomeRecord, type Spent } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
 
 type StagedOutcome = Omit<OutcomeRecord, "lineBytes">;
@@ -36,7 +36,7 @@ export function costOfUsage(
 /** Records how a sent item ended and calls back when that is durable. */
 export function settleOutcome(call: ItemCall, outcome: Outcome, cost: Cost, whenDurable: () => void): void {
   const { run } = call;
-  const record = recordOf(call.line, outcome, cost);
+  const record = recordOf(call, outcome, cost);
   const line =
     outcome.status === "completed"
       ? completedLine(call.keyJson, outcome.output.text, outcome.output.finish_reason ?? "stop")
@@ -71,10 +71,7 @@ export function settleUnsent(
     code: end.code,
     attempts: failure.attempts,
     ambiguousAttempts: failure.ambiguous_attempts,
-    isEstimated: false,
-    ...tokensOf(NO_USAGE),
-    listUsd: 0,
-    usd: 0,
+    ...spentOf(made?.spent ?? NOTHING_SPENT),
   };
   stage(run, record, failedLine(keyJson, line, failure), whenDurable);
 }
@@ -87,23 +84,33 @@ function stage(run: RunState, record: StagedOutcome, line: string, whenDurable?:
   });
 }
 
-function recordOf(line: number, outcome: Outcome, cost: Cost): StagedOutcome {
+/** What an item took before this call, and this usage and cost. */
+export function spentWith(call: ItemCall, usage: Usage, cost: Cost): Spent {
+  const before = call.spent;
   return {
-    line,
+    isEstimated: before.isEstimated || usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
+    inputTokens: before.inputTokens + usage.inputTokens,
+    cachedTokens: before.cachedTokens + usage.cachedTokens,
+    outputTokens: before.outputTokens + usage.outputTokens,
+    reasoningTokens: before.reasoningTokens + usage.reasoningTokens,
+    listUsd: before.listUsd + cost.listUsd,
+    usd: before.usd + cost.usd,
+  };
+}
+
+function recordOf(call: ItemCall, outcome: Outcome, cost: Cost): StagedOutcome {
+  return {
+    line: call.line,
     status: outcome.status,
     code: outcome.status === "completed" ? undefined : outcome.failure.code,
     attempts: outcome.attempts,
     ambiguousAttempts: outcome.ambiguousAttempts,
-    isEstimated: outcome.usage.isEstimated || cost.isEstimated,
-    ...tokensOf(outcome.usage),
-    listUsd: cost.listUsd,
-    usd: cost.usd,
+    ...spentWith(call, outcome.usage, cost),
   };
 }
 
-function tokensOf(
-  usage: Usage,
-): Pick<OutcomeRecord, "inputTokens" | "cachedTokens" | "outputTokens" | "reasoningTokens"> {
-  const { inputTokens, cachedTokens, outputTokens, reasoningTokens } = usage;
-  return { inputTokens, cachedTokens, outputTokens, reasoningTokens };
+/** Without what else the record holds. */
+function spentOf(spent: Spent): Spent {
+  const { isEstimated, inputTokens, cachedTokens, outputTokens, reasoningTokens, listUsd, usd } = spent;
+  return { isEstimated, inputTokens, cachedTokens, outputTokens, reasoningTokens, listUsd, usd };
 }

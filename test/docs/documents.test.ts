@@ -1,0 +1,190 @@
+/**
+ * Keeps the documents true: what they list is compared with the code, what they show is compiled, where they point is there.
+ */
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { exitCodeOf } from "../../src/cli/exit.ts";
+import { type ErrorCode, PerigeeError } from "../../src/errors.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const MAIN = join(ROOT, "dist/cli/main.js");
+const run = promisify(execFile);
+
+const documents = ["README.md", "CHANGELOG.md", "docs/ARCHITECTURE.md"].concat(
+  ["docs/guide", "docs/reference", "docs/decisions"].flatMap((folder) =>
+    readdirSync(join(ROOT, folder)).map((name) => `${folder}/${name}`),
+  ),
+);
+
+describe("README.md", () => {
+  it("names the two commands, each on a line of its own", () => {
+    const lines = read("README.md").split("\n");
+    expect(lines).toContain("npm ci && npm run demo");
+    expect(lines).toContain("npm ci && npm run check");
+  });
+
+  it("lists the options that perigee run --help lists, in that order", async () => {
+    const { stdout } = await perigee(["run", "--help"]);
+    const helped = [...stdout.matchAll(/^ {2}((?:-\w, )?--[a-z-]+(?: <\w+>)?)/gm)].map((match) => match[1]);
+    const listed = [...read("README.md").matchAll(/^\| `((?:-\w, )?--[^`]+)` \|/gm)].map((match) => match[1]);
+    expect(listed).toEqual(helped.filter((option) => option !== "-h, --help"));
+  });
+});
+
+describe("docs/reference/cli.md", () => {
+  it("shows the help of each command as it is", async () => {
+    const text = read("docs/reference/cli.md");
+    for (const command of ["run", "quote"]) {
+      const { stdout } = await perigee([command, "--help"]);
+      expect(text).toContain(`\`\`\`text\n${stdout.trimEnd()}\n\`\`\`\n`);
+    }
+  });
+});
+
+describe("docs/reference/errors.md", () => {
+  const [items = "", calls = ""] = read("docs/reference/errors.md").split("## Of calls");
+
+  it("has every code of an item", () => {
+    expect(listedCodes(items).sort()).toEqual(codesOf("FailureCode").sort());
+  });
+
+  it("has every code of a call, with the exit code of the command line", () => {
+    expect(listedCodes(calls).sort()).toEqual(codesOf("ErrorCode").sort());
+    for (const [, code, exit] of calls.matchAll(/^\| `(\w+)` \| (\d+) \|/gm))
+      expect([code, exitCodeOf(new PerigeeError(code as ErrorCode, ""))]).toEqual([code, Number(exit)]);
+  });
+});
+
+describe("docs/ARCHITECTURE.md", () => {
+  it("names files that exist", () => {
+    const paths = [
+      ...read("docs/ARCHITECTURE.md").matchAll(/`((?:src|test|docs|bench|scripts)\/[^`\s]+)`/g),
+    ].map((match) => match[1] as string);
+    expect(paths.length).toBeGreaterThan(40);
+    expect(paths.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+  });
+
+  it("has every room on its floor", () => {
+    const rows = [...read("docs/ARCHITECTURE.md").matchAll(/^\| (\d) \| ([^|]+) \|/gm)];
+    const told = rows.flatMap(([, floor, rooms = ""]) =>
+      [...rooms.matchAll(/`src\/([^`]+)`/g)].map((match) => `${match[1]} ${floor}`),
+    );
+    const floors = /FLOORS[^{]*\{([^}]*)\}/.exec(read("test/tidy.test.ts"))?.[1] ?? "";
+    const held = [...floors.matchAll(/"?([\w.]+)"?: (\d),/g)]
+      .filter(([, room = ""]) => existsSync(join(ROOT, "src", room)))
+      .map(([, room, floor]) => `${room} ${floor}`);
+    expect(told.sort()).toEqual(held.sort());
+  });
+});
+
+describe("all documents", () => {
+  it("link to files that exist", () => {
+    const broken = documents.flatMap((document) =>
+      [...read(document).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
+        .map((match) => match[1] as string)
+        .filter((target) => !/^https?:/.test(target))
+        .filter((target) => !existsSync(join(ROOT, dirname(document), target)))
+        .map((target) => `${document} -> ${target}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("list every decision in docs/decisions/README.md", () => {
+    const index = read("docs/decisions/README.md");
+    const names = readdirSync(join(ROOT, "docs/decisions")).filter((name) => /^\d{4}-/.test(name));
+    expect(names.filter((name) => !index.includes(`(${name})`))).toEqual([]);
+  });
+
+  it("show JSON that parses", () => {
+    const broken = documents.flatMap((document) =>
+      blocksOf(document, "json")
+        .flatMap((block) => (isJson(block) ? [] : block.trimEnd().split("\n")))
+        .filter((line) => !isJson(line))
+        .map((line) => `${document}: ${line}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("show TypeScript that compiles against the sources", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "perigee-blocks-"));
+    try {
+      writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+      writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(blocksConfig()));
+      for (const document of documents) {
+        for (const [index, block] of blocksOf(document, "ts").entries()) {
+          const given = /const engine\b/.test(block)
+            ? ""
+            : 'import type { Engine } from "perigee";\ndeclare const engine: Engine;\n';
+          writeFileSync(
+            join(folder, `${document.replaceAll("/", "_")}.${index}.ts`),
+            `${given}${block}\nexport {};\n`,
+          );
+        }
+      }
+      const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
+      const found = await run(process.execPath, [tsc, "-p", folder]).then(
+        () => "",
+        (error: { stdout: string }) => error.stdout,
+      );
+      expect(found).toBe("");
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+/** The project's own strictness, with the doors in place of the installed package. */
+function blocksConfig(): object {
+  const base = JSON.parse(read("tsconfig.json")) as { compilerOptions: object };
+  return {
+    compilerOptions: {
+      ...base.compilerOptions,
+      rootDir: "/",
+      noUnusedLocals: false,
+      typeRoots: [join(ROOT, "node_modules/@types")],
+      paths: {
+        perigee: [join(ROOT, "src/index.ts")],
+        "perigee/providers": [join(ROOT, "src/providers/index.ts")],
+        "perigee/testing": [join(ROOT, "src/testing/index.ts")],
+      },
+    },
+    include: ["*.ts"],
+  };
+}
+
+function perigee(words: readonly string[]): Promise<{ stdout: string }> {
+  return run(process.execPath, [MAIN, ...words], { env: { PATH: process.env["PATH"], NO_COLOR: "1" } });
+}
+
+function read(path: string): string {
+  return readFileSync(join(ROOT, path), "utf8");
+}
+
+function blocksOf(document: string, language: string): string[] {
+  const fence = new RegExp(`^ *\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\`$`, "gm");
+  return [...read(document).matchAll(fence)].map((match) => match[1] as string);
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function listedCodes(text: string): string[] {
+  return [...text.matchAll(/^\| `(\w+)` \|/gm)].map((match) => match[1] as string);
+}
+
+function codesOf(type: string): string[] {
+  const plain = read("src/errors.ts").replaceAll(/\/\/.*$/gm, "");
+  const union = new RegExp(`export type ${type} =([^;]*);`).exec(plain)?.[1] ?? "";
+  return [...union.matchAll(/\| "(\w+)"/g)].map((match) => match[1] as string);
+}

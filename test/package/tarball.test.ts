@@ -1,0 +1,110 @@
+/**
+ * What npm would publish, installed into an empty project: the command, the library and the types, without the sources.
+ */
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const BYTES_MAX = 8 * 1024 * 1024;
+const run = promisify(execFile);
+
+interface Packed {
+  readonly filename: string;
+  readonly size: number;
+  readonly files: readonly { readonly path: string }[];
+}
+
+let project: string;
+let packed: Packed;
+let installed: string;
+
+beforeAll(async () => {
+  project = mkdtempSync(join(tmpdir(), "perigee-package-"));
+  const words = ["pack", "--ignore-scripts", "--json", "--pack-destination", project];
+  const { stdout } = await run("npm", words, { cwd: ROOT });
+  [packed] = JSON.parse(stdout) as [Packed];
+  writeFileSync(join(project, "package.json"), '{"name":"empty","private":true,"type":"module"}');
+  const tarball = join(project, packed.filename);
+  await run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", tarball], { cwd: project });
+  installed = join(project, "node_modules/perigee");
+}, 120_000);
+afterAll(() => rmSync(project, { recursive: true, force: true }));
+
+describe("the package", () => {
+  it("holds what runs and what is read, no sources, no tests", () => {
+    const paths = packed.files.map((file) => file.path);
+    const roots = new Set(paths.map((path) => path.split("/")[0]));
+    expect([...roots].sort()).toEqual([
+      "CHANGELOG.md",
+      "LICENSE",
+      "README.md",
+      "dist",
+      "docs",
+      "package.json",
+    ]);
+    expect(paths.filter((path) => /(^|\/)(src|test|bench|scripts)\/|(?<!\.d)\.ts$/.test(path))).toEqual([]);
+    expect(packed.size).toBeLessThan(BYTES_MAX);
+    expect(statSync(join(project, packed.filename)).size).toBe(packed.size);
+  });
+
+  it("holds no path of the place where it was built", async () => {
+    const { stdout } = await run("grep", ["-rlF", "--include=*.js", ROOT, join(installed, "dist")]).catch(
+      (error: { code: number }) => {
+        if (error.code === 1) return { stdout: "" }; // nothing found
+        throw error;
+      },
+    );
+    expect(stdout).toBe("");
+  });
+
+  it("has every file that its doors name, with types", () => {
+    const { exports, bin } = JSON.parse(readFileSync(join(installed, "package.json"), "utf8")) as {
+      exports: Record<string, string | { types: string; default: string }>;
+      bin: Record<string, string>;
+    };
+    const named = Object.values(exports)
+      .flatMap((door) => (typeof door === "string" ? [door] : [door.types, door.default]))
+      .concat(Object.values(bin));
+    expect(named.filter((path) => !existsSync(join(installed, path)))).toEqual([]);
+  });
+
+  it("runs a file from the command line, worker threads included", async () => {
+    const lines = Array.from({ length: 20 }, (_, index) =>
+      JSON.stringify({
+        key: `k${index}`,
+        request: { model: "echo:x", contents: [{ parts: [{ text: `t${index}` }] }] },
+      }),
+    );
+    writeFileSync(join(project, "in.jsonl"), `${lines.join("\n")}\n`);
+    const words = ["perigee", "run", "in.jsonl", "--out", "out.jsonl", "--json"];
+    const { stdout } = await run("npx", ["--no-install", ...words], { cwd: project, env: bareEnv() });
+    expect(JSON.parse(stdout)).toMatchObject({ status: "completed", items: 20, counts: { completed: 20 } });
+    const answers = readFileSync(join(project, "out.jsonl"), "utf8").trimEnd().split("\n");
+    expect(new Set(answers.map((line) => (JSON.parse(line) as { key: string }).key)).size).toBe(20);
+  });
+
+  it("is imported by a module of its own kind, all doors", async () => {
+    writeFileSync(
+      join(project, "script.js"),
+      `import { createEngine } from "perigee";
+import { KNOWN_PROVIDERS } from "perigee/providers";
+import { FakeClock } from "perigee/testing";
+const engine = await createEngine({ dataDir: "state" });
+const task = await engine.submit([{ model: "echo:x", input: "Hello" }]);
+console.log(task.objects[0].output.text, KNOWN_PROVIDERS.has("openai"), new FakeClock().nowMs());
+await engine.close();
+`,
+    );
+    const { stdout } = await run(process.execPath, ["script.js"], { cwd: project, env: bareEnv() });
+    expect(stdout).toBe("Hello true 0\n");
+  });
+});
+
+function bareEnv(): NodeJS.ProcessEnv {
+  return { PATH: process.env["PATH"], HOME: process.env["HOME"], NO_COLOR: "1" };
+}

@@ -39,6 +39,6 @@ function elapsed(ms: number): string {
 
 function costText(cost: Summary["cost"]): string {
   const estimated = cost.is_estimated ? ", partly estimated" : "";
-  const saved = cost.saved_usd > 0 ? `, ${usd(cost.saved_usd)} below list` : "";
-  return `${usd(cost.usd)}${saved} (${cost.price_source}${estimated})`;
+  const list = cost.saved_usd > 0 ? ` after the price factor, ${usd(cost.list_usd)} at list price` : "";
+  return `${usd(cost.usd)}${list} (${cost.price_source}${estimated})`;
 }

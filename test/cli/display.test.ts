@@ -140,7 +140,7 @@ describe("the summary", () => {
         "items           3 (2 answered, 1 with an error)",
         "  invalid_json  1",
         "tokens          1,200 in, 34 out",
-        "cost            $2.00, $1.00 below list (list of today, partly estimated)",
+        "cost            $2.00 after the price factor, $3.00 at list price (list of today, partly estimated)",
         "time            2.0 s (2 requests, 1/s)",
         "answers         /out.jsonl",
         "",

@@ -89,6 +89,7 @@ export class Run implements AsyncIterable<OutputLine> {
   /** Breaking out of the loop stops the run. */
   async *[Symbol.asyncIterator](): AsyncGenerator<OutputLine> {
     let isWhole = false;
+    await this.opened;
     try {
       yield* followLines(this.#parts.disk, this.finished, () => this.#answers());
       isWhole = true;

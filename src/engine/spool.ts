@@ -8,7 +8,10 @@
 import type { Disk, DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 
-/** A file that fills itself from a stream as it is read from front to back. */
+/**
+ * A file that fills itself from a stream as it is read from front to back. A read waits for its first byte and gives
+ * what is there: it may be short before the end, and only 0 bytes are the end.
+ */
 export class Spool implements DiskFile {
   readonly #file: DiskFile;
   readonly #source: AsyncIterator<Uint8Array>;

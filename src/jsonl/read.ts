@@ -170,7 +170,8 @@ class BlockReader {
     const got =
       wanted > 0 ? await this.#file.read(this.#chunk.subarray(start, start + wanted), this.#position) : 0;
     this.#position += got;
-    this.isDone = got < wanted || this.#position >= this.#toOffset;
+    // A short read is no end: a stream gives what it has, so that its first items do not wait for a whole chunk.
+    this.isDone = got === 0 || this.#position >= this.#toOffset;
     return got;
   }
 

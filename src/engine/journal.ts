@@ -196,15 +196,15 @@ export class StepWriter {
     writeSpent(view, at + 16, record);
   }
 
-  outcome(record: OutcomeRecord): void {
+  outcome(record: Omit<OutcomeRecord, "lineBytes">, lineBytes: number): void {
     const { view, at } = this.#outcomes.take();
     view.setUint32(at, record.line, true);
-    view.setUint8(at + 4, STATUSES.indexOf(record.status));
-    view.setUint8(at + 5, CODE_NUMBERS.get(record.code) ?? 0);
+    view.setUint8(at + 4, record.status === "completed" ? 0 : STATUSES.indexOf(record.status));
+    view.setUint8(at + 5, record.code === undefined ? 0 : (CODE_NUMBERS.get(record.code) ?? 0));
     view.setUint8(at + 6, record.isEstimated ? 1 : 0);
     view.setUint16(at + 8, record.attempts, true);
     view.setUint16(at + 10, record.ambiguousAttempts, true);
-    view.setUint32(at + 12, record.lineBytes, true);
+    view.setUint32(at + 12, lineBytes, true);
     writeSpent(view, at + 16, record);
   }
 

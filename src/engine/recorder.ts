@@ -244,7 +244,7 @@ export class TaskLog {
 
   /** `line` is the whole output line with its line end. */
   outcome(record: Omit<OutcomeRecord, "lineBytes">, line: string, whenDurable?: () => void): void {
-    this.#step.outcome({ ...record, lineBytes: Buffer.byteLength(line) });
+    this.#step.outcome(record, Buffer.byteLength(line));
     this.#lines.push(line);
     if (whenDurable !== undefined) this.#after.push(whenDurable);
     this.#touch(this);

@@ -221,7 +221,7 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<numb
   const range = await output.append(whole.subarray(0, bytes));
   await output.sync();
   const step = new StepWriter();
-  for (const outcome of outcomes) step.outcome(outcome);
+  for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes);
   const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
   await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records }]);
   options.onStep?.(0, readStep(records));
@@ -237,12 +237,26 @@ async function keysInDoubt(
 ): Promise<Map<string, IntentRecord>> {
   const keys = new Map<string, IntentRecord>();
   for (const intent of replay.open.values()) {
-    const line = new Uint8Array(intent.lengthBytes);
-    const length = await input.read(line, intent.offset);
-    const found = readKey(line.subarray(0, length));
+    const found = readKey(await readWhole(input, intent.offset, intent.lengthBytes));
     if (found.ok) keys.set(found.key, intent);
   }
   return keys;
+}
+
+/** A spool may give less than it is asked for at a time. */
+async function readWhole(
+  input: Pick<DiskFile, "read">,
+  offset: number,
+  lengthBytes: number,
+): Promise<Uint8Array> {
+  const bytes = new Uint8Array(lengthBytes);
+  let filled = 0;
+  while (filled < lengthBytes) {
+    const length = await input.read(bytes.subarray(filled), offset + filled);
+    if (length === 0) break;
+    filled += length;
+  }
+  return bytes.subarray(0, filled);
 }
 
 /** The longest run of tail lines that are certainly ours, as outcomes. */

@@ -77,7 +77,7 @@ export function settleUnsent(
 }
 
 function stage(run: RunState, record: StagedOutcome, line: string, whenDurable?: () => void): void {
-  run.settings.totals.add({ ...record, lineBytes: 0 });
+  run.settings.totals.add(record);
   run.settings.log.outcome(record, line, () => {
     run.finished(record.line);
     whenDurable?.();

@@ -3,6 +3,9 @@
  */
 import type { OutcomeRecord } from "./journal.ts";
 
+/** What totals take of an outcome. */
+type SettledRecord = Omit<OutcomeRecord, "lineBytes">;
+
 /** Sums over settled lines. Money in USD, counts whole. */
 export class Totals {
   completed = 0;
@@ -32,28 +35,34 @@ export class Totals {
     return Object.fromEntries([...this.#errors].sort((a, b) => b[1] - a[1]));
   }
 
-  add(record: OutcomeRecord): void {
-    this.#apply(record, 1);
+  /** Hot: once per item. */
+  add(record: SettledRecord): void {
+    this[record.status] += 1;
+    this.inputTokens += record.inputTokens;
+    this.cachedTokens += record.cachedTokens;
+    this.outputTokens += record.outputTokens;
+    this.reasoningTokens += record.reasoningTokens;
+    this.attempts += record.attempts;
+    this.ambiguousAttempts += record.ambiguousAttempts;
+    this.listUsd += record.listUsd;
+    this.usd += record.usd;
+    if (record.isEstimated) this.isEstimated = true;
+    if (record.code !== undefined) this.#errors.set(record.code, (this.#errors.get(record.code) ?? 0) + 1);
   }
 
   /** Takes back what `add` did, when a step turns out to be void. */
-  remove(record: OutcomeRecord): void {
-    this.#apply(record, -1);
-  }
-
-  #apply(record: OutcomeRecord, sign: 1 | -1): void {
-    this[record.status] += sign;
-    this.inputTokens += sign * record.inputTokens;
-    this.cachedTokens += sign * record.cachedTokens;
-    this.outputTokens += sign * record.outputTokens;
-    this.reasoningTokens += sign * record.reasoningTokens;
-    this.attempts += sign * record.attempts;
-    this.ambiguousAttempts += sign * record.ambiguousAttempts;
-    this.listUsd += sign * record.listUsd;
-    this.usd += sign * record.usd;
-    if (record.isEstimated) this.isEstimated = true;
+  remove(record: SettledRecord): void {
+    this[record.status] -= 1;
+    this.inputTokens -= record.inputTokens;
+    this.cachedTokens -= record.cachedTokens;
+    this.outputTokens -= record.outputTokens;
+    this.reasoningTokens -= record.reasoningTokens;
+    this.attempts -= record.attempts;
+    this.ambiguousAttempts -= record.ambiguousAttempts;
+    this.listUsd -= record.listUsd;
+    this.usd -= record.usd;
     if (record.code === undefined) return;
-    const count = (this.#errors.get(record.code) ?? 0) + sign;
+    const count = (this.#errors.get(record.code) ?? 0) - 1;
     if (count > 0) this.#errors.set(record.code, count);
     else this.#errors.delete(record.code);
   }

@@ -7,9 +7,11 @@
  */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { systemClock } from "../clock.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
 import { exitCodeOf, printError } from "./exit.ts";
+import { tuneHeap } from "./heap.ts";
 import { quote } from "./quote.ts";
 import { run } from "./run.ts";
 
@@ -87,6 +89,7 @@ function version(): string {
     : "0";
 }
 
+const firstCollection = tuneHeap(systemClock);
 try {
   await program().parseAsync();
 } catch (error) {
@@ -96,4 +99,6 @@ try {
     printError(error);
     process.exitCode = exitCodeOf(error);
   }
+} finally {
+  firstCollection.cancel();
 }

@@ -31,7 +31,7 @@ export interface BacklogBounds {
   readonly itemsMax: number;
 }
 
-export const BACKLOG_BOUNDS: BacklogBounds = { preparedBytesMax: 12 * 1024 * 1024, itemsMax: 1_000_000 };
+const BACKLOG_BOUNDS: BacklogBounds = { preparedBytesMax: 12 * 1024 * 1024, itemsMax: 1_000_000 };
 
 /** One for an engine. */
 export class Backlog {

@@ -140,7 +140,7 @@ export async function readConfigFile(path: string): Promise<ConfigOptions> {
 }
 
 /** Checks options given in code or read from a file. */
-export function checkOptions(value: unknown, where: string): ConfigOptions {
+function checkOptions(value: unknown, where: string): ConfigOptions {
   const parsed = fileOptions.safeParse(value);
   if (parsed.success) return parsed.data as unknown as ConfigOptions; // the schema above states the same shape
   const issue = parsed.error.issues[0];

@@ -6,6 +6,7 @@ import type { Reservation } from "../price/budget.ts";
 import type { Provider, WireHead } from "../providers/provider.ts";
 import type { Permit } from "../schedule/limits.ts";
 import type { Shard } from "../shard/shard.ts";
+import type { Usage } from "../work/outcome.ts";
 import { NOTHING_SPENT, type Spent } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
 
@@ -23,6 +24,10 @@ export class ItemCall implements Call {
   /** Tokens reserved for it. */
   readonly expectedInputTokens: number;
   readonly expectedOutputTokens: number;
+  /** What failed attempts of this call took; undefined before the first. */
+  failed:
+    | { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage }
+    | undefined;
   permit: Permit | undefined;
   reservation: Reservation | undefined;
 

@@ -250,12 +250,14 @@ export class TaskLog {
     this.#touch(this);
   }
 
-  /** Resolves when all that was staged so far is durable. */
-  settled(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#after.push(resolve);
-      this.#touch(this);
-    });
+  /** Resolves when all that was staged so far is durable, and no line waits for room in the output. */
+  async settled(): Promise<void> {
+    do {
+      await new Promise<void>((resolve) => {
+        this.#after.push(resolve);
+        this.#touch(this);
+      });
+    } while (this.isHolding || this.#release !== undefined);
   }
 
   /** For the recorder: writes the lines and closes the step; what is staged from now on is the next one's. */

@@ -119,9 +119,11 @@ class Replay {
       this.closed.delete(intent.line);
     }
     for (const record of step.closed) {
+      this.spent.set(record.line, record);
+      const intent = this.open.get(record.line);
+      if (intent !== undefined && intent.attempt > record.attempts) continue; // the next attempt is in the same step
       this.open.delete(record.line);
       this.closed.set(record.line, record);
-      this.spent.set(record.line, record);
     }
     for (const outcome of step.outcomes) this.settle(outcome);
     if (step.held.byteLength > 0) this.held.push(step.held);

@@ -105,7 +105,7 @@ export class Run implements AsyncIterable<OutputLine> {
 
   #answers(): { readonly path: string; readonly end: number; readonly change?: Promise<void> } | undefined {
     const opened = this.#opened;
-    if (opened === undefined) return undefined;
+    if (opened === undefined) return { path: "", end: 0, change: settled(this.opened) };
     if (opened.kind === "finished") return { path: opened.body.out, end: Number.POSITIVE_INFINITY };
     if (opened.body.isOrdered) {
       const isOver = opened.state.phase === "done";
@@ -313,5 +313,12 @@ function changed(opened: OpenRun): PerigeeError {
   return new PerigeeError(
     "input_changed",
     `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost`,
+  );
+}
+
+function settled(promise: Promise<unknown>): Promise<void> {
+  return promise.then(
+    () => undefined,
+    () => undefined,
   );
 }

@@ -125,6 +125,25 @@ async function asFinished(
   return { kind: "finished", taskId: task.id, body, summary: body.summary };
 }
 
+/** A run is continued on the terms it began with: what was answered so far would otherwise not fit the rest. */
+function refuseOtherTerms(body: TaskBody, options: RunOptions): void {
+  const terms = [
+    ["sla", body.slaMinutes, options.sla],
+    ["model", body.model, options.model],
+    ["ordered", body.isOrdered, options.ordered === true],
+  ] as const;
+  for (const [name, before, now] of terms) {
+    if (before === now) continue;
+    const [began, asked] = [before, now].map((value) =>
+      value === undefined ? "none" : JSON.stringify(value),
+    );
+    throw new PerigeeError(
+      "conflict",
+      `this run began with ${name} ${began}, now it is asked for ${asked}: give it again as it was, or start over with another --data`,
+    );
+  }
+}
+
 /** The task's terms, with the keys checked when this input has not been checked before. */
 async function checkedBody(
   parts: EngineParts,

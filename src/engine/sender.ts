@@ -9,6 +9,7 @@
  * one: so the answers that a kill can lose are never more than the requests in flight.
  */
 import type { Clock } from "../clock.ts";
+import { addUsage } from "../dispatch/attempt.ts";
 import type { Admission, AttemptResult, Dispatcher, DispatchResult } from "../dispatch/dispatcher.ts";
 import type { FailureCode } from "../errors.ts";
 import { worstCaseUsd } from "../price/cost.ts";
@@ -21,6 +22,7 @@ import { NO_USAGE, type Usage } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
 import type { ShardTicket } from "./backlog.ts";
 import { ItemCall } from "./item_call.ts";
+import type { Spent } from "./journal.ts";
 import type { Lane } from "./lane.ts";
 import type { RunState } from "./run_state.ts";
 import { costOfUsage, settleOutcome, settleUnsent, spentWith } from "./settle.ts";
@@ -166,8 +168,35 @@ export class Sender implements Admission<ItemCall> {
       this.#learnLengths(call, lane, result);
       return;
     }
+    if (result.class !== "permanent") this.#close(call, result);
     this.#pauseFor(call, key, lane, result);
     this.#free(call, lane);
+  }
+
+  /** Says that an attempt is over: a crash while its item waits for the next one leaves nothing in doubt. */
+  #close(call: ItemCall, result: AttemptResult): void {
+    const { attempts, ambiguousAttempts, usage } = call.failed ?? {
+      attempts: call.attempts,
+      ambiguousAttempts: call.ambiguousAttempts,
+      usage: NO_USAGE,
+    };
+    call.failed = {
+      attempts: attempts + 1,
+      ambiguousAttempts: ambiguousAttempts + (result.class === "ambiguous" ? 1 : 0),
+      usage: result.usage === undefined ? usage : addUsage(usage, result.usage),
+    };
+    if (call.run.phase !== "done") this.#recordClosed(call, call.failed);
+  }
+
+  #recordClosed(
+    call: ItemCall,
+    made: { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage },
+  ): Spent {
+    const { attempts, ambiguousAttempts, usage } = made;
+    const { prices, clock } = this.#options;
+    const spent = spentWith(call, usage, costOfUsage(prices, call, usage, clock.wallMs()));
+    call.run.settings.log.closed({ ...spent, line: call.line, attempts, ambiguousAttempts });
+    return spent;
   }
 
   /** Why an item must not be sent at all. */
@@ -211,12 +240,10 @@ export class Sender implements Admission<ItemCall> {
     made: { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage },
   ): void {
     const { run, line } = call;
-    const { attempts, ambiguousAttempts, usage } = made;
+    const { attempts, ambiguousAttempts } = made;
     if (attempts > 0) {
-      const { prices, clock } = this.#options;
-      const spent = spentWith(call, usage, costOfUsage(prices, call, usage, clock.wallMs()));
+      const spent = this.#recordClosed(call, made);
       run.made.set(line, { attempts, ambiguousAttempts, isInDoubt: false, spent });
-      run.settings.log.closed({ ...spent, line, attempts, ambiguousAttempts });
     }
     if (run.phase === "expired" || run.phase === "cancelled") {
       const status = run.phase;

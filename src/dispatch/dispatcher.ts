@@ -37,6 +37,8 @@ export interface Call {
   readonly attempts: number;
   /** Of these, the ones that may have been billed without an answer. */
   readonly ambiguousAttempts: number;
+  /** Ends waits between attempts, not attempts: the call is then returned as `stopped`. May be shared by many calls. */
+  readonly waitSignal?: AbortSignal;
 }
 
 /** What has been done for an item, and when it may go on. */
@@ -181,7 +183,7 @@ export class Dispatcher<C extends Call = Call> {
     const { attempts, ambiguousAttempts } = tally;
     const notBeforeMs = this.#clock.nowMs() + delayMs;
     try {
-      await this.#clock.sleep(delayMs, { signal });
+      await this.#clock.sleep(delayMs, { signal: signal ?? call.waitSignal });
       await this.#admission.admit(call, { attempts, ambiguousAttempts, notBeforeMs });
     } catch {
       // Admission says no for two reasons only, and the clock tells which.

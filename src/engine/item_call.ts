@@ -77,6 +77,10 @@ export class ItemCall implements Call {
     return this.shard.model;
   }
 
+  get waitSignal(): AbortSignal {
+    return this.run.left;
+  }
+
   get deadlineMs(): number {
     return this.run.settings.deadlineMs;
   }

@@ -7,6 +7,7 @@
  *
  * A line is waiting (in a shard), claimed (a lane took it: intent, request, retries) or done (its outcome is durable).
  */
+import { setMaxListeners } from "node:events";
 import type { DiskFile } from "../disk.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { Budget } from "../price/budget.ts";
@@ -43,7 +44,8 @@ export class RunState {
   readonly settings: RunSettings;
   readonly claimed: LineSet = new LineSet();
   readonly made: Map<number, AttemptsMade>;
-  phase: RunPhase = "open";
+  #phase: RunPhase = "open";
+  readonly #leaving = new AbortController();
   /** Items in shards, in the backlog or in a lane. */
   waitingItems = 0;
   inFlight = 0;
@@ -58,6 +60,21 @@ export class RunState {
   constructor(settings: RunSettings) {
     this.settings = settings;
     this.made = new Map(settings.made);
+    setMaxListeners(0, this.#leaving.signal); // one for each item that waits for a retry
+  }
+
+  get phase(): RunPhase {
+    return this.#phase;
+  }
+
+  set phase(phase: RunPhase) {
+    this.#phase = phase;
+    if (phase !== "open") this.#leaving.abort();
+  }
+
+  /** Aborts when the run is no longer open. */
+  get left(): AbortSignal {
+    return this.#leaving.signal;
   }
 
   get id(): string {

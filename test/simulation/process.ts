@@ -1,0 +1,77 @@
+/**
+ * A process that can be killed: what it sees of the clock and the wire ends with it, as at `kill -9`.
+ */
+import type { Clock } from "../../src/clock.ts";
+import { sleepOn } from "../../src/clock.ts";
+import type { Transport, WireRequest, WireResult } from "../../src/dispatch/transport.ts";
+import type { Served, SimulatedProviders } from "./provider.ts";
+
+export class SimulatedProcess {
+  readonly clock: Clock;
+  readonly transport: Transport;
+  /** Resolves when it is killed. */
+  readonly died: Promise<"died">;
+  /** Requests whose end it has not seen. */
+  readonly #inFlight = new Set<() => void>();
+  #isDead = false;
+  #die: () => void = () => undefined;
+
+  constructor(clock: Clock, wire: Transport, providers: SimulatedProviders) {
+    this.died = new Promise((resolve) => {
+      this.#die = () => resolve("died");
+    });
+    this.clock = {
+      nowMs: () => clock.nowMs(),
+      wallMs: () => clock.wallMs(),
+      timer: (delayMs, callback) => clock.timer(delayMs, () => this.#live(callback)),
+      soon: (callback) => clock.soon(() => this.#live(callback)),
+      sleep: (delayMs, options) => sleepOn(this.clock, delayMs, options?.signal),
+      random: () => clock.random(),
+    };
+    this.transport = {
+      send: (request, options) => this.#send(wire, providers, request, options),
+      close: async () => {
+        for (const abort of [...this.#inFlight]) abort();
+      },
+    };
+  }
+
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  kill(): void {
+    this.#isDead = true;
+    this.#die();
+  }
+
+  #live(callback: () => void): void {
+    if (!this.#isDead) callback();
+  }
+
+  async #send(
+    wire: Transport,
+    providers: SimulatedProviders,
+    request: WireRequest,
+    options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<WireResult> {
+    if (this.#isDead) return new Promise(() => undefined);
+    const sent = wire.send(request, options);
+    const served = providers.served.at(-1) as Served;
+    return new Promise((resolve) => {
+      const abort = (): void => {
+        served.isOver = true;
+        this.#inFlight.delete(abort);
+        resolve({ ok: false, failure: "aborted", message: "the transport is closed" });
+      };
+      this.#inFlight.add(abort);
+      void sent.then((result) => {
+        if (this.#isDead || served.isOver) return;
+        served.isOver = true;
+        served.isDelivered = result.ok;
+        this.#inFlight.delete(abort);
+        resolve(result);
+      });
+    });
+  }
+}

@@ -64,6 +64,7 @@ export async function openRun(parts: EngineParts, source: Source, options: RunOp
     if (finished !== undefined) return finished;
   }
   const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
+  if (found !== undefined) refuseOtherTerms(decodeBody(found.body), options);
   const input = await openInput(
     parts.disk,
     absolute(source),

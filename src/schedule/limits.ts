@@ -19,6 +19,7 @@ import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
 import { Pause } from "./pause.ts";
+import type { QuotaUse } from "./quota.ts";
 import { Quotas, type QuotasUse, type SentLoad } from "./quotas.ts";
 
 export type { Signal };
@@ -196,10 +197,15 @@ export class LaneLimits {
 
   snapshot(nowMs: number): LimitsSnapshot {
     const cooldownMs = this.#gate.cooldownMs(nowMs);
+    const shared = this.#shared?.snapshot(nowMs);
+    const own = this.#quotas.use(nowMs);
     return {
-      ...this.#quotas.use(nowMs),
+      requests: fuller(own.requests, shared?.requests),
+      tokens: fuller(own.tokens, shared?.tokens),
+      inputTokens: fuller(own.inputTokens, shared?.inputTokens),
+      outputTokens: fuller(own.outputTokens, shared?.outputTokens),
       inFlight: this.#concurrency.inFlight,
-      inFlightMax: this.#concurrency.limit,
+      inFlightMax: Math.min(this.#concurrency.limit, shared?.inFlightMax ?? Number.POSITIVE_INFINITY),
       cooldownMs,
       state: this.#state(cooldownMs),
       pauseReason: this.#pause.reason,
@@ -245,6 +251,12 @@ export class LaneLimits {
     this.#pace = share;
     this.#quotas.setPace(nowMs, share);
   }
+}
+
+/** Of a lane's own quota and the shared one, the one that is closer to its limit. */
+function fuller(own: QuotaUse | undefined, shared: QuotaUse | undefined): QuotaUse | undefined {
+  if (own === undefined || shared === undefined) return own ?? shared;
+  return shared.used / shared.limit > own.used / own.limit ? shared : own;
 }
 
 /** Whole, finite and not negative: what a bucket can count without drift. */

@@ -95,11 +95,12 @@ describe("LaneLimits", () => {
     const second = lane({ settings: { requestsPerMinute: 6_000 }, shared });
     const permit = permitOf(first.reserve(0, LOAD));
     expect(second.reserve(0, LOAD)).toMatchObject({ ok: false, reason: "requests" });
-    expect(second.snapshot(0)).toMatchObject({ inFlight: 0, requests: { used: 0 } });
+    expect(second.snapshot(0)).toMatchObject({ inFlight: 0, requests: { used: 1, limit: 60 } }); // what is shared is fuller
     expect(shared.snapshot(0).inFlight).toBe(1);
     first.settle(1, permit, LOAD);
     first.release(1, permit);
     expect(shared.snapshot(1).inFlight).toBe(0);
+    expect(second.snapshot(61_000)).toMatchObject({ requests: { used: 0 } });
   });
 
   it("keeps a rate limit to its lane, and shows an outage to the shared limits", () => {

@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "../clock.ts";
 import { parseModelId } from "../work/request.ts";
-import { SLA_MINUTES_MAX } from "../work/sla.ts";
+import { parseDurationMs, SLA_MINUTES_MAX } from "../work/sla.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 import { tuneHeap } from "./heap.ts";
 import { quote } from "./quote.ts";
@@ -32,8 +32,8 @@ function program(): Command {
     .option("--data <dir>", "where the run keeps its state (default: OUT.perigee/)")
     .option(
       "--sla <minutes>",
-      "answer within this many minutes (1 to 43200); without it, at once",
-      wholeNumber,
+      "answer within this many minutes (1 to 43200, or 90m, 24h, 7d); without it, at once",
+      slaMinutes,
     )
     .option("--config <file>", "configuration: providers, limits, prices")
     .option("--max-cost <usd>", "hard cap on what the providers may charge", amount)
@@ -63,9 +63,13 @@ function finish(code: number): void {
   process.exitCode = code;
 }
 
-function wholeNumber(text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError(`It must be whole minutes from 1 to ${SLA_MINUTES_MAX}.`);
+/** Minutes, as a number or as a duration such as 90m, 24h, 7d. */
+function slaMinutes(text: string): number {
+  const minutes = /^\d{1,9}$/.test(text) ? Number(text) : (parseDurationMs(text) ?? Number.NaN) / 60_000;
+  if (Number.isInteger(minutes)) return minutes;
+  throw new InvalidArgumentError(
+    `It must be whole minutes from 1 to ${SLA_MINUTES_MAX}, or a duration such as 90m, 24h or 7d.`,
+  );
 }
 
 function amount(text: string): number {
@@ -79,7 +83,7 @@ function modelId(text: string): string {
 }
 
 function slaList(text: string, before: readonly number[] = []): readonly number[] {
-  return [...before, ...text.split(",").map((part) => wholeNumber(part.trim()))];
+  return [...before, ...text.split(",").map((part) => slaMinutes(part.trim()))];
 }
 
 function version(): string {

@@ -37,7 +37,7 @@ describe("a mistake on the command line", () => {
       [2, "error: required option '-o, --out <file>' not specified (perigee --help shows all options)"],
       [
         2,
-        "error: option '--sla <minutes>' argument 'soon' is invalid. It must be whole minutes from 1 to 43200. (perigee --help shows all options)",
+        "error: option '--sla <minutes>' argument 'soon' is invalid. It must be whole minutes from 1 to 43200, or a duration such as 90m, 24h or 7d. (perigee --help shows all options)",
       ],
       [2, "perigee: usage: --sla: sla must be whole minutes from 1 to 43200, got 43201"],
       [

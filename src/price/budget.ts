@@ -14,7 +14,7 @@ import assert from "node:assert/strict";
 import { PerigeeError } from "../errors.ts";
 
 /** The highest cap: its nano-USD are safe integers. */
-export const CAP_USD_MAX = 9_000_000;
+const CAP_USD_MAX = 9_000_000;
 
 const NANO = 1e9;
 

@@ -16,7 +16,7 @@
 import { PerigeeError } from "../errors.ts";
 import { isModelPattern, matchingKey } from "./pattern.ts";
 
-export const PRICE_FACTOR_MIN = 0.3;
+const PRICE_FACTOR_MIN = 0.3;
 
 /** How the factor of a model falls. Windows are minutes, volumes tokens; all positive. */
 export interface FactorRate {

@@ -54,7 +54,7 @@ export interface QuoteAssumptions {
   readonly output_tokens_per_second: number;
 }
 
-export const QUOTE_ASSUMPTIONS: QuoteAssumptions = { first_token_ms: 1_000, output_tokens_per_second: 50 };
+const QUOTE_ASSUMPTIONS: QuoteAssumptions = { first_token_ms: 1_000, output_tokens_per_second: 50 };
 
 export interface QuotePrice {
   readonly source: string;

@@ -17,7 +17,10 @@ export class ItemCall implements Call {
   readonly index: number;
   readonly provider: Provider;
   readonly head: WireHead;
+  /** Tries of the item before this call. */
   readonly attempts: number;
+  /** Requests before this call that met a stopped account: sent, but no tries. */
+  readonly accountRefusals: number;
   readonly ambiguousAttempts: number;
   /** By those attempts. */
   readonly spent: Spent;
@@ -46,7 +49,8 @@ export class ItemCall implements Call {
     this.expectedInputTokens = expected.inputTokens;
     this.expectedOutputTokens = expected.outputTokens;
     const made = run.made.size === 0 ? undefined : run.made.get(this.line);
-    this.attempts = made?.attempts ?? 0;
+    this.accountRefusals = made?.accountRefusals ?? 0;
+    this.attempts = (made?.attempts ?? 0) - this.accountRefusals;
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
     this.spent = made?.spent ?? NOTHING_SPENT;
   }

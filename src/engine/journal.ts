@@ -42,8 +42,11 @@ export interface IntentRecord {
 /** Attempts that ended without an outcome for their item, with what they took all together. */
 export interface ClosedRecord extends Spent {
   readonly line: number;
+  /** All requests sent. */
   readonly attempts: number;
   readonly ambiguousAttempts: number;
+  /** Of the attempts, those that met a stopped account: they say nothing of the item, and use up none of its tries. */
+  readonly accountRefusals: number;
 }
 
 /** What was used and charged for an item. */
@@ -193,6 +196,7 @@ export class StepWriter {
     view.setUint16(at + 4, record.attempts, true);
     view.setUint16(at + 6, record.ambiguousAttempts, true);
     view.setUint8(at + 8, record.isEstimated ? 1 : 0);
+    view.setUint16(at + 10, record.accountRefusals, true);
     writeSpent(view, at + 16, record);
   }
 
@@ -280,6 +284,7 @@ function readClosed(section: Buffer, at: number): ClosedRecord {
     attempts: section.readUInt16LE(at + 4),
     ambiguousAttempts: section.readUInt16LE(at + 6),
     isEstimated: section.readUInt8(at + 8) === 1,
+    accountRefusals: section.readUInt16LE(at + 10),
     ...readSpent(section, at + 16),
   };
 }

@@ -37,6 +37,8 @@ export interface LaneServices {
   mayAdmit(): boolean;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
+  /** Whether the model of an item was stopped since it was prepared; it is settled then. */
+  refuseStopped(call: ItemCall): boolean;
   /** Money for one attempt: `wait` until others settle, or `exhausted`. */
   reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted";
   returnMoney(call: ItemCall): void;
@@ -166,6 +168,10 @@ export class Lane {
     this.#candidate ??= this.#nextFresh() ?? this.#nextReturned();
     const call = this.#candidate;
     if (call === undefined) return false;
+    if (this.#services.refuseStopped(call)) {
+      this.#candidate = undefined;
+      return true;
+    }
     const money = this.#services.reserveMoney(call);
     if (money === "wait") return this.#blocked("money");
     if (money === "exhausted") {
@@ -175,7 +181,8 @@ export class Lane {
     }
     if (!this.#reserveLimits(call)) return false;
     this.#claim(call);
-    this.#intend(call, call.attempts + 1, call.ambiguousAttempts, () => this.#services.send(call));
+    const attempt = call.attempts + call.accountRefusals + 1;
+    this.#intend(call, attempt, call.ambiguousAttempts, () => this.#services.send(call));
     return true;
   }
 

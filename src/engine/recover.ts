@@ -35,6 +35,8 @@ export interface AttemptsMade {
   readonly attempts: number;
   readonly ambiguousAttempts: number;
   /** True when the last attempt's end is unknown: it may have been answered and billed. */
+  /** Of the attempts, those that met a stopped account. */
+  readonly accountRefusals: number;
   readonly isInDoubt: boolean;
   readonly spent: Spent;
 }
@@ -91,7 +93,7 @@ class Replay {
   readonly open = new Map<number, IntentRecord>();
   readonly closed = new Map<number, ClosedRecord>();
   /** What attempts before the open one took. */
-  readonly spent = new Map<number, Spent>();
+  readonly spent = new Map<number, ClosedRecord>();
   committedUsd = 0;
   held: Uint8Array[] = [];
   outEnd = 0;
@@ -148,6 +150,7 @@ class Replay {
       made.set(line, {
         attempts: intent.attempt,
         ambiguousAttempts: intent.ambiguousAttempts + 1,
+        accountRefusals: this.spent.get(line)?.accountRefusals ?? 0,
         isInDoubt: true,
         spent: this.spent.get(line) ?? NOTHING_SPENT,
       });
@@ -164,8 +167,9 @@ class Replay {
       // What it took is counted still: its answer was paid for, and is asked for again.
       const ambiguousAttempts = outcome.ambiguousAttempts + 1;
       if (outcome.attempts > 0) {
-        this.closed.set(outcome.line, { ...outcome, ambiguousAttempts });
-        this.spent.set(outcome.line, outcome);
+        const closed = { ...outcome, ambiguousAttempts, accountRefusals: 0 };
+        this.closed.set(outcome.line, closed);
+        this.spent.set(outcome.line, closed);
       }
     }
     this.held = [...this.last.released, ...this.held];
@@ -179,8 +183,8 @@ class Replay {
 }
 
 function madeOf(record: ClosedRecord): AttemptsMade {
-  const { attempts, ambiguousAttempts } = record;
-  return { attempts, ambiguousAttempts, isInDoubt: false, spent: record };
+  const { attempts, ambiguousAttempts, accountRefusals } = record;
+  return { attempts, ambiguousAttempts, accountRefusals, isInDoubt: false, spent: record };
 }
 
 /** A power cut can damage the range of the last step alone, since the next one waits for its sync. */

@@ -22,8 +22,8 @@ import { NO_USAGE, type Usage } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
 import type { ShardTicket } from "./backlog.ts";
 import { ItemCall } from "./item_call.ts";
-import type { Spent } from "./journal.ts";
 import type { Lane } from "./lane.ts";
+import type { AttemptsMade } from "./recover.ts";
 import type { RunState } from "./run_state.ts";
 import { costOfUsage, settleOutcome, settleUnsent, spentWith } from "./settle.ts";
 import type { Wires } from "./wires.ts";
@@ -112,6 +112,15 @@ export class Sender implements Admission<ItemCall> {
     return undefined;
   }
 
+  refuseStopped(call: ItemCall): boolean {
+    const message = this.#stoppedModels.get(call.model);
+    if (message === undefined) return false;
+    call.run.waitingItems -= 1;
+    call.run.claimed.add(call.line);
+    this.refuse(call, "model_not_found", message);
+    return true;
+  }
+
   refuse(call: ItemCall, code: FailureCode, message: string): void {
     settleUnsent(call.run, call.line, call.keyJson, { status: "failed", code, message }, () =>
       this.#options.onChange(call.run),
@@ -146,7 +155,7 @@ export class Sender implements Admission<ItemCall> {
     if (!run.isOpen) return Promise.reject(new RunStopped());
     return this.#options
       .laneOf(this.laneFor(call.model).key)
-      .admitAgain(call, made.attempts + 1, made.ambiguousAttempts)
+      .admitAgain(call, made.attempts + call.accountRefusals + 1, made.ambiguousAttempts)
       .then(() => {
         run.requestsSent += 1;
       });
@@ -191,12 +200,15 @@ export class Sender implements Admission<ItemCall> {
   #recordClosed(
     call: ItemCall,
     made: { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage },
-  ): Spent {
-    const { attempts, ambiguousAttempts, usage } = made;
+    accountRefusals: number = call.accountRefusals,
+  ): AttemptsMade {
+    const { ambiguousAttempts, usage } = made;
+    const attempts = made.attempts + call.accountRefusals;
     const { prices, clock } = this.#options;
     const spent = spentWith(call, usage, costOfUsage(prices, call, usage, clock.wallMs()));
-    call.run.settings.log.closed({ ...spent, line: call.line, attempts, ambiguousAttempts });
-    return spent;
+    const counts = { attempts, ambiguousAttempts, accountRefusals };
+    call.run.settings.log.closed({ ...spent, ...counts, line: call.line });
+    return { ...counts, isInDoubt: false, spent };
   }
 
   /** Why an item must not be sent at all. */
@@ -234,17 +246,11 @@ export class Sender implements Admission<ItemCall> {
   }
 
   /** An item that came back without an outcome: kept for later, or ended with its run. */
-  #keep(
-    call: ItemCall,
-    lane: Lane,
-    made: { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage },
-  ): void {
+  #keep(call: ItemCall, lane: Lane, made: Extract<DispatchResult, { kind: "returned" }>): void {
     const { run, line } = call;
-    const { attempts, ambiguousAttempts } = made;
-    if (attempts > 0) {
-      const spent = this.#recordClosed(call, made);
-      run.made.set(line, { attempts, ambiguousAttempts, isInDoubt: false, spent });
-    }
+    const isAccountStop = made.reason !== "stopped" && lane.limits.isPaused;
+    const refusals = call.accountRefusals + (isAccountStop ? 1 : 0);
+    if (made.attempts + refusals > 0) run.made.set(line, this.#recordClosed(call, made, refusals));
     if (run.phase === "expired" || run.phase === "cancelled") {
       const status = run.phase;
       settleUnsent(run, line, call.keyJson, { status, code: status, message: endMessage(status) }, () =>

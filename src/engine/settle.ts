@@ -40,7 +40,11 @@ export function settleOutcome(call: ItemCall, outcome: Outcome, cost: Cost, when
   const line =
     outcome.status === "completed"
       ? completedLine(call.keyJson, outcome.output.text, outcome.output.finish_reason ?? "stop")
-      : failedLine(call.keyJson, call.line, { ...outcome.failure, line: call.line });
+      : failedLine(call.keyJson, call.line, {
+          ...outcome.failure,
+          attempts: outcome.failure.attempts + call.accountRefusals,
+          line: call.line,
+        });
   stage(run, record, line, whenDurable);
 }
 
@@ -103,7 +107,7 @@ function recordOf(call: ItemCall, outcome: Outcome, cost: Cost): StagedOutcome {
     line: call.line,
     status: outcome.status,
     code: outcome.status === "completed" ? undefined : outcome.failure.code,
-    attempts: outcome.attempts,
+    attempts: outcome.attempts + call.accountRefusals,
     ambiguousAttempts: outcome.ambiguousAttempts,
     ...spentWith(call, outcome.usage, cost),
   };

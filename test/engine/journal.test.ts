@@ -1,0 +1,104 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { readStep, StepWriter } from "../../src/engine/journal.ts";
+import { LineSet } from "../../src/engine/line_set.ts";
+
+const uint16 = fc.nat({ max: 0xffff });
+const uint32 = fc.nat({ max: 0xffffffff });
+const usd = fc.double({ min: 0, max: 1e6, noNaN: true }).map((value) => value + 0);
+const spent = {
+  isEstimated: fc.boolean(),
+  inputTokens: uint32,
+  cachedTokens: uint32,
+  outputTokens: uint32,
+  reasoningTokens: uint32,
+  listUsd: usd,
+  usd,
+};
+const offset = fc.nat({ max: Number.MAX_SAFE_INTEGER });
+const intent = fc.record({
+  line: uint32,
+  offset,
+  lengthBytes: uint32,
+  attempt: uint16,
+  ambiguousAttempts: uint16,
+  inputTokens: uint32,
+  outputTokens: uint32,
+});
+const closed = fc.record({
+  line: uint32,
+  attempts: uint16,
+  ambiguousAttempts: uint16,
+  accountRefusals: uint16,
+  ...spent,
+});
+const outcome = fc.record({
+  line: uint32,
+  status: fc.constantFrom("completed", "failed", "expired", "cancelled" as const),
+  code: fc.constantFrom(undefined, "invalid_json", "ambiguous", "timeout", "input_changed"),
+  attempts: uint16,
+  ambiguousAttempts: uint16,
+  lineBytes: uint32,
+  ...spent,
+});
+const header = fc.record({
+  outStart: offset,
+  outEnd: offset,
+  outCrc32: uint32,
+  voids: fc.integer({ min: -1, max: 1e9 }),
+  committedUsd: usd,
+});
+
+describe("a step of the journal", () => {
+  it("reads back as it was written, whatever it holds", () => {
+    const lists = [fc.array(intent), fc.array(closed), fc.array(outcome)] as const;
+    fc.assert(
+      fc.property(...lists, fc.uint8Array(), header, (intents, closes, outcomes, held, head) => {
+        const writer = new StepWriter();
+        for (const one of intents) writer.intent(one, `lane${one.line % 3}`);
+        for (const one of closes) writer.closed(one);
+        for (const { lineBytes, ...one } of outcomes) writer.outcome(one as never, lineBytes);
+        writer.hold(held);
+        const step = readStep(writer.finish(head));
+        expect(step).toMatchObject({ ...head, intents, closed: closes, outcomes });
+        expect([...step.held]).toEqual([...held]);
+        const requests = step.sent.reduce((sum, one) => sum + one.requests, 0);
+        expect(requests).toBe(intents.length);
+      }),
+    );
+  });
+
+  it("refuses a step of another version", () => {
+    const bytes = new StepWriter().finish({ outStart: 0, outEnd: 0, outCrc32: 0, voids: 0, committedUsd: 0 });
+    bytes[0] = 9;
+    expect(() => readStep(bytes)).toThrow(/version 9/);
+  });
+});
+
+describe("a line set", () => {
+  it("does what a set does", () => {
+    const line = fc.integer({ min: 1, max: 30_000 });
+    const step = fc.tuple(fc.constantFrom("add", "delete"), line);
+    fc.assert(
+      fc.property(fc.array(step), line, fc.nat({ max: 600 }), (steps, first, count) => {
+        const lines = new LineSet();
+        const model = new Set<number>();
+        for (const [what, number] of steps) {
+          if (what === "add") {
+            expect(lines.add(number)).toBe(!model.has(number));
+            model.add(number);
+          } else {
+            lines.delete(number);
+            model.delete(number);
+          }
+        }
+        expect(lines.size).toBe(model.size);
+        const within = Array.from({ length: count }, (_, index) => model.has(first + index));
+        expect(lines.countWithin(first, first + count - 1)).toBe(within.filter(Boolean).length);
+        const table = lines.slice(first, count);
+        const bits = within.map((_, index) => (((table?.[index >> 3] ?? 0) >> (index & 7)) & 1) === 1);
+        expect(bits).toEqual(within);
+      }),
+    );
+  });
+});

@@ -1,0 +1,306 @@
+import { describe, expect, it } from "vitest";
+import { createRandom } from "../../src/testing/index.ts";
+import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
+
+const OPTIONS = { out: OUTPUT };
+const PRICES = { prices: { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 } } };
+
+function mostInAMinute(atMs: readonly number[]): number {
+  let most = 0;
+  for (let first = 0, last = 0; last < atMs.length; last += 1) {
+    while ((atMs[last] as number) - (atMs[first] as number) >= 60_000) first += 1;
+    most = Math.max(most, last - first + 1);
+  }
+  return most;
+}
+
+describe("limits", () => {
+  it("uses at least 97 % of a request limit when there is work, and never more than all of it in any minute", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 600 } } }, latencyMs: 500 });
+    world.input(3_000);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, OPTIONS).finished);
+    const atMs = world.sent.map((one) => one.atMs);
+    expect(mostInAMinute(atMs)).toBeLessThanOrEqual(600);
+    const spanMinutes = ((atMs.at(-1) as number) - (atMs[0] as number)) / 60_000;
+    expect(3_000 / spanMinutes).toBeGreaterThan(0.97 * 600);
+  });
+
+  it("holds a provider's places for all its models together, and serves each of them", async () => {
+    const world = new World({ config: { limits: { alpha: { concurrency: 1 } } } });
+    world.input(30, (line) => `alpha:m${line % 3}`);
+    const engine = await world.engine();
+    expect(await world.settle(engine.run(INPUT, OPTIONS).finished)).toMatchObject({
+      counts: { completed: 30 },
+    });
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(300);
+    const firstTen = new Set(world.sent.slice(0, 10).map(({ model }) => model));
+    expect(firstTen.size).toBe(3);
+  });
+
+  it("holds over a restart: what the last minute sent still counts", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
+    world.input(100);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(45_500);
+    run.stop();
+    await world.settle(run.finished);
+    await world.settle(engine.close());
+    await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(mostInAMinute(world.sent.map((one) => one.atMs))).toBeLessThanOrEqual(60);
+  });
+
+  it("shares limits between runs, and serves the one with the nearer deadline first", async () => {
+    const world = new World({ config: { limits: { alpha: { concurrency: 2 } } }, latencyMs: 100 });
+    world.input(50, "alpha:m1", "/late.jsonl");
+    world.disk.put("/soon.jsonl", Array.from({ length: 10 }, (_, index) => itemLine(index + 101)).join(""));
+    const engine = await world.engine();
+    const late = engine.run("/late.jsonl", { out: "/late.out", sla: 600 });
+    await world.clock.advance(250);
+    const soon = engine.run("/soon.jsonl", { out: "/soon.out", sla: 1 });
+    await world.settle(soon.finished);
+    const before = world.sent.length;
+    expect(before).toBeLessThan(24);
+    await world.settle(late.finished);
+    expect(world.sent).toHaveLength(60);
+  });
+
+  it("fault 81: work without a deadline goes on beside a flood of short ones", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 120 } } } });
+    world.input(30, "alpha:m1", "/plain.jsonl");
+    const engine = await world.engine();
+    const plain = engine.run("/plain.jsonl", { out: "/plain.out" });
+    for (let flood = 1; flood <= 5; flood += 1) {
+      const lines = Array.from({ length: 20 }, (_, index) => itemLine(flood * 1_000 + index));
+      world.disk.put(`/flood${flood}.jsonl`, lines.join(""));
+      engine.run(`/flood${flood}.jsonl`, { out: `/flood${flood}.out`, sla: 5 });
+      await world.clock.advance(2_000);
+    }
+    expect(await world.settle(plain.finished)).toMatchObject({ counts: { completed: 30 } });
+    expect(world.clock.nowMs()).toBeLessThan(75_000);
+  });
+
+  it("fault 77: a wall clock that jumps an hour either way makes neither a burst nor a stop", async () => {
+    for (const jumpMs of [3_600_000, -3_600_000]) {
+      const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
+      world.input(90);
+      const run = (await world.engine()).run(INPUT, { ...OPTIONS, sla: 10 });
+      await world.clock.advance(20_000);
+      world.clock.jumpWall(jumpMs);
+      expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 90 } });
+      expect(mostInAMinute(world.sent.map((one) => one.atMs))).toBeLessThanOrEqual(60);
+      expect(world.clock.nowMs()).toBeLessThan(100_000);
+    }
+  });
+});
+
+describe("the sla", () => {
+  it("fault 78: what was not sent is expired within a second after it, unbilled; what was sent is kept", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
+    world.input(200);
+    const run = (await world.engine()).run(INPUT, { ...OPTIONS, sla: 1 });
+    const summary = await world.settle(run.finished);
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(60_000);
+    expect(world.clock.nowMs()).toBeLessThan(61_000);
+    const { completed, expired } = summary.counts;
+    expect(completed).toBe(world.sent.length);
+    expect(completed + expired).toBe(200);
+    expect(summary.usage.attempts).toBe(completed);
+    expect(world.output()).toHaveLength(200);
+    expect(world.output().filter(({ error }) => error?.code === "expired")).toHaveLength(expired);
+  });
+
+  it("a request that hangs gets half of the time left, so that another one fits", async () => {
+    const world = new World({ answer: (line, attempt) => (attempt === 1 ? "hang" : ok(line)) });
+    world.input(1);
+    const run = (await world.engine()).run(INPUT, { ...OPTIONS, sla: 2 });
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 1 } });
+    expect(world.sent.map(({ atMs }) => atMs)).toHaveLength(2);
+    expect(world.sent[1]?.atMs).toBeGreaterThanOrEqual(60_000);
+    expect(world.sent[1]?.atMs).toBeLessThan(120_000);
+  });
+
+  it("that passed while nothing ran is seen at the next start", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
+    world.input(50);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { ...OPTIONS, sla: 1 });
+    await world.clock.advance(10_000);
+    run.stop();
+    await world.settle(run.finished);
+    await world.settle(engine.close());
+    await world.clock.advance(3_600_000);
+    const before = world.sent.length;
+    const summary = await world.settle((await world.engine()).run(INPUT, { ...OPTIONS, sla: 1 }).finished);
+    expect(summary.counts).toMatchObject({ completed: before, expired: 50 - before });
+    expect(world.sent).toHaveLength(before);
+    expect(world.clock.nowMs()).toBeLessThan(3_611_000 + 1_000);
+  });
+});
+
+describe("a cost cap", () => {
+  it("is never overshot, and at least 97 % used, whatever the answers take", async () => {
+    for (let seed = 1; seed <= 12; seed += 1) {
+      const random = createRandom(seed);
+      let billedUsd = 0;
+      const world = new World({
+        config: { ...PRICES, maxInFlight: 1 + Math.floor(random() * 64) },
+        answer: (line) => {
+          const outputTokens = 1 + Math.floor(random() * 16);
+          billedUsd += (10 * 1_000 + outputTokens * 5_000) / 1e6;
+          const body = { choices: [{ message: { content: `a${line}` }, finish_reason: "stop" }] };
+          const usage = { prompt_tokens: 10, completion_tokens: outputTokens };
+          const bytes = new TextEncoder().encode(JSON.stringify({ ...body, usage }));
+          return {
+            afterMs: 50 + random() * 500,
+            result: { ok: true, status: 200, headers: {}, body: bytes },
+          };
+        },
+      });
+      world.input(300);
+      const engine = await world.engine();
+      const summary = await world.settle(engine.run(INPUT, { ...OPTIONS, maxCostUsd: 6 }).finished);
+      expect(billedUsd, `seed ${seed}`).toBeLessThanOrEqual(6);
+      expect(billedUsd, `seed ${seed}`).toBeGreaterThan(0.97 * 6);
+      expect(summary.cost.list_usd).toBeCloseTo(billedUsd, 6);
+      expect(summary.counts.completed + summary.counts.failed).toBe(300);
+      expect(summary.errors).toEqual({ budget_exceeded: summary.counts.failed });
+    }
+  });
+
+  it("goes on in a lane that waited for money which another lane gave back", async () => {
+    const world = new World({
+      config: { prices: { "alpha:*": PRICES.prices["alpha:*"], "beta:*": PRICES.prices["alpha:*"] } },
+    });
+    world.input(8, (line) => (line % 2 === 0 ? "alpha:m1" : "beta:m1"));
+    const engine = await world.engine();
+    const summary = await world.settle(engine.run(INPUT, { ...OPTIONS, maxCostUsd: 0.4 }).finished);
+    expect(summary.counts.completed).toBeGreaterThan(5);
+    expect(summary.cost.list_usd).toBeLessThanOrEqual(0.4);
+  });
+
+  it("ends a retry that it leaves no money for, with what its first attempt took", async () => {
+    const world = new World({ config: PRICES, answer: () => status(502) });
+    world.input(1);
+    const engine = await world.engine();
+    const summary = await world.settle(engine.run(INPUT, { ...OPTIONS, maxCostUsd: 0.2 }).finished);
+    expect(summary).toMatchObject({ errors: { budget_exceeded: 1 }, usage: { attempts: 1 } });
+    expect(world.output()[0]).toMatchObject({ error: { code: "budget_exceeded", attempts: 1 } });
+  });
+});
+
+describe("account stops", () => {
+  it("fault 46: an empty account pauses its provider with one probe a minute, and a probe heals it", async () => {
+    const world = new World({
+      answer: (line) => (world.clock.nowMs() < 290_000 ? status(429, "insufficient_quota") : ok(line)),
+      config: { maxInFlight: 4 },
+    });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(200_000);
+    expect(run.progress()).toMatchObject({ state: "paused", pausedBy: "alpha quota" });
+    expect(world.sent.filter(({ atMs }) => atMs > 1_000).length).toBeLessThanOrEqual(4);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 20 } });
+    expect(world.clock.nowMs()).toBeLessThan(310_000);
+  });
+
+  it("fault 46: a single item is kept through a long stop, too", async () => {
+    const world = new World({
+      answer: (line) => (world.clock.nowMs() < 600_000 ? status(429, "insufficient_quota") : ok(line)),
+    });
+    world.input(1);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 1 } });
+  });
+
+  it("fault 46: a run whose account stays empty ends as paused, and keeps its items", async () => {
+    const world = new World({ answer: () => status(402, "insufficient_balance") });
+    world.input(30);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    const summary = await world.settle(run.finished);
+    expect(summary).toMatchObject({ status: "paused", reason: "quota", counts: { submitted: 30 } });
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(900_000);
+    world.answer = (line) => ok(line);
+    await world.clock.advance(60_000);
+    expect(await world.settle((await reopened(world)).run(INPUT, OPTIONS).finished)).toMatchObject({
+      counts: { completed: 30 },
+    });
+  });
+
+  it("fault 46: another provider goes on meanwhile", async () => {
+    const world = new World({
+      answer: (line, _, model) => (model === "m1" && line % 2 === 0 ? status(402) : ok(line)),
+    });
+    world.input(20, (line) => (line % 2 === 0 ? "alpha:m1" : "beta:m2"));
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(5_000);
+    expect(run.progress().completed).toBe(10);
+    run.stop();
+    await world.settle(run.finished);
+  });
+
+  it("fault 47: a wrong key stops the run after three refusals, with authentication as the reason", async () => {
+    const world = new World({ answer: () => status(401, "invalid_api_key"), config: { maxInFlight: 1 } });
+    world.input(20);
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "paused", reason: "authentication", counts: { submitted: 20 } });
+    expect(world.sent).toHaveLength(3);
+    expect(world.output()).toEqual([]);
+  });
+
+  it("fault 47: refusals of one item, last of all, pause its provider; then it is probed once a minute", async () => {
+    const world = new World({ answer: (line) => (line === 3 ? status(403) : ok(line)) });
+    world.input(10);
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "paused", counts: { completed: 9, submitted: 1 } });
+    const atMs = world.sent.filter(({ line }) => line === 3).map((one) => one.atMs);
+    const soon = atMs.filter((ms) => ms < 30_000);
+    expect(soon.length).toBeLessThanOrEqual(8);
+    for (let probe = soon.length + 1; probe < atMs.length; probe += 1)
+      expect((atMs[probe] as number) - (atMs[probe - 1] as number)).toBeGreaterThanOrEqual(60_000);
+  });
+
+  it("fault 66: a model that is gone fails its own items alone, and is not asked again", async () => {
+    const world = new World({
+      answer: (line, _, model) => (model === "gone" ? status(404, "model_not_found") : ok(line)),
+      config: { maxInFlight: 1 },
+    });
+    world.input(40, (line) => (line % 2 === 0 ? "alpha:gone" : "alpha:m1"));
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ counts: { completed: 20, failed: 20 }, errors: { model_not_found: 20 } });
+    expect(world.sent.filter(({ model }) => model === "gone")).toHaveLength(1);
+  });
+});
+
+describe("retries", () => {
+  it("go through the limits like first attempts", async () => {
+    const world = new World({
+      config: { limits: { alpha: { requestsPerMinute: 60 } } },
+      answer: (line, attempt) => (attempt < 3 ? status(503) : ok(line)),
+    });
+    world.input(20);
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ counts: { completed: 20 }, usage: { attempts: 60 } });
+    expect(mostInAMinute(world.sent.map((one) => one.atMs))).toBeLessThanOrEqual(60);
+  });
+
+  it("fault 45: at 70 % rejections all items finish, at no more than 60 % of the limit", async () => {
+    const random = createRandom(4);
+    const world = new World({
+      config: { limits: { alpha: { requestsPerMinute: 600 } } },
+      answer: (line) => (random() < 0.7 ? status(429, "rate_limit_exceeded") : ok(line)),
+    });
+    world.input(200);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    const summary = await world.settle(run.finished);
+    const minutes = Math.max(1, world.clock.nowMs() / 60_000);
+    expect(world.sent.length / minutes).toBeLessThanOrEqual(0.6 * 600);
+    expect(summary.counts.completed).toBeGreaterThan(0.9 * 200);
+  });
+});
+
+async function reopened(world: World) {
+  world.kill();
+  return world.engine();
+}

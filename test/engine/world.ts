@@ -1,0 +1,154 @@
+/**
+ * A world for engine tests: virtual time, a disk in memory, a store that can crash, and a provider that a test scripts
+ * by the line number that each prompt carries as `[[n]]`.
+ */
+import type { Clock } from "../../src/clock.ts";
+import type { WireResult } from "../../src/dispatch/transport.ts";
+import { type ConfigOptions, resolveConfig } from "../../src/engine/config.ts";
+import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import { createInlineMeasurer } from "../../src/shard/measurer.ts";
+import {
+  type CrashableStore,
+  createCrashableStore,
+  FakeClock,
+  MemoryDisk,
+  openaiAnswer,
+  openaiError,
+  ScriptedTransport,
+} from "../../src/testing/index.ts";
+
+export const INPUT = "/in.jsonl";
+export const OUTPUT = "/out.jsonl";
+
+/** What a request is answered with: at once, after a while, or never. */
+export type Reply = WireResult | { readonly afterMs: number; readonly result: WireResult } | "hang";
+export type Answering = (line: number, attempt: number, model: string) => Reply;
+
+export interface WorldOptions {
+  readonly answer?: Answering;
+  readonly config?: ConfigOptions;
+  readonly latencyMs?: number;
+}
+
+export const ok = (line: number): WireResult =>
+  openaiAnswer(`answer ${line}`, { inputTokens: 10, outputTokens: 5 });
+export const status = (code: number, name = "error", headers: Record<string, string> = {}): WireResult =>
+  openaiError(code, { message: name, code: name, type: name }, headers);
+
+export class World {
+  readonly clock = new FakeClock();
+  readonly disk: MemoryDisk = new MemoryDisk({ clock: this.clock });
+  readonly store: CrashableStore = createCrashableStore({ random: () => 0.999 });
+  readonly wire: ScriptedTransport;
+  /** Line numbers in the order of their sending. */
+  readonly sent: { readonly line: number; readonly atMs: number; readonly model: string }[] = [];
+  answer: Answering;
+  readonly #config: ConfigOptions;
+  readonly #attempts = new Map<number, number>();
+
+  constructor(options: WorldOptions = {}) {
+    this.answer = options.answer ?? ((line) => ok(line));
+    this.#config = {
+      providers: {
+        alpha: { baseUrl: "http://alpha.test/v1", key: "k" },
+        beta: { baseUrl: "http://beta.test/v1", key: "k" },
+      },
+      ...options.config,
+    };
+    const latencyMs = options.latencyMs ?? 10;
+    this.wire = new ScriptedTransport(this.clock, (request, { nowMs }) => {
+      const body = new TextDecoder().decode(request.body);
+      const line = Number(/\[\[(\d+)\]\]/.exec(body)?.[1]);
+      const model = String((JSON.parse(body) as { model: string }).model);
+      const attempt = (this.#attempts.get(line) ?? 0) + 1;
+      this.#attempts.set(line, attempt);
+      this.sent.push({ line, atMs: nowMs, model });
+      const reply = this.answer(line, attempt, model);
+      if (reply === "hang") return { kind: "hang" };
+      if ("afterMs" in reply) return { kind: "answer", ...reply };
+      return { kind: "answer", afterMs: latencyMs, result: reply };
+    });
+  }
+
+  async engine(clock: Clock = this.clock): Promise<Engine> {
+    const providers = resolveConfig(this.#config, {}).providers;
+    this.wire.restart();
+    return createEngine({
+      ...this.#config,
+      dataDir: "/data",
+      env: {},
+      clock,
+      transport: this.wire,
+      disk: this.disk,
+      store: await this.store.open(),
+      measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
+    });
+  }
+
+  /** Writes an input of so many items, numbered from `first`. */
+  input(count: number, model: string | ((line: number) => string) = "alpha:m1", path = INPUT): void {
+    const lines = Array.from({ length: count }, (_, index) =>
+      itemLine(index + 1, typeof model === "string" ? model : model(index + 1)),
+    );
+    this.disk.put(path, lines.join(""));
+  }
+
+  /** The process dies; its files are closed, its store is free, its requests are cut. */
+  kill(options: { readonly powerCut: boolean; readonly random?: () => number } = { powerCut: false }): void {
+    this.disk.crash(options);
+    this.store.crash();
+    this.wire.restart();
+  }
+
+  output(path = OUTPUT): OutputRecord[] {
+    const text = this.disk.text(path) ?? "";
+    return text.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as OutputRecord]));
+  }
+
+  settle<T>(promise: Promise<T>): Promise<T> {
+    return this.clock.runUntilSettled(promise);
+  }
+}
+
+export interface OutputRecord {
+  readonly key: string | null;
+  readonly line?: number;
+  readonly output: { readonly text: string } | null;
+  readonly error?: { readonly code: string; readonly attempts: number; readonly line?: number };
+}
+
+export function itemLine(line: number, model = "alpha:m1", key = `k${line}`): string {
+  const request = {
+    model,
+    contents: [{ role: "user", parts: [{ text: `[[${line}]] hello` }] }],
+    generation_config: { max_output_tokens: 16 },
+  };
+  return `${JSON.stringify({ key, request })}\n`;
+}
+
+/** A process that can die on its own: nothing of it goes on after `kill`. */
+export function mortal(clock: Clock): { readonly clock: Clock; kill(): void } {
+  let isDead = false;
+  const live = (callback: () => void) => (): void => {
+    if (!isDead) callback();
+  };
+  return {
+    clock: {
+      nowMs: () => clock.nowMs(),
+      wallMs: () => clock.wallMs(),
+      random: () => clock.random(),
+      timer: (delayMs, callback) => clock.timer(delayMs, live(callback)),
+      soon: (callback) => clock.soon(live(callback)),
+      sleep: (delayMs) =>
+        new Promise((resolve) =>
+          clock.timer(
+            delayMs,
+            live(() => resolve()),
+          ),
+        ),
+    },
+    kill: () => {
+      isDead = true;
+    },
+  };
+}

@@ -2,7 +2,8 @@
  * The recorder: group commits of intents, outcomes and output lines, for all tasks of an engine.
  *
  *   idle -> committing -> idle                      records that come while committing form the next commit
- *   committing -> waiting for room -> committing    the disk of the store or of an output is full
+ *   committing -> waiting for room -> committing    the store's disk is full: nothing can be recorded
+ *   committing -> holding -> committing             an output's disk is full: its lines wait in the journal
  *   any -> failed                                   an fsync failed, or room did not come back in time: final
  *
  * One commit, for each task with records: write its output lines, then sync the output and append the step to the
@@ -50,6 +51,9 @@ export type StepListener = (sequence: number, step: Step) => void;
 export class Recorder {
   readonly #options: RecorderOptions;
   readonly #dirty = new Set<TaskLog>();
+  /** Logs with lines that wait for room in their output. */
+  readonly #holding = new Set<TaskLog>();
+  #isReleaseDue = false;
   #isBusy = false;
   #failure: PerigeeError | undefined;
   #roomLostMs: number | undefined;
@@ -70,6 +74,10 @@ export class Recorder {
 
   #touch(log: TaskLog): void {
     this.#dirty.add(log);
+    this.#begin();
+  }
+
+  #begin(): void {
     if (this.#isBusy || this.#failure !== undefined) return;
     this.#isBusy = true;
     this.#options.clock.soon(() => void this.#drain());
@@ -77,7 +85,10 @@ export class Recorder {
 
   async #drain(): Promise<void> {
     try {
-      while (this.#dirty.size > 0) await this.#commit();
+      do {
+        if (this.#isReleaseDue) await this.#releaseHeld();
+        if (this.#dirty.size > 0) await this.#commit();
+      } while (this.#dirty.size > 0 || this.#isReleaseDue);
       this.#isBusy = false;
     } catch (error) {
       this.#fail(error);
@@ -88,10 +99,11 @@ export class Recorder {
     const logs = [...this.#dirty];
     this.#dirty.clear();
     const sealed = await Promise.all(logs.map((log) => log.write(this.#options.clock.wallMs())));
+    if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
     const syncs = sealed.map((step) => step.sync());
     await Promise.all([this.#append(sealed.map((step) => step.entry)), ...syncs]);
     for (const step of sealed) step.release();
-    if (logs.some((log) => log.isHolding)) await this.#waitForOutputs(logs.filter((log) => log.isHolding));
+    for (const log of logs) if (log.isHolding) this.#hold(log);
     if (this.#options.space?.isSpaceLow() === true) void this.#awaitSpace(this.#options.space);
     this.#roomIsBack();
   }
@@ -107,6 +119,31 @@ export class Recorder {
     } catch (error) {
       this.#fail(error);
     }
+  }
+
+  #hold(log: TaskLog): void {
+    if (this.#holding.size === 0) this.#isReleaseDue = true;
+    this.#holding.add(log);
+  }
+
+  /** Tries to bring held lines to their outputs; what is recorded meanwhile goes on into the journal. */
+  async #releaseHeld(): Promise<void> {
+    this.#isReleaseDue = false;
+    for (const log of [...this.#holding]) {
+      try {
+        await log.releaseHeld();
+        this.#holding.delete(log);
+        this.#dirty.add(log);
+      } catch (error) {
+        if (errorCodeOf(error) !== "ENOSPC") throw error;
+        this.#loseRoom(error);
+      }
+    }
+    if (this.#holding.size === 0) return;
+    this.#options.clock.timer(ROOM_CHECK_MS, () => {
+      this.#isReleaseDue = true;
+      this.#begin();
+    });
   }
 
   /** Appends, waiting as long as the store's own disk is full. */
@@ -125,40 +162,34 @@ export class Recorder {
     }
   }
 
-  async #waitForOutputs(logs: readonly TaskLog[]): Promise<void> {
-    for (const log of logs) {
-      for (;;) {
-        try {
-          await log.releaseHeld();
-          this.#dirty.add(log);
-          break;
-        } catch (error) {
-          if (errorCodeOf(error) !== "ENOSPC") throw error;
-          await this.#waitForRoom(error);
-        }
-      }
-    }
+  async #waitForRoom(cause: unknown): Promise<void> {
+    this.#loseRoom(cause);
+    await this.#options.clock.sleep(ROOM_CHECK_MS);
   }
 
-  async #waitForRoom(cause: unknown): Promise<void> {
-    const { clock, roomWaitMs, onRoom } = this.#options;
+  /** Throws `disk_full` when it was waited for long enough. */
+  #loseRoom(cause: unknown): void {
+    const { clock, roomWaitMs } = this.#options;
+    if (clock.nowMs() - this.#roomIsLost() < roomWaitMs) return;
+    const seconds = Math.round(roomWaitMs / 1_000);
+    throw new PerigeeError(
+      "disk_full",
+      `no space left on the disk for ${seconds} s; free some and run the same command again`,
+      { cause },
+    );
+  }
+
+  /** Returns since when. */
+  #roomIsLost(): number {
     if (this.#roomLostMs === undefined) {
-      this.#roomLostMs = clock.nowMs();
-      onRoom(false);
+      this.#roomLostMs = this.#options.clock.nowMs();
+      this.#options.onRoom(false);
     }
-    if (clock.nowMs() - this.#roomLostMs >= roomWaitMs) {
-      const seconds = Math.round(roomWaitMs / 1_000);
-      throw new PerigeeError(
-        "disk_full",
-        `no space left on the disk for ${seconds} s; free some and run the same command again`,
-        { cause },
-      );
-    }
-    await clock.sleep(ROOM_CHECK_MS);
+    return this.#roomLostMs;
   }
 
   #roomIsBack(): void {
-    if (this.#roomLostMs === undefined || this.#isSpaceLow) return;
+    if (this.#roomLostMs === undefined || this.#isSpaceLow || this.#holding.size > 0) return;
     this.#roomLostMs = undefined;
     this.#options.onRoom(true);
   }
@@ -201,6 +232,7 @@ export class TaskLog {
   #lines: string[] = [];
   #after: (() => void)[] = [];
   #held: Uint8Array[] = [];
+  readonly #whenReleased: (() => void)[] = [];
   #release: Omit<StepHeader, "committedUsd"> | undefined;
   /** Asked at every step: money spent and held so far. */
   committedUsd: () => number = () => 0;
@@ -252,12 +284,14 @@ export class TaskLog {
 
   /** Resolves when all that was staged so far is durable, and no line waits for room in the output. */
   async settled(): Promise<void> {
-    do {
+    for (;;) {
       await new Promise<void>((resolve) => {
         this.#after.push(resolve);
         this.#touch(this);
       });
-    } while (this.isHolding || this.#release !== undefined);
+      if (!this.isHolding && this.#release === undefined) return;
+      if (this.isHolding) await new Promise<void>((resolve) => this.#whenReleased.push(resolve));
+    }
   }
 
   /** For the recorder: writes the lines and closes the step; what is staged from now on is the next one's. */
@@ -295,6 +329,7 @@ export class TaskLog {
     const range = await this.#output.append(Buffer.concat(this.#held));
     this.#held = [];
     this.#release = { ...range, voids: RELEASES_HELD };
+    for (const resolve of this.#whenReleased.splice(0)) resolve();
   }
 
   /** Lines found in the journal by recovery that never reached the output. */

@@ -33,7 +33,7 @@ const DATA = "/data";
 
 /** Faults end within minutes; what is not over by then hangs. Retry-After may ask for 15 min, quota waits for probes. */
 const LIVENESS_MS = 90 * 60_000;
-const PROCESSES_MAX = 40;
+const PROCESSES_MAX = 80;
 /** A run that ends like this was made to. */
 const INJECTED_CODES = new Set(["disk_full", "output_unwritable", "store_failed", "input_unreadable"]);
 

@@ -1,0 +1,288 @@
+import { describe, expect, it } from "vitest";
+import type { Step } from "../../src/engine/journal.ts";
+import { createRandom } from "../../src/testing/index.ts";
+import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
+
+const OPTIONS = { out: OUTPUT };
+
+/** A run of six items of which three are answered and durable and three are in flight; then its process is killed. */
+async function killed(
+  options: { readonly powerCut?: boolean; readonly random?: () => number } = {},
+): Promise<World> {
+  const world = new World({ config: { maxInFlight: 3 }, latencyMs: 50 });
+  world.input(6);
+  const process = mortal(world.clock);
+  void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+  await world.clock.advance(70);
+  process.kill();
+  world.kill({ powerCut: options.powerCut === true, ...(options.random === undefined ? {} : options) });
+  return world;
+}
+
+async function finish(world: World, options: object = OPTIONS) {
+  const engine = await world.engine();
+  const summary = await world.settle(engine.run(INPUT, options).finished);
+  await world.settle(engine.close());
+  return summary;
+}
+
+async function append(world: World, text: string): Promise<void> {
+  const file = await world.disk.open(OUTPUT, "write");
+  await file.write(new TextEncoder().encode(text), await file.sizeBytes());
+}
+
+function expectWhole(world: World, count = 6): void {
+  expect(world.disk.text(OUTPUT)?.endsWith("\n")).toBe(true);
+  const keys = world.output().map(({ key }) => key);
+  expect(keys.sort()).toEqual(Array.from({ length: count }, (_, index) => `k${index + 1}`));
+}
+
+const answerLine = (line: number): string =>
+  `{"key":"k${line}","output":{"type":"text","text":"answer ${line}"}}\n`;
+
+describe("recovery", () => {
+  it("fault 26: cuts a torn line before it appends", async () => {
+    const world = await killed();
+    await append(world, '{"key":"k4","output":{"ty');
+    expect(await finish(world)).toMatchObject({ counts: { completed: 6 } });
+    expectWhole(world);
+  });
+
+  it("fault 25: adopts a whole line of an item that was in flight, and does not ask for it again", async () => {
+    const world = await killed();
+    const before = world.sent.length;
+    await append(world, `${answerLine(5)}{"key":"k4`);
+    expect(await finish(world)).toMatchObject({ counts: { completed: 6 } });
+    expectWhole(world);
+    const again = world.sent.slice(before).map(({ line }) => line);
+    expect(again.sort()).toEqual([4, 6]);
+  });
+
+  it("does not adopt what cannot be its own: a line for an item that was not in flight, or no output line", async () => {
+    for (const foreign of [answerLine(2), answerLine(77), '{"key":"k4"}\n', "nonsense\n", "\u0000\u0000\n"]) {
+      const world = await killed();
+      await append(world, foreign);
+      expect(await finish(world), foreign).toMatchObject({ counts: { completed: 6 } });
+      expectWhole(world);
+    }
+  });
+
+  it("asks again for the lines whose last range a power cut damaged, however it was torn", async () => {
+    for (let seed = 1; seed <= 20; seed += 1) {
+      const random = createRandom(seed);
+      const world = new World({ config: { maxInFlight: 3 } });
+      world.input(12);
+      const process = mortal(world.clock);
+      void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+      world.disk.crashAtOperation(20 + seed, { powerCut: true, random });
+      await world.clock.advance(200);
+      process.kill();
+      world.kill({ powerCut: true, random });
+      expect(await finish(world), `seed ${seed}`).toMatchObject({ counts: { completed: 12 } });
+      expectWholeOf(world, 12);
+    }
+  });
+
+  it("is told the same by every step, from the first on, when it is followed", async () => {
+    const world = await killed();
+    const steps: [number, Step][] = [];
+    const onStep = (sequence: number, step: Step): void => void steps.push([sequence, step]);
+    await finish(world, { ...OPTIONS, onStep });
+    const settled = steps.flatMap(([, step]) => step.outcomes.map(({ line }) => line));
+    expect(settled.sort()).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+});
+
+function expectWholeOf(world: World, count: number): void {
+  const keys = world.output().map(({ key }) => key);
+  expect(keys).toHaveLength(count);
+  expect(new Set(keys).size).toBe(count);
+}
+
+describe("a full disk", () => {
+  it("fault 36: the output's alone: lines wait in the journal, nothing new is sent, and all goes on by itself", async () => {
+    const world = new World({ config: { maxInFlight: 4 } });
+    world.input(40);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(25);
+    world.disk.setFull(100);
+    await world.clock.advance(30_000);
+    const during = world.sent.length;
+    expect(during).toBeLessThan(20);
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 40 }, requests_sent: 40 });
+    expectWholeOf(world, 40);
+  });
+
+  it("fault 36: lines that wait survive a crash, and nobody asks for them again", async () => {
+    for (const powerCut of [false, true]) {
+      const world = new World({ config: { maxInFlight: 4 } });
+      world.input(8);
+      const process = mortal(world.clock);
+      void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished.catch(() => undefined);
+      await world.clock.advance(5);
+      world.disk.setFull(10);
+      await world.clock.advance(500); // four answers wait in the journal
+      process.kill();
+      world.kill({ powerCut });
+      const before = world.sent.length;
+      expect(before).toBe(4);
+      world.disk.setFull(Number.POSITIVE_INFINITY);
+      expect(await finish(world)).toMatchObject({ counts: { completed: 8 } });
+      expectWholeOf(world, 8);
+      expect(world.sent).toHaveLength(8);
+    }
+  });
+
+  it("fault 36: a power cut while they are written at last loses none of them", async () => {
+    for (let operations = 1; operations <= 12; operations += 1) {
+      const world = new World({ config: { maxInFlight: 4 } });
+      world.input(8);
+      const process = mortal(world.clock);
+      void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished.catch(() => undefined);
+      await world.clock.advance(5);
+      world.disk.setFull(10);
+      await world.clock.advance(500);
+      world.disk.setFull(Number.POSITIVE_INFINITY);
+      world.disk.crashAtOperation(operations, { powerCut: true });
+      await world.clock.advance(1_500);
+      process.kill();
+      world.kill({ powerCut: true });
+      expect(await finish(world), `${operations}`).toMatchObject({ counts: { completed: 8 } });
+      expectWholeOf(world, 8);
+    }
+  });
+
+  it("fault 35: the store's: nothing is sent that is not recorded, and all goes on by itself", async () => {
+    const world = new World({ config: { maxInFlight: 4 } });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(15);
+    world.store.failNext("disk_full", 20);
+    await world.clock.advance(10_000);
+    const during = world.sent.length;
+    await world.clock.advance(5_000);
+    expect(world.sent).toHaveLength(during);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 20 }, requests_sent: 20 });
+    expectWholeOf(world, 20);
+  });
+
+  it("fault 35: that stays full ends the run with disk_full after a minute, and the next call continues", async () => {
+    const world = new World({ config: { maxInFlight: 4 } });
+    world.input(20);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(15);
+    world.disk.setFull(0);
+    await expect(world.settle(run.finished)).rejects.toMatchObject({ code: "disk_full" });
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(60_000);
+    expect(world.clock.nowMs()).toBeLessThan(62_000);
+    await world.settle(engine.close());
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    expect(await finish(world)).toMatchObject({ counts: { completed: 20 } });
+    expectWholeOf(world, 20);
+    expect(world.sent).toHaveLength(20);
+  });
+});
+
+describe("a failed sync", () => {
+  it("fault 37: is final: the run rejects, nothing more is sent, and a later call continues", async () => {
+    const world = new World({ config: { maxInFlight: 2 } });
+    world.input(20);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(25);
+    world.disk.failSync();
+    await expect(world.settle(run.finished)).rejects.toMatchObject({ code: "output_unwritable" });
+    const sent = world.sent.length;
+    await world.clock.advance(5_000);
+    expect(world.sent).toHaveLength(sent);
+    await expect(world.settle(engine.run("/x.jsonl", OPTIONS).finished)).rejects.toMatchObject({
+      code: expect.stringMatching(/input_unreadable|output_unwritable/),
+    });
+    await world.settle(engine.close());
+    expect(await finish(world)).toMatchObject({ counts: { completed: 20 } });
+    expectWholeOf(world, 20);
+  });
+
+  it("fault 37: what it left unsynced survives a power cut after the next start", async () => {
+    const world = new World({ config: { maxInFlight: 2 } });
+    world.input(20);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(25);
+    world.disk.failSync();
+    await world.settle(run.finished.catch(() => undefined));
+    await world.settle(engine.close());
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+    await world.clock.advance(35);
+    process.kill();
+    world.kill({ powerCut: true });
+    expect(await finish(world)).toMatchObject({ counts: { completed: 20 } });
+    expectWholeOf(world, 20);
+  });
+
+  it("of the store fails every run at work, and none waits for ever", async () => {
+    const world = new World({ config: { maxInFlight: 2 } });
+    world.input(20);
+    world.disk.put("/b.jsonl", itemLine(50) + itemLine(51));
+    const engine = await world.engine();
+    const runs = [engine.run(INPUT, OPTIONS), engine.run("/b.jsonl", { out: "/b.out" })];
+    await world.clock.advance(5);
+    world.store.failNext("store_failed");
+    const ends = await world.settle(Promise.allSettled(runs.map((run) => run.finished)));
+    expect(ends.map((end) => end.status)).toEqual(["rejected", "rejected"]);
+    await world.settle(engine.close());
+    expect(await finish(world)).toMatchObject({ counts: { completed: 20 } });
+  });
+
+  it("at the very end of a run is told, too", async () => {
+    for (let writes = 0; writes < 12; writes += 1) {
+      const world = new World();
+      world.input(3);
+      const engine = await world.engine();
+      const run = engine.run(INPUT, OPTIONS);
+      let commits = 0;
+      while (commits < writes && (await world.clock.advanceToNextTimer())) commits = world.store.commits;
+      world.store.failNext("store_failed");
+      const end = await world.settle(Promise.allSettled([run.finished])); // stuck would throw
+      expect(["fulfilled", "rejected"]).toContain(end[0].status);
+      await world.settle(engine.close());
+      world.kill();
+      expect(await finish(world)).toMatchObject({ counts: { completed: 3 } });
+      expectWholeOf(world, 3);
+    }
+  });
+});
+
+describe("an output that cannot be written", () => {
+  it("is told as output_unwritable, before anything is sent", async () => {
+    const world = new World();
+    world.input(3);
+    world.disk.failNext("open", "EACCES", 9);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await expect(world.settle(run.finished)).rejects.toMatchObject({
+      code: expect.stringMatching(/output_unwritable|input_unreadable/),
+    });
+    expect(world.sent).toHaveLength(0);
+  });
+
+  it("fault 27: a crash between the last answer and the end of an ordered run leaves one whole output", async () => {
+    for (let operations = 1; operations <= 14; operations += 1) {
+      const world = new World();
+      world.input(4);
+      const process = mortal(world.clock);
+      const run = (await world.engine(process.clock)).run(INPUT, { ...OPTIONS, ordered: true });
+      run.finished.catch(() => undefined);
+      await world.clock.advance(9);
+      world.disk.crashAtOperation(operations, { powerCut: true });
+      await world.clock.advance(50);
+      process.kill();
+      world.kill({ powerCut: true });
+      const summary = await finish(world, { ...OPTIONS, ordered: true });
+      expect(summary, `${operations}`).toMatchObject({ counts: { completed: 4 } });
+      expect(world.output().map(({ key }) => key)).toEqual(["k1", "k2", "k3", "k4"]);
+    }
+  });
+});

@@ -235,6 +235,7 @@ class LocalEngine implements Engine {
       prices,
       dataDir,
       rateCard: this.#config.rateCard,
+      atWork: new Set(),
       lineBytesMax: LINE_BYTES_MAX,
       maxOutputTokensCap: 4_096,
       drainMs: 30_000,

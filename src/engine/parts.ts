@@ -28,6 +28,8 @@ export interface EngineParts {
   readonly sender: Sender;
   readonly prices: PriceBook;
   readonly rateCard: RateCard;
+  /** Names and outputs of runs at work: no two may share one. */
+  readonly atWork: Set<string>;
   readonly dataDir: string;
   readonly lineBytesMax: number;
   /** Output tokens given to items without a limit of their own when a cost cap needs a bound. */

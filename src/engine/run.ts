@@ -135,6 +135,7 @@ export class Run implements AsyncIterable<OutputLine> {
       watch.close();
       await opened.input.file.close();
       await opened.output.close();
+      opened.release();
     }
   }
 

@@ -53,11 +53,42 @@ export type OpenedRun =
       readonly input: OpenInput;
       readonly output: OutputFile;
       readonly state: RunState;
+      /** Lets another run have its name and output. Once, when all is closed. */
+      readonly release: () => void;
     };
 
 /** Throws whatever keeps the run from beginning; nothing was sent then. */
 export async function openRun(parts: EngineParts, source: Source, options: RunOptions): Promise<OpenedRun> {
   const name = nameOf(source, options);
+  const claims: string[] = [];
+  const claim = (what: string): void => {
+    if (parts.atWork.has(what))
+      throw new PerigeeError("conflict", `${what} is being worked on by another run`);
+    parts.atWork.add(what);
+    claims.push(what);
+  };
+  const release = (): void => {
+    for (const what of claims) parts.atWork.delete(what);
+  };
+  try {
+    claim(name);
+    const opened = await open(parts, name, source, options, claim);
+    if (opened.kind === "finished") release();
+    return opened.kind === "finished" ? opened : { ...opened, release };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** `claim` throws `conflict` when another run of this engine has what is named. */
+async function open(
+  parts: EngineParts,
+  name: string,
+  source: Source,
+  options: RunOptions,
+  claim: (what: string) => void,
+): Promise<Exclude<OpenedRun, { kind: "open" }> | Omit<Extract<OpenedRun, { kind: "open" }>, "release">> {
   const found = await parts.store.taskByName(name);
   if (found !== undefined) {
     const finished = await asFinished(parts, found, source);
@@ -72,6 +103,7 @@ export async function openRun(parts: EngineParts, source: Source, options: RunOp
   );
   const before = found === undefined ? undefined : decodeBody(found.body);
   const body = await checkedBody(parts, input, options, task, before);
+  claim(body.out);
   const output = await OutputFile.open(parts.disk, answersPath(parts, task.id, body));
   if (before === undefined) await refuseForeignOutput(parts, body, output);
   await parts.store.putTask({ ...task, body: encodeBody(body) });

@@ -114,16 +114,23 @@ describe("a run", () => {
     expect(world.sent).toHaveLength(10);
   });
 
-  it("refuses to be at work twice at once", async () => {
-    const world = new World();
+  it("refuses to be at work twice at once, and to share its output", async () => {
+    const world = new World({ config: { maxInFlight: 1 } });
     world.input(5);
     const engine = await world.engine();
+    const begun = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(15);
+    begun.stop();
+    await world.settle(begun.finished);
     const [first, second] = [engine.run(INPUT, OPTIONS), engine.run(INPUT, OPTIONS)];
-    const ends = await world.settle(Promise.allSettled([first.finished, second.finished]));
-    expect(ends.map((end) => end.status).sort()).toEqual(["fulfilled", "rejected"]);
-    expect(ends.find((end) => end.status === "rejected")).toMatchObject({ reason: { code: "conflict" } });
+    const third = engine.run(INPUT, { ...OPTIONS, id: "another" });
+    const ends = await world.settle(Promise.allSettled([first, second, third].map((run) => run.finished)));
+    expect(ends.map((end) => end.status)).toEqual(["fulfilled", "rejected", "rejected"]);
+    expect(ends[1]).toMatchObject({ reason: { code: "conflict" } });
+    expect(ends[2]).toMatchObject({ reason: { code: "conflict" } });
     expect(world.sent).toHaveLength(5);
     expect(world.output()).toHaveLength(5);
+    expect(await world.settle(engine.run(INPUT, OPTIONS).finished)).toMatchObject({ requests_sent: 0 });
   });
 
   it("ends what was not sent as cancelled, and keeps what was answered", async () => {

@@ -56,13 +56,17 @@ async function startProvider(command: string, port: number): Promise<ChildProces
 
 /** Lines in the interface's layout, 600 bytes each, plain English words. */
 async function writeInput(path: string, lines: number): Promise<void> {
-  const words = "the quick brown fox jumps over a lazy dog while seven careful judges measure every stride of it".split(" ");
+  const words =
+    "the quick brown fox jumps over a lazy dog while seven careful judges measure every stride of it".split(
+      " ",
+    );
   const file = createWriteStream(path);
   for (let line = 0; line < lines; line += 1) {
     const head = `{"key":"k-${line}","request":{"model":"openai:gpt-4o-mini","contents":[{"parts":[{"text":"[[k-${line}|150]] `;
     const tail = '"}]}],"generation_config":{"temperature":0,"max_output_tokens":128}}}\n';
     let text = "";
-    for (let word = line; head.length + text.length + tail.length < 600; word += 1) text += `${words[(word * 7) % words.length]} `;
+    for (let word = line; head.length + text.length + tail.length < 600; word += 1)
+      text += `${words[(word * 7) % words.length]} `;
     if (!file.write(head + text.slice(0, 600 - head.length - tail.length) + tail)) {
       await new Promise<void>((resolve) => file.once("drain", resolve));
     }
@@ -116,7 +120,10 @@ async function runOnce(input: string, inFlight: number, port: number): Promise<R
     await sleep(firstMs === 0 ? 5 : 25);
   }
   const elapsedMs = performance.now() - started;
-  const summary = JSON.parse(out.trim().split("\n").at(-1) ?? "{}") as { items: number; counts: { completed: number } };
+  const summary = JSON.parse(out.trim().split("\n").at(-1) ?? "{}") as {
+    items: number;
+    counts: { completed: number };
+  };
   const stats = (await (await fetch(`http://127.0.0.1:${port}/stats`)).json()) as Record<string, number>;
   rmSync(dir, { recursive: true, force: true });
   const items = summary.counts.completed;
@@ -142,7 +149,8 @@ try {
   const input = join(dir, "in.jsonl");
   await writeInput(input, Number(values.lines));
   for (let round = 0; round < Number(values.rounds); round += 1) {
-    for (const inFlight of values.inflight.split(",")) console.log(JSON.stringify(await runOnce(input, Number(inFlight), port)));
+    for (const inFlight of values.inflight.split(","))
+      console.log(JSON.stringify(await runOnce(input, Number(inFlight), port)));
   }
 } finally {
   provider.kill();

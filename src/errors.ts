@@ -21,7 +21,7 @@ export type ErrorCode =
   | "store_damaged" // recorded state does not pass its checks
   | "store_failed" // the store could not write or sync
   | "disk_full" // no space left and it did not come back in time
-  | "provider_paused" // every lane left is stopped by its account (billing, quota, key)
+  | "internal_error" // a fault of perigee itself
   | "interrupted" // stopped by a signal; the same command continues
   | "closed" // the engine was closed
   | "not_found" // no task or object with that id

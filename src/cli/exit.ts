@@ -20,19 +20,20 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
   store_damaged: 74,
   store_failed: 74,
   disk_full: 74,
-  provider_paused: 3,
+  internal_error: 1,
   interrupted: 130,
   closed: 130,
   not_found: 2,
   conflict: 2,
 };
 
-const EXIT_INPUT_OUTPUT = 74;
+/** Of what the operating system refused, the calls that only read. */
+const READING_CALLS: readonly string[] = ["read", "stat", "fstat", "lstat"];
 
 /** 1 stands for a fault of ours: a bug. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof PerigeeError) return EXIT_CODES[error.code];
-  return isSystemError(error) ? EXIT_INPUT_OUTPUT : 1;
+  return isSystemError(error) ? EXIT_CODES[systemCode(error)] : 1;
 }
 
 /** One line for what a user can mend, the stack for what only we can. */
@@ -41,7 +42,7 @@ export function printError(error: unknown): void {
   if (error instanceof PerigeeError) {
     process.stderr.write(`${label} ${error.code}: ${error.message}\n`);
   } else if (isSystemError(error)) {
-    process.stderr.write(`${label} io_error: ${error.message}\n`);
+    process.stderr.write(`${label} ${systemCode(error)}: ${error.message}\n`);
   } else {
     process.stderr.write(
       `${label} internal error, please report it\n${error instanceof Error ? error.stack : String(error)}\n`,
@@ -61,11 +62,19 @@ function otherError(error: unknown): {
   readonly details: object;
 } {
   return isSystemError(error)
-    ? { code: "io_error", message: error.message, details: {} }
+    ? { code: systemCode(error), message: error.message, details: {} }
     : { code: "internal_error", message: "internal error", details: {} };
 }
 
 /** What the operating system refused: a folder where a file should be, no permission. Its message names the path. */
-function isSystemError(error: unknown): error is Error {
+function isSystemError(error: unknown): error is SystemError {
   return error instanceof Error && "syscall" in error && "errno" in error;
+}
+
+interface SystemError extends Error {
+  readonly syscall: unknown;
+}
+
+function systemCode({ syscall }: SystemError): "input_unreadable" | "output_unwritable" {
+  return READING_CALLS.includes(String(syscall)) ? "input_unreadable" : "output_unwritable";
 }

@@ -14,6 +14,7 @@ import type { Transport } from "../dispatch/transport.ts";
 import { createUndiciTransport } from "../dispatch/undici.ts";
 import { PerigeeError } from "../errors.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
+import { DEPTH_MAX, KEY_BYTES_MAX } from "../jsonl/record.ts";
 import { PriceBook } from "../price/price_book.ts";
 import type { Quote } from "../price/quote.ts";
 import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
@@ -77,7 +78,9 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
   const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
   const resolved = resolveConfig(config, env ?? process.env);
   if (store === undefined) await mkdir(join(dataDir, "tasks"), { recursive: true, mode: 0o700 });
+  const opened = await openStore(dataDir, store);
   const seams: Seams = {
+    ...opened,
     dataDir,
     clock: clock ?? systemClock,
     disk: disk ?? systemDisk,
@@ -85,11 +88,15 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     transport:
       transport ??
       createUndiciTransport({ clock: clock ?? systemClock, connectionsMax: resolved.maxInFlight }),
-    ...(await openStore(dataDir, store)),
   };
   const engine = new LocalEngine(seams, resolved);
-  await engine.open();
-  return engine;
+  try {
+    await engine.open();
+    return engine;
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
 }
 
 interface Seams {
@@ -112,8 +119,8 @@ function threads(config: EngineConfig): Measurer {
   return createThreadMeasurer({
     providers: config.providers,
     lineBytesMax: LINE_BYTES_MAX,
-    depthMax: 64,
-    keyBytesMax: 512,
+    depthMax: DEPTH_MAX,
+    keyBytesMax: KEY_BYTES_MAX,
     ...(config.threads === undefined ? {} : { threads: config.threads }),
   });
 }

@@ -29,6 +29,11 @@ const ITEM_WEIGHT = 1 / 16;
 /** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
 const LATE_MS = 150;
 
+const MONEY_REFUSALS = {
+  exhausted: "the cost cap leaves no money for this item",
+  unpriced: "a cost cap cannot hold for a model without a known price: configure one under prices",
+} as const;
+
 /** A lane's way to the rest of the engine. */
 export interface LaneServices {
   readonly clock: Clock;
@@ -39,8 +44,8 @@ export interface LaneServices {
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether the model of an item was stopped since it was prepared; it is settled then. */
   refuseStopped(call: ItemCall): boolean;
-  /** Money for one attempt: `wait` until others settle, or `exhausted`. */
-  reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted";
+  /** Money for one attempt: `wait` until others settle, `exhausted`, or `unpriced` when nobody knows what it may cost. */
+  reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted" | "unpriced";
   returnMoney(call: ItemCall): void;
   /** Brings a dropped shard's bytes back; on failure it has told the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
@@ -154,7 +159,7 @@ export class Lane {
     const retry = this.#retries[0];
     if (retry !== undefined) {
       const money = this.#services.reserveMoney(retry.call);
-      if (money === "exhausted") {
+      if (money === "exhausted" || money === "unpriced") {
         this.#retries.shift();
         retry.reject(new Error("no money is left for another attempt")); // it comes back, and is refused as fresh
         return true;
@@ -174,9 +179,9 @@ export class Lane {
     }
     const money = this.#services.reserveMoney(call);
     if (money === "wait") return this.#blocked("money");
-    if (money === "exhausted") {
+    if (money !== "ok") {
       this.#claim(call);
-      this.#services.refuse(call, "budget_exceeded", "the cost cap leaves no money for this item");
+      this.#services.refuse(call, "budget_exceeded", MONEY_REFUSALS[money]);
       return true;
     }
     if (!this.#reserveLimits(call)) return false;

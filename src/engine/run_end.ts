@@ -31,6 +31,19 @@ export async function endRest(
     settleUnsent(state, line, key, code);
     staged += 1;
   };
+  const endMeasured = async (measured: MeasuredBlock): Promise<void> => {
+    for (const { line, key, code, message: why } of measured.rejected) {
+      end(line, key === null ? null : JSON.stringify(key), { status: "failed", code, message: why });
+    }
+    for (let index = 0; index < measured.count; index += 1) {
+      end(measured.lines[index] as number, keyOf(measured, index), { status, code: status, message });
+    }
+    if (staged < STAGED_MAX) return;
+    staged = 0;
+    await log.settled();
+  };
+  const options = { wantBodies: false, wantCounts: false, modelOverride: body.model };
+  const waiting: Promise<MeasuredBlock>[] = [];
   for await (const event of readBlocks(opened.input.file, { lineBytesMax: parts.lineBytesMax })) {
     if (event.kind === "refused") {
       end(event.refused.line, null, {
@@ -43,20 +56,11 @@ export async function endRest(
     const { firstLine, lineCount } = event.block;
     state.linesRead = Math.max(state.linesRead, firstLine + lineCount - 1);
     if (done.size > 0 && done.countWithin(firstLine, firstLine + lineCount - 1) === lineCount) continue;
-    const measured = await parts.measurer.measure(event.block, {
-      wantBodies: false,
-      ...(body.model === undefined ? {} : { modelOverride: body.model }),
-    });
-    for (const { line, key, code, message: why } of measured.rejected) {
-      end(line, key === null ? null : JSON.stringify(key), { status: "failed", code, message: why });
-    }
-    for (let index = 0; index < measured.count; index += 1) {
-      end(measured.lines[index] as number, keyOf(measured, index), { status, code: status, message });
-    }
-    if (staged < STAGED_MAX) continue;
-    staged = 0;
-    await log.settled();
+    waiting.push(parts.measurer.measure(event.block, options));
+    const first = waiting.length > parts.measurer.concurrency ? waiting.shift() : undefined;
+    if (first !== undefined) await endMeasured(await first);
   }
+  for (const measured of waiting) await endMeasured(await measured);
   await log.settled();
 }
 

@@ -11,7 +11,7 @@
 import type { Clock } from "../clock.ts";
 import { addUsage } from "../dispatch/attempt.ts";
 import type { Admission, AttemptResult, Dispatcher, DispatchResult } from "../dispatch/dispatcher.ts";
-import type { FailureCode } from "../errors.ts";
+import { type FailureCode, PerigeeError } from "../errors.ts";
 import { worstCaseUsd } from "../price/cost.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
@@ -27,6 +27,10 @@ import type { AttemptsMade } from "./recover.ts";
 import type { RunState } from "./run_state.ts";
 import { costOfUsage, settleOutcome, settleUnsent, spentWith } from "./settle.ts";
 import type { Wires } from "./wires.ts";
+
+/** Models that have a lane by their family; all further ones of a provider share one lane, so that memory is bounded. */
+const MODELS_MAX = 1_000;
+const CROWD_FAMILY = "other";
 
 /** Authentication failures in a row that stop a provider. */
 const AUTHENTICATION_FAILURES_MAX = 3;
@@ -72,9 +76,10 @@ export class Sender implements Admission<ItemCall> {
     const known = this.#laneOfModel.get(model);
     if (known !== undefined) return known;
     const { provider = "", name = "" } = parseModelId(model) ?? {};
-    const family = familyOf(provider, name, this.#options.families);
+    const isCrowded = this.#laneOfModel.size >= MODELS_MAX;
+    const family = isCrowded ? CROWD_FAMILY : familyOf(provider, name, this.#options.families);
     const found = { provider, family, key: laneKey(realtimeLane(provider, family)) };
-    this.#laneOfModel.set(model, found);
+    if (!isCrowded) this.#laneOfModel.set(model, found);
     return found;
   }
 
@@ -104,6 +109,10 @@ export class Sender implements Admission<ItemCall> {
       inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
       outputTokens: this.expectedOutputTokensOf(shard.model, shard.maxOutputTokens[index] ?? 0),
     });
+    if (!run.isOpen || run.settings.done.has(call.line) || run.claimed.has(call.line)) {
+      run.waitingItems = Math.max(0, run.waitingItems - 1);
+      return undefined; // its run was ended while the shard came here, and what it had left is ended with it
+    }
     const refusal = this.#refusalOf(call);
     if (refusal === undefined) return call;
     run.waitingItems -= 1;
@@ -127,10 +136,12 @@ export class Sender implements Admission<ItemCall> {
     );
   }
 
-  reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted" {
+  reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted" | "unpriced" {
     const { budget } = call.run.settings;
     if (budget === undefined || call.reservation !== undefined) return "ok";
-    const reserved = budget.reserve(this.#worstCaseUsd(call));
+    const worstUsd = this.#worstCaseUsd(call);
+    if (worstUsd === undefined) return "unpriced";
+    const reserved = budget.reserve(worstUsd);
     if (!reserved.ok) return reserved.reason;
     call.reservation = reserved.reservation;
     return "ok";
@@ -143,7 +154,10 @@ export class Sender implements Admission<ItemCall> {
   send(call: ItemCall): void {
     call.run.requestsSent += 1;
     if (this.dispatcher === undefined) throw new Error("the sender has no dispatcher");
-    void this.dispatcher.run(call).then((result) => this.#ended(call, result));
+    this.dispatcher.run(call).then(
+      (result) => this.#ended(call, result),
+      (error: unknown) => call.run.fail(faultOf(error)),
+    );
   }
 
   /** Admission: a retry passes limits, money and the journal again. */
@@ -298,13 +312,14 @@ export class Sender implements Admission<ItemCall> {
     if (failures >= AUTHENTICATION_FAILURES_MAX) lane.limits.pause(nowMs, "authentication");
   }
 
-  #worstCaseUsd(call: ItemCall): number {
+  /** An upper bound for one attempt; undefined when the model has no known price. */
+  #worstCaseUsd(call: ItemCall): number | undefined {
     const id = parseModelId(call.model);
     const price = id === undefined ? undefined : this.#options.prices.price(id, this.#options.clock.wallMs());
     const slack = call.shard.group.isEstimated ? 1.5 : 1;
     const inputTokens = Math.ceil(call.inputTokens * slack) + 16;
     return price === undefined
-      ? 0
+      ? undefined
       : worstCaseUsd({ inputTokens, maxOutputTokens: call.maxOutputTokens }, price);
   }
 
@@ -316,7 +331,7 @@ export class Sender implements Admission<ItemCall> {
       const { prices, clock } = this.#options;
       return costOfUsage(prices, call, usage, clock.wallMs(), result.servedTier).providerUsd;
     }
-    return result.class === "ambiguous" || result.class === "success" ? this.#worstCaseUsd(call) : 0;
+    return result.class === "ambiguous" || result.class === "success" ? call.reservation.usd : 0;
   }
 
   #settleMoney(call: ItemCall, usd: number): void {
@@ -324,6 +339,14 @@ export class Sender implements Admission<ItemCall> {
     call.run.settings.budget?.settle(call.reservation, usd);
     call.reservation = undefined;
   }
+}
+
+/** What a fault of ours in the middle of a call means for its run. */
+function faultOf(error: unknown): PerigeeError {
+  if (error instanceof PerigeeError) return error;
+  return new PerigeeError("internal_error", "a fault of perigee ended the run; please report it", {
+    cause: error,
+  });
 }
 
 /** Why a waiting retry was given up: its run no longer sends. */

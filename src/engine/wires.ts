@@ -5,6 +5,9 @@ import type { Provider, ProviderSettings, WireHead } from "../providers/provider
 import { createProvider } from "../providers/registry.ts";
 import { parseModelId } from "../work/request.ts";
 
+/** Models whose heads are kept; a file that names more has them made again. */
+const MODELS_MAX = 10_000;
+
 /** How to reach a model. */
 export interface Wire {
   readonly provider: Provider;
@@ -28,6 +31,7 @@ export class Wires {
     const provider = id === undefined ? undefined : this.#providers.get(id.provider);
     if (id === undefined || provider === undefined) throw new Error(`no provider for ${model}`);
     const wire = { provider, head: provider.head(id.name) };
+    if (this.#byModel.size >= MODELS_MAX) this.#byModel.clear();
     this.#byModel.set(model, wire);
     return wire;
   }

@@ -45,6 +45,8 @@ export interface MeasureOptions {
   readonly skip?: Uint8Array | undefined;
   /** False to count alone: bodies are checked but not kept. */
   readonly wantBodies: boolean;
+  /** False to read keys and find faults alone: token counts are 0. Default true. */
+  readonly wantCounts?: boolean | undefined;
 }
 
 type Item = Extract<ParsedLine, { kind: "item" }>;
@@ -56,6 +58,8 @@ interface Model {
   readonly provider: Provider;
   readonly tokenizer: Tokenizer;
 }
+
+const UNCOUNTED = { inputTokens: 0, prefixTokens: 0 };
 
 /** Models that are kept ready; a file that names more makes them again. */
 const MODELS_KEPT_MAX = 1_000;
@@ -139,7 +143,7 @@ export class BlockMeasurer {
       this.#columns.reject(item.key, encoded.code, encoded.message);
       return;
     }
-    const tokens = countChat(request, model.tokenizer);
+    const tokens = options.wantCounts === false ? UNCOUNTED : countChat(request, model.tokenizer);
     const body = item.hasExactNumbers ? restoreNumbers(encoded.body) : encoded.body;
     this.#columns.addItem({
       key: item.key,

@@ -1,0 +1,50 @@
+/**
+ * How runs end early: cancelled in the middle of bad lines, capped without a price.
+ */
+import { describe, expect, it } from "vitest";
+import { INPUT, itemLine, OUTPUT, World } from "./world.ts";
+
+describe("a run cancelled while bad lines wait for the disk", () => {
+  it.each([1, 5, 20, 40, 80])("answers or cancels every key once, %i ms in", async (afterMs) => {
+    const world = new World({ latencyMs: 30, config: { maxInFlight: 4 } });
+    const lines = Array.from({ length: 12_000 }, (_, index) =>
+      index % 8 === 0 ? itemLine(index + 1) : `{"key":"k${index + 1}","request":{"model":"nobody"}}\n`,
+    );
+    world.disk.put(INPUT, lines.join(""));
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.settle(run.opened);
+    await world.clock.advance(afterMs);
+    const sentBefore = world.sent.length;
+    run.cancel();
+    await world.settle(run.finished);
+    const keys = world.output().map((line) => line.key);
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(keys.length).toBe(12_000);
+    expect(world.sent.length - sentBefore).toBeLessThanOrEqual(4);
+    await world.settle(engine.close());
+  });
+});
+
+describe("a cost cap and a model without a known price", () => {
+  it("refuses the item unsent, because nothing bounds what it costs", async () => {
+    const world = new World();
+    world.input(3);
+    const engine = await world.engine();
+    const summary = await world.settle(engine.run(INPUT, { out: OUTPUT, maxCostUsd: 1 }).finished);
+    expect(summary.errors).toEqual({ budget_exceeded: 3 });
+    expect(world.sent).toEqual([]);
+    await world.settle(engine.close());
+  });
+});
+
+describe("a file that names thousands of models", () => {
+  it("is answered, model by model", async () => {
+    const world = new World();
+    world.input(1_500, (line) => `alpha:model-${line}x`);
+    const engine = await world.engine();
+    const summary = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    expect(summary.counts.completed).toBe(1_500);
+    await world.settle(engine.close());
+  });
+});

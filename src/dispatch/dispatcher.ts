@@ -41,12 +41,10 @@ export interface Call {
   readonly waitSignal?: AbortSignal;
 }
 
-/** What has been done for an item, and when it may go on. */
+/** What has been done for an item. */
 export interface Made {
   readonly attempts: number;
   readonly ambiguousAttempts: number;
-  /** Monotonic; already past when admission is asked. */
-  readonly notBeforeMs: number;
 }
 
 /** Port: limits, budget and durable intent. The dispatcher asks it for each attempt but the first. */
@@ -118,40 +116,33 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   /**
-   * Takes a call to its end; its first attempt must be admitted. Rejects only for faults of ours. When the signal
-   * aborts, the attempt in flight is cut and the call is returned as `stopped`.
+   * Takes a call to its end; its first attempt must be admitted. Rejects only for faults of ours. When the transport
+   * is closed, the attempt in flight is cut and the call is returned as `stopped`.
    */
-  async run(call: C, signal?: AbortSignal): Promise<DispatchResult> {
+  async run(call: C): Promise<DispatchResult> {
     const start = decideStart(call, this.#policy);
     if (!start.ok) return this.#refuseStart(call, tallyOf(call), start.code);
-    const late = this.#unsent(call, undefined, signal);
+    const late = this.#unsent(call, undefined);
     if (late !== undefined) return late;
     // One suspended function per call in flight: each more is memory that the garbage collector copies.
     const sentMs = this.#clock.nowMs();
-    const result =
-      this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, signal), sentMs);
+    const result = this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs), sentMs);
     const tally = tallyOf(call);
     this.#count(call, tally, result);
     if (result.class === "success") return completed(tally, result);
-    const decision = this.#decide(call, tally, result, signal);
-    if (!decision.retry) return this.#conclude(call, tally, result, decision.code, signal);
-    return this.#retry(call, tally, decision.delayMs, signal);
+    const decision = this.#decide(call, tally, result);
+    if (!decision.retry) return this.#conclude(call, tally, result, decision.code);
+    return this.#retry(call, tally, decision.delayMs);
   }
 
-  async #retry(
-    call: C,
-    tally: Tally,
-    firstDelayMs: number,
-    signal: AbortSignal | undefined,
-  ): Promise<DispatchResult> {
+  async #retry(call: C, tally: Tally, firstDelayMs: number): Promise<DispatchResult> {
     let decision = { retry: true, delayMs: firstDelayMs } as RetryDecision; // widened: it changes inside p-retry
     const again = async (): Promise<DispatchResult> => {
       const delayMs = decision.retry ? decision.delayMs : 0;
-      const refused = await this.#admitAfter(call, tally, delayMs, signal);
+      const refused = await this.#admitAfter(call, tally, delayMs);
       if (refused !== undefined) return refused;
       const sentMs = this.#clock.nowMs();
-      const result =
-        this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, signal), sentMs);
+      const result = this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs), sentMs);
       this.#count(call, tally, result);
       if (result.class === "success") return completed(tally, result);
       throw new AttemptFailed(result);
@@ -163,44 +154,36 @@ export class Dispatcher<C extends Call = Call> {
         factor: 1,
         shouldRetry: ({ error }) => {
           if (!(error instanceof AttemptFailed)) return false;
-          decision = this.#decide(call, tally, error.result, signal);
+          decision = this.#decide(call, tally, error.result);
           return decision.retry;
         },
       });
     } catch (error) {
       if (!(error instanceof AttemptFailed) || decision.retry) throw error;
-      return this.#conclude(call, tally, error.result, decision.code, signal);
+      return this.#conclude(call, tally, error.result, decision.code);
     }
   }
 
   /** Waits and passes admission; returns how the call ends if it does not come to an attempt. */
-  async #admitAfter(
-    call: C,
-    tally: Tally,
-    delayMs: number,
-    signal: AbortSignal | undefined,
-  ): Promise<DispatchResult | undefined> {
+  async #admitAfter(call: C, tally: Tally, delayMs: number): Promise<DispatchResult | undefined> {
     const { attempts, ambiguousAttempts } = tally;
-    const notBeforeMs = this.#clock.nowMs() + delayMs;
     try {
-      await this.#clock.sleep(delayMs, { signal: signal ?? call.waitSignal });
-      await this.#admission.admit(call, { attempts, ambiguousAttempts, notBeforeMs });
+      await this.#clock.sleep(delayMs, { signal: call.waitSignal });
+      await this.#admission.admit(call, { attempts, ambiguousAttempts });
     } catch {
       // Admission says no for two reasons only, and the clock tells which.
       if (this.#remainingMs(call) <= 0) return expired(call, tally, "no attempt was admitted in time");
       return stopped(tally);
     }
-    return this.#unsent(call, tally, signal);
+    return this.#unsent(call, tally);
   }
 
   /** How an admitted call ends that must not be sent any more; undefined when it may be. */
-  #unsent(call: C, tally: Tally | undefined, signal: AbortSignal | undefined): DispatchResult | undefined {
-    const isAborted = signal?.aborted === true;
-    if (!isAborted && this.#remainingMs(call) > 0) return undefined;
+  #unsent(call: C, tally: Tally | undefined): DispatchResult | undefined {
+    if (this.#remainingMs(call) > 0) return undefined;
     const message = "the attempt was admitted too late";
     this.#admission.attempted(call, failedOnWire("not_sent", message, 0));
-    const tallied = tally ?? tallyOf(call);
-    return isAborted ? stopped(tallied) : expired(call, tallied, message);
+    return expired(call, tally ?? tallyOf(call), message);
   }
 
   /** Counts an attempt and tells admission. */
@@ -213,12 +196,12 @@ export class Dispatcher<C extends Call = Call> {
     this.#admission.attempted(call, result);
   }
 
-  #send(call: C, sentMs: number, signal: AbortSignal | undefined): Promise<WireResult> {
+  #send(call: C, sentMs: number): Promise<WireResult> {
     const { head, body } = call;
     const timeoutMs = Math.max(ATTEMPT_MS_MIN, Math.min(this.#attemptMsMax, (call.deadlineMs - sentMs) / 2));
     return this.#transport.send(
       { origin: head.origin, path: head.path, headers: head.headers, body },
-      { timeoutMs, signal },
+      { timeoutMs },
     );
   }
 
@@ -239,26 +222,20 @@ export class Dispatcher<C extends Call = Call> {
     return answered(decoded, { status: answer.status, learnt: undefined, latencyMs: 0, inputTokens });
   }
 
-  #decide(call: C, tally: Tally, result: AttemptResult, signal: AbortSignal | undefined): RetryDecision {
-    if (isStopped(result, signal)) return { retry: false, code: "cancelled" };
+  #decide(call: C, tally: Tally, result: AttemptResult): RetryDecision {
+    if (isStopped(result)) return { retry: false, code: "cancelled" };
     const state = { ...tally, remainingMs: this.#remainingMs(call) };
     return decideRetry(state, result, this.#policy, this.#clock.random());
   }
 
   /** The end of a call whose last attempt failed. */
-  #conclude(
-    call: C,
-    tally: Tally,
-    result: AttemptResult,
-    code: FailureCode,
-    signal: AbortSignal | undefined,
-  ): DispatchResult {
+  #conclude(call: C, tally: Tally, result: AttemptResult, code: FailureCode): DispatchResult {
     if (result.class === "permanent") {
       if (result.scope !== "provider") return failed(call, tally, code, result);
       const reason = result.code === "authentication_failed" ? "authentication" : "quota";
       return { kind: "returned", reason, message: result.message, ...made(tally) };
     }
-    if (isStopped(result, signal)) return stopped(tally);
+    if (isStopped(result)) return stopped(tally);
     if (this.#remainingMs(call) <= 0) return expired(call, tally, result.message, result.status);
     return failed(call, tally, code, result);
   }
@@ -287,8 +264,9 @@ class AttemptFailed extends Error {
   }
 }
 
-function isStopped(result: AttemptResult, signal: AbortSignal | undefined): boolean {
-  return result.code === "cancelled" || (signal?.aborted === true && result.class !== "permanent");
+/** The transport was closed under it. */
+function isStopped(result: AttemptResult): boolean {
+  return result.code === "cancelled";
 }
 
 function made(tally: Tally): {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Decoded } from "../../src/providers/provider.ts";
-import { HANG, LOST, NOT_SENT, refused, Stage, SUCCESS, USAGE } from "./scripted.ts";
+import { CUT, HANG, LOST, NOT_SENT, refused, Stage, SUCCESS, USAGE } from "./scripted.ts";
 
 const SERVER_ERROR: Decoded = {
   class: "ambiguous",
@@ -78,7 +78,7 @@ describe("the dispatcher", () => {
   it("asks admission only once the wait is over", async () => {
     const stage = new Stage([refused({ retryAfterMs: 5_000 }), SUCCESS]);
     await stage.run();
-    expect(stage.admitted).toMatchObject([{ atMs: 5_000, notBeforeMs: 5_000 }]);
+    expect(stage.admitted).toMatchObject([{ atMs: 5_000 }]);
     expect(stage.sent[1]?.atMs).toBe(5_000);
   });
 
@@ -180,7 +180,7 @@ describe("the dispatcher", () => {
     const stage = new Stage([refused({ retryAfterMs: 60_000 }), SUCCESS]);
     const stop = new AbortController();
     stage.clock.timer(1_000, () => stop.abort());
-    expect(await stage.run(stage.call(), stop.signal)).toMatchObject({
+    expect(await stage.run(stage.call({ waitSignal: stop.signal }))).toMatchObject({
       kind: "returned",
       reason: "stopped",
       attempts: 1,
@@ -194,22 +194,24 @@ describe("the dispatcher", () => {
     expect(await stage.run()).toMatchObject({ kind: "returned", reason: "stopped", attempts: 1 });
   });
 
-  it("returns an item whose attempt was cut by the signal, and counts the attempt as ambiguous", async () => {
-    const stage = new Stage([HANG]);
-    const stop = new AbortController();
-    stage.clock.timer(1_000, () => stop.abort());
-    const result = await stage.run(stage.call(), stop.signal);
+  it("returns an item whose attempt was cut by the transport's end, and counts the attempt as ambiguous", async () => {
+    const stage = new Stage([CUT]);
+    const result = await stage.run();
     expect(result).toMatchObject({ kind: "returned", reason: "stopped", attempts: 1, ambiguousAttempts: 1 });
     expect(stage.told).toMatchObject([{ class: "ambiguous", code: "cancelled" }]);
   });
 
-  it("does not begin when the signal has aborted", async () => {
-    const stage = new Stage([SUCCESS]);
-    expect(await stage.run(stage.call(), AbortSignal.abort())).toMatchObject({
+  it("lets an attempt under way end when the run stops", async () => {
+    const stage = new Stage([{ ...LOST, afterMs: 5_000 }, SUCCESS]);
+    const stop = new AbortController();
+    stage.clock.timer(1_000, () => stop.abort());
+    expect(await stage.run(stage.call({ waitSignal: stop.signal }))).toMatchObject({
+      kind: "returned",
       reason: "stopped",
-      attempts: 0,
+      attempts: 1,
+      ambiguousAttempts: 1,
     });
-    expect(stage.sent).toEqual([]);
+    expect(stage.clock.nowMs()).toBe(5_000);
   });
 
   it("sums the usage of all attempts that were billed", async () => {

@@ -89,9 +89,11 @@ export type Step =
   | (Extract<WireResult, { ok: false }> & { readonly afterMs?: number })
   | { readonly hang: true };
 
-export const LOST: Step = { ok: false, failure: "lost", message: "connection lost" };
+export const LOST = { ok: false, failure: "lost", message: "connection lost" } as const satisfies Step;
+/** The transport was closed while the answer was awaited. */
+export const CUT: Step = { ok: false, failure: "aborted", message: "the transport was closed" };
 export const NOT_SENT: Step = { ok: false, failure: "not_sent", message: "no connection" };
-/** Never answers: the transport ends it at its deadline, or when the signal aborts. */
+/** Never answers: the transport ends it at its deadline. */
 export const HANG: Step = { hang: true };
 
 export function refused(more: Partial<Exclude<Decoded, { class: "success" }>> = {}): Decoded {
@@ -150,17 +152,17 @@ export class Stage {
     };
   }
 
-  run(call: Call = this.call(), signal?: AbortSignal): ReturnType<Dispatcher["run"]> {
-    return this.clock.until(this.dispatcher.run(call, signal));
+  run(call: Call = this.call()): ReturnType<Dispatcher["run"]> {
+    return this.clock.until(this.dispatcher.run(call));
   }
 
   #transport(): Transport {
     return {
-      send: async (request, { timeoutMs, signal }) => {
+      send: async (request, { timeoutMs }) => {
         const index = this.sent.length;
         this.sent.push({ atMs: this.clock.nowMs(), timeoutMs, request });
         const step = this.#steps[Math.min(index, this.#steps.length - 1)]!;
-        if ("hang" in step) return this.#hang(timeoutMs, signal);
+        if ("hang" in step) return this.#hang(timeoutMs);
         if ("ok" in step) {
           await this.clock.sleep(step.afterMs ?? 0);
           return step;
@@ -176,11 +178,9 @@ export class Stage {
     };
   }
 
-  #hang(timeoutMs: number, signal: AbortSignal | undefined): Promise<WireResult> {
-    return this.clock.sleep(timeoutMs, { signal }).then(
-      () => ({ ok: false, failure: "timeout", message: "no answer in time" }),
-      () => ({ ok: false, failure: "aborted", message: "stopped" }),
-    );
+  async #hang(timeoutMs: number): Promise<WireResult> {
+    await this.clock.sleep(timeoutMs);
+    return { ok: false, failure: "timeout", message: "no answer in time" };
   }
 
   #provider(): Provider {

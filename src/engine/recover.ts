@@ -34,9 +34,9 @@ const TAIL_BYTES_MAX = 256 * 1024 * 1024;
 export interface AttemptsMade {
   readonly attempts: number;
   readonly ambiguousAttempts: number;
-  /** True when the last attempt's end is unknown: it may have been answered and billed. */
   /** Of the attempts, those that met a stopped account. */
   readonly accountRefusals: number;
+  /** True when the last attempt's end is unknown: it may have been answered and billed. */
   readonly isInDoubt: boolean;
   readonly spent: Spent;
 }
@@ -47,9 +47,6 @@ export interface Recovered {
   readonly made: ReadonlyMap<number, AttemptsMade>;
   /** Lines that wait in the journal for room in the output. */
   readonly held: readonly Uint8Array[];
-  /** True when the journal had no step. */
-  readonly isFresh: boolean;
-  readonly adoptedLines: number;
   /** Money that was spent or may have been. */
   readonly committedUsd: number;
 }
@@ -72,16 +69,14 @@ export async function recover(options: RecoveryOptions): Promise<Recovered> {
     replay.apply(entry.sequence, step);
     options.onStep?.(entry.sequence, step);
   }
-  if (!replay.isFresh) await checkLastRange(options, replay);
-  const adopted = await adoptTail(options, replay);
+  await checkLastRange(options, replay);
+  await adoptTail(options, replay);
   await options.output.cut(replay.outEnd);
   return {
     done: replay.done,
     totals: replay.totals,
     made: replay.attemptsMade(),
     held: replay.held,
-    isFresh: replay.isFresh,
-    adoptedLines: adopted,
     committedUsd: Math.max(replay.committedUsd, replay.totals.listUsd),
   };
 }
@@ -97,7 +92,6 @@ class Replay {
   committedUsd = 0;
   held: Uint8Array[] = [];
   outEnd = 0;
-  isFresh = true;
   last:
     | {
         readonly sequence: number;
@@ -110,7 +104,6 @@ class Replay {
     | undefined;
 
   apply(sequence: number, step: Step): void {
-    this.isFresh = false;
     this.committedUsd = step.committedUsd;
     const isRelease = step.voids === RELEASES_HELD;
     const released = isRelease ? this.held : [];
@@ -210,9 +203,9 @@ async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise
 }
 
 /** Whole lines beyond the last step were written before the crash: they are answers, and are not asked for again. */
-async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<number> {
+async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void> {
   const { output } = options;
-  if (output.end <= replay.outEnd || output.end - replay.outEnd > TAIL_BYTES_MAX) return 0;
+  if (output.end <= replay.outEnd || output.end - replay.outEnd > TAIL_BYTES_MAX) return;
   const tail = await output.read(replay.outEnd, output.end);
   const whole = tail.subarray(0, wholeLinesEnd(tail));
   const outcomes = adoptedOutcomes(
@@ -220,7 +213,7 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<numb
     await keysInDoubt(options.input, replay),
     replay,
   );
-  if (outcomes.length === 0) return 0;
+  if (outcomes.length === 0) return;
   const bytes = outcomes.reduce((sum, outcome) => sum + outcome.lineBytes, 0);
   const outStart = replay.outEnd;
   output.rewind(outStart);
@@ -233,7 +226,6 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<numb
   options.onStep?.(0, readStep(records));
   for (const outcome of outcomes) replay.settle(outcome);
   replay.outEnd = range.outEnd;
-  return outcomes.length;
 }
 
 /** Keys of the lines whose request was under way, read from the input. */

@@ -184,7 +184,7 @@ export class LaneLimits {
   }
 
   /** Ends a pause. */
-  resume(_nowMs: number): void {
+  resume(): void {
     this.#pause.resume();
   }
 

@@ -10,7 +10,7 @@
  *
  * `remaining = 0` holds takes until the told reset, at most 10 s: at OpenAI the reset is the time until the bucket is
  * *full*, up to a minute, while the next unit is there within milliseconds; where the window is a fixed one, a 429
- * with its own wait follows (providers.md A.6).
+ * with its own wait follows (docs/reference/providers.md).
  */
 import { WindowBucket } from "./bucket.ts";
 

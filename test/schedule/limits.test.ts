@@ -179,7 +179,7 @@ describe("LaneLimits", () => {
       reason: "paused",
     });
     expect(limits.snapshot(1e9)).toMatchObject({ state: "paused", pauseReason: "key revoked" });
-    limits.resume(1e9);
+    limits.resume();
     expect(limits.reserve(1e9, LOAD).ok).toBe(true);
   });
 

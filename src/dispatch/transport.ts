@@ -19,6 +19,7 @@ export interface WireRequest {
  */
 export type WireFailure = "not_sent" | "lost" | "timeout" | "too_large" | "aborted";
 
+/** How a request ended: with a response of any status, its body decoded and whole, or without one. */
 export type WireResult =
   | { readonly ok: true; readonly status: number; readonly headers: HeaderBag; readonly body: Uint8Array }
   | { readonly ok: false; readonly failure: WireFailure; readonly message: string };

@@ -13,6 +13,7 @@ export interface LaneProgress {
   readonly tokensShare?: number;
 }
 
+/** Where a run stands at one moment; counts are lines of the input. */
 export interface Progress {
   readonly state: "reading" | "running" | "paused" | "stopping" | "done";
   /** Why nothing is sent at the moment. */

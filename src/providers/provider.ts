@@ -9,6 +9,7 @@ import type { LearntLimits } from "../work/limits.ts";
 import type { Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 
+/** Whose wire format a provider speaks; `echo` answers without a wire. */
 export type Protocol = "openai" | "anthropic" | "gemini" | "echo";
 
 /** Plain data (it crosses threads) from which a codec is built. */
@@ -42,6 +43,7 @@ export interface WireHead {
 /** Lower-case names to values; a repeated header's values are joined by `, `. */
 export type HeaderBag = Readonly<Record<string, string | undefined>>;
 
+/** A request as JSON text, with the names of the settings that the protocol has no place for; or why it has none. */
 export type Encoded =
   | { readonly ok: true; readonly body: string; readonly dropped: readonly string[] }
   | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };

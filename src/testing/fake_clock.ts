@@ -12,6 +12,7 @@ import { scheduler } from "node:timers/promises";
 import { type Clock, sleepOn, type Timer } from "../clock.ts";
 import { createRandom } from "./random.ts";
 
+/** Where chance and the calendar of a `FakeClock` begin. */
 export interface FakeClockOptions {
   /** Seed of `random`, a whole number; default 1. */
   readonly seed?: number;

@@ -14,8 +14,10 @@ import type { Clock } from "../clock.ts";
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { type Change, MemoryFile, sizeAfter } from "./memory_file.ts";
 
+/** What can be made to fail, each kind for itself. */
 export type DiskOperation = "open" | "read" | "write" | "sync" | "truncate" | "rename" | "remove";
 
+/** How a `MemoryDisk` takes time; by default it takes none. */
 export interface MemoryDiskOptions {
   /** Stamps changes, and times operations when `latencyMs` is given. Without it time stands still. */
   readonly clock?: Clock;
@@ -23,6 +25,7 @@ export interface MemoryDiskOptions {
   readonly latencyMs?: number;
 }
 
+/** Who dies, and what is left of writes that no sync covered. */
 export interface CrashOptions {
   /** False: the process dies. True: the machine does. */
   readonly powerCut: boolean;

@@ -6,6 +6,7 @@
  */
 import type { Failure, Output } from "./outcome.ts";
 
+/** What an item has come to; all but `submitted` are final. */
 export type ObjectStatus = "submitted" | "completed" | "failed" | "expired" | "cancelled";
 
 /** Finer progress of a submitted object. */

@@ -2,6 +2,8 @@
  * The door `perigee/testing`: time, wire, disk and store for tests without any of the real ones, and the contracts that
  * implementations of the ports are put to.
  */
+export type { MeasureSettings } from "../shard/measure.ts";
+export { createInlineMeasurer } from "../shard/measurer.ts";
 export { createMemoryStore } from "../store/memory.ts";
 export { type ClockUnderTest, clockContract } from "./clock_contract.ts";
 export type { ContractCase } from "./contract_case.ts";

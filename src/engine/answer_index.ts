@@ -1,7 +1,7 @@
 /**
  * Where each answer of a submitted list stands: columns by line, kept up to date step by step.
  *
- * 25 bytes an item. Fed with the journal's steps in order, first by replay, then live.
+ * 22 bytes an item. Fed with the journal's steps in order, first by replay, then live.
  */
 import type { SettledStatus, Step } from "./journal.ts";
 import { RELEASES_HELD } from "./recorder.ts";
@@ -21,6 +21,8 @@ export interface IndexedAnswer {
   /** Where its output line stands; of length 0 while it waits for room on the disk. */
   readonly start: number;
   readonly lengthBytes: number;
+  /** An attempt failed, and the next has not begun. */
+  readonly isRetrying: boolean;
   /** As the provider counted, 0 when it did not answer. */
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -34,6 +36,7 @@ interface PlacedLine {
 /** Lines count from 1 to `count`. */
 export class AnswerIndex {
   readonly #status: Uint8Array;
+  readonly #retrying: Uint8Array;
   readonly #starts: Float64Array;
   readonly #lengths: Uint32Array;
   readonly #inputTokens: Uint32Array;
@@ -46,6 +49,7 @@ export class AnswerIndex {
 
   constructor(count: number) {
     this.#status = new Uint8Array(count + 1);
+    this.#retrying = new Uint8Array(count + 1);
     this.#starts = new Float64Array(count + 1);
     this.#lengths = new Uint32Array(count + 1);
     this.#inputTokens = new Uint32Array(count + 1);
@@ -57,6 +61,7 @@ export class AnswerIndex {
       status: STATUSES[this.#status[line] ?? 0],
       start: this.#starts[line] ?? 0,
       lengthBytes: this.#lengths[line] ?? 0,
+      isRetrying: this.#retrying[line] === 1,
       inputTokens: this.#inputTokens[line] ?? 0,
       outputTokens: this.#outputTokens[line] ?? 0,
     };
@@ -70,7 +75,10 @@ export class AnswerIndex {
       this.#place(released, step.outStart);
       this.#held = [];
     }
+    for (const { line } of step.closed) this.#retrying[line] = 1;
+    for (const { line } of step.intents) this.#retrying[line] = 0; // of one line in one step: the later attempt's
     for (const outcome of step.outcomes) {
+      this.#retrying[outcome.line] = 0;
       this.#status[outcome.line] = STATUSES.indexOf(outcome.status);
       this.#inputTokens[outcome.line] = outcome.inputTokens;
       this.#outputTokens[outcome.line] = outcome.outputTokens;

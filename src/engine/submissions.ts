@@ -4,23 +4,42 @@
  * A list becomes one run for each different sla in it: items without sla run at once, and `submit` waits for them.
  * Every item is a line of a file beside the journal, so a million objects need no row each; an object's id is its
  * task's with the item's number folded into the last four bytes.
+ *
+ *   spooled -> stored (from here on it survives anything) -> begun -> over (its runs have ended) -> forgotten
+ *
+ * Limits: 39 bytes of columns an item while a task is begun. Tasks whose runs have ended are kept in memory for the 64
+ * last looked at; what is asked of another is read from the disk again.
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import type { InlineItem } from "../work/item.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
+import { unlessAborted } from "./abort.ts";
 import type { Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
+import { asFailure } from "./recorder.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
-import { SubmittedPart } from "./submitted_part.ts";
+import { type Answers, SubmittedPart } from "./submitted_part.ts";
 
 /** Items of one list at most. */
 const ITEMS_MAX = 1_000_000;
+/** Different slas in one list at most: each is a run of its own. */
+const SLAS_MAX = 64;
+/** Tasks kept in memory when their runs have ended. */
+const OVER_KEPT_MAX = 64;
 const TASKS_PAGE = 100;
+const SPOOL_CHUNK_CHARS = 1024 * 1024;
+
+/** Options of `engine.submit`. */
+export interface SubmitOptions {
+  /** Aborting rejects `submit` with its reason. A task that is stored by then goes on all the same. */
+  readonly signal?: AbortSignal;
+}
 
 /** What is stored of a submitted list. */
 interface SubmissionBody {
@@ -33,8 +52,16 @@ interface SubmissionBody {
 }
 
 interface Submission {
-  readonly body: SubmissionBody;
   readonly parts: readonly SubmittedPart[];
+  /** Where each item stands, by its number. */
+  readonly places: Places;
+}
+
+/** Columns over all items of a list: the part, and the line in that part's file. */
+interface Places {
+  readonly total: number;
+  readonly partOf: Uint8Array;
+  readonly lineOf: Uint32Array;
 }
 
 type RunItems = (source: Source, options: RunOptions) => Run;
@@ -43,6 +70,8 @@ export class Submissions {
   readonly #parts: EngineParts;
   readonly #run: RunItems;
   readonly #open = new Map<string, Promise<Submission>>();
+  /** Of the open ones, those whose runs have ended; the one looked at last comes last. */
+  readonly #over = new Set<string>();
 
   constructor(parts: EngineParts, run: RunItems) {
     this.#parts = parts;
@@ -66,70 +95,61 @@ export class Submissions {
     }
   }
 
-  async submit(items: readonly InlineItem[]): Promise<Task> {
+  /** Throws `usage`, before anything is stored. */
+  async submit(items: readonly InlineItem[], { signal }: SubmitOptions = {}): Promise<Task> {
+    signal?.throwIfAborted();
     if (items.length === 0) throw new PerigeeError("usage", "a task needs at least one item");
     if (items.length > ITEMS_MAX)
       throw new PerigeeError("usage", `a task has at most ${ITEMS_MAX} items, got ${items.length}`);
-    const slas = items.map(
-      (item, index) => parseSlaMinutes(checked(item, index).sla, `item ${index}`) ?? null,
-    );
-    const distinct = [...new Set(slas)];
-    const partOf = slas.map((sla) => distinct.indexOf(sla));
+    const groups = groupBySla(items);
     const id = randomUUID();
     const body: SubmissionBody = {
       kind: "submission",
-      parts: distinct.map((sla, part) => ({ sla, items: partOf.filter((one) => one === part).length })),
-      ...(distinct.length === 1 ? {} : { partOf }),
+      parts: groups.parts,
+      ...(groups.parts.length === 1 ? {} : { partOf: groups.partOf }),
       isDone: false,
     };
-    for (const part of distinct.keys()) {
-      await this.#spool(
-        id,
-        part,
-        items.flatMap((item, index) => (partOf[index] === part ? [lineOf(item, index)] : [])),
-      );
+    try {
+      for (const part of groups.parts.keys())
+        await this.#spool(id, part, items, groups.partOf).catch(rethrowFileError);
+      signal?.throwIfAborted();
+      await this.#store(id, body);
+    } catch (error) {
+      for (const part of groups.parts.keys())
+        await this.#parts.disk.remove(this.#inputPath(id, part)).catch(() => undefined); // the cause is told below
+      throw error;
     }
-    await this.#store(id, body);
-    const submission = await this.#begin(id, body);
-    await Promise.all(submission.parts.filter((part) => part.isImmediate).map((part) => part.finished));
-    return this.task(id);
+    const submission = await unlessAborted(this.#begin(id, body), signal);
+    const immediate = submission.parts.filter((part) => part.isImmediate);
+    await unlessAborted(Promise.all(immediate.map((part) => part.finished)), signal);
+    return taskOf(id, submission);
   }
 
   async task(id: string): Promise<Task> {
-    const { body, parts } = await this.#find(id);
-    const counts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
-    const objects: TaskObject[] = [];
-    const next = parts.map(() => 0);
-    const total = body.parts.reduce((sum, part) => sum + part.items, 0);
-    for (let index = 0; index < total; index += 1) {
-      const part = body.partOf?.[index] ?? 0;
-      next[part] = (next[part] ?? 0) + 1;
-      const object = await (parts[part] as SubmittedPart).object(objectId(id, index), next[part]);
-      counts[object.status] += 1;
-      objects.push(object);
-    }
-    const status = counts.submitted > 0 ? "submitted" : "completed";
-    return { status, task_id: id, total_items: total, counts, objects };
+    return taskOf(id, await this.#find(id));
   }
 
   async object(id: string): Promise<TaskObject> {
     const task = await this.#parts.store.taskByName(nameOf(id));
     if (task === undefined) throw notFound("object", id);
     const index = indexOf(task.id, id);
-    const { body, parts } = await this.#find(task.id);
-    const total = body.parts.reduce((sum, part) => sum + part.items, 0);
-    if (index < 0 || index >= total) throw notFound("object", id);
-    const part = body.partOf?.[index] ?? 0;
-    const line =
-      body.partOf === undefined
-        ? index + 1
-        : body.partOf.slice(0, index + 1).filter((one) => one === part).length;
-    return (parts[part] as SubmittedPart).object(id, line);
+    const { parts, places } = await this.#find(task.id);
+    const part = index < 0 || index >= places.total ? undefined : parts[places.partOf[index] as number];
+    if (part === undefined) throw notFound("object", id);
+    const answers = part.answers();
+    try {
+      return await part.object(id, places.lineOf[index] as number, answers);
+    } finally {
+      await answers.close();
+    }
   }
 
   async #find(id: string): Promise<Submission> {
     const known = this.#open.get(id);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      if (this.#over.delete(id)) this.#over.add(id);
+      return known;
+    }
     const body = submissionIn((await this.#parts.store.task(id))?.body);
     if (body === undefined) throw notFound("task", id);
     return this.#begin(id, body);
@@ -155,16 +175,21 @@ export class Submissions {
         }),
       ),
     );
-    if (!body.isDone) {
-      Promise.all(parts.map((part) => part.finished))
-        .then((summaries) =>
-          summaries.every((one) => one.status === "completed")
-            ? this.#store(id, { ...body, isDone: true })
-            : undefined,
-        )
-        .catch(() => undefined); // each run has told its own failure; the submission stays open and is begun again
+    void this.#follow(id, body, parts);
+    return { parts, places: placesOf(body) };
+  }
+
+  /** Marks the task when all of it is answered, and keeps it in memory no longer than others. */
+  async #follow(id: string, body: SubmissionBody, parts: readonly SubmittedPart[]): Promise<void> {
+    const ended = await Promise.allSettled(parts.map((part) => part.finished)); // each run tells its own failure
+    const isAnswered = ended.every((one) => one.status === "fulfilled" && one.value.status === "completed");
+    if (isAnswered && !body.isDone) await this.#store(id, { ...body, isDone: true }).catch(() => undefined); // begun again, then
+    this.#over.add(id);
+    for (const oldest of this.#over) {
+      if (this.#over.size <= OVER_KEPT_MAX) return;
+      this.#over.delete(oldest);
+      this.#open.delete(oldest);
     }
-    return { body, parts };
   }
 
   #store(id: string, body: SubmissionBody): Promise<void> {
@@ -176,16 +201,109 @@ export class Submissions {
     });
   }
 
-  async #spool(id: string, part: number, lines: readonly string[]): Promise<void> {
+  /** Writes the lines of one part, durable. */
+  async #spool(
+    id: string,
+    part: number,
+    items: readonly InlineItem[],
+    partOf: readonly number[],
+  ): Promise<void> {
     const file = await this.#parts.disk.open(this.#inputPath(id, part), "write");
-    await file.write(Buffer.from(lines.join("")), 0);
-    await file.sync();
-    await file.close();
+    try {
+      let position = 0;
+      for (const text of chunksOf(items, partOf, part)) {
+        const bytes = Buffer.from(text);
+        await file.write(bytes, position);
+        position += bytes.byteLength;
+      }
+      await file.sync();
+    } finally {
+      await file.close();
+    }
   }
 
   #inputPath(id: string, part: number): string {
     return join(this.#parts.dataDir, "tasks", `${id}.${part}.jsonl`);
   }
+}
+
+function rethrowFileError(error: unknown): never {
+  throw /^E[A-Z0-9]+$/.test(errorCodeOf(error) ?? "") ? asFailure(error) : error;
+}
+
+/** The lines of one part, about a megabyte at a time. */
+function* chunksOf(items: readonly InlineItem[], partOf: readonly number[], part: number): Generator<string> {
+  let text = "";
+  for (const [index, item] of items.entries()) {
+    if (partOf[index] !== part) continue;
+    text += lineOf(item, index);
+    if (text.length < SPOOL_CHUNK_CHARS) continue;
+    yield text;
+    text = "";
+  }
+  yield text;
+}
+
+interface Groups {
+  readonly parts: readonly { readonly sla: number | null; readonly items: number }[];
+  readonly partOf: readonly number[];
+}
+
+/** One part for each different sla, in the order of their first items. */
+function groupBySla(items: readonly InlineItem[]): Groups {
+  const numbers = new Map<number | null, number>();
+  const parts: { sla: number | null; items: number }[] = [];
+  const partOf = items.map((item, index) => {
+    const sla = parseSlaMinutes(checked(item, index).sla, `item ${index}`) ?? null;
+    const part = numbers.get(sla) ?? numbers.size;
+    if (part === SLAS_MAX)
+      throw new PerigeeError(
+        "usage",
+        `a task has at most ${SLAS_MAX} different slas, item ${index} has one more`,
+      );
+    numbers.set(sla, part);
+    const group = parts[part] ?? { sla, items: 0 };
+    group.items += 1;
+    parts[part] = group;
+    return part;
+  });
+  return { parts, partOf };
+}
+
+function placesOf(body: SubmissionBody): Places {
+  const total = body.parts.reduce((sum, part) => sum + part.items, 0);
+  const partOf = Uint8Array.from(body.partOf ?? new Uint8Array(total));
+  const lineOf = new Uint32Array(total);
+  const lines = new Uint32Array(body.parts.length);
+  for (let index = 0; index < total; index += 1) {
+    const part = partOf[index] as number;
+    lines[part] = (lines[part] as number) + 1;
+    lineOf[index] = lines[part] as number;
+  }
+  return { total, partOf, lineOf };
+}
+
+async function taskOf(id: string, { parts, places }: Submission): Promise<Task> {
+  const { total, partOf, lineOf } = places;
+  const counts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
+  const objects: TaskObject[] = [];
+  const answers: readonly Answers[] = parts.map((part) => part.answers());
+  try {
+    for (let index = 0; index < total; index += 1) {
+      const part = partOf[index] as number;
+      const object = await (parts[part] as SubmittedPart).object(
+        objectId(id, index),
+        lineOf[index] as number,
+        answers[part] as Answers,
+      );
+      counts[object.status] += 1;
+      objects.push(object);
+    }
+  } finally {
+    for (const each of answers) await each.close();
+  }
+  const status = counts.submitted > 0 ? "submitted" : "completed";
+  return { status, task_id: id, total_items: total, counts, objects };
 }
 
 function lineOf(item: InlineItem, index: number): string {

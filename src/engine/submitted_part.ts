@@ -5,8 +5,8 @@ import type { DiskFile } from "../disk.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { Failure, Output } from "../work/outcome.ts";
-import type { TaskObject } from "../work/task.ts";
-import { AnswerIndex } from "./answer_index.ts";
+import type { ObjectPhase, TaskObject } from "../work/task.ts";
+import { AnswerIndex, type IndexedAnswer } from "./answer_index.ts";
 import { readStep } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Summary } from "./progress.ts";
@@ -22,6 +22,27 @@ export interface PartTerms {
   readonly items: number;
 }
 
+/** The file of answers, opened when the first of them is read. Close it once. */
+export class Answers {
+  readonly #open: () => Promise<DiskFile>;
+  #file: Promise<DiskFile> | undefined;
+
+  constructor(open: () => Promise<DiskFile>) {
+    this.#open = open;
+  }
+
+  async read(start: number, lengthBytes: number): Promise<Uint8Array> {
+    this.#file ??= this.#open();
+    const bytes = new Uint8Array(lengthBytes);
+    await (await this.#file).read(bytes, start);
+    return bytes;
+  }
+
+  async close(): Promise<void> {
+    await (await this.#file?.catch(() => undefined))?.close(); // a file that did not open was told to its reader
+  }
+}
+
 /** Counted once; the run answers it in the background. */
 export class SubmittedPart {
   readonly #parts: EngineParts;
@@ -30,7 +51,6 @@ export class SubmittedPart {
   readonly #run: Run;
   readonly #inputTokens: Uint32Array;
   readonly #factors: Float64Array;
-  #answers: Promise<DiskFile> | undefined;
 
   private constructor(parts: EngineParts, terms: PartTerms, index: AnswerIndex, run: Run) {
     this.#parts = parts;
@@ -73,22 +93,26 @@ export class SubmittedPart {
     return this.#run.finished;
   }
 
-  /** The object of a line, as it is now. */
-  async object(objectId: string, line: number): Promise<TaskObject> {
+  /** To read objects from; the caller closes it. */
+  answers(): Answers {
+    return new Answers(async () => this.#parts.disk.open((await this.#run.opened).out, "read"));
+  }
+
+  /** The object of a line, as it is now. `answers` is one of this part. */
+  async object(objectId: string, line: number, answers: Answers): Promise<TaskObject> {
     const answer = this.#index.get(line);
     const price_factor = this.#factors[line] ?? 1;
     const counted = this.#inputTokens[line] ?? 0;
     if (answer.status === undefined || answer.lengthBytes === 0) {
-      const phase = this.#run.isClaimed(line) ? "running" : "queued";
       return {
         object_id: objectId,
         status: "submitted",
-        phase,
+        phase: this.#phaseOf(line, answer),
         usage: { input_tokens: counted, price_factor },
         error: null,
       };
     }
-    const { output, error } = await this.#readAnswer(answer.start, answer.lengthBytes);
+    const { output, error } = parseLine(await answers.read(answer.start, answer.lengthBytes));
     if (answer.status !== "completed" || output === null) {
       return {
         object_id: objectId,
@@ -105,14 +129,10 @@ export class SubmittedPart {
     return { object_id: objectId, status: "completed", usage, output, error: null };
   }
 
-  async #readAnswer(
-    start: number,
-    lengthBytes: number,
-  ): Promise<{ readonly output: Output | null; readonly error?: Failure }> {
-    this.#answers ??= this.#parts.disk.open((await this.#run.opened).out, "read");
-    const bytes = Buffer.alloc(lengthBytes);
-    await (await this.#answers).read(bytes, start);
-    return JSON.parse(bytes.toString()) as { output: Output | null; error?: Failure }; // a line of our own
+  /** An attempt failed and the next has not begun: the item waits for it, here or in its lane. */
+  #phaseOf(line: number, answer: IndexedAnswer): ObjectPhase {
+    if (answer.isRetrying) return "retrying";
+    return this.#run.isClaimed(line) ? "running" : "queued";
   }
 
   async #count(): Promise<void> {
@@ -134,4 +154,8 @@ export class SubmittedPart {
       await file.close();
     }
   }
+}
+
+function parseLine(bytes: Uint8Array): { readonly output: Output | null; readonly error?: Failure } {
+  return JSON.parse(Buffer.from(bytes.buffer).toString()) as { output: Output | null; error?: Failure }; // a line of our own
 }

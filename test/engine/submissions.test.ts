@@ -1,5 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { ok, World } from "./world.ts";
+import type { Disk, DiskFile } from "../../src/disk.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { Task } from "../../src/work/task.ts";
+import { mortal, ok, status, World } from "./world.ts";
 
 const item = (line: number, sla?: number) => ({
   model: "alpha:m1",
@@ -114,4 +118,171 @@ describe("a submitted list", () => {
       await expect(world.settle(engine.object(id))).rejects.toMatchObject({ code: "not_found" });
     }
   });
+
+  it("leaves no file open, and a task asked for again and again opens none for good", async () => {
+    const world = new World();
+    const opened = countOpen(world.disk);
+    const engine = await world.engine();
+    for (let list = 0; list < 40; list += 1) {
+      const task = await world.settle(engine.submit([item(2 * list), item(2 * list + 1)]));
+      await world.settle(engine.task(task.task_id));
+      await world.settle(engine.object(task.objects[1]?.object_id ?? ""));
+    }
+    expect(opened.total).toBeGreaterThan(80);
+    expect(opened.now).toBe(0);
+  });
+
+  it("is forgotten when it is done and 64 others were looked at since, and found again all the same", async () => {
+    const world = new World();
+    const opened = countOpen(world.disk);
+    const engine = await world.engine();
+    const tasks: Task[] = [];
+    for (let list = 0; list < 66; list += 1) tasks.push(await world.settle(engine.submit([item(list)])));
+    const inputsRead = async (of: number): Promise<number> => {
+      const before = opened.inputs;
+      expect(await world.settle(engine.task(tasks[of]?.task_id ?? ""))).toEqual(tasks[of]);
+      return opened.inputs - before;
+    };
+    expect(await inputsRead(65)).toBe(0);
+    expect(await inputsRead(0)).toBeGreaterThan(0);
+    expect(await inputsRead(0)).toBe(0);
+    expect(world.sent).toHaveLength(66);
+  });
+
+  it("takes 64 different slas, each item in its place, and refuses more", async () => {
+    const world = new World();
+    const engine = await world.engine();
+    const items = Array.from({ length: 256 }, (_, line) => item(line, 1 + (line % 64)));
+    const { task_id } = await world.settle(engine.submit(items));
+    await world.clock.advance(1_000);
+    const task = await world.settle(engine.task(task_id));
+    expect(task.objects.map(({ output }) => output?.text)).toEqual(items.map((_, line) => `answer ${line}`));
+    for (const index of [0, 63, 64, 255]) {
+      const object = task.objects[index];
+      expect(await world.settle(engine.object(object?.object_id ?? ""))).toEqual(object);
+    }
+    const more = [...items, item(256, 65)];
+    await expect(world.settle(engine.submit(more))).rejects.toMatchObject({ code: "usage" });
+  });
+
+  it("says of an item whether it waits, runs, or waits for another attempt", async () => {
+    const world = new World({
+      config: { maxInFlight: 1 },
+      answer: (line, attempt) =>
+        line === 1 && attempt === 1 ? status(503) : { afterMs: 60_000, result: ok(line) },
+    });
+    const engine = await world.engine();
+    const { task_id } = await world.settle(engine.submit([item(1, 60)]));
+    const phases = new Set<string>();
+    for (let round = 0; round < 200 && !phases.has("running"); round += 1) {
+      await world.clock.advance(50);
+      const [object] = (await world.settle(engine.task(task_id))).objects;
+      phases.add(
+        world.sent.length === 2 ? (object?.phase ?? "") : `${object?.phase} after ${world.sent.length}`,
+      );
+    }
+    expect([...phases]).toEqual(["retrying after 1", "running"]);
+  });
+
+  it("is given up by whoever waits for it, and goes on", async () => {
+    const world = new World({ latencyMs: 1_000 });
+    const engine = await world.engine();
+    const waiting = new AbortController();
+    const submitted = engine.submit([item(1)], { signal: waiting.signal });
+    world.clock.timer(500, () => waiting.abort(new Error("enough")));
+    await expect(world.settle(submitted)).rejects.toThrow("enough");
+    await world.clock.advance(2_000);
+    expect(world.sent).toHaveLength(1);
+    const [stored] = await world.settle((await storeOf(world, engine)).tasks({ limit: 10 }));
+    expect(stored?.body).toContain('"isDone":true');
+  });
+
+  it("is not stored when its signal was aborted before", async () => {
+    const world = new World();
+    const engine = await world.engine();
+    const signal = AbortSignal.abort(new Error("never mind"));
+    await expect(world.settle(engine.submit([item(1)], { signal }))).rejects.toThrow("never mind");
+    expect(world.disk.paths).toEqual([]);
+    expect(world.sent).toEqual([]);
+  });
+
+  it("that does not fit on the disk is refused, and leaves nothing there", async () => {
+    const world = new World();
+    const engine = await world.engine();
+    world.disk.setFull(10);
+    await expect(world.settle(engine.submit([item(1)]))).rejects.toMatchObject({ code: "disk_full" });
+    expect(world.disk.paths).toEqual([]);
+  });
+
+  it("fault 21: once submit has resolved, survives a power cut and is answered", async () => {
+    for (const afterMs of [0, 15, 40]) {
+      const world = new World({ config: { maxInFlight: 2 }, latencyMs: 10 });
+      const process = mortal(world.clock);
+      const engine = await world.engine(process.clock);
+      const task = await world.settle(
+        engine.submit(Array.from({ length: 9 }, (_, line) => item(line, line % 2 === 0 ? 60 : 120))),
+      );
+      await world.clock.advance(afterMs);
+      process.kill();
+      world.kill({ powerCut: true });
+      const again = await world.engine();
+      await world.clock.advance(60_000);
+      const found = await world.settle(again.task(task.task_id));
+      expect(found.objects.map(({ object_id }) => object_id)).toEqual(
+        task.objects.map((one) => one.object_id),
+      );
+      expect(found.objects.map(({ output }) => output?.text)).toEqual(
+        task.objects.map((_, line) => `answer ${line}`),
+      );
+    }
+  });
+
+  it("fault 22: cut off anywhere while a list is expanded, is there whole or not at all, and never twice", async () => {
+    const found = new Set<number>();
+    for (let operations = 1; operations < 40; operations += 1) {
+      const world = new World();
+      const process = mortal(world.clock);
+      const engine = await world.engine(process.clock);
+      world.disk.crashAtOperation(operations, { powerCut: true });
+      const cut = engine.submit([item(1, 60), item(2, 120), item(3, 60)]);
+      cut.catch(() => undefined); // nobody is left to hear of it
+      await world.clock.advance(5);
+      process.kill();
+      world.kill({ powerCut: true });
+      const sentBefore = world.sent.length;
+      const again = await world.engine();
+      await world.clock.advance(60_000);
+      const lines = new Set(world.sent.map(({ line }) => line));
+      expect([0, 3]).toContain(lines.size);
+      expect(world.sent.length).toBeLessThanOrEqual(lines.size + sentBefore);
+      found.add(lines.size);
+      await world.settle(again.close());
+    }
+    expect([...found].sort()).toEqual([0, 3]);
+  });
 });
+
+/** Counts the files that are open on a disk. */
+function countOpen(disk: Disk): { now: number; total: number; inputs: number } {
+  const counts = { now: 0, total: 0, inputs: 0 };
+  const open = disk.open.bind(disk);
+  disk.open = async (path, mode): Promise<DiskFile> => {
+    const file = await open(path, mode);
+    counts.now += 1;
+    counts.total += 1;
+    if (path.endsWith(".0.jsonl") && mode === "read") counts.inputs += 1;
+    const close = file.close.bind(file);
+    file.close = () => {
+      counts.now -= 1;
+      return close();
+    };
+    return file;
+  };
+  return counts;
+}
+
+/** The engine's store, once the engine has let go of it. */
+async function storeOf(world: World, engine: Engine): Promise<Store> {
+  await world.settle(engine.close());
+  return world.store.open();
+}

@@ -43,7 +43,7 @@ const DOORS: Readonly<Record<string, string>> = {
   piscina: "shard/pool.ts",
   "stream-json": "jsonl/array.ts",
   undici: "dispatch/undici.ts",
-  zod: "engine/config.ts",
+  zod: "engine/config_schema.ts",
 };
 
 /** Files that something outside the import graph enters: doors of the package, threads, the command. */

@@ -24,7 +24,7 @@ import type { InlineItem } from "../work/item.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { Backlog } from "./backlog.ts";
-import { type ConfigOptions, type EngineConfig, resolveConfig } from "./config.ts";
+import { type ConfigOptions, checkOptions, type EngineConfig, resolveConfig } from "./config.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { Lanes } from "./lanes.ts";
@@ -34,7 +34,7 @@ import { Recorder } from "./recorder.ts";
 import { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { Sender } from "./sender.ts";
-import { Submissions } from "./submissions.ts";
+import { Submissions, type SubmitOptions } from "./submissions.ts";
 import { Wires } from "./wires.ts";
 
 /** Options of `createEngine`. */
@@ -60,9 +60,10 @@ export interface Engine {
   run(source: Source, options?: RunOptions): Run;
   /**
    * Takes a list (interface 2.1). Resolves when all items are stored durably and those without sla are final: the
-   * task then holds their outcome. Throws `usage` for an empty list or an item that is none.
+   * task then holds their outcome. Throws `usage` for an empty list, an item that is none, or more than 64 different
+   * slas. Aborting rejects with the signal's reason; a task that is stored by then goes on all the same.
    */
-  submit(items: readonly InlineItem[]): Promise<Task>;
+  submit(items: readonly InlineItem[], options?: SubmitOptions): Promise<Task>;
   /** A task by its id; throws `not_found`. */
   task(id: string): Promise<Task>;
   /** An object by its id; throws `not_found`. */
@@ -76,7 +77,7 @@ export interface Engine {
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `store_damaged`. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
-  const resolved = resolveConfig(config, env ?? process.env);
+  const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
   if (store === undefined) await mkdir(join(dataDir, "tasks"), { recursive: true, mode: 0o700 });
   const opened = await openStore(dataDir, store);
   const seams: Seams = {
@@ -197,9 +198,9 @@ class LocalEngine implements Engine {
     return run;
   }
 
-  submit(items: readonly InlineItem[]): Promise<Task> {
+  submit(items: readonly InlineItem[], options: SubmitOptions = {}): Promise<Task> {
     this.#assertOpen();
-    return this.#submissions.submit(items);
+    return this.#submissions.submit(items, options);
   }
 
   task(id: string): Promise<Task> {

@@ -1,0 +1,43 @@
+/**
+ * The options of an engine that a configuration file may hold too, as their user writes them.
+ */
+import type { FactorRate, RateCard } from "../price/factor.ts";
+import type { PriceOverrides } from "../price/overrides.ts";
+import type { FamilySettings } from "../schedule/lanes.ts";
+import type { LimitSettings } from "../work/limits.ts";
+
+/** What a configuration file may hold, and what `createEngine` takes besides `dataDir` and seams. */
+export interface ConfigOptions {
+  /** By provider name; a name that is not known needs a `baseUrl` and is an OpenAI-compatible server unless `protocol` says otherwise. */
+  readonly providers?: Readonly<Record<string, ProviderOptions>>;
+  /** By provider name (all its models together) or `<provider>:<family>` (one family, in addition). */
+  readonly limits?: Readonly<Record<string, LimitSettings>>;
+  /** Provider, then model (or a prefix with `*`), to the name of the family whose limits it shares. */
+  readonly families?: FamilySettings;
+  /** Prices in USD per million tokens by `<provider>:<model>`, `*` allowed at the end. */
+  readonly prices?: PriceOverrides;
+  readonly rateCard?: { readonly standard?: Partial<FactorRate>; readonly models?: RateCard["models"] };
+  /** `at_most_once` never repeats a request that may have been answered. Default `at_least_once`. */
+  readonly delivery?: "at_least_once" | "at_most_once";
+  /** Requests in flight per provider at most. Default 512; sending starts at 64 and grows while nothing objects. */
+  readonly maxInFlight?: number;
+  /** Worker threads that count tokens. Default: one less than the processors, 1 to 4. */
+  readonly threads?: number;
+  /** How long a full disk is waited for. Default 60,000. */
+  readonly diskWaitMs?: number;
+  /** How long a run without sla waits for an account stop to end. Default 900,000. */
+  readonly pauseWaitMs?: number;
+  /** One request at most. Default 600,000. */
+  readonly attemptMsMax?: number;
+}
+
+/** One provider's options. */
+export interface ProviderOptions {
+  readonly protocol?: "openai" | "anthropic" | "gemini";
+  readonly baseUrl?: string;
+  readonly key?: string;
+  readonly apiVersion?: string;
+  readonly defaultMaxOutputTokens?: number;
+  readonly unsupportedConfig?: "drop" | "refuse";
+  readonly headers?: Readonly<Record<string, string>>;
+}

@@ -1,0 +1,75 @@
+/**
+ * The schema of the configuration, the door of zod. Loaded only when there is a configuration to check.
+ */
+import { z } from "zod";
+import { PerigeeError } from "../errors.ts";
+import { isModelPattern } from "../price/pattern.ts";
+import type { ConfigOptions } from "./config_options.ts";
+
+const positive = z.number().int().min(1);
+const limitSettings = z.strictObject({
+  requestsPerMinute: positive.optional(),
+  tokensPerMinute: positive.optional(),
+  inputTokensPerMinute: positive.optional(),
+  outputTokensPerMinute: positive.optional(),
+  concurrency: positive.optional(),
+});
+const providerOptions = z.strictObject({
+  protocol: z.enum(["openai", "anthropic", "gemini"]).optional(),
+  baseUrl: z.url().optional(),
+  key: z.string().min(1).optional(),
+  apiVersion: z.string().min(1).optional(),
+  defaultMaxOutputTokens: positive.optional(),
+  unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
+  headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),
+});
+const usd = z.number().min(0);
+const factorRate = z.strictObject({
+  floor: z.number().min(0.3).max(1),
+  laneDiscount: z.number().min(0).max(0.7),
+  laneFullMinutes: z.number().positive(),
+  laneHalfMinutes: z.number().positive(),
+  poolDiscount: z.number().min(0).max(0.7),
+  poolFullMinutes: z.number().positive(),
+  poolHalfMinutes: z.number().positive(),
+  volumeFullTokens: z.number().positive(),
+  volumeHalfTokens: z.number().positive(),
+});
+const fileOptions = z.strictObject({
+  providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9_-]*$/), providerOptions).optional(),
+  limits: z.record(z.string(), limitSettings).optional(),
+  families: z.record(z.string(), z.record(z.string(), z.string().min(1))).optional(),
+  prices: z
+    .record(
+      z.string().refine(isModelPattern),
+      z.strictObject({
+        inputUsdPerMillion: usd,
+        outputUsdPerMillion: usd,
+        cachedUsdPerMillion: usd.optional(),
+        cacheWriteUsdPerMillion: usd.optional(),
+        asOf: z.string().optional(),
+      }),
+    )
+    .optional(),
+  rateCard: z
+    .strictObject({
+      standard: factorRate.partial().optional(),
+      models: z.record(z.string(), factorRate.partial()).optional(),
+    })
+    .optional(),
+  delivery: z.enum(["at_least_once", "at_most_once"]).optional(),
+  maxInFlight: positive.max(65_536).optional(),
+  threads: positive.max(64).optional(),
+  diskWaitMs: z.number().min(0).optional(),
+  pauseWaitMs: z.number().min(0).optional(),
+  attemptMsMax: positive.optional(),
+});
+
+/** Throws `invalid_config` naming the first place that is not as it must be. */
+export function parseOptions(value: unknown, where: string): ConfigOptions {
+  const parsed = fileOptions.safeParse(value);
+  if (parsed.success) return parsed.data as unknown as ConfigOptions; // the schema above states the same shape
+  const issue = parsed.error.issues[0];
+  const place = issue === undefined || issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
+  throw new PerigeeError("invalid_config", `${where}${place}: ${issue?.message ?? "not a configuration"}`);
+}

@@ -85,7 +85,9 @@ function quoteTable(found: Quote): string {
       ]),
     );
   }
-  return `${blocks.join("\n")}`;
+  if (found.rejected_lines > 0)
+    blocks.push(`${count(found.rejected_lines)} lines hold no item and would fail; they are not quoted\n`);
+  return blocks.join("\n");
 }
 
 function slaRow(sla: Quote["slas"][number]): [string, string] {

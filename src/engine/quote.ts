@@ -4,10 +4,14 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { readBlocks } from "../jsonl/read.ts";
-import { type ModelTotals, type Quote, quote } from "../price/quote.ts";
+import { volumeTokensOf } from "../price/factor.ts";
+import { type GroupLimits, type ModelTotals, type OutputBasis, type Quote, quote } from "../price/quote.ts";
+import { familyOf } from "../schedule/lanes.ts";
+import { OUTPUT_TOKENS_DEFAULT } from "../schedule/output_lengths.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import { parseModelId } from "../work/request.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
+import { unlessAborted } from "./abort.ts";
 import type { EngineConfig } from "./config.ts";
 import { openInput, type Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
@@ -17,11 +21,20 @@ export interface QuoteOptions {
   /** Windows to quote, in minutes. Default: 60 and 1,440. */
   readonly slas?: readonly number[];
   readonly model?: string;
+  /** Aborting stops the reading and rejects with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** What a source holds. */
+interface Counted {
+  readonly totals: Map<string, Totals>;
+  rejectedLines: number;
+  volumeTokens: number;
 }
 
 type Totals = { -readonly [name in keyof ModelTotals]: ModelTotals[name] };
 
-/** Lines that would fail are left out. Throws as `run` does for an input that cannot be read. */
+/** Lines that would fail are counted by themselves. Throws as `run` does for an input that cannot be read. */
 export async function quoteSource(
   parts: EngineParts,
   config: EngineConfig,
@@ -31,34 +44,52 @@ export async function quoteSource(
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
-  const totals = await countSource(parts, source, options.model);
+  const { signal } = options;
+  signal?.throwIfAborted();
+  const { totals, rejectedLines, volumeTokens } = await unlessAborted(
+    countSource(parts, source, options),
+    signal,
+  );
   const wallMs = parts.clock.wallMs();
   return quote({
-    totals,
+    totals: [...totals.values()],
+    rejectedLines,
+    volumeTokens,
     wallMs,
     slasMinutes,
     card: parts.rateCard,
     price: (model) => parts.prices.price(model, wallMs),
-    limits: (model) => {
-      const { provider = "" } = parseModelId(model) ?? {};
-      const limits = config.limits[provider] ?? {};
-      return { group: provider, limits: { concurrency: config.maxInFlight, ...limits } };
-    },
+    limits: (model) => limitsOf(model, config),
   });
+}
+
+/** Those of the provider, and in addition those of the family, as lanes keep them. */
+function limitsOf(model: string, config: EngineConfig): GroupLimits[] {
+  const { provider = "", name = "" } = parseModelId(model) ?? {};
+  const family = `${provider}:${familyOf(provider, name, config.families)}`;
+  return [provider, family].map((group) => ({
+    group,
+    limits: { concurrency: config.maxInFlight, ...config.limits[group] },
+  }));
 }
 
 async function countSource(
   parts: EngineParts,
   source: Source,
-  model: string | undefined,
-): Promise<ModelTotals[]> {
+  { model, signal }: QuoteOptions,
+): Promise<Counted> {
   const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
   const input = await openInput(parts.disk, source, spool);
-  const totals = new Map<string, Totals>();
+  const volumeTokens = volumeTokensOf(input.identity?.sizeBytes);
+  const counted: Counted = { totals: new Map(), rejectedLines: 0, volumeTokens };
   try {
     const waiting: Promise<MeasuredBlock>[] = [];
     for await (const event of readBlocks(input.file, { lineBytesMax: parts.lineBytesMax })) {
-      if (event.kind === "refused") continue;
+      if (signal?.aborted === true) break; // told by whoever waits
+      if (event.kind === "refused") {
+        counted.rejectedLines += 1;
+        continue;
+      }
       waiting.push(
         parts.measurer.measure(event.block, {
           wantBodies: false,
@@ -66,24 +97,26 @@ async function countSource(
         }),
       );
       if (waiting.length > parts.measurer.concurrency)
-        addBlock(parts, totals, await (waiting.shift() as Promise<MeasuredBlock>));
+        addBlock(parts, counted, await (waiting.shift() as Promise<MeasuredBlock>));
     }
-    for (const measured of waiting) addBlock(parts, totals, await measured);
+    for (const measured of waiting) addBlock(parts, counted, await measured);
   } finally {
     await input.file.close();
     await parts.disk.remove(spool);
   }
-  return [...totals.values()];
+  return counted;
 }
 
-function addBlock(parts: EngineParts, totals: Map<string, Totals>, measured: MeasuredBlock): void {
+function addBlock(parts: EngineParts, counted: Counted, measured: MeasuredBlock): void {
+  counted.rejectedLines += measured.rejected.length;
   for (let item = 0; item < measured.count; item += 1) {
     const group = measured.groups[measured.groupOf[item] as number];
     if (group === undefined) continue;
     const limit = measured.maxOutputTokens[item] as number;
-    const basis = limit > 0 ? "max_output_tokens of the items" : "default 512";
+    const outputTokens = limit > 0 ? limit : parts.sender.expectedOutputTokensOf(group.model, 0);
+    const basis = limit > 0 ? "max_output_tokens of the items" : basisOf(outputTokens);
     const key = `${group.model} ${basis}`;
-    const row = totals.get(key) ?? {
+    const row = counted.totals.get(key) ?? {
       model: group.model,
       items: 0,
       inputTokens: 0,
@@ -93,7 +126,12 @@ function addBlock(parts: EngineParts, totals: Map<string, Totals>, measured: Mea
     };
     row.items += 1;
     row.inputTokens += measured.inputTokens[item] as number;
-    row.expectedOutputTokens += limit > 0 ? limit : parts.sender.expectedOutputTokensOf(group.model, 0);
-    totals.set(key, row);
+    row.expectedOutputTokens += outputTokens;
+    counted.totals.set(key, row);
   }
+}
+
+/** Of an item without a limit: the default until answers of its model were seen. */
+function basisOf(outputTokens: number): OutputBasis {
+  return outputTokens === OUTPUT_TOKENS_DEFAULT ? "default 512" : "learnt p90";
 }

@@ -63,9 +63,20 @@ export const RATE_CARD: RateCard = {
   },
 };
 
+/** Bytes of input that count as one token of volume. */
+const VOLUME_BYTES_PER_TOKEN = 4;
+
+/**
+ * The volume of a task in tokens: a quarter of its input's bytes, known when the task is accepted. A stream's size is
+ * not known then: it counts as none (`undefined`).
+ */
+export function volumeTokensOf(inputBytes: number | undefined): number {
+  return Math.ceil((inputBytes ?? 0) / VOLUME_BYTES_PER_TOKEN);
+}
+
 /**
  * The price factor of a model (`<provider>:<name>`) for an sla in minutes and a volume in tokens, rounded to 4 decimals.
- * The volume is the input and expected output of the whole task for that model; nonsense counts as none.
+ * The volume is that of the whole task (`volumeTokensOf`); nonsense counts as none.
  */
 export function priceFactor(
   model: string,

@@ -3,12 +3,12 @@
  * in, a plain object out, which `perigee quote --json` prints and `engine.quote` returns as it is.
  *
  *   list   = input tokens x input rate + expected output tokens x output rate       (tier of the mean request)
- *   at sla = list x price factor(model, sla, tokens of the model)
+ *   at sla = list x price factor(model, sla, volume of the task)
  *   time   = max(requests / requests per minute, tokens / tokens per minute, ..., items x latency / concurrency) + latency
  *   latency = time to the first token + expected output tokens / output speed       (assumed, stated in the quote)
  *
- * Models that share their limits (one `group`) take their turns; groups run side by side. No cache discount is
- * assumed. Sums cover the models with a known price; `unpriced_models` names the others. No number is ever NaN.
+ * Models that share limits (a `group`) take their turns; groups run side by side. A model may be in several groups, as
+ * that of its provider and that of its family: the slowest of them sets its time. No cache discount is assumed. Sums cover the models with a known price; `unpriced_models` names the others. No number is ever NaN.
  */
 import type { LimitSettings } from "../work/limits.ts";
 import { parseModelId } from "../work/request.ts";
@@ -42,10 +42,20 @@ export interface QuoteInput {
   readonly slasMinutes: readonly number[];
   /** The price of a model now; `PriceBook.price` at `wallMs`. */
   readonly price: (model: { readonly provider: string; readonly name: string }) => BasePrice | undefined;
-  /** The limits that hold for a model, and the name of the group that shares them. */
-  readonly limits: (model: string) => { readonly group: string; readonly limits: LimitSettings };
+  /** Lines that hold no item and would fail. */
+  readonly rejectedLines: number;
+  /** What the price factor counts as the volume of the whole work. */
+  readonly volumeTokens: number;
+  /** All limits that hold for a model, each with the name of the group that shares it. */
+  readonly limits: (model: string) => readonly GroupLimits[];
   readonly card?: RateCard;
   readonly assumptions?: Partial<QuoteAssumptions>;
+}
+
+/** Limits of one group of models. */
+export interface GroupLimits {
+  readonly group: string;
+  readonly limits: LimitSettings;
 }
 
 /** What is assumed of the providers' speed. */
@@ -108,6 +118,8 @@ export interface Quote {
   /** ISO time of the prices. */
   readonly priced_at: string;
   readonly items: number;
+  /** Lines that would fail before anything is sent; not among the items. */
+  readonly rejected_lines: number;
   readonly input_tokens: number;
   readonly input_tokens_estimated: boolean;
   readonly expected_output_tokens: number;
@@ -126,15 +138,16 @@ export function quote(input: QuoteInput): Quote {
   const rows = rowsByModel(input.totals);
   const times = timesByGroup(rows, input, assumptions);
   const models = [...rows].map(([model, totals]) => {
-    const time = times.get(input.limits(model).group) ?? IDLE;
+    const time = slowestOf(input.limits(model).map(({ group }) => times.get(group) ?? IDLE));
     return quoteModel(model, totals, time, input);
   });
-  const slowest = [...times.values()].reduce((a, b) => (b.seconds > a.seconds ? b : a), IDLE);
+  const slowest = slowestOf([...times.values()]);
   return {
     object: "quote",
     currency: "usd",
     priced_at: new Date(input.wallMs).toISOString(),
     items: sum(models.map((model) => model.items)),
+    rejected_lines: count(input.rejectedLines),
     input_tokens: sum(models.map((model) => model.input_tokens)),
     input_tokens_estimated: models.some((model) => model.input_tokens_estimated),
     expected_output_tokens: sum(models.map((model) => model.expected_output_tokens)),
@@ -148,6 +161,10 @@ export function quote(input: QuoteInput): Quote {
 }
 
 const IDLE: TimeNeeded = { seconds: 0, boundBy: "nothing" };
+
+function slowestOf(times: readonly TimeNeeded[]): TimeNeeded {
+  return times.reduce((a, b) => (b.seconds > a.seconds ? b : a), IDLE);
+}
 
 function rowsByModel(totals: readonly ModelTotals[]): Map<string, ModelTotals[]> {
   const rows = new Map<string, ModelTotals[]>();
@@ -172,10 +189,11 @@ function timesByGroup(
 ): Map<string, TimeNeeded> {
   const groups = new Map<string, { readonly limits: LimitSettings; readonly totals: ModelTotals[] }>();
   for (const [model, totals] of rows) {
-    const { group, limits } = input.limits(model);
-    const known = groups.get(group);
-    if (known === undefined) groups.set(group, { limits, totals: [...totals] });
-    else known.totals.push(...totals);
+    for (const { group, limits } of input.limits(model)) {
+      const known = groups.get(group);
+      if (known === undefined) groups.set(group, { limits, totals: [...totals] });
+      else known.totals.push(...totals);
+    }
   }
   return new Map(
     [...groups].map(([group, { limits, totals }]) => [
@@ -224,7 +242,7 @@ function quoteModel(
     price: price === undefined ? null : quotePrice(price),
     list_usd: listUsd === null ? null : money(listUsd),
     slas: input.slasMinutes.map((slaMinutes) => {
-      const factor = priceFactor(model, slaMinutes, inputTokens + outputTokens, input.card ?? RATE_CARD);
+      const factor = priceFactor(model, slaMinutes, input.volumeTokens, input.card ?? RATE_CARD);
       return {
         sla_minutes: slaMinutes,
         price_factor: factor,

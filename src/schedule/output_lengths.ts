@@ -13,7 +13,8 @@ const BUCKETS_PER_DOUBLING = 8;
 const BUCKETS = 24 * BUCKETS_PER_DOUBLING + 1;
 const HALVE_AT = 2_000;
 const OBSERVATIONS_MIN = 20;
-const DEFAULT_TOKENS = 512;
+/** What a request without a limit of its own is taken for before anything was learnt. */
+export const OUTPUT_TOKENS_DEFAULT = 512;
 const QUANTILE = 0.9;
 
 interface Histogram {
@@ -35,7 +36,7 @@ export class OutputLengths {
     const histogram = this.#histograms.get(model);
     const tokens =
       histogram === undefined || histogram.observations < OBSERVATIONS_MIN
-        ? DEFAULT_TOKENS
+        ? OUTPUT_TOKENS_DEFAULT
         : quantileOf(histogram);
     return maxOutputTokens > 0 ? Math.min(maxOutputTokens, tokens) : tokens;
   }

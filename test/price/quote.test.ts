@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { priceFactor } from "../../src/price/factor.ts";
 import { PriceBook } from "../../src/price/price_book.ts";
 import { type ModelTotals, type QuoteInput, quote } from "../../src/price/quote.ts";
 import { timeNeeded } from "../../src/price/quote_time.ts";
@@ -13,9 +14,14 @@ function input(totals: readonly ModelTotals[], limits: LimitSettings = {}): Quot
     wallMs: NOON,
     slasMinutes: [60, 1_440],
     price: (model) => book.price(model, NOON),
-    limits: (model) => ({ group: model.split(":")[0] ?? "", limits }),
+    rejectedLines: 0,
+    volumeTokens: sumOf(totals),
+    limits: (model) => [{ group: model.split(":")[0] ?? "", limits }],
   };
 }
+
+const sumOf = (rows: readonly ModelTotals[]): number =>
+  rows.reduce((sum, row) => sum + row.inputTokens + row.expectedOutputTokens, 0);
 
 function totals(model: string, given: Partial<ModelTotals> = {}): ModelTotals {
   return {
@@ -82,6 +88,16 @@ describe("a quote", () => {
     expect(quoted.models[0]?.slas[0]?.price_factor).toBeLessThan(1);
     expect(quoted.list_usd).toBe(7.12);
     expect(quoted.items).toBe(2_000);
+  });
+
+  it("takes the factor of the whole volume for each model, and tells how many lines hold no item", () => {
+    const rows = [totals("openai:gpt-6-sol"), totals("openai:gpt-6-luna")];
+    const quoted = quote({ ...input(rows), volumeTokens: 1e10, rejectedLines: 3 });
+    expect(quoted.rejected_lines).toBe(3);
+    for (const { model, slas } of quoted.models)
+      expect(slas.map((sla) => sla.price_factor)).toEqual(
+        [60, 1_440].map((sla) => priceFactor(model, sla, 1e10)),
+      );
   });
 
   it("prices own servers at zero without calling them unpriced", () => {
@@ -177,6 +193,22 @@ describe("the time that work needs", () => {
       .seconds;
     expect(shared).toBeCloseTo(alone + 600, 1);
     expect(apart).toBe(alone);
+  });
+
+  it("is that of the narrower limit where a provider and a family both have one", () => {
+    const limited = (provider: number, sol: number): QuoteInput => ({
+      ...input([totals("openai:gpt-6-sol"), totals("openai:gpt-6-luna")]),
+      limits: (model) => [
+        { group: "openai", limits: { requestsPerMinute: provider } },
+        { group: model, limits: model.endsWith("sol") ? { requestsPerMinute: sol } : {} },
+      ],
+    });
+    const narrowProvider = quote(limited(100, 1_000)).models.map(({ time }) => time.seconds);
+    expect(narrowProvider[0]).toBe(narrowProvider[1]);
+    const [sol, luna] = quote(limited(1_000, 10)).models.map(({ time }) => time.seconds);
+    expect(sol).toBeGreaterThan(6_000);
+    expect(luna).toBeLessThan(200);
+    expect(quote(limited(1_000, 10)).time.seconds).toBe(sol);
   });
 
   it("states its assumptions and takes others", () => {

@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { resolveConfig } from "../../src/engine/config.ts";
+import { priceFactor } from "../../src/price/factor.ts";
+import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
+
+/** A card on which a few lines are a volume that counts. */
+const rateCard = {
+  standard: { volumeHalfTokens: 100, volumeFullTokens: 10_000, poolFullMinutes: 60, poolHalfMinutes: 10 },
+};
+const PRICES = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 2_000, asOf: "2026-11-01" } };
+
+const unlimited = (line: number, model = "alpha:m1"): string =>
+  `${JSON.stringify({ key: `u${line}`, request: { model, contents: [{ role: "user", parts: [{ text: `[[${line}]] hello` }] }] } })}\n`;
+
+describe("a quote", () => {
+  it("gives the price factor that a run of the same file then has", async () => {
+    for (const path of [INPUT, "/in.json"]) {
+      const world = new World({ config: { rateCard, prices: PRICES } });
+      if (path === INPUT) world.input(20);
+      else world.disk.put(path, `[${Array.from({ length: 20 }, (_, line) => itemLine(line + 1)).join(",")}]`);
+      const engine = await world.engine();
+      const quoted = await world.settle(engine.quote(path, { slas: [60] }));
+      const { cost } = await world.settle(engine.run(path, { out: OUTPUT, sla: 60 }).finished);
+      const factor = quoted.models[0]?.slas[0]?.price_factor ?? 0;
+      expect(cost.usd / cost.list_usd).toBeCloseTo(factor, 9);
+      expect(factor).toBeLessThan(priceFactor("alpha:m1", 60, 0, resolveConfig({ rateCard }, {}).rateCard));
+    }
+  });
+
+  it("counts a stream's volume as none, as its run does", async () => {
+    const world = new World({ config: { rateCard, prices: PRICES } });
+    const engine = await world.engine();
+    const lines = (): Uint8Array[] => [Buffer.from(itemLine(1)), Buffer.from(itemLine(2))];
+    const quoted = await world.settle(engine.quote(lines(), { slas: [60] }));
+    const { cost } = await world.settle(engine.run(lines(), { out: OUTPUT, sla: 60 }).finished);
+    expect(cost.usd / cost.list_usd).toBeCloseTo(quoted.models[0]?.slas[0]?.price_factor ?? 0, 9);
+  });
+
+  it("says that an output length was learnt once answers were seen", async () => {
+    const world = new World();
+    world.input(30);
+    world.disk.put("/open.jsonl", unlimited(1));
+    const engine = await world.engine();
+    const before = await world.settle(engine.quote("/open.jsonl"));
+    expect(before.models[0]).toMatchObject({
+      expected_output_tokens: 512,
+      expected_output_basis: ["default 512"],
+    });
+    await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    const after = await world.settle(engine.quote("/open.jsonl"));
+    expect(after.models[0]?.expected_output_basis).toEqual(["learnt p90"]);
+    expect(after.models[0]?.expected_output_tokens).toBeLessThan(10);
+  });
+
+  it("takes the limits of the family in addition to those of the provider", async () => {
+    const limits = { alpha: { requestsPerMinute: 60 }, "alpha:m2": { requestsPerMinute: 6 } };
+    const world = new World({ config: { limits } });
+    world.input(60, (line) => (line <= 30 ? "alpha:m1" : "alpha:m2"));
+    const engine = await world.engine();
+    const { models } = await world.settle(engine.quote(INPUT));
+    const [m1, m2] = models.map(({ time }) => time);
+    expect(m1).toMatchObject({ bound_by: "requests_per_minute" });
+    expect(Math.floor((m1?.seconds ?? 0) / 60)).toBe(1);
+    expect(Math.floor((m2?.seconds ?? 0) / 60)).toBe(5);
+  });
+
+  it("counts the lines that would fail, and leaves them out of the items", async () => {
+    const world = new World();
+    const tooLong = itemLine(3, "alpha:m1", "k".repeat(70_000));
+    world.disk.put(INPUT, `${itemLine(1)}no json\n\n${itemLine(2, "nobody:m1")}${tooLong}${itemLine(4)}`);
+    const engine = await world.engine();
+    const quoted = await world.settle(engine.quote(INPUT));
+    expect(quoted).toMatchObject({ items: 2, rejected_lines: 3 });
+    expect(world.sent).toEqual([]);
+  });
+
+  it("is given up by whoever waits for it, even while its source gives nothing", async () => {
+    const world = new World({ answer: (line) => ok(line) });
+    const engine = await world.engine();
+    const waiting = new AbortController();
+    const stalled = async function* (): AsyncGenerator<Uint8Array> {
+      yield Buffer.from(itemLine(1));
+      await new Promise(() => undefined);
+    };
+    const quoted = engine.quote(stalled(), { signal: waiting.signal });
+    world.clock.timer(500, () => waiting.abort(new Error("enough")));
+    await expect(world.settle(quoted)).rejects.toThrow("enough");
+    const signal = AbortSignal.abort(new Error("never mind"));
+    await expect(world.settle(engine.quote([], { signal }))).rejects.toThrow("never mind");
+  });
+});

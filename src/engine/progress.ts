@@ -1,6 +1,7 @@
 /**
  * Progress and summary of a run: what a caller sees while it works and when it is over.
  */
+import type { UsedPrice } from "../price/used_prices.ts";
 
 /** The state of one lane's limits, shares in [0, 1]. */
 export interface LaneProgress {
@@ -64,6 +65,9 @@ export interface Summary {
     readonly usd: number;
     readonly saved_usd: number;
     readonly is_estimated: boolean;
+    /** Of the models that this call worked on, the first 1,000 of them. */
+    readonly prices: readonly UsedPrice[];
+    /** Their sources with their days, for people. */
     readonly price_source: string;
   };
   readonly output: string;

@@ -231,7 +231,7 @@ export class Run implements AsyncIterable<OutputLine> {
 
   #schedule(state: RunState, shard: Shard): void {
     const { sender, backlog, clock } = this.#parts;
-    state.waitingItems += shard.count;
+    state.scheduled(shard.model, shard.count);
     const place = sender.laneFor(shard.model);
     const { deadlineMs } = state.settings;
     const load = { items: shard.count, inputTokens: shard.inputTokensTotal };

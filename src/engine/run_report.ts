@@ -1,7 +1,7 @@
 /**
  * The report of a run: its progress while it works, its summary at the end.
  */
-import { PRICE_LIST_DATE, PRICE_LIST_VERSION } from "../price/base.ts";
+import { sourceText, usedPrices } from "../price/used_prices.ts";
 import type { LimitsSnapshot } from "../schedule/limits.ts";
 import type { EngineParts } from "./parts.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "./progress.ts";
@@ -50,6 +50,7 @@ export class RunReport {
     const { totals } = state.settings;
     const total = Math.max(totals.settled, (state.linesTotal ?? state.linesRead) - state.blankLines);
     const items = stopReason === undefined ? totals.settled : total;
+    const prices = usedPrices(state.models, this.#parts.prices, this.#parts.clock.wallMs());
     const isAccountStop = stopReason === "quota" || stopReason === "authentication";
     return {
       status: stopReason === undefined ? "completed" : isAccountStop ? "paused" : "stopped",
@@ -76,7 +77,9 @@ export class RunReport {
         usd: rounded(totals.usd),
         saved_usd: rounded(totals.listUsd - totals.usd),
         is_estimated: totals.isEstimated,
-        price_source: `genai-prices ${PRICE_LIST_VERSION}, ${PRICE_LIST_DATE}`,
+        prices,
+        price_source:
+          sourceText(prices) || (totals.attempts === 0 ? "nothing to price" : "priced by earlier calls"),
       },
       output: body.out,
       elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),

@@ -19,6 +19,9 @@ import type { Totals } from "./totals.ts";
 
 export type RunPhase = "open" | "stopping" | "expired" | "cancelled" | "done";
 
+/** Models named in a report at most. */
+const MODELS_MAX = 1_000;
+
 export interface RunSettings {
   readonly taskId: string;
   readonly log: TaskLog;
@@ -55,6 +58,7 @@ export class RunState {
   linesTotal: number | undefined;
   pausedBy: string | undefined;
   failure: PerigeeError | undefined;
+  readonly #models = new Set<string>();
   readonly #watchers: (() => void)[] = [];
 
   constructor(settings: RunSettings) {
@@ -79,6 +83,17 @@ export class RunState {
 
   get id(): string {
     return this.settings.taskId;
+  }
+
+  /** Models whose items this call has worked on, the first 1,000 of them. */
+  get models(): ReadonlySet<string> {
+    return this.#models;
+  }
+
+  /** Items of a model are about to wait for a lane. */
+  scheduled(model: string, items: number): void {
+    this.waitingItems += items;
+    if (this.#models.size < MODELS_MAX) this.#models.add(model);
   }
 
   /** Whether lanes may send for this run. */

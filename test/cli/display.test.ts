@@ -48,7 +48,7 @@ const SUMMARY: Summary = {
     attempts: 2,
     ambiguous_attempts: 0,
   },
-  cost: { list_usd: 3, usd: 2, saved_usd: 1, is_estimated: true, price_source: "list of today" },
+  cost: { list_usd: 3, usd: 2, saved_usd: 1, is_estimated: true, prices: [], price_source: "list of today" },
   output: "/out.jsonl",
   elapsed_ms: 2_000,
   requests_sent: 2,

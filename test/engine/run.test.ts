@@ -86,6 +86,7 @@ describe("a run", () => {
     expect(keys).toHaveLength(10);
   });
 
+  // asked for in googleapis/python-genai#1909: answers under their own keys, in the order of the input
   it("gives its output lines in order at the end when asked for order", async () => {
     const world = new World({ answer: (line) => ({ afterMs: 100 - line * 5, result: ok(line) }) });
     world.input(10);
@@ -196,6 +197,7 @@ describe("a run", () => {
 });
 
 describe("what a run refuses before it sends anything", () => {
+  // asked for in sgl-project/sglang#1415: a key that is there twice is told, and nothing hangs
   it("fault 7: two lines of one key, naming both", async () => {
     const world = new World();
     world.disk.put(INPUT, itemLine(1) + itemLine(2) + itemLine(3, "alpha:m1", "k1"));
@@ -339,7 +341,49 @@ describe("inputs of other kinds", () => {
 });
 
 describe("a crash", () => {
-  it("faults 23 and 24: what was in flight is asked again, and its attempt counts as ambiguous", async () => {
+  /** Three items, one at a time; the process dies over the second one, `afterMs` after its request was handed over. */
+  async function diedOverTheSecond(afterMs: number): Promise<World> {
+    const world = new World({ config: { maxInFlight: 1 }, latencyMs: 50 });
+    world.input(3);
+    const process = mortal(world.clock);
+    world.answer = (line, attempt) => {
+      if (line === 2 && attempt === 1)
+        world.clock.timer(afterMs, () => {
+          process.kill();
+          world.store.crash();
+        });
+      return ok(line);
+    };
+    void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished.catch(() => undefined);
+    await world.clock.advance(60 + afterMs);
+    world.kill();
+    expect(world.sent.map(({ line }) => line)).toEqual([1, 2]);
+    return world;
+  }
+
+  it("fault 23: between a durable intent and the first byte leaves the item in doubt, and it is asked again", async () => {
+    const world = await diedOverTheSecond(0);
+    expect(world.wire.ledger.map(({ result }) => result?.ok === true)).toEqual([true, false]);
+    expect(await finish(world)).toMatchObject({
+      counts: { completed: 3 },
+      usage: { attempts: 4, ambiguous_attempts: 1 },
+    });
+    expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 2, 3]);
+  });
+
+  it("fault 24: between an answer and its durable outcome has it asked again, and the attempt counts as ambiguous", async () => {
+    const world = await diedOverTheSecond(50);
+    expect(world.wire.ledger.map(({ result }) => result?.ok === true)).toEqual([true, true]);
+    expect(await finish(world)).toMatchObject({
+      counts: { completed: 3 },
+      usage: { attempts: 4, ambiguous_attempts: 1 },
+    });
+    expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 2, 3]);
+    expect(world.output().map(({ key }) => key)).toEqual(["k1", "k2", "k3"]);
+  });
+
+  // asked for in ray-project/ray#55008: a job that died goes on where it was
+  it("asks again for what was in flight, and for nothing else", async () => {
     const world = new World({ config: { maxInFlight: 3 }, latencyMs: 50 });
     world.input(6);
     const process = mortal(world.clock);
@@ -381,16 +425,19 @@ describe("a crash", () => {
     process.kill();
     world.kill();
     const before = world.sent.length;
-    for (let operation = 1; operation <= 10; operation += 1) {
+    for (let kill = 0; kill < 10; kill += 1) {
+      const operation = 1 + (kill % 8); // of the nine before the first request
+      const operationsDone = world.disk.operationsDone + operation;
       process = mortal(world.clock);
-      world.disk.crashAtOperation(operation, { powerCut: operation % 2 === 0 });
+      world.disk.crashAtOperation(operation, { powerCut: kill % 2 === 0 });
       const engine = await world.engine(process.clock);
       const run = engine.run(INPUT, OPTIONS);
       run.finished.catch(() => undefined);
       await world.clock.settle();
       process.kill();
       world.kill();
-      if (world.sent.length > before) break; // this one got through to sending
+      expect(world.disk.operationsDone, `kill ${kill}`).toBe(operationsDone);
+      expect(world.sent, `kill ${kill}`).toHaveLength(before);
     }
     const summary = await finish(world);
     expect(summary).toMatchObject({ status: "completed", counts: { completed: 9 } });

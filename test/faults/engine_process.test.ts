@@ -112,7 +112,7 @@ function keys(): string[] {
 }
 
 describe("the command", () => {
-  it("faults 23 to 27: killed again and again, answers each key once, and re-sends no more than was in flight", async () => {
+  it("killed again and again, wherever it is, answers each key once, and re-sends no more than was in flight", async () => {
     writeInput(ITEMS);
     const inFlightMax = 16;
     const env = { PERIGEE_MAX_INFLIGHT: String(inFlightMax) };

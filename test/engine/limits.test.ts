@@ -15,6 +15,7 @@ function mostInAMinute(atMs: readonly number[]): number {
 }
 
 describe("limits", () => {
+  // asked for in BerriAI/litellm#3793: a batch that knows its rate limits
   it("uses at least 97 % of a request limit when there is work, and never more than all of it in any minute", async () => {
     const world = new World({ config: { limits: { alpha: { requestsPerMinute: 600 } } }, latencyMs: 500 });
     world.input(3_000);
@@ -25,6 +26,34 @@ describe("limits", () => {
     const spanMinutes = ((atMs.at(-1) as number) - (atMs[0] as number)) / 60_000;
     expect(3_000 / spanMinutes).toBeGreaterThan(0.97 * 600);
   });
+
+  // asked for in BerriAI/litellm#3793: batches that keep tokens per minute
+  it.each([
+    ["tokensPerMinute", 15],
+    ["inputTokensPerMinute", 10],
+  ] as const)(
+    "keeps %s in every minute, over a restart too, and uses at least 0.97 of it",
+    async (name, tokensPerItem) => {
+      const limit = 4_000;
+      const world = new World({ config: { limits: { alpha: { [name]: limit } } }, latencyMs: 200 });
+      world.input(2_000);
+      const engine = await world.engine();
+      const run = engine.run(INPUT, OPTIONS);
+      await world.clock.advance(90_000);
+      run.stop();
+      await world.settle(run.finished);
+      await world.settle(engine.close());
+      const before = world.sent.length;
+      const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+      expect(summary.counts.completed).toBe(2_000);
+      expect(world.sent).toHaveLength(2_000);
+      expect(before).toBeLessThan(1_000);
+      const atMs = world.sent.map((one) => one.atMs);
+      expect(mostInAMinute(atMs) * tokensPerItem).toBeLessThanOrEqual(limit);
+      const spanMinutes = ((atMs.at(-1) as number) - (atMs[0] as number)) / 60_000;
+      expect((2_000 * tokensPerItem) / spanMinutes).toBeGreaterThan(0.97 * limit);
+    },
+  );
 
   it("holds a provider's places for all its models together, and serves each of them", async () => {
     const world = new World({ config: { limits: { alpha: { concurrency: 1 } } } });
@@ -140,6 +169,7 @@ describe("the sla", () => {
 });
 
 describe("a cost cap", () => {
+  // asked for in stanfordnlp/dspy#397 and aiXplain#1100: a cap on cost that holds
   it("is never overshot, and at least 97 % used, whatever the answers take", async () => {
     for (let seed = 1; seed <= 12; seed += 1) {
       const random = createRandom(seed);
@@ -187,6 +217,21 @@ describe("a cost cap", () => {
     const summary = await world.settle(engine.run(INPUT, { ...OPTIONS, maxCostUsd: 0.2 }).finished);
     expect(summary).toMatchObject({ errors: { budget_exceeded: 1 }, usage: { attempts: 1 } });
     expect(world.output()[0]).toMatchObject({ error: { code: "budget_exceeded", attempts: 1 } });
+  });
+});
+
+describe("a long call", () => {
+  // asked for in openai/openai-node#2153: calls of a model that thinks for longer than 300 s
+  it("is waited for up to ten minutes, and asked for once", async () => {
+    const world = new World({ answer: (line) => ({ afterMs: 590_000, result: ok(line) }) });
+    world.input(3);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    expect(await world.settle(run.finished)).toMatchObject({
+      counts: { completed: 3 },
+      usage: { attempts: 3, ambiguous_attempts: 0 },
+    });
+    expect(world.sent).toHaveLength(3);
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(590_000);
   });
 });
 
@@ -296,7 +341,12 @@ describe("retries", () => {
     const summary = await world.settle(run.finished);
     const minutes = Math.max(1, world.clock.nowMs() / 60_000);
     expect(world.sent.length / minutes).toBeLessThanOrEqual(0.6 * 600);
-    expect(summary.counts.completed).toBeGreaterThan(0.9 * 200);
+    const { completed, failed } = summary.counts;
+    expect(completed + failed).toBe(200);
+    // Seven tries of which each is refused at 70 % leave about one item in twelve without an answer.
+    expect(summary.errors).toEqual(failed === 0 ? {} : { rate_limited: failed });
+    expect(completed).toBeGreaterThan(0.9 * 200);
+    expect(world.output()).toHaveLength(200);
   });
 });
 

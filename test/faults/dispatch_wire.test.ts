@@ -1,4 +1,5 @@
 /** The wire when servers and networks misbehave: real sockets on loopback, short real times. */
+import { createRequire } from "node:module";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
@@ -55,6 +56,26 @@ describe("connections that do not come about", () => {
     expect(verdict(result)).toBe("not_sent");
     await pause(20);
     expect(server.sockets.size).toBe(0);
+  });
+});
+
+describe("a long answer", () => {
+  // asked for in openai/openai-node#2153: undici by itself ends calls whose headers or next bytes take 300 s
+  it("is not ended by the client's own timeouts, neither before its headers nor within its body", async () => {
+    const timers = createRequire(import.meta.url)("undici/lib/util/timers.js") as { tick(ms: number): void };
+    const passAnHour = () => {
+      timers.tick(0); // arms what was set since the last tick
+      timers.tick(3_600_000); // for undici alone, not for the transport's clock
+    };
+    const server = await serve(async (socket) => {
+      await pause(20);
+      passAnHour();
+      socket.write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nlong ");
+      await pause(20);
+      passAnHour();
+      socket.write("work");
+    });
+    expect(textOf(await post(open(), server.origin))).toBe("long work");
   });
 });
 

@@ -25,6 +25,7 @@ import { MeasuredColumns } from "./measured_columns.ts";
 import { isSkipped } from "./skip.ts";
 
 /** Plain data: it crosses threads. */
+/** What decides how a line is read and counted, the same for a whole run. */
 export interface MeasureSettings {
   /** Without keys: nothing here sends. */
   readonly providers: readonly ProviderSettings[];

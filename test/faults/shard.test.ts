@@ -23,7 +23,6 @@ describe("fault 15: tokenizer bombs", () => {
     ["digits", "7"],
   ])(
     "fault 15: a run of %s is counted in 250 ms and runs, and does not hold up this thread",
-    { retry: 3 }, // the loop's busy time is wall time, and other processes may take the processor
     async (_, unit) => {
       const text = `${lineOf("bomb", unit.repeat(BOMB_CHARS / unit.length))}\n${lineOf("after", "x")}`;
       const measurer = new BlockMeasurer(SETTINGS);
@@ -33,12 +32,17 @@ describe("fault 15: tokenizer bombs", () => {
       const { user, system } = process.cpuUsage(before);
       expect((user + system) / 1000).toBeLessThan(250);
 
-      const block = blockOf(text);
-      const start = performance.eventLoopUtilization();
-      const measured = await threads.measure(block, OPTIONS);
-      expect(performance.eventLoopUtilization(start).active).toBeLessThan(50);
-      expect(measured.count).toBe(2);
-      expect(measured.inputTokens[0]).toBeGreaterThan(0);
+      // Busy time of the loop is wall time, to which other processes only add: the least of three runs is ours.
+      const busyMs: number[] = [];
+      for (let round = 0; round < 3; round += 1) {
+        const block = blockOf(text);
+        const start = performance.eventLoopUtilization();
+        const measured = await threads.measure(block, OPTIONS);
+        busyMs.push(performance.eventLoopUtilization(start).active);
+        expect(measured.count).toBe(2);
+        expect(measured.inputTokens[0]).toBeGreaterThan(0);
+      }
+      expect(Math.min(...busyMs)).toBeLessThan(50);
     },
   );
 });
@@ -79,6 +83,7 @@ describe("fault 18: none or very many lines", () => {
 });
 
 describe("fault 33: a worker thread that dies", () => {
+  // asked for in ray-project/ray#59194: one bad line fails alone
   it.each(["exit", "out_of_memory", "throw_late"] as const)(
     "fault 33: the line that makes a thread %s is found and rejected, all others are measured",
     async (death) => {

@@ -48,6 +48,7 @@ describe("recovery", () => {
     expectWhole(world);
   });
 
+  // asked for in vllm-project/aibrix#2535: what was answered before a job was cut short is kept
   it("fault 25: adopts a whole line of an item that was in flight, and does not ask for it again", async () => {
     const world = await killed();
     const before = world.sent.length;

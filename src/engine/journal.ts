@@ -190,6 +190,14 @@ export class StepWriter {
     }
   }
 
+  /** Tokens that an answer took beyond what was reserved for it. */
+  sentMore(lane: string, inputTokens: number, outputTokens: number): void {
+    const sent = this.#sent.get(lane) ?? { requests: 0, inputTokens: 0, outputTokens: 0 };
+    sent.inputTokens += inputTokens;
+    sent.outputTokens += outputTokens;
+    this.#sent.set(lane, sent);
+  }
+
   closed(record: ClosedRecord): void {
     const { view, at } = this.#closed.take();
     view.setUint32(at, record.line, true);

@@ -268,6 +268,11 @@ export class TaskLog {
     this.#touch(this);
   }
 
+  /** Tokens beyond those of the intent: a restart within the minute must count them too. Goes with the next record. */
+  sentMore(lane: string, inputTokens: number, outputTokens: number): void {
+    this.#step.sentMore(lane, inputTokens, outputTokens);
+  }
+
   /** Not waited for: losing it in a crash only makes one more attempt count as ambiguous. */
   closed(record: ClosedRecord): void {
     this.#step.closed(record);

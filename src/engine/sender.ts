@@ -294,6 +294,9 @@ export class Sender implements Admission<ItemCall> {
   #learnLengths(call: ItemCall, lane: Lane, { usage, latencyMs }: AttemptResult): void {
     lane.answered(latencyMs);
     if (usage === undefined || usage.isEstimated) return;
+    const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
+    const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
+    if (moreInput + moreOutput > 0) call.run.settings.log.sentMore(lane.key, moreInput, moreOutput);
     this.#outputLengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
   }

@@ -4,6 +4,9 @@
 import type { Summary } from "../engine/progress.ts";
 import { count, duration, usd } from "./numbers.ts";
 
+/** Models without a price that are named. */
+const UNPRICED_SHOWN_MAX = 5;
+
 /** Aligned rows of label and value, with a line end. */
 export function summaryTable(summary: Summary): string {
   const { counts, usage, cost } = summary;
@@ -28,6 +31,8 @@ export function summaryTable(summary: Summary): string {
       "ambiguous",
       `${count(usage.ambiguous_attempts)} attempts may have been billed without an answer`,
     ]);
+  const unpriced = cost.prices.filter(({ source }) => source === null).map(({ model }) => model);
+  if (unpriced.length > 0) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;
 }
@@ -35,6 +40,13 @@ export function summaryTable(summary: Summary): string {
 /** Tenths of a second where minutes would hide them. */
 function elapsed(ms: number): string {
   return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : duration(ms);
+}
+
+function unpricedText(models: readonly string[]): string {
+  const shown = models.slice(0, UNPRICED_SHOWN_MAX).join(", ");
+  const more =
+    models.length > UNPRICED_SHOWN_MAX ? ` and ${count(models.length - UNPRICED_SHOWN_MAX)} more` : "";
+  return `${shown}${more}: counted as $0, and no --max-cost bounds it`;
 }
 
 function costText(cost: Summary["cost"]): string {

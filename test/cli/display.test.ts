@@ -148,6 +148,18 @@ describe("the summary", () => {
     );
   });
 
+  it("names models without a known price", () => {
+    const known = { source: "config", as_of: "2026-11-01", matched_model: "a:*", is_exact: true };
+    const unknown = { source: null, as_of: null, matched_model: null, is_exact: false };
+    const prices = [
+      { ...known, model: "a:0" },
+      ...[1, 2, 3, 4, 5, 6, 7].map((name) => ({ ...unknown, model: `b:${name}` })),
+    ];
+    expect(summaryTable({ ...SUMMARY, cost: { ...SUMMARY.cost, prices } })).toMatch(
+      /\nno price +b:1, b:2, b:3, b:4, b:5 and 2 more: counted as \$0, and no --max-cost bounds it\ntime/,
+    );
+  });
+
   it("tells of attempts that may have been billed for nothing", () => {
     const usage = { ...SUMMARY.usage, ambiguous_attempts: 3 };
     expect(summaryTable({ ...SUMMARY, usage })).toMatch(

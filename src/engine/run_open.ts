@@ -10,7 +10,7 @@ import { join, resolve } from "node:path";
 import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { Budget } from "../price/budget.ts";
-import { priceFactor } from "../price/factor.ts";
+import { priceFactor, volumeTokensOf } from "../price/factor.ts";
 import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
@@ -208,7 +208,7 @@ async function checkedBody(
     isOrdered: options.ordered === true,
     ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
     acceptedWallMs: before?.acceptedWallMs ?? parts.clock.wallMs(),
-    volumeTokens: before?.volumeTokens ?? Math.ceil((input.identity?.sizeBytes ?? 0) / 4),
+    volumeTokens: before?.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
     ...(options.model === undefined ? {} : { model: options.model }),
     status: "open",
   };

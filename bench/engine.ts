@@ -5,7 +5,8 @@
  *   node --import tsx bench/engine.ts --provider "FAST_PROVIDER --latency 50" [--lines 100000] [--inflight 512,2048] [--rounds 3]
  *
  * `FAST_PROVIDER` is any OpenAI-compatible server program that takes `--port`. Prints one line of JSON per run: items per
- * second, CPU microseconds per item over all threads, peak resident memory, first request, event loop delay.
+ * second, CPU microseconds per item over all threads, peak resident memory, first request, event loop delay, and how
+ * long the same command takes once all is done.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -76,7 +77,9 @@ async function writeInput(path: string, lines: number): Promise<void> {
 
 async function runOnce(input: string, inFlight: number, port: number): Promise<Record<string, unknown>> {
   const dir = mkdtempSync(join(tmpdir(), "perigee-bench-"));
-  const flags = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`];
+  const profile = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`];
+  const flags = ["--require", join(import.meta.dirname, "loop_delay.cjs"), ...profile];
+  const delayFile = join(dir, "delay.json");
   await fetch(`http://127.0.0.1:${port}/reset`);
   const started = performance.now();
   const child = spawn(
@@ -91,6 +94,7 @@ async function runOnce(input: string, inFlight: number, port: number): Promise<R
         PERIGEE_LIMIT_OPENAI_RPM: "90000000",
         PERIGEE_LIMIT_OPENAI_TPM: "900000000",
         PERIGEE_MAX_INFLIGHT: String(inFlight),
+        LOOP_DELAY_FILE: delayFile,
       },
     },
   );
@@ -125,6 +129,11 @@ async function runOnce(input: string, inFlight: number, port: number): Promise<R
     counts: { completed: number };
   };
   const stats = (await (await fetch(`http://127.0.0.1:${port}/stats`)).json()) as Record<string, number>;
+  const delay = JSON.parse(readFileSync(delayFile, "utf8")) as {
+    readonly p99Ms: number;
+    readonly maxMs: number;
+  };
+  const againMs = await runAgain(input, join(dir, "out.jsonl"));
   rmSync(dir, { recursive: true, force: true });
   const items = summary.counts.completed;
   return {
@@ -137,9 +146,22 @@ async function runOnce(input: string, inFlight: number, port: number): Promise<R
     peakMb: Math.round(usage.peakKb / 1_024),
     firstRequestMs: Math.round(firstMs),
     elapsedMs: Math.round(elapsedMs),
+    loopDelayP99Ms: delay.p99Ms,
+    loopDelayMaxMs: delay.maxMs,
+    againMs,
     doubled: stats["dupOk"],
     peakAtProvider: stats["peak"],
   };
+}
+
+/** The same command after its end: how long it takes to know that. */
+async function runAgain(input: string, out: string): Promise<number> {
+  const started = performance.now();
+  const child = spawn(process.execPath, ["dist/cli/main.js", "run", input, "--out", out], {
+    stdio: "ignore",
+  });
+  await new Promise((resolve) => child.on("exit", resolve));
+  return Math.round(performance.now() - started);
 }
 
 const port = await freePort();

@@ -57,6 +57,7 @@ const ENTRIES = [
 ];
 
 const LINES_MAX = 400;
+const TEST_LINES_MAX = 500;
 
 interface SourceFile {
   readonly path: string;
@@ -120,6 +121,14 @@ describe("the house", () => {
   it(`keeps files at most ${LINES_MAX} lines`, () => {
     const long = files.filter((file) => file.text.split("\n").length - 1 > LINES_MAX);
     expect(long.map((file) => file.path)).toEqual([]);
+  });
+
+  it(`keeps test files at most ${TEST_LINES_MAX} lines`, () => {
+    const tests = join(root, "test");
+    const long = readdirSync(tests, { recursive: true, encoding: "utf8" })
+      .filter((path) => path.endsWith(".ts"))
+      .filter((path) => readFileSync(join(tests, path), "utf8").split("\n").length - 1 > TEST_LINES_MAX);
+    expect(long).toEqual([]);
   });
 
   it("takes time and chance from clock.ts alone", () => {

@@ -27,8 +27,8 @@ import { SimulatedProcess } from "./process.ts";
 import { SimulatedProviders } from "./provider.ts";
 import { drawWorkload, type Trouble, type Workload } from "./workload.ts";
 
-export const INPUT = "/in/input.jsonl";
-export const OUTPUT = "/out/output.jsonl";
+const INPUT = "/in/input.jsonl";
+const OUTPUT = "/out/output.jsonl";
 const DATA = "/data";
 
 /** Faults end within minutes; what is not over by then hangs. Retry-After may ask for 15 min, quota waits for probes. */

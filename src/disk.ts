@@ -21,7 +21,10 @@ export interface FileStat {
 
 /** An open file. Calls may overlap; overlapping writes must not touch the same bytes. Close it once. */
 export interface DiskFile {
-  /** Fills `into` from `position` on; returns the bytes read, fewer than asked only at the end of the file. */
+  /**
+   * Fills `into` from `position` on; returns the bytes read, fewer than asked only at the end of the file. What cannot
+   * be read twice gives the next bytes that come, at most so many, and 0 at its end.
+   */
   read(into: Uint8Array, position: number): Promise<number>;
   /** Writes all of `bytes` at `position`. */
   write(bytes: Uint8Array, position: number): Promise<void>;
@@ -46,14 +49,24 @@ export interface Disk {
 /** The disk of this machine. */
 export const systemDisk: Disk = {
   async open(path, mode) {
-    if (mode === "read") return new SystemFile(await open(path, "r"));
-    await mkdir(dirname(path), { recursive: true });
+    if (mode === "read") {
+      const handle = await open(path, "r");
+      return new SystemFile(handle, (await handle.stat()).isFile());
+    }
+    const folder = dirname(path);
+    const made = await mkdir(folder, { recursive: true });
     try {
       return new SystemFile(await open(path, "r+"));
     } catch (error) {
       if (errorCodeOf(error) !== "ENOENT") throw error;
-      return new SystemFile(await open(path, "wx+", 0o600));
     }
+    const file = new SystemFile(await open(path, "wx+", 0o600));
+    await syncFolder(folder);
+    for (let one = folder; made !== undefined && one !== dirname(made); ) {
+      one = dirname(one);
+      await syncFolder(one);
+    }
+    return file;
   },
   async stat(path) {
     try {
@@ -69,9 +82,25 @@ export const systemDisk: Disk = {
       throw error;
     }
   },
-  rename: (from, to) => rename(from, to),
+  async rename(from, to) {
+    await rename(from, to);
+    await syncFolder(dirname(to));
+  },
   remove: (path) => rm(path, { force: true }),
 };
+
+/** Makes the names in a folder survive a power cut, where the system can: some file systems and Windows cannot. */
+async function syncFolder(path: string): Promise<void> {
+  let folder: FileHandle | undefined;
+  try {
+    folder = await open(path, "r");
+    await folder.sync();
+  } catch (error) {
+    if (!/^(EINVAL|EPERM|EACCES|EISDIR|ENOTSUP|ENOSYS)$/.test(errorCodeOf(error) ?? "")) throw error;
+  } finally {
+    await folder?.close();
+  }
+}
 
 /** The system's code of a file error, such as `"ENOSPC"`, or undefined. */
 export function errorCodeOf(error: unknown): string | undefined {
@@ -81,12 +110,15 @@ export function errorCodeOf(error: unknown): string | undefined {
 
 class SystemFile implements DiskFile {
   readonly #handle: FileHandle;
+  readonly #isSeekable: boolean;
 
-  constructor(handle: FileHandle) {
+  constructor(handle: FileHandle, isSeekable = true) {
     this.#handle = handle;
+    this.#isSeekable = isSeekable;
   }
 
   async read(into: Uint8Array, position: number): Promise<number> {
+    if (!this.#isSeekable) return (await this.#handle.read(into, 0, into.byteLength, null)).bytesRead;
     let filled = 0;
     while (filled < into.byteLength) {
       const { bytesRead } = await this.#handle.read(

@@ -6,6 +6,7 @@
  *   .json file    converted once into a spool of lines (line n is element n), then read like a file
  *   stream, items spooled while they are read; not seekable: duplicates are found as they come
  */
+import { Readable } from "node:stream";
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
@@ -14,7 +15,7 @@ import { itemLine } from "../jsonl/items.ts";
 import { sniff } from "../jsonl/read.ts";
 import { DEPTH_MAX } from "../jsonl/record.ts";
 import type { LineItem } from "../work/item.ts";
-import { Spool } from "./spool.ts";
+import { type ByteSource, Spool } from "./spool.ts";
 
 /** What `engine.run` takes: a path, or bytes of JSONL, or items; iterables are read once and in order. */
 export type Source = string | AsyncIterable<LineItem | Uint8Array> | Iterable<LineItem | Uint8Array>;
@@ -29,28 +30,30 @@ export interface InputIdentity {
 }
 
 export interface OpenInput {
-  readonly file: DiskFile;
+  readonly file: Pick<DiskFile, "read" | "close">;
   /** Undefined for streams. */
   readonly identity: InputIdentity | undefined;
-  /** What the file is now, to compare at the end; undefined for streams. */
-  stat(): Promise<FileStat | undefined>;
+  /** Where a stream is kept, which then is the file; undefined for files. */
+  readonly spool: Spool | undefined;
 }
 
 const CHUNK_BYTES = 1024 * 1024;
+const LF = 0x0a;
+/** So much of a stream is looked at before its first bytes are taken, unless its first line is shorter. */
+const HEAD_BYTES = 64;
 
 /** Throws `input_unreadable`, `unsupported_encoding` or `invalid_array`. `spoolPath` is where a copy may stand. */
 export async function openInput(disk: Disk, source: Source, spoolPath: string): Promise<OpenInput> {
   if (typeof source !== "string") return openStream(disk, byteStream(source), spoolPath);
   const found = await statOf(disk, source);
   const file = await openFile(disk, source);
-  if (!found.isSeekable) return openStream(disk, readAll(file), spoolPath);
+  if (!found.isSeekable) return openStream(disk, { bytes: readOnce(file) }, spoolPath);
   await refuseEncoding(file, source);
   const identity = { name: source, ...found };
-  const stat = (): Promise<FileStat | undefined> => disk.stat(source);
-  if (!source.endsWith(".json")) return { file, identity, stat };
+  if (!source.endsWith(".json")) return { file, identity, spool: undefined };
   const lines = await convertArray(disk, file, spoolPath);
   await file.close();
-  return { file: lines, identity, stat };
+  return { file: lines, identity, spool: undefined };
 }
 
 /** Whether two looks at a file saw the same state of the same file. */
@@ -103,24 +106,57 @@ async function refuseEncoding(file: DiskFile, path: string): Promise<void> {
   const length = await file.read(head, 0);
   if (sniff(head.subarray(0, length)) === "jsonl") return;
   await file.close();
-  throw new PerigeeError(
+  throw unsupported(path);
+}
+
+function unsupported(name: string): PerigeeError {
+  return new PerigeeError(
     "unsupported_encoding",
-    `${path} is compressed or not UTF-8 text; unpack or convert it to UTF-8 JSONL first`,
+    `${name} is compressed or not UTF-8 text; unpack or convert it to UTF-8 JSONL first`,
   );
 }
 
-async function openStream(
-  disk: Disk,
-  bytes: AsyncIterable<Uint8Array>,
-  spoolPath: string,
-): Promise<OpenInput> {
-  const file = await Spool.open(disk, spoolPath, bytes);
-  return { file, identity: undefined, stat: () => Promise.resolve(undefined) };
+async function openStream(disk: Disk, source: ByteSource, spoolPath: string): Promise<OpenInput> {
+  const spool = await Spool.open(disk, spoolPath, { ...source, bytes: sniffed(source.bytes) });
+  return { file: spool, identity: undefined, spool };
 }
 
-async function* byteStream(source: Exclude<Source, string>): AsyncGenerator<Uint8Array> {
-  for await (const one of source) {
-    yield one instanceof Uint8Array ? one : Buffer.from(`${itemLine(one)}\n`);
+function byteStream(source: Exclude<Source, string>): ByteSource {
+  const bytes = async function* (): AsyncGenerator<Uint8Array> {
+    for await (const one of source) {
+      yield one instanceof Uint8Array ? one : Buffer.from(`${itemLine(one)}\n`);
+    }
+  };
+  return source instanceof Readable
+    ? { bytes: bytes(), leave: () => void source.destroy() }
+    : { bytes: bytes() };
+}
+
+/** The same bytes, unless the first line or the first bytes tell that they are no text. */
+async function* sniffed(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let head: Uint8Array | undefined = new Uint8Array(0);
+  for await (const chunk of bytes) {
+    if (head === undefined) {
+      yield chunk;
+      continue;
+    }
+    head = Buffer.concat([head, chunk]);
+    if (head.byteLength < HEAD_BYTES && !head.includes(LF)) continue;
+    if (sniff(head) !== "jsonl") throw unsupported("the input");
+    yield head;
+    head = undefined;
+  }
+  if (head === undefined || head.byteLength === 0) return;
+  if (sniff(head) !== "jsonl") throw unsupported("the input");
+  yield head;
+}
+
+/** Reads a file to its end and closes it. */
+async function* readOnce(file: DiskFile): AsyncGenerator<Uint8Array> {
+  try {
+    yield* readAll(file);
+  } finally {
+    await file.close();
   }
 }
 

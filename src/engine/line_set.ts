@@ -17,6 +17,15 @@ export class LineSet {
     return byte < this.#bits.length && ((this.#bits[byte] ?? 0) & (1 << (line & 7))) !== 0;
   }
 
+  /** The last line in the set; 0 when it is empty. */
+  get highest(): number {
+    for (let byte = this.#size === 0 ? -1 : this.#bits.length - 1; byte >= 0; byte -= 1) {
+      const bits = this.#bits[byte] ?? 0;
+      if (bits !== 0) return byte * 8 + 31 - Math.clz32(bits);
+    }
+    return 0;
+  }
+
   /** Adds a line; false when it was there. */
   add(line: number): boolean {
     if (this.has(line)) return false;

@@ -18,6 +18,7 @@ import { Packer } from "../shard/pack.ts";
 import type { Shard } from "../shard/shard.ts";
 import type { OutputLine } from "../work/item.ts";
 import { ChecksummedFile, type Source } from "./input.ts";
+import { measureAhead } from "./measure_ahead.ts";
 import { putInOrder } from "./order.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
@@ -47,18 +48,23 @@ export class Run implements AsyncIterable<OutputLine> {
   readonly #report: RunReport;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
+  /** How it was asked to leave, perhaps before it was open. */
+  #leaving: "stopping" | "cancelled" | undefined;
+  #tellLeft: () => void = () => undefined;
   #unsent = 0;
 
   constructor(parts: EngineParts, source: Source, options: RunOptions) {
     this.#parts = parts;
     this.#report = new RunReport(parts);
-    options.signal?.addEventListener("abort", () => this.stop("aborted"), { once: true });
-    if (options.signal?.aborted === true) this.#stopReason = "aborted";
-    const opening = openRun(parts, source, options).catch(rethrowFileError);
+    const left = new Promise<void>((resolve) => {
+      this.#tellLeft = resolve;
+    });
+    const opening = openRun(parts, source, options, left).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
     this.finished = this.#work(opening);
     this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
     this.finished.catch(() => undefined);
+    if (options.signal !== undefined) this.#follow(options.signal);
   }
 
   get isStopping(): boolean {
@@ -103,6 +109,15 @@ export class Run implements AsyncIterable<OutputLine> {
     return this.#opened?.kind === "open" ? this.#opened.state : undefined;
   }
 
+  /** Stops when the signal aborts; does not stay with it for longer than the run. */
+  #follow(signal: AbortSignal): void {
+    const onAbort = (): void => this.stop("aborted");
+    const unfollow = (): void => signal.removeEventListener("abort", onAbort);
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    this.finished.then(unfollow, unfollow);
+  }
+
   #answers(): { readonly path: string; readonly end: number; readonly change?: Promise<void> } | undefined {
     const opened = this.#opened;
     if (opened === undefined) return { path: "", end: 0, change: settled(this.opened) };
@@ -122,10 +137,15 @@ export class Run implements AsyncIterable<OutputLine> {
   async #work(opening: Promise<OpenedRun>): Promise<Summary> {
     const opened = await opening;
     this.#opened = opened;
-    if (opened.kind === "finished") return this.#report.again(opened.summary);
+    if (opened.kind === "finished") {
+      const summary = this.#report.again(opened.summary);
+      return opened.isChecked
+        ? summary
+        : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
+    }
     const watch = new Watch(this.#parts, opened.state, (reason) => this.stop(reason));
     try {
-      if (this.isStopping) this.#leave("stopping");
+      if (this.#leaving !== undefined) this.#leave(this.#leaving);
       await this.#answer(opened, watch);
       return await this.#finish(opened, watch).catch(rethrowFileError);
     } finally {
@@ -144,6 +164,7 @@ export class Run implements AsyncIterable<OutputLine> {
     await Promise.race([this.#read(opened).catch(rethrowReadError), watch.left]);
     await watch.until(() => state.isIdle || !state.isOpen);
     if (state.phase === "expired" || state.phase === "cancelled") {
+      await opened.input.spool?.seal();
       await watch.during(endRest(this.#parts, opened, state.phase));
       await watch.until(() => state.claimed.size === 0);
     }
@@ -155,50 +176,58 @@ export class Run implements AsyncIterable<OutputLine> {
     const packer = new Packer();
     const seen = opened.input.identity === undefined ? new StreamedKeys(state) : undefined;
     const file = new ChecksummedFile(opened.input.file);
-    for await (const measured of this.#measure(opened, this.#blocks(state, file), seen === undefined)) {
+    const flush = (): void => {
+      for (const shard of packer.flush()) this.#schedule(state, shard);
+    };
+    for await (const measured of this.#measured(opened, this.#blocks(opened, file), seen === undefined)) {
       if (!state.isOpen) return;
+      if (measured === "pause") {
+        flush();
+        continue;
+      }
       const fresh = seen === undefined ? measured : seen.filter(measured);
+      await opened.input.spool?.sync();
       await this.#reject(state, fresh);
+      if (!state.isOpen) return;
       for (const shard of packer.add(fresh)) this.#schedule(state, shard);
-      if (this.#parts.backlog.isStarved) for (const shard of packer.flush()) this.#schedule(state, shard);
+      if (this.#parts.backlog.isStarved) flush();
     }
     if (!state.isOpen) return;
-    for (const shard of packer.flush()) this.#schedule(state, shard);
+    flush();
     if (opened.body.inputChecksum !== undefined && opened.body.inputChecksum !== file.checksum)
       throw changed(opened);
     state.linesTotal = state.linesRead;
   }
 
   /** Blocks with something left to do, no faster than the backlog takes them. */
-  async *#blocks(state: RunState, file: ChecksummedFile): AsyncGenerator<Block> {
+  async *#blocks({ state, input }: OpenRun, file: ChecksummedFile): AsyncGenerator<Block> {
     const { backlog, lineBytesMax } = this.#parts;
     for await (const event of readBlocks(file, { lineBytesMax })) {
       while (state.isOpen && !backlog.hasRoom) await backlog.change();
       if (!state.isOpen) return;
       state.linesRead = lastLineOf(event);
-      if (event.kind === "refused") await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
-      else if (!isDone(state, event.block)) yield event.block;
+      if (event.kind === "refused") {
+        await input.spool?.sync();
+        await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
+      } else if (!isDone(state, event.block)) yield event.block;
     }
   }
 
-  /** Measures a few blocks at a time, in threads; answers come in the order of the blocks. */
-  async *#measure(
-    opened: OpenRun,
+  #measured(
+    { state, input }: OpenRun,
     blocks: AsyncIterable<Block>,
     canSkip: boolean,
-  ): AsyncGenerator<MeasuredBlock> {
-    const { measurer } = this.#parts;
-    const { done, measureOptions } = opened.state.settings;
-    const waiting: Promise<MeasuredBlock>[] = [];
-    for await (const block of blocks) {
-      const skip = canSkip ? done.slice(block.firstLine, block.lineCount) : undefined;
-      const measured = measurer.measure(block, { ...measureOptions, skip });
-      measured.catch(() => undefined); // awaited below, in order
-      waiting.push(measured);
-      const first = waiting.length > measurer.concurrency ? waiting.shift() : undefined;
-      if (first !== undefined) yield await first;
-    }
-    for (const measured of waiting) yield await measured;
+  ): AsyncGenerator<MeasuredBlock | "pause"> {
+    const { measurer, clock } = this.#parts;
+    const { done, measureOptions } = state.settings;
+    return measureAhead(blocks, {
+      measure: (block) => {
+        const skip = canSkip ? done.slice(block.firstLine, block.lineCount) : undefined;
+        return measurer.measure(block, { ...measureOptions, skip });
+      },
+      concurrency: measurer.concurrency,
+      clock: input.spool === undefined ? undefined : clock,
+    });
   }
 
   async #reject(state: RunState, measured: MeasuredBlock): Promise<void> {
@@ -265,14 +294,17 @@ export class Run implements AsyncIterable<OutputLine> {
     if (body.isOrdered) await putInOrder(this.#parts, task.id, output, body.out);
     const summary = this.#report.summary(state, body);
     const outBytes = (await this.#parts.disk.stat(body.out))?.sizeBytes ?? 0;
+    const lines = opened.input.spool?.isWhole === true ? { lines: state.linesRead } : {};
     await this.#parts.store.putTask({
       ...task,
-      body: encodeBody({ ...body, status: "completed", outBytes, summary }),
+      body: encodeBody({ ...body, ...lines, status: "completed", outBytes, summary }),
     });
     return summary;
   }
 
   #leave(phase: "stopping" | "cancelled"): void {
+    this.#leaving ??= phase;
+    this.#tellLeft();
     const state = this.#state;
     if (state === undefined || !state.isOpen) return;
     state.phase = phase;

@@ -2,7 +2,8 @@
  * Opening a run: the task is made or found again, its input is checked, its journal replayed.
  *
  *   new task:      input opened -> keys unique (whole file, before anything is sent) -> task stored -> open
- *   found again:   finished and untouched -> its summary, nothing is sent
+ *   found again:   on other terms -> refused
+ *                  finished and untouched -> its summary, nothing is sent (a stream is compared to its end)
  *                  otherwise -> same input? -> recovered -> open
  */
 import { createHash, randomUUID } from "node:crypto";
@@ -45,7 +46,14 @@ export interface RunOptions {
 
 /** A run ready to go, or one that was over before. */
 export type OpenedRun =
-  | { readonly kind: "finished"; readonly taskId: string; readonly body: TaskBody; readonly summary: Summary }
+  | {
+      readonly kind: "finished";
+      readonly taskId: string;
+      readonly body: TaskBody;
+      readonly summary: Summary;
+      /** False when the run was left before its stream was compared with what the run had answered. */
+      readonly isChecked: boolean;
+    }
   | {
       readonly kind: "open";
       readonly task: StoredTask;
@@ -57,8 +65,13 @@ export type OpenedRun =
       readonly release: () => void;
     };
 
-/** Throws whatever keeps the run from beginning; nothing was sent then. */
-export async function openRun(parts: EngineParts, source: Source, options: RunOptions): Promise<OpenedRun> {
+/** Throws whatever keeps the run from beginning; nothing was sent then. `left` resolves when the run is left. */
+export async function openRun(
+  parts: EngineParts,
+  source: Source,
+  options: RunOptions,
+  left: Promise<void>,
+): Promise<OpenedRun> {
   const name = nameOf(source, options);
   const claims: string[] = [];
   const claim = (what: string): void => {
@@ -72,7 +85,7 @@ export async function openRun(parts: EngineParts, source: Source, options: RunOp
   };
   try {
     claim(name);
-    const opened = await open(parts, name, source, options, claim);
+    const opened = await open(parts, name, source, options, { claim, left });
     if (opened.kind === "finished") release();
     return opened.kind === "finished" ? opened : { ...opened, release };
   } catch (error) {
@@ -81,27 +94,32 @@ export async function openRun(parts: EngineParts, source: Source, options: RunOp
   }
 }
 
-/** `claim` throws `conflict` when another run of this engine has what is named. */
+interface Opening {
+  /** Throws `conflict` when another run of this engine has what is named. */
+  readonly claim: (what: string) => void;
+  readonly left: Promise<void>;
+}
+
 async function open(
   parts: EngineParts,
   name: string,
   source: Source,
   options: RunOptions,
-  claim: (what: string) => void,
+  { claim, left }: Opening,
 ): Promise<Exclude<OpenedRun, { kind: "open" }> | Omit<Extract<OpenedRun, { kind: "open" }>, "release">> {
   const found = await parts.store.taskByName(name);
-  if (found !== undefined) {
-    const finished = await asFinished(parts, found, source);
+  const before = found === undefined ? undefined : decodeBody(found.body);
+  if (before !== undefined) refuseOtherTerms(before, options);
+  const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
+  if (before?.status === "completed") {
+    const finished = await asFinished(parts, task, before, source, left);
     if (finished !== undefined) return finished;
   }
-  const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
-  if (found !== undefined) refuseOtherTerms(decodeBody(found.body), options);
-  const input = await openInput(
-    parts.disk,
-    absolute(source),
-    join(parts.dataDir, "tasks", `${task.id}.input.jsonl`),
-  );
-  const before = found === undefined ? undefined : decodeBody(found.body);
+  const input = await openInput(parts.disk, absolute(source), spoolPath(parts, task.id));
+  if (input.spool !== undefined && before?.input !== undefined) {
+    await input.file.close();
+    throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
+  }
   const body = await checkedBody(parts, input, options, task, before);
   claim(body.out);
   const output = await OutputFile.open(parts.disk, answersPath(parts, task.id, body));
@@ -122,6 +140,15 @@ export function answersPath(parts: Pick<EngineParts, "dataDir">, taskId: string,
   return body.isOrdered ? join(parts.dataDir, "tasks", `${taskId}.answers.jsonl`) : body.out;
 }
 
+/** Where a copy of an input is kept that cannot be read twice, or not as lines. */
+function spoolPath(parts: Pick<EngineParts, "dataDir">, taskId: string): string {
+  return join(parts.dataDir, "tasks", `${taskId}.input.jsonl`);
+}
+
+function otherInput(what: string): PerigeeError {
+  return new PerigeeError("input_changed", `${what}; put it back, or start over with another --data`);
+}
+
 function nameOf(source: Source, options: RunOptions): string {
   if (options.id !== undefined) return `id:${options.id}`;
   if (options.out !== undefined) return `out:${resolve(options.out)}`;
@@ -136,13 +163,15 @@ function absolute(source: Source): Source {
   return typeof source === "string" ? resolve(source) : source;
 }
 
+/** Undefined when the input was touched, so that it must be read again. */
 async function asFinished(
   parts: EngineParts,
   task: StoredTask,
+  body: TaskBody,
   source: Source,
+  left: Promise<void>,
 ): Promise<OpenedRun | undefined> {
-  const body = decodeBody(task.body);
-  if (body.status !== "completed" || body.summary === undefined) return undefined;
+  if (body.summary === undefined) return undefined;
   const output = await parts.disk.stat(body.out);
   if (output?.sizeBytes !== body.outBytes) {
     throw new PerigeeError(
@@ -150,12 +179,34 @@ async function asFinished(
       `${body.out} is not what the finished run left (${output?.sizeBytes ?? "no"} bytes, expected ${body.outBytes}); put it back, or start over with another --data`,
     );
   }
-  if (typeof source === "string" && body.input !== undefined) {
-    const now = await parts.disk.stat(resolve(source));
-    const isSame = now !== undefined && isSameState(body.input, { name: resolve(source), ...now });
-    if (!isSame) return undefined;
+  const now = typeof source === "string" ? await parts.disk.stat(resolve(source)) : undefined;
+  const isFile = typeof source === "string" && now?.isSeekable !== false;
+  const isSame =
+    isFile &&
+    body.input !== undefined &&
+    now !== undefined &&
+    isSameState(body.input, { name: resolve(source), ...now });
+  if (isFile ? !isSame : body.input !== undefined) return undefined;
+  const isChecked = isFile || (await isRepeated(parts, task.id, body, source, left));
+  return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
+}
+
+/** Whether a stream is what the finished run was given; false when the run was left meanwhile. */
+async function isRepeated(
+  parts: EngineParts,
+  taskId: string,
+  body: TaskBody,
+  source: Source,
+  left: Promise<void>,
+): Promise<boolean> {
+  const { spool } = await openInput(parts.disk, absolute(source), spoolPath(parts, taskId));
+  if (spool === undefined) return false;
+  const matched = spool.match(body.lines !== undefined).then(() => true);
+  try {
+    return await Promise.race([matched, left.then(() => false)]);
+  } finally {
+    await spool.close();
   }
-  return { kind: "finished", taskId: task.id, body, summary: body.summary };
 }
 
 /** A run is continued on the terms it began with: what was answered so far would otherwise not fit the rest. */
@@ -191,10 +242,7 @@ async function checkedBody(
   const checked: Partial<CheckedKeys> = input.identity === undefined ? {} : await checkKeys(parts, input);
   if (before !== undefined) {
     if (before.inputChecksum !== checked.inputChecksum) {
-      throw new PerigeeError(
-        "input_changed",
-        `${input.identity?.name} is not the file that this run began with; put it back, or start over with another --data`,
-      );
+      throw otherInput(`${input.identity?.name} is not the file that this run began with`);
     }
     if (before.status === "completed")
       return { ...before, input: input.identity as NonNullable<typeof input.identity> };
@@ -268,10 +316,12 @@ async function openState(
     store: parts.store,
     taskId,
     output,
-    input: input.file,
+    input: input.spool?.stored ?? input.file,
     wallMs: clock.wallMs(),
     onStep: options.onStep,
   });
+  if (input.spool !== undefined)
+    input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
   const log = parts.recorder.open(taskId, output, options.onStep);
   for (const lines of recovered.held) log.restoreHeld(lines);
   const { slaMinutes, volumeTokens, acceptedWallMs } = body;

@@ -3,98 +3,229 @@
  * that a shard can be loaded again and a restart can continue.
  *
  *   fresh:   source bytes -> spool -> reader
- *   restart: what the source repeats is compared with the spool and must be equal, then it goes on
+ *   restart: what the source repeats is compared with the spool, then it goes on
+ *   sealed:  the run ends without the rest of its source: the input is the whole lines that have come
+ *
+ * A run syncs the spool before a line of it can be sent or settled. So a power cut loses or tears only lines that the
+ * journal does not know: where the source repeats something else there, the spool is cut and written on; in a line
+ * that is recorded, or before one, it is `input_changed`.
  */
-import type { Disk, DiskFile } from "../disk.ts";
+import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
+import { asFailure } from "./recorder.ts";
+
+const LF = 0x0a;
+const SCAN_BYTES = 1024 * 1024;
+
+/** Bytes that come once, and how to let go of them without waiting for the next ones. */
+export interface ByteSource {
+  readonly bytes: AsyncIterable<Uint8Array>;
+  leave?(): void;
+}
 
 /**
  * A file that fills itself from a stream as it is read from front to back. A read waits for its first byte and gives
  * what is there: it may be short before the end, and only 0 bytes are the end.
  */
-export class Spool implements DiskFile {
+export class Spool implements Pick<DiskFile, "read" | "close"> {
+  /** Lines of the spool up to the last one that the journal knows; all of them until that is said. */
+  recordedLines: number = Number.POSITIVE_INFINITY;
   readonly #file: DiskFile;
-  readonly #source: AsyncIterator<Uint8Array>;
-  #pending: Uint8Array = new Uint8Array(0);
-  #comparedBytes = 0;
+  readonly #source: ByteSource;
+  readonly #bytes: AsyncIterator<Uint8Array>;
   #spooledBytes: number;
-  #isEnded = false;
+  #syncedBytes = -1;
+  /** Bytes that the source has given in this process: what is spooled beyond them is not yet known to be its own. */
+  #givenBytes = 0;
+  /** Line ends in what was compared. */
+  #comparedLines = 0;
+  /** Offset behind the last line end that the source has given. */
+  #linesEnd = 0;
+  #isOver = false;
+  #isWhole = false;
   #pull: Promise<void> | undefined;
+  #endPull: (() => void) | undefined;
+  #storing: Promise<void> = Promise.resolve();
 
-  private constructor(file: DiskFile, spooledBytes: number, source: AsyncIterator<Uint8Array>) {
+  private constructor(file: DiskFile, spooledBytes: number, source: ByteSource) {
     this.#file = file;
     this.#spooledBytes = spooledBytes;
     this.#source = source;
+    this.#bytes = source.bytes[Symbol.asyncIterator]();
   }
 
-  static async open(disk: Disk, path: string, source: AsyncIterable<Uint8Array>): Promise<Spool> {
+  static async open(disk: Disk, path: string, source: ByteSource): Promise<Spool> {
     const file = await disk.open(path, "write");
-    return new Spool(file, await file.sizeBytes(), source[Symbol.asyncIterator]());
+    return new Spool(file, await file.sizeBytes(), source);
+  }
+
+  /** Whether the source has ended by itself. */
+  get isWhole(): boolean {
+    return this.#isWhole;
+  }
+
+  /** What is spooled, also by an earlier process; does not wait for the source. */
+  get stored(): Pick<DiskFile, "read"> {
+    return this.#file;
   }
 
   async read(into: Uint8Array, position: number): Promise<number> {
-    while (!this.#isEnded && position >= this.#availableBytes) await this.#pullOnce();
-    const length = Math.min(into.byteLength, Math.max(0, this.#availableBytes - position));
+    while (!this.#isOver && position >= this.#givenBytes) await this.#pullOnce();
+    const length = Math.min(into.byteLength, Math.max(0, this.#givenBytes - position));
     return length === 0 ? 0 : await this.#file.read(into.subarray(0, length), position);
   }
 
-  write(): Promise<void> {
-    return Promise.reject(new Error("a spool is written by its source alone"));
+  /** Makes durable what was given so far. Rejects with `disk_full` or `store_failed`. */
+  async sync(): Promise<void> {
+    const bytes = this.#spooledBytes;
+    if (bytes === this.#syncedBytes) return;
+    await this.#file.sync().catch(rethrowWriteError);
+    this.#syncedBytes = bytes;
   }
 
-  truncate(): Promise<void> {
-    return Promise.reject(new Error("a spool is written by its source alone"));
+  /** The input ends here, with the last whole line that came or that was recorded before. Durable when it resolves. */
+  async seal(): Promise<void> {
+    await this.#leave();
+    if (!this.#isWhole) {
+      this.#givenBytes = Math.max(this.#linesEnd, await this.#recordedEnd());
+      if (this.#givenBytes < this.#spooledBytes) await this.#cut(this.#givenBytes);
+    }
+    await this.sync();
   }
 
-  sync(): Promise<void> {
-    return this.#file.sync();
-  }
-
-  sizeBytes(): Promise<number> {
-    return Promise.resolve(this.#spooledBytes);
+  /**
+   * Resolves when the source has repeated what is spooled and, if `isWhole`, has ended there. Writes nothing; throws
+   * `input_changed`.
+   */
+  async match(isWhole: boolean): Promise<void> {
+    while (this.#givenBytes < this.#spooledBytes || isWhole) {
+      const next = await this.#bytes.next();
+      if (next.done === true && this.#givenBytes < this.#spooledBytes) throw changed("ended earlier");
+      if (next.done === true) return;
+      const known = await this.#equalBytes(next.value);
+      const isLonger = this.#givenBytes + known === this.#spooledBytes;
+      if (known < next.value.byteLength && (isWhole || !isLonger))
+        throw changed(isLonger ? "goes on" : "differs");
+      this.#givenBytes += known;
+    }
   }
 
   async close(): Promise<void> {
-    await this.#source.return?.();
+    await this.#leave();
     await this.#file.close();
   }
 
-  /** Bytes that the source has given in this process: what is spooled beyond them is not yet known to be its own. */
-  get #availableBytes(): number {
-    return Math.min(this.#comparedBytes, this.#spooledBytes);
+  /** Lets go of the source; what it gives from now on is not taken. */
+  async #leave(): Promise<void> {
+    this.#isOver = true;
+    this.#endPull?.();
+    this.#source.leave?.();
+    void returned(this.#bytes); // its next value may never come
+    await this.#storing.catch(() => undefined); // told to whoever reads
   }
 
   #pullOnce(): Promise<void> {
-    this.#pull ??= this.#pullNext().finally(() => {
+    this.#pull ??= new Promise<void>((resolve, reject) => {
+      this.#endPull = resolve;
+      this.#pullNext().then(resolve, reject);
+    }).finally(() => {
       this.#pull = undefined;
     });
     return this.#pull;
   }
 
   async #pullNext(): Promise<void> {
-    const next = await this.#source.next();
-    if (next.done === true) {
-      this.#isEnded = true;
-      if (this.#comparedBytes < this.#spooledBytes) throw changed("ended earlier");
-      return;
-    }
-    this.#pending = next.value;
-    const known = Math.min(this.#pending.byteLength, this.#spooledBytes - this.#comparedBytes);
-    if (known > 0) await this.#compare(this.#pending.subarray(0, known));
-    const fresh = this.#pending.subarray(Math.max(0, known));
-    if (fresh.byteLength > 0) {
-      await this.#file.write(fresh, this.#spooledBytes);
-      this.#spooledBytes += fresh.byteLength;
-      this.#comparedBytes += fresh.byteLength;
-    }
+    const next = await this.#bytes.next();
+    if (this.#isOver) return;
+    this.#storing = next.done === true ? this.#end() : this.#store(next.value);
+    await this.#storing.catch(rethrowWriteError);
   }
 
-  async #compare(bytes: Uint8Array): Promise<void> {
-    const spooled = new Uint8Array(bytes.byteLength);
-    await this.#file.read(spooled, this.#comparedBytes);
-    if (Buffer.compare(spooled, bytes) !== 0) throw changed("differs");
-    this.#comparedBytes += bytes.byteLength;
+  async #end(): Promise<void> {
+    if (this.#givenBytes < this.#spooledBytes) {
+      if (this.#comparedLines < this.recordedLines && (await this.#recordedEnd()) > this.#givenBytes)
+        throw changed("ended earlier");
+      await this.#cut(this.#givenBytes);
+    }
+    this.#isOver = true;
+    this.#isWhole = true;
   }
+
+  async #store(bytes: Uint8Array): Promise<void> {
+    const equal = await this.#equalBytes(bytes);
+    if (this.#givenBytes < this.#spooledBytes) this.#comparedLines += lineEnds(bytes.subarray(0, equal));
+    if (equal < bytes.byteLength) {
+      if (this.#givenBytes + equal < this.#spooledBytes) {
+        if (this.#comparedLines < this.recordedLines) throw changed("differs");
+        await this.#cut(this.#givenBytes + equal);
+      }
+      await this.#file.write(bytes.subarray(equal), this.#spooledBytes);
+      this.#spooledBytes += bytes.byteLength - equal;
+    }
+    const lineEnd = bytes.lastIndexOf(LF) + 1;
+    if (lineEnd > 0) this.#linesEnd = this.#givenBytes + lineEnd;
+    this.#givenBytes += bytes.byteLength;
+  }
+
+  /** How many of the bytes stand in the spool already, where the source is. */
+  async #equalBytes(bytes: Uint8Array): Promise<number> {
+    const known = Math.min(bytes.byteLength, this.#spooledBytes - this.#givenBytes);
+    if (known <= 0) return 0;
+    const spooled = new Uint8Array(known);
+    await this.#file.read(spooled, this.#givenBytes);
+    if (Buffer.compare(spooled, bytes.subarray(0, known)) === 0) return known;
+    return spooled.findIndex((byte, index) => byte !== bytes[index]);
+  }
+
+  async #cut(sizeBytes: number): Promise<void> {
+    await this.#file.truncate(sizeBytes).catch(rethrowWriteError);
+    this.#spooledBytes = sizeBytes;
+    this.#syncedBytes = -1;
+  }
+
+  /** Offset behind the last recorded line. */
+  async #recordedEnd(): Promise<number> {
+    const chunk = new Uint8Array(SCAN_BYTES);
+    let lines = 0;
+    for (let position = 0; position < this.#spooledBytes; ) {
+      if (lines >= this.recordedLines) return position;
+      const bytes = chunk.subarray(0, await this.#file.read(chunk, position));
+      if (bytes.byteLength === 0) break;
+      const lineEnd = bytes.indexOf(LF);
+      const all = lineEnds(bytes);
+      if (lines + all < this.recordedLines || lineEnd < 0) {
+        lines += all;
+        position += bytes.byteLength;
+        continue;
+      }
+      let end = 0;
+      for (; lines < this.recordedLines; lines += 1) end = bytes.indexOf(LF, end) + 1;
+      return position + end;
+    }
+    return this.recordedLines > 0 ? this.#spooledBytes : 0;
+  }
+}
+
+function lineEnds(bytes: Uint8Array): number {
+  let count = 0;
+  for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count += 1;
+  return count;
+}
+
+async function returned(bytes: AsyncIterator<Uint8Array>): Promise<void> {
+  try {
+    await bytes.return?.();
+  } catch {
+    // the source is of no concern any more
+  }
+}
+
+function rethrowWriteError(error: unknown): never {
+  const code = errorCodeOf(error);
+  if (error instanceof PerigeeError || code === undefined || code === "ENOSPC") throw asFailure(error);
+  throw new PerigeeError("store_failed", `the copy of the input could not be written or synced (${code})`, {
+    cause: error,
+  });
 }
 
 function changed(how: string): PerigeeError {

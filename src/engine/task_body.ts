@@ -11,7 +11,7 @@ export interface TaskBody {
   readonly input?: InputIdentity;
   /** Of the bytes read when keys were checked; absent for streams. */
   readonly inputChecksum?: string;
-  /** Lines of the input, blank ones included; absent for streams. */
+  /** Lines of the input, blank ones included; absent for streams until they were read to their end. */
   readonly lines?: number;
   readonly out: string;
   readonly isOrdered: boolean;

@@ -255,17 +255,36 @@ describe("a run whose files changed", () => {
   });
 
   it("fault 17: fails with input_changed when its input changes while it is read, and loses nothing", async () => {
-    const world = new World();
-    world.input(5);
-    world.disk.crashAtOperation(1e9, { powerCut: false });
+    const world = new World({ config: { maxInFlight: 2 } });
+    const count = 200;
+    const text = Array.from({ length: count }, (_, index) => itemLine(index + 1)).join("");
+    world.disk.put(INPUT, text);
+    const open = world.disk.open.bind(world.disk);
+    world.disk.open = async (path, mode) => {
+      const file = await open(path, mode);
+      const read = async (into: Uint8Array, position: number): Promise<number> => {
+        await world.clock.sleep(50);
+        return file.read(into.subarray(0, 4_096), position);
+      };
+      return path === INPUT && mode === "read" ? { ...file, read } : file;
+    };
     const engine = await world.engine();
     const run = engine.run(INPUT, OPTIONS);
-    await run.opened.catch(() => undefined);
-    world.disk.bytes(INPUT);
+    await world.settle(run.opened);
+    await world.clock.advance(200);
     const file = await world.disk.open(INPUT, "write");
-    await file.write(new TextEncoder().encode(itemLine(9)), 0);
+    await file.write(new TextEncoder().encode("HELLO"), text.lastIndexOf("hello"));
     const error = await world.settle(run.finished.catch((reason: unknown) => reason));
     expect(error).toMatchObject({ code: "input_changed" });
+    await world.settle(engine.close());
+    const answered = world.output().length;
+    expect(answered).toBeGreaterThan(10);
+    expect(world.sent.length - answered).toBeLessThanOrEqual(2);
+    const sent = world.sent.length;
+    world.disk.put(INPUT, text);
+    expect(await finish(world)).toMatchObject({ status: "completed", counts: { completed: count } });
+    expect(world.sent.length - sent).toBe(count - answered);
+    expect(new Set(world.output().map(({ key }) => key)).size).toBe(count);
   });
 
   it("refuses an output that is shorter than what was recorded", async () => {

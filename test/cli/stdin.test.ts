@@ -1,0 +1,74 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { question } from "./command.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const WAIT = { timeout: 15_000, interval: 20 };
+
+let dir: string;
+let child: ChildProcess;
+let ended: Promise<{ readonly code: number | null; readonly stderr: string }>;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "perigee-test-"));
+});
+afterEach(() => {
+  child.kill("SIGKILL");
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** `perigee run <input>`, whose standard input stays open. */
+function start(input = "-"): void {
+  const env = { PATH: process.env["PATH"], NO_COLOR: "1" };
+  child = spawn(process.execPath, [MAIN, "run", input, "--out", "out.jsonl"], { cwd: dir, env });
+  let stderr = "";
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  child.stdin?.on("error", () => undefined); // it leaves the pipe when it ends
+  ended = new Promise((resolve) => child.on("close", (code) => resolve({ code, stderr })));
+}
+
+function keys(): string[] {
+  const path = join(dir, "out.jsonl");
+  const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+  return text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => String((JSON.parse(line) as { key: unknown }).key));
+}
+
+describe("perigee run -", () => {
+  it("answers a line as soon as it comes, and ends at once when it is interrupted meanwhile", async () => {
+    start();
+    for (const key of ["a", "b", "c"]) {
+      const before = keys();
+      child.stdin?.write(`${JSON.stringify(question(key))}\n`);
+      await vi.waitFor(() => expect(keys()).toEqual([...before, key]), WAIT);
+    }
+    child.kill("SIGINT");
+    expect(await ended).toMatchObject({ code: 130 });
+  });
+
+  it("takes the path of a pipe as well", async () => {
+    execFileSync("mkfifo", [join(dir, "pipe")]);
+    start("pipe");
+    writeFileSync(join(dir, "pipe"), `${JSON.stringify(question("a"))}\n`);
+    expect(await ended).toMatchObject({ code: 0 });
+    expect(keys()).toEqual(["a"]);
+  });
+
+  it("refuses what is compressed", async () => {
+    start();
+    child.stdin?.end(gzipSync(JSON.stringify(question("a"))));
+    const { code, stderr } = await ended;
+    expect({ code, stderr }).toMatchObject({ stderr: expect.stringContaining("unsupported_encoding") });
+    expect(code).not.toBe(0);
+    expect(keys()).toEqual([]);
+  });
+});

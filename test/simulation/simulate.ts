@@ -7,6 +7,7 @@
  */
 import { createHash } from "node:crypto";
 import type { Timer } from "../../src/clock.ts";
+import "../../src/engine/config_schema.ts"; // loaded at first use otherwise, in real time
 import { resolveConfig } from "../../src/engine/config.ts";
 import { createEngine, type Engine } from "../../src/engine/engine.ts";
 import type { Step } from "../../src/engine/journal.ts";

@@ -51,7 +51,8 @@ export async function openInput(disk: Disk, source: Source, spoolPath: string): 
   await refuseEncoding(file, source);
   const identity = { name: source, ...found };
   if (!source.endsWith(".json")) return { file, identity, spool: undefined };
-  const lines = await convertArray(disk, file, spoolPath);
+  const state = `${found.sizeBytes}-${Math.trunc(found.modifiedMs)}-${found.identity.replaceAll(":", "-")}`;
+  const lines = await convertArray(disk, file, `${spoolPath}.${state}`); // another state of the file is read anew
   await file.close();
   return { file: lines, identity, spool: undefined };
 }

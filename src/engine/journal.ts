@@ -163,13 +163,6 @@ export class StepWriter {
   readonly #sent = new Map<string, { requests: number; inputTokens: number; outputTokens: number }>();
   #held: Uint8Array = new Uint8Array(0);
 
-  /** True until the first record. */
-  get isEmpty(): boolean {
-    return (
-      this.#intents.count + this.#closed.count + this.#outcomes.count === 0 && this.#held.byteLength === 0
-    );
-  }
-
   intent(record: IntentRecord, lane: string): void {
     const { view, at } = this.#intents.take();
     view.setUint32(at, record.line, true);

@@ -209,7 +209,9 @@ export class Run implements AsyncIterable<OutputLine> {
       if (event.kind === "refused") {
         await input.spool?.sync();
         await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
-      } else if (!isDone(state, event.block)) yield event.block;
+      } else if (input.identity === undefined || !isDone(state, event.block)) {
+        yield event.block; // a stream's blocks all come: keys that were answered before count against later ones
+      }
     }
   }
 

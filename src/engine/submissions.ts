@@ -88,7 +88,8 @@ export class Submissions {
       });
       for (const { id, body } of page) {
         const submission = submissionIn(body);
-        if (submission !== undefined && !submission.isDone) await this.#begin(id, submission);
+        if (submission === undefined || submission.isDone) continue;
+        await this.#begin(id, submission).catch(() => undefined); // told to whoever asks for it; others go on
       }
       after = page.at(-1)?.id;
       if (page.length < TASKS_PAGE) return;

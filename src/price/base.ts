@@ -33,7 +33,7 @@ import {
 /** The version of the price list that is installed; a test compares it with the package. */
 export const PRICE_LIST_VERSION = "0.1.8";
 /** The day on which that version was published. */
-export const PRICE_LIST_DATE = "2026-09-23";
+const PRICE_LIST_DATE = "2026-09-23";
 
 type ModelInfo = genaiPrices.ModelInfo;
 type ModelPrice = genaiPrices.ModelPrice;

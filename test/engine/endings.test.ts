@@ -48,3 +48,54 @@ describe("a file that names thousands of models", () => {
     await world.settle(engine.close());
   });
 });
+
+describe("an array file that changes between two calls", () => {
+  it("is refused, although a copy of it was made", async () => {
+    const world = new World();
+    const array = (keys: readonly string[]): string =>
+      `[${keys.map((key, index) => itemLine(index + 1, "alpha:m1", key)).join(",")}]`;
+    world.disk.put("/in.json", array(["a", "b"]));
+    const engine = await world.engine();
+    const run = engine.run("/in.json", { out: OUTPUT });
+    await world.settle(run.finished);
+    await world.clock.advance(5_000);
+    world.disk.put("/in.json", array(["a", "changed", "c"]));
+    const again = engine.run("/in.json", { out: OUTPUT });
+    await expect(world.settle(again.finished)).rejects.toMatchObject({ code: "input_changed" });
+    await world.settle(engine.close());
+  });
+});
+
+describe("a stream that is continued", () => {
+  it("knows the keys that it answered before: the later one gets the error", async () => {
+    const world = new World();
+    const lines = (count: number): string[] =>
+      Array.from({ length: count }, (_, index) => itemLine(index + 1));
+    async function* source(
+      texts: readonly string[],
+      stopAfter = Number.POSITIVE_INFINITY,
+    ): AsyncGenerator<Uint8Array> {
+      for (const [index, text] of texts.entries()) {
+        if (index >= stopAfter) await new Promise(() => undefined);
+        yield Buffer.from(text);
+      }
+    }
+    const engine = await world.engine();
+    const first = engine.run(source(lines(600), 590), { id: "s", out: OUTPUT });
+    await world.settle(first.opened);
+    await world.clock.advance(2_000);
+    first.stop();
+    await world.settle(first.finished).catch(() => undefined);
+    const again = engine.run(source([...lines(600), itemLine(601, "alpha:m1", "k3")]), {
+      id: "s",
+      out: OUTPUT,
+    });
+    await world.settle(again.finished);
+    const answers = world.output().filter((line) => line.key === "k3");
+    expect(answers.map((line) => line.error?.code ?? "answered").sort()).toEqual([
+      "answered",
+      "duplicate_key",
+    ]);
+    await world.settle(engine.close());
+  });
+});

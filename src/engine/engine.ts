@@ -79,13 +79,15 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
   const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
   if (store === undefined) await mkdir(join(dataDir, "tasks"), { recursive: true, mode: 0o700 });
-  const opened = await openStore(dataDir, store);
+  const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
   const seams: Seams = {
-    ...opened,
+    ...(await openStore(dataDir, store).catch((error: unknown) =>
+      counting.close().then(() => Promise.reject(error)),
+    )),
     dataDir,
     clock: clock ?? systemClock,
     disk: disk ?? systemDisk,
-    measurer: measurer ?? threads(resolved),
+    measurer: counting,
     transport:
       transport ??
       createUndiciTransport({ clock: clock ?? systemClock, connectionsMax: resolved.maxInFlight }),

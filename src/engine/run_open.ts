@@ -13,6 +13,7 @@ import { readBlocks } from "../jsonl/read.ts";
 import { Budget } from "../price/budget.ts";
 import { priceFactor, volumeTokensOf } from "../price/factor.ts";
 import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
+import { inlineScanner } from "../shard/measurer.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
 import { ChecksummedFile, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
@@ -262,6 +263,12 @@ async function checkedBody(
   };
 }
 
+/**
+ * Up to here the keys are scanned in this thread: 60 MB take 60 ms in slices of 0.2 ms, while the first thread takes
+ * 100 ms to start. Larger inputs are scanned in the threads.
+ */
+const INLINE_SCAN_BYTES_MAX = 64 * 1024 * 1024;
+
 interface CheckedKeys {
   readonly inputChecksum: string;
   readonly lines: number;
@@ -281,7 +288,8 @@ async function checkKeys(parts: EngineParts, input: OpenInput): Promise<CheckedK
     checksum = file.checksum;
   };
   const inputBytes = input.identity?.sizeBytes ?? 0;
-  const found = await findDuplicate(blocks, parts.measurer, { ...DUPLICATE_BOUNDS, inputBytes });
+  const scanner = inputBytes <= INLINE_SCAN_BYTES_MAX ? inlineScanner : parts.measurer;
+  const found = await findDuplicate(blocks, scanner, { ...DUPLICATE_BOUNDS, inputBytes });
   if (found.kind === "duplicate") {
     throw new PerigeeError(
       "duplicate_key",

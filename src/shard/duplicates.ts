@@ -13,7 +13,7 @@
  */
 import type { ReaderEvent } from "../jsonl/block.ts";
 import type { KeyColumns } from "../jsonl/keys.ts";
-import type { Measurer } from "./measurer.ts";
+import type { KeyScanner } from "./measurer.ts";
 import { SeenKeys } from "./streaming_keys.ts";
 
 export interface DuplicateBounds {
@@ -54,7 +54,7 @@ export type BlockSource = () => AsyncIterable<ReaderEvent>;
 /** Lines whose key cannot be read are passed over: each fails alone when it is measured. */
 export async function findDuplicate(
   blocks: BlockSource,
-  measurer: Measurer,
+  measurer: KeyScanner,
   bounds: DuplicateBounds = DUPLICATE_BOUNDS,
 ): Promise<DuplicateAnswer> {
   let parts = 1;
@@ -77,7 +77,7 @@ export async function findDuplicate(
 }
 
 /** Runs one pass for each part, until the table is full; returns the lines of the input (of its last whole pass). */
-async function runRound(round: SuspectRound, blocks: BlockSource, measurer: Measurer): Promise<number> {
+async function runRound(round: SuspectRound, blocks: BlockSource, measurer: KeyScanner): Promise<number> {
   let lines = 0;
   for (let part = 0; part < round.parts; part += 1) {
     round.beginPart(part);
@@ -165,7 +165,7 @@ class SuspectRound {
 /** The first line in order whose true key stands on an earlier line too; undefined when all suspects were false. */
 async function compareKeys(
   blocks: BlockSource,
-  measurer: Measurer,
+  measurer: KeyScanner,
   round: SuspectRound,
 ): Promise<DuplicateAnswer | undefined> {
   const firstLines = new Map<string, number>();
@@ -195,7 +195,7 @@ interface ScannedBlock {
 /** Key columns of all blocks in the order of the input, with as many scans under way as the measurer can use. */
 async function* scanInOrder(
   blocks: BlockSource,
-  measurer: Measurer,
+  measurer: KeyScanner,
   wantKeys: boolean,
 ): AsyncGenerator<ScannedBlock> {
   const underWay: Promise<ScannedBlock>[] = [];

@@ -24,6 +24,15 @@ export interface Measurer {
   close(): Promise<void>;
 }
 
+/** The part of a measurer that a search for duplicate keys needs. */
+export type KeyScanner = Pick<Measurer, "scanKeys" | "concurrency">;
+
+/** Scans keys in this thread: for inputs that are read before a thread has started. */
+export const inlineScanner: KeyScanner = {
+  concurrency: 1,
+  scanKeys: (block, options) => Promise.resolve(scanKeys(block, options)),
+};
+
 /** A measurer without threads: each call does its work before it returns. */
 export function createInlineMeasurer(settings: MeasureSettings): Measurer {
   return new InlineMeasurer(settings);

@@ -30,6 +30,8 @@ import type { OutputFile } from "./output.ts";
 
 /** How often a full disk is tried again. */
 const ROOM_CHECK_MS = 1_000;
+/** What follows a commit is done in slices of so many records. */
+const CALLS_PER_TURN = 128;
 
 export interface RecorderOptions {
   readonly store: Store;
@@ -69,7 +71,7 @@ export class Recorder {
 
   /** The log of one task; `output` is appended to by this log alone from now on. */
   open(taskId: string, output: OutputFile, onStep?: StepListener): TaskLog {
-    return new TaskLog(taskId, output, (log) => this.#touch(log), onStep);
+    return new TaskLog(taskId, output, (log) => this.#touch(log), this.#options.clock, onStep);
   }
 
   #touch(log: TaskLog): void {
@@ -225,6 +227,7 @@ export class TaskLog {
   readonly #taskId: string;
   readonly #output: OutputFile;
   readonly #touch: (log: TaskLog) => void;
+  readonly #clock: Clock;
   readonly #onStep: StepListener | undefined;
   #durableEnd: number;
   #whenDurable: (() => void)[] = [];
@@ -237,10 +240,17 @@ export class TaskLog {
   /** Asked at every step: money spent and held so far. */
   committedUsd: () => number = () => 0;
 
-  constructor(taskId: string, output: OutputFile, touch: (log: TaskLog) => void, onStep?: StepListener) {
+  constructor(
+    taskId: string,
+    output: OutputFile,
+    touch: (log: TaskLog) => void,
+    clock: Clock,
+    onStep?: StepListener,
+  ) {
     this.#taskId = taskId;
     this.#output = output;
     this.#touch = touch;
+    this.#clock = clock;
     this.#onStep = onStep;
     this.#durableEnd = output.end;
   }
@@ -321,12 +331,19 @@ export class TaskLog {
 
   #released(entry: JournalEntry, header: StepHeader, after: readonly (() => void)[]): void {
     this.#onStep?.(0, readStep(entry.records));
-    for (const call of after) call();
+    this.#callBack(after, 0);
     if (header.outEnd <= this.#durableEnd) return;
     this.#durableEnd = header.outEnd;
     const waiters = this.#whenDurable;
     this.#whenDurable = [];
     for (const resolve of waiters) resolve();
+  }
+
+  /** A slice per turn: a thousand sends at once would keep the event loop from the answers for 60 ms. */
+  #callBack(after: readonly (() => void)[], from: number): void {
+    const to = Math.min(after.length, from + CALLS_PER_TURN);
+    for (let index = from; index < to; index += 1) (after[index] as () => void)();
+    if (to < after.length) this.#clock.soon(() => this.#callBack(after, to));
   }
 
   /** For the recorder: writes held lines to the output; the next step says so. Rejects with ENOSPC when there is no room yet. */

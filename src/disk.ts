@@ -21,6 +21,8 @@ export interface FileStat {
 
 /** An open file. Calls may overlap; overlapping writes must not touch the same bytes. Close it once. */
 export interface DiskFile {
+  /** The system's number of the file, with which another thread may write it too; none where the system has no such file. */
+  readonly descriptor?: number;
   /**
    * Fills `into` from `position` on; returns the bytes read, fewer than asked only at the end of the file. What cannot
    * be read twice gives the next bytes that come, at most so many, and 0 at its end.
@@ -115,6 +117,10 @@ class SystemFile implements DiskFile {
   constructor(handle: FileHandle, isSeekable = true) {
     this.#handle = handle;
     this.#isSeekable = isSeekable;
+  }
+
+  get descriptor(): number {
+    return this.#handle.fd;
   }
 
   async read(into: Uint8Array, position: number): Promise<number> {

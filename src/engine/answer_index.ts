@@ -4,7 +4,7 @@
  * 22 bytes an item. Fed with the journal's steps in order, first by replay, then live.
  */
 import type { SettledStatus, Step } from "./journal.ts";
-import { RELEASES_HELD } from "./recorder.ts";
+import { RELEASES_HELD } from "./task_log.ts";
 
 const STATUSES: readonly (SettledStatus | undefined)[] = [
   undefined,

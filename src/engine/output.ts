@@ -5,6 +5,14 @@
  */
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../disk.ts";
+import type { OutputWrite } from "../store/store.ts";
+
+/** A range of the output that its log has claimed, and the write that fills it. */
+export interface ClaimedRange {
+  readonly range: WrittenRange;
+  /** None for an empty range. */
+  readonly write: OutputWrite | undefined;
+}
 
 /** A range of the output and the checksum of its bytes. */
 export interface WrittenRange {
@@ -35,13 +43,14 @@ export class OutputFile {
     return this.#end;
   }
 
-  /** Writes at the end. When it fails nothing counts as written: the next append overwrites what there is. */
-  async append(bytes: Uint8Array): Promise<WrittenRange> {
+  /** Takes the range at the end for these bytes, which somebody else writes; `rewind` to its start if they could not. */
+  claim(bytes: Uint8Array): ClaimedRange {
     const outStart = this.#end;
-    if (bytes.byteLength === 0) return { outStart, outEnd: outStart, outCrc32: 0 };
-    await this.#file.write(bytes, outStart);
+    if (bytes.byteLength === 0)
+      return { range: { outStart, outEnd: outStart, outCrc32: 0 }, write: undefined };
     this.#end = outStart + bytes.byteLength;
-    return { outStart, outEnd: this.#end, outCrc32: crc32(bytes) };
+    const range = { outStart, outEnd: this.#end, outCrc32: crc32(bytes) };
+    return { range, write: { file: this.#file, position: outStart, bytes } };
   }
 
   sync(): Promise<void> {

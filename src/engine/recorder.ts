@@ -6,32 +6,24 @@
  *   committing -> holding -> committing             an output's disk is full: its lines wait in the journal
  *   any -> failed                                   an fsync failed, or room did not come back in time: final
  *
- * One commit, for each task with records: write its output lines, then sync the output and append the step to the
- * journal at the same time, then call back. So a request is sent only after its intent is durable, and a place is
- * freed only after its outcome is. When an output's disk is full its lines go into the journal (`held`) and reach
+ * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
+ * step to the journal, and then the log calls back. So a request is sent only after its intent is durable, and a place
+ * is freed only after its outcome is. When an output's disk is full its lines go into the journal (`held`) and reach
  * the output when there is room; while anything waits for room the engine admits nothing (`onRoom(false)`).
  *
- * Hot path: one commit per 1-2 ms under load, some ten to hundreds of records each; bench/engine.ts.
+ * Hot path: one commit per 1-2 ms under load, some ten to hundreds of records each, one hop to the store's thread and
+ * back for each (bench/engine.ts).
  */
 import type { Clock } from "../clock.ts";
 import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import type { JournalEntry, Store } from "../store/store.ts";
-import {
-  type ClosedRecord,
-  type IntentRecord,
-  type OutcomeRecord,
-  readStep,
-  type Step,
-  type StepHeader,
-  StepWriter,
-} from "./journal.ts";
+import { outputFailureOf } from "../store/outputs.ts";
+import type { Store } from "../store/store.ts";
 import type { OutputFile } from "./output.ts";
+import { type SealedStep, type StepListener, TaskLog } from "./task_log.ts";
 
 /** How often a full disk is tried again. */
 const ROOM_CHECK_MS = 1_000;
-/** What follows a commit is done in slices of so many records. */
-const CALLS_PER_TURN = 128;
 
 export interface RecorderOptions {
   readonly store: Store;
@@ -46,9 +38,6 @@ export interface RecorderOptions {
   readonly onFailure: (error: PerigeeError) => void;
 }
 
-/** Told of each durable step of a log, in order; its number in the journal is not known here and given as 0. */
-export type StepListener = (sequence: number, step: Step) => void;
-
 /** Commits for many logs. Close it after its logs are settled. */
 export class Recorder {
   readonly #options: RecorderOptions;
@@ -56,6 +45,7 @@ export class Recorder {
   /** Logs with lines that wait for room in their output. */
   readonly #holding = new Set<TaskLog>();
   #isReleaseDue = false;
+  #isReleaseTimed = false;
   #isBusy = false;
   #failure: PerigeeError | undefined;
   #roomLostMs: number | undefined;
@@ -88,7 +78,7 @@ export class Recorder {
   async #drain(): Promise<void> {
     try {
       do {
-        if (this.#isReleaseDue) await this.#releaseHeld();
+        if (this.#isReleaseDue) this.#releaseHeld();
         if (this.#dirty.size > 0) await this.#commit();
       } while (this.#dirty.size > 0 || this.#isReleaseDue);
       this.#isBusy = false;
@@ -100,12 +90,11 @@ export class Recorder {
   async #commit(): Promise<void> {
     const logs = [...this.#dirty];
     this.#dirty.clear();
-    const sealed = await Promise.all(logs.map((log) => log.write(this.#options.clock.wallMs())));
+    const sealed = logs.map((log) => log.seal(this.#options.clock.wallMs()));
+    await this.#append(sealed);
     if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
-    const syncs = sealed.map((step) => step.sync());
-    await Promise.all([this.#append(sealed.map((step) => step.entry)), ...syncs]);
     for (const step of sealed) step.release();
-    for (const log of logs) if (log.isHolding) this.#hold(log);
+    for (const log of logs) this.#hold(log);
     if (this.#options.space?.isSpaceLow() === true) void this.#awaitSpace(this.#options.space);
     this.#roomIsBack();
   }
@@ -123,45 +112,60 @@ export class Recorder {
     }
   }
 
+  /** Keeps in mind the logs whose lines wait for room, and when to try again. */
   #hold(log: TaskLog): void {
-    if (this.#holding.size === 0) this.#isReleaseDue = true;
-    this.#holding.add(log);
-  }
-
-  /** Tries to bring held lines to their outputs; what is recorded meanwhile goes on into the journal. */
-  async #releaseHeld(): Promise<void> {
-    this.#isReleaseDue = false;
-    for (const log of [...this.#holding]) {
-      try {
-        await log.releaseHeld();
-        this.#holding.delete(log);
-        this.#dirty.add(log);
-      } catch (error) {
-        if (errorCodeOf(error) !== "ENOSPC") throw error;
-        this.#loseRoom(error);
-      }
+    if (!log.isHolding) {
+      this.#holding.delete(log);
+      return;
     }
-    if (this.#holding.size === 0) return;
+    const isNew = !this.#holding.has(log);
+    this.#holding.add(log);
+    if (isNew) {
+      this.#isReleaseDue = true; // room may be back already, as after a restart
+      return;
+    }
+    if (this.#isReleaseTimed) return;
+    this.#isReleaseTimed = true;
     this.#options.clock.timer(ROOM_CHECK_MS, () => {
+      this.#isReleaseTimed = false;
       this.#isReleaseDue = true;
       this.#begin();
     });
   }
 
-  /** Appends, waiting as long as the store's own disk is full. */
-  async #append(sealed: readonly JournalEntry[]): Promise<void> {
-    let entries = sealed;
+  /** The next commit tries to bring held lines to their outputs. */
+  #releaseHeld(): void {
+    this.#isReleaseDue = false;
+    for (const log of this.#holding) {
+      log.tryRelease();
+      this.#dirty.add(log);
+    }
+  }
+
+  /** Appends, waiting as long as the store's own disk is full; lines whose output is full go into the journal. */
+  async #append(sealed: readonly SealedStep[]): Promise<void> {
+    let { wallMs } = sealed[0]?.entry ?? { wallMs: 0 };
     for (;;) {
       try {
-        await this.#options.store.append(entries);
+        await this.#options.store.append(sealed.map((step) => ({ ...step.entry, wallMs })));
         return;
       } catch (error) {
+        if (this.#holdInstead(sealed, error)) continue;
         if (!(error instanceof PerigeeError && error.code === "disk_full")) throw error;
         await this.#waitForRoom(error);
-        const wallMs = this.#options.clock.wallMs(); // what is in them is only sent now
-        entries = entries.map((entry) => ({ ...entry, wallMs }));
+        wallMs = this.#options.clock.wallMs(); // what is in them is only sent now
       }
     }
+  }
+
+  #holdInstead(sealed: readonly SealedStep[], error: unknown): boolean {
+    const failure = outputFailureOf(error);
+    if (failure?.operation !== "write" || failure.systemCode !== "ENOSPC") return false;
+    const step = sealed.find(({ entry }) => entry.taskId === failure.taskId);
+    if (step === undefined) return false;
+    step.hold();
+    this.#loseRoom(error);
+    return true;
   }
 
   async #waitForRoom(cause: unknown): Promise<void> {
@@ -215,173 +219,3 @@ export function asFailure(error: unknown): PerigeeError {
         cause: error,
       });
 }
-
-interface SealedStep {
-  readonly entry: JournalEntry;
-  sync(): Promise<void>;
-  release(): void;
-}
-
-/** One task's records on their way to the disk. Methods stage and return at once; callbacks come when durable. */
-export class TaskLog {
-  readonly #taskId: string;
-  readonly #output: OutputFile;
-  readonly #touch: (log: TaskLog) => void;
-  readonly #clock: Clock;
-  readonly #onStep: StepListener | undefined;
-  #durableEnd: number;
-  #whenDurable: (() => void)[] = [];
-  #step = new StepWriter();
-  #lines: string[] = [];
-  #after: (() => void)[] = [];
-  #held: Uint8Array[] = [];
-  readonly #whenReleased: (() => void)[] = [];
-  #release: Omit<StepHeader, "committedUsd"> | undefined;
-  /** Asked at every step: money spent and held so far. */
-  committedUsd: () => number = () => 0;
-
-  constructor(
-    taskId: string,
-    output: OutputFile,
-    touch: (log: TaskLog) => void,
-    clock: Clock,
-    onStep?: StepListener,
-  ) {
-    this.#taskId = taskId;
-    this.#output = output;
-    this.#touch = touch;
-    this.#clock = clock;
-    this.#onStep = onStep;
-    this.#durableEnd = output.end;
-  }
-
-  /** Bytes of the output that are durable. */
-  get durableEnd(): number {
-    return this.#durableEnd;
-  }
-
-  /** Resolves when there are more. */
-  nextDurable(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#whenDurable.push(resolve);
-    });
-  }
-
-  /** True while lines wait in the journal for room in the output. */
-  get isHolding(): boolean {
-    return this.#held.length > 0;
-  }
-
-  intent(record: IntentRecord, lane: string, whenDurable: () => void): void {
-    this.#step.intent(record, lane);
-    this.#after.push(whenDurable);
-    this.#touch(this);
-  }
-
-  /** Tokens beyond those of the intent: a restart within the minute must count them too. Goes with the next record. */
-  sentMore(lane: string, inputTokens: number, outputTokens: number): void {
-    this.#step.sentMore(lane, inputTokens, outputTokens);
-  }
-
-  /** Not waited for: losing it in a crash only makes one more attempt count as ambiguous. */
-  closed(record: ClosedRecord): void {
-    this.#step.closed(record);
-    this.#touch(this);
-  }
-
-  /** `line` is the whole output line with its line end. */
-  outcome(record: Omit<OutcomeRecord, "lineBytes">, line: string, whenDurable?: () => void): void {
-    this.#step.outcome(record, Buffer.byteLength(line));
-    this.#lines.push(line);
-    if (whenDurable !== undefined) this.#after.push(whenDurable);
-    this.#touch(this);
-  }
-
-  /** Resolves when all that was staged so far is durable, and no line waits for room in the output. */
-  async settled(): Promise<void> {
-    for (;;) {
-      await new Promise<void>((resolve) => {
-        this.#after.push(resolve);
-        this.#touch(this);
-      });
-      if (!this.isHolding && this.#release === undefined) return;
-      if (this.isHolding) await new Promise<void>((resolve) => this.#whenReleased.push(resolve));
-    }
-  }
-
-  /** For the recorder: writes the lines and closes the step; what is staged from now on is the next one's. */
-  async write(wallMs: number): Promise<SealedStep> {
-    const [step, after] = [this.#step, this.#after];
-    const lines = Buffer.from(this.#lines.join(""));
-    const release = this.#release;
-    this.#step = new StepWriter();
-    this.#lines = [];
-    this.#after = [];
-    this.#release = undefined;
-    const committedUsd = this.committedUsd(); // before the first wait: the intents of this step are in it
-    const header = { ...(release ?? (await this.#place(step, lines))), committedUsd };
-    if (release !== undefined && lines.byteLength > 0) this.#hold(step, lines);
-    const entry = { taskId: this.#taskId, wallMs, records: step.finish(header) };
-    return {
-      entry,
-      sync: () => (header.outEnd > header.outStart ? this.#output.sync() : Promise.resolve()),
-      release: () => this.#released(entry, header, after),
-    };
-  }
-
-  #released(entry: JournalEntry, header: StepHeader, after: readonly (() => void)[]): void {
-    this.#onStep?.(0, readStep(entry.records));
-    this.#callBack(after, 0);
-    if (header.outEnd <= this.#durableEnd) return;
-    this.#durableEnd = header.outEnd;
-    const waiters = this.#whenDurable;
-    this.#whenDurable = [];
-    for (const resolve of waiters) resolve();
-  }
-
-  /** A slice per turn: a thousand sends at once would keep the event loop from the answers for 60 ms. */
-  #callBack(after: readonly (() => void)[], from: number): void {
-    const to = Math.min(after.length, from + CALLS_PER_TURN);
-    for (let index = from; index < to; index += 1) (after[index] as () => void)();
-    if (to < after.length) this.#clock.soon(() => this.#callBack(after, to));
-  }
-
-  /** For the recorder: writes held lines to the output; the next step says so. Rejects with ENOSPC when there is no room yet. */
-  async releaseHeld(): Promise<void> {
-    const range = await this.#output.append(Buffer.concat(this.#held));
-    this.#held = [];
-    this.#release = { ...range, voids: RELEASES_HELD };
-    for (const resolve of this.#whenReleased.splice(0)) resolve();
-  }
-
-  /** Lines found in the journal by recovery that never reached the output. */
-  restoreHeld(lines: Uint8Array): void {
-    this.#held.push(lines);
-    this.#touch(this);
-  }
-
-  async #place(step: StepWriter, lines: Uint8Array): Promise<Omit<StepHeader, "committedUsd">> {
-    const end = this.#output.end;
-    const nothing = { outStart: end, outEnd: end, outCrc32: 0, voids: 0 };
-    if (this.#held.length > 0) {
-      this.#hold(step, lines);
-      return nothing;
-    }
-    try {
-      return { ...(await this.#output.append(lines)), voids: 0 };
-    } catch (error) {
-      if (errorCodeOf(error) !== "ENOSPC") throw error;
-      this.#hold(step, lines);
-      return nothing;
-    }
-  }
-
-  #hold(step: StepWriter, lines: Uint8Array): void {
-    if (lines.byteLength === 0) return;
-    step.hold(lines);
-    this.#held.push(lines);
-  }
-}
-
-/** `voids` of a step whose output range holds all lines that earlier steps held. */
-export const RELEASES_HELD = -1;

@@ -24,7 +24,7 @@ import {
 } from "./journal.ts";
 import { LineSet } from "./line_set.ts";
 import type { OutputFile, WrittenRange } from "./output.ts";
-import { RELEASES_HELD } from "./recorder.ts";
+import { RELEASES_HELD } from "./task_log.ts";
 import { Totals } from "./totals.ts";
 
 /** The longest tail beyond the last step that is looked at: far above what one commit writes. */
@@ -217,12 +217,11 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void
   const bytes = outcomes.reduce((sum, outcome) => sum + outcome.lineBytes, 0);
   const outStart = replay.outEnd;
   output.rewind(outStart);
-  const range = await output.append(whole.subarray(0, bytes));
-  await output.sync();
+  const { range, write } = output.claim(whole.subarray(0, bytes));
   const step = new StepWriter();
   for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes);
   const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
-  await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records }]);
+  await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records, output: write }]);
   options.onStep?.(0, readStep(records));
   for (const outcome of outcomes) replay.settle(outcome);
   replay.outEnd = range.outEnd;

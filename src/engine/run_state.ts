@@ -13,8 +13,8 @@ import type { PerigeeError } from "../errors.ts";
 import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
 import { LineSet } from "./line_set.ts";
-import type { TaskLog } from "./recorder.ts";
 import type { AttemptsMade } from "./recover.ts";
+import type { TaskLog } from "./task_log.ts";
 import type { Totals } from "./totals.ts";
 
 export type RunPhase = "open" | "stopping" | "expired" | "cancelled" | "done";

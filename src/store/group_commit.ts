@@ -7,10 +7,15 @@
  * disk the transaction is undone, the reserve is given back and the same transaction is tried once more; if that does
  * not help, its calls are answered `disk_full`.
  *
- * Limits: a transaction takes at most `GROUP_BYTES_MAX` of records, except a single call that is larger.
+ * Outputs are written before the transaction, and synced while it is committed: two syncs that the disk can do at once.
+ * A call whose output cannot be written has no part in the transaction; one whose output cannot be synced is refused.
+ *
+ * Limits: a transaction takes at most `GROUP_BYTES_MAX` of records and outputs, except a single call that is larger.
  */
+import { fdatasync, writeSync } from "node:fs";
 import { PerigeeError } from "../errors.ts";
-import type { ReadRequest, StoreReply, StoreRequest, WriteRequest } from "./requests.ts";
+import { outputError } from "./outputs.ts";
+import type { PackedOutputs, ReadRequest, StoreReply, StoreRequest, WriteRequest } from "./requests.ts";
 import type { Reserve } from "./reserve.ts";
 import { storeFailure } from "./sqlite_failure.ts";
 import type { SqliteTables } from "./sqlite_tables.ts";
@@ -20,46 +25,102 @@ const GROUP_BYTES_MAX = 8 << 20;
 /** A request that does work; closing is the thread's. */
 export type WorkRequest = Exclude<StoreRequest, { readonly kind: "close" }>;
 
-/** Does requests on tables, in their order. Synchronous; runs on the store's own thread. */
+/** Open files by their number. */
+export interface OutputFiles {
+  /** Writes all of `bytes` at `position`, or throws the system's error. */
+  write(descriptor: number, bytes: Uint8Array, position: number): void;
+  /** Resolves with the system's error when it failed. */
+  sync(descriptor: number): Promise<unknown>;
+}
+
+/** Does requests on tables, in their order, one `handle` after another. Runs on the store's own thread. */
 export class GroupCommit {
   readonly #tables: SqliteTables;
   readonly #reserve: Pick<Reserve, "release" | "take">;
+  readonly #files: OutputFiles;
   /** Why nothing works any more, once it is so. */
   #fatal: PerigeeError | undefined;
 
-  constructor(tables: SqliteTables, reserve: Pick<Reserve, "release" | "take">) {
+  constructor(
+    tables: SqliteTables,
+    reserve: Pick<Reserve, "release" | "take">,
+    files: OutputFiles = systemFiles,
+  ) {
     this.#tables = tables;
     this.#reserve = reserve;
+    this.#files = files;
   }
 
-  /** One reply for each request, in the order of the requests. Never throws. */
-  handle(requests: readonly WorkRequest[]): StoreReply[] {
+  /** One reply for each request, in the order of the requests. Never rejects. */
+  async handle(requests: readonly WorkRequest[]): Promise<StoreReply[]> {
     const replies: StoreReply[] = [];
     let group: WriteRequest[] = [];
     let groupBytes = 0;
-    const commitGroup = (): void => {
-      if (group.length > 0) replies.push(...this.#write(group));
+    const commitGroup = async (): Promise<void> => {
+      if (group.length > 0) replies.push(...(await this.#write(group)));
       group = [];
       groupBytes = 0;
     };
     for (const request of requests) {
       if (isRead(request)) {
-        commitGroup();
+        await commitGroup();
         replies.push(this.#read(request));
         continue;
       }
-      const bytes = request.kind === "append" ? request.packed.bytes.byteLength : 0;
-      if (groupBytes + bytes > GROUP_BYTES_MAX) commitGroup();
+      const bytes = bytesOf(request);
+      if (groupBytes + bytes > GROUP_BYTES_MAX) await commitGroup();
       group.push(request);
       groupBytes += bytes;
     }
-    commitGroup();
+    await commitGroup();
     // Costs nothing while the reserve is held; after a full disk it comes back by itself once there is room.
     if (this.#fatal === undefined) this.#reserve.take();
     return replies;
   }
 
-  #write(group: readonly WriteRequest[]): StoreReply[] {
+  async #write(group: readonly WriteRequest[]): Promise<StoreReply[]> {
+    const refused = new Map<number, StoreReply>();
+    const syncs: Promise<void>[] = [];
+    for (const request of group) {
+      const { outputs } = request.kind === "append" ? request.packed : {};
+      if (outputs === undefined || this.#fatal !== undefined) continue;
+      const refuse = (error: PerigeeError): unknown => refused.set(request.id, refusal(request.id, error));
+      const failure = this.#writeOutputs(outputs);
+      if (failure === undefined) syncs.push(this.#syncOutputs(outputs, refuse));
+      else refuse(failure);
+    }
+    const answered = this.#commit(group.filter((request) => !refused.has(request.id)));
+    await Promise.all(syncs);
+    const replies = new Map(answered.map((reply) => [reply.id, reply]));
+    return group.flatMap((request) => refused.get(request.id) ?? replies.get(request.id) ?? []);
+  }
+
+  #writeOutputs(outputs: PackedOutputs): PerigeeError | undefined {
+    let start = 0;
+    for (const [index, descriptor] of outputs.descriptors.entries()) {
+      const end = start + (outputs.sizes[index] ?? 0);
+      try {
+        this.#files.write(descriptor, outputs.bytes.subarray(start, end), outputs.positions[index] ?? 0);
+      } catch (error) {
+        return outputError(outputs.taskIds[index] ?? "", "write", error);
+      }
+      start = end;
+    }
+    return undefined;
+  }
+
+  async #syncOutputs(outputs: PackedOutputs, refuse: (error: PerigeeError) => unknown): Promise<void> {
+    const taskOf = new Map(outputs.descriptors.map((file, index) => [file, outputs.taskIds[index] ?? ""]));
+    await Promise.all(
+      [...taskOf].map(async ([descriptor, taskId]) => {
+        const error = await this.#files.sync(descriptor);
+        if (error !== undefined) refuse(outputError(taskId, "sync", error));
+      }),
+    );
+  }
+
+  #commit(group: readonly WriteRequest[]): StoreReply[] {
+    if (group.length === 0) return [];
     try {
       this.#assertUsable();
       return this.#transaction(group);
@@ -138,6 +199,17 @@ export class GroupCommit {
   }
 }
 
+const systemFiles: OutputFiles = {
+  write: (descriptor, bytes, position) => {
+    for (let written = 0; written < bytes.byteLength; )
+      written += writeSync(descriptor, bytes, written, bytes.byteLength - written, position + written);
+  },
+  sync: (descriptor) =>
+    new Promise((resolve) => {
+      fdatasync(descriptor, (error) => resolve(error ?? undefined));
+    }),
+};
+
 /** The reply that carries an error. */
 export function refusal(id: number, error: PerigeeError): StoreReply {
   return { id, ok: false, code: error.code, message: error.message, details: error.details };
@@ -145,4 +217,9 @@ export function refusal(id: number, error: PerigeeError): StoreReply {
 
 function isRead(request: WorkRequest): request is ReadRequest {
   return request.kind !== "append" && request.kind !== "putTask" && request.kind !== "deleteTask";
+}
+
+function bytesOf(request: WriteRequest): number {
+  if (request.kind !== "append") return 0;
+  return request.packed.bytes.byteLength + (request.packed.outputs?.bytes.byteLength ?? 0);
 }

@@ -3,6 +3,7 @@
  * nothing survives the process, and calls take effect at once.
  */
 import { PerigeeError } from "../errors.ts";
+import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
 
 /** A new, empty store. It copies what it is given and what it gives. */
@@ -53,6 +54,12 @@ class MemoryStore implements Store {
 
   async append(entries: readonly JournalEntry[]): Promise<void> {
     this.#assertOpen();
+    if (hasOutputs(entries)) await writeOutputs(entries);
+    this.#push(entries);
+    if (hasOutputs(entries)) await syncOutputs(entries);
+  }
+
+  #push(entries: readonly JournalEntry[]): void {
     for (const { taskId, wallMs, records } of entries) {
       const journal = this.#journals.get(taskId) ?? [];
       const entry = { taskId, wallMs, records: records.slice(), sequence: journal.length + 1 };

@@ -19,6 +19,17 @@ export interface PackedEntries {
   readonly wallMs: readonly number[];
   readonly sizes: readonly number[];
   readonly bytes: Uint8Array<ArrayBuffer>;
+  /** What is written and synced with them. */
+  readonly outputs?: PackedOutputs | undefined;
+}
+
+/** Outputs as columns, of open files that this process has under these numbers. */
+export interface PackedOutputs {
+  readonly taskIds: readonly string[];
+  readonly descriptors: readonly number[];
+  readonly positions: readonly number[];
+  readonly sizes: readonly number[];
+  readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
 /** Where a page of entries begins: after this entry. */

@@ -40,16 +40,23 @@ async function serve(port: MessagePort, data: StoreThreadData): Promise<void> {
   const commits = new GroupCommit(store.tables, store.reserve);
   answer(port, [{ id: 0, ok: true, value: undefined }], false);
   store.reserve.take();
-  port.on("message", (first: StoreRequest) => {
-    const { work, closing } = takeArrived(port, first);
-    if (work.length > 0) {
-      const replies = commits.handle(work);
-      answer(port, replies, !store.reserve.isHeld);
-    }
-    if (closing !== undefined) {
+  const arrived: StoreRequest[] = [];
+  let isWorking = false;
+  const workOff = async (): Promise<void> => {
+    isWorking = true;
+    while (arrived.length > 0) {
+      const { work, closing } = takeArrived(port, arrived);
+      if (work.length > 0) answer(port, await commits.handle(work), !store.reserve.isHeld);
+      if (closing === undefined) continue;
       answer(port, [closeStore(store, closing.id)], false);
       port.close();
+      return;
     }
+    isWorking = false;
+  };
+  port.on("message", (request: StoreRequest) => {
+    arrived.push(request);
+    if (!isWorking) void workOff(); // it never rejects: what fails is answered
   });
 }
 
@@ -83,15 +90,17 @@ function closeStore(store: OpenStore, id: number): StoreReply {
   }
 }
 
+/** All that has come, up to a request to close. */
 function takeArrived(
   port: MessagePort,
-  first: StoreRequest,
+  arrived: StoreRequest[],
 ): { readonly work: WorkRequest[]; readonly closing: StoreRequest | undefined } {
   const work: WorkRequest[] = [];
-  for (let request: StoreRequest | undefined = first; request !== undefined; ) {
+  while (work.length < REQUESTS_MAX) {
+    const request: StoreRequest | undefined = arrived.shift() ?? receiveMessageOnPort(port)?.message;
+    if (request === undefined) break;
     if (request.kind === "close") return { work, closing: request };
     work.push(request);
-    request = work.length < REQUESTS_MAX ? receiveMessageOnPort(port)?.message : undefined;
   }
   return { work, closing: undefined };
 }

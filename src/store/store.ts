@@ -5,6 +5,7 @@
  * sent, how items ended, how far the output file was written. Its `records` are opaque here; `engine/journal.ts`
  * reads and writes them.
  */
+import type { DiskFile } from "../disk.ts";
 
 /** A task as stored. `body` is the engine's JSON; the store never looks inside. */
 export interface StoredTask {
@@ -22,10 +23,19 @@ export interface JournalEntry {
   /** Unix time of the step. */
   readonly wallMs: number;
   readonly records: Uint8Array;
+  /** Bytes of a file of the caller's that the records speak of. */
+  readonly output?: OutputWrite | undefined;
+}
+
+/** Bytes that become durable together with an entry. The file stays the caller's, who keeps it open meanwhile. */
+export interface OutputWrite {
+  readonly file: DiskFile;
+  readonly position: number;
+  readonly bytes: Uint8Array;
 }
 
 /** A journal entry as read back; `sequence` rises within a task, without gaps or repeats. */
-export interface StoredEntry extends JournalEntry {
+export interface StoredEntry extends Omit<JournalEntry, "output"> {
   readonly sequence: number;
 }
 
@@ -43,7 +53,12 @@ export interface Store {
   taskByName(name: string): Promise<StoredTask | undefined>;
   /** Tasks in order of creation, at most `limit` after the given id. */
   tasks(options: { readonly after?: string; readonly limit: number }): Promise<readonly StoredTask[]>;
-  /** Appends all entries in one transaction, in their order. */
+  /**
+   * Appends all entries in one transaction, in their order. Outputs are written before it and synced beside it: when
+   * the promise resolves, both have survived a power cut; after a crash before that, either, both or none may be there.
+   * An output that cannot be written or synced rejects with `output_unwritable` (`outputs.ts` tells whose and why); after
+   * a failed write nothing of the call is in the journal, and it may be called again.
+   */
   append(entries: readonly JournalEntry[]): Promise<void>;
   /** Entries of a task in order, read in pages of bounded size. */
   journal(taskId: string): AsyncIterable<StoredEntry>;

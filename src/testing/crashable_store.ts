@@ -10,6 +10,7 @@
 import type { Clock } from "../clock.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
 import { createMemoryStore } from "../store/memory.ts";
+import { hasOutputs, syncOutputs, writeOutputs } from "../store/outputs.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
 
 export interface CrashableStoreOptions {
@@ -145,9 +146,12 @@ class Session implements Store {
     return this.#begin(() => this.#memory.putTask(copy));
   }
 
-  append(entries: readonly JournalEntry[]): Promise<void> {
-    const copies = entries.map((entry) => ({ ...entry, records: entry.records.slice() }));
-    return this.#begin(() => this.#memory.append(copies));
+  async append(entries: readonly JournalEntry[]): Promise<void> {
+    const copies = entries.map(({ output, ...entry }) => ({ ...entry, records: entry.records.slice() }));
+    if (!hasOutputs(entries)) return this.#begin(() => this.#memory.append(copies));
+    this.#assertUsable();
+    await writeOutputs(entries);
+    await Promise.all([this.#begin(() => this.#memory.append(copies)), syncOutputs(entries)]);
   }
 
   deleteTask(id: string): Promise<void> {

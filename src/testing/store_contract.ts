@@ -2,14 +2,30 @@
  * What every `Store` must do, and what one that survives its process must do besides.
  */
 import assert from "node:assert/strict";
+import type { Disk, DiskFile } from "../disk.ts";
 import type { ErrorCode } from "../errors.ts";
 import { PerigeeError } from "../errors.ts";
+import { outputFailureOf } from "../store/outputs.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
 import type { ContractCase } from "./contract_case.ts";
 
+/** Where a store under test may write outputs. */
+export interface OutputsUnderTest {
+  readonly disk: Disk;
+  /** A name that no other case has. */
+  path(): string;
+}
+
 /** The cases for any store. `makeStore` gives a new, empty one for each case, which closes it. */
-export function storeContract(makeStore: () => Promise<Store>): readonly ContractCase[] {
+export function storeContract(
+  makeStore: () => Promise<Store>,
+  outputs: OutputsUnderTest,
+): readonly ContractCase[] {
   const cases: Readonly<Record<string, (store: Store) => Promise<void>>> = {
+    "an output is written where it belongs before its entry is acknowledged": (store) =>
+      writesOutputs(store, outputs),
+    "an output that cannot be written is refused by name, with nothing of its call in the journal": (store) =>
+      refusesOutputs(store, outputs),
     "a task is read back by id and by name": readsTasks,
     "putting a task again replaces it, and frees its old name": replacesTasks,
     "a name that another task has is a conflict, and nothing changes": refusesTakenNames,
@@ -192,6 +208,45 @@ async function deletes(store: Store): Promise<void> {
   await store.append([entry("a", 1, "new")]);
   const found = await all(store.journal("a"));
   assert.deepEqual(texts(found), ["new"]);
+}
+
+async function writesOutputs(store: Store, { disk, path }: OutputsUnderTest): Promise<void> {
+  const [first, second] = [path(), path()];
+  const files = [await disk.open(first, "write"), await disk.open(second, "write")] as const;
+  const output = (file: DiskFile, position: number, text: string): Partial<JournalEntry> => ({
+    output: { file, position, bytes: new TextEncoder().encode(text) },
+  });
+  await store.append([{ ...entry("a", 1, "a1"), ...output(files[0], 0, "one\n") }]);
+  await store.append([
+    { ...entry("a", 2, "a2"), ...output(files[0], 4, "two\n") },
+    { ...entry("b", 2, "b1"), ...output(files[1], 0, "other\n") },
+    entry("c", 2, "c1"),
+  ]);
+  assert.equal(await textOf(files[0]), "one\ntwo\n");
+  assert.equal(await textOf(files[1]), "other\n");
+  assert.deepEqual(texts(await all(store.journal("a"))), ["a1", "a2"]);
+  assert.deepEqual(texts(await all(store.journal("c"))), ["c1"]);
+  for (const file of files) await file.close();
+}
+
+async function refusesOutputs(store: Store, { disk, path }: OutputsUnderTest): Promise<void> {
+  const name = path();
+  await (await disk.open(name, "write")).close();
+  const file = await disk.open(name, "read"); // which cannot be written
+  const output = { file, position: 0, bytes: new TextEncoder().encode("lost\n") };
+  await assert.rejects(store.append([entry("a", 1, "a1"), { ...entry("b", 1, "b1"), output }]), (error) => {
+    const failure = outputFailureOf(error);
+    return failure?.taskId === "b" && failure.operation === "write" && failure.systemCode === "EBADF";
+  });
+  await store.append([entry("a", 2, "a2")]);
+  assert.deepEqual(texts(await all(store.journal("a"))), ["a2"]);
+  assert.deepEqual(texts(await all(store.journal("b"))), []);
+  await file.close();
+}
+
+async function textOf(file: DiskFile): Promise<string> {
+  const bytes = new Uint8Array(await file.sizeBytes());
+  return new TextDecoder().decode(bytes.subarray(0, await file.read(bytes, 0)));
 }
 
 async function closes(store: Store): Promise<void> {

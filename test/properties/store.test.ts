@@ -67,7 +67,7 @@ describe("the store", () => {
         let number = 0;
         for (const group of groups) {
           const requests = group.map((given) => requestOf(given, ++number));
-          const inSqlite = commits.handle(requests).map((reply) => (reply.ok ? "ok" : reply.code));
+          const inSqlite = (await commits.handle(requests)).map((reply) => (reply.ok ? "ok" : reply.code));
           const inMemory: string[] = [];
           for (const request of requests) {
             const done =

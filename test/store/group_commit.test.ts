@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { GroupCommit } from "../../src/store/group_commit.ts";
+import { GroupCommit, type OutputFiles } from "../../src/store/group_commit.ts";
 import type { StoreReply, WriteRequest } from "../../src/store/requests.ts";
 import { loadSqlite, type OpenDatabase, type SqliteDatabase } from "../../src/store/sqlite_database.ts";
 import { SqliteTables } from "../../src/store/sqlite_tables.ts";
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-function setUp(reserveBytes = 1) {
+function setUp(reserveBytes = 1, outputs?: OutputFiles) {
   files += 1;
   const real = openDatabase(join(root, `${files}.sqlite`));
   const state = {
@@ -47,12 +47,20 @@ function setUp(reserveBytes = 1) {
     },
   };
   const tables = new SqliteTables(database);
-  return { state, commits: new GroupCommit(tables, reserve), tables };
+  return { state, commits: new GroupCommit(tables, reserve, outputs), tables };
 }
 
-const append = (id: number, text: string): WriteRequest => {
+const append = (id: number, text: string, descriptor?: number): WriteRequest => {
   const bytes = new TextEncoder().encode(text);
-  return { kind: "append", id, packed: { taskIds: ["a"], wallMs: [1], sizes: [bytes.length], bytes } };
+  const outputs =
+    descriptor === undefined
+      ? undefined
+      : { taskIds: ["a"], descriptors: [descriptor], positions: [0], sizes: [bytes.length], bytes };
+  return {
+    kind: "append",
+    id,
+    packed: { taskIds: ["a"], wallMs: [1], sizes: [bytes.length], bytes, outputs },
+  };
 };
 const putTask = (id: number, name: string): WriteRequest => ({
   kind: "putTask",
@@ -69,9 +77,9 @@ const FULL = 13;
 const IO_FSYNC = 1034;
 
 describe("group commit", () => {
-  it("commits writes that arrive together in one transaction, up to a read between them", () => {
+  it("commits writes that arrive together in one transaction, up to a read between them", async () => {
     const { state, commits, tables } = setUp();
-    const replies = commits.handle([
+    const replies = await commits.handle([
       ...Array.from({ length: 200 }, (_, index) => append(index, "x")),
       { kind: "task", id: 200, taskId: "none" },
       append(201, "y"),
@@ -81,58 +89,91 @@ describe("group commit", () => {
     expect(tables.page({ taskId: "a", after: 198, afterRow: 0 }).entries).toHaveLength(3);
   });
 
-  it("bounds a transaction in bytes", () => {
+  it("bounds a transaction in bytes", async () => {
     const { state, commits } = setUp();
     const large = "x".repeat(3 << 20);
-    commits.handle([append(0, large), append(1, large), append(2, large), append(3, large)]);
+    await commits.handle([append(0, large), append(1, large), append(2, large), append(3, large)]);
     expect(state.commits).toBe(2);
   });
 
-  it("refuses a taken name without touching its neighbours", () => {
+  it("refuses a taken name without touching its neighbours", async () => {
     const { state, commits } = setUp();
-    expect(codes(commits.handle([putTask(1, "n"), append(2, "x"), putTask(3, "n"), append(4, "y")]))).toEqual(
-      ["ok", "ok", "conflict", "ok"],
-    );
+    expect(
+      codes(await commits.handle([putTask(1, "n"), append(2, "x"), putTask(3, "n"), append(4, "y")])),
+    ).toEqual(["ok", "ok", "conflict", "ok"]);
     expect(state.commits).toBe(1);
   });
 
-  it("fault 35: a full disk gives the reserve back and the same transaction is done once more", () => {
+  it("fault 35: a full disk gives the reserve back and the same transaction is done once more", async () => {
     const { state, commits, tables } = setUp();
     state.failures.push({ at: "COMMIT", errcode: FULL });
-    expect(codes(commits.handle([append(1, "paid"), append(2, "for")]))).toEqual(["ok", "ok"]);
+    expect(codes(await commits.handle([append(1, "paid"), append(2, "for")]))).toEqual(["ok", "ok"]);
     expect(state.reserve).toBe(false);
     expect(journal(tables)).toEqual(["1:paid", "2:for"]);
   });
 
-  it("fault 35: without a reserve left nothing of a call happens, and it may be repeated", () => {
+  it("fault 35: without a reserve left nothing of a call happens, and it may be repeated", async () => {
     const { state, commits, tables } = setUp(0);
-    commits.handle([append(0, "before")]);
+    await commits.handle([append(0, "before")]);
     state.failures.push({ at: "COMMIT", errcode: FULL }, { at: "BEGIN IMMEDIATE", errcode: FULL });
-    expect(codes(commits.handle([append(1, "again")]))).toEqual(["disk_full"]);
-    expect(codes(commits.handle([append(1, "again")]))).toEqual(["disk_full"]);
-    expect(codes(commits.handle([append(1, "again")]))).toEqual(["ok"]);
+    expect(codes(await commits.handle([append(1, "again")]))).toEqual(["disk_full"]);
+    expect(codes(await commits.handle([append(1, "again")]))).toEqual(["disk_full"]);
+    expect(codes(await commits.handle([append(1, "again")]))).toEqual(["ok"]);
     expect(journal(tables)).toEqual(["1:before", "2:again"]);
     state.hasRoom = true;
-    commits.handle([append(2, "later")]);
+    await commits.handle([append(2, "later")]);
     expect(state.reserve).toBe(true);
   });
 
-  it("fault 37: after an fsync that failed nothing is tried again, and every call is store_failed", () => {
+  it("fault 37: after an fsync that failed nothing is tried again, and every call is store_failed", async () => {
     const { state, commits } = setUp();
     state.failures.push({ at: "COMMIT", errcode: IO_FSYNC });
-    expect(codes(commits.handle([append(1, "x"), append(2, "y")]))).toEqual(["store_failed", "store_failed"]);
+    expect(codes(await commits.handle([append(1, "x"), append(2, "y")]))).toEqual([
+      "store_failed",
+      "store_failed",
+    ]);
     const before = state.commits;
-    expect(codes(commits.handle([append(3, "z"), { kind: "task", id: 4, taskId: "a" }]))).toEqual([
+    expect(codes(await commits.handle([append(3, "z"), { kind: "task", id: 4, taskId: "a" }]))).toEqual([
       "store_failed",
       "store_failed",
     ]);
     expect(state.commits).toBe(before);
   });
 
-  it("fault 37: an fsync that failed for want of space is no full disk", () => {
+  it("keeps a call whose output cannot be written out of the transaction of its neighbours", async () => {
+    const files = {
+      write: (descriptor: number) => {
+        if (descriptor === 7) throw Object.assign(new Error("made to fail"), { code: "ENOSPC" });
+      },
+      sync: async () => undefined,
+    };
+    const { commits, tables } = setUp(1, files);
+    const replies = await commits.handle([append(1, "x", 6), append(2, "y", 7), append(3, "z")]);
+    expect(codes(replies)).toEqual(["ok", "output_unwritable", "ok"]);
+    expect(replies[1]).toMatchObject({ details: { operation: "write", systemCode: "ENOSPC" } });
+    expect(journal(tables)).toEqual(["1:x", "2:z"]);
+  });
+
+  it("fault 37: a call whose output could not be synced is not acknowledged", async () => {
+    const synced: number[] = [];
+    const files = {
+      write: () => undefined,
+      sync: async (descriptor: number) => {
+        synced.push(descriptor);
+        return descriptor === 7 ? Object.assign(new Error("made to fail"), { code: "EIO" }) : undefined;
+      },
+    };
+    const { commits } = setUp(1, files);
+    const replies = await commits.handle([append(1, "x", 6), append(2, "y", 7)]);
+    expect(codes(replies)).toEqual(["ok", "output_unwritable"]);
+    expect(replies[1]).toMatchObject({ details: { operation: "sync", systemCode: "EIO" } });
+    expect(synced).toEqual([6, 7]);
+  });
+
+  it("fault 37: an fsync that failed for want of space is no full disk", async () => {
     const { state, commits } = setUp();
     state.failures.push({ at: "COMMIT", errcode: IO_FSYNC });
-    const [reply] = commits.handle([append(1, "x")]);
+    const [reply] = await commits.handle([append(1, "x")]);
     expect(reply).toMatchObject({ ok: false, code: "store_failed" });
     expect(state.reserve).toBe(true);
   });

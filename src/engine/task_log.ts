@@ -1,0 +1,229 @@
+/**
+ * One task's records on their way to the disk: staged in memory, sealed into a step, told when the step is durable.
+ *
+ *   staged -> sealed -> durable                     its lines stand in the output
+ *             sealed -> held -> ... -> durable      the output's disk was full: the lines stand in the journal, and a
+ *                                                   later step says that they reached the output (`RELEASES_HELD`)
+ *
+ * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
+ */
+import type { Clock } from "../clock.ts";
+import type { JournalEntry, OutputWrite } from "../store/store.ts";
+import {
+  type ClosedRecord,
+  type IntentRecord,
+  type OutcomeRecord,
+  readStep,
+  type Step,
+  type StepHeader,
+  StepWriter,
+} from "./journal.ts";
+import type { OutputFile } from "./output.ts";
+
+const NO_BYTES = new Uint8Array(0);
+/** What follows a commit is done in slices of so many records. */
+const CALLS_PER_TURN = 128;
+
+/** `voids` of a step whose output range holds all lines that earlier steps held. */
+export const RELEASES_HELD = -1;
+
+/** Told of each durable step of a log, in order; its number in the journal is not known here and given as 0. */
+export type StepListener = (sequence: number, step: Step) => void;
+
+/** A step between its sealing and its being durable. */
+export interface SealedStep {
+  /** Changes with `hold`. */
+  readonly entry: JournalEntry;
+  /** The output has no room: its lines go with the step instead. */
+  hold(): void;
+  /** The step is durable. */
+  release(): void;
+}
+
+/** One task's records on their way to the disk. Methods stage and return at once; callbacks come when durable. */
+export class TaskLog {
+  readonly #taskId: string;
+  readonly #output: OutputFile;
+  readonly #touch: (log: TaskLog) => void;
+  readonly #clock: Clock;
+  readonly #onStep: StepListener | undefined;
+  #durableEnd: number;
+  #whenDurable: (() => void)[] = [];
+  #step = new StepWriter();
+  #lines: string[] = [];
+  #after: (() => void)[] = [];
+  #held: Uint8Array[] = [];
+  readonly #whenReleased: (() => void)[] = [];
+  /** Whether the next step is to bring held lines to the output. */
+  #isReleasing = false;
+  /** Asked at every step: money spent and held so far. */
+  committedUsd: () => number = () => 0;
+
+  constructor(
+    taskId: string,
+    output: OutputFile,
+    touch: (log: TaskLog) => void,
+    clock: Clock,
+    onStep?: StepListener,
+  ) {
+    this.#taskId = taskId;
+    this.#output = output;
+    this.#touch = touch;
+    this.#clock = clock;
+    this.#onStep = onStep;
+    this.#durableEnd = output.end;
+  }
+
+  /** Bytes of the output that are durable. */
+  get durableEnd(): number {
+    return this.#durableEnd;
+  }
+
+  /** Resolves when there are more. */
+  nextDurable(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#whenDurable.push(resolve);
+    });
+  }
+
+  /** True while lines wait in the journal for room in the output. */
+  get isHolding(): boolean {
+    return this.#held.length > 0;
+  }
+
+  intent(record: IntentRecord, lane: string, whenDurable: () => void): void {
+    this.#step.intent(record, lane);
+    this.#after.push(whenDurable);
+    this.#touch(this);
+  }
+
+  /** Tokens beyond those of the intent: a restart within the minute must count them too. Goes with the next record. */
+  sentMore(lane: string, inputTokens: number, outputTokens: number): void {
+    this.#step.sentMore(lane, inputTokens, outputTokens);
+  }
+
+  /** Not waited for: losing it in a crash only makes one more attempt count as ambiguous. */
+  closed(record: ClosedRecord): void {
+    this.#step.closed(record);
+    this.#touch(this);
+  }
+
+  /** `line` is the whole output line with its line end. */
+  outcome(record: Omit<OutcomeRecord, "lineBytes">, line: string, whenDurable?: () => void): void {
+    this.#step.outcome(record, Buffer.byteLength(line));
+    this.#lines.push(line);
+    if (whenDurable !== undefined) this.#after.push(whenDurable);
+    this.#touch(this);
+  }
+
+  /** Resolves when all that was staged so far is durable, and no line waits for room in the output. */
+  async settled(): Promise<void> {
+    for (;;) {
+      await new Promise<void>((resolve) => {
+        this.#after.push(resolve);
+        this.#touch(this);
+      });
+      if (!this.isHolding) return;
+      await new Promise<void>((resolve) => this.#whenReleased.push(resolve));
+    }
+  }
+
+  /** For the recorder: the next step brings the held lines to the output, if there is room by then. */
+  tryRelease(): void {
+    this.#isReleasing = this.isHolding;
+  }
+
+  /** For the recorder: closes the step; what is staged from now on is the next one's. */
+  seal(wallMs: number): SealedStep {
+    const [step, after] = [this.#step, this.#after];
+    const lines = Buffer.from(this.#lines.join(""));
+    this.#step = new StepWriter();
+    this.#lines = [];
+    this.#after = [];
+    const committedUsd = this.committedUsd(); // the intents of this step are in it
+    const releasing = this.#isReleasing ? this.#held.length : 0;
+    this.#isReleasing = false;
+    if (this.isHolding) this.#hold(step, lines);
+    const claimed = this.#output.claim(
+      releasing > 0 ? Buffer.concat(this.#held.slice(0, releasing)) : this.isHolding ? NO_BYTES : lines,
+    );
+    return new Sealed(this.#taskId, wallMs, step, {
+      header: { ...claimed.range, voids: releasing > 0 ? RELEASES_HELD : 0, committedUsd },
+      write: claimed.write,
+      onHold: () => {
+        this.#output.rewind(claimed.range.outStart);
+        if (releasing === 0) this.#hold(step, lines);
+      },
+      onDurable: (entry, header) => {
+        if (header.voids === RELEASES_HELD) this.#released(releasing);
+        this.#durable(entry, header, after);
+      },
+    });
+  }
+
+  /** Lines found in the journal by recovery that never reached the output. */
+  restoreHeld(lines: Uint8Array): void {
+    this.#held.push(lines);
+    this.#touch(this);
+  }
+
+  #hold(step: StepWriter, lines: Uint8Array): void {
+    if (lines.byteLength === 0) return;
+    step.hold(lines);
+    this.#held.push(lines);
+  }
+
+  #released(count: number): void {
+    this.#held.splice(0, count);
+    if (!this.isHolding) for (const resolve of this.#whenReleased.splice(0)) resolve();
+  }
+
+  #durable(entry: JournalEntry, header: StepHeader, after: readonly (() => void)[]): void {
+    this.#onStep?.(0, readStep(entry.records));
+    this.#callBack(after, 0);
+    if (header.outEnd <= this.#durableEnd) return;
+    this.#durableEnd = header.outEnd;
+    const waiters = this.#whenDurable;
+    this.#whenDurable = [];
+    for (const resolve of waiters) resolve();
+  }
+
+  /** A slice per turn: a thousand sends at once would keep the event loop from the answers for 60 ms. */
+  #callBack(after: readonly (() => void)[], from: number): void {
+    const to = Math.min(after.length, from + CALLS_PER_TURN);
+    for (let index = from; index < to; index += 1) (after[index] as () => void)();
+    if (to < after.length) this.#clock.soon(() => this.#callBack(after, to));
+  }
+}
+
+interface SealedParts {
+  readonly header: StepHeader;
+  readonly write: OutputWrite | undefined;
+  readonly onHold: () => void;
+  readonly onDurable: (entry: JournalEntry, header: StepHeader) => void;
+}
+
+class Sealed implements SealedStep {
+  entry: JournalEntry;
+  readonly #step: StepWriter;
+  readonly #parts: SealedParts;
+  #header: StepHeader;
+
+  constructor(taskId: string, wallMs: number, step: StepWriter, parts: SealedParts) {
+    this.#step = step;
+    this.#parts = parts;
+    this.#header = parts.header;
+    this.entry = { taskId, wallMs, records: step.finish(parts.header), output: parts.write };
+  }
+
+  hold(): void {
+    const { outStart, committedUsd } = this.#header;
+    this.#parts.onHold();
+    this.#header = { outStart, outEnd: outStart, outCrc32: 0, voids: 0, committedUsd };
+    this.entry = { ...this.entry, records: this.#step.finish(this.#header), output: undefined };
+  }
+
+  release(): void {
+    this.#parts.onDurable(this.entry, this.#header);
+  }
+}

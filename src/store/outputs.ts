@@ -1,0 +1,65 @@
+/**
+ * Outputs that go with journal entries: written before the entries are appended, synced beside that.
+ *
+ * A failure says whose output it is, whether the write or the sync failed, and the system's code: no room for a write
+ * can be waited for, a sync that failed is final.
+ */
+import { type DiskFile, errorCodeOf } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import type { JournalEntry } from "./store.ts";
+
+/** What an `output_unwritable` of `append` says of itself. */
+export interface OutputFailure {
+  readonly taskId: string;
+  readonly operation: "write" | "sync";
+  /** The system's, such as `"ENOSPC"`. */
+  readonly systemCode: string;
+}
+
+/** The error for an output that could not be written or synced. */
+export function outputError(
+  taskId: string,
+  operation: OutputFailure["operation"],
+  cause: unknown,
+): PerigeeError {
+  const systemCode = errorCodeOf(cause) ?? "unknown error";
+  const verb = operation === "write" ? "written" : "synced";
+  const details: OutputFailure = { taskId, operation, systemCode };
+  const message = `the output could not be ${verb} (${systemCode})`;
+  return new PerigeeError("output_unwritable", message, { cause, details: { ...details } });
+}
+
+/** What the error says, when it is one of these. */
+export function outputFailureOf(error: unknown): OutputFailure | undefined {
+  if (!(error instanceof PerigeeError) || error.code !== "output_unwritable") return undefined;
+  const { taskId, operation, systemCode } = error.details;
+  if (typeof taskId !== "string" || typeof systemCode !== "string") return undefined;
+  return { taskId, systemCode, operation: operation === "sync" ? "sync" : "write" };
+}
+
+/** For stores that have no thread of their own: writes all outputs, one after another. */
+export async function writeOutputs(entries: readonly JournalEntry[]): Promise<void> {
+  for (const { taskId, output } of entries) {
+    if (output === undefined) continue;
+    await output.file.write(output.bytes, output.position).catch((error: unknown) => {
+      throw outputError(taskId, "write", error);
+    });
+  }
+}
+
+/** For stores that have no thread of their own: syncs each file once. */
+export async function syncOutputs(entries: readonly JournalEntry[]): Promise<void> {
+  const taskOf = new Map<DiskFile, string>();
+  for (const { taskId, output } of entries) if (output !== undefined) taskOf.set(output.file, taskId);
+  await Promise.all(
+    [...taskOf].map(([file, taskId]) =>
+      file.sync().catch((error: unknown) => {
+        throw outputError(taskId, "sync", error);
+      }),
+    ),
+  );
+}
+
+export function hasOutputs(entries: readonly JournalEntry[]): boolean {
+  return entries.some((entry) => entry.output !== undefined);
+}

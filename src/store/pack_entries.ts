@@ -1,0 +1,56 @@
+/**
+ * Journal entries and their outputs as columns and buffers that can move to the store's thread.
+ */
+import assert from "node:assert";
+import { PerigeeError } from "../errors.ts";
+import type { PackedEntries, PackedOutputs } from "./requests.ts";
+import type { JournalEntry } from "./store.ts";
+
+/** SQLite holds at most 1,000,000,000 bytes in a row. */
+const CALL_BYTES_MAX = 512 << 20;
+
+/** Copies the records of all entries end to end. Throws `usage` above 512 MiB. */
+export function pack(entries: readonly JournalEntry[], outputs: PackedOutputs | undefined): PackedEntries {
+  for (const entry of entries)
+    assert(Number.isSafeInteger(entry.wallMs), "an entry's wallMs is in whole milliseconds");
+  return {
+    taskIds: entries.map((entry) => entry.taskId),
+    wallMs: entries.map((entry) => entry.wallMs),
+    sizes: entries.map((entry) => entry.records.byteLength),
+    bytes: joined(entries.map((entry) => entry.records)),
+    outputs,
+  };
+}
+
+/** Copies the outputs end to end; undefined when there are none, or one is no file of the system. */
+export function packOutputs(entries: readonly JournalEntry[]): PackedOutputs | undefined {
+  const taskIds: string[] = [];
+  const descriptors: number[] = [];
+  const positions: number[] = [];
+  const parts: Uint8Array[] = [];
+  for (const { taskId, output } of entries) {
+    if (output === undefined) continue;
+    const { descriptor } = output.file;
+    if (descriptor === undefined) return undefined;
+    taskIds.push(taskId);
+    descriptors.push(descriptor);
+    positions.push(output.position);
+    parts.push(output.bytes);
+  }
+  if (parts.length === 0) return undefined;
+  const sizes = parts.map((part) => part.byteLength);
+  return { taskIds, descriptors, positions, sizes, bytes: joined(parts) };
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const total = parts.reduce((sum, part) => sum + part.byteLength, 0);
+  if (total > CALL_BYTES_MAX)
+    throw new PerigeeError("usage", `append takes at most ${CALL_BYTES_MAX} bytes, got ${total}`);
+  const bytes = new Uint8Array(total);
+  let end = 0;
+  for (const part of parts) {
+    bytes.set(part, end);
+    end += part.byteLength;
+  }
+  return bytes;
+}

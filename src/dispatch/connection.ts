@@ -175,6 +175,9 @@ export class Connection {
     this.#phase = "receiving";
     this.#status = status;
     this.#headers = this.#settings.headers.read(raw);
+    // undici's array for it is long-lived to V8, which makes such arrays old at once: what is left in one stays until the
+    // next full collection. Emptied, 2.5 KB a call die young (promoted: 1.3 KB an item instead of 3.8).
+    raw.length = 0;
     this.#resume = resume;
     this.#hasContent = false;
     const announced = announcedBytes(this.#headers["content-length"]);

@@ -7,7 +7,6 @@
  *
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
-import type { Clock } from "../clock.ts";
 import type { JournalEntry, OutputWrite } from "../store/store.ts";
 import {
   type ClosedRecord,
@@ -19,10 +18,9 @@ import {
   StepWriter,
 } from "./journal.ts";
 import type { OutputFile } from "./output.ts";
+import type { PacedCalls } from "./paced_calls.ts";
 
 const NO_BYTES = new Uint8Array(0);
-/** What follows a commit is done in slices of so many records. */
-const CALLS_PER_TURN = 128;
 
 /** `voids` of a step whose output range holds all lines that earlier steps held. */
 export const RELEASES_HELD = -1;
@@ -45,7 +43,7 @@ export class TaskLog {
   readonly #taskId: string;
   readonly #output: OutputFile;
   readonly #touch: (log: TaskLog) => void;
-  readonly #clock: Clock;
+  readonly #calls: PacedCalls;
   readonly #onStep: StepListener | undefined;
   #durableEnd: number;
   #whenDurable: (() => void)[] = [];
@@ -63,13 +61,13 @@ export class TaskLog {
     taskId: string,
     output: OutputFile,
     touch: (log: TaskLog) => void,
-    clock: Clock,
+    calls: PacedCalls,
     onStep?: StepListener,
   ) {
     this.#taskId = taskId;
     this.#output = output;
     this.#touch = touch;
-    this.#clock = clock;
+    this.#calls = calls;
     this.#onStep = onStep;
     this.#durableEnd = output.end;
   }
@@ -180,19 +178,12 @@ export class TaskLog {
 
   #durable(entry: JournalEntry, header: StepHeader, after: readonly (() => void)[]): void {
     this.#onStep?.(0, readStep(entry.records));
-    this.#callBack(after, 0);
+    this.#calls.run(after);
     if (header.outEnd <= this.#durableEnd) return;
     this.#durableEnd = header.outEnd;
     const waiters = this.#whenDurable;
     this.#whenDurable = [];
     for (const resolve of waiters) resolve();
-  }
-
-  /** A slice per turn: a thousand sends at once would keep the event loop from the answers for 60 ms. */
-  #callBack(after: readonly (() => void)[], from: number): void {
-    const to = Math.min(after.length, from + CALLS_PER_TURN);
-    for (let index = from; index < to; index += 1) (after[index] as () => void)();
-    if (to < after.length) this.#clock.soon(() => this.#callBack(after, to));
   }
 }
 

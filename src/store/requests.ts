@@ -4,6 +4,7 @@
  * The thread answers in the order of the requests, and answers all calls of one group commit in one message. Request
  * 0 is the opening itself, which the thread begins on its own.
  */
+import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "../errors.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
 
@@ -11,6 +12,10 @@ import type { StoredEntry, StoredTask } from "./store.ts";
 export interface StoreThreadData {
   readonly dataDir: string;
   readonly reserveBytes: number;
+  /** Requests come and answers go here. */
+  readonly port: MessagePort;
+  /** One number: messages of answers sent so far. */
+  readonly answered: Int32Array;
 }
 
 /** Entries as columns; `bytes` holds all records end to end. */

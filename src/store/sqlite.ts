@@ -13,11 +13,18 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { PerigeeError } from "../errors.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
 import { pack, packOutputs } from "./pack_entries.ts";
-import type { EntryPage, PackedEntries, PageStart, StoreReplies, StoreRequest } from "./requests.ts";
+import type {
+  EntryPage,
+  PackedEntries,
+  PageStart,
+  StoreReplies,
+  StoreRequest,
+  StoreThreadData,
+} from "./requests.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
 
 /** Space kept aside by default: 16 MiB, about what 2,048 requests in flight can bring home. */
@@ -46,6 +53,8 @@ export interface SqliteStore extends Store {
  * `store_damaged`, `disk_full`, or `store_failed`. An open store keeps the process alive only while calls are pending.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
+  const { port1, port2 } = new MessageChannel();
+  const answered = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const worker = new Worker(threadFile(), {
     name: "perigee-store",
     // None of the program's own: a loader of TypeScript costs time here, and `--input-type` would refuse the file.
@@ -53,9 +62,12 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Sqli
     workerData: {
       dataDir: resolve(options.dataDir),
       reserveBytes: options.reserveBytes ?? RESERVE_BYTES,
-    },
+      port: port2,
+      answered,
+    } satisfies StoreThreadData,
+    transferList: [port2],
   });
-  const store = new ThreadedStore(worker);
+  const store = new ThreadedStore(worker, port1, answered);
   await store.opened;
   return store;
 }
@@ -72,6 +84,10 @@ class ThreadedStore implements SqliteStore {
   /** Settles when the thread has opened the folder. */
   readonly opened: Promise<void>;
   readonly #worker: Worker;
+  /** Never keeps the process alive: the worker does, while calls are pending. */
+  readonly #port: MessagePort;
+  readonly #answered: Int32Array;
+  #messagesTaken = 0;
   readonly #pending = new Map<number, PendingCall>();
   #lastId = 0;
   #isSpaceLow = false;
@@ -80,9 +96,12 @@ class ThreadedStore implements SqliteStore {
   #closing: Promise<void> | undefined;
   readonly #exited: Promise<void>;
 
-  constructor(worker: Worker) {
+  constructor(worker: Worker, port: MessagePort, answered: Int32Array) {
     this.#worker = worker;
-    worker.on("message", (message: StoreReplies) => this.#settle(message));
+    this.#port = port;
+    this.#answered = answered;
+    port.on("message", (message: StoreReplies) => this.#settle(message));
+    port.unref();
     worker.on("error", (cause) => this.#end(threadLost(cause)));
     this.#exited = new Promise((resolveExit) => {
       worker.on("exit", () => {
@@ -114,6 +133,14 @@ class ThreadedStore implements SqliteStore {
     if (outputs !== undefined || !hasOutputs(entries)) return this.#append(pack(entries, outputs));
     await writeOutputs(entries); // a file that the thread cannot reach
     await Promise.all([this.#append(pack(entries, undefined)), syncOutputs(entries)]);
+  }
+
+  poll(): void {
+    while (this.#messagesTaken !== Atomics.load(this.#answered, 0)) {
+      const received = receiveMessageOnPort(this.#port);
+      if (received === undefined) return;
+      this.#settle(received.message);
+    }
   }
 
   journal(taskId: string): AsyncIterable<StoredEntry> {
@@ -174,7 +201,7 @@ class ThreadedStore implements SqliteStore {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     this.#lastId += 1;
     const answered = this.#await<T>(this.#lastId);
-    this.#worker.postMessage({ ...request, id: this.#lastId }, transfer);
+    this.#port.postMessage({ ...request, id: this.#lastId }, transfer);
     return answered;
   }
 
@@ -186,6 +213,7 @@ class ThreadedStore implements SqliteStore {
   }
 
   #settle({ replies, isSpaceLow }: StoreReplies): void {
+    this.#messagesTaken = (this.#messagesTaken + 1) | 0; // as an Int32Array counts
     this.#isSpaceLow = isSpaceLow;
     for (const reply of replies) {
       const call = this.#pending.get(reply.id);

@@ -7,7 +7,7 @@
  * All that has arrived is taken at once, so that calls made during one sync are committed together in the next.
  */
 import { join } from "node:path";
-import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { isMainThread, type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { type DataDirLock, lockDataDir, openPrivately } from "./data_dir.ts";
 import { GroupCommit, refusal, type WorkRequest } from "./group_commit.ts";
 import type { EntryPage, StoreReply, StoreRequest, StoreThreadData } from "./requests.ts";
@@ -26,19 +26,24 @@ interface OpenStore {
   readonly reserve: Reserve;
 }
 
-if (parentPort !== null) await serve(parentPort, workerData as StoreThreadData); // sqlite.ts starts it so
+if (!isMainThread) await serve(workerData as StoreThreadData); // sqlite.ts starts it so
 
-async function serve(port: MessagePort, data: StoreThreadData): Promise<void> {
+async function serve(data: StoreThreadData): Promise<void> {
+  const { port, answered } = data;
+  const answer = (replies: readonly StoreReply[], isSpaceLow: boolean): void => {
+    port.postMessage({ replies, isSpaceLow }, replies.flatMap(buffersOf));
+    Atomics.add(answered, 0, 1);
+  };
   let store: OpenStore;
   try {
     store = openStore(await loadSqlite(), data);
   } catch (error) {
-    answer(port, [refusal(0, storeFailure(error, `cannot open the store in ${data.dataDir}`))], false);
+    answer([refusal(0, storeFailure(error, `cannot open the store in ${data.dataDir}`))], false);
     port.close();
     return;
   }
   const commits = new GroupCommit(store.tables, store.reserve);
-  answer(port, [{ id: 0, ok: true, value: undefined }], false);
+  answer([{ id: 0, ok: true, value: undefined }], false);
   store.reserve.take();
   const arrived: StoreRequest[] = [];
   let isWorking = false;
@@ -46,9 +51,9 @@ async function serve(port: MessagePort, data: StoreThreadData): Promise<void> {
     isWorking = true;
     while (arrived.length > 0) {
       const { work, closing } = takeArrived(port, arrived);
-      if (work.length > 0) answer(port, await commits.handle(work), !store.reserve.isHeld);
+      if (work.length > 0) answer(await commits.handle(work), !store.reserve.isHeld);
       if (closing === undefined) continue;
-      answer(port, [closeStore(store, closing.id)], false);
+      answer([closeStore(store, closing.id)], false);
       port.close();
       return;
     }
@@ -103,10 +108,6 @@ function takeArrived(
     work.push(request);
   }
   return { work, closing: undefined };
-}
-
-function answer(port: MessagePort, replies: readonly StoreReply[], isSpaceLow: boolean): void {
-  port.postMessage({ replies, isSpaceLow }, replies.flatMap(buffersOf));
 }
 
 /** The buffers of a page, which move to the main thread instead of being copied. */

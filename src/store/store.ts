@@ -60,6 +60,8 @@ export interface Store {
    * a failed write nothing of the call is in the journal, and it may be called again.
    */
   append(entries: readonly JournalEntry[]): Promise<void>;
+  /** Takes in answers that have come, for a caller whose turn of the event loop is long. Cheap when there are none. */
+  poll?(): void;
   /** Entries of a task in order, read in pages of bounded size. */
   journal(taskId: string): AsyncIterable<StoredEntry>;
   /** Entries of all tasks with `wallMs` at or after the given time, in order of time: what the limiter counts after a restart. */

@@ -1,8 +1,9 @@
 /**
  * A lane at work: takes items in the order of their urgency, asks the limits, makes the intent durable, sends.
  *
- *   shard waiting -> open (cursor) -> candidate --limits and money say yes--> intent -> sent
+ *   shard waiting -> open (cursor) -> candidate --limits and money say yes--> intent -> durable -> sent
  *   retry asked -> waits here, before all fresh items -> intent -> sent again
+ *   durable, but the disk is full by now -> waits here for room -> sent, or given back when its run leaves
  *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
  *
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
@@ -53,6 +54,8 @@ export interface LaneServices {
   setBlocked(by: "limits" | "money" | undefined, hasSent: boolean): void;
   /** The intent is durable: send. */
   send(call: ItemCall): void;
+  /** Its run left before it could be sent. */
+  giveUp(call: ItemCall): void;
   /** Settles an item without sending it. */
   refuse(call: ItemCall, code: FailureCode, message: string): void;
 }
@@ -60,6 +63,13 @@ export interface LaneServices {
 interface Cursor {
   readonly ticket: ShardTicket;
   next: number;
+}
+
+/** An intent on its way to the disk, and what comes of it. */
+interface Intended {
+  readonly call: ItemCall;
+  readonly go: () => void;
+  readonly giveUp: () => void;
 }
 
 interface Retry {
@@ -79,6 +89,7 @@ export class Lane {
   readonly #cursors: Cursor[] = [];
   #retries: Retry[] = [];
   #returned: ItemCall[] = [];
+  #waitingForRoom: Intended[] = [];
   #candidate: ItemCall | undefined;
   #loading: ShardTicket | undefined;
   #timer: Timer | undefined;
@@ -97,6 +108,8 @@ export class Lane {
     if (this.#isPumping) return;
     this.#isPumping = true;
     this.#hasSent = false;
+    if (this.#services.mayAdmit())
+      for (const intended of this.#waitingForRoom.splice(0)) this.#durable(intended);
     try {
       do this.#blockedBy = undefined;
       while (this.#step());
@@ -137,6 +150,9 @@ export class Lane {
     const rejected = this.#retries.filter((retry) => retry.call.run === run);
     this.#retries = this.#retries.filter((retry) => retry.call.run !== run);
     for (const retry of rejected) retry.reject(reason);
+    const left = this.#waitingForRoom.filter(({ call }) => call.run === run);
+    this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.run !== run);
+    for (const intended of left) intended.giveUp();
   }
 
   /** Whether anything of this lane waits to be sent. */
@@ -167,7 +183,9 @@ export class Lane {
       if (money === "wait") return this.#blocked("money");
       if (!this.#reserveLimits(retry.call)) return false;
       this.#retries.shift();
-      this.#intend(retry.call, retry.attempt, retry.ambiguousAttempts, retry.resolve);
+      const { attempt, ambiguousAttempts, resolve } = retry;
+      const giveUp = (): void => retry.reject(new Error("its run left"));
+      this.#intend({ call: retry.call, go: resolve, giveUp }, attempt, ambiguousAttempts);
       return true;
     }
     this.#candidate ??= this.#nextFresh() ?? this.#nextReturned();
@@ -187,7 +205,8 @@ export class Lane {
     if (!this.#reserveLimits(call)) return false;
     this.#claim(call);
     const attempt = call.attempts + call.accountRefusals + 1;
-    this.#intend(call, attempt, call.ambiguousAttempts, () => this.#services.send(call));
+    const { send, giveUp } = this.#services;
+    this.#intend({ call, go: () => send(call), giveUp: () => giveUp(call) }, attempt, call.ambiguousAttempts);
     return true;
   }
 
@@ -217,7 +236,8 @@ export class Lane {
     return this.#timer === undefined ? this.#blocked("limits") : false;
   }
 
-  #intend(call: ItemCall, attempt: number, ambiguousAttempts: number, whenDurable: () => void): void {
+  #intend(intended: Intended, attempt: number, ambiguousAttempts: number): void {
+    const { call } = intended;
     const { run, shard, index } = call;
     run.inFlight += 1;
     this.#hasSent = true;
@@ -232,11 +252,18 @@ export class Lane {
         outputTokens: call.expectedOutputTokens,
       },
       this.key,
-      () => {
-        this.#postpone(call);
-        whenDurable();
-      },
+      () => this.#durable(intended),
     );
+  }
+
+  /** The disk may have filled up with the very commit that brought the intent there. */
+  #durable(intended: Intended): void {
+    const { call, go, giveUp } = intended;
+    if (this.#services.mayAdmit()) {
+      this.#postpone(call);
+      go();
+    } else if (call.run.isOpen) this.#waitingForRoom.push(intended);
+    else giveUp();
   }
 
   /** An intent that waited for the disk leaves later than the limits have counted it. */

@@ -66,6 +66,7 @@ export class Lanes {
       reload: (ticket) => this.#reload(ticket),
       setBlocked: (by, hasSent) => this.#setBlocked(lane, by, hasSent),
       send: (call) => sender.send(call),
+      giveUp: (call) => sender.giveUp(call),
       refuse: (call, code, message) => sender.refuse(call, code, message),
     });
     this.#lanes.set(key, lane);

@@ -89,6 +89,8 @@ class Replay {
   readonly closed = new Map<number, ClosedRecord>();
   /** What attempts before the open one took. */
   readonly spent = new Map<number, ClosedRecord>();
+  /** Outcomes whose range was damaged: their lines may be whole all the same. */
+  readonly voided = new Map<number, OutcomeRecord>();
   committedUsd = 0;
   held: Uint8Array[] = [];
   outEnd = 0;
@@ -98,6 +100,8 @@ class Replay {
         readonly range: WrittenRange;
         /** Whose lines stand in the range. */
         readonly outcomes: readonly OutcomeRecord[];
+        /** What they had sent, by line. */
+        readonly intents: ReadonlyMap<number, IntentRecord>;
         /** Held lines that stand in it instead; the journal has them still. */
         readonly released: readonly Uint8Array[];
       }
@@ -120,10 +124,15 @@ class Replay {
       this.open.delete(record.line);
       this.closed.set(record.line, record);
     }
-    for (const outcome of step.outcomes) this.settle(outcome);
+    const intents = new Map<number, IntentRecord>();
+    for (const outcome of step.outcomes) {
+      const intent = this.open.get(outcome.line);
+      if (intent !== undefined) intents.set(outcome.line, intent);
+      this.settle(outcome);
+    }
     if (step.held.byteLength > 0) this.held.push(step.held);
     if (step.outEnd > step.outStart) {
-      this.last = { sequence, range: step, outcomes: isRelease ? [] : step.outcomes, released };
+      this.last = { sequence, range: step, outcomes: isRelease ? [] : step.outcomes, intents, released };
       this.outEnd = step.outEnd;
     }
   }
@@ -161,8 +170,11 @@ class Replay {
       const ambiguousAttempts = outcome.ambiguousAttempts + 1;
       if (outcome.attempts > 0) {
         const closed = { ...outcome, ambiguousAttempts, accountRefusals: 0 };
-        this.closed.set(outcome.line, closed);
+        const intent = this.last.intents.get(outcome.line);
+        if (intent === undefined) this.closed.set(outcome.line, closed);
+        else this.open.set(outcome.line, intent);
         this.spent.set(outcome.line, closed);
+        this.voided.set(outcome.line, outcome);
       }
     }
     this.held = [...this.last.released, ...this.held];
@@ -266,6 +278,11 @@ function adoptedOutcomes(tail: string, inDoubt: Map<string, IntentRecord>, repla
     const line = intent?.line ?? found?.line;
     if (found === undefined || line === undefined || replay.done.has(line) || seen.has(line)) break;
     seen.add(line);
+    const voided = replay.voided.get(line);
+    if (voided !== undefined) {
+      outcomes.push({ ...voided, lineBytes: Buffer.byteLength(text) + 1 });
+      continue;
+    }
     outcomes.push({
       line,
       status: found.ok

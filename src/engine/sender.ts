@@ -5,8 +5,10 @@
  *   lane admits -> send -> dispatcher -> attempted (each attempt) -> outcome  -> recorded -> place freed
  *                                                                 -> returned -> waits in its lane
  *
- * A place in flight is held from the intent to the end of a failed attempt, or to the durable outcome of an answered
- * one: so the answers that a kill can lose are never more than the requests in flight.
+ * A place in flight is held from the intent to the end of a failed attempt, or to the staged outcome of an answered one.
+ * Commits keep the order of staging, and a request leaves only after its intent is durable: so when it leaves, the
+ * outcome that gave it its place is durable too, and the answers that a kill can lose are never more than the places
+ * (docs/decisions/0009-commits.md).
  */
 import type { Clock } from "../clock.ts";
 import { addUsage } from "../dispatch/attempt.ts";
@@ -15,11 +17,11 @@ import { type FailureCode, PerigeeError } from "../errors.ts";
 import { worstCaseUsd } from "../price/cost.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
-import type { Signal } from "../schedule/limits.ts";
 import { InputRatios, OutputLengths } from "../schedule/output_lengths.ts";
 import type { Shard } from "../shard/shard.ts";
 import { NO_USAGE, type Usage } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
+import { signalOf, tokensTaken } from "./attempt_signal.ts";
 import type { ShardTicket } from "./backlog.ts";
 import { ItemCall } from "./item_call.ts";
 import type { Lane } from "./lane.ts";
@@ -160,6 +162,13 @@ export class Sender implements Admission<ItemCall> {
     );
   }
 
+  /** The run of a call left before it was sent; the item waits for the next time. */
+  giveUp(call: ItemCall): void {
+    const { attempts, ambiguousAttempts } = call;
+    const unsent = { attempts, ambiguousAttempts, usage: NO_USAGE, message: "" };
+    this.#ended(call, { kind: "returned", reason: "stopped", ...unsent });
+  }
+
   /** Admission: a retry passes limits, money and the journal again. */
   admit(
     call: ItemCall,
@@ -248,10 +257,8 @@ export class Sender implements Admission<ItemCall> {
     if (result.kind === "outcome") {
       const { outcome } = result;
       const cost = costOfUsage(this.#options.prices, call, outcome.usage, this.#options.clock.wallMs());
-      settleOutcome(call, outcome, cost, () => {
-        this.#free(call, lane);
-        this.#options.onChange(run);
-      });
+      settleOutcome(call, outcome, cost, () => this.#options.onChange(run));
+      this.#free(call, lane); // behind its outcome: who gets the place is recorded after it, and sent after that
       return;
     }
     this.#free(call, lane);
@@ -364,31 +371,4 @@ export function endMessage(status: "expired" | "cancelled"): string {
   return status === "expired"
     ? "the sla passed before the item was answered"
     : "the run was cancelled before the item was answered";
-}
-
-function tokensTaken(
-  result: AttemptResult,
-): { readonly inputTokens: number; readonly outputTokens: number } | undefined {
-  if (result.usage !== undefined) return result.usage;
-  return result.class === "not_sent" ? NO_USAGE : undefined;
-}
-
-function signalOf(result: AttemptResult): Signal {
-  const asked = result.retryAfterMs === undefined ? {} : { retryAfterMs: result.retryAfterMs };
-  switch (result.class) {
-    case "success":
-      return { kind: "success" };
-    case "not_sent":
-      return { kind: "not_sent" };
-    case "refused":
-      return result.isRateLimit === true
-        ? { kind: "rate_limited", ...asked }
-        : { kind: "overloaded", ...asked };
-    case "ambiguous":
-      return result.code === "empty_output" || result.code === "invalid_response"
-        ? { kind: "other" }
-        : { kind: "failed" };
-    case "permanent":
-      return { kind: "other" };
-  }
 }

@@ -115,6 +115,25 @@ describe("a full disk", () => {
     expectWholeOf(world, 40);
   });
 
+  it("fault 35: what had a place when the disk filled up is not sent by a run that stops then", async () => {
+    const world = new World({ config: { maxInFlight: 4 } });
+    world.input(8);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(5);
+    world.disk.setFull(10);
+    await world.clock.advance(500); // four answers wait in the journal, and behind them four intents
+    run.stop();
+    await world.clock.advance(500);
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    expect(await world.settle(run.finished)).toMatchObject({ status: "stopped", counts: { completed: 4 } });
+    await world.settle(engine.close());
+    expect(world.sent).toHaveLength(4);
+    expect(await finish(world)).toMatchObject({ counts: { completed: 8 } });
+    expectWholeOf(world, 8);
+    expect(world.sent).toHaveLength(8);
+  });
+
   it("fault 36: lines that wait survive a crash, and nobody asks for them again", async () => {
     for (const powerCut of [false, true]) {
       const world = new World({ config: { maxInFlight: 4 } });

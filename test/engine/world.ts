@@ -28,6 +28,8 @@ export interface WorldOptions {
   readonly answer?: Answering;
   readonly config?: ConfigOptions;
   readonly latencyMs?: number;
+  /** What a commit of the store takes; default nothing. */
+  readonly commitMs?: number;
 }
 
 export const ok = (line: number): WireResult =>
@@ -38,7 +40,7 @@ export const status = (code: number, name = "error", headers: Record<string, str
 export class World {
   readonly clock = new FakeClock();
   readonly disk: MemoryDisk = new MemoryDisk({ clock: this.clock });
-  readonly store: CrashableStore = createCrashableStore({ random: () => 0.999 });
+  readonly store: CrashableStore;
   readonly wire: ScriptedTransport;
   /** Line numbers in the order of their sending. */
   readonly sent: { readonly line: number; readonly atMs: number; readonly model: string }[] = [];
@@ -48,6 +50,9 @@ export class World {
 
   constructor(options: WorldOptions = {}) {
     this.answer = options.answer ?? ((line) => ok(line));
+    const { commitMs } = options;
+    const slow = commitMs === undefined ? {} : { clock: this.clock, commitMs };
+    this.store = createCrashableStore({ random: () => 0.999, ...slow });
     this.#config = {
       providers: {
         alpha: { baseUrl: "http://alpha.test/v1", key: "k" },

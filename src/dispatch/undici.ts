@@ -13,8 +13,9 @@
  * Hot path: at most 52 microseconds of CPU a request at 2,048 in flight, undici and the kernel included (42 measured on
  * a quiet machine; bench/transport.ts). One timer for all calls sweeps over their deadlines; signals are listened to once, not per call.
  */
+import { createRequire } from "node:module";
 import { Socket } from "node:net";
-import { buildConnector, Client } from "undici";
+import type * as undici from "undici";
 import type { Clock, Timer } from "../clock.ts";
 import type { Connection, ConnectionSettings, Wire, WireCall } from "./connection.ts";
 import { Origin } from "./origin.ts";
@@ -49,12 +50,28 @@ const UPLOAD_PIECE_BYTES = 256 * 1024;
 const SWEEP_MS_MIN = 4;
 const SWEEP_MS_MAX = 1_000;
 
+const require = createRequire(import.meta.url);
+
 /** A transport over sockets. `close` it, or idle connections stay for some seconds. */
 export function createUndiciTransport(options: UndiciTransportOptions): Transport {
-  return new UndiciTransport(options);
+  return new UndiciTransport(options, loadUndici());
+}
+
+interface UndiciParts {
+  readonly Client: typeof undici.Client;
+  readonly buildConnector: typeof undici.buildConnector;
+}
+
+/** The two files that are needed: the whole of undici takes 40 ms more to load and 9 MB. Its version is pinned. */
+function loadUndici(): UndiciParts {
+  return {
+    Client: require("undici/lib/dispatcher/client.js") as typeof undici.Client,
+    buildConnector: require("undici/lib/core/connect.js") as typeof undici.buildConnector,
+  };
 }
 
 class UndiciTransport implements Transport {
+  readonly #undici: UndiciParts;
   readonly #clock: Clock;
   readonly #options: UndiciTransportOptions;
   readonly #shared: Omit<ConnectionSettings, "origin" | "headers">;
@@ -69,7 +86,8 @@ class UndiciTransport implements Transport {
   #sweepAtMs = Number.POSITIVE_INFINITY;
   #closing: Promise<void> | undefined;
 
-  constructor(options: UndiciTransportOptions) {
+  constructor(options: UndiciTransportOptions, parts: UndiciParts) {
+    this.#undici = parts;
     const uploadStallMs = options.uploadStallMs ?? 30_000;
     const downloadStallMs = options.downloadStallMs ?? 30_000;
     this.#clock = options.clock;
@@ -130,9 +148,10 @@ class UndiciTransport implements Transport {
     if (origin === undefined) {
       const settings = { ...this.#shared, origin: name, headers: new HeaderReader() };
       const { connectionsMax, connectTimeoutMs = 10_000, keepAliveMs = 4_000 } = this.#options;
+      const { Client, buildConnector } = this.#undici;
       const connect = buildConnector({ timeout: connectTimeoutMs });
       origin = new Origin(settings, connectionsMax, {
-        open: () => new ClientWire(name, connect, keepAliveMs),
+        open: () => new ClientWire(Client, name, { connect, keepAliveMs }),
         onEnded: (signal) => this.#ended(signal),
       });
       this.#origins.set(name, origin);
@@ -199,11 +218,18 @@ class UndiciTransport implements Transport {
 
 /** One undici client, which is one connection at a time, and its socket. */
 class ClientWire implements Wire {
-  readonly #client: Client;
+  readonly #client: undici.Client;
   #socket: Socket | undefined;
   #isConnecting = false;
 
-  constructor(origin: string, connect: buildConnector.connector, keepAliveMs: number) {
+  constructor(
+    Client: typeof undici.Client,
+    origin: string,
+    {
+      connect,
+      keepAliveMs,
+    }: { readonly connect: undici.buildConnector.connector; readonly keepAliveMs: number },
+  ) {
     this.#client = new Client(origin, {
       pipelining: 1,
       headersTimeout: 0,
@@ -245,9 +271,9 @@ class ClientWire implements Wire {
   }
 
   #open(
-    connect: buildConnector.connector,
-    options: buildConnector.Options,
-    callback: buildConnector.Callback,
+    connect: undici.buildConnector.connector,
+    options: undici.buildConnector.Options,
+    callback: undici.buildConnector.Callback,
   ): void {
     this.#isConnecting = true;
     const socket: unknown = connect(options, (...result) => {

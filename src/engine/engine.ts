@@ -80,17 +80,18 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
   if (store === undefined) await mkdir(join(dataDir, "tasks"), { recursive: true, mode: 0o700 });
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
+  const opening = openStore(dataDir, store).catch((error: unknown) =>
+    counting.close().then(() => Promise.reject(error)),
+  );
+  const connectionsMax = resolved.maxInFlight;
+  const wire = transport ?? createUndiciTransport({ clock: clock ?? systemClock, connectionsMax }); // loads meanwhile
   const seams: Seams = {
-    ...(await openStore(dataDir, store).catch((error: unknown) =>
-      counting.close().then(() => Promise.reject(error)),
-    )),
+    ...(await opening),
     dataDir,
     clock: clock ?? systemClock,
     disk: disk ?? systemDisk,
     measurer: counting,
-    transport:
-      transport ??
-      createUndiciTransport({ clock: clock ?? systemClock, connectionsMax: resolved.maxInFlight }),
+    transport: wire,
   };
   const engine = new LocalEngine(seams, resolved);
   try {

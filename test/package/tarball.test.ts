@@ -1,7 +1,8 @@
 /**
  * What npm would publish, installed into an empty project: the command, the library and the types, without the sources.
+ * What runs is run by this Node and by those whose binaries `PERIGEE_TEST_NODES` lists, with commas between them.
  */
-import { execFile } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +20,7 @@ interface Packed {
   readonly files: readonly { readonly path: string }[];
 }
 
+const nodes = nodesAtHand();
 let project: string;
 let packed: Packed;
 let installed: string;
@@ -74,19 +76,38 @@ describe("the package", () => {
     expect(named.filter((path) => !existsSync(join(installed, path)))).toEqual([]);
   });
 
-  it("runs a file from the command line, worker threads included", async () => {
-    const lines = Array.from({ length: 20 }, (_, index) =>
+  it("is found as a command by npx", async () => {
+    const words = ["--no-install", "perigee", "--version"];
+    const { stdout } = await run("npx", words, { cwd: project, env: bareEnv() });
+    expect(stdout.trim()).toBe(
+      (JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string }).version,
+    );
+  });
+});
+
+describe.each(nodes)("the package on Node %s", (version, node) => {
+  it("runs a file from the command line, worker threads included, and says nothing else", async () => {
+    const lines = Array.from({ length: 2_000 }, (_, index) =>
       JSON.stringify({
         key: `k${index}`,
         request: { model: "echo:x", contents: [{ parts: [{ text: `t${index}` }] }] },
       }),
     );
     writeFileSync(join(project, "in.jsonl"), `${lines.join("\n")}\n`);
-    const words = ["perigee", "run", "in.jsonl", "--out", "out.jsonl", "--json"];
-    const { stdout } = await run("npx", ["--no-install", ...words], { cwd: project, env: bareEnv() });
-    expect(JSON.parse(stdout)).toMatchObject({ status: "completed", items: 20, counts: { completed: 20 } });
-    const answers = readFileSync(join(project, "out.jsonl"), "utf8").trimEnd().split("\n");
-    expect(new Set(answers.map((line) => (JSON.parse(line) as { key: string }).key)).size).toBe(20);
+    const out = `out-${version}.jsonl`;
+    const command = [join("node_modules", ".bin", "perigee"), "run", "in.jsonl", "--out", out, "--json"];
+    const ran = await run(node, command, { cwd: project, env: bareEnv() });
+    expect(JSON.parse(ran.stdout)).toMatchObject({
+      status: "completed",
+      items: 2_000,
+      counts: { completed: 2_000 },
+    });
+    expect(ran.stderr).not.toMatch(/warning/i);
+    const answers = readFileSync(join(project, out), "utf8").trimEnd().split("\n");
+    expect(new Set(answers.map((line) => (JSON.parse(line) as { key: string }).key)).size).toBe(2_000);
+    expect(answers).toHaveLength(2_000);
+    const again = await run(node, command, { cwd: project, env: bareEnv() });
+    expect(JSON.parse(again.stdout)).toMatchObject({ status: "completed", counts: { completed: 2_000 } });
   });
 
   it("is imported by a module of its own kind, all doors", async () => {
@@ -95,16 +116,26 @@ describe("the package", () => {
       `import { createEngine } from "perigee";
 import { KNOWN_PROVIDERS } from "perigee/providers";
 import { FakeClock } from "perigee/testing";
-const engine = await createEngine({ dataDir: "state" });
+const engine = await createEngine({ dataDir: "state-${version}" });
 const task = await engine.submit([{ model: "echo:x", input: "Hello" }]);
 console.log(task.objects[0].output.text, KNOWN_PROVIDERS.has("openai"), new FakeClock().nowMs());
 await engine.close();
 `,
     );
-    const { stdout } = await run(process.execPath, ["script.js"], { cwd: project, env: bareEnv() });
+    const { stdout, stderr } = await run(node, ["script.js"], { cwd: project, env: bareEnv() });
     expect(stdout).toBe("Hello true 0\n");
+    expect(stderr).toBe("");
   });
 });
+
+/** Version and binary of this Node and of those at hand; one that does not run is a failure, not left out. */
+function nodesAtHand(): readonly (readonly [version: string, node: string])[] {
+  const further = (process.env["PERIGEE_TEST_NODES"] ?? "").split(",").filter((path) => path !== "");
+  return [process.execPath, ...further].map((node) => [
+    execFileSync(node, ["--version"], { encoding: "utf8" }).trim(),
+    node,
+  ]);
+}
 
 function bareEnv(): NodeJS.ProcessEnv {
   return { PATH: process.env["PATH"], HOME: process.env["HOME"], NO_COLOR: "1" };

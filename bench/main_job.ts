@@ -12,13 +12,14 @@ export interface Usage {
   readonly peakKb: number;
 }
 
-/** Of a process that still lives; throws when it does not. */
+/** Of a process that still lives; throws when it has ended, waited for or not. */
 export function usageOf(pid: number): Usage {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const ticks = Number(fields[11]) + Number(fields[12]);
   const peak = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
-  return { cpuUs: ticks * 10_000, peakKb: Number(peak?.[1] ?? 0) };
+  if (peak === null) throw new Error(`process ${pid} has ended`);
+  return { cpuUs: ticks * 10_000, peakKb: Number(peak[1]) };
 }
 
 export async function freePort(): Promise<number> {

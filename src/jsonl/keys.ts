@@ -4,7 +4,8 @@
  * A line that begins with its key (`{"key":"..."` or `{"custom_id":"..."`, no escape in it) is not parsed: the bytes of
  * the key are hashed as they stand. All other lines go through `readKey`, and the same bytes in UTF-8 are hashed. So
  * every readable key has its hash; a line that is broken further on may yield one too, and equal hashes are only a
- * suspicion: ask again with `wantKeys`, which parses every line and yields readable keys alone.
+ * suspicion: ask again with `wantKeys`, which parses and yields readable keys alone, of all lines or of those whose hash is
+ * in a filter.
  *
  * Hash: two lanes of MurmurHash3's x86_128 rounds over 32-bit words, crossed at the end (Austin Appleby, public
  * domain). Unkeyed: whoever makes collisions in their own file makes that file slower to check, nothing else.
@@ -31,7 +32,12 @@ export interface KeyColumns {
 export interface KeyScanOptions {
   /** Parse every line: exact, and with the keys themselves. */
   readonly wantKeys?: boolean | undefined;
+  /** With `wantKeys`: leave out keys whose hash is not in this filter; such a line is not parsed when it is plain. */
+  readonly filter?: KeyFilter | undefined;
 }
+
+/** A set of hashes that may take others for its own: a bit for each value of 16 of their bits, 8 KiB. */
+export type KeyFilter = Uint8Array<ArrayBuffer>;
 
 /** A 64-bit hash as two unsigned 32-bit halves. */
 export interface KeyHash {
@@ -45,10 +51,13 @@ export function scanKeys(
   options: KeyScanOptions = {},
 ): KeyColumns {
   const bytes = asBuffer(block.bytes);
-  const columns = new ColumnWriter(options.wantKeys === true);
+  const { filter } = options;
+  const columns = new ColumnWriter(options.wantKeys === true, filter);
   let line = block.firstLine;
   eachLine(bytes, (start, end) => {
-    const found = options.wantKeys === true ? SLOW : plainKey(bytes, start, end);
+    let found = SLOW;
+    if (options.wantKeys !== true) found = plainKey(bytes, start, end);
+    else if (filter !== undefined && !mayHold(filter, bytes, start, end)) found = UNREADABLE;
     if (found === SLOW) {
       const read = readKey(bytes.subarray(start, end));
       if (read.ok) {
@@ -63,11 +72,23 @@ export function scanKeys(
   return columns.finish();
 }
 
+/** A filter of the hashes with these high halves. */
+export function keyFilter(highs: Iterable<number>): KeyFilter {
+  const filter = new Uint8Array(FILTER_BYTES);
+  for (const high of highs) {
+    const at = (high >>> 3) & (FILTER_BYTES - 1);
+    filter[at] = (filter[at] as number) | (1 << (high & 7));
+  }
+  return filter;
+}
+
 /** The hash of the key in `bytes[start..end]`, its UTF-8. */
 export function hashKey(bytes: Uint8Array, start = 0, end: number = bytes.length): KeyHash {
   hashInto(bytes, start, end);
   return { high: hashHigh, low: hashLow };
 }
+
+const FILTER_BYTES = 8 * 1024;
 
 /** Needs the whole line parsed. */
 const SLOW = -1;
@@ -104,6 +125,18 @@ function plainKey(bytes: Uint8Array, start: number, end: number): number {
     if (byte < 0x20) return UNREADABLE;
   }
   return SLOW;
+}
+
+/** False when the line has no key whose hash is in the filter; a line that is not plain may have one. */
+function mayHold(filter: KeyFilter, bytes: Uint8Array, start: number, end: number): boolean {
+  const found = plainKey(bytes, start, end);
+  if (found < 0) return found === SLOW;
+  hashInto(bytes, keyStart, found);
+  return isIn(filter, hashHigh);
+}
+
+function isIn(filter: KeyFilter, high: number): boolean {
+  return ((filter[(high >>> 3) & (FILTER_BYTES - 1)] as number) & (1 << (high & 7))) !== 0;
 }
 
 function afterBlanks(bytes: Uint8Array, from: number, end: number): number {
@@ -167,6 +200,7 @@ function rotate(value: number, bits: number): number {
 
 class ColumnWriter {
   readonly #wantKeys: boolean;
+  readonly #filter: KeyFilter | undefined;
   #count = 0;
   #lines = new Uint32Array(256);
   #hashes = new Uint32Array(512);
@@ -174,16 +208,18 @@ class ColumnWriter {
   readonly #keyEnds: number[] = [];
   #keyBytes = 0;
 
-  constructor(wantKeys: boolean) {
+  constructor(wantKeys: boolean, filter: KeyFilter | undefined) {
     this.#wantKeys = wantKeys;
+    this.#filter = filter;
   }
 
   add(line: number, bytes: Uint8Array, start: number, end: number): void {
+    hashInto(bytes, start, end);
+    if (this.#filter !== undefined && !isIn(this.#filter, hashHigh)) return;
     if (this.#count === this.#lines.length) {
       this.#lines = grown(this.#lines);
       this.#hashes = grown(this.#hashes);
     }
-    hashInto(bytes, start, end);
     this.#lines[this.#count] = line;
     this.#hashes[this.#count * 2] = hashHigh;
     this.#hashes[this.#count * 2 + 1] = hashLow;

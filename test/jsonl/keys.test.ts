@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hashKey, type KeyColumns, scanKeys } from "../../src/jsonl/keys.ts";
+import { hashKey, type KeyColumns, keyFilter, scanKeys } from "../../src/jsonl/keys.ts";
 
 function scan(text: string, wantKeys = false): KeyColumns {
   return scanKeys({ bytes: new Uint8Array(Buffer.from(text)), firstLine: 10 }, { wantKeys });
@@ -75,6 +75,21 @@ describe("scanKeys", () => {
     expect([...keyEnds]).toEqual([1, 3]);
     const hash = hashKey(Buffer.from("é"));
     expect([...hashes.subarray(2)]).toEqual([hash.high, hash.low]);
+  });
+
+  it("passes over lines whose key is not in the filter, however their keys are written", () => {
+    const lines = [
+      '{"key":"other"}',
+      '{"key":"same"}',
+      '{"key":"same" oops}',
+      '{"x":1,"key":"s\\u0061me"}',
+      '{"x":1,"key":"oth\\u0065r"}',
+    ];
+    const bytes = new Uint8Array(Buffer.from(lines.join("\n")));
+    const filter = keyFilter([hashKey(Buffer.from("same")).high]);
+    const { lines: found, keys } = scanKeys({ bytes, firstLine: 1 }, { wantKeys: true, filter });
+    expect([...found]).toEqual([2, 4]);
+    expect(Buffer.from(keys).toString()).toBe("samesame");
   });
 
   it("grows past the columns it begins with", () => {

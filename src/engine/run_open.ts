@@ -269,6 +269,9 @@ async function checkedBody(
  */
 const INLINE_SCAN_BYTES_MAX = 64 * 1024 * 1024;
 
+/** Of short lines, 256 make a block of a few KiB, and handing that to a thread costs more than looking at its keys. */
+const SCANNED_LINES_MAX = 4_096;
+
 interface CheckedKeys {
   readonly inputChecksum: string;
   readonly lines: number;
@@ -278,17 +281,19 @@ interface CheckedKeys {
 async function checkKeys(parts: EngineParts, input: OpenInput): Promise<CheckedKeys> {
   let checksum = "";
   let lines = 0;
+  const inputBytes = input.identity?.sizeBytes ?? 0;
+  const isInline = inputBytes <= INLINE_SCAN_BYTES_MAX;
+  const blockLinesMax = isInline ? undefined : SCANNED_LINES_MAX;
   const blocks = async function* (): ReturnType<typeof readBlocks> {
     const file = new ChecksummedFile(input.file);
     lines = 0;
-    for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax })) {
+    for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax, blockLinesMax })) {
       lines += event.kind === "block" ? event.block.lineCount : 1;
       yield event;
     }
     checksum = file.checksum;
   };
-  const inputBytes = input.identity?.sizeBytes ?? 0;
-  const scanner = inputBytes <= INLINE_SCAN_BYTES_MAX ? inlineScanner : parts.measurer;
+  const scanner = isInline ? inlineScanner : parts.measurer;
   const found = await findDuplicate(blocks, scanner, { ...DUPLICATE_BOUNDS, inputBytes });
   if (found.kind === "duplicate") {
     throw new PerigeeError(

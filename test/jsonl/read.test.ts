@@ -55,6 +55,16 @@ describe("readBlocks", () => {
     expect(wide.map((event) => (event.kind === "block" ? event.block.lineCount : 0))).toEqual([2, 2, 1]);
   });
 
+  it("yields as many lines at a time as it is asked for", async () => {
+    const lines = async (blockLinesMax: number): Promise<unknown[]> =>
+      (await eventsOf("x\n".repeat(1000), { blockLinesMax })).map(
+        (event) => event.kind === "block" && event.block.lineCount,
+      );
+    expect(await lines(900)).toEqual([64, 900, 36]);
+    expect(await lines(400)).toEqual([64, 400, 400, 136]);
+    expect(await lines(10)).toEqual(Array.from({ length: 100 }, () => 10));
+  });
+
   it("gives each block a whole ArrayBuffer of its own, fit for transfer", async () => {
     for (const event of await eventsOf(`${"a\n".repeat(300)}${"b".repeat(2000)}\n`, { chunkBytes: 512 })) {
       if (event.kind !== "block") throw new Error("no line is refused here");

@@ -118,7 +118,7 @@ class SuspectRound {
   beginPart(part: number): void {
     this.#part = part;
     this.#repeats = 0;
-    this.#seen = undefined;
+    this.#seen?.clear(); // a second table would stand beside the first until that is collected
   }
 
   /** Takes the hashes of a block; false when this pass need not go on. */
@@ -147,7 +147,7 @@ class SuspectRound {
     return true;
   }
 
-  /** The table of this part, sized by the first block; undefined when it could not hold the part. */
+  /** The table of all parts in turn, sized by the first block; undefined when it could not hold a part. */
   #table(scanned: ScannedBlock): SeenKeys | undefined {
     if (this.#seen !== undefined) return this.#seen;
     if (scanned.columns.count === 0) return new SeenKeys();

@@ -34,6 +34,12 @@ export class SeenKeys {
     return this.#words.byteLength;
   }
 
+  /** Forgets all hashes and keeps the table. */
+  clear(): void {
+    this.#words.fill(0);
+    this.#size = 0;
+  }
+
   /** Adds a hash, given as two unsigned 32-bit numbers. True when it is new, false when it was there before. */
   add(hashHigh: number, hashLow: number): boolean {
     const low = hashHigh === 0 && hashLow === 0 ? 1 : hashLow;

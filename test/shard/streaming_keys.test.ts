@@ -33,6 +33,15 @@ describe("SeenKeys", () => {
     expect(seen.byteLength).toBe(2 ** 18 * 8);
   });
 
+  it("forgets all hashes and keeps its table", () => {
+    const seen = new SeenKeys(10_000);
+    const { byteLength } = seen;
+    seen.add(1, 2);
+    seen.clear();
+    expect([seen.size, seen.byteLength]).toEqual([0, byteLength]);
+    expect([seen.add(1, 2), seen.add(1, 2)]).toEqual([true, false]);
+  });
+
   it("takes hashes of which all low or all high bits are equal", () => {
     const seen = new SeenKeys();
     let added = 0;

@@ -68,7 +68,8 @@ const STATEMENTS = {
   task: `SELECT ${TASK_COLUMNS} FROM tasks WHERE id = ?`,
   taskByName: `SELECT ${TASK_COLUMNS} FROM tasks WHERE name = ?`,
   tasksAfter: `SELECT ${TASK_COLUMNS} FROM tasks WHERE row > ? ORDER BY row LIMIT ?`,
-  append: "INSERT INTO entries (task_id, sequence, wall_ms, crc, records) VALUES (?, ?, ?, ?, ?)",
+  // Node 22 (22.23.3) binds bytes without a buffer as NULL, so records of no bytes.
+  append: `INSERT INTO entries (task_id, sequence, wall_ms, crc, records) VALUES (?, ?, ?, ?, coalesce(?, x''))`,
   lastSequence: "SELECT max(sequence) AS last FROM entries WHERE task_id = ?",
   sizesOfTask: `SELECT length(records) AS size FROM entries WHERE task_id = ? AND sequence > ?
     ORDER BY sequence LIMIT ${PAGE_ENTRIES_MAX + 1}`,

@@ -31,6 +31,7 @@ export function storeContract(
     "a name that another task has is a conflict, and nothing changes": refusesTakenNames,
     "tasks are listed in order of creation, page by page": listsTasks,
     "a journal gives back what was appended, in order, numbered without gaps": readsJournal,
+    "an entry may be empty": keepsEmptyEntries,
     "each task has its own journal": keepsJournalsApart,
     "calls that overlap take effect in the order of the calls": keepsOrderOfCalls,
     "a large journal is read whole, whatever the size of its entries": readsLargeJournals,
@@ -125,6 +126,13 @@ async function readsJournal(store: Store): Promise<void> {
   );
   assertNumbered(found);
   assert.deepEqual(await all(store.journal("unknown")), []);
+}
+
+async function keepsEmptyEntries(store: Store): Promise<void> {
+  await store.putTask(task("a"));
+  await store.append([entry("a", 1, "")]);
+  await store.append([entry("a", 2, "one"), entry("a", 3, "")]);
+  assert.deepEqual(texts(await all(store.journal("a"))), ["", "one", ""]);
 }
 
 async function keepsJournalsApart(store: Store): Promise<void> {

@@ -81,24 +81,32 @@ export async function openRun(
     parts.atWork.add(what);
     claims.push(what);
   };
+  const held: Closable[] = [];
   const release = (): void => {
     for (const what of claims) parts.atWork.delete(what);
   };
   try {
     claim(name);
-    const opened = await open(parts, name, source, options, { claim, left });
+    const opened = await open(parts, name, source, options, { claim, left, held });
     if (opened.kind === "finished") release();
     return opened.kind === "finished" ? opened : { ...opened, release };
   } catch (error) {
+    for (const each of held) await each.close().catch(() => undefined); // the run has its reason
     release();
     throw error;
   }
+}
+
+interface Closable {
+  close(): Promise<void>;
 }
 
 interface Opening {
   /** Throws `conflict` when another run of this engine has what is named. */
   readonly claim: (what: string) => void;
   readonly left: Promise<void>;
+  /** What was opened so far, to be closed when the run does not begin. */
+  readonly held: Closable[];
 }
 
 async function open(
@@ -106,7 +114,7 @@ async function open(
   name: string,
   source: Source,
   options: RunOptions,
-  { claim, left }: Opening,
+  { claim, left, held }: Opening,
 ): Promise<Exclude<OpenedRun, { kind: "open" }> | Omit<Extract<OpenedRun, { kind: "open" }>, "release">> {
   const found = await parts.store.taskByName(name);
   const before = found === undefined ? undefined : decodeBody(found.body);
@@ -117,13 +125,14 @@ async function open(
     if (finished !== undefined) return finished;
   }
   const input = await openInput(parts.disk, absolute(source), spoolPath(parts, task.id));
+  held.push(input.file);
   if (input.spool !== undefined && before?.input !== undefined) {
-    await input.file.close();
     throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
   }
   const body = await checkedBody(parts, input, options, task, before);
   claim(body.out);
   const output = await OutputFile.open(parts.disk, answersPath(parts, task.id, body));
+  held.push(output);
   if (before === undefined) await refuseForeignOutput(parts, body, output);
   await parts.store.putTask({ ...task, body: encodeBody(body) });
   return {
@@ -309,7 +318,6 @@ async function checkKeys(parts: EngineParts, input: OpenInput): Promise<CheckedK
 async function refuseForeignOutput(parts: EngineParts, body: TaskBody, output: OutputFile): Promise<void> {
   const size = body.isOrdered ? ((await parts.disk.stat(body.out))?.sizeBytes ?? 0) : output.end;
   if (size === 0) return;
-  await output.close();
   throw new PerigeeError(
     "output_unwritable",
     `${body.out} already holds ${size} bytes that this run did not write; move it away, or give the --data folder it belongs to`,

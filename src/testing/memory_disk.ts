@@ -45,6 +45,7 @@ export class MemoryDisk implements Disk {
   #era = 0;
   #lastInode = 0;
   #operationsDone = 0;
+  #openFiles = 0;
   #crashAt: { readonly operation: number; readonly options: CrashOptions } | undefined;
 
   constructor(options: MemoryDiskOptions = {}) {
@@ -145,9 +146,15 @@ export class MemoryDisk implements Disk {
     this.#freeBytes = freeBytes;
   }
 
+  /** Files that were opened and not closed. */
+  get openFiles(): number {
+    return this.#openFiles;
+  }
+
   #handle(file: MemoryFile, mode: "read" | "write"): DiskFile {
     const era = this.#era;
     let isClosed = false;
+    this.#openFiles += 1;
     const alive = (): void => {
       if (isClosed) throw systemError("EBADF", "the file is closed");
       if (era !== this.#era) throw systemError("EIO", "the process of this file has died");
@@ -184,6 +191,7 @@ export class MemoryDisk implements Disk {
         return file.sizeBytes;
       },
       close: async () => {
+        if (!isClosed) this.#openFiles -= 1;
         isClosed = true;
       },
     };

@@ -205,6 +205,17 @@ describe("what a run refuses before it sends anything", () => {
     expect(world.sent).toHaveLength(0);
   });
 
+  it("and leaves no file open", async () => {
+    const world = new World();
+    world.disk.put(INPUT, itemLine(1) + itemLine(1));
+    expect(await refusal(world)).toMatchObject({ code: "duplicate_key" });
+    expect(world.disk.openFiles).toBe(0);
+    world.input(3);
+    world.disk.put(OUTPUT, "somebody's work\n");
+    expect(await refusal(world)).toMatchObject({ code: "output_unwritable" });
+    expect(world.disk.openFiles).toBe(0);
+  });
+
   it("an output that holds bytes which it did not write", async () => {
     const world = new World();
     world.input(3);

@@ -9,15 +9,13 @@
 import { createHash, randomUUID } from "node:crypto";
 import { join, resolve } from "node:path";
 import { PerigeeError } from "../errors.ts";
-import { readBlocks } from "../jsonl/read.ts";
 import { Budget } from "../price/budget.ts";
 import { priceFactor, volumeTokensOf } from "../price/factor.ts";
-import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
-import { inlineScanner } from "../shard/measurer.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
-import { ChecksummedFile, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
+import { isSameState, type OpenInput, openInput, type Source } from "./input.ts";
 import type { Step } from "./journal.ts";
+import { type CheckedKeys, checkKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Summary } from "./progress.ts";
@@ -270,48 +268,6 @@ async function checkedBody(
     ...(options.model === undefined ? {} : { model: options.model }),
     status: "open",
   };
-}
-
-/**
- * Up to here the keys are scanned in this thread: 60 MB take 60 ms in slices of 0.2 ms, while the first thread takes
- * 100 ms to start. Larger inputs are scanned in the threads.
- */
-const INLINE_SCAN_BYTES_MAX = 64 * 1024 * 1024;
-
-/** Of short lines, 256 make a block of a few KiB, and handing that to a thread costs more than looking at its keys. */
-const SCANNED_LINES_MAX = 4_096;
-
-interface CheckedKeys {
-  readonly inputChecksum: string;
-  readonly lines: number;
-}
-
-/** Refuses a file with two lines of one key, before anything is sent. */
-async function checkKeys(parts: EngineParts, input: OpenInput): Promise<CheckedKeys> {
-  let checksum = "";
-  let lines = 0;
-  const inputBytes = input.identity?.sizeBytes ?? 0;
-  const isInline = inputBytes <= INLINE_SCAN_BYTES_MAX;
-  const blockLinesMax = isInline ? undefined : SCANNED_LINES_MAX;
-  const blocks = async function* (): ReturnType<typeof readBlocks> {
-    const file = new ChecksummedFile(input.file);
-    lines = 0;
-    for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax, blockLinesMax })) {
-      lines += event.kind === "block" ? event.block.lineCount : 1;
-      yield event;
-    }
-    checksum = file.checksum;
-  };
-  const scanner = isInline ? inlineScanner : parts.measurer;
-  const found = await findDuplicate(blocks, scanner, { ...DUPLICATE_BOUNDS, inputBytes });
-  if (found.kind === "duplicate") {
-    throw new PerigeeError(
-      "duplicate_key",
-      `lines ${found.firstLine} and ${found.secondLine} have the same key; every key must be there once`,
-      { details: { lines: [found.firstLine, found.secondLine] } },
-    );
-  }
-  return { inputChecksum: checksum, lines };
 }
 
 /** A fresh task never writes over a file that is not its own. */

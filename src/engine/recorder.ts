@@ -11,8 +11,8 @@
  * is freed only after its outcome is. When an output's disk is full its lines go into the journal (`held`) and reach
  * the output when there is room; while anything waits for room the engine admits nothing (`onRoom(false)`).
  *
- * A commit begins when the events of this turn are handled, or with its 64th record; its answer is looked for at each
- * record that is staged meanwhile. With thousands in flight a turn takes 15 ms, and twice an item waits for a commit.
+ * A commit begins when the events of this turn are handled; its answer is looked for at each record that is staged
+ * meanwhile, because a turn with thousands in flight takes 15 ms.
  *
  * Hot path: one commit per 2-4 ms under load, some ten to hundreds of records each, one hop to the store's thread and
  * back for each (bench/engine.ts).
@@ -28,8 +28,6 @@ import { type SealedStep, type StepListener, TaskLog } from "./task_log.ts";
 
 /** How often a full disk is tried again. */
 const ROOM_CHECK_MS = 1_000;
-/** So many records are worth a commit before the turn is over. */
-const EARLY_RECORDS = 64;
 
 export interface RecorderOptions {
   readonly store: Store;
@@ -54,8 +52,6 @@ export class Recorder {
   #isReleaseDue = false;
   #isReleaseTimed = false;
   #phase: "idle" | "due" | "committing" = "idle";
-  /** Records since the last commit began. */
-  #staged = 0;
   #failure: PerigeeError | undefined;
   #roomLostMs: number | undefined;
   #isSpaceLow = false;
@@ -76,25 +72,18 @@ export class Recorder {
 
   #touch(log: TaskLog): void {
     this.#dirty.add(log);
-    this.#staged += 1;
     if (this.#phase === "committing") this.#options.store.poll?.();
-    else if (this.#phase === "idle") this.#begin();
-    else if (this.#staged >= EARLY_RECORDS) this.#commitNow();
+    else this.#begin();
   }
 
   #begin(): void {
     if (this.#phase !== "idle" || this.#failure !== undefined) return;
     this.#phase = "due";
-    this.#options.clock.soon(() => this.#commitNow());
-  }
-
-  #commitNow(): void {
-    if (this.#phase !== "due") return;
-    this.#phase = "committing";
-    void this.#work();
+    this.#options.clock.soon(() => void this.#work());
   }
 
   async #work(): Promise<void> {
+    this.#phase = "committing";
     try {
       if (this.#isReleaseDue) this.#releaseHeld();
       if (this.#dirty.size > 0) await this.#commit();
@@ -103,15 +92,12 @@ export class Recorder {
       return;
     }
     this.#phase = "idle";
-    if (this.#dirty.size === 0 && !this.#isReleaseDue) return;
-    this.#begin();
-    if (this.#staged >= EARLY_RECORDS) this.#commitNow();
+    if (this.#dirty.size > 0 || this.#isReleaseDue) this.#begin();
   }
 
   async #commit(): Promise<void> {
     const logs = [...this.#dirty];
     this.#dirty.clear();
-    this.#staged = 0;
     const sealed = logs.map((log) => log.seal(this.#options.clock.wallMs()));
     await this.#append(sealed);
     if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent

@@ -102,9 +102,13 @@ class ThreadedStore implements SqliteStore {
     this.#answered = answered;
     port.on("message", (message: StoreReplies) => this.#settle(message));
     port.unref();
-    worker.on("error", (cause) => this.#end(threadLost(cause)));
+    worker.on("error", (cause) => {
+      this.poll();
+      this.#end(threadLost(cause));
+    });
     this.#exited = new Promise((resolveExit) => {
       worker.on("exit", () => {
+        this.poll(); // its last words may still be on the way
         this.#end(threadLost(undefined));
         resolveExit();
       });

@@ -2,6 +2,7 @@
  * The watch over one run: its deadline, its account stops, its engine's failure, and the waits that end with them.
  */
 import type { Timer } from "../clock.ts";
+import type { AccountStop } from "./lanes.ts";
 import type { EngineParts } from "./parts.ts";
 import type { RunState } from "./run_state.ts";
 
@@ -92,7 +93,7 @@ export class Watch {
   /** A run whose every lane is stopped by its account waits for a probe to succeed, but not for ever. */
   #lookForPause(): void {
     const state = this.#state;
-    const stops = state.isOpen && state.inFlight === 0 && !state.isIdle ? this.#parts.accountStops() : [];
+    const stops = this.#accountStops();
     state.pausedBy =
       stops.length === 0 ? undefined : stops.map((one) => `${one.provider} ${one.reason}`).join(", ");
     if (stops.length === 0) {
@@ -100,10 +101,27 @@ export class Watch {
       this.#pauseTimer = undefined;
       return;
     }
-    if (stops.every((one) => one.reason === "authentication" && !one.hasAnswered))
+    if (reasonOf(stops) === "authentication" && stops.every((one) => !one.hasAnswered))
       this.#stop("authentication");
     else if (!Number.isFinite(state.settings.deadlineMs)) {
-      this.#pauseTimer ??= this.#parts.clock.timer(this.#parts.pauseWaitMs, () => this.#stop("quota"));
+      this.#pauseTimer ??= this.#parts.clock.timer(this.#parts.pauseWaitMs, () => this.#giveUp());
     }
   }
+
+  /** The pause has lasted; looks again, for what ended it may not have been a change of this run. */
+  #giveUp(): void {
+    this.#pauseTimer = undefined;
+    const stops = this.#accountStops();
+    if (stops.length > 0) this.#stop(reasonOf(stops));
+  }
+
+  #accountStops(): readonly AccountStop[] {
+    const state = this.#state;
+    return state.isOpen && state.inFlight === 0 && !state.isIdle ? this.#parts.accountStops() : [];
+  }
+}
+
+/** `authentication` when it is a matter of keys alone; what else there is, waiting may cure. */
+function reasonOf(stops: readonly AccountStop[]): "authentication" | "quota" {
+  return stops.every((one) => one.reason === "authentication") ? "authentication" : "quota";
 }

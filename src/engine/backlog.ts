@@ -38,6 +38,8 @@ export class Backlog {
   readonly #scheduler = new Scheduler<ShardTicket>((ticket) => ticket.needMs);
   readonly #bounds: BacklogBounds;
   readonly #idle = new Set<LaneKey>();
+  /** Shards that wait, of each run in each lane. */
+  readonly #shards = new Map<string, Map<LaneKey, number>>();
   #preparedBytes = 0;
   #waiters: (() => void)[] = [];
 
@@ -56,7 +58,12 @@ export class Backlog {
     } else {
       this.#preparedBytes += bytes;
     }
-    this.#scheduler.add(ticket);
+    this.#count(this.#scheduler.add(ticket), ticket.runId, 1);
+  }
+
+  /** Whether shards of a run wait for a lane. */
+  holds(runId: string, lane: LaneKey): boolean {
+    return this.#shards.get(runId)?.has(lane) === true;
   }
 
   /** The most urgent shard that waits for a lane. */
@@ -66,7 +73,9 @@ export class Backlog {
 
   take(lane: LaneKey): ShardTicket | undefined {
     const ticket = this.#scheduler.take(lane);
-    if (ticket !== undefined) this.#removed(ticket);
+    if (ticket === undefined) return undefined;
+    this.#count(lane, ticket.runId, -1);
+    this.#removed(ticket);
     return ticket;
   }
 
@@ -79,6 +88,7 @@ export class Backlog {
   }
 
   removeRun(runId: string): void {
+    this.#shards.delete(runId);
     for (const ticket of this.#scheduler.removeRun(runId)) this.#removed(ticket);
   }
 
@@ -105,6 +115,15 @@ export class Backlog {
     const waiters = this.#waiters;
     this.#waiters = [];
     for (const resolve of waiters) resolve();
+  }
+
+  #count(lane: LaneKey, runId: string, change: 1 | -1): void {
+    const lanes = this.#shards.get(runId) ?? new Map<LaneKey, number>();
+    const shards = (lanes.get(lane) ?? 0) + change;
+    if (shards > 0) lanes.set(lane, shards);
+    else lanes.delete(lane);
+    if (lanes.size > 0) this.#shards.set(runId, lanes);
+    else this.#shards.delete(runId);
   }
 
   #removed(ticket: ShardTicket): void {

@@ -138,6 +138,7 @@ class LocalEngine implements Engine {
   readonly #runs = new Set<Run>();
   #hasRoom = true;
   #isClosed = false;
+  readonly #stopListeners = new Set<() => void>();
   #failureListeners = new Set<(error: PerigeeError) => void>();
 
   constructor(seams: Seams, config: EngineConfig) {
@@ -171,6 +172,9 @@ class LocalEngine implements Engine {
       sender,
       measurer: seams.measurer,
       mayAdmit: () => this.#mayAdmit(),
+      onAccountStop: () => {
+        for (const listener of [...this.#stopListeners]) listener();
+      },
     });
     sender.dispatcher = createDispatcher<ItemCall>({
       clock,
@@ -255,7 +259,11 @@ class LocalEngine implements Engine {
       pump: (key) => this.#lanes.of(key).pump(),
       plan: (place, work) => this.#lanes.plan(place, work),
       dropRun: (state) => this.#lanes.drop(state),
-      accountStops: () => this.#lanes.accountStops(),
+      accountStops: (state) => this.#lanes.accountStops(state),
+      onAccountStop: (listener) => {
+        this.#stopListeners.add(listener);
+        return () => this.#stopListeners.delete(listener);
+      },
       onFailure: (listener) => {
         this.#failureListeners.add(listener);
         return () => this.#failureListeners.delete(listener);

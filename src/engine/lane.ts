@@ -14,7 +14,7 @@
 import type { Clock, Timer } from "../clock.ts";
 import type { FailureCode } from "../errors.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
-import type { LaneLimits } from "../schedule/limits.ts";
+import type { LaneLimits, Permit } from "../schedule/limits.ts";
 import { latestStartMs } from "../schedule/queue.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
@@ -80,6 +80,14 @@ interface Retry {
   readonly reject: (reason: unknown) => void;
 }
 
+/** What a lane has of one run. */
+export interface Held {
+  /** Claimed lines that wait here for their next attempt, or are out to probe a stopped account. */
+  readonly claimed: number;
+  /** Whether items wait here that nobody has claimed. */
+  readonly hasMore: boolean;
+}
+
 export class Lane {
   readonly key: LaneKey;
   readonly limits: LaneLimits;
@@ -90,6 +98,8 @@ export class Lane {
   #retries: Retry[] = [];
   #returned: ItemCall[] = [];
   #waitingForRoom: Intended[] = [];
+  /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
+  #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
   #candidate: ItemCall | undefined;
   #loading: ShardTicket | undefined;
   #timer: Timer | undefined;
@@ -155,14 +165,20 @@ export class Lane {
     for (const intended of left) intended.giveUp();
   }
 
-  /** Whether anything of this lane waits to be sent. */
-  get hasWork(): boolean {
-    return (
-      this.#retries.length + this.#returned.length + this.#cursors.length > 0 ||
-      this.#candidate !== undefined ||
-      this.#loading !== undefined ||
-      this.#services.backlog.peek(this.key) !== undefined
-    );
+  /** What this lane has of a run that waits, or that goes on only when a probe succeeds. */
+  held(run: RunState): Held {
+    const isOf = (call: ItemCall): boolean => call.run === run;
+    const isOut = ({ call, permit }: { readonly call: ItemCall; readonly permit: Permit }): boolean =>
+      isOf(call) && call.permit === permit;
+    return {
+      claimed: this.#retries.filter(({ call }) => isOf(call)).length + this.#probes.filter(isOut).length,
+      hasMore:
+        (this.#candidate !== undefined && isOf(this.#candidate)) ||
+        this.#loading?.run === run ||
+        this.#cursors.some(({ ticket }) => ticket.run === run) ||
+        this.#services.backlog.holds(run.id, this.key) ||
+        this.#returned.some(isOf),
+    };
   }
 
   close(): void {
@@ -241,6 +257,7 @@ export class Lane {
     const { run, shard, index } = call;
     run.inFlight += 1;
     this.#hasSent = true;
+    if (this.limits.isPaused) this.#probing(call);
     run.settings.log.intent(
       {
         line: call.line,
@@ -264,6 +281,11 @@ export class Lane {
       go();
     } else if (call.run.isOpen) this.#waitingForRoom.push(intended);
     else giveUp();
+  }
+
+  #probing(call: ItemCall): void {
+    this.#probes = this.#probes.filter((probe) => probe.call.permit === probe.permit);
+    if (call.permit !== undefined) this.#probes.push({ call, permit: call.permit });
   }
 
   /** An intent that waited for the disk leaves later than the limits have counted it. */

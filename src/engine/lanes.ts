@@ -31,6 +31,8 @@ export interface LanesOptions {
   readonly sender: Sender;
   readonly measurer: Measurer;
   readonly mayAdmit: () => boolean;
+  /** Called when an account has stopped a lane, or stops it no longer. */
+  readonly onAccountStop: () => void;
 }
 
 /** A lane that its account has stopped. */
@@ -46,6 +48,8 @@ export class Lanes {
   readonly #shared = new Map<string, LaneLimits>();
   /** Lanes that wait for a place or for money, longest first: what one lane frees may be what another waits for. */
   readonly #blocked = new Map<Lane, "limits" | "money">();
+  /** Lanes that their account has stopped, as it was told last. */
+  readonly #stopped = new Map<Lane, string>();
 
   constructor(options: LanesOptions) {
     this.#options = options;
@@ -75,6 +79,7 @@ export class Lanes {
 
   /** A lane has a place or money again: it goes on, after those of its provider that wait longer. */
   freed(lane: Lane): void {
+    this.#lookForStop(lane);
     if (this.#blocked.size > (this.#blocked.has(lane) ? 1 : 0)) {
       for (const [other, by] of [...this.#blocked])
         if (by === "money" || providerOf(other.key) === providerOf(lane.key)) other.pump();
@@ -123,26 +128,36 @@ export class Lanes {
     this.#options.backlog.wake();
   }
 
-  /** Empty unless every lane with work is stopped by its account. */
-  accountStops(): AccountStop[] {
+  /** Empty unless all that a run has left is held by lanes that their account has stopped. */
+  accountStops(run: RunState): AccountStop[] {
+    if (this.#stopped.size === 0) return [];
     const stops: AccountStop[] = [];
-    const nowMs = this.#options.clock.nowMs();
+    let claimed = 0;
     for (const lane of this.#lanes.values()) {
-      if (!lane.hasWork) continue;
-      const { state, pauseReason } = lane.limits.snapshot(nowMs);
-      if (state !== "paused") return [];
-      const provider = providerOf(lane.key);
+      const held = lane.held(run);
+      if (held.claimed === 0 && !held.hasMore) continue;
+      const { pauseReason } = lane.limits;
+      if (pauseReason === undefined) return [];
+      claimed += held.claimed;
       stops.push({
-        provider,
-        reason: pauseReason ?? "stopped",
+        provider: providerOf(lane.key),
+        reason: pauseReason,
         hasAnswered: this.#options.sender.hasAnswered(lane.key),
       });
     }
-    return stops;
+    return claimed === run.claimed.size ? stops : []; // others are in flight, wait to be tried again, or for the disk
   }
 
   close(): void {
     for (const lane of this.#lanes.values()) lane.close();
+  }
+
+  #lookForStop(lane: Lane): void {
+    const { pauseReason } = lane.limits;
+    if (this.#stopped.get(lane) === pauseReason) return;
+    if (pauseReason === undefined) this.#stopped.delete(lane);
+    else this.#stopped.set(lane, pauseReason);
+    this.#options.onAccountStop();
   }
 
   #setBlocked(lane: Lane, by: "limits" | "money" | undefined, hasSent: boolean): void {

@@ -45,8 +45,10 @@ export interface EngineParts {
   dropRun(run: RunState): void;
   /** Lets a lane send what it may. */
   pump(lane: LaneKey): void;
-  /** Empty unless every lane with work is stopped by its account. */
-  accountStops(): readonly AccountStop[];
+  /** Empty unless all that a run has left is held by lanes that their account has stopped. */
+  accountStops(run: RunState): readonly AccountStop[];
+  /** Calls back when an account has stopped a lane, or stops it no longer; returns how to stop listening. */
+  onAccountStop(listener: () => void): () => void;
   /** Calls back when the engine cannot go on; returns how to stop listening. */
   onFailure(listener: (error: PerigeeError) => void): () => void;
 }

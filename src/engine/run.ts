@@ -183,6 +183,7 @@ export class Run implements AsyncIterable<OutputLine> {
       if (!state.isOpen) return;
       if (measured === "pause") {
         flush();
+        state.changed(); // what came may wait in a lane that is stopped
         continue;
       }
       const fresh = seen === undefined ? measured : seen.filter(measured);
@@ -203,7 +204,10 @@ export class Run implements AsyncIterable<OutputLine> {
   async *#blocks({ state, input }: OpenRun, file: ChecksummedFile): AsyncGenerator<Block> {
     const { backlog, lineBytesMax } = this.#parts;
     for await (const event of readBlocks(file, { lineBytesMax })) {
-      while (state.isOpen && !backlog.hasRoom) await backlog.change();
+      while (state.isOpen && !backlog.hasRoom) {
+        state.changed(); // the lanes that it waits for may be stopped
+        await backlog.change();
+      }
       if (!state.isOpen) return;
       state.linesRead = lastLineOf(event);
       if (event.kind === "refused") {

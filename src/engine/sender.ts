@@ -176,12 +176,13 @@ export class Sender implements Admission<ItemCall> {
   ): Promise<void> {
     const { run } = call;
     if (!run.isOpen) return Promise.reject(new RunStopped());
-    return this.#options
-      .laneOf(this.laneFor(call.model).key)
-      .admitAgain(call, made.attempts + call.accountRefusals + 1, made.ambiguousAttempts)
-      .then(() => {
-        run.requestsSent += 1;
-      });
+    const lane = this.#options.laneOf(this.laneFor(call.model).key);
+    const attempt = made.attempts + call.accountRefusals + 1;
+    const admitted = lane.admitAgain(call, attempt, made.ambiguousAttempts);
+    this.#options.onChange(run); // it may wait in a lane that is stopped now
+    return admitted.then(() => {
+      run.requestsSent += 1;
+    });
   }
 
   /** Admission: after each attempt, before any retry. */

@@ -12,7 +12,7 @@ export class Watch {
   readonly #state: RunState;
   readonly #stop: (reason: string) => void;
   readonly #timers: Timer[] = [];
-  readonly #unsubscribe: () => void;
+  readonly #unsubscribe: readonly (() => void)[];
   #pauseTimer: Timer | undefined;
   #failure: Error | undefined;
   #waits: {
@@ -31,10 +31,13 @@ export class Watch {
     this.#stop = stop;
     this.#failure = parts.recorder.failure;
     state.watch(() => this.#look());
-    this.#unsubscribe = parts.onFailure((error) => {
-      this.#failure = error;
-      this.#look();
-    });
+    this.#unsubscribe = [
+      parts.onAccountStop(() => this.#lookForPause()),
+      parts.onFailure((error) => {
+        this.#failure = error;
+        this.#look();
+      }),
+    ];
     const { deadlineMs } = state.settings;
     if (Number.isFinite(deadlineMs))
       this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
@@ -68,7 +71,7 @@ export class Watch {
   close(): void {
     for (const timer of this.#timers) timer.cancel();
     this.#pauseTimer?.cancel();
-    this.#unsubscribe();
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
   }
 
   #expire(): void {
@@ -90,7 +93,7 @@ export class Watch {
     }
   }
 
-  /** A run whose every lane is stopped by its account waits for a probe to succeed, but not for ever. */
+  /** A run that its accounts have stopped waits for a probe to succeed, but not for ever. */
   #lookForPause(): void {
     const state = this.#state;
     const stops = this.#accountStops();
@@ -108,7 +111,7 @@ export class Watch {
     }
   }
 
-  /** The pause has lasted; looks again, for what ended it may not have been a change of this run. */
+  /** The pause has lasted; looks again, because a run under load is not looked at. */
   #giveUp(): void {
     this.#pauseTimer = undefined;
     const stops = this.#accountStops();
@@ -117,7 +120,7 @@ export class Watch {
 
   #accountStops(): readonly AccountStop[] {
     const state = this.#state;
-    return state.isOpen && state.inFlight === 0 && !state.isIdle ? this.#parts.accountStops() : [];
+    return state.isOpen && !state.isIdle ? this.#parts.accountStops(state) : [];
   }
 }
 

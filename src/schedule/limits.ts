@@ -102,6 +102,11 @@ export class LaneLimits {
     return this.#pause.isPaused;
   }
 
+  /** Why it is paused, in the words of who paused it. */
+  get pauseReason(): string | undefined {
+    return this.#pause.reason;
+  }
+
   /** Whether a rate is configured or learnt, here or in the shared limits: then a rate is what providers object to. */
   get isRateLimited(): boolean {
     return this.#quotas.isLimited || this.#shared?.isRateLimited === true;

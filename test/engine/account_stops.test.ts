@@ -2,12 +2,14 @@
  * Account stops: per lane, and per run what they mean.
  */
 import { describe, expect, it } from "vitest";
-import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
+import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 
 /** A run without sla gives up after 15 minutes. */
 const GIVEN_UP_MS = 900_000;
+/** A probe later at most. */
+const SOON_AFTER_MS = GIVEN_UP_MS + 61_000;
 
 describe("a run whose key is refused after it had worked", () => {
   it("waits for the key, and ends as paused for authentication", async () => {
@@ -39,5 +41,117 @@ describe("a run that a probe brought back", () => {
     const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
     expect(summary).toMatchObject({ status: "completed", counts: { completed: 120 } });
     expect(world.clock.nowMs()).toBeGreaterThan(GIVEN_UP_MS);
+  });
+});
+
+describe("runs of one engine", () => {
+  it("a run whose lanes are all stopped ends as paused, although another run is doing well", async () => {
+    const world = new World({
+      config: { limits: { beta: { requestsPerMinute: 30 } } },
+      answer: (line) => (line <= 10 ? status(402, "insufficient_balance") : ok(line)),
+    });
+    world.input(10, "alpha:m1", "/stopped.jsonl");
+    world.disk.put(
+      "/well.jsonl",
+      Array.from({ length: 600 }, (_, index) => itemLine(index + 11, "beta:m1")).join(""),
+    );
+    const engine = await world.engine();
+    const well = engine.run("/well.jsonl", { out: "/well.out" });
+    const stopped = engine.run("/stopped.jsonl", { out: "/stopped.out" });
+    await world.clock.advance(30_000);
+    expect(stopped.progress()).toMatchObject({ state: "paused", pausedBy: "alpha quota" });
+    expect(well.progress().state).toBe("running");
+    expect(await world.settle(stopped.finished)).toMatchObject({
+      status: "paused",
+      reason: "quota",
+      counts: { submitted: 10 },
+    });
+    expect(world.clock.nowMs()).toBeLessThan(SOON_AFTER_MS);
+    expect(await world.settle(well.finished)).toMatchObject({ counts: { completed: 600 } });
+  });
+
+  it("a run that waits to try again is not paused, although the lanes of another one are stopped", async () => {
+    const world = new World({
+      answer: (line, attempt, model) => {
+        if (model === "refused") return status(402, "insufficient_balance");
+        if (line === 101 && attempt === 1) return status(503, "overloaded", { "retry-after": "20" });
+        return { afterMs: 5_000, result: ok(line) };
+      },
+    });
+    world.input(10, "alpha:refused", "/stopped.jsonl");
+    world.disk.put(INPUT, itemLine(101, "beta:m1") + itemLine(102, "beta:m1"));
+    const engine = await world.engine();
+    const stopped = engine.run("/stopped.jsonl", { out: "/stopped.out" });
+    const well = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(10_000);
+    expect(stopped.progress().state).toBe("paused");
+    expect(well.progress()).toMatchObject({ state: "running", completed: 1, inFlight: 0 });
+    expect(await world.settle(well.finished)).toMatchObject({
+      status: "completed",
+      counts: { completed: 2 },
+    });
+  });
+
+  it("a run that waits to try again on one lane is not stopped by the key of another lane", async () => {
+    const world = new World({
+      answer: (line, attempt, model) => {
+        if (model === "refused") return status(401, "invalid_api_key");
+        return line === 1 && attempt === 1 ? status(503, "overloaded", { "retry-after": "20" }) : ok(line);
+      },
+    });
+    world.input(20, (line) => (line <= 2 ? "beta:m1" : "alpha:refused"));
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ reason: "authentication", counts: { completed: 2, submitted: 18 } });
+  });
+
+  it.each([
+    ["before", 0],
+    ["after", 5_000],
+  ])(
+    "a run is told of a stop that another run's requests met, when it came %s the stop",
+    async (_, afterMs) => {
+      const world = new World({ config: { maxInFlight: 1 }, answer: () => status(402) });
+      world.input(30, "alpha:m1", "/first.jsonl");
+      world.input(30, "alpha:m1", "/second.jsonl");
+      const engine = await world.engine();
+      const first = engine.run("/first.jsonl", { out: "/first.out" });
+      await world.clock.advance(afterMs);
+      const second = engine.run("/second.jsonl", { out: "/second.out" });
+      await world.clock.advance(1_000);
+      expect(second.progress()).toMatchObject({ state: "paused", pausedBy: "alpha quota" });
+      expect(await world.settle(second.finished)).toMatchObject({ status: "paused", reason: "quota" });
+      expect(world.clock.nowMs()).toBeLessThan(afterMs + SOON_AFTER_MS);
+      expect(await world.settle(first.finished)).toMatchObject({ status: "paused", reason: "quota" });
+    },
+  );
+
+  it("a run is told when a probe of another run ended the stop", async () => {
+    const world = new World({
+      config: { maxInFlight: 1 },
+      answer: (line) =>
+        world.clock.nowMs() < 200_000
+          ? status(402)
+          : { afterMs: line <= 100 ? 60_000 : 10, result: ok(line) },
+    });
+    world.input(20, "alpha:m1", "/first.jsonl");
+    world.disk.put("/second.jsonl", itemLine(101));
+    const engine = await world.engine();
+    const first = engine.run("/first.jsonl", { out: "/first.out" });
+    const second = engine.run("/second.jsonl", { out: "/second.out" });
+    await world.clock.advance(150_000);
+    expect(second.progress().state).toBe("paused");
+    await world.clock.advance(160_000);
+    expect(second.progress().state).toBe("running");
+    expect(await world.settle(second.finished)).toMatchObject({ counts: { completed: 1 } });
+    expect(await world.settle(first.finished)).toMatchObject({ counts: { completed: 20 } });
+    expect(world.clock.nowMs()).toBeGreaterThan(SOON_AFTER_MS);
+  });
+
+  it("a probe that takes long does not begin the wait anew", async () => {
+    const world = new World({ answer: () => ({ afterMs: 30_000, result: status(402) }) });
+    world.input(1);
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "paused", reason: "quota" });
+    expect(world.clock.nowMs()).toBeLessThan(SOON_AFTER_MS + 30_000);
   });
 });

@@ -46,6 +46,7 @@ export class Run implements AsyncIterable<OutputLine> {
   readonly finished: Promise<Summary>;
   readonly #parts: EngineParts;
   readonly #report: RunReport;
+  readonly #onAccountStop: RunOptions["onAccountStop"];
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
   /** How it was asked to leave, perhaps before it was open. */
@@ -56,6 +57,7 @@ export class Run implements AsyncIterable<OutputLine> {
   constructor(parts: EngineParts, source: Source, options: RunOptions) {
     this.#parts = parts;
     this.#report = new RunReport(parts);
+    this.#onAccountStop = options.onAccountStop;
     const left = new Promise<void>((resolve) => {
       this.#tellLeft = resolve;
     });
@@ -143,7 +145,11 @@ export class Run implements AsyncIterable<OutputLine> {
         ? summary
         : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
     }
-    const watch = new Watch(this.#parts, opened.state, (reason) => this.stop(reason));
+    const watch = new Watch(
+      this.#parts,
+      opened.state,
+      this.#onAccountStop ?? ((reason) => this.stop(reason)),
+    );
     try {
       if (this.#leaving !== undefined) this.#leave(this.#leaving);
       await this.#answer(opened, watch);

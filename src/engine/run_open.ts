@@ -23,6 +23,9 @@ import { recover } from "./recover.ts";
 import { RunState } from "./run_state.ts";
 import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
 
+/** Why no account lets a run go on: its keys alone, or money and quota. */
+export type AccountStopReason = "authentication" | "quota";
+
 /** Options of `engine.run`. */
 export interface RunOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
@@ -39,6 +42,11 @@ export interface RunOptions {
   readonly model?: string;
   /** Aborting stops the run as `stop()` does. */
   readonly signal?: AbortSignal;
+  /**
+   * Called, once for each pause, where the run would end as `paused`; with it the run goes on instead, until its sla:
+   * with a probe a minute, and at full speed when one succeeds.
+   */
+  readonly onAccountStop?: (reason: AccountStopReason) => void;
   /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
   readonly onStep?: (sequence: number, step: Step) => void;
 }

@@ -122,7 +122,7 @@ export class Submissions {
     }
     const submission = await unlessAborted(this.#begin(id, body), signal);
     const immediate = submission.parts.filter((part) => part.isImmediate);
-    await unlessAborted(Promise.all(immediate.map((part) => part.finished)), signal);
+    await unlessAborted(Promise.all(immediate.map((part) => part.waited())), signal);
     return taskOf(id, submission);
   }
 

@@ -49,14 +49,22 @@ export class SubmittedPart {
   readonly #terms: PartTerms;
   readonly #index: AnswerIndex;
   readonly #run: Run;
+  readonly #stopped: Promise<void>;
   readonly #inputTokens: Uint32Array;
   readonly #factors: Float64Array;
 
-  private constructor(parts: EngineParts, terms: PartTerms, index: AnswerIndex, run: Run) {
+  private constructor(
+    parts: EngineParts,
+    terms: PartTerms,
+    index: AnswerIndex,
+    run: Run,
+    stopped: Promise<void>,
+  ) {
     this.#parts = parts;
     this.#terms = terms;
     this.#index = index;
     this.#run = run;
+    this.#stopped = stopped;
     this.#inputTokens = new Uint32Array(terms.items + 1);
     this.#factors = new Float64Array(terms.items + 1).fill(1);
   }
@@ -74,12 +82,17 @@ export class SubmittedPart {
       for await (const { sequence, records } of parts.store.journal(before.id))
         index.apply(sequence, readStep(records));
     }
+    let tellStopped: () => void = () => undefined;
+    const stopped = new Promise<void>((resolve) => {
+      tellStopped = resolve;
+    });
     const run = runItems(terms.input, {
       id: terms.runId,
+      onAccountStop: tellStopped,
       onStep: (sequence, step) => index.apply(sequence, step),
       ...(terms.slaMinutes === undefined ? {} : { sla: terms.slaMinutes }),
     });
-    const part = new SubmittedPart(parts, terms, index, run);
+    const part = new SubmittedPart(parts, terms, index, run, stopped);
     await run.opened;
     await part.#count();
     return part;
@@ -91,6 +104,11 @@ export class SubmittedPart {
 
   get finished(): Promise<Summary> {
     return this.#run.finished;
+  }
+
+  /** Resolves when it is finished, or when accounts have stopped it for longer than a caller should wait; it goes on. */
+  async waited(): Promise<void> {
+    await Promise.race([this.#run.finished, this.#stopped]);
   }
 
   /** To read objects from; the caller closes it. */

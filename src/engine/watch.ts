@@ -4,16 +4,18 @@
 import type { Timer } from "../clock.ts";
 import type { AccountStop } from "./lanes.ts";
 import type { EngineParts } from "./parts.ts";
+import type { AccountStopReason } from "./run_open.ts";
 import type { RunState } from "./run_state.ts";
 
 /** Close it when the run is over. */
 export class Watch {
   readonly #parts: EngineParts;
   readonly #state: RunState;
-  readonly #stop: (reason: string) => void;
+  readonly #onAccountStop: (reason: AccountStopReason) => void;
   readonly #timers: Timer[] = [];
   readonly #unsubscribe: readonly (() => void)[];
   #pauseTimer: Timer | undefined;
+  #isGivenUp = false;
   #failure: Error | undefined;
   #waits: {
     readonly isOver: () => boolean;
@@ -25,10 +27,11 @@ export class Watch {
   /** Never resolves; rejects when the engine fails. */
   readonly #failed: Promise<void>;
 
-  constructor(parts: EngineParts, state: RunState, stop: (reason: string) => void) {
+  /** `onAccountStop` is called once for each pause that was waited for long enough. */
+  constructor(parts: EngineParts, state: RunState, onAccountStop: (reason: AccountStopReason) => void) {
     this.#parts = parts;
     this.#state = state;
-    this.#stop = stop;
+    this.#onAccountStop = onAccountStop;
     this.#failure = parts.recorder.failure;
     state.watch(() => this.#look());
     this.#unsubscribe = [
@@ -102,10 +105,11 @@ export class Watch {
     if (stops.length === 0) {
       this.#pauseTimer?.cancel();
       this.#pauseTimer = undefined;
+      this.#isGivenUp = false;
       return;
     }
-    if (reasonOf(stops) === "authentication" && stops.every((one) => !one.hasAnswered))
-      this.#stop("authentication");
+    if (this.#isGivenUp) return;
+    if (reasonOf(stops) === "authentication" && stops.every((one) => !one.hasAnswered)) this.#giveUp();
     else if (!Number.isFinite(state.settings.deadlineMs)) {
       this.#pauseTimer ??= this.#parts.clock.timer(this.#parts.pauseWaitMs, () => this.#giveUp());
     }
@@ -115,7 +119,9 @@ export class Watch {
   #giveUp(): void {
     this.#pauseTimer = undefined;
     const stops = this.#accountStops();
-    if (stops.length > 0) this.#stop(reasonOf(stops));
+    if (stops.length === 0) return;
+    this.#isGivenUp = true;
+    this.#onAccountStop(reasonOf(stops));
   }
 
   #accountStops(): readonly AccountStop[] {
@@ -125,6 +131,6 @@ export class Watch {
 }
 
 /** `authentication` when it is a matter of keys alone; what else there is, waiting may cure. */
-function reasonOf(stops: readonly AccountStop[]): "authentication" | "quota" {
+function reasonOf(stops: readonly AccountStop[]): AccountStopReason {
   return stops.every((one) => one.reason === "authentication") ? "authentication" : "quota";
 }

@@ -155,3 +155,69 @@ describe("runs of one engine", () => {
     expect(world.clock.nowMs()).toBeLessThan(SOON_AFTER_MS + 30_000);
   });
 });
+
+describe("a submitted list", () => {
+  const list = (sla?: number) =>
+    [1, 2, 3, 4, 5].map((line) => ({
+      model: "alpha:m1",
+      input: `[[${line}]] hello`,
+      ...(sla === undefined ? {} : { sla }),
+    }));
+
+  it.each([
+    ["refuses its key", 401],
+    ["has no quota", 402],
+  ])("whose account %s goes on by itself when that is over, probed once a minute", async (_, code) => {
+    const world = new World();
+    world.answer = (line) => (world.clock.nowMs() < 7_200_000 ? status(code) : ok(line));
+    const engine = await world.engine();
+    const { task_id } = await world.settle(engine.submit(list(600)));
+    await world.clock.advance(7_300_000);
+    const probes = world.sent.map(({ atMs }) => atMs).filter((atMs) => atMs > 1_000 && atMs < 7_200_000);
+    expect(probes.length).toBeGreaterThanOrEqual(100);
+    for (let probe = 1; probe < probes.length; probe += 1)
+      expect((probes[probe] as number) - (probes[probe - 1] as number)).toBeGreaterThanOrEqual(60_000);
+    const answered = world.sent.filter(({ atMs }) => atMs >= 7_200_000).map(({ line }) => line);
+    expect(answered.sort()).toEqual([1, 2, 3, 4, 5]);
+    expect(await world.settle(engine.task(task_id))).toMatchObject({ counts: { completed: 5 } });
+  });
+
+  it("goes on by itself in the next engine, too", async () => {
+    const world = new World();
+    world.answer = (line) => (world.clock.nowMs() < 7_200_000 ? status(401) : ok(line));
+    const engine = await world.engine();
+    const { task_id } = await world.settle(engine.submit(list(600)));
+    await world.clock.advance(3_600_000);
+    await world.settle(engine.close());
+    const again = await world.engine();
+    await world.clock.advance(3_700_000);
+    expect(world.sent.filter(({ atMs }) => atMs >= 7_200_000)).toHaveLength(5);
+    expect(await world.settle(again.task(task_id))).toMatchObject({ counts: { completed: 5 } });
+  });
+
+  it("whose key stays refused expires at its deadline", async () => {
+    const world = new World({ answer: () => status(401) });
+    const engine = await world.engine();
+    const { task_id } = await world.settle(engine.submit(list(30)));
+    await world.clock.advance(29 * 60_000);
+    expect(await world.settle(engine.task(task_id))).toMatchObject({ counts: { submitted: 5 } });
+    await world.clock.advance(61_000);
+    expect(await world.settle(engine.task(task_id))).toMatchObject({ counts: { expired: 5 } });
+  });
+
+  it.each([
+    ["at once when the key never worked", 401, 0],
+    ["after 15 minutes without quota", 402, GIVEN_UP_MS],
+  ])("without sla is not waited for any longer %s, and goes on", async (_, code, afterMs) => {
+    const world = new World();
+    world.answer = (line) => (world.clock.nowMs() < 7_200_000 ? status(code) : ok(line));
+    const engine = await world.engine();
+    const task = await world.settle(engine.submit(list()));
+    expect(task).toMatchObject({ status: "submitted", counts: { submitted: 5 } });
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(afterMs);
+    expect(world.clock.nowMs()).toBeLessThan(afterMs + 61_000);
+    await world.clock.advance(7_300_000);
+    expect(world.sent.filter(({ atMs }) => atMs >= 7_200_000)).toHaveLength(5);
+    expect(await world.settle(engine.task(task.task_id))).toMatchObject({ counts: { completed: 5 } });
+  });
+});

@@ -58,7 +58,7 @@ export class Backlog {
     } else {
       this.#preparedBytes += bytes;
     }
-    this.#count(this.#scheduler.add(ticket), ticket.runId, 1);
+    this.#count(this.#scheduler.add(ticket, ticket.run.settings.budget !== undefined), ticket.runId, 1);
   }
 
   /** Whether shards of a run wait for a lane. */
@@ -66,13 +66,13 @@ export class Backlog {
     return this.#shards.get(runId)?.has(lane) === true;
   }
 
-  /** The most urgent shard that waits for a lane. */
-  peek(lane: LaneKey): ShardTicket | undefined {
-    return this.#scheduler.peek(lane);
+  /** The most urgent shard that waits for a lane, of no run with a cost cap in `without`. */
+  peek(lane: LaneKey, without?: ReadonlySet<string>): ShardTicket | undefined {
+    return this.#scheduler.peek(lane, without);
   }
 
-  take(lane: LaneKey): ShardTicket | undefined {
-    const ticket = this.#scheduler.take(lane);
+  take(lane: LaneKey, without?: ReadonlySet<string>): ShardTicket | undefined {
+    const ticket = this.#scheduler.take(lane, without);
     if (ticket === undefined) return undefined;
     this.#count(lane, ticket.runId, -1);
     this.#removed(ticket);

@@ -4,6 +4,7 @@
  *   shard waiting -> open (cursor) -> candidate --limits and money say yes--> intent -> durable -> sent
  *   retry asked -> waits here, before all fresh items -> intent -> sent again
  *   durable, but the disk is full by now -> waits here for room -> sent, or given back when its run leaves
+ *   its run's money is held -> waits here, and all of its run with it, while other runs go on
  *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
  *
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
@@ -20,7 +21,7 @@ import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { RunState } from "./run_state.ts";
 
-/** Items that a lane keeps open, so that it never waits for a shard to be loaded. */
+/** Items that a lane keeps open, of runs with money, so that it never waits for a shard to be loaded. */
 const READY_ITEMS = 1_024;
 
 /** Assumed of an answer before the first one came. */
@@ -101,10 +102,14 @@ export class Lane {
   /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
   #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
   #candidate: ItemCall | undefined;
+  /** Were the candidate when their run's money was held by others; one of each run at most. */
+  #unpaid: ItemCall[] = [];
+  /** Ids of runs whose money is held, as found since `pump` was called. */
+  readonly #moneyless = new Set<string>();
   #loading: ShardTicket | undefined;
   #timer: Timer | undefined;
   #isPumping = false;
-  #blockedBy: "limits" | "money" | undefined;
+  #isBlocked = false;
   #hasSent = false;
 
   constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
@@ -120,13 +125,15 @@ export class Lane {
     this.#hasSent = false;
     if (this.#services.mayAdmit())
       for (const intended of this.#waitingForRoom.splice(0)) this.#durable(intended);
+    this.#moneyless.clear();
     try {
-      do this.#blockedBy = undefined;
+      do this.#isBlocked = false;
       while (this.#step());
     } finally {
       this.#isPumping = false;
     }
-    this.#services.setBlocked(this.#blockedBy, this.#hasSent);
+    const blockedBy = this.#isBlocked ? "limits" : undefined;
+    this.#services.setBlocked(this.#moneyless.size > 0 ? "money" : blockedBy, this.#hasSent);
     this.#services.backlog.setIdle(this.key, this.#isShort() && !this.limits.isPaused);
   }
 
@@ -156,6 +163,7 @@ export class Lane {
       if (this.#cursors[index]?.ticket.run === run) this.#cursors.splice(index, 1);
     }
     this.#returned = this.#returned.filter(isOther);
+    this.#unpaid = this.#unpaid.filter(isOther);
     if (this.#candidate?.run === run) this.#candidate = undefined;
     const rejected = this.#retries.filter((retry) => retry.call.run === run);
     this.#retries = this.#retries.filter((retry) => retry.call.run !== run);
@@ -177,7 +185,8 @@ export class Lane {
         this.#loading?.run === run ||
         this.#cursors.some(({ ticket }) => ticket.run === run) ||
         this.#services.backlog.holds(run.id, this.key) ||
-        this.#returned.some(isOf),
+        this.#returned.some(isOf) ||
+        this.#unpaid.some(isOf),
     };
   }
 
@@ -188,31 +197,35 @@ export class Lane {
   /** Moves one item on; false when the lane must wait. */
   #step(): boolean {
     if (!this.#services.mayAdmit()) return false;
-    const retry = this.#retries[0];
+    const retry = this.#retries.find(({ call }) => this.#hasMoney(call));
     if (retry !== undefined) {
       const money = this.#services.reserveMoney(retry.call);
       if (money === "exhausted" || money === "unpriced") {
-        this.#retries.shift();
+        this.#remove(retry);
         retry.reject(new Error("no money is left for another attempt")); // it comes back, and is refused as fresh
         return true;
       }
-      if (money === "wait") return this.#blocked("money");
+      if (money === "wait") return this.#passOver(retry.call);
       if (!this.#reserveLimits(retry.call)) return false;
-      this.#retries.shift();
+      this.#remove(retry);
       const { attempt, ambiguousAttempts, resolve } = retry;
       const giveUp = (): void => retry.reject(new Error("its run left"));
       this.#intend({ call: retry.call, go: resolve, giveUp }, attempt, ambiguousAttempts);
       return true;
     }
-    this.#candidate ??= this.#nextFresh() ?? this.#nextReturned();
+    this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextFresh() ?? this.#next(this.#returned);
     const call = this.#candidate;
     if (call === undefined) return false;
     if (this.#services.refuseStopped(call)) {
       this.#candidate = undefined;
       return true;
     }
-    const money = this.#services.reserveMoney(call);
-    if (money === "wait") return this.#blocked("money");
+    const money = this.#hasMoney(call) ? this.#services.reserveMoney(call) : "wait";
+    if (money === "wait") {
+      this.#candidate = undefined;
+      this.#unpaid.push(call);
+      return this.#passOver(call);
+    }
     if (money !== "ok") {
       this.#claim(call);
       this.#services.refuse(call, "budget_exceeded", MONEY_REFUSALS[money]);
@@ -232,9 +245,18 @@ export class Lane {
     call.run.claimed.add(call.line);
   }
 
-  #blocked(by: "limits" | "money"): false {
-    this.#blockedBy = by;
-    return false;
+  #hasMoney({ run }: { readonly run: RunState }): boolean {
+    return this.#moneyless.size === 0 || !this.#moneyless.has(run.id);
+  }
+
+  /** Nothing more of the call's run is tried before others give its money back; the lane goes on with other runs. */
+  #passOver({ run }: ItemCall): true {
+    this.#moneyless.add(run.id);
+    return true;
+  }
+
+  #remove(retry: Retry): void {
+    this.#retries.splice(this.#retries.indexOf(retry), 1);
   }
 
   #reserveLimits(call: ItemCall): boolean {
@@ -249,7 +271,8 @@ export class Lane {
     this.#services.returnMoney(call);
     this.#timer?.cancel();
     this.#timer = Number.isFinite(taken.waitMs) ? clock.timer(taken.waitMs, () => this.pump()) : undefined;
-    return this.#timer === undefined ? this.#blocked("limits") : false;
+    this.#isBlocked = this.#timer === undefined;
+    return false;
   }
 
   #intend(intended: Intended, attempt: number, ambiguousAttempts: number): void {
@@ -308,20 +331,24 @@ export class Lane {
     }
   }
 
-  #nextReturned(): ItemCall | undefined {
-    return this.#returned.shift();
+  /** Takes the first call of a run that has money. */
+  #next(calls: ItemCall[]): ItemCall | undefined {
+    if (calls.length === 0) return undefined;
+    const index = calls.findIndex((call) => this.#hasMoney(call));
+    return index < 0 ? undefined : calls.splice(index, 1)[0];
   }
 
   /** Opens shards until enough items are ready, and any shard that is more urgent than what is open. */
   #fill(): void {
     while (this.#loading === undefined) {
-      const next = this.#services.backlog.peek(this.key);
+      const next = this.#services.backlog.peek(this.key, this.#moneyless);
       if (next === undefined) return;
       const isUrgent = this.#cursors.every(
-        ({ ticket }) => latestStartMs(next, next.needMs) < latestStartMs(ticket, ticket.needMs),
+        ({ ticket }) =>
+          latestStartMs(next, next.needMs) < latestStartMs(ticket, ticket.needMs) || !this.#hasMoney(ticket),
       );
       if (!isUrgent && this.#readyItems() >= READY_ITEMS) return;
-      const ticket = this.#services.backlog.take(this.key);
+      const ticket = this.#services.backlog.take(this.key, this.#moneyless);
       if (ticket === undefined) return;
       if (ticket.shard.isPrepared) this.#cursors.push({ ticket, next: 0 });
       else this.#load(ticket);
@@ -338,16 +365,18 @@ export class Lane {
   }
 
   #mostUrgent(): Cursor | undefined {
-    let best = this.#cursors[0];
+    let best: Cursor | undefined;
     for (const cursor of this.#cursors) {
-      if (best !== undefined && startOf(cursor) < startOf(best)) best = cursor;
+      if (!this.#hasMoney(cursor.ticket)) continue;
+      if (best === undefined || startOf(cursor) < startOf(best)) best = cursor;
     }
     return best;
   }
 
   #readyItems(): number {
     let items = 0;
-    for (const { ticket, next } of this.#cursors) items += ticket.shard.count - next;
+    for (const { ticket, next } of this.#cursors)
+      if (this.#hasMoney(ticket)) items += ticket.shard.count - next;
     return items;
   }
 

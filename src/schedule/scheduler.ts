@@ -3,7 +3,8 @@
  *
  * Lanes do not hold each other up: a provider that is cooling down keeps its own queue. Within a lane the most urgent
  * ticket goes first whatever run it belongs to (queue.ts). Whoever drives it asks `lanes()`, tries the first lane's
- * limits, and goes on to the next when it is refused.
+ * limits, and goes on to the next when it is refused. A run that may have to be passed over stands apart, in a queue of
+ * its own: each of them is one more to look at for every ticket.
  */
 import { type LaneKey, laneKey, realtimeLane } from "./lanes.ts";
 import { type NeedOf, ShardQueue, type Ticket } from "./queue.ts";
@@ -20,10 +21,18 @@ export interface Waiting {
   readonly items: number;
 }
 
+/** What waits in one lane: runs that stand apart have queues of their own, by their ids. */
+interface Queues<T extends Ticket> {
+  readonly shared: ShardQueue<T>;
+  readonly apart: Map<string, ShardQueue<T>>;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
 export class Scheduler<T extends LaneTicket> {
   readonly #needMs: NeedOf<T> | undefined;
   /** Lanes with waiting work alone. */
-  readonly #queues = new Map<LaneKey, ShardQueue<T>>();
+  readonly #lanes = new Map<LaneKey, Queues<T>>();
   #tickets = 0;
   #items = 0;
 
@@ -36,13 +45,21 @@ export class Scheduler<T extends LaneTicket> {
     return { tickets: this.#tickets, items: this.#items };
   }
 
-  /** Queues a ticket in the realtime lane of its provider and family; returns the lane's key. */
-  add(ticket: T): LaneKey {
+  /**
+   * Queues a ticket in the realtime lane of its provider and family; returns the lane's key. All tickets of a run that
+   * may have to be passed over stand apart.
+   */
+  add(ticket: T, isApart: boolean = false): LaneKey {
     const key = laneKey(realtimeLane(ticket.provider, ticket.family));
-    let queue = this.#queues.get(key);
+    let queues = this.#lanes.get(key);
+    if (queues === undefined) {
+      queues = { shared: new ShardQueue<T>(this.#needMs), apart: new Map() };
+      this.#lanes.set(key, queues);
+    }
+    let queue = isApart ? queues.apart.get(ticket.runId) : queues.shared;
     if (queue === undefined) {
       queue = new ShardQueue<T>(this.#needMs);
-      this.#queues.set(key, queue);
+      queues.apart.set(ticket.runId, queue);
     }
     queue.push(ticket);
     this.#tickets += 1;
@@ -50,27 +67,30 @@ export class Scheduler<T extends LaneTicket> {
     return key;
   }
 
-  /** The lane's most urgent ticket; undefined when nothing waits there. */
-  peek(key: LaneKey): T | undefined {
-    return this.#queues.get(key)?.peek();
+  /** The lane's most urgent ticket, of no run in `without` that stands apart; undefined when there is none. */
+  peek(key: LaneKey, without: ReadonlySet<string> = NONE): T | undefined {
+    const queues = this.#lanes.get(key);
+    return queues === undefined ? undefined : mostUrgent(queues, without).peek();
   }
 
-  /** Takes the lane's most urgent ticket; undefined when nothing waits there. */
-  take(key: LaneKey): T | undefined {
-    const queue = this.#queues.get(key);
-    const ticket = queue?.pop();
-    if (ticket !== undefined) this.#left(ticket);
-    if (queue?.size === 0) this.#queues.delete(key);
+  /** Takes what `peek` shows. */
+  take(key: LaneKey, without: ReadonlySet<string> = NONE): T | undefined {
+    const queues = this.#lanes.get(key);
+    const ticket = queues === undefined ? undefined : mostUrgent(queues, without).pop();
+    if (queues === undefined || ticket === undefined) return undefined;
+    this.#left(ticket);
+    this.#tidy(key, queues);
     return ticket;
   }
 
   /** Keys of lanes with waiting work, most urgent first; a copy, so tickets may come and go meanwhile. */
   lanes(): readonly LaneKey[] {
-    const keys = [...this.#queues.keys()];
+    const keys = [...this.#lanes.keys()];
     if (keys.length < 2) return keys;
-    return [...this.#queues]
-      .sort(([, left], [, right]) => left.latestStartMs - right.latestStartMs)
-      .map(([key]) => key);
+    return [...this.#lanes]
+      .map(([key, queues]) => ({ key, startMs: mostUrgent(queues, NONE).latestStartMs }))
+      .sort((left, right) => left.startMs - right.startMs)
+      .map(({ key }) => key);
   }
 
   /** Takes all tickets whose deadline is at or before `nowMs`. */
@@ -85,18 +105,40 @@ export class Scheduler<T extends LaneTicket> {
 
   #collect(from: (queue: ShardQueue<T>) => readonly T[]): T[] {
     const collected: T[] = [];
-    for (const [key, queue] of this.#queues) {
-      for (const ticket of from(queue)) {
-        this.#left(ticket);
-        collected.push(ticket);
+    for (const [key, queues] of this.#lanes) {
+      for (const queue of [queues.shared, ...queues.apart.values()]) {
+        for (const ticket of from(queue)) {
+          this.#left(ticket);
+          collected.push(ticket);
+        }
       }
-      if (queue.size === 0) this.#queues.delete(key);
+      this.#tidy(key, queues);
     }
     return collected;
+  }
+
+  /** Forgets queues that are empty. */
+  #tidy(key: LaneKey, { shared, apart }: Queues<T>): void {
+    for (const [runId, queue] of apart) if (queue.size === 0) apart.delete(runId);
+    if (shared.size + apart.size === 0) this.#lanes.delete(key);
   }
 
   #left(ticket: T): void {
     this.#tickets -= 1;
     this.#items -= ticket.items;
   }
+}
+
+/** The queue whose first ticket is the most urgent; the shared one when all are empty. */
+function mostUrgent<T extends Ticket>(
+  { shared, apart }: Queues<T>,
+  without: ReadonlySet<string>,
+): ShardQueue<T> {
+  let most = shared;
+  if (apart.size === 0) return most;
+  for (const [runId, queue] of apart) {
+    const isSooner = most.size === 0 || queue.latestStartMs < most.latestStartMs;
+    if (isSooner && !without.has(runId)) most = queue;
+  }
+  return most;
 }

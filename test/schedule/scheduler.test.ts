@@ -52,4 +52,21 @@ describe("Scheduler", () => {
     scheduler.add(ticket("a", 0, { deadlineMs: 11_000, items: 90 }));
     expect(scheduler.take(key)?.items).toBe(90);
   });
+
+  it("passes over runs that stand apart, and keeps the order with the others", () => {
+    const scheduler = new Scheduler<LaneTicket>();
+    const key = scheduler.add(ticket("a", 10, { runId: "one" }), true);
+    scheduler.add(ticket("a", 20));
+    scheduler.add(ticket("a", 30, { runId: "one" }), true);
+    scheduler.add(ticket("a", 40, { runId: "two" }), true);
+    expect(scheduler.peek(key)?.arrivedMs).toBe(10);
+    expect(scheduler.peek(key, new Set(["one"]))?.arrivedMs).toBe(20);
+    expect(scheduler.take(key, new Set(["one"]))?.arrivedMs).toBe(20);
+    expect(scheduler.take(key, new Set(["one"]))?.arrivedMs).toBe(40);
+    expect(scheduler.take(key, new Set(["one"]))).toBeUndefined();
+    expect(scheduler.take(key)?.arrivedMs).toBe(10);
+    expect(scheduler.removeRun("one").map(({ arrivedMs }) => arrivedMs)).toEqual([30]);
+    expect(scheduler.waiting).toEqual({ tickets: 0, items: 0 });
+    expect(scheduler.lanes()).toEqual([]);
+  });
 });

@@ -1,0 +1,87 @@
+/**
+ * Runs that wait for their own money, and the others beside them.
+ */
+import { describe, expect, it } from "vitest";
+import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
+
+/** An item of the world takes 0.035 USD, and up to 0.13 USD are held for it. */
+const PRICES = { prices: { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 } } };
+
+function lines(first: number, count: number): string {
+  return Array.from({ length: count }, (_, index) => itemLine(first + index)).join("");
+}
+
+/** Answers the lines from 1,000 on at once, and the first ones slowly. */
+function worldWith(slowLines: number): World {
+  return new World({
+    config: PRICES,
+    answer: (line) => ({ afterMs: line <= slowLines ? 100_000 : 10, result: ok(line) }),
+  });
+}
+
+describe("a run that waits for its own money", () => {
+  it.each([
+    ["a few items", 5],
+    ["more items than a lane keeps open", 3_000],
+  ])("and has %s holds up no other run of its lane", async (_, count) => {
+    const world = worldWith(1);
+    world.input(count, "alpha:m1", "/capped.jsonl");
+    world.disk.put(INPUT, lines(10_001, 20));
+    world.disk.put("/rich.jsonl", lines(20_001, 20));
+    const engine = await world.engine();
+    const capped = engine.run("/capped.jsonl", { out: "/capped.out", maxCostUsd: 0.2 });
+    await world.clock.advance(1_000);
+    expect(world.sent).toHaveLength(1);
+    const free = engine.run(INPUT, { out: OUTPUT });
+    const rich = engine.run("/rich.jsonl", { out: "/rich.out", maxCostUsd: 100 });
+    expect(await world.settle(free.finished)).toMatchObject({ counts: { completed: 20 } });
+    expect(await world.settle(rich.finished)).toMatchObject({ counts: { completed: 20 } });
+    expect(world.clock.nowMs()).toBeLessThan(10_000);
+    const summary = await world.settle(capped.finished);
+    expect(world.clock.nowMs()).toBeLessThan(110_000);
+    expect(summary.counts.completed).toBeGreaterThanOrEqual(2);
+    expect(summary.counts.completed + summary.counts.failed).toBe(count);
+    expect(summary.cost.list_usd).toBeLessThanOrEqual(0.2);
+  });
+
+  it("for another attempt holds up no other run either", async () => {
+    const world = new World({
+      config: PRICES,
+      answer: (line, attempt) => {
+        if (line === 2 && attempt === 1) return status(503);
+        return { afterMs: line <= 3 ? 100_000 : 10, result: ok(line) };
+      },
+    });
+    world.input(3, "alpha:m1", "/capped.jsonl");
+    world.disk.put(INPUT, lines(10_001, 20));
+    const engine = await world.engine();
+    const capped = engine.run("/capped.jsonl", { out: "/capped.out", maxCostUsd: 0.3 });
+    await world.clock.advance(5_000);
+    expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 3]);
+    const free = engine.run(INPUT, { out: OUTPUT });
+    expect(await world.settle(free.finished)).toMatchObject({ counts: { completed: 20 } });
+    expect(world.clock.nowMs()).toBeLessThan(10_000);
+    expect(await world.settle(capped.finished)).toMatchObject({
+      counts: { completed: 3 },
+      usage: { attempts: 4 },
+    });
+  });
+
+  it("goes on before the others once its money is back", async () => {
+    const world = new World({
+      config: { ...PRICES, maxInFlight: 2 },
+      answer: (line) => ({ afterMs: line === 1 ? 100_000 : 5_000, result: ok(line) }),
+    });
+    world.input(2, "alpha:m1", "/capped.jsonl");
+    world.disk.put(INPUT, lines(10_001, 100));
+    const engine = await world.engine();
+    const capped = engine.run("/capped.jsonl", { out: "/capped.out", maxCostUsd: 0.2 });
+    await world.clock.advance(1_000);
+    const free = engine.run(INPUT, { out: OUTPUT });
+    await world.settle(capped.finished);
+    const [second] = world.sent.filter(({ line }) => line === 2);
+    expect(second?.atMs).toBeGreaterThanOrEqual(100_000);
+    expect(second?.atMs).toBeLessThan(106_000);
+    expect(await world.settle(free.finished)).toMatchObject({ counts: { completed: 100 } });
+  });
+});

@@ -6,7 +6,8 @@
  *
  * A reader goes on while the prepared bytes that wait are few; beyond that only for the sake of lanes that have
  * nothing to do, and never past `itemsMax` waiting items. So a file for one model is read at the pace of its lane,
- * a mixed one is read ahead as far as its idle lanes need, and either costs a bounded amount of memory.
+ * a mixed one is read ahead as far as its idle lanes need, and either costs a bounded amount of memory. A run of which
+ * nothing waits is always read on, a few blocks beyond the bounds: what other runs have waiting must not hold it up.
  */
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { Ticket } from "../schedule/queue.ts";
@@ -97,8 +98,12 @@ export class Backlog {
     return this.#idle.size > 0 || this.waitingItems === 0;
   }
 
-  /** Whether a reader should bring more now. */
-  get hasRoom(): boolean {
+  /** Whether the reader of a run should bring more now. */
+  hasRoomFor(runId: string): boolean {
+    return this.#hasRoom || !this.#shards.has(runId);
+  }
+
+  get #hasRoom(): boolean {
     if (this.waitingItems >= this.#bounds.itemsMax) return false;
     return this.#preparedBytes < this.#bounds.preparedBytesMax / 2 || this.#idle.size > 0;
   }
@@ -128,6 +133,6 @@ export class Backlog {
 
   #removed(ticket: ShardTicket): void {
     this.#preparedBytes -= ticket.shard.preparedBytes;
-    if (this.#waiters.length > 0 && this.hasRoom) this.wake();
+    if (this.#waiters.length > 0 && this.hasRoomFor(ticket.runId)) this.wake();
   }
 }

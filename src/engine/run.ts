@@ -210,9 +210,10 @@ export class Run implements AsyncIterable<OutputLine> {
   async *#blocks({ state, input }: OpenRun, file: ChecksummedFile): AsyncGenerator<Block> {
     const { backlog, lineBytesMax } = this.#parts;
     for await (const event of readBlocks(file, { lineBytesMax })) {
-      while (state.isOpen && !backlog.hasRoom) {
-        state.changed(); // the lanes that it waits for may be stopped
-        await backlog.change();
+      while (state.isOpen && !backlog.hasRoomFor(state.id)) {
+        const change = backlog.change();
+        state.changed(); // the lanes that it waits for may be stopped, and the run with them
+        await change;
       }
       if (!state.isOpen) return;
       state.linesRead = lastLineOf(event);

@@ -5,7 +5,7 @@
  *         -> lane (limits, urgency) -> intent durable -> sent -> outcome durable -> output line
  *
  *   opening -> reading -> draining -> done          reading ends with the input, draining with its last outcome
- *   reading | draining -> ending -> done            the sla passed or the run was cancelled: what is unsent ends so
+ *   reading | draining -> ending -> done            the sla passed, or a cancel is durable: what is unsent ends so
  *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
  *   any -> failed                                   `finished` rejects; what was recorded stays recorded
  */
@@ -23,7 +23,7 @@ import { putInOrder } from "./order.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
 import { asFailure } from "./recorder.ts";
-import { endRest } from "./run_end.ts";
+import { endRest, storeCancel } from "./run_end.ts";
 import { followLines } from "./run_lines.ts";
 import { answersPath, type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
 import { RunReport } from "./run_report.ts";
@@ -50,7 +50,12 @@ export class Run implements AsyncIterable<OutputLine> {
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
   /** How it was asked to leave, perhaps before it was open. */
-  #leaving: "stopping" | "cancelled" | undefined;
+  #leaving: "stopping" | "cancelling" | undefined;
+  #isCancelAsked = false;
+  #tellCancelled: () => void = () => undefined;
+  readonly #cancelled = new Promise<void>((resolve) => {
+    this.#tellCancelled = resolve;
+  });
   #tellLeft: () => void = () => undefined;
   #unsent = 0;
 
@@ -79,9 +84,17 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#leave("stopping");
   }
 
-  /** Ends what was not sent as `cancelled`; what is in flight is still answered and kept. */
-  cancel(): void {
-    this.#leave("cancelled");
+  /**
+   * Ends what was not sent as `cancelled`; what is in flight is still answered and kept. Resolves when that is durable,
+   * so that no restart takes it back (a run that was asked to stop before is cancelled at its next call), or when the
+   * run is over; rejects like `finished`.
+   */
+  cancel(): Promise<void> {
+    this.#isCancelAsked = true;
+    this.#leave("cancelling");
+    const stored = Promise.race([this.#cancelled, this.finished.then(() => undefined)]);
+    stored.catch(() => undefined); // whoever waits for it is told; nobody has to
+    return stored;
   }
 
   /** Whether a lane has taken the line and its outcome is not durable yet. */
@@ -151,6 +164,7 @@ export class Run implements AsyncIterable<OutputLine> {
       this.#onAccountStop ?? ((reason) => this.stop(reason)),
     );
     try {
+      if (opened.body.isCancelled === true) this.#leaving ??= "cancelling";
       if (this.#leaving !== undefined) this.#leave(this.#leaving);
       await this.#answer(opened, watch);
       return await this.#finish(opened, watch).catch(rethrowFileError);
@@ -169,12 +183,23 @@ export class Run implements AsyncIterable<OutputLine> {
     const { state } = opened;
     await Promise.race([this.#read(opened).catch(rethrowReadError), watch.left]);
     await watch.until(() => state.isIdle || !state.isOpen);
-    if (state.phase === "expired" || state.phase === "cancelled") {
+    if (state.phase === "cancelling") {
+      await watch.during(this.#storeCancel(opened));
+      state.phase = "cancelled";
+    } else if (state.phase === "expired") {
       await opened.input.spool?.seal();
+    }
+    if (state.phase === "expired" || state.phase === "cancelled") {
       await watch.during(endRest(this.#parts, opened, state.phase));
       await watch.until(() => state.claimed.size === 0);
     }
     if (state.phase === "stopping") await watch.drained();
+    if (state.phase === "stopping" && this.#isCancelAsked) await watch.during(this.#storeCancel(opened));
+  }
+
+  async #storeCancel(opened: OpenRun): Promise<void> {
+    await storeCancel(this.#parts, opened);
+    this.#tellCancelled();
   }
 
   async #read(opened: OpenRun): Promise<void> {
@@ -315,7 +340,7 @@ export class Run implements AsyncIterable<OutputLine> {
     return summary;
   }
 
-  #leave(phase: "stopping" | "cancelled"): void {
+  #leave(phase: "stopping" | "cancelling"): void {
     this.#leaving ??= phase;
     this.#tellLeft();
     const state = this.#state;

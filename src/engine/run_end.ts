@@ -1,6 +1,6 @@
 /**
  * The end of what was not sent: one pass over the input in which every line that is neither done nor in flight ends as
- * `expired` or `cancelled`.
+ * `expired` or `cancelled`. A cancel is stored before the first of them.
  *
  * Keys are read again instead of kept, so that ten million waiting lines cost nothing until here. At most some
  * thousand lines are staged at a time; the disk sets the pace.
@@ -11,13 +11,29 @@ import type { EngineParts } from "./parts.ts";
 import type { OpenedRun } from "./run_open.ts";
 import { endMessage } from "./sender.ts";
 import { settleUnsent } from "./settle.ts";
+import { encodeBody } from "./task_body.ts";
 
 const STAGED_MAX = 16_384;
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+/**
+ * Resolves when it is durable that the rest ends as cancelled, in whatever process, and a stream with what has come of
+ * it. Rejects with `disk_full` when it is not.
+ */
+export async function storeCancel(parts: EngineParts, { task, body, input }: OpenRun): Promise<void> {
+  if (body.isCancelled === true) {
+    await input.spool?.sealAgain();
+    return;
+  }
+  await input.spool?.seal();
+  await parts.store.putTask({ ...task, body: encodeBody({ ...body, isCancelled: true }) });
+}
 
 /** Resolves when every such line is durable. Lines that are faulty get their own error, as they would have. */
 export async function endRest(
   parts: EngineParts,
-  opened: Extract<OpenedRun, { kind: "open" }>,
+  opened: OpenRun,
   status: "expired" | "cancelled",
 ): Promise<void> {
   const { state, body } = opened;

@@ -274,6 +274,7 @@ async function checkedBody(
     acceptedWallMs: before?.acceptedWallMs ?? parts.clock.wallMs(),
     volumeTokens: before?.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
     ...(options.model === undefined ? {} : { model: options.model }),
+    ...(before?.isCancelled === true ? { isCancelled: true } : {}),
     status: "open",
   };
 }

@@ -2,6 +2,7 @@
  * What one run knows while it works.
  *
  *   open -> stopping                    asked to stop: nothing new is sent, what is in flight ends
+ *   open -> cancelling -> ending        nothing new is sent, nothing ends before the cancel is durable
  *   open -> ending (expired|cancelled)  what was not sent ends with that status
  *   open | stopping | ending -> done
  *
@@ -17,7 +18,7 @@ import type { AttemptsMade } from "./recover.ts";
 import type { TaskLog } from "./task_log.ts";
 import type { Totals } from "./totals.ts";
 
-export type RunPhase = "open" | "stopping" | "expired" | "cancelled" | "done";
+export type RunPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "done";
 
 /** Models named in a report at most. */
 const MODELS_MAX = 1_000;

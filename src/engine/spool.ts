@@ -93,6 +93,12 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     await this.sync();
   }
 
+  /** The input ends where an earlier process has sealed it. */
+  async sealAgain(): Promise<void> {
+    await this.#leave();
+    this.#givenBytes = this.#spooledBytes;
+  }
+
   /**
    * Resolves when the source has repeated what is spooled and, if `isWhole`, has ended there. Writes nothing; throws
    * `input_changed`.

@@ -20,6 +20,8 @@ export interface TaskBody {
   /** Tokens that the price factor counts as this task's volume: a quarter of the input's bytes. */
   readonly volumeTokens: number;
   readonly model?: string;
+  /** What was not sent ends as cancelled, in whatever process; a stream's copy is its whole input then. */
+  readonly isCancelled?: true;
   readonly status: "open" | "completed" | "failed";
   /** Size of the finished output. */
   readonly outBytes?: number;

@@ -2,7 +2,8 @@
  * How runs end early: cancelled in the middle of bad lines, capped without a price.
  */
 import { describe, expect, it } from "vitest";
-import { INPUT, itemLine, OUTPUT, World } from "./world.ts";
+import type { Source } from "../../src/engine/input.ts";
+import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
 
 describe("a run cancelled while bad lines wait for the disk", () => {
   it.each([1, 5, 20, 40, 80])("answers or cancels every key once, %i ms in", async (afterMs) => {
@@ -23,6 +24,94 @@ describe("a run cancelled while bad lines wait for the disk", () => {
     expect(keys.length).toBe(12_000);
     expect(world.sent.length - sentBefore).toBeLessThanOrEqual(4);
     await world.settle(engine.close());
+  });
+});
+
+describe("a run that is cancelled", () => {
+  const OPTIONS = { id: "work", out: OUTPUT };
+  const OPERATIONS = [1, 3, 6, 12, 30];
+
+  /** Cancels while two requests are in flight, and kills the process so many operations of the disk later. */
+  async function cancelledAndKilled(source: () => Source, count: number, operations: number): Promise<World> {
+    const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50 });
+    world.input(count);
+    const process = mortal(world.clock);
+    const run = (await world.engine(process.clock)).run(source(), OPTIONS);
+    await world.clock.advance(70);
+    await world.settle(run.cancel());
+    world.disk.crashAtOperation(operations, { powerCut: true });
+    await world.clock.advance(10);
+    process.kill();
+    world.kill({ powerCut: true });
+    return world;
+  }
+
+  it.each(OPERATIONS)(
+    "stays so over a kill %i operations later, and sends nothing any more",
+    async (after) => {
+      const world = await cancelledAndKilled(() => INPUT, 20_000, after);
+      const sentBefore = world.sent.length;
+      const engine = await world.engine();
+      const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+      expect(world.sent).toHaveLength(sentBefore);
+      expect(summary).toMatchObject({ status: "completed", items: 20_000 });
+      expect(summary.counts.completed + summary.counts.cancelled).toBe(20_000);
+      expect(new Set(world.output().map(({ key }) => key)).size).toBe(20_000);
+      expect(world.output()).toHaveLength(20_000);
+    },
+  );
+
+  it.each([1, 2, 3, 5, 8])("has what its stream had given by then, also after a kill, %i", async (after) => {
+    async function* stream(): AsyncGenerator<Uint8Array> {
+      for (let line = 1; line <= 30; line += 1) yield Buffer.from(itemLine(line));
+      yield Buffer.from(itemLine(31).slice(0, 20));
+      await new Promise(() => undefined);
+    }
+    const world = await cancelledAndKilled(stream, 1, after);
+    const sentBefore = world.sent.length;
+    const summary = await world.settle((await world.engine()).run(stream(), OPTIONS).finished);
+    expect(world.sent).toHaveLength(sentBefore);
+    expect(summary).toMatchObject({ status: "completed", items: 30 });
+    expect(world.output()).toHaveLength(30);
+  });
+
+  it("stays so when it was asked to stop before, and is cancelled at its next call", async () => {
+    const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50 });
+    world.input(20);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(70);
+    run.stop();
+    await world.settle(run.cancel());
+    expect(await world.settle(run.finished)).toMatchObject({ status: "stopped" });
+    const sentBefore = world.sent.length;
+    const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+    expect(summary.counts).toMatchObject({ completed: sentBefore, cancelled: 20 - sentBefore });
+    expect(world.sent).toHaveLength(sentBefore);
+  });
+
+  it("is not cancelled when that cannot be stored", async () => {
+    const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50 });
+    world.input(20);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(70);
+    world.store.failNext("disk_full");
+    await expect(world.settle(run.cancel())).rejects.toMatchObject({ code: "disk_full" });
+    await expect(world.settle(run.finished)).rejects.toMatchObject({ code: "disk_full" });
+    expect(world.output().filter(({ error }) => error !== undefined)).toEqual([]);
+    expect(await world.settle(engine.run(INPUT, OPTIONS).finished)).toMatchObject({
+      counts: { completed: 20 },
+    });
+  });
+
+  it("when it is over already, is what it was", async () => {
+    const world = new World();
+    world.input(3);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.settle(run.finished);
+    await world.settle(run.cancel());
+    expect((await world.settle(run.finished)).counts).toMatchObject({ completed: 3, cancelled: 0 });
   });
 });
 

@@ -7,7 +7,8 @@
  *   opening -> reading -> draining -> done          reading ends with the input, draining with its last outcome
  *   reading | draining -> ending -> done            the sla passed or the run was cancelled: what is unsent ends so
  *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
- *   any -> failed                                   `finished` rejects; what was recorded stays recorded
+ *   any -> failing -> failed                        what is in flight ends and is recorded, unless recording itself
+ *                                                   failed; then `finished` rejects
  */
 import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
@@ -161,14 +162,21 @@ export class Run implements AsyncIterable<OutputLine> {
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
     const { state } = opened;
-    await Promise.race([this.#read(opened).catch(rethrowReadError), watch.left]);
-    await watch.until(() => state.isIdle || !state.isOpen);
-    if (state.phase === "expired" || state.phase === "cancelled") {
-      await opened.input.spool?.seal();
-      await watch.during(endRest(this.#parts, opened, state.phase));
-      await watch.until(() => state.claimed.size === 0);
+    try {
+      await Promise.race([this.#read(opened).catch(rethrowReadError), watch.left]);
+      await watch.until(() => state.isIdle || !state.isOpen);
+      if (state.phase === "expired" || state.phase === "cancelled") {
+        await opened.input.spool?.seal();
+        await watch.during(endRest(this.#parts, opened, state.phase));
+        await watch.until(() => state.claimed.size === 0);
+      }
+    } catch (error) {
+      this.#leave("stopping");
+      await watch.drained().catch(() => undefined); // also when the engine fails meanwhile: the first error is told
+      throw error;
     }
     if (state.phase === "stopping") await watch.drained();
+    if (state.failure !== undefined) throw state.failure;
   }
 
   async #read(opened: OpenRun): Promise<void> {

@@ -31,6 +31,7 @@ import { Lanes } from "./lanes.ts";
 import type { EngineParts } from "./parts.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
 import { Recorder } from "./recorder.ts";
+import { Room } from "./room.ts";
 import { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { Sender } from "./sender.ts";
@@ -145,12 +146,16 @@ class LocalEngine implements Engine {
     const { clock, store } = seams;
     const backlog = new Backlog();
     const prices = new PriceBook(config.prices);
+    const room = new Room({
+      clock,
+      waitMs: config.diskWaitMs,
+      onRoom: (hasRoom) => this.#setRoom(hasRoom),
+    });
     const recorder = new Recorder({
       store,
       clock,
       space: seams.space,
-      roomWaitMs: config.diskWaitMs,
-      onRoom: (hasRoom) => this.#setRoom(hasRoom),
+      room,
       onFailure: (error) => this.#fail(error),
     });
     const sender = new Sender({
@@ -178,7 +183,7 @@ class LocalEngine implements Engine {
       policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
       ...(config.attemptMsMax === undefined ? {} : { attemptMsMax: config.attemptMsMax }),
     });
-    this.#parts = this.#partsOf(recorder, backlog, sender, prices);
+    this.#parts = this.#partsOf({ room, recorder, backlog, sender, prices });
     this.#submissions = new Submissions(this.#parts, (source, options) => this.run(source, options));
   }
 
@@ -232,17 +237,14 @@ class LocalEngine implements Engine {
     await this.#seams.store.close();
   }
 
-  #partsOf(recorder: Recorder, backlog: Backlog, sender: Sender, prices: PriceBook): EngineParts {
+  #partsOf(built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "prices">): EngineParts {
     const { clock, disk, store, measurer, dataDir } = this.#seams;
     return {
+      ...built,
       clock,
       disk,
       store,
       measurer,
-      recorder,
-      backlog,
-      sender,
-      prices,
       dataDir,
       rateCard: this.#config.rateCard,
       atWork: new Set(),

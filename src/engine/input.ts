@@ -15,7 +15,7 @@ import { itemLine } from "../jsonl/items.ts";
 import { sniff } from "../jsonl/read.ts";
 import { DEPTH_MAX } from "../jsonl/record.ts";
 import type { LineItem } from "../work/item.ts";
-import { type ByteSource, Spool } from "./spool.ts";
+import { type ByteSource, Spool, type SpoolHome } from "./spool.ts";
 
 /** What `engine.run` takes: a path, or bytes of JSONL, or items; iterables are read once and in order. */
 export type Source = string | AsyncIterable<LineItem | Uint8Array> | Iterable<LineItem | Uint8Array>;
@@ -43,16 +43,17 @@ const LF = 0x0a;
 const HEAD_BYTES = 64;
 
 /** Throws `input_unreadable`, `unsupported_encoding` or `invalid_array`. `spoolPath` is where a copy may stand. */
-export async function openInput(disk: Disk, source: Source, spoolPath: string): Promise<OpenInput> {
-  if (typeof source !== "string") return openStream(disk, byteStream(source), spoolPath);
+export async function openInput(home: SpoolHome, source: Source, spoolPath: string): Promise<OpenInput> {
+  const { disk } = home;
+  if (typeof source !== "string") return openStream(home, byteStream(source), spoolPath);
   const found = await statOf(disk, source);
   const file = await openFile(disk, source);
-  if (!found.isSeekable) return openStream(disk, { bytes: readOnce(file) }, spoolPath);
+  if (!found.isSeekable) return openStream(home, { bytes: readOnce(file) }, spoolPath);
   await refuseEncoding(file, source);
   const identity = { name: source, ...found };
   if (!source.endsWith(".json")) return { file, identity, spool: undefined };
   const state = `${found.sizeBytes}-${Math.trunc(found.modifiedMs)}-${found.identity.replaceAll(":", "-")}`;
-  const lines = await convertArray(disk, file, `${spoolPath}.${state}`); // another state of the file is read anew
+  const lines = await convertArray(home, file, `${spoolPath}.${state}`); // another state of the file is read anew
   await file.close();
   return { file: lines, identity, spool: undefined };
 }
@@ -117,8 +118,8 @@ function unsupported(name: string): PerigeeError {
   );
 }
 
-async function openStream(disk: Disk, source: ByteSource, spoolPath: string): Promise<OpenInput> {
-  const spool = await Spool.open(disk, spoolPath, { ...source, bytes: sniffed(source.bytes) });
+async function openStream(home: SpoolHome, source: ByteSource, spoolPath: string): Promise<OpenInput> {
+  const spool = await Spool.open(home, spoolPath, { ...source, bytes: sniffed(source.bytes) });
   return { file: spool, identity: undefined, spool };
 }
 
@@ -178,17 +179,21 @@ const REFUSED_ELEMENTS = {
 } as const;
 
 /** Writes the elements as lines, once: a spool that was completed before is used again. */
-async function convertArray(disk: Disk, array: DiskFile, spoolPath: string): Promise<DiskFile> {
+async function convertArray(
+  { disk, room, signal }: SpoolHome,
+  array: DiskFile,
+  spoolPath: string,
+): Promise<DiskFile> {
   if ((await disk.stat(spoolPath)) !== undefined) return disk.open(spoolPath, "read");
   const part = `${spoolPath}.part`;
-  const file = await disk.open(part, "write");
+  const file = await room.waitFor(() => disk.open(part, "write"), { signal });
   await file.truncate(0);
   let position = 0;
   let staged: string[] = [];
   let stagedLength = 0;
   const flush = async (): Promise<void> => {
     const bytes = Buffer.from(staged.join(""));
-    await file.write(bytes, position);
+    await room.waitFor(() => file.write(bytes, position), { signal });
     position += bytes.byteLength;
     staged = [];
     stagedLength = 0;

@@ -79,7 +79,7 @@ async function countSource(
   { model, signal }: QuoteOptions,
 ): Promise<Counted> {
   const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
-  const input = await openInput(parts.disk, source, spool);
+  const input = await openInput({ ...parts, signal }, source, spool);
   const volumeTokens = volumeTokensOf(input.identity?.sizeBytes);
   const counted: Counted = { totals: new Map(), rejectedLines: 0, volumeTokens };
   try {

@@ -9,7 +9,7 @@
  * One commit, for each task with records: write its output lines, then sync the output and append the step to the
  * journal at the same time, then call back. So a request is sent only after its intent is durable, and a place is
  * freed only after its outcome is. When an output's disk is full its lines go into the journal (`held`) and reach
- * the output when there is room; while anything waits for room the engine admits nothing (`onRoom(false)`).
+ * the output when there is room; while anything waits for room the engine admits nothing (`room.ts`).
  *
  * Hot path: one commit per 1-2 ms under load, some ten to hundreds of records each; bench/engine.ts.
  */
@@ -27,9 +27,8 @@ import {
   StepWriter,
 } from "./journal.ts";
 import type { OutputFile } from "./output.ts";
+import { type Lack, ROOM_CHECK_MS, type Room } from "./room.ts";
 
-/** How often a full disk is tried again. */
-const ROOM_CHECK_MS = 1_000;
 /** What follows a commit is done in slices of so many records. */
 const CALLS_PER_TURN = 128;
 
@@ -38,10 +37,8 @@ export interface RecorderOptions {
   readonly clock: Clock;
   /** The store's own view of its disk, where it has one: it may live on a reserve while space is low. */
   readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
-  /** How long a full disk is waited for before the engine fails with `disk_full`. */
-  readonly roomWaitMs: number;
-  /** Called with false when room ran out and true when it is back. */
-  readonly onRoom: (hasRoom: boolean) => void;
+  /** Told while a disk is full; after its wait the engine fails with `disk_full`. */
+  readonly room: Room;
   /** Called once; nothing is recorded afterwards. */
   readonly onFailure: (error: PerigeeError) => void;
 }
@@ -58,7 +55,7 @@ export class Recorder {
   #isReleaseDue = false;
   #isBusy = false;
   #failure: PerigeeError | undefined;
-  #roomLostMs: number | undefined;
+  #lack: Lack | undefined;
   #isSpaceLow = false;
 
   constructor(options: RecorderOptions) {
@@ -138,7 +135,7 @@ export class Recorder {
         this.#dirty.add(log);
       } catch (error) {
         if (errorCodeOf(error) !== "ENOSPC") throw error;
-        this.#loseRoom(error);
+        this.#roomIsLost().check(error);
       }
     }
     if (this.#holding.size === 0) return;
@@ -165,35 +162,19 @@ export class Recorder {
   }
 
   async #waitForRoom(cause: unknown): Promise<void> {
-    this.#loseRoom(cause);
+    this.#roomIsLost().check(cause);
     await this.#options.clock.sleep(ROOM_CHECK_MS);
   }
 
-  /** Throws `disk_full` when it was waited for long enough. */
-  #loseRoom(cause: unknown): void {
-    const { clock, roomWaitMs } = this.#options;
-    if (clock.nowMs() - this.#roomIsLost() < roomWaitMs) return;
-    const seconds = Math.round(roomWaitMs / 1_000);
-    throw new PerigeeError(
-      "disk_full",
-      `no space left on the disk for ${seconds} s; free some and run the same command again`,
-      { cause },
-    );
-  }
-
-  /** Returns since when. */
-  #roomIsLost(): number {
-    if (this.#roomLostMs === undefined) {
-      this.#roomLostMs = this.#options.clock.nowMs();
-      this.#options.onRoom(false);
-    }
-    return this.#roomLostMs;
+  #roomIsLost(): Lack {
+    this.#lack ??= this.#options.room.lack();
+    return this.#lack;
   }
 
   #roomIsBack(): void {
-    if (this.#roomLostMs === undefined || this.#isSpaceLow || this.#holding.size > 0) return;
-    this.#roomLostMs = undefined;
-    this.#options.onRoom(true);
+    if (this.#lack === undefined || this.#isSpaceLow || this.#holding.size > 0) return;
+    this.#lack.end();
+    this.#lack = undefined;
   }
 
   #fail(error: unknown): void {

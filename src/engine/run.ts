@@ -52,6 +52,8 @@ export class Run implements AsyncIterable<OutputLine> {
   /** How it was asked to leave, perhaps before it was open. */
   #leaving: "stopping" | "cancelled" | undefined;
   #tellLeft: () => void = () => undefined;
+  /** Aborted when it is asked to stop: then it does not wait for room on the disk. */
+  readonly #stopping = new AbortController();
   #unsent = 0;
 
   constructor(parts: EngineParts, source: Source, options: RunOptions) {
@@ -60,7 +62,8 @@ export class Run implements AsyncIterable<OutputLine> {
     const left = new Promise<void>((resolve) => {
       this.#tellLeft = resolve;
     });
-    const opening = openRun(parts, source, options, left).catch(rethrowFileError);
+    const leaving = { left, stopped: this.#stopping.signal };
+    const opening = openRun(parts, source, options, leaving).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
     this.finished = this.#work(opening);
     this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
@@ -75,6 +78,8 @@ export class Run implements AsyncIterable<OutputLine> {
   /** Sends nothing new, lets what is in flight end, and leaves the rest for the next call of the same run. */
   stop(reason = "interrupted"): void {
     this.#stopReason ??= reason;
+    const message = "stopped while the disk was full; free some of it and run the same command again";
+    this.#stopping.abort(new PerigeeError("interrupted", message));
     this.#leave("stopping");
   }
 
@@ -301,15 +306,20 @@ export class Run implements AsyncIterable<OutputLine> {
     const { state, task, body, output } = opened;
     await watch.during(state.settings.log.settled());
     if (state.phase === "stopping") return this.#report.summary(state, body, this.#stopReason);
-    if (body.isOrdered) await putInOrder(this.#parts, task.id, output, body.out);
-    const summary = this.#report.summary(state, body);
-    const outBytes = (await this.#parts.disk.stat(body.out))?.sizeBytes ?? 0;
-    const lines = opened.input.spool?.isWhole === true ? { lines: state.linesRead } : {};
-    await this.#parts.store.putTask({
-      ...task,
-      body: encodeBody({ ...body, ...lines, status: "completed", outBytes, summary }),
-    });
-    return summary;
+    const { disk, store, room } = this.#parts;
+    const { signal } = this.#stopping;
+    try {
+      if (body.isOrdered) await putInOrder(this.#parts, task.id, output, body.out, signal);
+      const summary = this.#report.summary(state, body);
+      const outBytes = (await disk.stat(body.out))?.sizeBytes ?? 0;
+      const lines = opened.input.spool?.isWhole === true ? { lines: state.linesRead } : {};
+      const end = encodeBody({ ...body, ...lines, status: "completed", outBytes, summary });
+      await room.waitFor(() => store.putTask({ ...task, body: end }), { signal });
+      return summary;
+    } catch (error) {
+      if (error !== signal.reason) throw error;
+      return this.#report.summary(state, body, this.#stopReason); // all is answered, and the next call says so
+    }
   }
 
   #leave(phase: "stopping" | "cancelled"): void {

@@ -66,12 +66,20 @@ export type OpenedRun =
       readonly release: () => void;
     };
 
-/** Throws whatever keeps the run from beginning; nothing was sent then. `left` resolves when the run is left. */
+/** How a run is asked to end before it is open. */
+export interface RunLeaving {
+  /** Resolves when the run is left in any way. */
+  readonly left: Promise<void>;
+  /** Aborts when it is stopped: then nobody waits for a full disk. */
+  readonly stopped: AbortSignal;
+}
+
+/** Throws whatever keeps the run from beginning; nothing was sent then. */
 export async function openRun(
   parts: EngineParts,
   source: Source,
   options: RunOptions,
-  left: Promise<void>,
+  leaving: RunLeaving,
 ): Promise<OpenedRun> {
   const name = nameOf(source, options);
   const claims: string[] = [];
@@ -86,7 +94,7 @@ export async function openRun(
   };
   try {
     claim(name);
-    const opened = await open(parts, name, source, options, { claim, left });
+    const opened = await open(parts, name, source, options, { ...leaving, claim });
     if (opened.kind === "finished") release();
     return opened.kind === "finished" ? opened : { ...opened, release };
   } catch (error) {
@@ -95,10 +103,9 @@ export async function openRun(
   }
 }
 
-interface Opening {
+interface Opening extends RunLeaving {
   /** Throws `conflict` when another run of this engine has what is named. */
   readonly claim: (what: string) => void;
-  readonly left: Promise<void>;
 }
 
 async function open(
@@ -106,7 +113,7 @@ async function open(
   name: string,
   source: Source,
   options: RunOptions,
-  { claim, left }: Opening,
+  { claim, left, stopped }: Opening,
 ): Promise<Exclude<OpenedRun, { kind: "open" }> | Omit<Extract<OpenedRun, { kind: "open" }>, "release">> {
   const found = await parts.store.taskByName(name);
   const before = found === undefined ? undefined : decodeBody(found.body);
@@ -116,23 +123,26 @@ async function open(
     const finished = await asFinished(parts, task, before, source, left);
     if (finished !== undefined) return finished;
   }
-  const input = await openInput(parts.disk, absolute(source), spoolPath(parts, task.id));
+  const signal = stopped;
+  const input = await openInput({ ...parts, signal }, absolute(source), spoolPath(parts, task.id));
   if (input.spool !== undefined && before?.input !== undefined) {
     await input.file.close();
     throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
   }
   const body = await checkedBody(parts, input, options, task, before);
   claim(body.out);
-  const output = await OutputFile.open(parts.disk, answersPath(parts, task.id, body));
+  const answers = answersPath(parts, task.id, body);
+  const output = await parts.room.waitFor(() => OutputFile.open(parts.disk, answers), { signal });
   if (before === undefined) await refuseForeignOutput(parts, body, output);
-  await parts.store.putTask({ ...task, body: encodeBody(body) });
+  const stored = { ...task, body: encodeBody(body) };
+  await parts.room.waitFor(() => parts.store.putTask(stored), { signal });
   return {
     kind: "open",
     task,
     body,
     input,
     output,
-    state: await openState(parts, task.id, body, input, output, options),
+    state: await openState(parts, task.id, body, input, output, options, stopped),
   };
 }
 
@@ -200,7 +210,7 @@ async function isRepeated(
   source: Source,
   left: Promise<void>,
 ): Promise<boolean> {
-  const { spool } = await openInput(parts.disk, absolute(source), spoolPath(parts, taskId));
+  const { spool } = await openInput(parts, absolute(source), spoolPath(parts, taskId));
   if (spool === undefined) return false;
   const matched = spool.match(body.lines !== undefined).then(() => true);
   try {
@@ -318,10 +328,14 @@ async function openState(
   input: OpenInput,
   output: OutputFile,
   options: RunOptions,
+  stopped: AbortSignal,
 ): Promise<RunState> {
-  const { clock, rateCard } = parts;
+  const { clock, rateCard, room, store } = parts;
   const recovered = await recover({
-    store: parts.store,
+    store: {
+      journal: (id) => store.journal(id),
+      append: (entries) => room.waitFor(() => store.append(entries), { signal: stopped }),
+    },
     taskId,
     output,
     input: input.spool?.stored ?? input.file,

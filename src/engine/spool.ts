@@ -8,11 +8,12 @@
  *
  * A run syncs the spool before a line of it can be sent or settled. So a power cut loses or tears only lines that the
  * journal does not know: where the source repeats something else there, the spool is cut and written on; in a line
- * that is recorded, or before one, it is `input_changed`.
+ * that is recorded, or before one, it is `input_changed`. While the disk is full nothing is taken from the source.
  */
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { asFailure } from "./recorder.ts";
+import type { Room } from "./room.ts";
 
 const LF = 0x0a;
 const SCAN_BYTES = 1024 * 1024;
@@ -23,6 +24,15 @@ export interface ByteSource {
   leave?(): void;
 }
 
+/** Where copies of inputs are kept. */
+export interface SpoolHome {
+  readonly disk: Disk;
+  /** What waits for a disk that is full. */
+  readonly room: Room;
+  /** Ends that waiting. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /**
  * A file that fills itself from a stream as it is read from front to back. A read waits for its first byte and gives
  * what is there: it may be short before the end, and only 0 bytes are the end.
@@ -31,6 +41,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   /** Lines of the spool up to the last one that the journal knows; all of them until that is said. */
   recordedLines: number = Number.POSITIVE_INFINITY;
   readonly #file: DiskFile;
+  readonly #room: Room;
   readonly #source: ByteSource;
   readonly #bytes: AsyncIterator<Uint8Array>;
   #spooledBytes: number;
@@ -46,17 +57,20 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   #pull: Promise<void> | undefined;
   #endPull: (() => void) | undefined;
   #storing: Promise<void> = Promise.resolve();
+  /** Aborted when the source is left: nobody waits for room any more. */
+  readonly #leaving = new AbortController();
 
-  private constructor(file: DiskFile, spooledBytes: number, source: ByteSource) {
+  private constructor(file: DiskFile, room: Room, spooledBytes: number, source: ByteSource) {
     this.#file = file;
+    this.#room = room;
     this.#spooledBytes = spooledBytes;
     this.#source = source;
     this.#bytes = source.bytes[Symbol.asyncIterator]();
   }
 
-  static async open(disk: Disk, path: string, source: ByteSource): Promise<Spool> {
-    const file = await disk.open(path, "write");
-    return new Spool(file, await file.sizeBytes(), source);
+  static async open(home: SpoolHome, path: string, source: ByteSource): Promise<Spool> {
+    const file = await home.room.waitFor(() => home.disk.open(path, "write"), { signal: home.signal });
+    return new Spool(file, home.room, await file.sizeBytes(), source);
   }
 
   /** Whether the source has ended by itself. */
@@ -118,6 +132,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   /** Lets go of the source; what it gives from now on is not taken. */
   async #leave(): Promise<void> {
     this.#isOver = true;
+    this.#leaving.abort();
     this.#endPull?.();
     this.#source.leave?.();
     void returned(this.#bytes); // its next value may never come
@@ -159,12 +174,16 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
         if (this.#comparedLines < this.recordedLines) throw changed("differs");
         await this.#cut(this.#givenBytes + equal);
       }
-      await this.#file.write(bytes.subarray(equal), this.#spooledBytes);
+      await this.#write(bytes.subarray(equal), this.#spooledBytes);
       this.#spooledBytes += bytes.byteLength - equal;
     }
     const lineEnd = bytes.lastIndexOf(LF) + 1;
     if (lineEnd > 0) this.#linesEnd = this.#givenBytes + lineEnd;
     this.#givenBytes += bytes.byteLength;
+  }
+
+  #write(bytes: Uint8Array, position: number): Promise<void> {
+    return this.#room.waitFor(() => this.#file.write(bytes, position), { signal: this.#leaving.signal });
   }
 
   /** How many of the bytes stand in the spool already, where the source is. */

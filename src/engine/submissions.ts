@@ -114,7 +114,7 @@ export class Submissions {
       for (const part of groups.parts.keys())
         await this.#spool(id, part, items, groups.partOf).catch(rethrowFileError);
       signal?.throwIfAborted();
-      await this.#store(id, body);
+      await this.#store(id, body, signal);
     } catch (error) {
       for (const part of groups.parts.keys())
         await this.#parts.disk.remove(this.#inputPath(id, part)).catch(() => undefined); // the cause is told below
@@ -193,13 +193,10 @@ export class Submissions {
     }
   }
 
-  #store(id: string, body: SubmissionBody): Promise<void> {
-    return this.#parts.store.putTask({
-      id,
-      name: nameOf(id),
-      createdWallMs: this.#parts.clock.wallMs(),
-      body: JSON.stringify(body),
-    });
+  #store(id: string, body: SubmissionBody, signal?: AbortSignal): Promise<void> {
+    const { store, clock, room } = this.#parts;
+    const task = { id, name: nameOf(id), createdWallMs: clock.wallMs(), body: JSON.stringify(body) };
+    return room.waitFor(() => store.putTask(task), { signal });
   }
 
   /** Writes the lines of one part, durable. */

@@ -10,11 +10,10 @@ import { Readable } from "node:stream";
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import { arrayLines } from "../jsonl/array.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { sniff } from "../jsonl/read.ts";
-import { DEPTH_MAX } from "../jsonl/record.ts";
 import type { LineItem } from "../work/item.ts";
+import { arrayCopyPath, openArrayCopy } from "./array_copy.ts";
 import { type ByteSource, Spool, type SpoolHome } from "./spool.ts";
 
 /** What `engine.run` takes: a path, or bytes of JSONL, or items; iterables are read once and in order. */
@@ -35,6 +34,8 @@ export interface OpenInput {
   readonly identity: InputIdentity | undefined;
   /** Where a stream is kept, which then is the file; undefined for files. */
   readonly spool: Spool | undefined;
+  /** The file that was made for it; undefined when it is read where it is. */
+  readonly copyPath: string | undefined;
 }
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -42,20 +43,34 @@ const LF = 0x0a;
 /** So much of a stream is looked at before its first bytes are taken, unless its first line is shorter. */
 const HEAD_BYTES = 64;
 
-/** Throws `input_unreadable`, `unsupported_encoding` or `invalid_array`. `spoolPath` is where a copy may stand. */
+/**
+ * Throws `input_unreadable`, `unsupported_encoding` or `invalid_array`, and leaves nothing open then. `spoolPath` is
+ * where a copy may stand.
+ */
 export async function openInput(home: SpoolHome, source: Source, spoolPath: string): Promise<OpenInput> {
-  const { disk } = home;
   if (typeof source !== "string") return openStream(home, byteStream(source), spoolPath);
-  const found = await statOf(disk, source);
-  const file = await openFile(disk, source);
-  if (!found.isSeekable) return openStream(home, { bytes: readOnce(file) }, spoolPath);
-  await refuseEncoding(file, source);
+  const found = await statOf(home.disk, source);
+  const file = await openFile(home.disk, source);
+  if (!found.isSeekable) return openStream(home, pipe(file), spoolPath);
   const identity = { name: source, ...found };
-  if (!source.endsWith(".json")) return { file, identity, spool: undefined };
-  const state = `${found.sizeBytes}-${Math.trunc(found.modifiedMs)}-${found.identity.replaceAll(":", "-")}`;
-  const lines = await convertArray(home, file, `${spoolPath}.${state}`); // another state of the file is read anew
-  await file.close();
-  return { file: lines, identity, spool: undefined };
+  let isKept = false;
+  try {
+    await refuseEncoding(file, source);
+    if (!source.endsWith(".json")) {
+      isKept = true;
+      return { file, identity, spool: undefined, copyPath: undefined };
+    }
+    const copyPath = arrayCopyPath(spoolPath, identity);
+    return { file: await openArrayCopy(home, readAll(file), copyPath), identity, spool: undefined, copyPath };
+  } finally {
+    if (!isKept) await file.close();
+  }
+}
+
+/** Closes an input; `copy` says whether what was made for it is needed again. */
+export async function closeInput(disk: Disk, input: OpenInput, copy: "keep" | "remove"): Promise<void> {
+  await input.file.close();
+  if (copy === "remove" && input.copyPath !== undefined) await disk.remove(input.copyPath);
 }
 
 /** Whether two looks at a file saw the same state of the same file. */
@@ -106,9 +121,7 @@ async function openFile(disk: Disk, path: string): Promise<DiskFile> {
 async function refuseEncoding(file: DiskFile, path: string): Promise<void> {
   const head = new Uint8Array(4_096);
   const length = await file.read(head, 0);
-  if (sniff(head.subarray(0, length)) === "jsonl") return;
-  await file.close();
-  throw unsupported(path);
+  if (sniff(head.subarray(0, length)) !== "jsonl") throw unsupported(path);
 }
 
 function unsupported(name: string): PerigeeError {
@@ -119,8 +132,13 @@ function unsupported(name: string): PerigeeError {
 }
 
 async function openStream(home: SpoolHome, source: ByteSource, spoolPath: string): Promise<OpenInput> {
-  const spool = await Spool.open(home, spoolPath, { ...source, bytes: sniffed(source.bytes) });
-  return { file: spool, identity: undefined, spool };
+  try {
+    const spool = await Spool.open(home, spoolPath, { ...source, bytes: sniffed(source.bytes) });
+    return { file: spool, identity: undefined, spool, copyPath: spoolPath };
+  } catch (error) {
+    source.leave?.();
+    throw error;
+  }
 }
 
 function byteStream(source: Exclude<Source, string>): ByteSource {
@@ -132,6 +150,16 @@ function byteStream(source: Exclude<Source, string>): ByteSource {
   return source instanceof Readable
     ? { bytes: bytes(), leave: () => void source.destroy() }
     : { bytes: bytes() };
+}
+
+/** A read may wait for ever, and closing waits for it: nobody waits for either. */
+function pipe(file: DiskFile): ByteSource {
+  let isClosed = false;
+  const leave = (): void => {
+    if (!isClosed) file.close().catch(() => undefined); // of no concern any more
+    isClosed = true;
+  };
+  return { bytes: readAll(file), leave };
 }
 
 /** The same bytes, unless the first line or the first bytes tell that they are no text. */
@@ -153,15 +181,6 @@ async function* sniffed(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8A
   yield head;
 }
 
-/** Reads a file to its end and closes it. */
-async function* readOnce(file: DiskFile): AsyncGenerator<Uint8Array> {
-  try {
-    yield* readAll(file);
-  } finally {
-    await file.close();
-  }
-}
-
 async function* readAll(file: DiskFile): AsyncGenerator<Uint8Array> {
   for (let position = 0; ; ) {
     const chunk = new Uint8Array(CHUNK_BYTES);
@@ -170,43 +189,4 @@ async function* readAll(file: DiskFile): AsyncGenerator<Uint8Array> {
     position += length;
     yield chunk.subarray(0, length);
   }
-}
-
-/** Lines that fail as the element would: its text was not kept. */
-const REFUSED_ELEMENTS = {
-  line_too_long: JSON.stringify("an element of the array is too long"),
-  too_deep: "[".repeat(DEPTH_MAX + 1) + "]".repeat(DEPTH_MAX + 1),
-} as const;
-
-/** Writes the elements as lines, once: a spool that was completed before is used again. */
-async function convertArray(
-  { disk, room, signal }: SpoolHome,
-  array: DiskFile,
-  spoolPath: string,
-): Promise<DiskFile> {
-  if ((await disk.stat(spoolPath)) !== undefined) return disk.open(spoolPath, "read");
-  const part = `${spoolPath}.part`;
-  const file = await room.waitFor(() => disk.open(part, "write"), { signal });
-  await file.truncate(0);
-  let position = 0;
-  let staged: string[] = [];
-  let stagedLength = 0;
-  const flush = async (): Promise<void> => {
-    const bytes = Buffer.from(staged.join(""));
-    await room.waitFor(() => file.write(bytes, position), { signal });
-    position += bytes.byteLength;
-    staged = [];
-    stagedLength = 0;
-  };
-  for await (const element of arrayLines(readAll(array))) {
-    const line = element.kind === "line" ? element.text : REFUSED_ELEMENTS[element.code];
-    staged.push(line, "\n");
-    stagedLength += line.length;
-    if (stagedLength >= CHUNK_BYTES) await flush();
-  }
-  await flush();
-  await file.sync();
-  await file.close();
-  await disk.rename(part, spoolPath);
-  return disk.open(spoolPath, "read");
 }

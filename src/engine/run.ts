@@ -26,12 +26,13 @@ import type { Progress, Summary } from "./progress.ts";
 import { asFailure } from "./recorder.ts";
 import { endRest } from "./run_end.ts";
 import { followLines } from "./run_lines.ts";
-import { answersPath, type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
+import { type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
 import { RunReport } from "./run_report.ts";
 import type { RunState } from "./run_state.ts";
 import { settleUnsent } from "./settle.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
+import { answersPath } from "./task_files.ts";
 import { Watch } from "./watch.ts";
 
 /** Lines settled without a request between two waits for the disk. */

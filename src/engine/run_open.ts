@@ -7,7 +7,7 @@
  *                  otherwise -> same input? -> recovered -> open
  */
 import { createHash, randomUUID } from "node:crypto";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { Budget } from "../price/budget.ts";
@@ -16,7 +16,8 @@ import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
 import { inlineScanner } from "../shard/measurer.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
-import { ChecksummedFile, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
+import { arrayCopyPath } from "./array_copy.ts";
+import { ChecksummedFile, closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
 import type { Step } from "./journal.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
@@ -24,6 +25,7 @@ import type { Summary } from "./progress.ts";
 import { recover } from "./recover.ts";
 import { RunState } from "./run_state.ts";
 import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
+import { answersPath, ownOutputPath, spoolPath } from "./task_files.ts";
 
 /** Options of `engine.run`. */
 export interface RunOptions {
@@ -123,37 +125,53 @@ async function open(
     const finished = await asFinished(parts, task, before, source, left);
     if (finished !== undefined) return finished;
   }
-  const signal = stopped;
-  const input = await openInput({ ...parts, signal }, absolute(source), spoolPath(parts, task.id));
-  if (input.spool !== undefined && before?.input !== undefined) {
-    await input.file.close();
-    throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
+  const spool = spoolPath(parts, task.id);
+  const input = await openInput({ ...parts, signal: stopped }, absolute(source), spool);
+  let output: OutputFile | undefined;
+  try {
+    if (input.spool !== undefined && before?.input !== undefined)
+      throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
+    if (
+      before?.input !== undefined &&
+      input.identity !== undefined &&
+      !isSameState(before.input, input.identity)
+    )
+      await parts.disk.remove(arrayCopyPath(spool, before.input));
+    const body = await checkedBody(parts, input, options, task, before);
+    claim(body.out);
+    output = await openOutput(parts, task.id, body, before === undefined, stopped);
+    const stored = { ...task, body: encodeBody(body) };
+    await parts.room.waitFor(() => parts.store.putTask(stored), { signal: stopped });
+    const state = await openState(parts, task.id, body, { input, output, options, stopped });
+    return { kind: "open", task, body, input, output, state };
+  } catch (error) {
+    await output?.close();
+    // The copy of a stream that a run began with holds what the journal knows of; any other can be made again.
+    const isKnown = input.spool !== undefined && before !== undefined && before.input === undefined;
+    await closeInput(parts.disk, input, isKnown ? "keep" : "remove");
+    throw error;
   }
-  const body = await checkedBody(parts, input, options, task, before);
-  claim(body.out);
-  const answers = answersPath(parts, task.id, body);
-  const output = await parts.room.waitFor(() => OutputFile.open(parts.disk, answers), { signal });
-  if (before === undefined) await refuseForeignOutput(parts, body, output);
-  const stored = { ...task, body: encodeBody(body) };
-  await parts.room.waitFor(() => parts.store.putTask(stored), { signal });
-  return {
-    kind: "open",
-    task,
-    body,
-    input,
-    output,
-    state: await openState(parts, task.id, body, input, output, options, stopped),
-  };
 }
 
-/** Where answers are appended: the output itself, or a file beside the journal that is put in order at the end. */
-export function answersPath(parts: Pick<EngineParts, "dataDir">, taskId: string, body: TaskBody): string {
-  return body.isOrdered ? join(parts.dataDir, "tasks", `${taskId}.answers.jsonl`) : body.out;
-}
-
-/** Where a copy of an input is kept that cannot be read twice, or not as lines. */
-function spoolPath(parts: Pick<EngineParts, "dataDir">, taskId: string): string {
-  return join(parts.dataDir, "tasks", `${taskId}.input.jsonl`);
+/** Where answers are appended. A fresh task never writes over a file that is not its own. */
+async function openOutput(
+  parts: EngineParts,
+  taskId: string,
+  body: TaskBody,
+  isFresh: boolean,
+  signal: AbortSignal,
+): Promise<OutputFile> {
+  const path = answersPath(parts, taskId, body);
+  if (isFresh) {
+    const sizeBytes = (await parts.disk.stat(body.out))?.sizeBytes ?? 0;
+    if (sizeBytes > 0) {
+      throw new PerigeeError(
+        "output_unwritable",
+        `${body.out} already holds ${sizeBytes} bytes that this run did not write; move it away, or give the --data folder it belongs to`,
+      );
+    }
+  }
+  return parts.room.waitFor(() => OutputFile.open(parts.disk, path), { signal });
 }
 
 function otherInput(what: string): PerigeeError {
@@ -258,7 +276,7 @@ async function checkedBody(
     if (before.status === "completed")
       return { ...before, input: input.identity as NonNullable<typeof input.identity> };
   }
-  const out = resolve(options.out ?? join(parts.dataDir, "tasks", `${task.id}.output.jsonl`));
+  const out = resolve(options.out ?? ownOutputPath(parts, task.id));
   return {
     version: 1,
     ...(input.identity === undefined ? {} : { input: input.identity }),
@@ -310,25 +328,18 @@ async function checkKeys(parts: EngineParts, input: OpenInput): Promise<CheckedK
   return { inputChecksum: checksum, lines };
 }
 
-/** A fresh task never writes over a file that is not its own. */
-async function refuseForeignOutput(parts: EngineParts, body: TaskBody, output: OutputFile): Promise<void> {
-  const size = body.isOrdered ? ((await parts.disk.stat(body.out))?.sizeBytes ?? 0) : output.end;
-  if (size === 0) return;
-  await output.close();
-  throw new PerigeeError(
-    "output_unwritable",
-    `${body.out} already holds ${size} bytes that this run did not write; move it away, or give the --data folder it belongs to`,
-  );
+interface OpenParts {
+  readonly input: OpenInput;
+  readonly output: OutputFile;
+  readonly options: RunOptions;
+  readonly stopped: AbortSignal;
 }
 
 async function openState(
   parts: EngineParts,
   taskId: string,
   body: TaskBody,
-  input: OpenInput,
-  output: OutputFile,
-  options: RunOptions,
-  stopped: AbortSignal,
+  { input, output, options, stopped }: OpenParts,
 ): Promise<RunState> {
   const { clock, rateCard, room, store } = parts;
   const recovered = await recover({

@@ -70,7 +70,12 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
 
   static async open(home: SpoolHome, path: string, source: ByteSource): Promise<Spool> {
     const file = await home.room.waitFor(() => home.disk.open(path, "write"), { signal: home.signal });
-    return new Spool(file, home.room, await file.sizeBytes(), source);
+    try {
+      return new Spool(file, home.room, await file.sizeBytes(), source);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
   }
 
   /** Whether the source has ended by itself. */

@@ -1,0 +1,32 @@
+/**
+ * The files of a task in the data folder, by name.
+ *
+ *   <id>.input.jsonl           the copy of a stream
+ *   <id>.input.jsonl.<state>   the lines of a `.json` file in that state (`array_copy.ts`)
+ *   <id>.answers.jsonl         answers that will be put in order
+ *   <id>.output.jsonl          answers of a run that was given no output
+ */
+import { join } from "node:path";
+import type { EngineParts } from "./parts.ts";
+import type { TaskBody } from "./task_body.ts";
+
+type Home = Pick<EngineParts, "dataDir">;
+
+/** Where answers are appended: the output itself, or a file beside the journal that is put in order at the end. */
+export function answersPath(home: Home, taskId: string, body: TaskBody): string {
+  return body.isOrdered ? pathOf(home, taskId, "answers.jsonl") : body.out;
+}
+
+/** Where a copy of an input is kept that cannot be read twice. */
+export function spoolPath(home: Home, taskId: string): string {
+  return pathOf(home, taskId, "input.jsonl");
+}
+
+/** Where answers go when the caller names no place. */
+export function ownOutputPath(home: Home, taskId: string): string {
+  return pathOf(home, taskId, "output.jsonl");
+}
+
+function pathOf({ dataDir }: Home, taskId: string, what: string): string {
+  return join(dataDir, "tasks", `${taskId}.${what}`);
+}

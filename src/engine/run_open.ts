@@ -17,12 +17,13 @@ import { inlineScanner } from "../shard/measurer.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
-import { ChecksummedFile, closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
+import { ChecksummedFile } from "./checksum.ts";
+import { closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
 import type { Step } from "./journal.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
-import type { Summary } from "./progress.ts";
 import { recover } from "./recover.ts";
+import { askAgain, type FinishedRun } from "./run_again.ts";
 import { RunState } from "./run_state.ts";
 import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
 import { answersPath, ownOutputPath, spoolPath } from "./task_files.ts";
@@ -49,14 +50,7 @@ export interface RunOptions {
 
 /** A run ready to go, or one that was over before. */
 export type OpenedRun =
-  | {
-      readonly kind: "finished";
-      readonly taskId: string;
-      readonly body: TaskBody;
-      readonly summary: Summary;
-      /** False when the run was left before its stream was compared with what the run had answered. */
-      readonly isChecked: boolean;
-    }
+  | FinishedRun
   | {
       readonly kind: "open";
       readonly task: StoredTask;
@@ -96,7 +90,7 @@ export async function openRun(
   };
   try {
     claim(name);
-    const opened = await open(parts, name, source, options, { ...leaving, claim });
+    const opened = await open(parts, name, absolute(source), options, { ...leaving, claim });
     if (opened.kind === "finished") release();
     return opened.kind === "finished" ? opened : { ...opened, release };
   } catch (error) {
@@ -116,17 +110,17 @@ async function open(
   source: Source,
   options: RunOptions,
   { claim, left, stopped }: Opening,
-): Promise<Exclude<OpenedRun, { kind: "open" }> | Omit<Extract<OpenedRun, { kind: "open" }>, "release">> {
+): Promise<FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "release">> {
   const found = await parts.store.taskByName(name);
   const before = found === undefined ? undefined : decodeBody(found.body);
   if (before !== undefined) refuseOtherTerms(before, options);
   const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
   if (before?.status === "completed") {
-    const finished = await asFinished(parts, task, before, source, left);
+    const finished = await askAgain(parts, task, before, source, left);
     if (finished !== undefined) return finished;
   }
   const spool = spoolPath(parts, task.id);
-  const input = await openInput({ ...parts, signal: stopped }, absolute(source), spool);
+  const input = await openInput({ ...parts, signal: stopped }, source, spool);
   let output: OutputFile | undefined;
   try {
     if (input.spool !== undefined && before?.input !== undefined)
@@ -190,52 +184,6 @@ function nameOf(source: Source, options: RunOptions): string {
 
 function absolute(source: Source): Source {
   return typeof source === "string" ? resolve(source) : source;
-}
-
-/** Undefined when the input was touched, so that it must be read again. */
-async function asFinished(
-  parts: EngineParts,
-  task: StoredTask,
-  body: TaskBody,
-  source: Source,
-  left: Promise<void>,
-): Promise<OpenedRun | undefined> {
-  if (body.summary === undefined) return undefined;
-  const output = await parts.disk.stat(body.out);
-  if (output?.sizeBytes !== body.outBytes) {
-    throw new PerigeeError(
-      "output_changed",
-      `${body.out} is not what the finished run left (${output?.sizeBytes ?? "no"} bytes, expected ${body.outBytes}); put it back, or start over with another --data`,
-    );
-  }
-  const now = typeof source === "string" ? await parts.disk.stat(resolve(source)) : undefined;
-  const isFile = typeof source === "string" && now?.isSeekable !== false;
-  const isSame =
-    isFile &&
-    body.input !== undefined &&
-    now !== undefined &&
-    isSameState(body.input, { name: resolve(source), ...now });
-  if (isFile ? !isSame : body.input !== undefined) return undefined;
-  const isChecked = isFile || (await isRepeated(parts, task.id, body, source, left));
-  return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
-}
-
-/** Whether a stream is what the finished run was given; false when the run was left meanwhile. */
-async function isRepeated(
-  parts: EngineParts,
-  taskId: string,
-  body: TaskBody,
-  source: Source,
-  left: Promise<void>,
-): Promise<boolean> {
-  const { spool } = await openInput(parts, absolute(source), spoolPath(parts, taskId));
-  if (spool === undefined) return false;
-  const matched = spool.match(body.lines !== undefined).then(() => true);
-  try {
-    return await Promise.race([matched, left.then(() => false)]);
-  } finally {
-    await spool.close();
-  }
 }
 
 /** A run is continued on the terms it began with: what was answered so far would otherwise not fit the rest. */

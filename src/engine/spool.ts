@@ -12,17 +12,12 @@
  */
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
+import { type ByteSource, leaveSource } from "./byte_source.ts";
 import { asFailure } from "./recorder.ts";
 import type { Room } from "./room.ts";
 
 const LF = 0x0a;
 const SCAN_BYTES = 1024 * 1024;
-
-/** Bytes that come once, and how to let go of them without waiting for the next ones. */
-export interface ByteSource {
-  readonly bytes: AsyncIterable<Uint8Array>;
-  leave?(): void;
-}
 
 /** Where copies of inputs are kept. */
 export interface SpoolHome {
@@ -139,8 +134,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     this.#isOver = true;
     this.#leaving.abort();
     this.#endPull?.();
-    this.#source.leave?.();
-    void returned(this.#bytes); // its next value may never come
+    leaveSource(this.#source, this.#bytes);
     await this.#storing.catch(() => undefined); // told to whoever reads
   }
 
@@ -234,14 +228,6 @@ function lineEnds(bytes: Uint8Array): number {
   let count = 0;
   for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count += 1;
   return count;
-}
-
-async function returned(bytes: AsyncIterator<Uint8Array>): Promise<void> {
-  try {
-    await bytes.return?.();
-  } catch {
-    // the source is of no concern any more
-  }
 }
 
 function rethrowWriteError(error: unknown): never {

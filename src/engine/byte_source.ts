@@ -1,0 +1,101 @@
+/**
+ * Sources that come once, as bytes of lines: streams, pipes, iterables of items.
+ */
+import { Readable } from "node:stream";
+import type { DiskFile } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import { itemLine } from "../jsonl/items.ts";
+import { sniff } from "../jsonl/read.ts";
+import type { LineItem } from "../work/item.ts";
+
+/** Bytes of JSONL, or items; read once and in order. */
+export type OnceSource = AsyncIterable<LineItem | Uint8Array> | Iterable<LineItem | Uint8Array>;
+
+/** Bytes that come once, and how to let go of them without waiting for the next ones. */
+export interface ByteSource {
+  readonly bytes: AsyncIterable<Uint8Array>;
+  leave?(): void;
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+const LF = 0x0a;
+/** So much of a stream is looked at before its first bytes are taken, unless its first line is shorter. */
+const HEAD_BYTES = 64;
+
+/** The bytes of a stream or of items. They throw `unsupported_encoding` when they turn out to be no text. */
+export function iterableBytes(source: OnceSource): ByteSource {
+  const bytes = async function* (): AsyncGenerator<Uint8Array> {
+    for await (const one of source) {
+      yield one instanceof Uint8Array ? one : Buffer.from(`${itemLine(one)}\n`);
+    }
+  };
+  return source instanceof Readable
+    ? { bytes: sniffed(bytes()), leave: () => void source.destroy() }
+    : { bytes: sniffed(bytes()) };
+}
+
+/**
+ * The bytes of a pipe, which is closed when it is left. A read may wait for ever, and closing waits for it: nobody waits
+ * for either.
+ */
+export function pipeBytes(file: DiskFile): ByteSource {
+  let isClosed = false;
+  const leave = (): void => {
+    if (!isClosed) file.close().catch(() => undefined); // of no concern any more
+    isClosed = true;
+  };
+  return { bytes: sniffed(readAll(file)), leave };
+}
+
+/** Lets go of a source that `taken` was reading: what it gives from now on is not taken. */
+export function leaveSource(source: ByteSource, taken: AsyncIterator<Uint8Array>): void {
+  source.leave?.();
+  void returned(taken); // its next value may never come
+}
+
+async function returned(bytes: AsyncIterator<Uint8Array>): Promise<void> {
+  try {
+    await bytes.return?.();
+  } catch {
+    // the source is of no concern any more
+  }
+}
+
+/** Throws `unsupported_encoding`; `head` are the first bytes of what `name` names. */
+export function refuseEncoding(head: Uint8Array, name: string): void {
+  if (sniff(head) === "jsonl") return;
+  throw new PerigeeError(
+    "unsupported_encoding",
+    `${name} is compressed or not UTF-8 text; unpack or convert it to UTF-8 JSONL first`,
+  );
+}
+
+/** The same bytes, unless the first line or the first bytes tell that they are no text. */
+async function* sniffed(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let head: Uint8Array | undefined = new Uint8Array(0);
+  for await (const chunk of bytes) {
+    if (head === undefined) {
+      yield chunk;
+      continue;
+    }
+    head = Buffer.concat([head, chunk]);
+    if (head.byteLength < HEAD_BYTES && !head.includes(LF)) continue;
+    refuseEncoding(head, "the input");
+    yield head;
+    head = undefined;
+  }
+  if (head === undefined || head.byteLength === 0) return;
+  refuseEncoding(head, "the input");
+  yield head;
+}
+
+/** The bytes of a file, from its beginning to its end. */
+export async function* readAll(file: DiskFile): AsyncGenerator<Uint8Array> {
+  for (let position = 0; ; ) {
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    const length = await file.read(chunk, position);
+    if (length === 0) return;
+    position += length;
+    yield chunk.subarray(0, length);
+  }
+}

@@ -14,6 +14,11 @@ const REFUSED_ELEMENTS = {
   too_deep: "[".repeat(DEPTH_MAX + 1) + "]".repeat(DEPTH_MAX + 1),
 } as const;
 
+/** Whether a file is read as one array, by its name. */
+export function isArrayPath(path: string): boolean {
+  return path.endsWith(".json");
+}
+
 /** Where the lines of a `.json` file are kept, beside where a stream would be: each state of the file for itself. */
 export function arrayCopyPath(spoolPath: string, state: Omit<FileStat, "isSeekable">): string {
   const { sizeBytes, modifiedMs, identity } = state;

@@ -4,8 +4,10 @@
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../disk.ts";
 
+const CHUNK_BYTES = 1024 * 1024;
+
 /** CRC32 and length of bytes that come one after another. */
-class Checksum {
+export class Checksum {
   #crc32 = 0;
   #lengthBytes = 0;
 
@@ -21,6 +23,19 @@ class Checksum {
   toString(): string {
     return `${this.#crc32.toString(16)}:${this.#lengthBytes}`;
   }
+}
+
+/** The checksum of a file up to an offset, and how many bytes it has up to there. */
+export async function checksumOf(file: Pick<DiskFile, "read">, endBytes: number): Promise<Checksum> {
+  const sum = new Checksum();
+  const chunk = new Uint8Array(CHUNK_BYTES);
+  while (sum.lengthBytes < endBytes) {
+    const wanted = chunk.subarray(0, endBytes - sum.lengthBytes);
+    const length = await file.read(wanted, sum.lengthBytes);
+    if (length === 0) break;
+    sum.add(wanted.subarray(0, length));
+  }
+  return sum;
 }
 
 /** A file that sums up what is read from it front to back, so that two passes can be compared. */

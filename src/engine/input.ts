@@ -8,7 +8,7 @@
  */
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import { arrayCopyPath, openArrayCopy } from "./array_copy.ts";
+import { arrayCopyPath, isArrayPath, openArrayCopy } from "./array_copy.ts";
 import {
   type ByteSource,
   iterableBytes,
@@ -54,7 +54,7 @@ export async function openInput(home: SpoolHome, source: Source, spoolPath: stri
   let isKept = false;
   try {
     await refuseEncodingOf(file, source);
-    if (!source.endsWith(".json")) {
+    if (!isArrayPath(source)) {
       isKept = true;
       return { file, identity, spool: undefined, copyPath: undefined };
     }
@@ -63,6 +63,11 @@ export async function openInput(home: SpoolHome, source: Source, spoolPath: stri
   } finally {
     if (!isKept) await file.close();
   }
+}
+
+/** A source that comes once: an iterable, or the path of a pipe. Throws `input_unreadable`; leave it when it was read. */
+export async function openOnce(disk: Disk, source: Source): Promise<ByteSource> {
+  return typeof source === "string" ? pipeBytes(await openFile(disk, source)) : iterableBytes(source);
 }
 
 /** Closes an input; `copy` says whether what was made for it is needed again. */

@@ -33,7 +33,7 @@ import type { RunState } from "./run_state.ts";
 import { settleUnsent } from "./settle.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
-import { answersPath } from "./task_files.ts";
+import { answersPath, removeWorkFiles } from "./task_files.ts";
 import { Watch } from "./watch.ts";
 
 /** Lines settled without a request between two waits for the disk. */
@@ -152,10 +152,13 @@ export class Run implements AsyncIterable<OutputLine> {
         : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
     }
     const watch = new Watch(this.#parts, opened.state, (reason) => this.stop(reason));
+    let isFinished = false;
     try {
       if (this.#leaving !== undefined) this.#leave(this.#leaving);
       await this.#answer(opened, watch);
-      return await this.#finish(opened, watch).catch(rethrowFileError);
+      const summary = await this.#finish(opened, watch).catch(rethrowFileError);
+      isFinished = summary.status === "completed";
+      return summary;
     } finally {
       this.#parts.dropRun(opened.state);
       opened.state.phase = "done";
@@ -163,6 +166,7 @@ export class Run implements AsyncIterable<OutputLine> {
       watch.close();
       await opened.input.file.close();
       await opened.output.close();
+      if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);
       opened.release();
     }
   }
@@ -314,8 +318,8 @@ export class Run implements AsyncIterable<OutputLine> {
       if (body.isOrdered) await putInOrder(this.#parts, task.id, output, body.out, signal);
       const summary = this.#report.summary(state, body);
       const outBytes = (await disk.stat(body.out))?.sizeBytes ?? 0;
-      const lines = opened.input.spool?.isWhole === true ? { lines: state.linesRead } : {};
-      const end = encodeBody({ ...body, ...lines, status: "completed", outBytes, summary });
+      const stream = await streamEnd(opened);
+      const end = encodeBody({ ...body, ...stream, status: "completed", outBytes, summary });
       await room.waitFor(() => store.putTask({ ...task, body: end }), { signal });
       return summary;
     } catch (error) {
@@ -333,6 +337,13 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#parts.dropRun(state);
     state.changed();
   }
+}
+
+/** What is kept of a stream when its copy is not. */
+async function streamEnd({ input, state }: OpenRun): Promise<Pick<TaskBody, "streamChecksum" | "lines">> {
+  if (input.spool === undefined) return {};
+  const streamChecksum = await input.spool.checksum();
+  return input.spool.isWhole ? { streamChecksum, lines: state.linesRead } : { streamChecksum };
 }
 
 /** What the system says of a file becomes an error that a caller can act on; faults of ours stay what they are. */

@@ -2,16 +2,20 @@
  * A finished run that is called again: nothing is sent where its input and its output are what they were.
  *
  *   file     in the same state          -> its summary
- *            touched                    -> is read again
+ *            touched                    -> is read again, and its summary where it holds the same
  *   stream   read as far as the run was -> its summary, or `input_changed`
  */
+import type { Disk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { StoredTask } from "../store/store.ts";
-import { isSameState, openInput, type Source } from "./input.ts";
+import { leaveSource } from "./byte_source.ts";
+import { Checksum } from "./checksum.ts";
+import { isSameState, openOnce, type Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Summary } from "./progress.ts";
+import { streamChanged } from "./spool.ts";
 import type { TaskBody } from "./task_body.ts";
-import { spoolPath } from "./task_files.ts";
+import { removeWorkFiles } from "./task_files.ts";
 
 /** A run that was over before. */
 export interface FinishedRun {
@@ -47,24 +51,38 @@ export async function askAgain(
     now !== undefined &&
     isSameState(body.input, { name: source, ...now });
   if (isFile ? !isSame : body.input !== undefined) return undefined;
-  const isChecked = isFile || (await isRepeated(parts, task.id, body, source, left));
+  const isChecked = isFile || (await isRepeated(parts.disk, body, source, left));
+  await removeWorkFiles(parts, task.id, body); // a crash may have come before it
   return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
 }
 
 /** Whether a stream is what the finished run was given; false when the run was left meanwhile. */
-async function isRepeated(
-  parts: EngineParts,
-  taskId: string,
-  body: TaskBody,
-  source: Source,
-  left: Promise<void>,
-): Promise<boolean> {
-  const { spool } = await openInput(parts, source, spoolPath(parts, taskId));
-  if (spool === undefined) return false;
-  const matched = spool.match(body.lines !== undefined).then(() => true);
+async function isRepeated(disk: Disk, body: TaskBody, source: Source, left: Promise<void>): Promise<boolean> {
+  const once = await openOnce(disk, source);
+  const bytes = once.bytes[Symbol.asyncIterator]();
+  const repeated = readAgain(bytes, body.streamChecksum ?? "", body.lines !== undefined).then(() => true);
   try {
-    return await Promise.race([matched, left.then(() => false)]);
+    return await Promise.race([repeated, left.then(() => false)]);
   } finally {
-    await spool.close();
+    leaveSource(once, bytes);
   }
+}
+
+/** Resolves when the bytes are those of the checksum, and, if `isWhole`, end there. Throws `input_changed`. */
+async function readAgain(
+  bytes: AsyncIterator<Uint8Array>,
+  checksum: string,
+  isWhole: boolean,
+): Promise<void> {
+  const lengthBytes = Number(checksum.split(":")[1] ?? 0);
+  const sum = new Checksum();
+  while (sum.lengthBytes < lengthBytes || isWhole) {
+    const next = await bytes.next();
+    if (next.done === true) break;
+    const known = next.value.subarray(0, lengthBytes - sum.lengthBytes);
+    sum.add(known);
+    if (isWhole && known.byteLength < next.value.byteLength) throw streamChanged("goes on");
+  }
+  if (sum.lengthBytes < lengthBytes) throw streamChanged("ended earlier");
+  if (String(sum) !== checksum) throw streamChanged("differs");
 }

@@ -99,6 +99,8 @@ export async function openRun(
   }
 }
 
+type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "release">;
+
 interface Opening extends RunLeaving {
   /** Throws `conflict` when another run of this engine has what is named. */
   readonly claim: (what: string) => void;
@@ -109,40 +111,64 @@ async function open(
   name: string,
   source: Source,
   options: RunOptions,
-  { claim, left, stopped }: Opening,
-): Promise<FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "release">> {
+  opening: Opening,
+): Promise<Opened> {
   const found = await parts.store.taskByName(name);
   const before = found === undefined ? undefined : decodeBody(found.body);
   if (before !== undefined) refuseOtherTerms(before, options);
   const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
   if (before?.status === "completed") {
-    const finished = await askAgain(parts, task, before, source, left);
+    const finished = await askAgain(parts, task, before, source, opening.left);
     if (finished !== undefined) return finished;
   }
-  const spool = spoolPath(parts, task.id);
-  const input = await openInput({ ...parts, signal: stopped }, source, spool);
-  let output: OutputFile | undefined;
+  const home = { ...parts, signal: opening.stopped };
+  const input = await openInput(home, source, spoolPath(parts, task.id));
+  // The copy of a stream that a run began with holds what the journal knows of; any other can be made again.
+  const isKnown = input.spool !== undefined && before !== undefined && before.input === undefined;
+  let isOpen = false;
   try {
-    if (input.spool !== undefined && before?.input !== undefined)
+    const opened = await openWith(parts, { task, before, input }, options, opening);
+    isOpen = opened.kind === "open";
+    return opened;
+  } finally {
+    if (!isOpen) await closeInput(parts.disk, input, isKnown ? "keep" : "remove");
+  }
+}
+
+interface Found {
+  readonly task: StoredTask;
+  /** As an earlier call left it. */
+  readonly before: TaskBody | undefined;
+  readonly input: OpenInput;
+}
+
+async function openWith(
+  parts: EngineParts,
+  { task, before, input }: Found,
+  options: RunOptions,
+  { claim, stopped }: Opening,
+): Promise<Opened> {
+  if (before?.input !== undefined) {
+    if (input.identity === undefined)
       throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
-    if (
-      before?.input !== undefined &&
-      input.identity !== undefined &&
-      !isSameState(before.input, input.identity)
-    )
-      await parts.disk.remove(arrayCopyPath(spool, before.input));
-    const body = await checkedBody(parts, input, options, task, before);
-    claim(body.out);
-    output = await openOutput(parts, task.id, body, before === undefined, stopped);
-    const stored = { ...task, body: encodeBody(body) };
-    await parts.room.waitFor(() => parts.store.putTask(stored), { signal: stopped });
+    if (!isSameState(before.input, input.identity))
+      await parts.disk.remove(arrayCopyPath(spoolPath(parts, task.id), before.input));
+  }
+  const body = await checkedBody(parts, input, options, task, before);
+  claim(body.out);
+  const stored = { ...task, body: encodeBody(body) };
+  const store = () => parts.room.waitFor(() => parts.store.putTask(stored), { signal: stopped });
+  if (body.status === "completed" && body.summary !== undefined) {
+    await store(); // touched, and the same: its new state is known from now on
+    return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked: true };
+  }
+  const output = await openOutput(parts, task.id, body, before === undefined, stopped);
+  try {
+    await store();
     const state = await openState(parts, task.id, body, { input, output, options, stopped });
     return { kind: "open", task, body, input, output, state };
   } catch (error) {
-    await output?.close();
-    // The copy of a stream that a run began with holds what the journal knows of; any other can be made again.
-    const isKnown = input.spool !== undefined && before !== undefined && before.input === undefined;
-    await closeInput(parts.disk, input, isKnown ? "keep" : "remove");
+    await output.close();
     throw error;
   }
 }

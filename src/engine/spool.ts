@@ -13,6 +13,7 @@
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { type ByteSource, leaveSource } from "./byte_source.ts";
+import { checksumOf } from "./checksum.ts";
 import { asFailure } from "./recorder.ts";
 import type { Room } from "./room.ts";
 
@@ -107,21 +108,9 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     await this.sync();
   }
 
-  /**
-   * Resolves when the source has repeated what is spooled and, if `isWhole`, has ended there. Writes nothing; throws
-   * `input_changed`.
-   */
-  async match(isWhole: boolean): Promise<void> {
-    while (this.#givenBytes < this.#spooledBytes || isWhole) {
-      const next = await this.#bytes.next();
-      if (next.done === true && this.#givenBytes < this.#spooledBytes) throw changed("ended earlier");
-      if (next.done === true) return;
-      const known = await this.#equalBytes(next.value);
-      const isLonger = this.#givenBytes + known === this.#spooledBytes;
-      if (known < next.value.byteLength && (isWhole || !isLonger))
-        throw changed(isLonger ? "goes on" : "differs");
-      this.#givenBytes += known;
-    }
+  /** Of what was given, once the source has ended or the spool is sealed. */
+  async checksum(): Promise<string> {
+    return String(await checksumOf(this.#file, this.#givenBytes));
   }
 
   async close(): Promise<void> {
@@ -158,7 +147,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   async #end(): Promise<void> {
     if (this.#givenBytes < this.#spooledBytes) {
       if (this.#comparedLines < this.recordedLines && (await this.#recordedEnd()) > this.#givenBytes)
-        throw changed("ended earlier");
+        throw streamChanged("ended earlier");
       await this.#cut(this.#givenBytes);
     }
     this.#isOver = true;
@@ -170,7 +159,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     if (this.#givenBytes < this.#spooledBytes) this.#comparedLines += lineEnds(bytes.subarray(0, equal));
     if (equal < bytes.byteLength) {
       if (this.#givenBytes + equal < this.#spooledBytes) {
-        if (this.#comparedLines < this.recordedLines) throw changed("differs");
+        if (this.#comparedLines < this.recordedLines) throw streamChanged("differs");
         await this.#cut(this.#givenBytes + equal);
       }
       await this.#write(bytes.subarray(equal), this.#spooledBytes);
@@ -238,7 +227,8 @@ function rethrowWriteError(error: unknown): never {
   });
 }
 
-function changed(how: string): PerigeeError {
+/** A stream is not the one that its run began with. */
+export function streamChanged(how: string): PerigeeError {
   return new PerigeeError(
     "input_changed",
     `the input ${how} from what this run began with; use another --data for new input`,

@@ -5,12 +5,32 @@
  *   <id>.input.jsonl.<state>   the lines of a `.json` file in that state (`array_copy.ts`)
  *   <id>.answers.jsonl         answers that will be put in order
  *   <id>.output.jsonl          answers of a run that was given no output
+ *
+ * The first three are there until the task is finished.
  */
 import { join } from "node:path";
+import { arrayCopyPath, isArrayPath } from "./array_copy.ts";
 import type { EngineParts } from "./parts.ts";
 import type { TaskBody } from "./task_body.ts";
 
 type Home = Pick<EngineParts, "dataDir">;
+
+/** Removes what a finished task needs no more. What cannot be removed is left for the next call of the run. */
+export async function removeWorkFiles(
+  parts: Pick<EngineParts, "dataDir" | "disk">,
+  taskId: string,
+  body: TaskBody,
+): Promise<void> {
+  for (const path of workPaths(parts, taskId, body)) await parts.disk.remove(path).catch(() => undefined);
+}
+
+function workPaths(home: Home, taskId: string, body: TaskBody): string[] {
+  const spool = spoolPath(home, taskId);
+  const paths = body.isOrdered ? [answersPath(home, taskId, body)] : [];
+  if (body.input === undefined) paths.push(spool);
+  else if (isArrayPath(body.input.name)) paths.push(arrayCopyPath(spool, body.input));
+  return paths;
+}
 
 /** Where answers are appended: the output itself, or a file beside the journal that is put in order at the end. */
 export function answersPath(home: Home, taskId: string, body: TaskBody): string {

@@ -5,6 +5,7 @@
  *   <id>.input.jsonl.<state>   the lines of a `.json` file in that state (`array_copy.ts`)
  *   <id>.answers.jsonl         answers that will be put in order
  *   <id>.output.jsonl          answers of a run that was given no output
+ *   <id>.<part>.jsonl          the items of a submitted list that have one sla
  *
  * The first three are there until the task is finished.
  */
@@ -22,6 +23,18 @@ export async function removeWorkFiles(
   body: TaskBody,
 ): Promise<void> {
   for (const path of workPaths(parts, taskId, body)) await parts.disk.remove(path).catch(() => undefined);
+}
+
+/** Removes all of a run but the output that its caller named. */
+export async function removeRunFiles(
+  parts: Pick<EngineParts, "dataDir" | "disk">,
+  taskId: string,
+  body: TaskBody,
+): Promise<void> {
+  const own = ownOutputPath(parts, taskId);
+  const paths = workPaths(parts, taskId, body);
+  if (body.out === own) paths.push(own);
+  for (const path of paths) await parts.disk.remove(path);
 }
 
 function workPaths(home: Home, taskId: string, body: TaskBody): string[] {
@@ -45,6 +58,11 @@ export function spoolPath(home: Home, taskId: string): string {
 /** Where answers go when the caller names no place. */
 export function ownOutputPath(home: Home, taskId: string): string {
   return pathOf(home, taskId, "output.jsonl");
+}
+
+/** Where a part of a submitted list is kept. */
+export function submittedPath(home: Home, taskId: string, part: number): string {
+  return pathOf(home, taskId, `${part}.jsonl`);
 }
 
 function pathOf({ dataDir }: Home, taskId: string, what: string): string {

@@ -41,7 +41,10 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   readonly #source: ByteSource;
   readonly #bytes: AsyncIterator<Uint8Array>;
   #spooledBytes: number;
-  #syncedBytes = -1;
+  /** Changes of the file so far, and how many of them a sync has covered. The first sync covers what was there. */
+  #writes = 0;
+  #syncedWrites = -1;
+  #syncing: Promise<void> = Promise.resolve();
   /** Bytes that the source has given in this process: what is spooled beyond them is not yet known to be its own. */
   #givenBytes = 0;
   /** Line ends in what was compared. */
@@ -90,12 +93,15 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     return length === 0 ? 0 : await this.#file.read(into.subarray(0, length), position);
   }
 
-  /** Makes durable what was given so far. Rejects with `disk_full` or `store_failed`. */
+  /**
+   * Makes durable what was given so far. Rejects with `disk_full` or `store_failed`, and then at every later call: a
+   * second sync that succeeds would prove nothing.
+   */
   async sync(): Promise<void> {
-    const bytes = this.#spooledBytes;
-    if (bytes === this.#syncedBytes) return;
-    await this.#file.sync().catch(rethrowWriteError);
-    this.#syncedBytes = bytes;
+    const writes = this.#writes;
+    if (this.#syncedWrites >= writes) return;
+    this.#syncing = this.#syncing.then(() => this.#syncUpTo(writes));
+    await this.#syncing;
   }
 
   /** The input ends here, with the last whole line that came or that was recorded before. Durable when it resolves. */
@@ -156,22 +162,47 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
 
   async #store(bytes: Uint8Array): Promise<void> {
     const equal = await this.#equalBytes(bytes);
+    const known = this.#knownBytes(bytes.subarray(0, equal));
     if (this.#givenBytes < this.#spooledBytes) this.#comparedLines += lineEnds(bytes.subarray(0, equal));
-    if (equal < bytes.byteLength) {
-      if (this.#givenBytes + equal < this.#spooledBytes) {
-        if (this.#comparedLines < this.recordedLines) throw streamChanged("differs");
-        await this.#cut(this.#givenBytes + equal);
-      }
-      await this.#write(bytes.subarray(equal), this.#spooledBytes);
-      this.#spooledBytes += bytes.byteLength - equal;
+    if (equal < bytes.byteLength && this.#givenBytes + equal < this.#spooledBytes) {
+      if (this.#comparedLines < this.recordedLines) throw streamChanged("differs");
+      await this.#cut(this.#givenBytes + equal);
+    }
+    if (known < bytes.byteLength) {
+      await this.#write(bytes.subarray(known), this.#givenBytes + known);
+      this.#spooledBytes = Math.max(this.#spooledBytes, this.#givenBytes + bytes.byteLength);
     }
     const lineEnd = bytes.lastIndexOf(LF) + 1;
     if (lineEnd > 0) this.#linesEnd = this.#givenBytes + lineEnd;
     this.#givenBytes += bytes.byteLength;
   }
 
-  #write(bytes: Uint8Array, position: number): Promise<void> {
-    return this.#room.waitFor(() => this.#file.write(bytes, position), { signal: this.#leaving.signal });
+  /**
+   * How many of the bytes that stand in the spool belong to recorded lines. The others are written once more: the sync
+   * of an earlier process may have failed over them, and such bytes are read back whole and never written
+   * (https://lwn.net/Articles/752063/). The journal has no line of them, because it waits for that sync.
+   */
+  #knownBytes(equal: Uint8Array): number {
+    let end = 0;
+    for (let lines = this.#comparedLines; lines < this.recordedLines; lines += 1) {
+      const lineEnd = equal.indexOf(LF, end);
+      if (lineEnd < 0) return equal.byteLength;
+      end = lineEnd + 1;
+    }
+    return end;
+  }
+
+  async #write(bytes: Uint8Array, position: number): Promise<void> {
+    const { signal } = this.#leaving;
+    await this.#room.waitFor(() => this.#file.write(bytes, position), { signal });
+    this.#writes += 1;
+  }
+
+  async #syncUpTo(writes: number): Promise<void> {
+    if (this.#syncedWrites >= writes) return;
+    const covered = this.#writes;
+    await this.#file.sync().catch(rethrowWriteError);
+    this.#syncedWrites = covered;
   }
 
   /** How many of the bytes stand in the spool already, where the source is. */
@@ -187,7 +218,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   async #cut(sizeBytes: number): Promise<void> {
     await this.#file.truncate(sizeBytes).catch(rethrowWriteError);
     this.#spooledBytes = sizeBytes;
-    this.#syncedBytes = -1;
+    this.#writes += 1;
   }
 
   /** Offset behind the last recorded line. */

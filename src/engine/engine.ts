@@ -4,10 +4,9 @@
  *   opening (data folder locked, limits of the last minute restored) -> open -> closed
  *   open -> failed      the store or an output failed: every run is told, the process should be started again
  */
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
+import { resolve } from "node:path";
 import { type Clock, systemClock } from "../clock.ts";
-import { type Disk, systemDisk } from "../disk.ts";
+import { type Disk, makeFolder, systemDisk } from "../disk.ts";
 import { createDispatcher } from "../dispatch/dispatcher.ts";
 import { RETRY_POLICY } from "../dispatch/retry.ts";
 import type { Transport } from "../dispatch/transport.ts";
@@ -89,7 +88,7 @@ export interface Engine {
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
-  if (store === undefined) await mkdir(join(dataDir, "tasks"), { recursive: true, mode: 0o700 });
+  if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
   const seams: Seams = {
     ...(await openStore(dataDir, store).catch((error: unknown) =>

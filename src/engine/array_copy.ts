@@ -2,17 +2,8 @@
  * The copy of an array: its elements as lines, one each, line n being element n.
  */
 import type { DiskFile, FileStat } from "../disk.ts";
-import { arrayLines } from "../jsonl/array.ts";
-import { DEPTH_MAX } from "../jsonl/record.ts";
+import { arrayAsLines } from "../jsonl/array_as_lines.ts";
 import type { SpoolHome } from "./spool.ts";
-
-const COPY_BYTES = 1024 * 1024;
-
-/** Lines that fail as the element would: its text was not kept. */
-const REFUSED_ELEMENTS = {
-  line_too_long: JSON.stringify("an element of the array is too long"),
-  too_deep: "[".repeat(DEPTH_MAX + 1) + "]".repeat(DEPTH_MAX + 1),
-} as const;
 
 /** Whether a file is read as one array, by its name. */
 export function isArrayPath(path: string): boolean {
@@ -57,7 +48,7 @@ async function writeCopy(
   try {
     await file.truncate(0);
     let position = 0;
-    for await (const bytes of linesOf(array)) {
+    for await (const bytes of arrayAsLines(array)) {
       await room.waitFor(() => file.write(bytes, position), { signal });
       position += bytes.byteLength;
     }
@@ -65,16 +56,4 @@ async function writeCopy(
   } finally {
     await file.close();
   }
-}
-
-/** The lines of the elements, about a megabyte at a time. */
-async function* linesOf(array: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let text = "";
-  for await (const element of arrayLines(array)) {
-    text += `${element.kind === "line" ? element.text : REFUSED_ELEMENTS[element.code]}\n`;
-    if (text.length < COPY_BYTES) continue;
-    yield Buffer.from(text);
-    text = "";
-  }
-  yield Buffer.from(text);
 }

@@ -1,9 +1,12 @@
 /**
- * Sources that come once, as bytes of lines: streams, pipes, iterables of items.
+ * Sources that come once, as bytes of lines: streams, pipes, iterables of items. One array that comes so is turned into
+ * lines while it comes (`jsonl/array_start.ts` says what is one).
  */
 import { Readable } from "node:stream";
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
+import { arrayAsLines } from "../jsonl/array_as_lines.ts";
+import { ArrayStart } from "../jsonl/array_start.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { sniff } from "../jsonl/read.ts";
 import type { LineItem } from "../work/item.ts";
@@ -22,7 +25,7 @@ const LF = 0x0a;
 /** So much of a stream is looked at before its first bytes are taken, unless its first line is shorter. */
 const HEAD_BYTES = 64;
 
-/** The bytes of a stream or of items. They throw `unsupported_encoding` when they turn out to be no text. */
+/** The lines of a stream or of items. They throw `unsupported_encoding` when it is no text, `invalid_array`. */
 export function iterableBytes(source: OnceSource): ByteSource {
   const bytes = async function* (): AsyncGenerator<Uint8Array> {
     for await (const one of source) {
@@ -30,12 +33,12 @@ export function iterableBytes(source: OnceSource): ByteSource {
     }
   };
   return source instanceof Readable
-    ? { bytes: sniffed(bytes()), leave: () => void source.destroy() }
-    : { bytes: sniffed(bytes()) };
+    ? { bytes: asLines(sniffed(bytes())), leave: () => void source.destroy() }
+    : { bytes: asLines(sniffed(bytes())) };
 }
 
 /**
- * The bytes of a pipe, which is closed when it is left. A read may wait for ever, and closing waits for it: nobody waits
+ * The lines of a pipe, which is closed when it is left. A read may wait for ever, and closing waits for it: nobody waits
  * for either.
  */
 export function pipeBytes(file: DiskFile): ByteSource {
@@ -44,7 +47,7 @@ export function pipeBytes(file: DiskFile): ByteSource {
     if (!isClosed) file.close().catch(() => undefined); // of no concern any more
     isClosed = true;
   };
-  return { bytes: sniffed(readAll(file)), leave };
+  return { bytes: asLines(sniffed(readAll(file))), leave };
 }
 
 /** Lets go of a source that `taken` was reading: what it gives from now on is not taken. */
@@ -87,6 +90,29 @@ async function* sniffed(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8A
   if (head === undefined || head.byteLength === 0) return;
   refuseEncoding(head, "the input");
   yield head;
+}
+
+/** The same bytes, or the elements of the array that they are. */
+async function* asLines(bytes: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const start = new ArrayStart();
+  const held: Uint8Array[] = [];
+  let kind: "array" | "lines" | undefined;
+  try {
+    while (kind === undefined) {
+      const next = await bytes.next();
+      if (next.done !== true) held.push(next.value);
+      kind = next.done === true ? start.end() : start.take(next.value);
+    }
+    const all = chained(held, bytes);
+    yield* kind === "array" ? arrayAsLines(all) : all;
+  } finally {
+    await bytes.return(undefined);
+  }
+}
+
+async function* chained(first: Uint8Array[], then: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for (let next = first.shift(); next !== undefined; next = first.shift()) yield next;
+  yield* then;
 }
 
 /** The bytes of a file, from its beginning to its end. */

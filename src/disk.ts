@@ -3,10 +3,11 @@
  * fill and lose a disk at any byte (docs/decisions/0003-disk-port.md).
  *
  * Promises: `write` has happened for other readers of the file when it resolves, but survives a power cut only
- * after `sync`; a killed process keeps what was written. Failures are the system's own errors (`code: "ENOSPC"`, `"EIO"`).
+ * after `sync`; a killed process keeps what was written. The name of a file that was opened for writing or renamed
+ * survives a power cut when the call resolves; a file that was removed may come back. Failures are the system's own errors (`code: "ENOSPC"`, `"EIO"`).
  */
 import { type FileHandle, mkdir, open, rename, rm, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, resolve } from "node:path";
 
 /** What tells one file, and one state of a file, from another. */
 export interface FileStat {
@@ -39,12 +40,16 @@ export interface DiskFile {
 
 /** Port. Paths are the system's; folders are made as needed when a file is opened for writing. */
 export interface Disk {
-  /** `read` needs the file to exist; `write` opens for reading and writing and makes it with mode 0600. */
+  /**
+   * `read` needs the file to exist; `write` opens for reading and writing, makes it with mode 0600, and makes its name
+   * durable, whoever made it.
+   */
   open(path: string, mode: "read" | "write"): Promise<DiskFile>;
   /** Undefined when nothing is there. */
   stat(path: string): Promise<FileStat | undefined>;
+  /** Within one folder. Replaces what is at `to`; after a power cut the file has one of the two names. */
   rename(from: string, to: string): Promise<void>;
-  /** No error when nothing is there. */
+  /** No error when nothing is there. Not durable: a power cut may bring the file back. */
   remove(path: string): Promise<void>;
 }
 
@@ -56,19 +61,18 @@ export const systemDisk: Disk = {
       return new SystemFile(handle, (await handle.stat()).isFile());
     }
     const folder = dirname(path);
-    const made = await mkdir(folder, { recursive: true });
-    try {
-      return new SystemFile(await open(path, "r+"));
-    } catch (error) {
+    await makeFolder(folder);
+    const handle = await open(path, "r+").catch((error: unknown) => {
       if (errorCodeOf(error) !== "ENOENT") throw error;
+      return open(path, "wx+", 0o600);
+    });
+    try {
+      await syncFolder(folder); // also when it was there: who made it may have died before this
+      return new SystemFile(handle);
+    } catch (error) {
+      await handle.close();
+      throw error;
     }
-    const file = new SystemFile(await open(path, "wx+", 0o600));
-    await syncFolder(folder);
-    for (let one = folder; made !== undefined && one !== dirname(made); ) {
-      one = dirname(one);
-      await syncFolder(one);
-    }
-    return file;
   },
   async stat(path) {
     try {
@@ -90,6 +94,17 @@ export const systemDisk: Disk = {
   },
   remove: (path) => rm(path, { force: true }),
 };
+
+/** Makes a folder, and those above it, where they are missing; they survive a power cut when it resolves. */
+export async function makeFolder(path: string, mode?: number): Promise<void> {
+  const made = await mkdir(path, { recursive: true, mode });
+  if (made === undefined) return;
+  const last = dirname(resolve(made));
+  for (let one = resolve(path); one !== last; ) {
+    one = dirname(one);
+    await syncFolder(one);
+  }
+}
 
 /** Makes the names in a folder survive a power cut, where the system can: some file systems and Windows cannot. */
 async function syncFolder(path: string): Promise<void> {

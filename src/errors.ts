@@ -12,7 +12,7 @@ export type ErrorCode =
   | "input_unreadable" // the input cannot be opened or read
   | "input_changed" // the input is not the file that this run began with
   | "unsupported_encoding" // UTF-16, gzip or zip bytes where JSONL was expected
-  | "invalid_array" // a .json file that is not one array
+  | "invalid_array" // a .json file, or a stream that began as an array, that is not one array
   | "duplicate_key" // two lines carry the same key
   | "output_unwritable" // the output cannot be opened or written
   | "output_changed" // the output no longer holds what was recorded

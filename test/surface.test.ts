@@ -175,14 +175,17 @@ describe("the fixed calls", () => {
     expectTypeOf<door.Run["progress"]>().returns.toEqualTypeOf<door.Progress>();
   });
 
-  it("submit, task, object, quote and close", () => {
+  it("submit, task, object, forget, quote and close", () => {
     expectTypeOf<Engine["submit"]>().toBeCallableWith([{ model: "echo:x", input: "Hi", sla: 60 }]);
     expectTypeOf<Engine["submit"]>().returns.resolves.toEqualTypeOf<door.Task>();
     expectTypeOf<Engine["task"]>().toEqualTypeOf<(id: string) => Promise<door.Task>>();
     expectTypeOf<Engine["object"]>().toEqualTypeOf<(id: string) => Promise<door.TaskObject>>();
+    expectTypeOf<Engine["forget"]>().toEqualTypeOf<(taskId: string) => Promise<void>>();
     expectTypeOf<Engine["quote"]>().toBeCallableWith("in.jsonl", { slas: [60, 1_440], model: "echo:x" });
     expectTypeOf<Engine["quote"]>().returns.resolves.toEqualTypeOf<door.Quote>();
     expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
-    expectTypeOf<keyof Engine>().toEqualTypeOf<"run" | "submit" | "task" | "object" | "quote" | "close">();
+    expectTypeOf<keyof Engine>().toEqualTypeOf<
+      "run" | "submit" | "task" | "object" | "forget" | "quote" | "close"
+    >();
   });
 });

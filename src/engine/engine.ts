@@ -4,10 +4,9 @@
  *   opening (data folder locked, limits of the last minute restored) -> open -> closed
  *   open -> failed      the store or an output failed: every run is told, the process should be started again
  */
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
+import { resolve } from "node:path";
 import { type Clock, systemClock } from "../clock.ts";
-import { type Disk, systemDisk } from "../disk.ts";
+import { type Disk, makeFolder, systemDisk } from "../disk.ts";
 import { createDispatcher } from "../dispatch/dispatcher.ts";
 import { RETRY_POLICY } from "../dispatch/retry.ts";
 import type { Transport } from "../dispatch/transport.ts";
@@ -19,23 +18,28 @@ import { PriceBook } from "../price/price_book.ts";
 import type { Quote } from "../price/quote.ts";
 import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
 import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
-import type { Store } from "../store/store.ts";
+import type { Store, StoredTask } from "../store/store.ts";
 import type { InlineItem } from "../work/item.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { Backlog } from "./backlog.ts";
 import { type ConfigOptions, checkOptions, type EngineConfig, resolveConfig } from "./config.ts";
+import { Forgotten } from "./forgotten.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { Lanes } from "./lanes.ts";
 import type { EngineParts } from "./parts.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
 import { Recorder } from "./recorder.ts";
+import { Room } from "./room.ts";
 import { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { Sender } from "./sender.ts";
 import { Submissions, type SubmitOptions } from "./submissions.ts";
 import { Wires } from "./wires.ts";
+
+/** Tasks read at a time when the engine starts. */
+const TASKS_PAGE = 100;
 
 /** Options of `createEngine`. */
 export interface EngineOptions extends ConfigOptions {
@@ -69,6 +73,12 @@ export interface Engine {
   task(id: string): Promise<Task>;
   /** An object by its id; throws `not_found`. */
   object(id: string): Promise<TaskObject>;
+  /**
+   * Removes what the data folder holds of a task: of a run (`summary.task_id`), which begins anew when it is called
+   * again, or of a submitted list. An output that the caller named stays. Throws `not_found`, and `conflict` while the
+   * task is at work.
+   */
+  forget(taskId: string): Promise<void>;
   /** Counts and prices a source without sending anything. */
   quote(source: Source, options?: QuoteOptions): Promise<Quote>;
   /** Stops runs as `stop()` does, waits for what is in flight (at most 30 s), and frees everything. */
@@ -79,7 +89,7 @@ export interface Engine {
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
-  if (store === undefined) await mkdir(join(dataDir, "tasks"), { recursive: true, mode: 0o700 });
+  if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
   const opening = openStore(dataDir, store).catch((error: unknown) =>
     counting.close().then(() => Promise.reject(error)),
@@ -136,6 +146,7 @@ class LocalEngine implements Engine {
   readonly #parts: EngineParts;
   readonly #lanes: Lanes;
   readonly #submissions: Submissions;
+  readonly #forgotten: Forgotten;
   readonly #runs = new Set<Run>();
   #hasRoom = true;
   #isClosed = false;
@@ -148,12 +159,16 @@ class LocalEngine implements Engine {
     const { clock, store } = seams;
     const backlog = new Backlog();
     const prices = new PriceBook(config.prices);
+    const room = new Room({
+      clock,
+      waitMs: config.diskWaitMs,
+      onRoom: (hasRoom) => this.#setRoom(hasRoom),
+    });
     const recorder = new Recorder({
       store,
       clock,
       space: seams.space,
-      roomWaitMs: config.diskWaitMs,
-      onRoom: (hasRoom) => this.#setRoom(hasRoom),
+      room,
       onFailure: (error) => this.#fail(error),
     });
     const sender = new Sender({
@@ -184,14 +199,19 @@ class LocalEngine implements Engine {
       policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
       ...(config.attemptMsMax === undefined ? {} : { attemptMsMax: config.attemptMsMax }),
     });
-    this.#parts = this.#partsOf(recorder, backlog, sender, prices);
+    this.#parts = this.#partsOf({ room, recorder, backlog, sender, prices });
+    this.#forgotten = new Forgotten(this.#parts);
     this.#submissions = new Submissions(this.#parts, (source, options) => this.run(source, options));
   }
 
   /** Counts what the last minute sent, then continues what was submitted and is not done. */
   async open(): Promise<void> {
     await this.#lanes.restore(this.#seams.store);
-    await this.#submissions.open();
+    for await (const task of storedTasks(this.#seams.store)) {
+      await this.#forgotten.resume(task);
+      await this.#submissions.resume(task);
+    }
+    await this.#forgotten.sweep().catch(() => undefined); // at the next start, then
   }
 
   run(source: Source, options: RunOptions = {}): Run {
@@ -221,6 +241,11 @@ class LocalEngine implements Engine {
     return this.#submissions.object(id);
   }
 
+  forget(taskId: string): Promise<void> {
+    this.#assertOpen();
+    return this.#forget(taskId);
+  }
+
   quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {
     this.#assertOpen();
     return quoteSource(this.#parts, this.#config, source, options);
@@ -238,17 +263,19 @@ class LocalEngine implements Engine {
     await this.#seams.store.close();
   }
 
-  #partsOf(recorder: Recorder, backlog: Backlog, sender: Sender, prices: PriceBook): EngineParts {
+  async #forget(taskId: string): Promise<void> {
+    await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
+    this.#submissions.drop(taskId);
+  }
+
+  #partsOf(built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "prices">): EngineParts {
     const { clock, disk, store, measurer, dataDir } = this.#seams;
     return {
+      ...built,
       clock,
       disk,
       store,
       measurer,
-      recorder,
-      backlog,
-      sender,
-      prices,
       dataDir,
       rateCard: this.#config.rateCard,
       atWork: new Set(),
@@ -287,5 +314,15 @@ class LocalEngine implements Engine {
 
   #assertOpen(): void {
     if (this.#isClosed) throw new PerigeeError("closed", "the engine is closed");
+  }
+}
+
+async function* storedTasks(store: Store): AsyncGenerator<StoredTask> {
+  let after: string | undefined;
+  for (;;) {
+    const page = await store.tasks({ limit: TASKS_PAGE, ...(after === undefined ? {} : { after }) });
+    yield* page;
+    after = page.at(-1)?.id;
+    if (page.length < TASKS_PAGE) return;
   }
 }

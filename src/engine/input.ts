@@ -6,19 +6,21 @@
  *   .json file    converted once into a spool of lines (line n is element n), then read like a file
  *   stream, items spooled while they are read; not seekable: duplicates are found as they come
  */
-import { Readable } from "node:stream";
-import { crc32 } from "node:zlib";
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import { arrayLines } from "../jsonl/array.ts";
-import { itemLine } from "../jsonl/items.ts";
-import { sniff } from "../jsonl/read.ts";
-import { DEPTH_MAX } from "../jsonl/record.ts";
-import type { LineItem } from "../work/item.ts";
-import { type ByteSource, Spool } from "./spool.ts";
+import { arrayCopyPath, isArrayPath, openArrayCopy } from "./array_copy.ts";
+import {
+  type ByteSource,
+  iterableBytes,
+  type OnceSource,
+  pipeBytes,
+  readAll,
+  refuseEncoding,
+} from "./byte_source.ts";
+import { Spool, type SpoolHome } from "./spool.ts";
 
 /** What `engine.run` takes: a path, or bytes of JSONL, or items; iterables are read once and in order. */
-export type Source = string | AsyncIterable<LineItem | Uint8Array> | Iterable<LineItem | Uint8Array>;
+export type Source = string | OnceSource;
 
 /** What tells that an input is the one that a run began with. */
 export interface InputIdentity {
@@ -35,57 +37,48 @@ export interface OpenInput {
   readonly identity: InputIdentity | undefined;
   /** Where a stream is kept, which then is the file; undefined for files. */
   readonly spool: Spool | undefined;
+  /** The file that was made for it; undefined when it is read where it is. */
+  readonly copyPath: string | undefined;
 }
 
-const CHUNK_BYTES = 1024 * 1024;
-const LF = 0x0a;
-/** So much of a stream is looked at before its first bytes are taken, unless its first line is shorter. */
-const HEAD_BYTES = 64;
-
-/** Throws `input_unreadable`, `unsupported_encoding` or `invalid_array`. `spoolPath` is where a copy may stand. */
-export async function openInput(disk: Disk, source: Source, spoolPath: string): Promise<OpenInput> {
-  if (typeof source !== "string") return openStream(disk, byteStream(source), spoolPath);
-  const found = await statOf(disk, source);
-  const file = await openFile(disk, source);
-  if (!found.isSeekable) return openStream(disk, { bytes: readOnce(file) }, spoolPath);
-  await refuseEncoding(file, source);
+/**
+ * Throws `input_unreadable`, `unsupported_encoding` or `invalid_array`, and leaves nothing open then. `spoolPath` is
+ * where a copy may stand.
+ */
+export async function openInput(home: SpoolHome, source: Source, spoolPath: string): Promise<OpenInput> {
+  if (typeof source !== "string") return openStream(home, iterableBytes(source), spoolPath);
+  const found = await statOf(home.disk, source);
+  const file = await openFile(home.disk, source);
+  if (!found.isSeekable) return openStream(home, pipeBytes(file), spoolPath);
   const identity = { name: source, ...found };
-  if (!source.endsWith(".json")) return { file, identity, spool: undefined };
-  const state = `${found.sizeBytes}-${Math.trunc(found.modifiedMs)}-${found.identity.replaceAll(":", "-")}`;
-  const lines = await convertArray(disk, file, `${spoolPath}.${state}`); // another state of the file is read anew
-  await file.close();
-  return { file: lines, identity, spool: undefined };
+  let isKept = false;
+  try {
+    await refuseEncodingOf(file, source);
+    if (!isArrayPath(source)) {
+      isKept = true;
+      return { file, identity, spool: undefined, copyPath: undefined };
+    }
+    const copyPath = arrayCopyPath(spoolPath, identity);
+    return { file: await openArrayCopy(home, readAll(file), copyPath), identity, spool: undefined, copyPath };
+  } finally {
+    if (!isKept) await file.close();
+  }
+}
+
+/** A source that comes once: an iterable, or the path of a pipe. Throws `input_unreadable`; leave it when it was read. */
+export async function openOnce(disk: Disk, source: Source): Promise<ByteSource> {
+  return typeof source === "string" ? pipeBytes(await openFile(disk, source)) : iterableBytes(source);
+}
+
+/** Closes an input; `copy` says whether what was made for it is needed again. */
+export async function closeInput(disk: Disk, input: OpenInput, copy: "keep" | "remove"): Promise<void> {
+  await input.file.close();
+  if (copy === "remove" && input.copyPath !== undefined) await disk.remove(input.copyPath);
 }
 
 /** Whether two looks at a file saw the same state of the same file. */
 export function isSameState(a: InputIdentity, b: InputIdentity): boolean {
   return a.sizeBytes === b.sizeBytes && a.modifiedMs === b.modifiedMs && a.identity === b.identity;
-}
-
-/** A file that sums up what is read from it front to back, so that two passes can be compared. */
-export class ChecksummedFile implements Pick<DiskFile, "read"> {
-  readonly #file: Pick<DiskFile, "read">;
-  #readBytes = 0;
-  #crc32 = 0;
-
-  constructor(file: Pick<DiskFile, "read">) {
-    this.#file = file;
-  }
-
-  /** CRC32 and length of the bytes from the start that were read so far. */
-  get checksum(): string {
-    return `${this.#crc32.toString(16)}:${this.#readBytes}`;
-  }
-
-  async read(into: Uint8Array, position: number): Promise<number> {
-    const length = await this.#file.read(into, position);
-    const fresh = position + length - this.#readBytes;
-    if (position <= this.#readBytes && fresh > 0) {
-      this.#crc32 = crc32(into.subarray(length - fresh, length), this.#crc32);
-      this.#readBytes += fresh;
-    }
-    return length;
-  }
 }
 
 async function statOf(disk: Disk, path: string): Promise<FileStat> {
@@ -102,106 +95,17 @@ async function openFile(disk: Disk, path: string): Promise<DiskFile> {
   }
 }
 
-async function refuseEncoding(file: DiskFile, path: string): Promise<void> {
+async function refuseEncodingOf(file: DiskFile, path: string): Promise<void> {
   const head = new Uint8Array(4_096);
-  const length = await file.read(head, 0);
-  if (sniff(head.subarray(0, length)) === "jsonl") return;
-  await file.close();
-  throw unsupported(path);
+  refuseEncoding(head.subarray(0, await file.read(head, 0)), path);
 }
 
-function unsupported(name: string): PerigeeError {
-  return new PerigeeError(
-    "unsupported_encoding",
-    `${name} is compressed or not UTF-8 text; unpack or convert it to UTF-8 JSONL first`,
-  );
-}
-
-async function openStream(disk: Disk, source: ByteSource, spoolPath: string): Promise<OpenInput> {
-  const spool = await Spool.open(disk, spoolPath, { ...source, bytes: sniffed(source.bytes) });
-  return { file: spool, identity: undefined, spool };
-}
-
-function byteStream(source: Exclude<Source, string>): ByteSource {
-  const bytes = async function* (): AsyncGenerator<Uint8Array> {
-    for await (const one of source) {
-      yield one instanceof Uint8Array ? one : Buffer.from(`${itemLine(one)}\n`);
-    }
-  };
-  return source instanceof Readable
-    ? { bytes: bytes(), leave: () => void source.destroy() }
-    : { bytes: bytes() };
-}
-
-/** The same bytes, unless the first line or the first bytes tell that they are no text. */
-async function* sniffed(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let head: Uint8Array | undefined = new Uint8Array(0);
-  for await (const chunk of bytes) {
-    if (head === undefined) {
-      yield chunk;
-      continue;
-    }
-    head = Buffer.concat([head, chunk]);
-    if (head.byteLength < HEAD_BYTES && !head.includes(LF)) continue;
-    if (sniff(head) !== "jsonl") throw unsupported("the input");
-    yield head;
-    head = undefined;
-  }
-  if (head === undefined || head.byteLength === 0) return;
-  if (sniff(head) !== "jsonl") throw unsupported("the input");
-  yield head;
-}
-
-/** Reads a file to its end and closes it. */
-async function* readOnce(file: DiskFile): AsyncGenerator<Uint8Array> {
+async function openStream(home: SpoolHome, source: ByteSource, spoolPath: string): Promise<OpenInput> {
   try {
-    yield* readAll(file);
-  } finally {
-    await file.close();
+    const spool = await Spool.open(home, spoolPath, source);
+    return { file: spool, identity: undefined, spool, copyPath: spoolPath };
+  } catch (error) {
+    source.leave?.();
+    throw error;
   }
-}
-
-async function* readAll(file: DiskFile): AsyncGenerator<Uint8Array> {
-  for (let position = 0; ; ) {
-    const chunk = new Uint8Array(CHUNK_BYTES);
-    const length = await file.read(chunk, position);
-    if (length === 0) return;
-    position += length;
-    yield chunk.subarray(0, length);
-  }
-}
-
-/** Lines that fail as the element would: its text was not kept. */
-const REFUSED_ELEMENTS = {
-  line_too_long: JSON.stringify("an element of the array is too long"),
-  too_deep: "[".repeat(DEPTH_MAX + 1) + "]".repeat(DEPTH_MAX + 1),
-} as const;
-
-/** Writes the elements as lines, once: a spool that was completed before is used again. */
-async function convertArray(disk: Disk, array: DiskFile, spoolPath: string): Promise<DiskFile> {
-  if ((await disk.stat(spoolPath)) !== undefined) return disk.open(spoolPath, "read");
-  const part = `${spoolPath}.part`;
-  const file = await disk.open(part, "write");
-  await file.truncate(0);
-  let position = 0;
-  let staged: string[] = [];
-  let stagedLength = 0;
-  const flush = async (): Promise<void> => {
-    const bytes = Buffer.from(staged.join(""));
-    await file.write(bytes, position);
-    position += bytes.byteLength;
-    staged = [];
-    stagedLength = 0;
-  };
-  for await (const element of arrayLines(readAll(array))) {
-    const line = element.kind === "line" ? element.text : REFUSED_ELEMENTS[element.code];
-    staged.push(line, "\n");
-    stagedLength += line.length;
-    if (stagedLength >= CHUNK_BYTES) await flush();
-  }
-  await flush();
-  await file.sync();
-  await file.close();
-  await disk.rename(part, spoolPath);
-  return disk.open(spoolPath, "read");
 }

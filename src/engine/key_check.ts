@@ -7,7 +7,8 @@ import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
 import { inlineScanner } from "../shard/measurer.ts";
-import { ChecksummedFile, type OpenInput } from "./input.ts";
+import { ChecksummedFile } from "./checksum.ts";
+import type { OpenInput } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
 
 /**

@@ -21,8 +21,8 @@ import { Lane } from "./lane.ts";
 import type { RunState } from "./run_state.ts";
 import { type ModelLane, RunStopped, type Sender } from "./sender.ts";
 
-/** A window of the limits, and a second for clocks. */
-const RESTORE_MS = 61_000;
+/** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
+export const LIMITS_WINDOW_MS = 61_000;
 
 export interface LanesOptions {
   readonly clock: Clock;
@@ -96,7 +96,7 @@ export class Lanes {
     const { clock } = this.#options;
     const anchor = new WallAnchor(clock);
     const sent = new Map<LaneKey, SentLoad[]>();
-    for await (const entry of store.journalSince(clock.wallMs() - RESTORE_MS)) {
+    for await (const entry of store.journalSince(clock.wallMs() - LIMITS_WINDOW_MS)) {
       for (const { lane, requests, inputTokens, outputTokens } of readStep(entry.records).sent) {
         const loads = sent.get(lane) ?? [];
         loads.push({

@@ -12,26 +12,37 @@ import type { EngineParts } from "./parts.ts";
 const WINDOW_LINES = 1_000_000;
 const WRITE_BYTES = 1024 * 1024;
 
-/** Writes `answers` to `out`, line after line; safe to begin again after a crash. */
+/**
+ * Writes `answers` to `out`, line after line; safe to begin again after a crash. Waits for a disk that is full, until
+ * the signal aborts.
+ */
 export async function putInOrder(
-  parts: Pick<EngineParts, "disk" | "store">,
+  parts: Pick<EngineParts, "disk" | "store" | "room">,
   taskId: string,
   answers: OutputFile,
   out: string,
+  signal: AbortSignal,
 ): Promise<void> {
+  const { disk, room } = parts;
   const part = `${out}.part`;
-  await parts.disk.remove(part);
-  const file = await parts.disk.open(part, "write");
-  let position = 0;
-  for (let first = 1; ; first += WINDOW_LINES) {
-    const window = await readWindow(parts, taskId, first);
-    position = await writeWindow(window, answers, file, position);
-    if (window.isLast) break;
+  await disk.remove(part);
+  const file = await room.waitFor(() => disk.open(part, "write"), { signal });
+  const write: Write = (bytes, position) => room.waitFor(() => file.write(bytes, position), { signal });
+  try {
+    let position = 0;
+    for (let first = 1; ; first += WINDOW_LINES) {
+      const window = await readWindow(parts, taskId, first);
+      position = await writeWindow(window, answers, write, position);
+      if (window.isLast) break;
+    }
+    await file.sync();
+  } finally {
+    await file.close();
   }
-  await file.sync();
-  await file.close();
-  await parts.disk.rename(part, out);
+  await disk.rename(part, out);
 }
+
+type Write = DiskFile["write"];
 
 interface Window {
   readonly starts: Float64Array;
@@ -67,17 +78,12 @@ async function readWindow(parts: Pick<EngineParts, "store">, taskId: string, fir
   return { starts, lengths, isLast: highest < first + WINDOW_LINES };
 }
 
-async function writeWindow(
-  window: Window,
-  answers: OutputFile,
-  file: DiskFile,
-  from: number,
-): Promise<number> {
+async function writeWindow(window: Window, answers: OutputFile, write: Write, from: number): Promise<number> {
   let position = from;
   let staged: Uint8Array[] = [];
   let stagedBytes = 0;
   const flush = async (): Promise<void> => {
-    await file.write(Buffer.concat(staged), position);
+    await write(Buffer.concat(staged), position);
     position += stagedBytes;
     staged = [];
     stagedBytes = 0;

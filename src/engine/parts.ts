@@ -14,6 +14,7 @@ import type { Backlog } from "./backlog.ts";
 import type { Lane } from "./lane.ts";
 import type { AccountStop } from "./lanes.ts";
 import type { Recorder } from "./recorder.ts";
+import type { Room } from "./room.ts";
 import type { RunState } from "./run_state.ts";
 import type { ModelLane, Sender } from "./sender.ts";
 
@@ -23,6 +24,8 @@ export interface EngineParts {
   readonly disk: Disk;
   readonly store: Store;
   readonly measurer: Measurer;
+  /** Whatever is written besides what the recorder records waits here for a full disk. */
+  readonly room: Room;
   readonly recorder: Recorder;
   readonly backlog: Backlog;
   readonly sender: Sender;

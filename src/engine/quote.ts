@@ -13,7 +13,7 @@ import { parseModelId } from "../work/request.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { unlessAborted } from "./abort.ts";
 import type { EngineConfig } from "./config.ts";
-import { openInput, type Source } from "./input.ts";
+import { closeInput, openInput, type Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
 
 /** Options of `engine.quote`. */
@@ -79,7 +79,7 @@ async function countSource(
   { model, signal }: QuoteOptions,
 ): Promise<Counted> {
   const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
-  const input = await openInput(parts.disk, source, spool);
+  const input = await openInput({ ...parts, signal }, source, spool);
   const volumeTokens = volumeTokensOf(input.identity?.sizeBytes);
   const counted: Counted = { totals: new Map(), rejectedLines: 0, volumeTokens };
   try {
@@ -101,8 +101,7 @@ async function countSource(
     }
     for (const measured of waiting) addBlock(parts, counted, await measured);
   } finally {
-    await input.file.close();
-    await parts.disk.remove(spool);
+    await closeInput(parts.disk, input, "remove");
   }
   return counted;
 }

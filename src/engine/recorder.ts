@@ -8,8 +8,8 @@
  *
  * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
  * step to the journal, and then the log calls back. So a request is sent only after its intent is durable, and a place
- * is freed only after its outcome is. When an output's disk is full its lines go into the journal (`held`) and reach
- * the output when there is room; while anything waits for room the engine admits nothing (`onRoom(false)`).
+ * is given on only behind its outcome. When an output's disk is full its lines go into the journal (`held`) and reach
+ * the output when there is room; while anything waits for room the engine admits nothing (`room.ts`).
  *
  * A commit begins when the events of this turn are handled; its answer is looked for at each record that is staged
  * meanwhile, because a turn with thousands in flight takes 15 ms.
@@ -18,26 +18,22 @@
  * back for each (bench/engine.ts).
  */
 import type { Clock } from "../clock.ts";
-import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { Store } from "../store/store.ts";
+import { asFailure } from "./file_errors.ts";
 import type { OutputFile } from "./output.ts";
 import { PacedCalls } from "./paced_calls.ts";
+import { type Lack, ROOM_CHECK_MS, type Room } from "./room.ts";
 import { type SealedStep, type StepListener, TaskLog } from "./task_log.ts";
-
-/** How often a full disk is tried again. */
-const ROOM_CHECK_MS = 1_000;
 
 export interface RecorderOptions {
   readonly store: Store;
   readonly clock: Clock;
   /** The store's own view of its disk, where it has one: it may live on a reserve while space is low. */
   readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
-  /** How long a full disk is waited for before the engine fails with `disk_full`. */
-  readonly roomWaitMs: number;
-  /** Called with false when room ran out and true when it is back. */
-  readonly onRoom: (hasRoom: boolean) => void;
+  /** Told while a disk is full; after its wait the engine fails with `disk_full`. */
+  readonly room: Room;
   /** Called once; nothing is recorded afterwards. */
   readonly onFailure: (error: PerigeeError) => void;
 }
@@ -53,7 +49,7 @@ export class Recorder {
   #isReleaseTimed = false;
   #phase: "idle" | "due" | "committing" = "idle";
   #failure: PerigeeError | undefined;
-  #roomLostMs: number | undefined;
+  #lack: Lack | undefined;
   #isSpaceLow = false;
 
   constructor(options: RecorderOptions) {
@@ -172,40 +168,24 @@ export class Recorder {
     const step = sealed.find(({ entry }) => entry.taskId === failure.taskId);
     if (step === undefined) return false;
     step.hold();
-    this.#loseRoom(error);
+    this.#roomIsLost().check(error);
     return true;
   }
 
   async #waitForRoom(cause: unknown): Promise<void> {
-    this.#loseRoom(cause);
+    this.#roomIsLost().check(cause);
     await this.#options.clock.sleep(ROOM_CHECK_MS);
   }
 
-  /** Throws `disk_full` when it was waited for long enough. */
-  #loseRoom(cause: unknown): void {
-    const { clock, roomWaitMs } = this.#options;
-    if (clock.nowMs() - this.#roomIsLost() < roomWaitMs) return;
-    const seconds = Math.round(roomWaitMs / 1_000);
-    throw new PerigeeError(
-      "disk_full",
-      `no space left on the disk for ${seconds} s; free some and run the same command again`,
-      { cause },
-    );
-  }
-
-  /** Returns since when. */
-  #roomIsLost(): number {
-    if (this.#roomLostMs === undefined) {
-      this.#roomLostMs = this.#options.clock.nowMs();
-      this.#options.onRoom(false);
-    }
-    return this.#roomLostMs;
+  #roomIsLost(): Lack {
+    this.#lack ??= this.#options.room.lack();
+    return this.#lack;
   }
 
   #roomIsBack(): void {
-    if (this.#roomLostMs === undefined || this.#isSpaceLow || this.#holding.size > 0) return;
-    this.#roomLostMs = undefined;
-    this.#options.onRoom(true);
+    if (this.#lack === undefined || this.#isSpaceLow || this.#holding.size > 0) return;
+    this.#lack.end();
+    this.#lack = undefined;
   }
 
   #fail(error: unknown): void {
@@ -213,17 +193,4 @@ export class Recorder {
     this.#failure = asFailure(error);
     this.#options.onFailure(this.#failure);
   }
-}
-
-/** The failure that a file's error means; errors of our own stay what they are. */
-export function asFailure(error: unknown): PerigeeError {
-  if (error instanceof PerigeeError) return error;
-  const code = errorCodeOf(error) ?? "unknown error";
-  return code === "ENOSPC"
-    ? new PerigeeError("disk_full", "no space left on the disk; free some and run the same command again", {
-        cause: error,
-      })
-    : new PerigeeError("output_unwritable", `the output could not be written or synced (${code})`, {
-        cause: error,
-      });
 }

@@ -52,7 +52,7 @@ export interface Recovered {
 }
 
 export interface RecoveryOptions {
-  readonly store: Store;
+  readonly store: Pick<Store, "journal" | "append">;
   readonly taskId: string;
   readonly output: OutputFile;
   readonly input: Pick<DiskFile, "read">;

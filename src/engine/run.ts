@@ -7,9 +7,9 @@
  *   opening -> reading -> draining -> done          reading ends with the input, draining with its last outcome
  *   reading | draining -> ending -> done            the sla passed, or a cancel is durable: what is unsent ends so
  *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
- *   any -> failed                                   `finished` rejects; what was recorded stays recorded
+ *   any -> failing -> failed                        what is in flight ends and is recorded, unless recording itself
+ *                                                   failed; then `finished` rejects
  */
-import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Block, ReaderEvent } from "../jsonl/block.ts";
 import { readBlocks } from "../jsonl/read.ts";
@@ -17,20 +17,22 @@ import type { MeasuredBlock } from "../shard/measured.ts";
 import { Packer } from "../shard/pack.ts";
 import type { Shard } from "../shard/shard.ts";
 import type { OutputLine } from "../work/item.ts";
-import { ChecksummedFile, type Source } from "./input.ts";
+import { ChecksummedFile } from "./checksum.ts";
+import { rethrowFileError, rethrowReadError } from "./file_errors.ts";
+import type { Source } from "./input.ts";
 import { measureAhead } from "./measure_ahead.ts";
-import { putInOrder } from "./order.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
-import { asFailure } from "./recorder.ts";
 import { endRest, storeCancel } from "./run_end.ts";
+import { finishRun } from "./run_finish.ts";
 import { followLines } from "./run_lines.ts";
-import { answersPath, type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
+import { type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
 import { RunReport } from "./run_report.ts";
 import type { RunState } from "./run_state.ts";
 import { settleUnsent } from "./settle.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
-import { encodeBody, type TaskBody } from "./task_body.ts";
+import type { TaskBody } from "./task_body.ts";
+import { answersPath, removeWorkFiles } from "./task_files.ts";
 import { Watch } from "./watch.ts";
 
 /** Lines settled without a request between two waits for the disk. */
@@ -57,6 +59,8 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#tellCancelled = resolve;
   });
   #tellLeft: () => void = () => undefined;
+  /** Aborted when it is asked to stop: then it does not wait for room on the disk. */
+  readonly #stopping = new AbortController();
   #unsent = 0;
 
   constructor(parts: EngineParts, source: Source, options: RunOptions) {
@@ -66,7 +70,8 @@ export class Run implements AsyncIterable<OutputLine> {
     const left = new Promise<void>((resolve) => {
       this.#tellLeft = resolve;
     });
-    const opening = openRun(parts, source, options, left).catch(rethrowFileError);
+    const leaving = { left, stopped: this.#stopping.signal };
+    const opening = openRun(parts, source, options, leaving).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
     this.finished = this.#work(opening);
     this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
@@ -81,6 +86,8 @@ export class Run implements AsyncIterable<OutputLine> {
   /** Sends nothing new, lets what is in flight end, and leaves the rest for the next call of the same run. */
   stop(reason = "interrupted"): void {
     this.#stopReason ??= reason;
+    const message = "stopped while the disk was full; free some of it and run the same command again";
+    this.#stopping.abort(new PerigeeError("interrupted", message));
     this.#leave("stopping");
   }
 
@@ -163,11 +170,14 @@ export class Run implements AsyncIterable<OutputLine> {
       opened.state,
       this.#onAccountStop ?? ((reason) => this.stop(reason)),
     );
+    let isFinished = false;
     try {
       if (opened.body.isCancelled === true) this.#leaving ??= "cancelling";
       if (this.#leaving !== undefined) this.#leave(this.#leaving);
       await this.#answer(opened, watch);
-      return await this.#finish(opened, watch).catch(rethrowFileError);
+      const summary = await this.#finish(opened, watch).catch(rethrowFileError);
+      isFinished = summary.status === "completed";
+      return summary;
     } finally {
       this.#parts.dropRun(opened.state);
       opened.state.phase = "done";
@@ -175,26 +185,34 @@ export class Run implements AsyncIterable<OutputLine> {
       watch.close();
       await opened.input.file.close();
       await opened.output.close();
+      if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);
       opened.release();
     }
   }
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
     const { state } = opened;
-    await Promise.race([this.#read(opened).catch(rethrowReadError), watch.left]);
-    await watch.until(() => state.isIdle || !state.isOpen);
-    if (state.phase === "cancelling") {
-      await watch.during(this.#storeCancel(opened));
-      state.phase = "cancelled";
-    } else if (state.phase === "expired") {
-      await opened.input.spool?.seal();
-    }
-    if (state.phase === "expired" || state.phase === "cancelled") {
-      await watch.during(endRest(this.#parts, opened, state.phase));
-      await watch.until(() => state.claimed.size === 0);
+    try {
+      await Promise.race([this.#read(opened).catch(rethrowReadError), watch.left]);
+      await watch.until(() => state.isIdle || !state.isOpen);
+      if (state.phase === "cancelling") {
+        await watch.during(this.#storeCancel(opened));
+        state.phase = "cancelled";
+      } else if (state.phase === "expired") {
+        await opened.input.spool?.seal();
+      }
+      if (state.phase === "expired" || state.phase === "cancelled") {
+        await watch.during(endRest(this.#parts, opened, state.phase));
+        await watch.until(() => state.claimed.size === 0);
+      }
+    } catch (error) {
+      this.#leave("stopping");
+      await watch.drained().catch(() => undefined); // also when the engine fails meanwhile: the first error is told
+      throw error;
     }
     if (state.phase === "stopping") await watch.drained();
     if (state.phase === "stopping" && this.#isCancelAsked) await watch.during(this.#storeCancel(opened));
+    if (state.failure !== undefined) throw state.failure;
   }
 
   async #storeCancel(opened: OpenRun): Promise<void> {
@@ -326,18 +344,13 @@ export class Run implements AsyncIterable<OutputLine> {
   }
 
   async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {
-    const { state, task, body, output } = opened;
+    const { state, body } = opened;
     await watch.during(state.settings.log.settled());
-    if (state.phase === "stopping") return this.#report.summary(state, body, this.#stopReason);
-    if (body.isOrdered) await putInOrder(this.#parts, task.id, output, body.out);
-    const summary = this.#report.summary(state, body);
-    const outBytes = (await this.#parts.disk.stat(body.out))?.sizeBytes ?? 0;
-    const lines = opened.input.spool?.isWhole === true ? { lines: state.linesRead } : {};
-    await this.#parts.store.putTask({
-      ...task,
-      body: encodeBody({ ...body, ...lines, status: "completed", outBytes, summary }),
-    });
-    return summary;
+    const { signal } = this.#stopping;
+    const stopped = (): Summary => this.#report.summary(state, body, this.#stopReason);
+    if (state.phase === "stopping") return stopped();
+    const completed = (): Summary => this.#report.summary(state, body);
+    return finishRun(this.#parts, opened, { signal, completed, stopped });
   }
 
   #leave(phase: "stopping" | "cancelling"): void {
@@ -349,23 +362,6 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#parts.dropRun(state);
     state.changed();
   }
-}
-
-/** What the system says of a file becomes an error that a caller can act on; faults of ours stay what they are. */
-function rethrowFileError(error: unknown): never {
-  throw isFileError(error) ? asFailure(error) : error;
-}
-
-function rethrowReadError(error: unknown): never {
-  if (!isFileError(error)) throw error;
-  throw new PerigeeError("input_unreadable", `the input cannot be read any more (${errorCodeOf(error)})`, {
-    cause: error,
-  });
-}
-
-/** The system's codes look like `ENOSPC`, Node's own like `ERR_INVALID_ARG_TYPE`. */
-function isFileError(error: unknown): boolean {
-  return /^E[A-Z0-9]+$/.test(errorCodeOf(error) ?? "");
 }
 
 function lastLineOf(event: ReaderEvent): number {

@@ -27,7 +27,8 @@ export async function storeCancel(parts: EngineParts, { task, body, input }: Ope
     return;
   }
   await input.spool?.seal();
-  await parts.store.putTask({ ...task, body: encodeBody({ ...body, isCancelled: true }) });
+  const cancelled = encodeBody({ ...body, isCancelled: true });
+  await parts.room.waitFor(() => parts.store.putTask({ ...task, body: cancelled }));
 }
 
 /** Resolves when every such line is durable. Lines that are faulty get their own error, as they would have. */

@@ -7,21 +7,23 @@
  *                  otherwise -> same input? -> recovered -> open
  */
 import { createHash, randomUUID } from "node:crypto";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { PerigeeError } from "../errors.ts";
 import { Budget } from "../price/budget.ts";
 import { priceFactor, volumeTokensOf } from "../price/factor.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
-import { isSameState, type OpenInput, openInput, type Source } from "./input.ts";
+import { arrayCopyPath } from "./array_copy.ts";
+import { closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
 import type { Step } from "./journal.ts";
 import { type CheckedKeys, checkKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
-import type { Summary } from "./progress.ts";
 import { recover } from "./recover.ts";
+import { askAgain, type FinishedRun } from "./run_again.ts";
 import { RunState } from "./run_state.ts";
 import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
+import { answersPath, ownOutputPath, spoolPath } from "./task_files.ts";
 
 /** Why no account lets a run go on: its keys alone, or money and quota. */
 export type AccountStopReason = "authentication" | "quota";
@@ -53,14 +55,7 @@ export interface RunOptions {
 
 /** A run ready to go, or one that was over before. */
 export type OpenedRun =
-  | {
-      readonly kind: "finished";
-      readonly taskId: string;
-      readonly body: TaskBody;
-      readonly summary: Summary;
-      /** False when the run was left before its stream was compared with what the run had answered. */
-      readonly isChecked: boolean;
-    }
+  | FinishedRun
   | {
       readonly kind: "open";
       readonly task: StoredTask;
@@ -72,12 +67,20 @@ export type OpenedRun =
       readonly release: () => void;
     };
 
-/** Throws whatever keeps the run from beginning; nothing was sent then. `left` resolves when the run is left. */
+/** How a run is asked to end before it is open. */
+export interface RunLeaving {
+  /** Resolves when the run is left in any way. */
+  readonly left: Promise<void>;
+  /** Aborts when it is stopped: then nobody waits for a full disk. */
+  readonly stopped: AbortSignal;
+}
+
+/** Throws whatever keeps the run from beginning; nothing was sent then. */
 export async function openRun(
   parts: EngineParts,
   source: Source,
   options: RunOptions,
-  left: Promise<void>,
+  leaving: RunLeaving,
 ): Promise<OpenedRun> {
   const name = nameOf(source, options);
   const claims: string[] = [];
@@ -87,32 +90,25 @@ export async function openRun(
     parts.atWork.add(what);
     claims.push(what);
   };
-  const held: Closable[] = [];
   const release = (): void => {
     for (const what of claims) parts.atWork.delete(what);
   };
   try {
     claim(name);
-    const opened = await open(parts, name, source, options, { claim, left, held });
+    const opened = await open(parts, name, absolute(source), options, { ...leaving, claim });
     if (opened.kind === "finished") release();
     return opened.kind === "finished" ? opened : { ...opened, release };
   } catch (error) {
-    for (const each of held) await each.close().catch(() => undefined); // the run has its reason
     release();
     throw error;
   }
 }
 
-interface Closable {
-  close(): Promise<void>;
-}
+type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "release">;
 
-interface Opening {
+interface Opening extends RunLeaving {
   /** Throws `conflict` when another run of this engine has what is named. */
   readonly claim: (what: string) => void;
-  readonly left: Promise<void>;
-  /** What was opened so far, to be closed when the run does not begin. */
-  readonly held: Closable[];
 }
 
 async function open(
@@ -120,45 +116,87 @@ async function open(
   name: string,
   source: Source,
   options: RunOptions,
-  { claim, left, held }: Opening,
-): Promise<Exclude<OpenedRun, { kind: "open" }> | Omit<Extract<OpenedRun, { kind: "open" }>, "release">> {
+  opening: Opening,
+): Promise<Opened> {
   const found = await parts.store.taskByName(name);
   const before = found === undefined ? undefined : decodeBody(found.body);
   if (before !== undefined) refuseOtherTerms(before, options);
   const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
   if (before?.status === "completed") {
-    const finished = await asFinished(parts, task, before, source, left);
+    const finished = await askAgain(parts, task, before, source, opening.left);
     if (finished !== undefined) return finished;
   }
-  const input = await openInput(parts.disk, absolute(source), spoolPath(parts, task.id));
-  held.push(input.file);
-  if (input.spool !== undefined && before?.input !== undefined) {
-    throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
+  const home = { ...parts, signal: opening.stopped };
+  const input = await openInput(home, source, spoolPath(parts, task.id));
+  // The copy of a stream that a run began with holds what the journal knows of; any other can be made again.
+  const isKnown = input.spool !== undefined && before !== undefined && before.input === undefined;
+  let isOpen = false;
+  try {
+    const opened = await openWith(parts, { task, before, input }, options, opening);
+    isOpen = opened.kind === "open";
+    return opened;
+  } finally {
+    if (!isOpen) await closeInput(parts.disk, input, isKnown ? "keep" : "remove");
+  }
+}
+
+interface Found {
+  readonly task: StoredTask;
+  /** As an earlier call left it. */
+  readonly before: TaskBody | undefined;
+  readonly input: OpenInput;
+}
+
+async function openWith(
+  parts: EngineParts,
+  { task, before, input }: Found,
+  options: RunOptions,
+  { claim, stopped }: Opening,
+): Promise<Opened> {
+  if (before?.input !== undefined) {
+    if (input.identity === undefined)
+      throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
+    if (!isSameState(before.input, input.identity))
+      await parts.disk.remove(arrayCopyPath(spoolPath(parts, task.id), before.input));
   }
   const body = await checkedBody(parts, input, options, task, before);
   claim(body.out);
-  const output = await OutputFile.open(parts.disk, answersPath(parts, task.id, body));
-  held.push(output);
-  if (before === undefined) await refuseForeignOutput(parts, body, output);
-  await parts.store.putTask({ ...task, body: encodeBody(body) });
-  return {
-    kind: "open",
-    task,
-    body,
-    input,
-    output,
-    state: await openState(parts, task.id, body, input, output, options),
-  };
+  const stored = { ...task, body: encodeBody(body) };
+  const store = () => parts.room.waitFor(() => parts.store.putTask(stored), { signal: stopped });
+  if (body.status === "completed" && body.summary !== undefined) {
+    await store(); // touched, and the same: its new state is known from now on
+    return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked: true };
+  }
+  const output = await openOutput(parts, task.id, body, before === undefined, stopped);
+  try {
+    await store();
+    const state = await openState(parts, task.id, body, { input, output, options, stopped });
+    return { kind: "open", task, body, input, output, state };
+  } catch (error) {
+    await output.close();
+    throw error;
+  }
 }
 
-/** Where answers are appended: the output itself, or a file beside the journal that is put in order at the end. */
-export function answersPath(parts: Pick<EngineParts, "dataDir">, taskId: string, body: TaskBody): string {
-  return body.isOrdered ? join(parts.dataDir, "tasks", `${taskId}.answers.jsonl`) : body.out;
-}
-
-/** Where a copy of an input is kept that cannot be read twice, or not as lines. */
-function spoolPath(parts: Pick<EngineParts, "dataDir">, taskId: string): string {
-  return join(parts.dataDir, "tasks", `${taskId}.input.jsonl`);
+/** Where answers are appended. A fresh task never writes over a file that is not its own. */
+async function openOutput(
+  parts: EngineParts,
+  taskId: string,
+  body: TaskBody,
+  isFresh: boolean,
+  signal: AbortSignal,
+): Promise<OutputFile> {
+  const path = answersPath(parts, taskId, body);
+  if (isFresh) {
+    const sizeBytes = (await parts.disk.stat(body.out))?.sizeBytes ?? 0;
+    if (sizeBytes > 0) {
+      throw new PerigeeError(
+        "output_unwritable",
+        `${body.out} already holds ${sizeBytes} bytes that this run did not write; move it away, or give the --data folder it belongs to`,
+      );
+    }
+  }
+  return parts.room.waitFor(() => OutputFile.open(parts.disk, path), { signal });
 }
 
 function otherInput(what: string): PerigeeError {
@@ -177,52 +215,6 @@ function nameOf(source: Source, options: RunOptions): string {
 
 function absolute(source: Source): Source {
   return typeof source === "string" ? resolve(source) : source;
-}
-
-/** Undefined when the input was touched, so that it must be read again. */
-async function asFinished(
-  parts: EngineParts,
-  task: StoredTask,
-  body: TaskBody,
-  source: Source,
-  left: Promise<void>,
-): Promise<OpenedRun | undefined> {
-  if (body.summary === undefined) return undefined;
-  const output = await parts.disk.stat(body.out);
-  if (output?.sizeBytes !== body.outBytes) {
-    throw new PerigeeError(
-      "output_changed",
-      `${body.out} is not what the finished run left (${output?.sizeBytes ?? "no"} bytes, expected ${body.outBytes}); put it back, or start over with another --data`,
-    );
-  }
-  const now = typeof source === "string" ? await parts.disk.stat(resolve(source)) : undefined;
-  const isFile = typeof source === "string" && now?.isSeekable !== false;
-  const isSame =
-    isFile &&
-    body.input !== undefined &&
-    now !== undefined &&
-    isSameState(body.input, { name: resolve(source), ...now });
-  if (isFile ? !isSame : body.input !== undefined) return undefined;
-  const isChecked = isFile || (await isRepeated(parts, task.id, body, source, left));
-  return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
-}
-
-/** Whether a stream is what the finished run was given; false when the run was left meanwhile. */
-async function isRepeated(
-  parts: EngineParts,
-  taskId: string,
-  body: TaskBody,
-  source: Source,
-  left: Promise<void>,
-): Promise<boolean> {
-  const { spool } = await openInput(parts.disk, absolute(source), spoolPath(parts, taskId));
-  if (spool === undefined) return false;
-  const matched = spool.match(body.lines !== undefined).then(() => true);
-  try {
-    return await Promise.race([matched, left.then(() => false)]);
-  } finally {
-    await spool.close();
-  }
 }
 
 /** A run is continued on the terms it began with: what was answered so far would otherwise not fit the rest. */
@@ -263,7 +255,7 @@ async function checkedBody(
     if (before.status === "completed")
       return { ...before, input: input.identity as NonNullable<typeof input.identity> };
   }
-  const out = resolve(options.out ?? join(parts.dataDir, "tasks", `${task.id}.output.jsonl`));
+  const out = resolve(options.out ?? ownOutputPath(parts, task.id));
   return {
     version: 1,
     ...(input.identity === undefined ? {} : { input: input.identity }),
@@ -279,27 +271,25 @@ async function checkedBody(
   };
 }
 
-/** A fresh task never writes over a file that is not its own. */
-async function refuseForeignOutput(parts: EngineParts, body: TaskBody, output: OutputFile): Promise<void> {
-  const size = body.isOrdered ? ((await parts.disk.stat(body.out))?.sizeBytes ?? 0) : output.end;
-  if (size === 0) return;
-  throw new PerigeeError(
-    "output_unwritable",
-    `${body.out} already holds ${size} bytes that this run did not write; move it away, or give the --data folder it belongs to`,
-  );
+interface OpenParts {
+  readonly input: OpenInput;
+  readonly output: OutputFile;
+  readonly options: RunOptions;
+  readonly stopped: AbortSignal;
 }
 
 async function openState(
   parts: EngineParts,
   taskId: string,
   body: TaskBody,
-  input: OpenInput,
-  output: OutputFile,
-  options: RunOptions,
+  { input, output, options, stopped }: OpenParts,
 ): Promise<RunState> {
-  const { clock, rateCard } = parts;
+  const { clock, rateCard, room, store } = parts;
   const recovered = await recover({
-    store: parts.store,
+    store: {
+      journal: (id) => store.journal(id),
+      append: (entries) => room.waitFor(() => store.append(entries), { signal: stopped }),
+    },
     taskId,
     output,
     input: input.spool?.stored ?? input.file,

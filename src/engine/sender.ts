@@ -158,7 +158,11 @@ export class Sender implements Admission<ItemCall> {
     if (this.dispatcher === undefined) throw new Error("the sender has no dispatcher");
     this.dispatcher.run(call).then(
       (result) => this.#ended(call, result),
-      (error: unknown) => call.run.fail(faultOf(error)),
+      (error: unknown) => {
+        call.run.claimed.delete(call.line); // in doubt: nobody knows how far it came
+        this.#free(call, this.#options.laneOf(this.laneFor(call.model).key));
+        call.run.fail(faultOf(error));
+      },
     );
   }
 

@@ -8,19 +8,25 @@
  *
  * A run syncs the spool before a line of it can be sent or settled. So a power cut loses or tears only lines that the
  * journal does not know: where the source repeats something else there, the spool is cut and written on; in a line
- * that is recorded, or before one, it is `input_changed`.
+ * that is recorded, or before one, it is `input_changed`. While the disk is full nothing is taken from the source.
  */
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import { asFailure } from "./recorder.ts";
+import { type ByteSource, leaveSource } from "./byte_source.ts";
+import { checksumOf } from "./checksum.ts";
+import { asFailure } from "./file_errors.ts";
+import type { Room } from "./room.ts";
 
 const LF = 0x0a;
 const SCAN_BYTES = 1024 * 1024;
 
-/** Bytes that come once, and how to let go of them without waiting for the next ones. */
-export interface ByteSource {
-  readonly bytes: AsyncIterable<Uint8Array>;
-  leave?(): void;
+/** Where copies of inputs are kept. */
+export interface SpoolHome {
+  readonly disk: Disk;
+  /** What waits for a disk that is full. */
+  readonly room: Room;
+  /** Ends that waiting. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -31,10 +37,14 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   /** Lines of the spool up to the last one that the journal knows; all of them until that is said. */
   recordedLines: number = Number.POSITIVE_INFINITY;
   readonly #file: DiskFile;
+  readonly #room: Room;
   readonly #source: ByteSource;
   readonly #bytes: AsyncIterator<Uint8Array>;
   #spooledBytes: number;
-  #syncedBytes = -1;
+  /** Changes of the file so far, and how many of them a sync has covered. The first sync covers what was there. */
+  #writes = 0;
+  #syncedWrites = -1;
+  #syncing: Promise<void> = Promise.resolve();
   /** Bytes that the source has given in this process: what is spooled beyond them is not yet known to be its own. */
   #givenBytes = 0;
   /** Line ends in what was compared. */
@@ -46,17 +56,25 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   #pull: Promise<void> | undefined;
   #endPull: (() => void) | undefined;
   #storing: Promise<void> = Promise.resolve();
+  /** Aborted when the source is left: nobody waits for room any more. */
+  readonly #leaving = new AbortController();
 
-  private constructor(file: DiskFile, spooledBytes: number, source: ByteSource) {
+  private constructor(file: DiskFile, room: Room, spooledBytes: number, source: ByteSource) {
     this.#file = file;
+    this.#room = room;
     this.#spooledBytes = spooledBytes;
     this.#source = source;
     this.#bytes = source.bytes[Symbol.asyncIterator]();
   }
 
-  static async open(disk: Disk, path: string, source: ByteSource): Promise<Spool> {
-    const file = await disk.open(path, "write");
-    return new Spool(file, await file.sizeBytes(), source);
+  static async open(home: SpoolHome, path: string, source: ByteSource): Promise<Spool> {
+    const file = await home.room.waitFor(() => home.disk.open(path, "write"), { signal: home.signal });
+    try {
+      return new Spool(file, home.room, await file.sizeBytes(), source);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
   }
 
   /** Whether the source has ended by itself. */
@@ -75,12 +93,15 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     return length === 0 ? 0 : await this.#file.read(into.subarray(0, length), position);
   }
 
-  /** Makes durable what was given so far. Rejects with `disk_full` or `store_failed`. */
+  /**
+   * Makes durable what was given so far. Rejects with `disk_full` or `store_failed`, and then at every later call: a
+   * second sync that succeeds would prove nothing.
+   */
   async sync(): Promise<void> {
-    const bytes = this.#spooledBytes;
-    if (bytes === this.#syncedBytes) return;
-    await this.#file.sync().catch(rethrowWriteError);
-    this.#syncedBytes = bytes;
+    const writes = this.#writes;
+    if (this.#syncedWrites >= writes) return;
+    this.#syncing = this.#syncing.then(() => this.#syncUpTo(writes));
+    await this.#syncing;
   }
 
   /** The input ends here, with the last whole line that came or that was recorded before. Durable when it resolves. */
@@ -99,21 +120,9 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     this.#givenBytes = this.#spooledBytes;
   }
 
-  /**
-   * Resolves when the source has repeated what is spooled and, if `isWhole`, has ended there. Writes nothing; throws
-   * `input_changed`.
-   */
-  async match(isWhole: boolean): Promise<void> {
-    while (this.#givenBytes < this.#spooledBytes || isWhole) {
-      const next = await this.#bytes.next();
-      if (next.done === true && this.#givenBytes < this.#spooledBytes) throw changed("ended earlier");
-      if (next.done === true) return;
-      const known = await this.#equalBytes(next.value);
-      const isLonger = this.#givenBytes + known === this.#spooledBytes;
-      if (known < next.value.byteLength && (isWhole || !isLonger))
-        throw changed(isLonger ? "goes on" : "differs");
-      this.#givenBytes += known;
-    }
+  /** Of what was given, once the source has ended or the spool is sealed. */
+  async checksum(): Promise<string> {
+    return String(await checksumOf(this.#file, this.#givenBytes));
   }
 
   async close(): Promise<void> {
@@ -124,9 +133,9 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   /** Lets go of the source; what it gives from now on is not taken. */
   async #leave(): Promise<void> {
     this.#isOver = true;
+    this.#leaving.abort();
     this.#endPull?.();
-    this.#source.leave?.();
-    void returned(this.#bytes); // its next value may never come
+    leaveSource(this.#source, this.#bytes);
     await this.#storing.catch(() => undefined); // told to whoever reads
   }
 
@@ -150,7 +159,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   async #end(): Promise<void> {
     if (this.#givenBytes < this.#spooledBytes) {
       if (this.#comparedLines < this.recordedLines && (await this.#recordedEnd()) > this.#givenBytes)
-        throw changed("ended earlier");
+        throw streamChanged("ended earlier");
       await this.#cut(this.#givenBytes);
     }
     this.#isOver = true;
@@ -159,18 +168,47 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
 
   async #store(bytes: Uint8Array): Promise<void> {
     const equal = await this.#equalBytes(bytes);
+    const known = this.#knownBytes(bytes.subarray(0, equal));
     if (this.#givenBytes < this.#spooledBytes) this.#comparedLines += lineEnds(bytes.subarray(0, equal));
-    if (equal < bytes.byteLength) {
-      if (this.#givenBytes + equal < this.#spooledBytes) {
-        if (this.#comparedLines < this.recordedLines) throw changed("differs");
-        await this.#cut(this.#givenBytes + equal);
-      }
-      await this.#file.write(bytes.subarray(equal), this.#spooledBytes);
-      this.#spooledBytes += bytes.byteLength - equal;
+    if (equal < bytes.byteLength && this.#givenBytes + equal < this.#spooledBytes) {
+      if (this.#comparedLines < this.recordedLines) throw streamChanged("differs");
+      await this.#cut(this.#givenBytes + equal);
+    }
+    if (known < bytes.byteLength) {
+      await this.#write(bytes.subarray(known), this.#givenBytes + known);
+      this.#spooledBytes = Math.max(this.#spooledBytes, this.#givenBytes + bytes.byteLength);
     }
     const lineEnd = bytes.lastIndexOf(LF) + 1;
     if (lineEnd > 0) this.#linesEnd = this.#givenBytes + lineEnd;
     this.#givenBytes += bytes.byteLength;
+  }
+
+  /**
+   * How many of the bytes that stand in the spool belong to recorded lines. The others are written once more: the sync
+   * of an earlier process may have failed over them, and such bytes are read back whole and never written
+   * (https://lwn.net/Articles/752063/). The journal has no line of them, because it waits for that sync.
+   */
+  #knownBytes(equal: Uint8Array): number {
+    let end = 0;
+    for (let lines = this.#comparedLines; lines < this.recordedLines; lines += 1) {
+      const lineEnd = equal.indexOf(LF, end);
+      if (lineEnd < 0) return equal.byteLength;
+      end = lineEnd + 1;
+    }
+    return end;
+  }
+
+  async #write(bytes: Uint8Array, position: number): Promise<void> {
+    const { signal } = this.#leaving;
+    await this.#room.waitFor(() => this.#file.write(bytes, position), { signal });
+    this.#writes += 1;
+  }
+
+  async #syncUpTo(writes: number): Promise<void> {
+    if (this.#syncedWrites >= writes) return;
+    const covered = this.#writes;
+    await this.#file.sync().catch(rethrowWriteError);
+    this.#syncedWrites = covered;
   }
 
   /** How many of the bytes stand in the spool already, where the source is. */
@@ -186,7 +224,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   async #cut(sizeBytes: number): Promise<void> {
     await this.#file.truncate(sizeBytes).catch(rethrowWriteError);
     this.#spooledBytes = sizeBytes;
-    this.#syncedBytes = -1;
+    this.#writes += 1;
   }
 
   /** Offset behind the last recorded line. */
@@ -218,14 +256,6 @@ function lineEnds(bytes: Uint8Array): number {
   return count;
 }
 
-async function returned(bytes: AsyncIterator<Uint8Array>): Promise<void> {
-  try {
-    await bytes.return?.();
-  } catch {
-    // the source is of no concern any more
-  }
-}
-
 function rethrowWriteError(error: unknown): never {
   const code = errorCodeOf(error);
   if (error instanceof PerigeeError || code === undefined || code === "ENOSPC") throw asFailure(error);
@@ -234,7 +264,8 @@ function rethrowWriteError(error: unknown): never {
   });
 }
 
-function changed(how: string): PerigeeError {
+/** A stream is not the one that its run began with. */
+export function streamChanged(how: string): PerigeeError {
   return new PerigeeError(
     "input_changed",
     `the input ${how} from what this run began with; use another --data for new input`,

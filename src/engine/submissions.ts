@@ -11,20 +11,22 @@
  * last looked at; what is asked of another is read from the disk again.
  */
 import { randomUUID } from "node:crypto";
-import { join } from "node:path";
 import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
+import type { StoredTask } from "../store/store.ts";
 import type { InlineItem } from "../work/item.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { unlessAborted } from "./abort.ts";
+import { asFailure } from "./file_errors.ts";
 import type { Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
-import { asFailure } from "./recorder.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
+import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
 import { type Answers, SubmittedPart } from "./submitted_part.ts";
+import { submittedPath } from "./task_files.ts";
 
 /** Items of one list at most. */
 const ITEMS_MAX = 1_000_000;
@@ -32,23 +34,12 @@ const ITEMS_MAX = 1_000_000;
 const SLAS_MAX = 64;
 /** Tasks kept in memory when their runs have ended. */
 const OVER_KEPT_MAX = 64;
-const TASKS_PAGE = 100;
 const SPOOL_CHUNK_CHARS = 1024 * 1024;
 
 /** Options of `engine.submit`. */
 export interface SubmitOptions {
   /** Aborting rejects `submit` with its reason. A task that is stored by then goes on all the same. */
   readonly signal?: AbortSignal;
-}
-
-/** What is stored of a submitted list. */
-interface SubmissionBody {
-  readonly kind: "submission";
-  /** One for each different sla; null: at once. */
-  readonly parts: readonly { readonly sla: number | null; readonly items: number }[];
-  /** Part of each item; absent when there is one part. */
-  readonly partOf?: readonly number[];
-  readonly isDone: boolean;
 }
 
 interface Submission {
@@ -78,22 +69,22 @@ export class Submissions {
     this.#run = run;
   }
 
-  /** Continues every submission that was not done. */
-  async open(): Promise<void> {
-    let after: string | undefined;
-    for (;;) {
-      const page = await this.#parts.store.tasks({
-        limit: TASKS_PAGE,
-        ...(after === undefined ? {} : { after }),
-      });
-      for (const { id, body } of page) {
-        const submission = submissionIn(body);
-        if (submission === undefined || submission.isDone) continue;
-        await this.#begin(id, submission).catch(() => undefined); // told to whoever asks for it; others go on
-      }
-      after = page.at(-1)?.id;
-      if (page.length < TASKS_PAGE) return;
-    }
+  /** At the start: continues a submission that was not done. */
+  async resume({ id, body }: StoredTask): Promise<void> {
+    const submission = submissionIn(body);
+    if (submission === undefined || submission.isDone) return;
+    await this.#begin(id, submission).catch(() => undefined); // told to whoever asks for it; others go on
+  }
+
+  /** Whether runs of the task have not ended. */
+  isAtWork(id: string): boolean {
+    return this.#open.has(id) && !this.#over.has(id);
+  }
+
+  /** Lets go of a task that is not at work. */
+  drop(id: string): void {
+    this.#over.delete(id);
+    this.#open.delete(id);
   }
 
   /** Throws `usage`, before anything is stored. */
@@ -114,10 +105,10 @@ export class Submissions {
       for (const part of groups.parts.keys())
         await this.#spool(id, part, items, groups.partOf).catch(rethrowFileError);
       signal?.throwIfAborted();
-      await this.#store(id, body);
+      await this.#store(id, body, signal);
     } catch (error) {
       for (const part of groups.parts.keys())
-        await this.#parts.disk.remove(this.#inputPath(id, part)).catch(() => undefined); // the cause is told below
+        await this.#parts.disk.remove(submittedPath(this.#parts, id, part)).catch(() => undefined); // the cause is told below
       throw error;
     }
     const submission = await unlessAborted(this.#begin(id, body), signal);
@@ -169,8 +160,8 @@ export class Submissions {
     const parts = await Promise.all(
       body.parts.map(({ sla, items }, part) =>
         SubmittedPart.begin(this.#parts, this.#run, {
-          input: this.#inputPath(id, part),
-          runId: `${id}/${part}`,
+          input: submittedPath(this.#parts, id, part),
+          runId: partRunId(id, part),
           slaMinutes: sla ?? undefined,
           items,
         }),
@@ -193,13 +184,10 @@ export class Submissions {
     }
   }
 
-  #store(id: string, body: SubmissionBody): Promise<void> {
-    return this.#parts.store.putTask({
-      id,
-      name: nameOf(id),
-      createdWallMs: this.#parts.clock.wallMs(),
-      body: JSON.stringify(body),
-    });
+  #store(id: string, body: SubmissionBody, signal?: AbortSignal): Promise<void> {
+    const { store, clock, room } = this.#parts;
+    const task = { id, name: nameOf(id), createdWallMs: clock.wallMs(), body: JSON.stringify(body) };
+    return room.waitFor(() => store.putTask(task), { signal });
   }
 
   /** Writes the lines of one part, durable. */
@@ -209,7 +197,7 @@ export class Submissions {
     items: readonly InlineItem[],
     partOf: readonly number[],
   ): Promise<void> {
-    const file = await this.#parts.disk.open(this.#inputPath(id, part), "write");
+    const file = await this.#parts.disk.open(submittedPath(this.#parts, id, part), "write");
     try {
       let position = 0;
       for (const text of chunksOf(items, partOf, part)) {
@@ -221,10 +209,6 @@ export class Submissions {
     } finally {
       await file.close();
     }
-  }
-
-  #inputPath(id: string, part: number): string {
-    return join(this.#parts.dataDir, "tasks", `${id}.${part}.jsonl`);
   }
 }
 
@@ -320,12 +304,6 @@ function checked(item: InlineItem, index: number): InlineItem {
     typeof item.input === "string";
   if (!isItem) throw new PerigeeError("usage", `item ${index} must have a model and an input, both text`);
   return item;
-}
-
-function submissionIn(body: string | undefined): SubmissionBody | undefined {
-  if (body === undefined) return undefined;
-  const value = JSON.parse(body) as SubmissionBody | { readonly kind?: undefined }; // written by this engine
-  return value.kind === "submission" ? value : undefined;
 }
 
 /** The first 24 hex digits of a task's id, which its objects share. */

@@ -11,6 +11,8 @@ export interface TaskBody {
   readonly input?: InputIdentity;
   /** Of the bytes read when keys were checked; absent for streams. */
   readonly inputChecksum?: string;
+  /** Of a stream's lines, once the run has finished: its copy is gone then. */
+  readonly streamChecksum?: string;
   /** Lines of the input, blank ones included; absent for streams until they were read to their end. */
   readonly lines?: number;
   readonly out: string;

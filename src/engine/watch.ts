@@ -16,13 +16,16 @@ export class Watch {
   readonly #unsubscribe: readonly (() => void)[];
   #pauseTimer: Timer | undefined;
   #isGivenUp = false;
+  /** Why the engine cannot go on: nothing is recorded any more. */
   #failure: Error | undefined;
   #waits: {
     readonly isOver: () => boolean;
+    /** Whether it goes on although the run has failed, because its engine still records. */
+    readonly outlivesRun: boolean;
     readonly resolve: () => void;
     readonly reject: (error: Error) => void;
   }[] = [];
-  /** Resolves when the run is no longer open; rejects when the engine fails. */
+  /** Resolves when the run is no longer open; rejects when it or the engine fails. */
   readonly left: Promise<void>;
   /** Never resolves; rejects when the engine fails. */
   readonly #failed: Promise<void>;
@@ -46,16 +49,13 @@ export class Watch {
       this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
     this.left = this.until(() => !state.isOpen);
     this.left.catch(() => undefined); // whoever races it is told
-    this.#failed = this.until(() => false);
+    this.#failed = this.#wait(() => false, true);
     this.#failed.catch(() => undefined);
   }
 
-  /** Resolves once the claim holds; rejects when the engine fails. */
+  /** Resolves once the claim holds; rejects when the run or the engine fails. */
   until(isOver: () => boolean): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#waits.push({ isOver, resolve, reject });
-      this.#look();
-    });
+    return this.#wait(isOver, false);
   }
 
   /** Settles as `work` does; rejects when the engine fails first: what waits for the disk would wait for ever. */
@@ -63,18 +63,25 @@ export class Watch {
     return Promise.race([work, this.#failed]);
   }
 
-  /** Resolves when nothing is in flight, or after the drain time. */
+  /** Resolves when nothing is in flight, or after the drain time; rejects when the engine fails. */
   async drained(): Promise<void> {
     const { clock, drainMs } = this.#parts;
     const started = clock.nowMs();
     this.#timers.push(clock.timer(drainMs, () => this.#look()));
-    await this.until(() => this.#state.claimed.size === 0 || clock.nowMs() - started >= drainMs);
+    await this.#wait(() => this.#state.claimed.size === 0 || clock.nowMs() - started >= drainMs, true);
   }
 
   close(): void {
     for (const timer of this.#timers) timer.cancel();
     this.#pauseTimer?.cancel();
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
+  }
+
+  #wait(isOver: () => boolean, outlivesRun: boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waits.push({ isOver, outlivesRun, resolve, reject });
+      this.#look();
+    });
   }
 
   #expire(): void {
@@ -86,10 +93,10 @@ export class Watch {
 
   #look(): void {
     this.#lookForPause();
-    const failure = this.#failure ?? this.#state.failure;
     const waits = this.#waits;
     this.#waits = [];
     for (const wait of waits) {
+      const failure = this.#failure ?? (wait.outlivesRun ? undefined : this.#state.failure);
       if (failure !== undefined) wait.reject(failure);
       else if (wait.isOver()) wait.resolve();
       else this.#waits.push(wait);

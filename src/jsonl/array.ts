@@ -42,24 +42,27 @@ const SLICE_BYTES = 64 * 1024;
 const PIECES_MAX = 4_096;
 
 /**
- * Yields the elements of the one array that `chunks` hold. A byte order mark at the start is skipped. Throws
- * `invalid_array`, saying what was found and near which element; errors of `chunks` pass through.
+ * Yields the elements of the one array that `chunks` hold: those that a chunk ends, as soon as it has come, at most
+ * 64 KiB of text and one element at a time. A byte order mark at the start is skipped. Throws `invalid_array`, saying
+ * what was found and near which element; errors of `chunks` pass through.
  */
 export async function* arrayLines(
   chunks: AsyncIterable<Uint8Array>,
   options: ArrayOptions = {},
-): AsyncGenerator<ArrayElement> {
+): AsyncGenerator<readonly ArrayElement[]> {
   const reader = new ArrayReader(options.elementCharsMax ?? LINE_BYTES_MAX);
   try {
     for await (const chunk of chunks) {
       for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
         options.signal?.throwIfAborted();
         await reader.take(chunk.subarray(at, at + SLICE_BYTES));
-        yield* reader.elements();
+        const elements = reader.elements();
+        if (elements.length > 0) yield elements;
       }
     }
     await reader.end();
-    yield* reader.elements();
+    const elements = reader.elements();
+    if (elements.length > 0) yield elements;
   } finally {
     reader.close();
   }

@@ -8,11 +8,17 @@
  * A sync that failed makes nothing durable, and no later sync makes those writes durable either: that is what Linux
  * does after `EIO` (https://lwn.net/Articles/752063/).
  *
- * Limit: making, renaming and removing files is durable at once.
+ * Names are written for themselves: making, renaming and removing a file changes its folder, and a power cut keeps of
+ * the changes since the folder's last sync some and loses others. `open` for writing and `rename` sync the folder
+ * before they resolve, `remove` does not, as the port says; a crash may come in between.
+ *
+ * Limit: folders themselves are always there.
  */
+import { dirname } from "node:path";
 import type { Clock } from "../clock.ts";
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { type Change, MemoryFile, sizeAfter } from "./memory_file.ts";
+import { MemoryNames } from "./memory_names.ts";
 
 /** What can be made to fail, each kind for itself. */
 export type DiskOperation = "open" | "read" | "write" | "sync" | "truncate" | "rename" | "remove";
@@ -33,11 +39,11 @@ export interface CrashOptions {
   readonly random?: () => number;
 }
 
-/** `Disk` for simulations. Paths are plain names; folders do not exist. */
+/** `Disk` for simulations. Paths are plain names, those up to the last slash name a folder. */
 export class MemoryDisk implements Disk {
   readonly #clock: Clock | undefined;
   readonly #latencyMs: number;
-  readonly #files = new Map<string, MemoryFile>();
+  readonly #names = new MemoryNames();
   /** Codes that coming operations of a kind fail with, in order. */
   readonly #failures = new Map<DiskOperation, string[]>();
   #freeBytes = Number.POSITIVE_INFINITY;
@@ -55,16 +61,18 @@ export class MemoryDisk implements Disk {
 
   async open(path: string, mode: "read" | "write"): Promise<DiskFile> {
     this.#begin("open");
-    let file = this.#files.get(path);
-    if (file === undefined) {
-      if (mode === "read") throw systemError("ENOENT", `no such file: ${path}`);
-      file = this.#make(path);
+    const found = this.#names.get(path);
+    if (mode === "read") {
+      if (found === undefined) throw systemError("ENOENT", `no such file: ${path}`);
+      return this.#handle(found, mode);
     }
+    const file = found ?? this.#make(path);
+    await this.#syncFolder(path);
     return this.#handle(file, mode);
   }
 
   async stat(path: string): Promise<FileStat | undefined> {
-    const file = this.#files.get(path);
+    const file = this.#names.get(path);
     if (file === undefined) return undefined;
     return {
       sizeBytes: file.sizeBytes,
@@ -76,16 +84,14 @@ export class MemoryDisk implements Disk {
 
   async rename(from: string, to: string): Promise<void> {
     this.#begin("rename");
-    const file = this.#files.get(from);
-    if (file === undefined) throw systemError("ENOENT", `no such file: ${from}`);
-    this.#files.delete(from);
-    this.#files.set(to, file);
+    if (!this.#names.rename(from, to)) throw systemError("ENOENT", `no such file: ${from}`);
+    await this.#syncFolder(to);
   }
 
   async remove(path: string): Promise<void> {
     this.#begin("remove");
-    this.#freeBytes += this.#files.get(path)?.sizeBytes ?? 0;
-    this.#files.delete(path);
+    this.#freeBytes += this.#names.get(path)?.sizeBytes ?? 0;
+    this.#names.remove(path);
   }
 
   /** Puts a file there, durable, as if another program had written it. */
@@ -94,11 +100,12 @@ export class MemoryDisk implements Disk {
     const file = this.#make(path);
     file.change({ kind: "write", position: 0, bytes: bytes.slice() }, this.#wallMs());
     file.sync();
+    this.#names.sync(dirname(path));
   }
 
   /** What a reader would see now; undefined when nothing is there. */
   bytes(path: string): Uint8Array | undefined {
-    return this.#files.get(path)?.content();
+    return this.#names.get(path)?.content();
   }
 
   /** `bytes` as text. */
@@ -108,7 +115,7 @@ export class MemoryDisk implements Disk {
   }
 
   get paths(): readonly string[] {
-    return [...this.#files.keys()];
+    return this.#names.paths;
   }
 
   /** Calls that touched the disk so far: what `crashAtOperation` counts. */
@@ -122,7 +129,8 @@ export class MemoryDisk implements Disk {
     this.#crashAt = undefined;
     if (!options.powerCut) return;
     const random = options.random ?? (() => 0);
-    for (const file of this.#files.values()) file.loseUnsynced(random);
+    this.#names.loseUnsynced(random);
+    for (const file of this.#names.files) file.loseUnsynced(random);
   }
 
   /** Crashes in the middle of the n-th operation from now (from 1): a write is torn before the crash. */
@@ -149,6 +157,14 @@ export class MemoryDisk implements Disk {
   /** Files that were opened and not closed. */
   get openFiles(): number {
     return this.#openFiles;
+  }
+
+  async #syncFolder(path: string): Promise<void> {
+    const era = this.#era;
+    if (this.#latencyMs > 0) await this.#clock?.sleep(this.#latencyMs);
+    if (era !== this.#era) throw systemError("EIO", "the process of this call has died");
+    this.#begin("sync");
+    this.#names.sync(dirname(path));
   }
 
   #handle(file: MemoryFile, mode: "read" | "write"): DiskFile {
@@ -238,7 +254,7 @@ export class MemoryDisk implements Disk {
   #make(path: string): MemoryFile {
     this.#lastInode += 1;
     const file = new MemoryFile(this.#lastInode, this.#wallMs());
-    this.#files.set(path, file);
+    this.#names.add(path, file);
     return file;
   }
 

@@ -63,6 +63,20 @@ describe("perigee run -", () => {
     expect(keys()).toEqual(["a"]);
   });
 
+  it("reads one array as the array that it is, and lines as lines", async () => {
+    const pretty = JSON.stringify([question("a"), question("b")], undefined, 2);
+    start();
+    child.stdin?.end(`${pretty}\n`);
+    expect(await ended).toMatchObject({ code: 0 });
+    expect(keys().sort()).toEqual(["a", "b"]);
+    rmSync(join(dir, "out.jsonl"));
+    rmSync(join(dir, "out.jsonl.perigee"), { recursive: true });
+    start();
+    child.stdin?.end(`${JSON.stringify([question("a")])}\n${JSON.stringify(question("b"))}\n`);
+    expect(await ended).toMatchObject({ code: 3, stderr: expect.stringContaining("invalid_line") });
+    expect(keys().sort()).toEqual(["b", "null"]);
+  });
+
   it("refuses what is compressed", async () => {
     start();
     child.stdin?.end(gzipSync(JSON.stringify(question("a"))));

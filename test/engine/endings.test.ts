@@ -90,19 +90,30 @@ describe("a run that is cancelled", () => {
     expect(world.sent).toHaveLength(sentBefore);
   });
 
+  it("waits for room on the disk to store that", async () => {
+    const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50 });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(70);
+    world.store.failNext("disk_full", 3);
+    await world.settle(run.cancel());
+    const { completed, cancelled } = (await world.settle(run.finished)).counts;
+    expect(completed + cancelled).toBe(20);
+    expect(cancelled).toBeGreaterThan(10);
+  });
+
   it("is not cancelled when that cannot be stored", async () => {
     const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50 });
     world.input(20);
-    const engine = await world.engine();
-    const run = engine.run(INPUT, OPTIONS);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
     await world.clock.advance(70);
-    world.store.failNext("disk_full");
-    await expect(world.settle(run.cancel())).rejects.toMatchObject({ code: "disk_full" });
-    await expect(world.settle(run.finished)).rejects.toMatchObject({ code: "disk_full" });
+    world.store.failNext("store_failed");
+    await expect(world.settle(run.cancel())).rejects.toMatchObject({ code: "store_failed" });
+    await expect(world.settle(run.finished)).rejects.toMatchObject({ code: "store_failed" });
     expect(world.output().filter(({ error }) => error !== undefined)).toEqual([]);
-    expect(await world.settle(engine.run(INPUT, OPTIONS).finished)).toMatchObject({
-      counts: { completed: 20 },
-    });
+    world.kill();
+    const again = (await world.engine()).run(INPUT, OPTIONS);
+    expect(await world.settle(again.finished)).toMatchObject({ counts: { completed: 20 } });
   });
 
   it("when it is over already, is what it was", async () => {

@@ -212,6 +212,29 @@ describe("the copy of a stream", () => {
     }
   });
 
+  it("fault 37: survives a power cut after the next start, also where it could not be synced", async () => {
+    const world = new World({ config: { maxInFlight: 2 } });
+    const pieces = Array.from({ length: 20 }, (_, index) => bytes(itemLine(index + 1)));
+    const failing = await world.engine();
+    const slow = tap();
+    const run = failing.run(slow.source, OPTIONS);
+    slow.give(itemLine(1) + itemLine(2));
+    await world.clock.advance(25);
+    slow.give(itemLine(3) + itemLine(4));
+    world.disk.failSync();
+    const end = await world.settle(run.finished.catch((reason: unknown) => reason));
+    expect(end).toMatchObject({ code: "store_failed" });
+    await world.settle(failing.close());
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(pieces, OPTIONS).finished;
+    await world.clock.advance(35);
+    expect(world.sent.length).toBeGreaterThan(4);
+    process.kill();
+    world.kill({ powerCut: true });
+    expect(await ends(world, pieces)).toMatchObject({ counts: { completed: 20 } });
+    expect(new Set(world.output().map(({ key }) => key)).size).toBe(20);
+  });
+
   it("fault 4: is not made of a stream that is compressed or not UTF-8", async () => {
     for (const source of [gzipSync(itemLine(1)), Buffer.from(itemLine(1), "utf16le")]) {
       const world = new World();

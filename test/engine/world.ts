@@ -3,6 +3,7 @@
  * by the line number that each prompt carries as `[[n]]`.
  */
 import type { Clock } from "../../src/clock.ts";
+import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import { type ConfigOptions, resolveConfig } from "../../src/engine/config.ts";
 import { createEngine, type Engine } from "../../src/engine/engine.ts";
@@ -129,6 +130,23 @@ export function itemLine(line: number, model = "alpha:m1", key = `k${line}`): st
     generation_config: { max_output_tokens: 16 },
   };
   return `${JSON.stringify({ key, request })}\n`;
+}
+
+/** The files that are open on a disk, by their paths; one entry for each time that it is open. */
+export function openFiles(disk: Disk): string[] {
+  const paths: string[] = [];
+  const open = disk.open.bind(disk);
+  disk.open = async (path, mode): Promise<DiskFile> => {
+    const file = await open(path, mode);
+    paths.push(path);
+    const close = file.close.bind(file);
+    file.close = () => {
+      paths.splice(paths.indexOf(path), 1);
+      return close();
+    };
+    return file;
+  };
+  return paths;
 }
 
 /** A process that can die on its own: nothing of it goes on after `kill`. */

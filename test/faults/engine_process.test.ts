@@ -72,19 +72,23 @@ afterEach(async () => {
 });
 
 function writeInput(count: number): void {
-  const lines = Array.from({ length: count }, (_, index) => {
+  writeFileSync(join(folder, "in.jsonl"), `${linesOf(count).join("\n")}\n`);
+}
+
+function linesOf(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => {
     const contents = [{ parts: [{ text: `[[${index + 1}]] hello` }] }];
     return JSON.stringify({ key: `k${index + 1}`, request: { model: "local:m1", contents } });
   });
-  writeFileSync(join(folder, "in.jsonl"), `${lines.join("\n")}\n`);
 }
 
-function start(env: Readonly<Record<string, string>> = {}): ChildProcess {
-  const child = spawn(
-    process.execPath,
-    [MAIN, "run", join(folder, "in.jsonl"), "--out", join(folder, "out.jsonl"), "--json"],
-    { env: { PATH: process.env["PATH"], PERIGEE_PROVIDER_LOCAL_BASE_URL: address, ...env } },
-  );
+function start(
+  env: Readonly<Record<string, string>> = {},
+  input: string = join(folder, "in.jsonl"),
+): ChildProcess {
+  const child = spawn(process.execPath, [MAIN, "run", input, "--out", join(folder, "out.jsonl"), "--json"], {
+    env: { PATH: process.env["PATH"], PERIGEE_PROVIDER_LOCAL_BASE_URL: address, ...env },
+  });
   children.push(child);
   child.stderr?.resume();
   return child;
@@ -187,6 +191,22 @@ describe("the command", () => {
     treat = () => ({ afterMs: 1 });
     expect(await end(start())).toMatchObject({ code: 0 });
     expect(keys().sort()).toEqual(["k1", "k2", "k3"]);
+  });
+
+  it("fault 17: keeps every answer under way when its input turns out to be broken", async () => {
+    treat = () => ({ afterMs: 1_000 });
+    const child = start({}, "-");
+    const closed = end(child);
+    child.stdin?.write(`[${linesOf(8).join(",\n")},\n`);
+    await until(() => asked.length === 8);
+    child.stdin?.end("no element");
+    const { code, stdout } = await closed;
+    expect({ code, answers: keys().length }).toEqual({ code: 74, answers: 8 });
+    expect(JSON.parse(stdout)).toMatchObject({ error: { code: "invalid_array" } });
+    const again = start({}, "-");
+    again.stdin?.end(`[${linesOf(9).join(",\n")}]\n`);
+    expect(await end(again)).toMatchObject({ code: 0 });
+    expect(asked).toHaveLength(9);
   });
 
   it("fault 34: refuses a data folder that another one holds, and leaves that one alone", async () => {

@@ -14,9 +14,11 @@ async function read(
   const elements = await collect(
     arrayLines(chunksOf(Buffer.from(content as Uint8Array), chunkBytes), options),
   );
-  return elements.map((element: ArrayElement) =>
-    element.kind === "line" ? element.text : `${element.line}!${element.code}`,
-  );
+  return elements
+    .flat()
+    .map((element: ArrayElement) =>
+      element.kind === "line" ? element.text : `${element.line}!${element.code}`,
+    );
 }
 
 describe("arrayLines", () => {

@@ -265,9 +265,9 @@ describe("an array", () => {
           async function* chunks(): AsyncGenerator<Uint8Array> {
             for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.subarray(at, at + chunkBytes);
           }
-          const lines = (await collect(arrayLines(chunks()))).map((element) =>
-            element.kind === "line" ? element.text : "",
-          );
+          const lines = (await collect(arrayLines(chunks())))
+            .flat()
+            .map((element) => (element.kind === "line" ? element.text : ""));
           expect(lines.map((line) => JSON.stringify(JSON.parse(line)))).toEqual(
             values.map((value) => JSON.stringify(value)),
           );

@@ -1,14 +1,16 @@
 /**
- * A process that can be killed: what it sees of the clock and the wire ends with it, as at `kill -9`.
+ * A process that can be killed: what it sees of the clock, the wire and the disk ends with it, as at `kill -9`.
  */
 import type { Clock } from "../../src/clock.ts";
 import { sleepOn } from "../../src/clock.ts";
+import type { Disk } from "../../src/disk.ts";
 import type { Transport, WireRequest, WireResult } from "../../src/dispatch/transport.ts";
 import type { Served, SimulatedProviders } from "./provider.ts";
 
 export class SimulatedProcess {
   readonly clock: Clock;
   readonly transport: Transport;
+  readonly disk: Disk;
   /** Resolves when it is killed. */
   readonly died: Promise<"died">;
   /** Requests whose end it has not seen. */
@@ -16,7 +18,7 @@ export class SimulatedProcess {
   #isDead = false;
   #die: () => void = () => undefined;
 
-  constructor(clock: Clock, wire: Transport, providers: SimulatedProviders) {
+  constructor(clock: Clock, wire: Transport, disk: Disk, providers: SimulatedProviders) {
     this.died = new Promise((resolve) => {
       this.#die = () => resolve("died");
     });
@@ -28,12 +30,25 @@ export class SimulatedProcess {
       sleep: (delayMs, options) => sleepOn(this.clock, delayMs, options?.signal),
       random: () => clock.random(),
     };
+    this.disk = {
+      open: (path, mode) => this.whileAlive(() => disk.open(path, mode)),
+      stat: (path) => this.whileAlive(() => disk.stat(path)),
+      rename: (from, to) => this.whileAlive(() => disk.rename(from, to)),
+      remove: (path) => this.whileAlive(() => disk.remove(path)),
+    };
     this.transport = {
       send: (request, options) => this.#send(wire, providers, request, options),
       close: async () => {
         for (const abort of [...this.#inFlight]) abort();
       },
     };
+  }
+
+  /** What a dead process would do does not happen, and what it waits for never comes. */
+  whileAlive<T>(call: () => Promise<T>): Promise<T> {
+    const never = new Promise<T>(() => undefined);
+    if (this.#isDead) return never;
+    return call().finally(() => (this.#isDead ? never : undefined));
   }
 
   get isDead(): boolean {

@@ -10,6 +10,7 @@ import type { Timer } from "../../src/clock.ts";
 import "../../src/engine/config_schema.ts"; // loaded at first use otherwise, in real time
 import { resolveConfig } from "../../src/engine/config.ts";
 import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import type { Source } from "../../src/engine/input.ts";
 import type { Step } from "../../src/engine/journal.ts";
 import type { Summary } from "../../src/engine/progress.ts";
 import type { Run } from "../../src/engine/run.ts";
@@ -36,7 +37,13 @@ const DATA = "/data";
 const LIVENESS_MS = 90 * 60_000;
 const PROCESSES_MAX = 80;
 /** A run that ends like this was made to. */
-const INJECTED_CODES = new Set(["disk_full", "output_unwritable", "store_failed", "input_unreadable"]);
+const INJECTED_CODES = new Set([
+  "disk_full",
+  "output_unwritable",
+  "store_failed",
+  "input_unreadable",
+  "interrupted",
+]);
 
 export interface SimulationResult {
   /** SHA-256 of all that happened, in order. */
@@ -68,6 +75,8 @@ class Simulation {
   #processes = 0;
   #run: Run | undefined;
   #isInjected = false;
+  /** The run is finished: no trouble comes any more. */
+  #isOver = false;
 
   constructor(seed: number) {
     this.#random = createRandom(seed * 2 + 1);
@@ -103,6 +112,7 @@ class Simulation {
     stuck.catch(() => undefined);
     try {
       const summary = await this.#clock.runUntilSettled(Promise.race([this.#live(), stuck]));
+      this.#isOver = true;
       this.#observer.finished(summary, this.#disk.text(OUTPUT) ?? "");
       await this.#clock.runUntilSettled(this.#again(summary));
     } catch (error) {
@@ -132,8 +142,16 @@ class Simulation {
     throw new Error(`not over after ${PROCESSES_MAX} processes`);
   }
 
-  async #liveOnce(): Promise<Summary | "again"> {
-    const engine = await this.#engine().catch((error: unknown) => this.#excuse(error));
+  /** Never resolves when the process dies meanwhile. */
+  #liveOnce(): Promise<Summary | "again"> {
+    return this.#process.whileAlive(() => this.#runToItsEnd());
+  }
+
+  async #runToItsEnd(): Promise<Summary | "again"> {
+    const process = this.#process;
+    const engine = await this.#engine().catch((error: unknown) =>
+      process.isDead ? undefined : this.#excuse(error),
+    );
     if (engine === undefined) return "again";
     let summary: Summary | "again" = "again";
     while (summary === "again") {
@@ -151,7 +169,7 @@ class Simulation {
   async #runOnce(engine: Engine): Promise<Summary | "again"> {
     const process = this.#process;
     this.#observer.processStarted();
-    const run = engine.run(INPUT, this.#options());
+    const run = engine.run(this.#source(), this.#options());
     this.#run = run;
     const poll = (): void => {
       if (process.isDead || this.#run !== run) return;
@@ -162,11 +180,12 @@ class Simulation {
     try {
       return await run.finished;
     } catch (error) {
+      if (process.isDead) return "again"; // nobody hears of it
       this.#excuse(error);
       this.#observer.processDied(undefined);
       return "again";
     } finally {
-      this.#run = undefined;
+      if (this.#run === run) this.#run = undefined;
     }
   }
 
@@ -177,12 +196,33 @@ class Simulation {
     if (error.code === "store_failed") this.#store.crash();
   }
 
-  /** A finished run, called again: sends nothing and says the same. */
+  /** The input, or a stream that gives the same bytes in other pieces every time. */
+  #source(): Source {
+    const bytes = this.#disk.bytes(INPUT);
+    if (!this.#workload.isStream || bytes === undefined) return INPUT;
+    const [{ clock }, random] = [this.#process, this.#random];
+    return (async function* () {
+      for (let from = 0; from < bytes.byteLength; ) {
+        const to = from + 1 + Math.floor(random() * 4_000);
+        await clock.sleep(random() * 200);
+        yield bytes.subarray(from, to);
+        from = to;
+      }
+    })();
+  }
+
+  /** A finished run, called again after a power cut: sends nothing and says the same. */
   async #again(summary: Summary): Promise<void> {
     const sent = this.#providers.served.length;
+    const output = this.#disk.text(OUTPUT);
+    this.#disk.crash({ powerCut: true, random: this.#random });
     const engine = await this.#engine();
-    const again = await engine.run(INPUT, this.#options()).finished;
+    const again = await engine.run(this.#source(), this.#options()).finished;
     await engine.close();
+    if (this.#disk.text(OUTPUT) !== output)
+      this.#observer.violate("I1 the output of a finished run did not survive a power cut");
+    const left = this.#disk.paths.filter((path) => path.startsWith(DATA));
+    if (left.length > 0) this.#observer.violate(`a finished run has left ${left.join(", ")}`);
     if (this.#providers.served.length !== sent || again.requests_sent !== 0)
       this.#observer.violate("I5 a finished run sent something when it was called again");
     if (JSON.stringify(again.counts) !== JSON.stringify(summary.counts))
@@ -198,7 +238,7 @@ class Simulation {
       env: {},
       clock: this.#process.clock,
       transport: this.#process.transport,
-      disk: this.#disk,
+      disk: this.#process.disk,
       store: await this.#store.open(),
       measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
     });
@@ -216,7 +256,7 @@ class Simulation {
   }
 
   #newProcess(): SimulatedProcess {
-    return new SimulatedProcess(this.#clock, this.#wire, this.#providers);
+    return new SimulatedProcess(this.#clock, this.#wire, this.#disk, this.#providers);
   }
 
   /** Some die again while they recover. */
@@ -239,6 +279,7 @@ class Simulation {
   }
 
   #make(trouble: Trouble): void {
+    if (this.#isOver) return;
     const { kind, amount } = trouble;
     this.#observer.note(`trouble ${kind} ${amount}`);
     switch (kind) {
@@ -277,7 +318,7 @@ class Simulation {
   }
 
   #kill(isPowerCut: boolean): void {
-    if (this.#process.isDead) return;
+    if (this.#process.isDead || this.#isOver) return;
     this.#process.kill();
     this.#observer.processDied(isPowerCut ? undefined : this.#answers());
     this.#disk.crash({ powerCut: isPowerCut, random: this.#random });

@@ -98,6 +98,8 @@ export interface Workload {
   readonly lines: readonly SimulatedLine[];
   readonly config: ConfigOptions;
   readonly isOrdered: boolean;
+  /** Whether the input comes as a stream, piece by piece. */
+  readonly isStream: boolean;
   readonly slaMinutes: number | undefined;
   readonly maxCostUsd: number | undefined;
   readonly diskLatencyMs: number;
@@ -132,6 +134,7 @@ export function drawWorkload(seed: number, random: Random): Workload {
     latencyMs: pick(random, [1, 20, 200, 2_000]),
     windows: hasFaults && random() < 0.3 ? [drawWindow(random)] : [],
     troubles: drawTroubles(random, count),
+    isStream: random() < 0.3,
   };
 }
 

@@ -65,6 +65,68 @@ describe("MemoryDisk", () => {
     for (const end of ends) expect("safe-lost?".startsWith(end) && end.startsWith("safe")).toBe(true);
   });
 
+  describe("loses names in a power cut unless their folder was synced", () => {
+    /** What is there after a power cut in the n-th operation of `work`, or after it; over many seeds. */
+    async function names(work: (disk: MemoryDisk) => Promise<unknown>, operation: number): Promise<string[]> {
+      const ends = new Set<string>();
+      for (let seed = 0; seed < 40; seed += 1) {
+        const disk = new MemoryDisk();
+        disk.put("/a/old", "old");
+        const random = createRandom(seed);
+        disk.crashAtOperation(operation, { powerCut: true, random });
+        await work(disk).catch(() => undefined);
+        disk.crash({ powerCut: true, random });
+        ends.add(disk.paths.toSorted().join(" "));
+      }
+      return [...ends].sort();
+    }
+    const OVER = 99;
+
+    it("a file that was made is there once it is open, and before that it may be", async () => {
+      const make = (disk: MemoryDisk): Promise<unknown> => disk.open("/a/new", "write");
+      expect(await names(make, 1)).toEqual(["/a/old"]);
+      expect(await names(make, 2)).toEqual(["/a/new /a/old", "/a/old"]);
+      expect(await names(make, OVER)).toEqual(["/a/new /a/old"]);
+    });
+
+    it("a file that was renamed has one of its two names", async () => {
+      const rename = (disk: MemoryDisk): Promise<unknown> => disk.rename("/a/old", "/a/new");
+      expect(await names(rename, 1)).toEqual(["/a/old"]);
+      expect(await names(rename, 2)).toEqual(["/a/new", "/a/old"]);
+      expect(await names(rename, OVER)).toEqual(["/a/new"]);
+    });
+
+    it("a file that was removed may come back, unless its folder was synced for another", async () => {
+      const remove = (disk: MemoryDisk): Promise<unknown> => disk.remove("/a/old");
+      expect(await names(remove, OVER)).toEqual(["", "/a/old"]);
+      const make = async (disk: MemoryDisk, path: string): Promise<void> => {
+        await disk.remove("/a/old");
+        await disk.open(path, "write");
+      };
+      expect(await names((disk) => make(disk, "/b/new"), OVER)).toEqual(["/a/old /b/new", "/b/new"]);
+      expect(await names((disk) => make(disk, "/a/new"), OVER)).toEqual(["/a/new"]);
+    });
+
+    it("what a killed process has made is synced by the one that opens it for writing, not for reading", async () => {
+      for (const [mode, isSafe] of [
+        ["write", true],
+        ["read", false],
+      ] as const) {
+        const ends = new Set<number>();
+        for (let seed = 0; seed < 40; seed += 1) {
+          const disk = new MemoryDisk();
+          disk.crashAtOperation(2, { powerCut: false });
+          await disk.open("/a/new", "write").catch(() => undefined);
+          const file = await disk.open("/a/new", mode);
+          await file.sync();
+          disk.crash({ powerCut: true, random: createRandom(seed) });
+          ends.add(disk.paths.length);
+        }
+        expect([...ends].sort(), mode).toEqual(isSafe ? [1] : [0, 1]);
+      }
+    });
+  });
+
   it("tears the write that it crashes in", async () => {
     const disk = new MemoryDisk();
     const file = await written(disk, "whole ");
@@ -101,7 +163,7 @@ describe("MemoryDisk", () => {
   it("takes virtual time for writes when told so", async () => {
     const clock = new FakeClock();
     const disk = new MemoryDisk({ clock, latencyMs: 5 });
-    await clock.runUntilSettled(written(disk, "a", "b"));
-    expect(clock.nowMs()).toBe(10);
+    await clock.runUntilSettled(written(disk, "a", "b")); // two writes, and the sync of the folder
+    expect(clock.nowMs()).toBe(15);
   });
 });

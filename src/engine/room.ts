@@ -1,0 +1,102 @@
+/**
+ * Room on the disks of an engine: who finds none waits here, and as long as anybody waits nothing new is sent.
+ *
+ *   plenty -> lacking (somebody finds no room) -> plenty (nobody lacks it any more)
+ *   lacking -> given up                           it lasted for `waitMs`: `disk_full` for the one who waited
+ *
+ * A full disk is tried again every second.
+ */
+import type { Clock } from "../clock.ts";
+import { errorCodeOf } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+
+/** How often a full disk is tried again. */
+export const ROOM_CHECK_MS = 1_000;
+
+export interface RoomOptions {
+  readonly clock: Clock;
+  /** How long room is waited for. */
+  readonly waitMs: number;
+  /** Called with false when room ran out and true when it is back for all. */
+  readonly onRoom: (hasRoom: boolean) => void;
+}
+
+/** One for an engine. */
+export class Room {
+  readonly #options: RoomOptions;
+  readonly #lacks = new Set<Lack>();
+
+  constructor(options: RoomOptions) {
+    this.#options = options;
+  }
+
+  /** Somebody has no room from now on; end it once, when they have. */
+  lack(): Lack {
+    const lack = new Lack(this.#options, () => {
+      if (this.#lacks.delete(lack) && this.#lacks.size === 0) this.#options.onRoom(true);
+    });
+    this.#lacks.add(lack);
+    if (this.#lacks.size === 1) this.#options.onRoom(false);
+    return lack;
+  }
+
+  /**
+   * Writes again and again for as long as there is no room for it, so `write` must be one that may be repeated after
+   * `ENOSPC` or `disk_full`. Rejects with `disk_full` when that lasted too long, with `signal.reason` when it is given
+   * up, and with any other error of `write`.
+   */
+  async waitFor<T>(
+    write: () => Promise<T>,
+    { signal }: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<T> {
+    let lack: Lack | undefined;
+    try {
+      for (;;) {
+        try {
+          return await write();
+        } catch (error) {
+          if (!isFull(error)) throw error;
+          lack ??= this.lack();
+          lack.check(error);
+        }
+        await this.#options.clock.sleep(ROOM_CHECK_MS, { signal });
+      }
+    } finally {
+      lack?.end();
+    }
+  }
+}
+
+/** One who has no room. */
+export class Lack {
+  readonly #options: RoomOptions;
+  readonly #sinceMs: number;
+  readonly #end: () => void;
+
+  constructor(options: RoomOptions, end: () => void) {
+    this.#options = options;
+    this.#sinceMs = options.clock.nowMs();
+    this.#end = end;
+  }
+
+  /** Throws `disk_full` when it was waited for long enough; `cause` is the last refusal of the disk. */
+  check(cause: unknown): void {
+    const { clock, waitMs } = this.#options;
+    if (clock.nowMs() - this.#sinceMs < waitMs) return;
+    const seconds = Math.round(waitMs / 1_000);
+    throw new PerigeeError(
+      "disk_full",
+      `no space left on the disk for ${seconds} s; free some and run the same command again`,
+      { cause },
+    );
+  }
+
+  end(): void {
+    this.#end();
+  }
+}
+
+function isFull(error: unknown): boolean {
+  const code = errorCodeOf(error);
+  return code === "ENOSPC" || code === "disk_full";
+}

@@ -1,0 +1,88 @@
+/**
+ * A finished run that is called again: nothing is sent where its input and its output are what they were.
+ *
+ *   file     in the same state          -> its summary
+ *            touched                    -> is read again, and its summary where it holds the same
+ *   stream   read as far as the run was -> its summary, or `input_changed`
+ */
+import type { Disk } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import type { StoredTask } from "../store/store.ts";
+import { leaveSource } from "./byte_source.ts";
+import { Checksum } from "./checksum.ts";
+import { isSameState, openOnce, type Source } from "./input.ts";
+import type { EngineParts } from "./parts.ts";
+import type { Summary } from "./progress.ts";
+import { streamChanged } from "./spool.ts";
+import type { TaskBody } from "./task_body.ts";
+import { removeWorkFiles } from "./task_files.ts";
+
+/** A run that was over before. */
+export interface FinishedRun {
+  readonly kind: "finished";
+  readonly taskId: string;
+  readonly body: TaskBody;
+  readonly summary: Summary;
+  /** False when the run was left before its stream was compared with what the run had answered. */
+  readonly isChecked: boolean;
+}
+
+/** Undefined when the input was touched, so that it must be read again. Throws `output_changed`, `input_changed`. */
+export async function askAgain(
+  parts: EngineParts,
+  task: StoredTask,
+  body: TaskBody,
+  source: Source,
+  left: Promise<void>,
+): Promise<FinishedRun | undefined> {
+  if (body.summary === undefined) return undefined;
+  const output = await parts.disk.stat(body.out);
+  if (output?.sizeBytes !== body.outBytes) {
+    throw new PerigeeError(
+      "output_changed",
+      `${body.out} is not what the finished run left (${output?.sizeBytes ?? "no"} bytes, expected ${body.outBytes}); put it back, or start over with another --data`,
+    );
+  }
+  const now = typeof source === "string" ? await parts.disk.stat(source) : undefined;
+  const isFile = typeof source === "string" && now?.isSeekable !== false;
+  const isSame =
+    isFile &&
+    body.input !== undefined &&
+    now !== undefined &&
+    isSameState(body.input, { name: source, ...now });
+  if (isFile ? !isSame : body.input !== undefined) return undefined;
+  const isChecked = isFile || (await isRepeated(parts.disk, body, source, left));
+  await removeWorkFiles(parts, task.id, body); // a crash may have come before it
+  return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
+}
+
+/** Whether a stream is what the finished run was given; false when the run was left meanwhile. */
+async function isRepeated(disk: Disk, body: TaskBody, source: Source, left: Promise<void>): Promise<boolean> {
+  const once = await openOnce(disk, source);
+  const bytes = once.bytes[Symbol.asyncIterator]();
+  const repeated = readAgain(bytes, body.streamChecksum ?? "", body.lines !== undefined).then(() => true);
+  try {
+    return await Promise.race([repeated, left.then(() => false)]);
+  } finally {
+    leaveSource(once, bytes);
+  }
+}
+
+/** Resolves when the bytes are those of the checksum, and, if `isWhole`, end there. Throws `input_changed`. */
+async function readAgain(
+  bytes: AsyncIterator<Uint8Array>,
+  checksum: string,
+  isWhole: boolean,
+): Promise<void> {
+  const lengthBytes = Number(checksum.split(":")[1] ?? 0);
+  const sum = new Checksum();
+  while (sum.lengthBytes < lengthBytes || isWhole) {
+    const next = await bytes.next();
+    if (next.done === true) break;
+    const known = next.value.subarray(0, lengthBytes - sum.lengthBytes);
+    sum.add(known);
+    if (isWhole && known.byteLength < next.value.byteLength) throw streamChanged("goes on");
+  }
+  if (sum.lengthBytes < lengthBytes) throw streamChanged("ended earlier");
+  if (String(sum) !== checksum) throw streamChanged("differs");
+}

@@ -1,0 +1,48 @@
+/**
+ * The end of a run whose every line is settled: its output is put in order if asked to, and its summary stored.
+ *
+ * Both wait for room on the disk, unless the run is asked to stop meanwhile; the next call then says that all is done.
+ */
+import { putInOrder } from "./order.ts";
+import type { EngineParts } from "./parts.ts";
+import type { Summary } from "./progress.ts";
+import type { OpenedRun } from "./run_open.ts";
+import { encodeBody, type TaskBody } from "./task_body.ts";
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+interface Finishing {
+  /** Aborts when the run is asked to stop. */
+  readonly signal: AbortSignal;
+  readonly completed: () => Summary;
+  readonly stopped: () => Summary;
+}
+
+/** Resolves with the summary once it is durable, or with the one of a stopped run. */
+export async function finishRun(
+  parts: EngineParts,
+  opened: OpenRun,
+  { signal, completed, stopped }: Finishing,
+): Promise<Summary> {
+  const { task, body, output } = opened;
+  const { disk, store, room } = parts;
+  try {
+    if (body.isOrdered) await putInOrder(parts, task.id, output, body.out, signal);
+    const summary = completed();
+    const outBytes = (await disk.stat(body.out))?.sizeBytes ?? 0;
+    const stream = await streamEnd(opened);
+    const end = encodeBody({ ...body, ...stream, status: "completed", outBytes, summary });
+    await room.waitFor(() => store.putTask({ ...task, body: end }), { signal });
+    return summary;
+  } catch (error) {
+    if (error !== signal.reason) throw error;
+    return stopped();
+  }
+}
+
+/** What is kept of a stream when its copy is not. */
+async function streamEnd({ input, state }: OpenRun): Promise<Pick<TaskBody, "streamChecksum" | "lines">> {
+  if (input.spool === undefined) return {};
+  const streamChecksum = await input.spool.checksum();
+  return input.spool.isWhole ? { streamChecksum, lines: state.linesRead } : { streamChecksum };
+}

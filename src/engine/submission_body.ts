@@ -1,0 +1,30 @@
+/**
+ * What the engine stores of a submitted list, besides the runs of its parts.
+ */
+
+/** JSON in `StoredTask.body`. */
+export interface SubmissionBody {
+  readonly kind: "submission";
+  /** One for each different sla; null: at once. */
+  readonly parts: readonly { readonly sla: number | null; readonly items: number }[];
+  /** Part of each item; absent when there is one part. */
+  readonly partOf?: readonly number[];
+  readonly isDone: boolean;
+}
+
+/** Undefined when the body is that of another task. */
+export function submissionIn(body: string | undefined): SubmissionBody | undefined {
+  if (body === undefined) return undefined;
+  const value = JSON.parse(body) as SubmissionBody | { readonly kind?: undefined }; // written by this engine
+  return value.kind === "submission" ? value : undefined;
+}
+
+/** The `id` option of a part's run. */
+export function partRunId(taskId: string, part: number): string {
+  return `${taskId}/${part}`;
+}
+
+/** The name under which the task of a part's run is stored. */
+export function partName(taskId: string, part: number): string {
+  return `id:${partRunId(taskId, part)}`;
+}

@@ -120,13 +120,14 @@ export class RunState {
     for (const callback of this.#watchers) callback();
   }
 
-  /** Calls back at every change that may end the run. */
+  /** Calls back at every change that may end the run or a pause of it. */
   watch(callback: () => void): void {
     this.#watchers.push(callback);
   }
 
   changed(): void {
-    if (this.isOpen && this.inFlight > 0 && !this.isIdle) return;
+    const mayEnd = !this.isOpen || this.inFlight === 0 || this.isIdle;
+    if (!mayEnd && this.pausedBy === undefined) return;
     for (const callback of this.#watchers) callback();
   }
 }

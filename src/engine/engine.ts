@@ -29,6 +29,7 @@ import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { Lanes } from "./lanes.ts";
 import type { EngineParts } from "./parts.ts";
+import { checkProgressOptions } from "./progress_feed.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
 import { Recorder } from "./recorder.ts";
 import { Run } from "./run.ts";
@@ -191,6 +192,7 @@ class LocalEngine implements Engine {
   run(source: Source, options: RunOptions = {}): Run {
     this.#assertOpen();
     parseSlaMinutes(options.sla, "run");
+    checkProgressOptions(options, "run");
     const run = new Run(this.#parts, source, options);
     this.#runs.add(run);
     const forget = (): void => {
@@ -255,6 +257,7 @@ class LocalEngine implements Engine {
       plan: (place, work) => this.#lanes.plan(place, work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: () => this.#lanes.accountStops(),
+      storageWait: () => (this.#hasRoom ? undefined : "a full disk"),
       onFailure: (listener) => {
         this.#failureListeners.add(listener);
         return () => this.#failureListeners.delete(listener);

@@ -47,6 +47,8 @@ export interface EngineParts {
   pump(lane: LaneKey): void;
   /** Empty unless every lane with work is stopped by its account. */
   accountStops(): readonly AccountStop[];
+  /** Why nothing can be recorded at the moment; undefined when it can. */
+  storageWait(): string | undefined;
   /** Calls back when the engine cannot go on; returns how to stop listening. */
   onFailure(listener: (error: PerigeeError) => void): () => void;
 }

@@ -22,6 +22,7 @@ import { measureAhead } from "./measure_ahead.ts";
 import { putInOrder } from "./order.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
+import { ProgressFeed } from "./progress_feed.ts";
 import { asFailure } from "./recorder.ts";
 import { endRest } from "./run_end.ts";
 import { followLines } from "./run_lines.ts";
@@ -61,7 +62,7 @@ export class Run implements AsyncIterable<OutputLine> {
     });
     const opening = openRun(parts, source, options, left).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
-    this.finished = this.#work(opening);
+    this.finished = this.#tell(options, this.#work(opening));
     this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
     this.finished.catch(() => undefined);
     if (options.signal !== undefined) this.#follow(options.signal);
@@ -89,7 +90,10 @@ export class Run implements AsyncIterable<OutputLine> {
 
   /** A look at the run; cheap enough for four times a second. */
   progress(): Progress {
-    return this.#report.progress(this.#state, this.isStopping);
+    const opened = this.#opened;
+    return opened?.kind === "finished"
+      ? this.#report.over(opened.summary)
+      : this.#report.progress(opened?.state, this.isStopping);
   }
 
   /** Breaking out of the loop stops the run. */
@@ -116,6 +120,20 @@ export class Run implements AsyncIterable<OutputLine> {
     signal.addEventListener("abort", onAbort, { once: true });
     if (signal.aborted) onAbort();
     this.finished.then(unfollow, unfollow);
+  }
+
+  /** Settles as the work does, after the listener was told how it ended. */
+  async #tell(options: RunOptions, work: Promise<Summary>): Promise<Summary> {
+    const feed = ProgressFeed.open(this.#parts.clock, options, () => this.progress());
+    try {
+      const summary = await work;
+      const { status, reason } = summary;
+      feed?.end({ status, ...(reason === undefined ? {} : { reason }) });
+      return summary;
+    } catch (error) {
+      feed?.end({ status: "failed", error });
+      throw error;
+    }
   }
 
   #answers(): { readonly path: string; readonly end: number; readonly change?: Promise<void> } | undefined {

@@ -21,12 +21,13 @@ import type { Step } from "./journal.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Summary } from "./progress.ts";
+import type { ProgressOptions } from "./progress_feed.ts";
 import { recover } from "./recover.ts";
 import { RunState } from "./run_state.ts";
 import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
 
 /** Options of `engine.run`. */
-export interface RunOptions {
+export interface RunOptions extends ProgressOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
   /** Where the answers go; default: a file in the data folder. */

@@ -27,9 +27,11 @@ export class RunReport {
     const itemsPerSecond = this.#items.update(nowMs, totals.settled);
     const left = (state.linesTotal ?? Number.NaN) - state.blankLines - totals.settled;
     const etaMs = (left * 1_000) / itemsPerSecond;
+    const isWaiting = state.isOpen && !isStopping;
+    const pausedBy = isWaiting ? (state.pausedBy ?? this.#parts.storageWait()) : undefined;
     return {
-      state: stateOf(state, isStopping),
-      ...(state.pausedBy === undefined ? {} : { pausedBy: state.pausedBy }),
+      state: stateOf(state, isStopping, pausedBy),
+      ...(pausedBy === undefined ? {} : { pausedBy }),
       ...(state.linesTotal === undefined ? {} : { linesTotal: state.linesTotal - state.blankLines }),
       linesRead: state.linesRead,
       settled: totals.settled,
@@ -88,6 +90,21 @@ export class RunReport {
     };
   }
 
+  /** The progress of a run that was over before. */
+  over({ items, counts, cost }: Summary): Progress {
+    return {
+      ...opening(),
+      state: "done",
+      linesTotal: items,
+      linesRead: items,
+      settled: items,
+      completed: counts.completed,
+      errors: items - counts.completed,
+      costUsd: cost.usd,
+      listUsd: cost.list_usd,
+    };
+  }
+
   /** The summary of a run that was over before: this call sent nothing. */
   again(summary: Summary): Summary {
     return {
@@ -114,10 +131,10 @@ function opening(): Progress {
   };
 }
 
-function stateOf(state: RunState, isStopping: boolean): Progress["state"] {
+function stateOf(state: RunState, isStopping: boolean, pausedBy: string | undefined): Progress["state"] {
   if (isStopping) return "stopping";
   if (state.phase === "done") return "done";
-  return state.pausedBy === undefined ? "running" : "paused";
+  return pausedBy === undefined ? "running" : "paused";
 }
 
 function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {

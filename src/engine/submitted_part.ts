@@ -9,7 +9,7 @@ import type { ObjectPhase, TaskObject } from "../work/task.ts";
 import { AnswerIndex, type IndexedAnswer } from "./answer_index.ts";
 import { readStep } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
-import type { Summary } from "./progress.ts";
+import type { Progress, Summary } from "./progress.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { decodeBody } from "./task_body.ts";
@@ -91,6 +91,10 @@ export class SubmittedPart {
 
   get finished(): Promise<Summary> {
     return this.#run.finished;
+  }
+
+  progress(): Progress {
+    return this.#run.progress();
   }
 
   /** To read objects from; the caller closes it. */

@@ -16,6 +16,7 @@
 import type { Clock } from "../clock.ts";
 import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
+import type { UsedPrice } from "../price/used_prices.ts";
 import type { JournalEntry, Store } from "../store/store.ts";
 import {
   type ClosedRecord,
@@ -281,6 +282,11 @@ export class TaskLog {
   /** Tokens beyond those of the intent: a restart within the minute must count them too. Goes with the next record. */
   sentMore(lane: string, inputTokens: number, outputTokens: number): void {
     this.#step.sentMore(lane, inputTokens, outputTokens);
+  }
+
+  /** Goes with the next record, which may name it by its number. */
+  price(price: UsedPrice): void {
+    this.#step.price(price);
   }
 
   /** Not waited for: losing it in a crash only makes one more attempt count as ambiguous. */

@@ -280,7 +280,7 @@ export class Run implements AsyncIterable<OutputLine> {
 
   #schedule(state: RunState, shard: Shard): void {
     const { sender, backlog, clock } = this.#parts;
-    state.scheduled(shard.model, shard.count);
+    state.waitingItems += shard.count;
     const place = sender.laneFor(shard.model);
     const { deadlineMs } = state.settings;
     const load = { items: shard.count, inputTokens: shard.inputTokensTotal };

@@ -16,10 +16,13 @@ import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
 import { inlineScanner } from "../shard/measurer.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
+import { costEstimator } from "./estimate.ts";
 import { ChecksummedFile, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
+import type { CostTerms } from "./item_cost.ts";
 import type { Step } from "./journal.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
+import { PriceTable } from "./price_table.ts";
 import type { Summary } from "./progress.ts";
 import type { ProgressOptions } from "./progress_feed.ts";
 import { recover } from "./recover.ts";
@@ -321,19 +324,32 @@ async function openState(
   options: RunOptions,
 ): Promise<RunState> {
   const { clock, rateCard } = parts;
+  const { slaMinutes, volumeTokens, acceptedWallMs } = body;
+  const factors = new Map<string, number>();
+  const terms: CostTerms = {
+    factorOf: (model) => {
+      const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);
+      factors.set(model, known);
+      return known;
+    },
+    prices: new PriceTable(),
+  };
+  const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
   const recovered = await recover({
     store: parts.store,
     taskId,
     output,
     input: input.spool?.stored ?? input.file,
     wallMs: clock.wallMs(),
+    prices: terms.prices,
+    estimateCost: costEstimator(parts, terms, modelOverride),
     onStep: options.onStep,
   });
   if (input.spool !== undefined)
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
   const log = parts.recorder.open(taskId, output, options.onStep);
+  terms.prices.whenAdded = (price) => log.price(price);
   for (const lines of recovered.held) log.restoreHeld(lines);
-  const { slaMinutes, volumeTokens, acceptedWallMs } = body;
   const deadlineMs =
     slaMinutes === undefined
       ? Number.POSITIVE_INFINITY
@@ -344,13 +360,12 @@ async function openState(
       : new Budget({ capUsd: options.maxCostUsd, spentUsd: recovered.committedUsd });
   log.committedUsd = () =>
     budget === undefined ? recovered.committedUsd : budget.spentUsd + budget.reservedUsd;
-  const factors = new Map<string, number>();
   const state = new RunState({
     taskId,
     input: input.file,
     measureOptions: {
       wantBodies: true,
-      ...(body.model === undefined ? {} : { modelOverride: body.model }),
+      ...modelOverride,
       ...(options.maxCostUsd === undefined ? {} : { maxOutputTokensCap: parts.maxOutputTokensCap }),
     },
     log,
@@ -361,11 +376,7 @@ async function openState(
     startedMs: clock.nowMs(),
     slaMinutes,
     budget,
-    factorOf: (model) => {
-      const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);
-      factors.set(model, known);
-      return known;
-    },
+    ...terms,
   });
   state.linesTotal = body.lines;
   return state;

@@ -1,12 +1,15 @@
 /**
  * The report of a run: its progress while it works, its summary at the end.
  */
-import { sourceText, usedPrices } from "../price/used_prices.ts";
+import { sourceText } from "../price/used_prices.ts";
 import type { LimitsSnapshot } from "../schedule/limits.ts";
 import type { EngineParts } from "./parts.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "./progress.ts";
 import type { RunState } from "./run_state.ts";
 import type { TaskBody } from "./task_body.ts";
+
+/** Prices named in a summary at most. */
+const PRICES_MAX = 1_000;
 
 /** Made when the run begins; its rates need to be asked more than once. */
 export class RunReport {
@@ -52,7 +55,7 @@ export class RunReport {
     const { totals } = state.settings;
     const total = Math.max(totals.settled, (state.linesTotal ?? state.linesRead) - state.blankLines);
     const items = stopReason === undefined ? totals.settled : total;
-    const prices = usedPrices(state.models, this.#parts.prices, this.#parts.clock.wallMs());
+    const prices = state.settings.prices.prices.slice(0, PRICES_MAX);
     const isAccountStop = stopReason === "quota" || stopReason === "authentication";
     return {
       status: stopReason === undefined ? "completed" : isAccountStop ? "paused" : "stopped",
@@ -80,8 +83,7 @@ export class RunReport {
         saved_usd: rounded(totals.listUsd - totals.usd),
         is_estimated: totals.isEstimated,
         prices,
-        price_source:
-          sourceText(prices) || (totals.attempts === 0 ? "nothing to price" : "priced by earlier calls"),
+        price_source: sourceText(prices) || "nothing to price",
       },
       output: body.out,
       elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),

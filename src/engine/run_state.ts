@@ -12,6 +12,7 @@ import type { DiskFile } from "../disk.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
+import type { CostTerms } from "./item_cost.ts";
 import { LineSet } from "./line_set.ts";
 import type { TaskLog } from "./recorder.ts";
 import type { AttemptsMade } from "./recover.ts";
@@ -19,10 +20,7 @@ import type { Totals } from "./totals.ts";
 
 export type RunPhase = "open" | "stopping" | "expired" | "cancelled" | "done";
 
-/** Models named in a report at most. */
-const MODELS_MAX = 1_000;
-
-export interface RunSettings {
+export interface RunSettings extends CostTerms {
   readonly taskId: string;
   readonly log: TaskLog;
   readonly totals: Totals;
@@ -38,8 +36,6 @@ export interface RunSettings {
   readonly startedMs: number;
   readonly slaMinutes: number | undefined;
   readonly budget: Budget | undefined;
-  /** The price factor of a model in this run, frozen when the run was accepted. */
-  readonly factorOf: (model: string) => number;
 }
 
 /** Mutable counters of a run, with the few rules that keep them together. */
@@ -58,7 +54,6 @@ export class RunState {
   linesTotal: number | undefined;
   pausedBy: string | undefined;
   failure: PerigeeError | undefined;
-  readonly #models = new Set<string>();
   readonly #watchers: (() => void)[] = [];
 
   constructor(settings: RunSettings) {
@@ -83,17 +78,6 @@ export class RunState {
 
   get id(): string {
     return this.settings.taskId;
-  }
-
-  /** Models whose items this call has worked on, the first 1,000 of them. */
-  get models(): ReadonlySet<string> {
-    return this.#models;
-  }
-
-  /** Items of a model are about to wait for a lane. */
-  scheduled(model: string, items: number): void {
-    this.waitingItems += items;
-    if (this.#models.size < MODELS_MAX) this.#models.add(model);
   }
 
   /** Whether lanes may send for this run. */

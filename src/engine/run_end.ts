@@ -12,7 +12,8 @@ import type { OpenedRun } from "./run_open.ts";
 import { endMessage } from "./sender.ts";
 import { settleUnsent } from "./settle.ts";
 
-const STAGED_MAX = 16_384;
+/** Lines staged between two looks at the disk; while they are committed, as many more are staged. */
+const STAGED_MAX = 8_192;
 
 /** Resolves when every such line is durable. Lines that are faulty get their own error, as they would have. */
 export async function endRest(
@@ -24,6 +25,7 @@ export async function endRest(
   const { done, log } = state.settings;
   const message = endMessage(status);
   let staged = 0;
+  let committed: Promise<void> = Promise.resolve();
   const isOver = (line: number): boolean => done.has(line) || state.claimed.has(line);
   const end = (line: number, key: string | null, code: Parameters<typeof settleUnsent>[3]): void => {
     if (isOver(line)) return;
@@ -40,7 +42,8 @@ export async function endRest(
     }
     if (staged < STAGED_MAX) return;
     staged = 0;
-    await log.settled();
+    await committed;
+    committed = log.settled();
   };
   const options = { wantBodies: false, wantCounts: false, modelOverride: body.model };
   const waiting: Promise<MeasuredBlock>[] = [];

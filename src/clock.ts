@@ -22,8 +22,15 @@ export interface Clock {
   nowMs(): number;
   /** Unix time in whole milliseconds; may jump either way. */
   wallMs(): number;
-  /** Calls back once after at least `delayMs` (any length, negative counts as 0), never synchronously. */
-  timer(delayMs: number, callback: () => void): Timer;
+  /**
+   * Calls back once after at least `delayMs` (any length, negative counts as 0), never synchronously. With `keepsAlive`
+   * false it does not keep a process from ending that has nothing else to do. Default true.
+   */
+  timer(
+    delayMs: number,
+    callback: () => void,
+    options?: { readonly keepsAlive?: boolean | undefined },
+  ): Timer;
   /** Calls back once when the events of this turn have been handled, before any timer that is not yet due. */
   soon(callback: () => void): void;
   /** Resolves after at least `delayMs`; rejects with `signal.reason` as soon as the signal aborts. */
@@ -58,16 +65,18 @@ export function sleepOn(clock: Pick<Clock, "timer">, delayMs: number, signal?: A
 export const systemClock: Clock = {
   nowMs: () => performance.now(),
   wallMs: () => Date.now(),
-  timer: (delayMs, callback) => new SlicedTimer(delayMs, callback),
+  timer: (delayMs, callback, options) => new SlicedTimer(delayMs, callback, options?.keepsAlive ?? true),
   soon: (callback) => void setImmediate(callback),
   sleep: (delayMs, options) => sleepOn(systemClock, delayMs, options?.signal),
   random: () => Math.random(),
 };
 
 class SlicedTimer implements Timer {
+  readonly #keepsAlive: boolean;
   #handle: NodeJS.Timeout;
 
-  constructor(delayMs: number, callback: () => void) {
+  constructor(delayMs: number, callback: () => void, keepsAlive: boolean) {
+    this.#keepsAlive = keepsAlive;
     this.#handle = this.#arm(Math.max(0, delayMs), callback);
   }
 
@@ -76,9 +85,11 @@ class SlicedTimer implements Timer {
   }
 
   #arm(remainingMs: number, callback: () => void): NodeJS.Timeout {
-    if (remainingMs <= TIMER_MS_MAX) return setTimeout(callback, remainingMs);
-    return setTimeout(() => {
+    const later = (): void => {
       this.#handle = this.#arm(remainingMs - TIMER_MS_MAX, callback);
-    }, TIMER_MS_MAX);
+    };
+    const handle =
+      remainingMs <= TIMER_MS_MAX ? setTimeout(callback, remainingMs) : setTimeout(later, TIMER_MS_MAX);
+    return this.#keepsAlive ? handle : handle.unref();
   }
 }

@@ -8,6 +8,7 @@ export { type ConfigOptions, type ProviderOptions, readConfigFile } from "./engi
 export { createEngine, type Engine, type EngineOptions } from "./engine/engine.ts";
 export type { Source } from "./engine/input.ts";
 export type { LaneProgress, Progress, Summary } from "./engine/progress.ts";
+export type { ProgressEnd, ProgressEvent, ProgressOptions } from "./engine/progress_feed.ts";
 export type { QuoteOptions } from "./engine/quote.ts";
 export type { Run } from "./engine/run.ts";
 export type { RunOptions } from "./engine/run_open.ts";

@@ -9,7 +9,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { createEngine } from "perigee";
+import { createEngine, type ProgressEvent } from "perigee";
 
 const [
   input = fileURLToPath(new URL("questions.jsonl", import.meta.url)),
@@ -19,15 +19,18 @@ const [
 const engine = await createEngine({ dataDir, limits: { openai: { requestsPerMinute: 500 } } });
 process.once("SIGINT", () => void engine.close()); // what is in flight is waited for and kept
 
-const work = engine.run(input, { sla: 60, maxCostUsd: 5 });
+function onProgress({ type, progress }: ProgressEvent): void {
+  const { settled, linesTotal = "?", costUsd, pausedBy } = progress;
+  const why = pausedBy === undefined ? "" : ` by ${pausedBy}`;
+  console.error(`${type}${why}: ${settled} of ${linesTotal}, ${costUsd} USD so far`);
+}
+
+const work = engine.run(input, { sla: 60, maxCostUsd: 5, onProgress, progressEveryMs: 1_000 });
 let answered = 0;
 let failed = 0;
 for await (const line of work) {
   if (line.output === null) failed += 1;
   else answered += 1;
-  const { linesTotal, costUsd } = work.progress();
-  if ((answered + failed) % 100 === 0)
-    console.error(`${answered + failed} of ${linesTotal ?? "?"}, ${costUsd} USD so far`);
 }
 
 const summary = await work.finished;

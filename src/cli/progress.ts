@@ -1,51 +1,37 @@
 /**
- * The progress display: one live line on a terminal, a plain line every ten seconds elsewhere, and one at the end.
+ * The progress display: one live line on a terminal; elsewhere a plain line every ten seconds, at each pause and at the end.
  * Always on stderr.
  */
 import { styleText } from "node:util";
-import type { Clock, Timer } from "../clock.ts";
 import type { Progress } from "../engine/progress.ts";
+import type { ProgressEvent } from "../engine/progress_feed.ts";
 import { count, duration, percent, short, usd } from "./numbers.ts";
 
 const LIVE_EVERY_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
 
-/** Draws until stopped. `read` is asked for the state at each drawing. */
+/** Draws what a run tells. */
 export class ProgressDisplay {
-  readonly #clock: Clock;
-  readonly #read: () => Progress;
   readonly #stream: NodeJS.WriteStream;
-  #timer: Timer | undefined;
 
-  constructor(clock: Clock, read: () => Progress, stream: NodeJS.WriteStream) {
-    this.#clock = clock;
-    this.#read = read;
+  constructor(stream: NodeJS.WriteStream) {
     this.#stream = stream;
   }
 
-  start(): void {
-    this.#timer = this.#clock.timer(this.#stream.isTTY ? LIVE_EVERY_MS : PLAIN_EVERY_MS, () => {
-      this.#draw();
-      this.start();
-    });
+  /** How often it wants to be told. */
+  get everyMs(): number {
+    return this.#stream.isTTY ? LIVE_EVERY_MS : PLAIN_EVERY_MS;
   }
 
-  /** Draws the end of a run, also of one too short to be drawn before, and stops. */
-  finish(): void {
-    this.stop();
-    if (this.#read().state !== "done") return;
-    this.#draw();
-    if (this.#stream.isTTY) this.#stream.write("\n");
+  /** Draws the event; the end of a run that did not complete removes the live line. */
+  show(event: ProgressEvent): void {
+    const isOver = event.type === "end";
+    if (!isOver || event.status === "completed") this.#draw(event.progress);
+    if (isOver && this.#stream.isTTY) this.#stream.write(event.status === "completed" ? "\n" : "\r\x1b[K");
   }
 
-  /** Removes the live line; what is printed next starts on a clean one. May be called twice. */
-  stop(): void {
-    this.#timer?.cancel();
-    if (this.#stream.isTTY) this.#stream.write("\r\x1b[K");
-  }
-
-  #draw(): void {
-    const line = progressLine(this.#read());
+  #draw(progress: Progress): void {
+    const line = progressLine(progress);
     if (!this.#stream.isTTY) {
       this.#stream.write(`${line}\n`);
       return;

@@ -5,7 +5,6 @@
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
 import { styleText } from "node:util";
-import { systemClock } from "../clock.ts";
 import { readConfigFile } from "../engine/config.ts";
 import { createEngine, type EngineOptions } from "../engine/engine.ts";
 import type { Summary } from "../engine/progress.ts";
@@ -50,12 +49,15 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
     dataDir: given.data ?? `${given.out}.perigee`,
   });
   try {
+    const display = new ProgressDisplay(process.stderr);
     const work = engine.run(input === "-" ? process.stdin : input, {
       out: given.out,
       ...(sla === undefined ? {} : { sla }),
       ...(given.maxCost === undefined ? {} : { maxCostUsd: given.maxCost }),
       ...(given.model === undefined ? {} : { model: given.model }),
       ordered: given.ordered === true,
+      onProgress: (event) => display.show(event),
+      progressEveryMs: display.everyMs,
     });
     const summary = await watch(work);
     report(summary, given);
@@ -71,20 +73,15 @@ async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "
 }
 
 async function watch(work: Run): Promise<Summary> {
-  const display = new ProgressDisplay(systemClock, () => work.progress(), process.stderr);
   const onSignal = (signal: NodeJS.Signals): void => {
     if (work.isStopping) process.exit(130);
     process.stderr.write(`\nperigee: ${signal}, finishing what is in flight (again to end at once)\n`);
     work.stop();
   };
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
-  display.start();
   try {
-    const summary = await work.finished;
-    display.finish();
-    return summary;
+    return await work.finished;
   } finally {
-    display.stop();
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
   }
 }

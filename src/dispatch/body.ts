@@ -2,13 +2,26 @@
  * Collects the chunks of one response body into one array, within a bound.
  *
  * Hot path: a body that arrives in one chunk (nearly all do) is handed on without a copy. Node gives each read of a
- * socket its own memory, so the view stays valid for as long as it is kept. More chunks are copied once into memory
- * of the announced length (up to 256 KiB; beyond that the memory doubles as bytes really arrive, so that a server
- * which announces much and sends little costs little).
+ * socket its own memory, so the view stays valid for as long as it is kept. More chunks are copied once: up to 256 KiB
+ * into memory of the announced or doubled length, beyond that into a resizable buffer. That reserves addresses and takes
+ * memory only as bytes arrive, so growing copies nothing, a server that announces much and sends little costs little, and
+ * what was collected in vain goes back to the system at once, not when garbage is collected.
  */
 
-/** Announced lengths are believed up to this many bytes; more is allocated only as it arrives. */
-const BELIEVED_BYTES_MAX = 256 * 1024;
+/** Announced lengths are believed up to this many bytes, and smaller bodies have plain memory. */
+const PLAIN_BYTES_MAX = 256 * 1024;
+const PLAIN_BYTES_MIN = 64 * 1024;
+/** A resizable buffer is this much ahead of what is there; pages that nothing was written to take no memory. */
+const GROWTH_BYTES = 1024 * 1024;
+
+/** ES2024's resizable buffer: Node 20 has it, the types of ES2023 do not. */
+interface GrowingBuffer extends ArrayBuffer {
+  resize(bytes: number): void;
+}
+const GrowingBuffer = ArrayBuffer as unknown as new (
+  bytes: number,
+  options: { readonly maxByteLength: number },
+) => GrowingBuffer;
 
 const EMPTY: Uint8Array = new Uint8Array(0);
 
@@ -18,6 +31,8 @@ export class BodyCollector {
   /** The only chunk so far, uncopied; undefined once there are two. */
   #single: Uint8Array | undefined;
   #memory: Uint8Array = EMPTY;
+  /** The buffer of `#memory` when the body is beyond plain memory. */
+  #growing: GrowingBuffer | undefined;
   #length = 0;
   /** What `content-length` said; undefined when it said nothing. */
   #announced: number | undefined;
@@ -30,11 +45,10 @@ export class BodyCollector {
     return this.#length;
   }
 
+  /** Gives back what was collected and not taken. */
   reset(announcedBytes: number | undefined): void {
-    this.#single = undefined;
-    this.#memory = EMPTY;
-    this.#length = 0;
-    this.#announced = announcedBytes;
+    this.#growing?.resize(0);
+    this.#begin(announcedBytes);
   }
 
   /** Takes a chunk that nobody changes any more; false when the body would exceed its bound. */
@@ -54,20 +68,40 @@ export class BodyCollector {
   /** The whole body; the collector lets go of it. */
   take(): Uint8Array {
     const body = this.#single ?? this.#memory.subarray(0, this.#length);
-    this.reset(undefined);
+    this.#begin(undefined);
     return body;
   }
 
-  #grow(neededBytes: number): void {
-    const announced = this.#announced ?? 0;
-    const doubled = Math.max(64 * 1024, 2 * this.#memory.length, neededBytes);
-    const capacity =
-      announced >= neededBytes && announced <= BELIEVED_BYTES_MAX
-        ? announced
-        : Math.min(doubled, Math.max(neededBytes, announced > 0 ? announced : this.#bytesMax));
-    const memory = new Uint8Array(Buffer.allocUnsafeSlow(capacity).buffer);
-    memory.set(this.#single ?? this.#memory.subarray(0, this.#length));
+  #begin(announcedBytes: number | undefined): void {
     this.#single = undefined;
-    this.#memory = memory;
+    this.#memory = EMPTY;
+    this.#growing = undefined;
+    this.#length = 0;
+    this.#announced = announcedBytes;
+  }
+
+  #grow(neededBytes: number): void {
+    if (this.#growing !== undefined) {
+      this.#growing.resize(Math.min(this.#bytesMax, neededBytes + GROWTH_BYTES));
+      this.#memory = new Uint8Array(this.#growing);
+      return;
+    }
+    const before = this.#single ?? this.#memory.subarray(0, this.#length);
+    this.#memory = neededBytes <= PLAIN_BYTES_MAX ? this.#plain(neededBytes) : this.#resizable(neededBytes);
+    this.#memory.set(before);
+    this.#single = undefined;
+  }
+
+  #plain(neededBytes: number): Uint8Array {
+    const announced = this.#announced ?? 0;
+    const doubled = Math.max(PLAIN_BYTES_MIN, 2 * this.#memory.length, neededBytes);
+    const capacity = announced >= neededBytes ? announced : Math.min(doubled, this.#bytesMax);
+    return new Uint8Array(Buffer.allocUnsafeSlow(Math.min(capacity, PLAIN_BYTES_MAX)).buffer);
+  }
+
+  #resizable(neededBytes: number): Uint8Array {
+    const maxByteLength = this.#bytesMax;
+    this.#growing = new GrowingBuffer(Math.min(maxByteLength, neededBytes + GROWTH_BYTES), { maxByteLength });
+    return new Uint8Array(this.#growing);
   }
 }

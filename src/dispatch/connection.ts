@@ -8,7 +8,8 @@
  *             +--> (any) --deadline, signal, stall, bound, error--> gone
  *
  * `sending` lasts from the start of the call (waiting for the socket included) to the last byte handed to it.
- * `held`: the body passed `largeBytes` and waits for one of the places of large bodies, with the socket paused.
+ * `held`: the body waits for one of the places of large bodies, with the socket paused. It needs one beyond `largeBytes`,
+ * and beyond `smallBytes` already when all bodies without a place hold as much together as they may.
  * After any failure the connection is gone: its client is destroyed and a new one made for the next call.
  *
  * Hot path (bench/transport.ts): one object serves all calls of a connection, and no timer, listener or stream is
@@ -17,7 +18,7 @@
 import type { Socket } from "node:net";
 import type { HeaderBag } from "../providers/provider.ts";
 import { BodyCollector } from "./body.ts";
-import type { Places } from "./places.ts";
+import type { Allowance, Places } from "./places.ts";
 import type { HeaderReader } from "./response_headers.ts";
 import type { WireFailure, WireRequest, WireResult } from "./transport.ts";
 import { isPacked, type Unpacked, unpack } from "./unpack.ts";
@@ -38,11 +39,13 @@ export interface ConnectionSettings {
   /** Scheme, host and port, for messages. */
   readonly origin: string;
   readonly responseBytesMax: number;
+  readonly smallBytes: number;
   readonly largeBytes: number;
   readonly uploadStallMs: number;
   readonly downloadStallMs: number;
   readonly downloadBytesMin: number;
   readonly largeBodies: Places;
+  readonly middleBodies: Allowance;
   readonly unpacking: Places;
   readonly headers: HeaderReader;
 }
@@ -80,6 +83,8 @@ export class Connection {
   #status = 0;
   #headers: HeaderBag = {};
   #hasLargePlace = false;
+  /** Bytes of the body that count against the allowance of bodies without a place. */
+  #allowedBytes = 0;
   /** Whether the body has begun; leading blank bytes are some providers' sign of life while they still work. */
   #hasContent = false;
   #chunksSent = 0;
@@ -141,6 +146,7 @@ export class Connection {
   /** A place for a large body is free. Not at once: the parser of another connection may be running. */
   onPlace(): void {
     this.#hasLargePlace = true;
+    this.#giveBackAllowance();
     this.#phase = "receiving";
     const resume = this.#resume;
     queueMicrotask(() => resume?.());
@@ -182,16 +188,15 @@ export class Connection {
     this.#hasContent = false;
     const announced = announcedBytes(this.#headers["content-length"]);
     this.#body.reset(announced);
-    if (announced === undefined || announced <= this.#settings.largeBytes) return true;
-    if (announced > this.#settings.responseBytesMax) return this.#refuseLarge();
-    return this.#takeLargePlace();
+    if (announced !== undefined && announced > this.#settings.responseBytesMax) return this.#refuseLarge();
+    return true;
   }
 
   onData(chunk: Buffer): boolean {
     if (this.#call === undefined) return true;
     if (!this.#body.add(chunk)) return this.#refuseLarge();
     if (!this.#hasContent) this.#hasContent = hasContent(chunk);
-    return this.#hasLargePlace || this.#body.length <= this.#settings.largeBytes || this.#takeLargePlace();
+    return this.#hasLargePlace || this.#body.length <= this.#settings.smallBytes || this.#mayGrow();
   }
 
   onComplete(): void {
@@ -252,13 +257,26 @@ export class Connection {
     return true;
   }
 
-  #takeLargePlace(): boolean {
-    this.#hasLargePlace = this.#settings.largeBodies.take(this);
-    if (!this.#hasLargePlace) this.#phase = "held";
+  /** Whether more of a body may come that is no longer small; otherwise it waits for a place. */
+  #mayGrow(): boolean {
+    const { largeBytes, middleBodies, largeBodies } = this.#settings;
+    const { length } = this.#body;
+    middleBodies.used += length - this.#allowedBytes;
+    this.#allowedBytes = length;
+    if (length <= largeBytes && middleBodies.used <= middleBodies.max) return true;
+    this.#hasLargePlace = largeBodies.take(this);
+    if (this.#hasLargePlace) this.#giveBackAllowance();
+    else this.#phase = "held";
     return this.#hasLargePlace;
   }
 
+  #giveBackAllowance(): void {
+    this.#settings.middleBodies.used -= this.#allowedBytes;
+    this.#allowedBytes = 0;
+  }
+
   #giveBackPlace(): void {
+    this.#giveBackAllowance();
     if (!this.#hasLargePlace) return;
     this.#hasLargePlace = false;
     this.#settings.largeBodies.release();

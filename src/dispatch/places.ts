@@ -2,6 +2,12 @@
  * A fixed number of places and a first-come queue for them: how large bodies and decompressions are bounded.
  */
 
+/** Bytes that many hold together, and how many they may; who finds it used up needs a place. */
+export interface Allowance {
+  used: number;
+  readonly max: number;
+}
+
 /** Something that waits for a place; told once, synchronously, when it has one. */
 export interface PlaceTaker {
   onPlace(): void;

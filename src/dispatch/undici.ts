@@ -5,9 +5,9 @@
  * and at 10,000 connections, where undici's own `Pool` walks its list of clients (docs/decisions/0006-transport.md).
  *
  * Limits: `connectionsMax` per origin (more calls wait in order), `connectTimeoutMs` 10 s, answers of 32 MiB decoded,
- * two bodies over 1 MiB at a time and one decompression, an upload stalled for 30 s, an answer that has begun and
- * brings less than 256 bytes in 30 s, and each call's one total deadline. undici's own timeouts for headers and body
- * are off: at 300 s they would end calls that a model still works on.
+ * one body over 1 MiB at a time, 16 MiB for all of 64 KiB to 1 MiB together, one decompression, an upload stalled for
+ * 30 s, an answer that has begun and brings less than 256 bytes in 30 s, and each call's one total deadline. undici's own
+ * timeouts for headers and body are off: at 300 s they would end calls that a model still works on.
  * No proxy settings are read from the environment, no redirect is followed, nothing is retried here.
  *
  * Hot path: at most 52 microseconds of CPU a request at 2,048 in flight, undici and the kernel included (42 measured on
@@ -42,7 +42,11 @@ export interface UndiciTransportOptions {
 const RESPONSE_BYTES_MAX = 32 * 1024 * 1024;
 /** A body beyond this needs one of the places for large bodies. */
 const LARGE_BYTES = 1024 * 1024;
-const LARGE_BODIES_MAX = 2;
+const LARGE_BODIES_MAX = 1;
+/** Bodies up to this size are never held up. */
+const SMALL_BYTES = 64 * 1024;
+/** Bodies between the two, together; beyond it they need the place of a large one. */
+const MIDDLE_BYTES_MAX = 16 * 1024 * 1024;
 const DOWNLOAD_BYTES_MIN = 256;
 /** Larger request bodies are handed to the socket in pieces of this size, so that their progress shows. */
 const UPLOAD_PIECE_BYTES = 256 * 1024;
@@ -94,11 +98,13 @@ class UndiciTransport implements Transport {
     this.#options = options;
     this.#shared = {
       responseBytesMax: options.responseBytesMax ?? RESPONSE_BYTES_MAX,
+      smallBytes: SMALL_BYTES,
       largeBytes: LARGE_BYTES,
       uploadStallMs,
       downloadStallMs,
       downloadBytesMin: DOWNLOAD_BYTES_MIN,
       largeBodies: new Places(LARGE_BODIES_MAX),
+      middleBodies: { used: 0, max: MIDDLE_BYTES_MAX },
       unpacking: new Places(1),
     };
     this.#sweepEveryMs = Math.min(SWEEP_MS_MAX, uploadStallMs / 4, downloadStallMs / 4);

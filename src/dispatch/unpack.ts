@@ -4,29 +4,29 @@
  * The output is bounded while it grows, so that a few kilobytes that stand for gigabytes cost no more than the bound.
  * Who calls it runs one at a time.
  */
-import { brotliDecompress, gunzip, inflate } from "node:zlib";
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { BodyCollector } from "./body.ts";
 
 /** `too_large`: the output would exceed its bound. `damaged`: the bytes are not what the header says, or cut. */
 export type Unpacked =
   | { readonly ok: true; readonly body: Uint8Array }
   | { readonly ok: false; readonly reason: "too_large" | "damaged" };
 
-type Decompress = (
-  body: Uint8Array,
-  options: { readonly maxOutputLength: number; readonly chunkSize: number },
-  done: (error: NodeJS.ErrnoException | null, result: Uint8Array) => void,
-) => void;
+/** What Node's decompressing streams have in common. */
+type Decompressor = ReturnType<typeof createGunzip> | ReturnType<typeof createBrotliDecompress>;
 
-const DECOMPRESS: ReadonlyMap<string, Decompress> = new Map<string, Decompress>([
-  ["gzip", gunzip],
-  ["x-gzip", gunzip],
-  ["deflate", inflate],
-  ["br", brotliDecompress],
+const CHUNK_BYTES = 64 * 1024;
+
+const DECOMPRESSORS: ReadonlyMap<string, () => Decompressor> = new Map([
+  ["gzip", () => createGunzip({ chunkSize: CHUNK_BYTES })],
+  ["x-gzip", () => createGunzip({ chunkSize: CHUNK_BYTES })],
+  ["deflate", () => createInflate({ chunkSize: CHUNK_BYTES })],
+  ["br", () => createBrotliDecompress({ chunkSize: CHUNK_BYTES })],
 ]);
 
 /** Whether `content-encoding` names one compression that `unpack` knows. */
 export function isPacked(contentEncoding: string | undefined): contentEncoding is string {
-  return contentEncoding !== undefined && DECOMPRESS.has(contentEncoding.trim().toLowerCase());
+  return contentEncoding !== undefined && DECOMPRESSORS.has(contentEncoding.trim().toLowerCase());
 }
 
 /** Calls back once, later, on the main thread. `contentEncoding` must have passed `isPacked`. */
@@ -36,10 +36,21 @@ export function unpack(
   bytesMax: number,
   done: (result: Unpacked) => void,
 ): void {
-  const decompress = DECOMPRESS.get(contentEncoding.trim().toLowerCase());
-  if (decompress === undefined) throw new TypeError(`no decompression for "${contentEncoding}"`);
-  decompress(body, { maxOutputLength: bytesMax, chunkSize: 64 * 1024 }, (error, result) => {
-    if (error === null) done({ ok: true, body: result });
-    else done({ ok: false, reason: error.code === "ERR_BUFFER_TOO_LARGE" ? "too_large" : "damaged" });
-  });
+  const create = DECOMPRESSORS.get(contentEncoding.trim().toLowerCase());
+  if (create === undefined) throw new TypeError(`no decompression for "${contentEncoding}"`);
+  const stream = create();
+  const unpacked = new BodyCollector(bytesMax);
+  const fail = (reason: "too_large" | "damaged"): void => {
+    stream.removeAllListeners().on("error", () => undefined); // of a stream that is given up
+    stream.destroy();
+    unpacked.reset(undefined);
+    done({ ok: false, reason });
+  };
+  stream
+    .on("data", (chunk: Buffer) => {
+      if (!unpacked.add(chunk)) fail("too_large");
+    })
+    .on("end", () => done({ ok: true, body: unpacked.take() }))
+    .on("error", () => fail("damaged"))
+    .end(body);
 }

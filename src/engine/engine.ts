@@ -29,6 +29,7 @@ import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { Lanes } from "./lanes.ts";
 import type { EngineParts } from "./parts.ts";
+import { checkProgressOptions } from "./progress_feed.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
 import { Recorder } from "./recorder.ts";
 import { Room } from "./room.ts";
@@ -217,6 +218,7 @@ class LocalEngine implements Engine {
   run(source: Source, options: RunOptions = {}): Run {
     this.#assertOpen();
     parseSlaMinutes(options.sla, "run");
+    checkProgressOptions(options, "run");
     const run = new Run(this.#parts, source, options);
     this.#runs.add(run);
     const forget = (): void => {
@@ -292,6 +294,7 @@ class LocalEngine implements Engine {
         this.#stopListeners.add(listener);
         return () => this.#stopListeners.delete(listener);
       },
+      storageWait: () => (this.#hasRoom ? undefined : "a full disk"),
       onFailure: (listener) => {
         this.#failureListeners.add(listener);
         return () => this.#failureListeners.delete(listener);

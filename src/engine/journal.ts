@@ -9,6 +9,7 @@
  *   outcomes   a line is settled; its text stands in the output range, `lineBytes` long, in this order
  *   sent       requests and tokens reserved per lane in this step (what the limiter counts after a restart)
  *   held       output lines that found no room on the output's disk, kept here until they do
+ *   prices     prices that are first met in this step; they number on from those of the steps before (price_table.ts)
  *
  * Life of a line in the journal:   (nothing) -> intent -> [closed -> intent]* -> outcome
  * An intent without a closed record or an outcome behind it is *in doubt* after a crash.
@@ -19,6 +20,7 @@
  * Numbers are little-endian. Hot path: one intent and one outcome per item, about 0.3 us each (bench/engine.ts).
  */
 import type { FailureCode } from "../errors.ts";
+import type { UsedPrice } from "../price/used_prices.ts";
 
 const VERSION = 1;
 const HEADER_BYTES = 64;
@@ -58,6 +60,8 @@ export interface Spent {
   readonly reasoningTokens: number;
   readonly listUsd: number;
   readonly usd: number;
+  /** Of the last price that this was reckoned with; 0 when nothing was. */
+  readonly priceNumber: number;
 }
 
 export const NOTHING_SPENT: Spent = {
@@ -68,6 +72,7 @@ export const NOTHING_SPENT: Spent = {
   reasoningTokens: 0,
   listUsd: 0,
   usd: 0,
+  priceNumber: 0,
 };
 
 export type SettledStatus = "completed" | "failed" | "expired" | "cancelled";
@@ -109,6 +114,7 @@ export interface Step extends StepHeader {
   readonly outcomes: readonly OutcomeRecord[];
   readonly sent: readonly SentRecord[];
   readonly held: Uint8Array;
+  readonly prices: readonly UsedPrice[];
 }
 
 const STATUSES: readonly SettledStatus[] = ["completed", "failed", "expired", "cancelled"];
@@ -162,6 +168,7 @@ export class StepWriter {
   readonly #outcomes = new Section(OUTCOME_BYTES);
   readonly #sent = new Map<string, { requests: number; inputTokens: number; outputTokens: number }>();
   #held: Uint8Array = new Uint8Array(0);
+  readonly #prices: UsedPrice[] = [];
 
   intent(record: IntentRecord, lane: string): void {
     const { view, at } = this.#intents.take();
@@ -198,6 +205,7 @@ export class StepWriter {
     view.setUint16(at + 6, record.ambiguousAttempts, true);
     view.setUint8(at + 8, record.isEstimated ? 1 : 0);
     view.setUint16(at + 10, record.accountRefusals, true);
+    view.setUint16(at + 12, record.priceNumber, true);
     writeSpent(view, at + 16, record);
   }
 
@@ -211,6 +219,7 @@ export class StepWriter {
     view.setUint16(at + 10, record.ambiguousAttempts, true);
     view.setUint32(at + 12, lineBytes, true);
     writeSpent(view, at + 16, record);
+    view.setUint16(at + 48, record.priceNumber, true);
   }
 
   /** Output lines to keep in the journal because the output's disk is full. */
@@ -218,10 +227,23 @@ export class StepWriter {
     this.#held = lines;
   }
 
+  /** The next price of the task's table. */
+  price(price: UsedPrice): void {
+    this.#prices.push(price);
+  }
+
   /** The step as bytes. */
   finish(header: StepHeader): Uint8Array {
     const sent = Buffer.from(JSON.stringify([...this.#sent].map(([lane, s]) => ({ lane, ...s }))));
-    const sections = [this.#intents.bytes(), this.#closed.bytes(), this.#outcomes.bytes(), sent, this.#held];
+    const prices = Buffer.from(this.#prices.length === 0 ? "" : JSON.stringify(this.#prices));
+    const sections = [
+      this.#intents.bytes(),
+      this.#closed.bytes(),
+      this.#outcomes.bytes(),
+      sent,
+      this.#held,
+      prices,
+    ];
     const head = Buffer.alloc(HEADER_BYTES);
     head.writeUInt8(VERSION, 0);
     head.writeUInt32LE(header.outCrc32 >>> 0, 4);
@@ -240,13 +262,13 @@ export class StepWriter {
 export function readStep(bytes: Uint8Array): Step {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (all.readUInt8(0) !== VERSION) throw new Error(`journal step of version ${all.readUInt8(0)}`);
-  const lengths = [0, 1, 2, 3, 4].map((index) => all.readUInt32LE(32 + index * 4));
+  const lengths = [0, 1, 2, 3, 4, 5].map((index) => all.readUInt32LE(32 + index * 4));
   let from = HEADER_BYTES;
-  const [intents, closed, outcomes, sent, held] = lengths.map((length) => {
+  const [intents, closed, outcomes, sent, held, prices] = lengths.map((length) => {
     const section = all.subarray(from, from + length);
     from += length;
     return section;
-  }) as [Buffer, Buffer, Buffer, Buffer, Buffer]; // five lengths give five sections
+  }) as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]; // six lengths give six sections
   return {
     outCrc32: all.readUInt32LE(4),
     outStart: all.readDoubleLE(8),
@@ -258,6 +280,7 @@ export function readStep(bytes: Uint8Array): Step {
     outcomes: rows(outcomes, OUTCOME_BYTES, readOutcome),
     sent: JSON.parse(sent.toString()) as SentRecord[], // written by `finish` alone, and checked by the store's CRC
     held,
+    prices: prices.byteLength === 0 ? [] : (JSON.parse(prices.toString()) as UsedPrice[]), // as `sent`
   };
 }
 
@@ -286,6 +309,7 @@ function readClosed(section: Buffer, at: number): ClosedRecord {
     ambiguousAttempts: section.readUInt16LE(at + 6),
     isEstimated: section.readUInt8(at + 8) === 1,
     accountRefusals: section.readUInt16LE(at + 10),
+    priceNumber: section.readUInt16LE(at + 12),
     ...readSpent(section, at + 16),
   };
 }
@@ -299,6 +323,7 @@ function readOutcome(section: Buffer, at: number): OutcomeRecord {
     attempts: section.readUInt16LE(at + 8),
     ambiguousAttempts: section.readUInt16LE(at + 10),
     lineBytes: section.readUInt32LE(at + 12),
+    priceNumber: section.readUInt16LE(at + 48),
     ...readSpent(section, at + 16),
   };
 }
@@ -313,7 +338,7 @@ function writeSpent(view: DataView, at: number, spent: Spent): void {
   view.setFloat64(at + 24, spent.usd, true);
 }
 
-function readSpent(section: Buffer, at: number): Omit<Spent, "isEstimated"> {
+function readSpent(section: Buffer, at: number): Omit<Spent, "isEstimated" | "priceNumber"> {
   return {
     inputTokens: section.readUInt32LE(at),
     cachedTokens: section.readUInt32LE(at + 4),

@@ -52,6 +52,8 @@ export interface EngineParts {
   accountStops(run: RunState): readonly AccountStop[];
   /** Calls back when an account has stopped a lane, or stops it no longer; returns how to stop listening. */
   onAccountStop(listener: () => void): () => void;
+  /** Why nothing can be recorded at the moment; undefined when it can. */
+  storageWait(): string | undefined;
   /** Calls back when the engine cannot go on; returns how to stop listening. */
   onFailure(listener: (error: PerigeeError) => void): () => void;
 }

@@ -65,7 +65,7 @@ export interface Summary {
     readonly usd: number;
     readonly saved_usd: number;
     readonly is_estimated: boolean;
-    /** Of the models that this call worked on, the first 1,000 of them. */
+    /** All that the task's costs were reckoned with, those of earlier calls first; the first 1,000 of them. */
     readonly prices: readonly UsedPrice[];
     /** Their sources with their days, for people. */
     readonly price_source: string;

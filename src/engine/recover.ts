@@ -10,8 +10,10 @@
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { readKey } from "../jsonl/layout.ts";
-import { readOutputLine, wholeLinesEnd } from "../jsonl/write.ts";
+import { type ReadOutput, readOutputLine, wholeLinesEnd } from "../jsonl/write.ts";
 import type { Store } from "../store/store.ts";
+import { NO_USAGE, type Usage } from "../work/outcome.ts";
+import type { EstimateCost } from "./estimate.ts";
 import {
   type ClosedRecord,
   type IntentRecord,
@@ -24,11 +26,15 @@ import {
 } from "./journal.ts";
 import { LineSet } from "./line_set.ts";
 import type { OutputFile, WrittenRange } from "./output.ts";
+import type { PriceTable } from "./price_table.ts";
 import { RELEASES_HELD } from "./task_log.ts";
 import { Totals } from "./totals.ts";
 
 /** The longest tail beyond the last step that is looked at: far above what one commit writes. */
 const TAIL_BYTES_MAX = 256 * 1024 * 1024;
+
+/** As where a provider does not say what it counted. */
+const CHARS_PER_TOKEN = 4;
 
 /** Attempts already made for a line that has no outcome yet. */
 export interface AttemptsMade {
@@ -57,6 +63,10 @@ export interface RecoveryOptions {
   readonly output: OutputFile;
   readonly input: Pick<DiskFile, "read">;
   readonly wallMs: number;
+  /** Empty; filled with what the journal tells. */
+  readonly prices: PriceTable;
+  /** For answers whose usage was not recorded. */
+  readonly estimateCost: EstimateCost;
   /** Told of every step, also of those that recovery adds. */
   readonly onStep?: ((sequence: number, step: Step) => void) | undefined;
 }
@@ -67,6 +77,7 @@ export async function recover(options: RecoveryOptions): Promise<Recovered> {
   for await (const entry of options.store.journal(options.taskId)) {
     const step = readStep(entry.records);
     replay.apply(entry.sequence, step);
+    options.prices.restore(step.prices);
     options.onStep?.(entry.sequence, step);
   }
   await checkLastRange(options, replay);
@@ -220,18 +231,21 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void
   if (output.end <= replay.outEnd || output.end - replay.outEnd > TAIL_BYTES_MAX) return;
   const tail = await output.read(replay.outEnd, output.end);
   const whole = tail.subarray(0, wholeLinesEnd(tail));
-  const outcomes = adoptedOutcomes(
+  const adopted = adoptedLines(
     Buffer.from(whole).toString(),
     await keysInDoubt(options.input, replay),
     replay,
   );
-  if (outcomes.length === 0) return;
-  const bytes = outcomes.reduce((sum, outcome) => sum + outcome.lineBytes, 0);
+  if (adopted.length === 0) return;
+  const bytes = adopted.reduce((sum, { lineBytes }) => sum + lineBytes, 0);
+  const step = new StepWriter();
+  options.prices.whenAdded = (price) => step.price(price);
+  const outcomes: OutcomeRecord[] = [];
+  for (const line of adopted) outcomes.push(await adoptedOutcome(line, options, replay));
+  for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes);
   const outStart = replay.outEnd;
   output.rewind(outStart);
   const { range, write } = output.claim(whole.subarray(0, bytes));
-  const step = new StepWriter();
-  for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes);
   const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
   await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records, output: write }]);
   options.onStep?.(0, readStep(records));
@@ -268,9 +282,17 @@ async function readWhole(
   return bytes.subarray(0, filled);
 }
 
-/** The longest run of tail lines that are certainly ours, as outcomes. */
-function adoptedOutcomes(tail: string, inDoubt: Map<string, IntentRecord>, replay: Replay): OutcomeRecord[] {
-  const outcomes: OutcomeRecord[] = [];
+interface AdoptedLine {
+  readonly line: number;
+  readonly found: ReadOutput;
+  /** Its last request, when it was under way. */
+  readonly intent: IntentRecord | undefined;
+  readonly lineBytes: number;
+}
+
+/** The longest run of tail lines that are certainly ours. */
+function adoptedLines(tail: string, inDoubt: Map<string, IntentRecord>, replay: Replay): AdoptedLine[] {
+  const adopted: AdoptedLine[] = [];
   const seen = new Set<number>();
   for (const text of tail.split("\n").slice(0, -1)) {
     const found = readOutputLine(text);
@@ -278,30 +300,52 @@ function adoptedOutcomes(tail: string, inDoubt: Map<string, IntentRecord>, repla
     const line = intent?.line ?? found?.line;
     if (found === undefined || line === undefined || replay.done.has(line) || seen.has(line)) break;
     seen.add(line);
-    const voided = replay.voided.get(line);
-    if (voided !== undefined) {
-      outcomes.push({ ...voided, lineBytes: Buffer.byteLength(text) + 1 });
-      continue;
-    }
-    outcomes.push({
-      line,
-      status: found.ok
-        ? "completed"
-        : found.errorCode === "expired" || found.errorCode === "cancelled"
-          ? found.errorCode
-          : "failed",
-      code: found.ok ? undefined : found.errorCode,
-      attempts: intent?.attempt ?? 0,
-      ambiguousAttempts: intent?.ambiguousAttempts ?? 0,
-      isEstimated: intent !== undefined,
-      inputTokens: intent?.inputTokens ?? 0,
-      cachedTokens: 0,
-      outputTokens: intent === undefined ? 0 : Math.ceil(text.length / 4),
-      reasoningTokens: 0,
-      listUsd: 0,
-      usd: 0,
-      lineBytes: Buffer.byteLength(text) + 1,
-    });
+    adopted.push({ line, found, intent, lineBytes: Buffer.byteLength(text) + 1 });
   }
-  return outcomes;
+  return adopted;
+}
+
+/** What is known of an item whose answer was not recorded: its earlier attempts, and an estimate of the last one. */
+async function adoptedOutcome(
+  { line, found, intent, lineBytes }: AdoptedLine,
+  { input, estimateCost }: RecoveryOptions,
+  replay: Replay,
+): Promise<OutcomeRecord> {
+  const voided = replay.voided.get(line);
+  if (voided !== undefined) return { ...voided, lineBytes };
+  const before = replay.spent.get(line);
+  const { isEstimated, priceNumber, ...sums } = before ?? NOTHING_SPENT;
+  const isUnsent = found.errorCode === "expired" || found.errorCode === "cancelled";
+  const record: OutcomeRecord = {
+    line,
+    status: found.ok ? "completed" : isUnsent ? (found.errorCode as "expired" | "cancelled") : "failed",
+    code: found.ok ? undefined : found.errorCode,
+    attempts: intent?.attempt ?? before?.attempts ?? 0,
+    ambiguousAttempts: found.ambiguousAttempts ?? intent?.ambiguousAttempts ?? before?.ambiguousAttempts ?? 0,
+    lineBytes,
+    isEstimated: isEstimated || intent !== undefined,
+    inputTokens: sums.inputTokens,
+    cachedTokens: sums.cachedTokens,
+    outputTokens: sums.outputTokens,
+    reasoningTokens: sums.reasoningTokens,
+    listUsd: sums.listUsd,
+    usd: sums.usd,
+    priceNumber,
+  };
+  if (intent === undefined || !found.ok) return record;
+  const usage: Usage = {
+    ...NO_USAGE,
+    inputTokens: intent.inputTokens,
+    outputTokens: Math.ceil((found.textChars ?? 0) / CHARS_PER_TOKEN),
+    isEstimated: true,
+  };
+  const cost = await estimateCost(await readWhole(input, intent.offset, intent.lengthBytes), usage);
+  return {
+    ...record,
+    inputTokens: record.inputTokens + usage.inputTokens,
+    outputTokens: record.outputTokens + usage.outputTokens,
+    listUsd: record.listUsd + cost.listUsd,
+    usd: record.usd + cost.usd,
+    priceNumber: cost.priceNumber,
+  };
 }

@@ -11,7 +11,7 @@
  *                                                   failed; then `finished` rejects
  */
 import { PerigeeError } from "../errors.ts";
-import type { Block, ReaderEvent } from "../jsonl/block.ts";
+import { type Block, lastLineOf } from "../jsonl/block.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import { Packer } from "../shard/pack.ts";
@@ -23,6 +23,7 @@ import type { Source } from "./input.ts";
 import { measureAhead } from "./measure_ahead.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
+import { ProgressFeed } from "./progress_feed.ts";
 import { endRest, storeCancel } from "./run_end.ts";
 import { finishRun } from "./run_finish.ts";
 import { followLines } from "./run_lines.ts";
@@ -73,7 +74,7 @@ export class Run implements AsyncIterable<OutputLine> {
     const leaving = { left, stopped: this.#stopping.signal };
     const opening = openRun(parts, source, options, leaving).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
-    this.finished = this.#work(opening);
+    this.finished = this.#tell(options, this.#work(opening));
     this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
     this.finished.catch(() => undefined);
     if (options.signal !== undefined) this.#follow(options.signal);
@@ -111,7 +112,10 @@ export class Run implements AsyncIterable<OutputLine> {
 
   /** A look at the run; cheap enough for four times a second. */
   progress(): Progress {
-    return this.#report.progress(this.#state, this.isStopping);
+    const opened = this.#opened;
+    return opened?.kind === "finished"
+      ? this.#report.over(opened.summary)
+      : this.#report.progress(opened?.state, this.isStopping);
   }
 
   /** Breaking out of the loop stops the run. */
@@ -138,6 +142,20 @@ export class Run implements AsyncIterable<OutputLine> {
     signal.addEventListener("abort", onAbort, { once: true });
     if (signal.aborted) onAbort();
     this.finished.then(unfollow, unfollow);
+  }
+
+  /** Settles as the work does, after the listener was told how it ended. */
+  async #tell(options: RunOptions, work: Promise<Summary>): Promise<Summary> {
+    const feed = ProgressFeed.open(this.#parts.clock, options, () => this.progress());
+    try {
+      const summary = await work;
+      const { status, reason } = summary;
+      feed?.end({ status, ...(reason === undefined ? {} : { reason }) });
+      return summary;
+    } catch (error) {
+      feed?.end({ status: "failed", error });
+      throw error;
+    }
   }
 
   #answers(): { readonly path: string; readonly end: number; readonly change?: Promise<void> } | undefined {
@@ -263,7 +281,7 @@ export class Run implements AsyncIterable<OutputLine> {
       if (event.kind === "refused") {
         await input.spool?.sync();
         await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
-      } else if (input.identity === undefined || !isDone(state, event.block)) {
+      } else if (input.identity === undefined || !state.hasDone(event.block)) {
         yield event.block; // a stream's blocks all come: keys that were answered before count against later ones
       }
     }
@@ -316,7 +334,7 @@ export class Run implements AsyncIterable<OutputLine> {
 
   #schedule(state: RunState, shard: Shard): void {
     const { sender, backlog, clock } = this.#parts;
-    state.scheduled(shard.model, shard.count);
+    state.waitingItems += shard.count;
     const place = sender.laneFor(shard.model);
     const { deadlineMs } = state.settings;
     const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
@@ -362,18 +380,6 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#parts.dropRun(state);
     state.changed();
   }
-}
-
-function lastLineOf(event: ReaderEvent): number {
-  return event.kind === "block" ? event.block.firstLine + event.block.lineCount - 1 : event.refused.line;
-}
-
-function isDone(state: RunState, block: Block): boolean {
-  const { done } = state.settings;
-  return (
-    done.size > 0 &&
-    done.countWithin(block.firstLine, block.firstLine + block.lineCount - 1) === block.lineCount
-  );
 }
 
 function changed(opened: OpenRun): PerigeeError {

@@ -13,7 +13,8 @@ import { endMessage } from "./sender.ts";
 import { settleUnsent } from "./settle.ts";
 import { encodeBody } from "./task_body.ts";
 
-const STAGED_MAX = 16_384;
+/** Lines staged between two looks at the disk; while they are committed, as many more are staged. */
+const STAGED_MAX = 8_192;
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
@@ -41,6 +42,7 @@ export async function endRest(
   const { done, log } = state.settings;
   const message = endMessage(status);
   let staged = 0;
+  let committed: Promise<void> = Promise.resolve();
   const isOver = (line: number): boolean => done.has(line) || state.claimed.has(line);
   const end = (line: number, key: string | null, code: Parameters<typeof settleUnsent>[3]): void => {
     if (isOver(line)) return;
@@ -57,7 +59,8 @@ export async function endRest(
     }
     if (staged < STAGED_MAX) return;
     staged = 0;
-    await log.settled();
+    await committed;
+    committed = log.settled();
   };
   const options = { wantBodies: false, wantCounts: false, modelOverride: body.model };
   const waiting: Promise<MeasuredBlock>[] = [];

@@ -14,11 +14,15 @@ import { priceFactor, volumeTokensOf } from "../price/factor.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
+import { costEstimator } from "./estimate.ts";
 import { closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
+import type { CostTerms } from "./item_cost.ts";
 import type { Step } from "./journal.ts";
 import { type CheckedKeys, checkKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
+import { PriceTable } from "./price_table.ts";
+import type { ProgressOptions } from "./progress_feed.ts";
 import { recover } from "./recover.ts";
 import { askAgain, type FinishedRun } from "./run_again.ts";
 import { RunState } from "./run_state.ts";
@@ -29,7 +33,7 @@ import { answersPath, ownOutputPath, spoolPath } from "./task_files.ts";
 export type AccountStopReason = "authentication" | "quota";
 
 /** Options of `engine.run`. */
-export interface RunOptions {
+export interface RunOptions extends ProgressOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
   /** Where the answers go; default: a file in the data folder. */
@@ -285,6 +289,17 @@ async function openState(
   { input, output, options, stopped }: OpenParts,
 ): Promise<RunState> {
   const { clock, rateCard, room, store } = parts;
+  const { slaMinutes, volumeTokens, acceptedWallMs } = body;
+  const factors = new Map<string, number>();
+  const terms: CostTerms = {
+    factorOf: (model) => {
+      const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);
+      factors.set(model, known);
+      return known;
+    },
+    prices: new PriceTable(),
+  };
+  const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
   const recovered = await recover({
     store: {
       journal: (id) => store.journal(id),
@@ -294,13 +309,15 @@ async function openState(
     output,
     input: input.spool?.stored ?? input.file,
     wallMs: clock.wallMs(),
+    prices: terms.prices,
+    estimateCost: costEstimator(parts, terms, modelOverride),
     onStep: options.onStep,
   });
   if (input.spool !== undefined)
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
   const log = parts.recorder.open(taskId, output, options.onStep);
+  terms.prices.whenAdded = (price) => log.price(price);
   for (const lines of recovered.held) log.restoreHeld(lines);
-  const { slaMinutes, volumeTokens, acceptedWallMs } = body;
   const deadlineMs =
     slaMinutes === undefined
       ? Number.POSITIVE_INFINITY
@@ -311,13 +328,12 @@ async function openState(
       : new Budget({ capUsd: options.maxCostUsd, spentUsd: recovered.committedUsd });
   log.committedUsd = () =>
     budget === undefined ? recovered.committedUsd : budget.spentUsd + budget.reservedUsd;
-  const factors = new Map<string, number>();
   const state = new RunState({
     taskId,
     input: input.file,
     measureOptions: {
       wantBodies: true,
-      ...(body.model === undefined ? {} : { modelOverride: body.model }),
+      ...modelOverride,
       ...(options.maxCostUsd === undefined ? {} : { maxOutputTokensCap: parts.maxOutputTokensCap }),
     },
     log,
@@ -328,11 +344,7 @@ async function openState(
     startedMs: clock.nowMs(),
     slaMinutes,
     budget,
-    factorOf: (model) => {
-      const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);
-      factors.set(model, known);
-      return known;
-    },
+    ...terms,
   });
   state.linesTotal = body.lines;
   return state;

@@ -1,12 +1,15 @@
 /**
  * The report of a run: its progress while it works, its summary at the end.
  */
-import { sourceText, usedPrices } from "../price/used_prices.ts";
+import { sourceText } from "../price/used_prices.ts";
 import type { LimitsSnapshot } from "../schedule/limits.ts";
 import type { EngineParts } from "./parts.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "./progress.ts";
 import type { RunState } from "./run_state.ts";
 import type { TaskBody } from "./task_body.ts";
+
+/** Prices named in a summary at most. */
+const PRICES_MAX = 1_000;
 
 /** Made when the run begins; its rates need to be asked more than once. */
 export class RunReport {
@@ -27,9 +30,11 @@ export class RunReport {
     const itemsPerSecond = this.#items.update(nowMs, totals.settled);
     const left = (state.linesTotal ?? Number.NaN) - state.blankLines - totals.settled;
     const etaMs = (left * 1_000) / itemsPerSecond;
+    const isWaiting = state.isOpen && !isStopping;
+    const pausedBy = isWaiting ? (state.pausedBy ?? this.#parts.storageWait()) : undefined;
     return {
-      state: stateOf(state, isStopping),
-      ...(state.pausedBy === undefined ? {} : { pausedBy: state.pausedBy }),
+      state: stateOf(state, isStopping, pausedBy),
+      ...(pausedBy === undefined ? {} : { pausedBy }),
       ...(state.linesTotal === undefined ? {} : { linesTotal: state.linesTotal - state.blankLines }),
       linesRead: state.linesRead,
       settled: totals.settled,
@@ -50,7 +55,7 @@ export class RunReport {
     const { totals } = state.settings;
     const total = Math.max(totals.settled, (state.linesTotal ?? state.linesRead) - state.blankLines);
     const items = stopReason === undefined ? totals.settled : total;
-    const prices = usedPrices(state.models, this.#parts.prices, this.#parts.clock.wallMs());
+    const prices = state.settings.prices.prices.slice(0, PRICES_MAX);
     const isAccountStop = stopReason === "quota" || stopReason === "authentication";
     return {
       status: stopReason === undefined ? "completed" : isAccountStop ? "paused" : "stopped",
@@ -78,13 +83,27 @@ export class RunReport {
         saved_usd: rounded(totals.listUsd - totals.usd),
         is_estimated: totals.isEstimated,
         prices,
-        price_source:
-          sourceText(prices) || (totals.attempts === 0 ? "nothing to price" : "priced by earlier calls"),
+        price_source: sourceText(prices) || "nothing to price",
       },
       output: body.out,
       elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
       requests_sent: state.requestsSent,
       ...(stopReason === undefined ? {} : { reason: stopReason }),
+    };
+  }
+
+  /** The progress of a run that was over before. */
+  over({ items, counts, cost }: Summary): Progress {
+    return {
+      ...opening(),
+      state: "done",
+      linesTotal: items,
+      linesRead: items,
+      settled: items,
+      completed: counts.completed,
+      errors: items - counts.completed,
+      costUsd: cost.usd,
+      listUsd: cost.list_usd,
     };
   }
 
@@ -114,10 +133,10 @@ function opening(): Progress {
   };
 }
 
-function stateOf(state: RunState, isStopping: boolean): Progress["state"] {
+function stateOf(state: RunState, isStopping: boolean, pausedBy: string | undefined): Progress["state"] {
   if (isStopping) return "stopping";
   if (state.phase === "done") return "done";
-  return state.pausedBy === undefined ? "running" : "paused";
+  return pausedBy === undefined ? "running" : "paused";
 }
 
 function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {

@@ -11,8 +11,10 @@
 import { setMaxListeners } from "node:events";
 import type { DiskFile } from "../disk.ts";
 import type { PerigeeError } from "../errors.ts";
+import type { Block } from "../jsonl/block.ts";
 import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
+import type { CostTerms } from "./item_cost.ts";
 import { LineSet } from "./line_set.ts";
 import type { AttemptsMade } from "./recover.ts";
 import type { TaskLog } from "./task_log.ts";
@@ -20,10 +22,7 @@ import type { Totals } from "./totals.ts";
 
 export type RunPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "done";
 
-/** Models named in a report at most. */
-const MODELS_MAX = 1_000;
-
-export interface RunSettings {
+export interface RunSettings extends CostTerms {
   readonly taskId: string;
   readonly log: TaskLog;
   readonly totals: Totals;
@@ -39,8 +38,6 @@ export interface RunSettings {
   readonly startedMs: number;
   readonly slaMinutes: number | undefined;
   readonly budget: Budget | undefined;
-  /** The price factor of a model in this run, frozen when the run was accepted. */
-  readonly factorOf: (model: string) => number;
 }
 
 /** Mutable counters of a run, with the few rules that keep them together. */
@@ -59,7 +56,6 @@ export class RunState {
   linesTotal: number | undefined;
   pausedBy: string | undefined;
   failure: PerigeeError | undefined;
-  readonly #models = new Set<string>();
   readonly #watchers: (() => void)[] = [];
 
   constructor(settings: RunSettings) {
@@ -86,17 +82,6 @@ export class RunState {
     return this.settings.taskId;
   }
 
-  /** Models whose items this call has worked on, the first 1,000 of them. */
-  get models(): ReadonlySet<string> {
-    return this.#models;
-  }
-
-  /** Items of a model are about to wait for a lane. */
-  scheduled(model: string, items: number): void {
-    this.waitingItems += items;
-    if (this.#models.size < MODELS_MAX) this.#models.add(model);
-  }
-
   /** Whether lanes may send for this run. */
   get isOpen(): boolean {
     return this.phase === "open";
@@ -105,6 +90,12 @@ export class RunState {
   /** Nothing waits and nothing is claimed. */
   get isIdle(): boolean {
     return this.waitingItems === 0 && this.claimed.size === 0;
+  }
+
+  /** Whether every line of a block is done. */
+  hasDone({ firstLine, lineCount }: Pick<Block, "firstLine" | "lineCount">): boolean {
+    const { done } = this.settings;
+    return done.size > 0 && done.countWithin(firstLine, firstLine + lineCount - 1) === lineCount;
   }
 
   /** A line's outcome is durable. */
@@ -121,13 +112,14 @@ export class RunState {
     for (const callback of this.#watchers) callback();
   }
 
-  /** Calls back at every change that may end the run. */
+  /** Calls back at every change that may end the run or a pause of it. */
   watch(callback: () => void): void {
     this.#watchers.push(callback);
   }
 
   changed(): void {
-    if (this.isOpen && this.inFlight > 0 && !this.isIdle) return;
+    const mayEnd = !this.isOpen || this.inFlight === 0 || this.isIdle;
+    if (!mayEnd && this.pausedBy === undefined) return;
     for (const callback of this.#watchers) callback();
   }
 }

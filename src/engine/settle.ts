@@ -3,38 +3,34 @@
  */
 import type { FailureCode } from "../errors.ts";
 import { completedLine, failedLine } from "../jsonl/write.ts";
-import { costOf, type ItemCost } from "../price/cost.ts";
-import { laneFactor, laneTierOf } from "../price/lane_factors.ts";
 import type { PriceBook } from "../price/price_book.ts";
-import type { Cost, Failure, Outcome, Usage } from "../work/outcome.ts";
+import type { Failure, Outcome, Usage } from "../work/outcome.ts";
 import { NO_USAGE } from "../work/outcome.ts";
-import { parseModelId } from "../work/request.ts";
 import type { ItemCall } from "./item_call.ts";
+import { type PricedCost, priced } from "./item_cost.ts";
 import { NOTHING_SPENT, type OutcomeRecord, type Spent } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
 
 type StagedOutcome = Omit<OutcomeRecord, "lineBytes">;
 
-/** What an answer cost: its real usage at list price, that times the run's price factor, and what the provider bills. */
+/** What an answer to a call cost. */
 export function costOfUsage(
   prices: PriceBook,
   call: ItemCall,
   usage: Usage,
   wallMs: number,
   servedTier?: string,
-): ItemCost {
-  const id = parseModelId(call.model);
-  const price = id === undefined ? undefined : prices.price(id, wallMs);
-  const lane = laneFactor(id?.provider ?? "", laneTierOf(servedTier));
-  return costOf(usage, price, {
-    factor: call.run.settings.factorOf(call.model),
-    laneFactor: lane?.factor ?? 1,
-    laneCachedFactor: lane?.cachedFactor ?? 1,
-  });
+): PricedCost {
+  return priced(prices, call.run.settings, call.model, usage, { wallMs, servedTier });
 }
 
 /** Records how a sent item ended and calls back when that is durable. */
-export function settleOutcome(call: ItemCall, outcome: Outcome, cost: Cost, whenDurable: () => void): void {
+export function settleOutcome(
+  call: ItemCall,
+  outcome: Outcome,
+  cost: PricedCost,
+  whenDurable: () => void,
+): void {
   const { run } = call;
   const record = recordOf(call, outcome, cost);
   const line =
@@ -89,7 +85,7 @@ function stage(run: RunState, record: StagedOutcome, line: string, whenDurable?:
 }
 
 /** What an item took before this call, and this usage and cost. */
-export function spentWith(call: ItemCall, usage: Usage, cost: Cost): Spent {
+export function spentWith(call: ItemCall, usage: Usage, cost: PricedCost): Spent {
   const before = call.spent;
   return {
     isEstimated: before.isEstimated || usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
@@ -99,10 +95,11 @@ export function spentWith(call: ItemCall, usage: Usage, cost: Cost): Spent {
     reasoningTokens: before.reasoningTokens + usage.reasoningTokens,
     listUsd: before.listUsd + cost.listUsd,
     usd: before.usd + cost.usd,
+    priceNumber: cost.priceNumber,
   };
 }
 
-function recordOf(call: ItemCall, outcome: Outcome, cost: Cost): StagedOutcome {
+function recordOf(call: ItemCall, outcome: Outcome, cost: PricedCost): StagedOutcome {
   return {
     line: call.line,
     status: outcome.status,
@@ -115,6 +112,16 @@ function recordOf(call: ItemCall, outcome: Outcome, cost: Cost): StagedOutcome {
 
 /** Without what else the record holds. */
 function spentOf(spent: Spent): Spent {
-  const { isEstimated, inputTokens, cachedTokens, outputTokens, reasoningTokens, listUsd, usd } = spent;
-  return { isEstimated, inputTokens, cachedTokens, outputTokens, reasoningTokens, listUsd, usd };
+  const { isEstimated, inputTokens, cachedTokens, outputTokens, reasoningTokens } = spent;
+  const { listUsd, usd, priceNumber } = spent;
+  return {
+    isEstimated,
+    inputTokens,
+    cachedTokens,
+    outputTokens,
+    reasoningTokens,
+    listUsd,
+    usd,
+    priceNumber,
+  };
 }

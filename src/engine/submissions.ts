@@ -22,6 +22,14 @@ import { unlessAborted } from "./abort.ts";
 import { asFailure } from "./file_errors.ts";
 import type { Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
+import type { Summary } from "./progress.ts";
+import {
+  checkProgressOptions,
+  type ProgressEnd,
+  ProgressFeed,
+  type ProgressOptions,
+  progressOfAll,
+} from "./progress_feed.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
@@ -37,7 +45,7 @@ const OVER_KEPT_MAX = 64;
 const SPOOL_CHUNK_CHARS = 1024 * 1024;
 
 /** Options of `engine.submit`. */
-export interface SubmitOptions {
+export interface SubmitOptions extends ProgressOptions {
   /** Aborting rejects `submit` with its reason. A task that is stored by then goes on all the same. */
   readonly signal?: AbortSignal;
 }
@@ -88,7 +96,9 @@ export class Submissions {
   }
 
   /** Throws `usage`, before anything is stored. */
-  async submit(items: readonly InlineItem[], { signal }: SubmitOptions = {}): Promise<Task> {
+  async submit(items: readonly InlineItem[], options: SubmitOptions = {}): Promise<Task> {
+    const { signal } = options;
+    checkProgressOptions(options, "submit");
     signal?.throwIfAborted();
     if (items.length === 0) throw new PerigeeError("usage", "a task needs at least one item");
     if (items.length > ITEMS_MAX)
@@ -112,9 +122,20 @@ export class Submissions {
       throw error;
     }
     const submission = await unlessAborted(this.#begin(id, body), signal);
+    const told = this.#tell(options, submission.parts);
     const immediate = submission.parts.filter((part) => part.isImmediate);
-    await unlessAborted(Promise.all(immediate.map((part) => part.waited())), signal);
+    const ends = await unlessAborted(Promise.all(immediate.map((part) => part.waited())), signal);
+    const isOver = ends.length === submission.parts.length && ends.every(Boolean);
+    if (isOver) await told; // the end comes before the task
     return taskOf(id, submission);
+  }
+
+  /** Resolves when the listener was told how the list ended. */
+  async #tell(options: ProgressOptions, parts: readonly SubmittedPart[]): Promise<void> {
+    const feed = ProgressFeed.open(this.#parts.clock, options, () =>
+      progressOfAll(parts.map((part) => part.progress())),
+    );
+    if (feed !== undefined) feed.end(endOf(await Promise.allSettled(parts.map((part) => part.finished))));
   }
 
   async task(id: string): Promise<Task> {
@@ -210,6 +231,17 @@ export class Submissions {
       await file.close();
     }
   }
+}
+
+/** A list ended as the part of it that ended worst. */
+function endOf(parts: readonly PromiseSettledResult<Summary>[]): ProgressEnd {
+  for (const part of parts) if (part.status === "rejected") return { status: "failed", error: part.reason };
+  for (const part of parts) {
+    if (part.status === "rejected" || part.value.status === "completed") continue;
+    const { status, reason } = part.value;
+    return { status, ...(reason === undefined ? {} : { reason }) };
+  }
+  return { status: "completed" };
 }
 
 function rethrowFileError(error: unknown): never {

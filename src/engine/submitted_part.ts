@@ -9,7 +9,7 @@ import type { ObjectPhase, TaskObject } from "../work/task.ts";
 import { AnswerIndex, type IndexedAnswer } from "./answer_index.ts";
 import { readStep } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
-import type { Summary } from "./progress.ts";
+import type { Progress, Summary } from "./progress.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { decodeBody } from "./task_body.ts";
@@ -106,9 +106,16 @@ export class SubmittedPart {
     return this.#run.finished;
   }
 
-  /** Resolves when it is finished, or when accounts have stopped it for longer than a caller should wait; it goes on. */
-  async waited(): Promise<void> {
-    await Promise.race([this.#run.finished, this.#stopped]);
+  /**
+   * Resolves with true when it is finished, with false when accounts have stopped it for longer than a caller should
+   * wait; it goes on then.
+   */
+  async waited(): Promise<boolean> {
+    return Promise.race([this.#run.finished.then(() => true), this.#stopped.then(() => false)]);
+  }
+
+  progress(): Progress {
+    return this.#run.progress();
   }
 
   /** To read objects from; the caller closes it. */

@@ -7,6 +7,7 @@
  *
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
+import type { UsedPrice } from "../price/used_prices.ts";
 import type { JournalEntry, OutputWrite } from "../store/store.ts";
 import {
   type ClosedRecord,
@@ -98,6 +99,11 @@ export class TaskLog {
   /** Tokens beyond those of the intent: a restart within the minute must count them too. Goes with the next record. */
   sentMore(lane: string, inputTokens: number, outputTokens: number): void {
     this.#step.sentMore(lane, inputTokens, outputTokens);
+  }
+
+  /** Goes with the next record, which may name it by its number. */
+  price(price: UsedPrice): void {
+    this.#step.price(price);
   }
 
   /** Not waited for: losing it in a crash only makes one more attempt count as ambiguous. */

@@ -25,3 +25,8 @@ export interface RefusedLine {
 export type ReaderEvent =
   | { readonly kind: "block"; readonly block: Block }
   | { readonly kind: "refused"; readonly refused: RefusedLine };
+
+/** The last line that an event tells of. */
+export function lastLineOf(event: ReaderEvent): number {
+  return event.kind === "block" ? event.block.firstLine + event.block.lineCount - 1 : event.refused.line;
+}

@@ -21,6 +21,10 @@ export interface ReadOutput {
   /** Whether it holds an answer, not an error. */
   readonly ok: boolean;
   readonly errorCode?: FailureCode;
+  /** Of an answer: UTF-16 units of its text. */
+  readonly textChars?: number;
+  /** Of an error: requests that may have been billed without an answer. */
+  readonly ambiguousAttempts?: number;
 }
 
 /** The line of an answered item. `keyJson` is the key as a JSON string literal, as text or in UTF-8. */
@@ -64,13 +68,19 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
   if (!isRecord(value)) return undefined;
   const { key, output, error } = value;
   if (typeof key !== "string" && key !== null) return undefined;
-  if (isRecord(output) && typeof output["text"] === "string") return { key, ok: true };
+  if (isRecord(output) && typeof output["text"] === "string")
+    return { key, ok: true, textChars: output["text"].length };
   if (output !== null || !isRecord(error) || typeof error["code"] !== "string") return undefined;
   const number = value["line"] ?? error["line"];
   const errorCode = error["code"] as FailureCode; // a line that perigee wrote; other codes match nothing
-  return typeof number === "number"
-    ? { key, line: number, ok: false, errorCode }
-    : { key, ok: false, errorCode };
+  const ambiguous = error["ambiguous_attempts"];
+  return {
+    key,
+    ...(typeof number === "number" ? { line: number } : {}),
+    ok: false,
+    errorCode,
+    ...(typeof ambiguous === "number" ? { ambiguousAttempts: ambiguous } : {}),
+  };
 }
 
 function literal(keyJson: string | Uint8Array): string {

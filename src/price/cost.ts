@@ -36,8 +36,8 @@ export interface ItemCost extends Cost {
 export function costOf(usage: Usage, price: BasePrice | undefined, factors: CostFactors): ItemCost {
   const factor = finite(factors.factor);
   const laneFactor = finite(factors.laneFactor);
-  const { chargedUsd } = usage;
-  if (chargedUsd !== undefined && chargedUsd >= 0 && chargedUsd <= CHARGED_USD_MAX) {
+  if (isCharged(usage)) {
+    const { chargedUsd } = usage;
     const listUsd = laneFactor > 0 ? chargedUsd / laneFactor : chargedUsd;
     return { listUsd, usd: listUsd * factor, providerUsd: chargedUsd, isEstimated: usage.isEstimated };
   }
@@ -65,6 +65,12 @@ export function costOf(usage: Usage, price: BasePrice | undefined, factors: Cost
     providerUsd: otherUsd * laneFactor + cachedUsd * finite(factors.laneCachedFactor ?? laneFactor),
     isEstimated: usage.isEstimated || !isConsistent || !price.isExact,
   };
+}
+
+/** Whether the provider itself says what it charged, and says something possible: no price list is asked then. */
+export function isCharged(usage: Usage): usage is Usage & { readonly chargedUsd: number } {
+  const { chargedUsd } = usage;
+  return chargedUsd !== undefined && chargedUsd >= 0 && chargedUsd <= CHARGED_USD_MAX;
 }
 
 /** Tokens that one attempt takes at most; both must be upper bounds for `worstCaseUsd` to be one. */

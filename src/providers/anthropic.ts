@@ -42,12 +42,13 @@ export function anthropicProvider(settings: ProviderSettings): Provider {
   return {
     settings,
     head: () => head,
-    encode: (request, model) => {
+    encode: (request, model, isCheckOnly) => {
       const problem = untranslatable(request);
       if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
       const result = anthropicBody(request, model, version, settings.defaultMaxOutputTokens);
       if ("message" in result) return { ok: false, code: "invalid_config", message: result.message };
-      return encoded(result.body, request, result.dropped, settings, { name: undefined, depth: 1 });
+      const seedPlace = { name: undefined, depth: 1 } as const;
+      return encoded(result.body, request, result.dropped, settings, seedPlace, isCheckOnly);
     },
     decode: (answer) => decode(answer, settings.name),
     limits: anthropicLimits,

@@ -22,17 +22,19 @@ export function encoded(
   dropped: readonly string[],
   settings: ProviderSettings,
   seedPlace: SeedPlace,
+  isCheckOnly = false,
 ): Encoded {
   if (dropped.length > 0 && settings.unsupportedConfig === "refuse") {
     const names = dropped.join(", ");
     return { ok: false, code: "invalid_config", message: `${settings.name} does not take ${names}` };
   }
-  const json = JSON.stringify(body);
   const { seed } = request.config;
-  if (typeof seed !== "object" || seedPlace.name === undefined) return { ok: true, body: json, dropped };
-  if (!/^-?(0|[1-9]\d*)$/.test(seed.digits)) {
+  const hasDigits = typeof seed === "object" && seedPlace.name !== undefined;
+  if (hasDigits && !/^-?(0|[1-9]\d*)$/.test(seed.digits)) {
     return { ok: false, code: "invalid_config", message: "seed: expected a whole number" };
   }
+  const json = isCheckOnly ? "" : JSON.stringify(body); // most of the work
+  if (isCheckOnly || !hasDigits) return { ok: true, body: json, dropped };
   return { ok: true, body: withDigits(json, seedPlace.name, seed.digits, seedPlace.depth), dropped };
 }
 

@@ -61,11 +61,12 @@ export function geminiProvider(settings: ProviderSettings): Provider {
       path: `${base}/${resource(model)}:generateContent${address.search}`,
       headers: address.headers,
     }),
-    encode: (request) => {
+    encode: (request, _model, isCheckOnly) => {
       const problem = untranslatable(request);
       if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
       const body = geminiBody(request);
-      return encoded(body, request, request.unknownFields, settings, { name: "seed", depth: 2 });
+      const seedPlace = { name: "seed", depth: 2 } as const;
+      return encoded(body, request, request.unknownFields, settings, seedPlace, isCheckOnly);
     },
     decode: (answer) => decode(answer, settings.name),
     limits: () => undefined,

@@ -38,24 +38,31 @@ export function openaiProvider(settings: ProviderSettings): Provider {
   return {
     settings,
     head: () => ({ origin: head.origin, path: head.path, headers: head.headers }),
-    encode: (request, model) => encode(request, model, settings),
+    encode: (request, model, isCheckOnly) => encode(request, model, settings, isCheckOnly),
     decode: (answer) => decode(answer, settings.name, dialect.hasCost),
     limits: (headers) => openaiLimits(headers, dialect.requestsPer),
   };
 }
 
-function encode(request: ModelRequest, model: string, settings: ProviderSettings): Encoded {
+function encode(
+  request: ModelRequest,
+  model: string,
+  settings: ProviderSettings,
+  isCheckOnly = false,
+): Encoded {
   if (request.openaiBody !== undefined) {
     const problem = givenProblem(request.openaiBody);
     if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
-    return { ok: true, body: JSON.stringify({ ...request.openaiBody, model }), dropped: [] };
+    const body = isCheckOnly ? "" : JSON.stringify({ ...request.openaiBody, model });
+    return { ok: true, body, dropped: [] };
   }
   const problem = untranslatable(request);
   if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
   const dialect = dialectOf(settings.name);
   const result = chatBody(request, model, dialect);
   if ("message" in result) return { ok: false, code: "invalid_config", message: result.message };
-  return encoded(result.body, request, result.dropped, settings, { name: dialect.seed, depth: 1 });
+  const seedPlace = { name: dialect.seed, depth: 1 } as const;
+  return encoded(result.body, request, result.dropped, settings, seedPlace, isCheckOnly);
 }
 
 function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {

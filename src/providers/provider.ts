@@ -88,8 +88,11 @@ export interface Provider {
   readonly settings: ProviderSettings;
   /** The head for a model; stable, so callers keep it. */
   head(model: string): WireHead;
-  /** The JSON body for a request, or why it cannot be put to this provider. */
-  encode(request: ModelRequest, model: string): Encoded;
+  /**
+   * The JSON body for a request, or why it cannot be put to this provider. With `isCheckOnly` the body may be empty; what
+   * cannot be put is told all the same.
+   */
+  encode(request: ModelRequest, model: string, isCheckOnly?: boolean): Encoded;
   decode(answer: WireAnswer): Decoded;
   /** Limits told by response headers; undefined when none are. */
   limits(headers: HeaderBag): LearntLimits | undefined;

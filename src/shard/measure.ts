@@ -139,13 +139,13 @@ export class BlockMeasurer {
   #measureItem(item: Item, options: MeasureOptions): void {
     const model = this.#model(item);
     const request = withLimit(item.request, options.maxOutputTokensCap, model.provider.settings);
-    const encoded = model.provider.encode(request, model.name);
+    const encoded = model.provider.encode(request, model.name, !options.wantBodies);
     if (!encoded.ok) {
       this.#columns.reject(item.key, encoded.code, encoded.message);
       return;
     }
     const tokens = options.wantCounts === false ? UNCOUNTED : countChat(request, model.tokenizer);
-    const body = item.hasExactNumbers ? restoreNumbers(encoded.body) : encoded.body;
+    const isExact = options.wantBodies && item.hasExactNumbers;
     this.#columns.addItem({
       key: item.key,
       model: model.id,
@@ -155,7 +155,7 @@ export class BlockMeasurer {
       prefixTokens: tokens.prefixTokens,
       maxOutputTokens: request.config.maxOutputTokens ?? 0,
       hasWarning: item.hasWarning || encoded.dropped.length > 0,
-      body: options.wantBodies ? body : "",
+      body: isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "",
     });
   }
 

@@ -17,6 +17,7 @@ export function clockContract(make: () => ClockUnderTest): readonly ContractCase
   const cases: Readonly<Record<string, (tested: ClockUnderTest) => Promise<void>>> = {
     "time never goes back and moves on": timeMovesOn,
     "a timer calls back once, after its delay and never at once": timerCallsBackOnce,
+    "a timer that keeps nothing alive calls back like any other": backgroundTimerCallsBack,
     "a cancelled timer does not call back, and cancelling it again is no error": timerCancels,
     "timers of one due time run in order of creation, others in order of time": timersKeepOrder,
     "soon calls back before a timer that is not yet due, and never at once": soonComesFirst,
@@ -44,6 +45,19 @@ async function timerCallsBackOnce({ clock, pass }: ClockUnderTest): Promise<void
   assert.equal(calls.length, 2);
   // Node's timers count whole milliseconds: they may be a fraction of one early on the monotonic scale.
   assert.ok((calls[1] ?? 0) >= startMs + 1);
+}
+
+async function backgroundTimerCallsBack({ clock, pass }: ClockUnderTest): Promise<void> {
+  let calls = 0;
+  clock.timer(
+    2,
+    () => {
+      calls += 1;
+    },
+    { keepsAlive: false },
+  );
+  await pass(10);
+  assert.equal(calls, 1);
 }
 
 async function timerCancels({ clock, pass }: ClockUnderTest): Promise<void> {

@@ -48,6 +48,8 @@ function encodeIsPure(provider: Provider, model: string): void {
     assert.deepEqual(provider.encode(request, model), encoded);
     if (encoded.ok) assert.equal(typeof JSON.parse(encoded.body), "object");
     else assert.notEqual(encoded.message, "");
+    const checked = provider.encode(request, model, true);
+    assert.deepEqual(checked, encoded.ok && checked.ok ? { ...encoded, body: checked.body } : encoded);
     if (encoded.ok && provider.answerLocally !== undefined) {
       const { status, body } = provider.answerLocally(new TextEncoder().encode(encoded.body));
       assert.equal(decode(provider, { status, body }).class, "success");

@@ -6,7 +6,7 @@ import { ProgressDisplay, progressLine } from "../../src/cli/progress.ts";
 import { commandLine } from "../../src/cli/run.ts";
 import { summaryTable } from "../../src/cli/summary.ts";
 import type { Progress, Summary } from "../../src/engine/progress.ts";
-import { FakeClock } from "../../src/testing/fake_clock.ts";
+import type { ProgressEvent } from "../../src/engine/progress_feed.ts";
 
 const PROGRESS: Progress = {
   state: "running",
@@ -101,15 +101,18 @@ describe("the progress line", () => {
     expect(progressLine({ ...rest, state: "reading", lanes: [] })).toMatch(/^reading {2}12,345 {2}9\.5k\/s/);
   });
 
-  it("is cut to the width of a terminal, drawn four times a second, and ends with a line of its own", async () => {
-    const clock = new FakeClock();
+  const progress: ProgressEvent = { type: "progress", progress: PROGRESS };
+  const end: ProgressEvent = {
+    type: "end",
+    status: "completed",
+    progress: { ...PROGRESS, state: "done" },
+  };
+
+  it("is cut to the width of a terminal, drawn four times a second, and ends with a line of its own", () => {
     const stream = Object.assign(new PassThrough(), { isTTY: true, columns: 40 });
-    let progress = PROGRESS;
-    const display = new ProgressDisplay(clock, () => progress, stream as unknown as NodeJS.WriteStream);
-    display.start();
-    await clock.advance(600);
-    progress = { ...PROGRESS, state: "done" };
-    display.finish();
+    const display = new ProgressDisplay(stream as unknown as NodeJS.WriteStream);
+    expect(display.everyMs).toBe(250);
+    for (const event of [progress, progress, end]) display.show(event);
     const drawn = stripVTControlCharacters(String(stream.read()))
       .split("\r")
       .filter((line) => line !== "");
@@ -119,17 +122,33 @@ describe("the progress line", () => {
     expect(drawn[2]).toBe("done     12,345/100,000 12%  2 errors …\n");
   });
 
-  it("elsewhere is a plain line every ten seconds, and one at the end", async () => {
-    const clock = new FakeClock();
+  it("elsewhere is a plain line every ten seconds, at a pause, and at the end", () => {
     const stream = new PassThrough();
-    let progress = PROGRESS;
-    const display = new ProgressDisplay(clock, () => progress, stream as unknown as NodeJS.WriteStream);
-    display.start();
-    await clock.advance(25_000);
-    progress = { ...PROGRESS, state: "done" };
-    display.finish();
+    const display = new ProgressDisplay(stream as unknown as NodeJS.WriteStream);
+    expect(display.everyMs).toBe(10_000);
+    const paused: Progress = { ...PROGRESS, state: "paused", pausedBy: "openai quota" };
+    display.show(progress);
+    display.show({ type: "paused", reason: "openai quota", progress: paused });
+    display.show({ type: "resumed", progress: PROGRESS });
+    display.show(end);
     const lines = String(stream.read()).split("\n");
-    expect(lines.map((line) => line.slice(0, 8).trim())).toEqual(["running", "running", "done", ""]);
+    expect(lines.map((line) => line.slice(0, 8).trim())).toEqual([
+      "running",
+      "paused",
+      "running",
+      "done",
+      "",
+    ]);
+  });
+
+  it("of a run that was stopped or failed leaves nothing behind", () => {
+    const stream = Object.assign(new PassThrough(), { isTTY: true });
+    const display = new ProgressDisplay(stream as unknown as NodeJS.WriteStream);
+    display.show({ ...end, status: "stopped", reason: "interrupted" });
+    expect(String(stream.read())).toBe("\r\x1b[K");
+    const plain = new PassThrough();
+    new ProgressDisplay(plain as unknown as NodeJS.WriteStream).show({ ...end, status: "failed" });
+    expect(plain.read()).toBeNull();
   });
 });
 

@@ -14,6 +14,7 @@ const spent = {
   reasoningTokens: uint32,
   listUsd: usd,
   usd,
+  priceNumber: uint16,
 };
 const offset = fc.nat({ max: Number.MAX_SAFE_INTEGER });
 const intent = fc.record({
@@ -41,6 +42,14 @@ const outcome = fc.record({
   lineBytes: uint32,
   ...spent,
 });
+const text = fc.option(fc.string(), { nil: null });
+const price = fc.record({
+  model: fc.string(),
+  source: text,
+  as_of: text,
+  matched_model: text,
+  is_exact: fc.boolean(),
+});
 const header = fc.record({
   outStart: offset,
   outEnd: offset,
@@ -51,16 +60,17 @@ const header = fc.record({
 
 describe("a step of the journal", () => {
   it("reads back as it was written, whatever it holds", () => {
-    const lists = [fc.array(intent), fc.array(closed), fc.array(outcome)] as const;
+    const lists = [fc.array(intent), fc.array(closed), fc.array(outcome), fc.array(price)] as const;
     fc.assert(
-      fc.property(...lists, fc.uint8Array(), header, (intents, closes, outcomes, held, head) => {
+      fc.property(...lists, fc.uint8Array(), header, (intents, closes, outcomes, prices, held, head) => {
         const writer = new StepWriter();
         for (const one of intents) writer.intent(one, `lane${one.line % 3}`);
         for (const one of closes) writer.closed(one);
         for (const { lineBytes, ...one } of outcomes) writer.outcome(one as never, lineBytes);
+        for (const one of prices) writer.price(one);
         writer.hold(held);
         const step = readStep(writer.finish(head));
-        expect(step).toMatchObject({ ...head, intents, closed: closes, outcomes });
+        expect(step).toMatchObject({ ...head, intents, closed: closes, outcomes, prices });
         expect([...step.held]).toEqual([...held]);
         const requests = step.sent.reduce((sum, one) => sum + one.requests, 0);
         expect(requests).toBe(intents.length);

@@ -259,6 +259,22 @@ describe("account stops", () => {
     expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 1 } });
   });
 
+  it("fault 46: a stop that has healed does not end the run later, however busy it is", async () => {
+    const world = new World({
+      answer: (line) =>
+        world.clock.nowMs() < 90_000
+          ? status(429, "insufficient_quota")
+          : { afterMs: 60_000 + line * 10, result: ok(line) },
+      config: { maxInFlight: 2 },
+    });
+    world.input(40);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(400_000);
+    expect(run.progress()).toMatchObject({ state: "running", inFlight: 2 });
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 40 } });
+    expect(world.clock.nowMs()).toBeGreaterThan(1_000_000);
+  });
+
   it("fault 46: a run whose account stays empty ends as paused, and keeps its items", async () => {
     const world = new World({ answer: () => status(402, "insufficient_balance") });
     world.input(30);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../../src/engine/journal.ts";
-import { createRandom } from "../../src/testing/index.ts";
+import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -57,6 +57,41 @@ describe("recovery", () => {
     expectWhole(world);
     const again = world.sent.slice(before).map(({ line }) => line);
     expect(again.sort()).toEqual([4, 6]);
+  });
+
+  it("estimates what an adopted answer took, beside what earlier attempts of its item took", async () => {
+    const prices = { "alpha:*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" } };
+    const world = new World({ config: { maxInFlight: 1, prices } });
+    world.input(1);
+    const empty = openaiAnswer("", { inputTokens: 100, outputTokens: 50 }); // billed, and asked again
+    world.answer = (_, attempt) => (attempt === 1 ? empty : "hang");
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+    await world.clock.advance(20_000);
+    process.kill();
+    world.kill();
+    await append(world, answerLine(1));
+    const steps: Step[] = [];
+    const onStep = (_: number, step: Step): void => void steps.push(step);
+    const summary = await finish(world, { ...OPTIONS, onStep });
+    const adopted = steps.flatMap((step) => step.outcomes).find(({ line }) => line === 1);
+    const answerTokens = 2; // "answer 1" at four characters a token
+    const reserved = steps.flatMap((step) => step.intents).findLast(({ line }) => line === 1);
+    expect(adopted).toMatchObject({
+      status: "completed",
+      attempts: 2,
+      isEstimated: true,
+      inputTokens: 100 + (reserved?.inputTokens ?? 0),
+      outputTokens: 50 + answerTokens,
+      priceNumber: 1,
+    });
+    expect(adopted?.listUsd).toBeCloseTo(((adopted?.inputTokens ?? 0) + 2 * (50 + answerTokens)) / 1e6, 12);
+    expect(summary).toMatchObject({
+      usage: { input_tokens: adopted?.inputTokens, output_tokens: 50 + answerTokens, attempts: 2 },
+      cost: { is_estimated: true, price_source: "config, 2026-11-01" },
+      requests_sent: 0,
+    });
+    expect(summary.cost.list_usd).toBeCloseTo(adopted?.listUsd ?? 0, 9);
   });
 
   it("does not adopt what cannot be its own: a line for an item that was not in flight, or no output line", async () => {

@@ -108,7 +108,7 @@ describe("fault 35: a disk too full for", () => {
     };
     const run = engine.run(INPUT, { ...OPTIONS, ordered: true, onStep });
     await world.clock.advance(FULL_MS);
-    expect(run.progress()).toMatchObject({ settled: 3, state: "running" });
+    expect(run.progress()).toMatchObject({ settled: 3, state: "paused" });
     world.disk.setFull(Number.POSITIVE_INFINITY);
     expect(await world.settle(run.finished)).toMatchObject({ status: "completed", requests_sent: 3 });
     expect(world.output().map(({ key }) => key)).toEqual(["k1", "k2", "k3"]);

@@ -46,7 +46,7 @@ export class World {
   /** Line numbers in the order of their sending. */
   readonly sent: { readonly line: number; readonly atMs: number; readonly model: string }[] = [];
   answer: Answering;
-  readonly #config: ConfigOptions;
+  #config: ConfigOptions;
   readonly #attempts = new Map<number, number>();
 
   constructor(options: WorldOptions = {}) {
@@ -89,6 +89,11 @@ export class World {
       store: await this.store.open(),
       measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
     });
+  }
+
+  /** For engines from now on. */
+  reconfigure(config: ConfigOptions): void {
+    this.#config = { ...this.#config, ...config };
   }
 
   /** Writes an input of so many items, numbered from `first`. */

@@ -42,12 +42,13 @@ describe("output lines", () => {
   });
 
   it("are read back for recovery", () => {
-    expect(readOutputLine(completedLine('"a"', "t"))).toEqual({ key: "a", ok: true });
+    expect(readOutputLine(completedLine('"a"', "t"))).toEqual({ key: "a", ok: true, textChars: 1 });
     expect(readOutputLine(Buffer.from(failedLine('"a"', 3, FAILURE)))).toEqual({
       key: "a",
       line: 3,
       ok: false,
       errorCode: "timeout",
+      ambiguousAttempts: FAILURE.ambiguous_attempts,
     });
     expect(readOutputLine(failedLine(null, 7, FAILURE))).toMatchObject({ key: null, line: 7, ok: false });
   });

@@ -296,10 +296,11 @@ export class Lane {
     );
   }
 
-  /** The disk may have filled up with the very commit that brought the intent there. */
+  /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
   #durable(intended: Intended): void {
     const { call, go, giveUp } = intended;
-    if (this.#services.mayAdmit()) {
+    if (call.run.phase === "done") giveUp();
+    else if (this.#services.mayAdmit()) {
       this.#postpone(call);
       go();
     } else if (call.run.isOpen) this.#waitingForRoom.push(intended);

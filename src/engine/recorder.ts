@@ -53,6 +53,8 @@ export class Recorder {
   #isReleaseTimed = false;
   #phase: "idle" | "due" | "committing" = "idle";
   #failure: PerigeeError | undefined;
+  /** The append under way, or the last one. */
+  #writing: Promise<void> | undefined;
   #roomLostMs: number | undefined;
   #isSpaceLow = false;
 
@@ -68,6 +70,11 @@ export class Recorder {
   /** The log of one task; `output` is appended to by this log alone from now on. */
   open(taskId: string, output: OutputFile, onStep?: StepListener): TaskLog {
     return new TaskLog(taskId, output, (log) => this.#touch(log), this.#calls, onStep);
+  }
+
+  /** Resolves when no output is being written; after `settled`, or a failure, none of a log's will be any more. */
+  async quiet(): Promise<void> {
+    await this.#writing?.catch(() => undefined); // the commit is told
   }
 
   #touch(log: TaskLog): void {
@@ -154,8 +161,10 @@ export class Recorder {
   async #append(sealed: readonly SealedStep[]): Promise<void> {
     let { wallMs } = sealed[0]?.entry ?? { wallMs: 0 };
     for (;;) {
+      if (this.#failure !== undefined) throw this.#failure; // it was waited for room long enough: outputs are closed by now
       try {
-        await this.#options.store.append(sealed.map((step) => ({ ...step.entry, wallMs })));
+        this.#writing = this.#options.store.append(sealed.map((step) => ({ ...step.entry, wallMs })));
+        await this.#writing;
         return;
       } catch (error) {
         if (this.#holdInstead(sealed, error)) continue;

@@ -1,7 +1,10 @@
 /** The recorder, between a store and the files that it writes. */
 import { describe, expect, it } from "vitest";
+import { readStep } from "../../src/engine/journal.ts";
 import { OutputFile } from "../../src/engine/output.ts";
+import { PacedCalls } from "../../src/engine/paced_calls.ts";
 import { Recorder } from "../../src/engine/recorder.ts";
+import { RELEASES_HELD, TaskLog } from "../../src/engine/task_log.ts";
 import type { PerigeeError } from "../../src/errors.ts";
 import type { JournalEntry, Store } from "../../src/store/store.ts";
 import { FakeClock, MemoryDisk } from "../../src/testing/index.ts";
@@ -62,5 +65,22 @@ describe("the recorder", () => {
     expect(isQuiet).toBe(false);
     appends[1]?.answer();
     await quiet;
+  });
+});
+
+describe("a log whose lines wait for room", () => {
+  it("brings them to the output in a step of their own, so that lines that come meanwhile need not wait", async () => {
+    const clock = new FakeClock();
+    const output = await OutputFile.open(new MemoryDisk({ clock }), "/out.jsonl");
+    const log = new TaskLog("t", output, () => undefined, new PacedCalls(clock));
+    log.restoreHeld(Buffer.from("a\n"));
+    log.tryRelease();
+    log.outcome(RECORD, "b\n");
+    const release = log.seal(0);
+    expect(readStep(release.entry.records)).toMatchObject({ voids: RELEASES_HELD, outEnd: 2, outcomes: [] });
+    release.release();
+    expect(log.isHolding).toBe(false);
+    const next = log.seal(0);
+    expect(next.entry.output).toMatchObject({ position: 2, bytes: Buffer.from("b\n") });
   });
 });

@@ -177,7 +177,7 @@ export class Recorder {
 
   #holdInstead(sealed: readonly SealedStep[], error: unknown): boolean {
     const failure = outputFailureOf(error);
-    if (failure?.operation !== "write" || failure.systemCode !== "ENOSPC") return false;
+    if (failure?.operation !== "write" || !isNoSpace(failure.systemCode)) return false;
     const step = sealed.find(({ entry }) => entry.taskId === failure.taskId);
     if (step === undefined) return false;
     step.hold();
@@ -228,11 +228,16 @@ export class Recorder {
 export function asFailure(error: unknown): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const code = errorCodeOf(error) ?? "unknown error";
-  return code === "ENOSPC"
+  return isNoSpace(code)
     ? new PerigeeError("disk_full", "no space left on the disk; free some and run the same command again", {
         cause: error,
       })
     : new PerigeeError("output_unwritable", `the output could not be written or synced (${code})`, {
         cause: error,
       });
+}
+
+/** The disk is full, or the user's share of it. */
+function isNoSpace(systemCode: string): boolean {
+  return systemCode === "ENOSPC" || systemCode === "EDQUOT";
 }

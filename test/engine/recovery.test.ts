@@ -151,6 +151,16 @@ describe("a full disk", () => {
     expect(world.sent).toHaveLength(8);
   });
 
+  it("fault 36: of which the user has had a share is as full", async () => {
+    const world = new World({ config: { maxInFlight: 4 } });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(15);
+    world.disk.failNext("write", "EDQUOT", 3);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 20 }, requests_sent: 20 });
+    expectWholeOf(world, 20);
+  });
+
   it("fault 36: lines that wait survive a crash, and nobody asks for them again", async () => {
     for (const powerCut of [false, true]) {
       const world = new World({ config: { maxInFlight: 4 } });

@@ -119,6 +119,11 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
+/** Whether the disk is full, or the user's share of it. */
+export function isNoSpace(systemCode: string | undefined): boolean {
+  return systemCode === "ENOSPC" || systemCode === "EDQUOT";
+}
+
 /** The system's code of a file error, such as `"ENOSPC"`, or undefined. */
 export function errorCodeOf(error: unknown): string | undefined {
   if (typeof error !== "object" || error === null || !("code" in error)) return undefined;

@@ -1,14 +1,14 @@
 /**
  * What the system says of a file, as errors that a caller can act on. Faults of ours stay what they are.
  */
-import { errorCodeOf } from "../disk.ts";
+import { errorCodeOf, isNoSpace } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 
 /** The failure that a file's error means; errors of our own stay what they are. */
 export function asFailure(error: unknown): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const code = errorCodeOf(error) ?? "unknown error";
-  return code === "ENOSPC"
+  return isNoSpace(code)
     ? new PerigeeError("disk_full", "no space left on the disk; free some and run the same command again", {
         cause: error,
       })

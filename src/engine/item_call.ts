@@ -31,6 +31,8 @@ export class ItemCall implements Call {
   failed:
     | { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage }
     | undefined;
+  /** Its last intent became durable, and it will not be sent. */
+  isUnsent = false;
   permit: Permit | undefined;
   reservation: Reservation | undefined;
 

@@ -170,7 +170,7 @@ export class Lane {
     for (const retry of rejected) retry.reject(reason);
     const left = this.#waitingForRoom.filter(({ call }) => call.run === run);
     this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.run !== run);
-    for (const intended of left) intended.giveUp();
+    for (const intended of left) this.#giveUp(intended);
   }
 
   /** What this lane has of a run that waits, or that goes on only when a probe succeeds. */
@@ -296,14 +296,20 @@ export class Lane {
     );
   }
 
-  /** The disk may have filled up with the very commit that brought the intent there. */
+  /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
   #durable(intended: Intended): void {
-    const { call, go, giveUp } = intended;
-    if (this.#services.mayAdmit()) {
+    const { call, go } = intended;
+    if (call.run.phase === "done") this.#giveUp(intended);
+    else if (this.#services.mayAdmit()) {
       this.#postpone(call);
       go();
     } else if (call.run.isOpen) this.#waitingForRoom.push(intended);
-    else giveUp();
+    else this.#giveUp(intended);
+  }
+
+  #giveUp({ call, giveUp }: Intended): void {
+    call.isUnsent = true;
+    giveUp();
   }
 
   #probing(call: ItemCall): void {

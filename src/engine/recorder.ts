@@ -18,6 +18,7 @@
  * back for each (bench/engine.ts).
  */
 import type { Clock } from "../clock.ts";
+import { isNoSpace } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { Store } from "../store/store.ts";
@@ -50,6 +51,8 @@ export class Recorder {
   #phase: "idle" | "due" | "committing" = "idle";
   #failure: PerigeeError | undefined;
   #lack: Lack | undefined;
+  /** The append under way, or the last one. */
+  #writing: Promise<void> | undefined;
   #isSpaceLow = false;
 
   constructor(options: RecorderOptions) {
@@ -64,6 +67,11 @@ export class Recorder {
   /** The log of one task; `output` is appended to by this log alone from now on. */
   open(taskId: string, output: OutputFile, onStep?: StepListener): TaskLog {
     return new TaskLog(taskId, output, (log) => this.#touch(log), this.#calls, onStep);
+  }
+
+  /** Resolves when no output is being written; after `settled`, or a failure, none of a log's will be any more. */
+  async quiet(): Promise<void> {
+    await this.#writing?.catch(() => undefined); // the commit is told
   }
 
   #touch(log: TaskLog): void {
@@ -150,8 +158,10 @@ export class Recorder {
   async #append(sealed: readonly SealedStep[]): Promise<void> {
     let { wallMs } = sealed[0]?.entry ?? { wallMs: 0 };
     for (;;) {
+      if (this.#failure !== undefined) throw this.#failure; // it was waited for room long enough: outputs are closed by now
       try {
-        await this.#options.store.append(sealed.map((step) => ({ ...step.entry, wallMs })));
+        this.#writing = this.#options.store.append(sealed.map((step) => ({ ...step.entry, wallMs })));
+        await this.#writing;
         return;
       } catch (error) {
         if (this.#holdInstead(sealed, error)) continue;
@@ -164,7 +174,7 @@ export class Recorder {
 
   #holdInstead(sealed: readonly SealedStep[], error: unknown): boolean {
     const failure = outputFailureOf(error);
-    if (failure?.operation !== "write" || failure.systemCode !== "ENOSPC") return false;
+    if (failure?.operation !== "write" || !isNoSpace(failure.systemCode)) return false;
     const step = sealed.find(({ entry }) => entry.taskId === failure.taskId);
     if (step === undefined) return false;
     step.hold();

@@ -7,7 +7,7 @@
  * A full disk is tried again every second.
  */
 import type { Clock } from "../clock.ts";
-import { errorCodeOf } from "../disk.ts";
+import { errorCodeOf, isNoSpace } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 
 /** How often a full disk is tried again. */
@@ -98,5 +98,5 @@ export class Lack {
 
 function isFull(error: unknown): boolean {
   const code = errorCodeOf(error);
-  return code === "ENOSPC" || code === "disk_full";
+  return isNoSpace(code) || code === "disk_full";
 }

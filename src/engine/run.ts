@@ -197,9 +197,10 @@ export class Run implements AsyncIterable<OutputLine> {
       isFinished = summary.status === "completed";
       return summary;
     } finally {
+      opened.state.phase = "done"; // first: what is dropped must not come back
       this.#parts.dropRun(opened.state);
-      opened.state.phase = "done";
-      await watch.during(opened.state.settings.log.settled()).catch(() => undefined); // told above
+      await watch.recorded(opened.state.settings.log.settled()).catch(() => undefined); // told above
+      await this.#parts.recorder.quiet(); // its files are not closed under a write
       watch.close();
       await opened.input.file.close();
       await opened.output.close();

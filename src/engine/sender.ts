@@ -276,7 +276,10 @@ export class Sender implements Admission<ItemCall> {
     const { run, line } = call;
     const isAccountStop = made.reason !== "stopped" && lane.limits.isPaused;
     const refusals = call.accountRefusals + (isAccountStop ? 1 : 0);
-    if (made.attempts + refusals > 0) run.made.set(line, this.#recordClosed(call, made, refusals));
+    // Its intent is durable: without a record of its end the next call would take it for sent, and perhaps answered.
+    const attempts = made.attempts + (call.isUnsent && run.phase === "stopping" ? 1 : 0);
+    if (attempts + refusals > 0)
+      run.made.set(line, this.#recordClosed(call, { ...made, attempts }, refusals));
     if (run.phase === "expired" || run.phase === "cancelled") {
       const status = run.phase;
       settleUnsent(run, line, call.keyJson, { status, code: status, message: endMessage(status) }, () =>

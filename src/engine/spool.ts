@@ -10,7 +10,7 @@
  * journal does not know: where the source repeats something else there, the spool is cut and written on; in a line
  * that is recorded, or before one, it is `input_changed`. While the disk is full nothing is taken from the source.
  */
-import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
+import { type Disk, type DiskFile, errorCodeOf, isNoSpace } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { type ByteSource, leaveSource } from "./byte_source.ts";
 import { checksumOf } from "./checksum.ts";
@@ -258,7 +258,7 @@ function lineEnds(bytes: Uint8Array): number {
 
 function rethrowWriteError(error: unknown): never {
   const code = errorCodeOf(error);
-  if (error instanceof PerigeeError || code === undefined || code === "ENOSPC") throw asFailure(error);
+  if (error instanceof PerigeeError || code === undefined || isNoSpace(code)) throw asFailure(error);
   throw new PerigeeError("store_failed", `the copy of the input could not be written or synced (${code})`, {
     cause: error,
   });

@@ -139,28 +139,41 @@ export class TaskLog {
 
   /** For the recorder: closes the step; what is staged from now on is the next one's. */
   seal(wallMs: number): SealedStep {
+    return this.#isReleasing ? this.#sealRelease(wallMs) : this.#sealStaged(wallMs);
+  }
+
+  #sealStaged(wallMs: number): SealedStep {
     const [step, after] = [this.#step, this.#after];
     const lines = Buffer.from(this.#lines.join(""));
     this.#step = new StepWriter();
     this.#lines = [];
     this.#after = [];
     const committedUsd = this.committedUsd(); // the intents of this step are in it
-    const releasing = this.#isReleasing ? this.#held.length : 0;
-    this.#isReleasing = false;
     if (this.isHolding) this.#hold(step, lines);
-    const claimed = this.#output.claim(
-      releasing > 0 ? Buffer.concat(this.#held.slice(0, releasing)) : this.isHolding ? NO_BYTES : lines,
-    );
+    const claimed = this.#output.claim(this.isHolding ? NO_BYTES : lines);
     return new Sealed(this.#taskId, wallMs, step, {
-      header: { ...claimed.range, voids: releasing > 0 ? RELEASES_HELD : 0, committedUsd },
+      header: { ...claimed.range, voids: 0, committedUsd },
       write: claimed.write,
       onHold: () => {
         this.#output.rewind(claimed.range.outStart);
-        if (releasing === 0) this.#hold(step, lines);
+        this.#hold(step, lines);
       },
+      onDurable: (entry, header) => this.#durable(entry, header, after),
+    });
+  }
+
+  /** A step of its own: lines that are staged meanwhile follow in the output, and need not wait in the journal, too. */
+  #sealRelease(wallMs: number): SealedStep {
+    this.#isReleasing = false;
+    this.#touch(this); // what is staged
+    const { range, write } = this.#output.claim(Buffer.concat(this.#held));
+    return new Sealed(this.#taskId, wallMs, new StepWriter(), {
+      header: { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() },
+      write,
+      onHold: () => this.#output.rewind(range.outStart),
       onDurable: (entry, header) => {
-        if (header.voids === RELEASES_HELD) this.#released(releasing);
-        this.#durable(entry, header, after);
+        if (header.voids === RELEASES_HELD) this.#released();
+        this.#durable(entry, header, []);
       },
     });
   }
@@ -177,9 +190,9 @@ export class TaskLog {
     this.#held.push(lines);
   }
 
-  #released(count: number): void {
-    this.#held.splice(0, count);
-    if (!this.isHolding) for (const resolve of this.#whenReleased.splice(0)) resolve();
+  #released(): void {
+    this.#held = [];
+    for (const resolve of this.#whenReleased.splice(0)) resolve();
   }
 
   #durable(entry: JournalEntry, header: StepHeader, after: readonly (() => void)[]): void {

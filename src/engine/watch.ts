@@ -18,6 +18,7 @@ export class Watch {
   #isGivenUp = false;
   /** Why the engine cannot go on: nothing is recorded any more. */
   #failure: Error | undefined;
+  #onEngineFailure: (error: Error) => void = () => undefined;
   #waits: {
     readonly isOver: () => boolean;
     /** Whether it goes on although the run has failed, because its engine still records. */
@@ -41,6 +42,7 @@ export class Watch {
       parts.onAccountStop(() => this.#lookForPause()),
       parts.onFailure((error) => {
         this.#failure = error;
+        this.#onEngineFailure(error);
         this.#look();
       }),
     ];
@@ -61,6 +63,16 @@ export class Watch {
   /** Settles as `work` does; rejects when the engine fails first: what waits for the disk would wait for ever. */
   during(work: Promise<void>): Promise<void> {
     return Promise.race([work, this.#failed]);
+  }
+
+  /** As `during`, but a run that fails by itself waits, too: its records are written as long as the engine works. */
+  recorded(work: Promise<void>): Promise<void> {
+    const failed = new Promise<never>((_, reject) => {
+      const { failure } = this.#parts.recorder;
+      if (failure !== undefined) reject(failure);
+      else this.#onEngineFailure = reject;
+    });
+    return Promise.race([work, failed]);
   }
 
   /** Resolves when nothing is in flight, or after the drain time; rejects when the engine fails. */

@@ -169,6 +169,33 @@ describe("a full disk", () => {
     expect(world.sent).toHaveLength(8);
   });
 
+  it("fault 35: what was not sent by a run that stopped then is not in doubt", async () => {
+    const world = new World({ config: { maxInFlight: 4, delivery: "at_most_once" } });
+    world.input(8);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(5);
+    world.disk.setFull(10);
+    await world.clock.advance(500);
+    run.stop();
+    await world.clock.advance(500);
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    expect(await world.settle(run.finished)).toMatchObject({ status: "stopped", counts: { completed: 4 } });
+    await world.settle(engine.close());
+    expect(await finish(world)).toMatchObject({ counts: { completed: 8 } });
+    expect(world.sent).toHaveLength(8);
+  });
+
+  it("fault 36: of which the user has had a share is as full", async () => {
+    const world = new World({ config: { maxInFlight: 4 } });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(15);
+    world.disk.failNext("write", "EDQUOT", 3);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 20 }, requests_sent: 20 });
+    expectWholeOf(world, 20);
+  });
+
   it("fault 36: lines that wait survive a crash, and nobody asks for them again", async () => {
     for (const powerCut of [false, true]) {
       const world = new World({ config: { maxInFlight: 4 } });

@@ -96,7 +96,9 @@ export class Lanes {
     const { clock } = this.#options;
     const anchor = new WallAnchor(clock);
     const sent = new Map<LaneKey, SentLoad[]>();
-    for await (const entry of store.journalSince(clock.wallMs() - RESTORE_MS)) {
+    const sinceWallMs = clock.wallMs() - RESTORE_MS;
+    for await (const entry of store.latestEntries()) {
+      if (entry.wallMs < sinceWallMs) break;
       for (const { lane, requests, inputTokens, outputTokens } of readStep(entry.records).sent) {
         const loads = sent.get(lane) ?? [];
         loads.push({

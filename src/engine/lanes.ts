@@ -13,11 +13,10 @@ import type { SentLoad } from "../schedule/quotas.ts";
 import type { Measurer } from "../shard/pool.ts";
 import { reloadShard } from "../shard/reload.ts";
 import type { Store } from "../store/store.ts";
-import { WallAnchor } from "../work/sla.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { EngineConfig } from "./config.ts";
-import { readStep } from "./journal.ts";
 import { Lane } from "./lane.ts";
+import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
 import { type ModelLane, RunStopped, type Sender } from "./sender.ts";
 
@@ -94,19 +93,13 @@ export class Lanes {
   /** Counts what was sent within the last window, also by earlier processes. */
   async restore(store: Store): Promise<void> {
     const { clock } = this.#options;
-    const anchor = new WallAnchor(clock);
+    const nowMs = clock.nowMs();
     const sent = new Map<LaneKey, SentLoad[]>();
-    const sinceWallMs = clock.wallMs() - RESTORE_MS;
-    for await (const entry of store.latestEntries()) {
-      if (entry.wallMs < sinceWallMs) break;
-      for (const { lane, requests, inputTokens, outputTokens } of readStep(entry.records).sent) {
+    for await (const { step, ageMs } of recentSteps(store, clock.moment())) {
+      if (ageMs > RESTORE_MS) break;
+      for (const { lane, ...load } of step.sent) {
         const loads = sent.get(lane) ?? [];
-        loads.push({
-          atMs: Math.min(anchor.monotonicMs(entry.wallMs), clock.nowMs()),
-          requests,
-          inputTokens,
-          outputTokens,
-        });
+        loads.push({ ...load, atMs: nowMs - ageMs });
         sent.set(lane, loads);
       }
     }

@@ -22,6 +22,7 @@ import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { Store } from "../store/store.ts";
+import { stamped } from "./journal.ts";
 import type { OutputFile } from "./output.ts";
 import { PacedCalls } from "./paced_calls.ts";
 import { type SealedStep, type StepListener, TaskLog } from "./task_log.ts";
@@ -98,7 +99,7 @@ export class Recorder {
   async #commit(): Promise<void> {
     const logs = [...this.#dirty];
     this.#dirty.clear();
-    const sealed = logs.map((log) => log.seal(this.#options.clock.wallMs()));
+    const sealed = logs.map((log) => log.seal());
     await this.#append(sealed);
     if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
     for (const step of sealed) step.release();
@@ -152,16 +153,15 @@ export class Recorder {
 
   /** Appends, waiting as long as the store's own disk is full; lines whose output is full go into the journal. */
   async #append(sealed: readonly SealedStep[]): Promise<void> {
-    let { wallMs } = sealed[0]?.entry ?? { wallMs: 0 };
     for (;;) {
+      const moment = this.#options.clock.moment(); // of each try: what is in them is only sent after it
       try {
-        await this.#options.store.append(sealed.map((step) => ({ ...step.entry, wallMs })));
+        await this.#options.store.append(sealed.map((step) => stamped(step.entry, moment)));
         return;
       } catch (error) {
         if (this.#holdInstead(sealed, error)) continue;
         if (!(error instanceof PerigeeError && error.code === "disk_full")) throw error;
         await this.#waitForRoom(error);
-        wallMs = this.#options.clock.wallMs(); // what is in them is only sent now
       }
     }
   }

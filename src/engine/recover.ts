@@ -7,6 +7,7 @@
  * Nothing is sent before this is over, and every arrow may be interrupted and begun again: replaying changes nothing,
  * a void step is appended before the output is cut, and adopted lines stay where they are until a step covers them.
  */
+import type { Moment } from "../clock.ts";
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { readKey } from "../jsonl/layout.ts";
@@ -21,6 +22,7 @@ import {
   type Spent,
   type Step,
   StepWriter,
+  stamped,
 } from "./journal.ts";
 import { LineSet } from "./line_set.ts";
 import type { OutputFile, WrittenRange } from "./output.ts";
@@ -56,7 +58,7 @@ export interface RecoveryOptions {
   readonly taskId: string;
   readonly output: OutputFile;
   readonly input: Pick<DiskFile, "read">;
-  readonly wallMs: number;
+  readonly moment: Moment;
   /** Told of every step, also of those that recovery adds. */
   readonly onStep?: ((sequence: number, step: Step) => void) | undefined;
 }
@@ -209,7 +211,7 @@ async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise
     voids: last.sequence,
     committedUsd: replay.committedUsd,
   });
-  await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records }]);
+  await options.store.append([stamped({ taskId: options.taskId, records }, options.moment)]);
   options.onStep?.(0, readStep(records));
   replay.voidLast(last.sequence);
 }
@@ -233,7 +235,7 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void
   const step = new StepWriter();
   for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes);
   const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
-  await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records, output: write }]);
+  await options.store.append([stamped({ taskId: options.taskId, records, output: write }, options.moment)]);
   options.onStep?.(0, readStep(records));
   for (const outcome of outcomes) replay.settle(outcome);
   replay.outEnd = range.outEnd;

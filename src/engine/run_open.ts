@@ -303,7 +303,7 @@ async function openState(
     taskId,
     output,
     input: input.spool?.stored ?? input.file,
-    wallMs: clock.wallMs(),
+    moment: clock.moment(),
     onStep: options.onStep,
   });
   if (input.spool !== undefined)

@@ -7,7 +7,7 @@
  *
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
-import type { JournalEntry, OutputWrite } from "../store/store.ts";
+import type { OutputWrite } from "../store/store.ts";
 import {
   type ClosedRecord,
   type IntentRecord,
@@ -16,6 +16,7 @@ import {
   type Step,
   type StepHeader,
   StepWriter,
+  type UnstampedEntry,
 } from "./journal.ts";
 import type { OutputFile } from "./output.ts";
 import type { PacedCalls } from "./paced_calls.ts";
@@ -31,7 +32,7 @@ export type StepListener = (sequence: number, step: Step) => void;
 /** A step between its sealing and its being durable. */
 export interface SealedStep {
   /** Changes with `hold`. */
-  readonly entry: JournalEntry;
+  readonly entry: UnstampedEntry;
   /** The output has no room: its lines go with the step instead. */
   hold(): void;
   /** The step is durable. */
@@ -132,7 +133,7 @@ export class TaskLog {
   }
 
   /** For the recorder: closes the step; what is staged from now on is the next one's. */
-  seal(wallMs: number): SealedStep {
+  seal(): SealedStep {
     const [step, after] = [this.#step, this.#after];
     const lines = Buffer.from(this.#lines.join(""));
     this.#step = new StepWriter();
@@ -145,7 +146,7 @@ export class TaskLog {
     const claimed = this.#output.claim(
       releasing > 0 ? Buffer.concat(this.#held.slice(0, releasing)) : this.isHolding ? NO_BYTES : lines,
     );
-    return new Sealed(this.#taskId, wallMs, step, {
+    return new Sealed(this.#taskId, step, {
       header: { ...claimed.range, voids: releasing > 0 ? RELEASES_HELD : 0, committedUsd },
       write: claimed.write,
       onHold: () => {
@@ -176,7 +177,7 @@ export class TaskLog {
     if (!this.isHolding) for (const resolve of this.#whenReleased.splice(0)) resolve();
   }
 
-  #durable(entry: JournalEntry, header: StepHeader, after: readonly (() => void)[]): void {
+  #durable(entry: UnstampedEntry, header: StepHeader, after: readonly (() => void)[]): void {
     this.#onStep?.(0, readStep(entry.records));
     this.#calls.run(after);
     if (header.outEnd <= this.#durableEnd) return;
@@ -191,20 +192,20 @@ interface SealedParts {
   readonly header: StepHeader;
   readonly write: OutputWrite | undefined;
   readonly onHold: () => void;
-  readonly onDurable: (entry: JournalEntry, header: StepHeader) => void;
+  readonly onDurable: (entry: UnstampedEntry, header: StepHeader) => void;
 }
 
 class Sealed implements SealedStep {
-  entry: JournalEntry;
+  entry: UnstampedEntry;
   readonly #step: StepWriter;
   readonly #parts: SealedParts;
   #header: StepHeader;
 
-  constructor(taskId: string, wallMs: number, step: StepWriter, parts: SealedParts) {
+  constructor(taskId: string, step: StepWriter, parts: SealedParts) {
     this.#step = step;
     this.#parts = parts;
     this.#header = parts.header;
-    this.entry = { taskId, wallMs, records: step.finish(parts.header), output: parts.write };
+    this.entry = { taskId, records: step.finish(parts.header), output: parts.write };
   }
 
   hold(): void {

@@ -22,6 +22,7 @@
 import type { Moment } from "../clock.ts";
 import type { FailureCode } from "../errors.ts";
 import type { JournalEntry } from "../store/store.ts";
+import { codeOfNumber, numberOfCode } from "./failure_numbers.ts";
 
 /** Version 1 had no boot in its header, which was shorter by it. */
 const VERSION = 2;
@@ -120,48 +121,6 @@ export interface Step extends StepHeader {
 
 const STATUSES: readonly SettledStatus[] = ["completed", "failed", "expired", "cancelled"];
 
-/** Stable numbers of the failure codes: append only, never reorder. Index 0 is "none". */
-const CODES: readonly (FailureCode | undefined)[] = [
-  undefined,
-  "invalid_json",
-  "invalid_line",
-  "invalid_utf8",
-  "line_too_long",
-  "too_deep",
-  "duplicate_member",
-  "invalid_key",
-  "duplicate_key",
-  "unknown_model",
-  "invalid_config",
-  "invalid_contents",
-  "unsupported_request",
-  "tokenizer_failed",
-  "ambiguous",
-  "expired",
-  "cancelled",
-  "budget_exceeded",
-  "rate_limited",
-  "request_too_large",
-  "context_length_exceeded",
-  "invalid_request",
-  "model_not_found",
-  "authentication_failed",
-  "quota_exceeded",
-  "filtered",
-  "empty_output",
-  "invalid_response",
-  "response_too_large",
-  "provider_error",
-  "overloaded",
-  "timeout",
-  "connection_failed",
-  "connection_lost",
-  "input_changed",
-];
-const CODE_NUMBERS: ReadonlyMap<FailureCode | undefined, number> = new Map(
-  CODES.map((code, index) => [code, index]),
-);
-
 /** Collects the records of one step. Used once: fill, `finish`, drop. */
 export class StepWriter {
   readonly #intents = new Section(INTENT_BYTES);
@@ -212,7 +171,7 @@ export class StepWriter {
     const { view, at } = this.#outcomes.take();
     view.setUint32(at, record.line, true);
     view.setUint8(at + 4, record.status === "completed" ? 0 : STATUSES.indexOf(record.status));
-    view.setUint8(at + 5, record.code === undefined ? 0 : (CODE_NUMBERS.get(record.code) ?? 0));
+    view.setUint8(at + 5, numberOfCode(record.code));
     view.setUint8(at + 6, record.isEstimated ? 1 : 0);
     view.setUint16(at + 8, record.attempts, true);
     view.setUint16(at + 10, record.ambiguousAttempts, true);
@@ -325,7 +284,7 @@ function readOutcome(section: Buffer, at: number): OutcomeRecord {
   return {
     line: section.readUInt32LE(at),
     status: STATUSES[section.readUInt8(at + 4)] ?? "failed",
-    code: CODES[section.readUInt8(at + 5)],
+    code: codeOfNumber(section.readUInt8(at + 5)),
     isEstimated: section.readUInt8(at + 6) === 1,
     attempts: section.readUInt16LE(at + 8),
     ambiguousAttempts: section.readUInt16LE(at + 10),

@@ -153,6 +153,7 @@ class LocalEngine implements Engine {
       clock,
       space: seams.space,
       roomWaitMs: config.diskWaitMs,
+      lanes: () => this.#lanes.records(),
       onRoom: (hasRoom) => this.#setRoom(hasRoom),
       onFailure: (error) => this.#fail(error),
     });

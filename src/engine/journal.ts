@@ -9,6 +9,7 @@
  *   closed     an attempt ended without settling its item      (so that a restart does not take it for in doubt)
  *   outcomes   a line is settled; its text stands in the output range, `lineBytes` long, in this order
  *   sent       requests and tokens reserved per lane in this step (what the limiter counts after a restart)
+ *   lanes      which lanes must not send yet, and for how long (absent in steps that recovery adds)
  *   held       output lines that found no room on the output's disk, kept here until they do
  *
  * Life of a line in the journal:   (nothing) -> intent -> [closed -> intent]* -> outcome
@@ -99,6 +100,13 @@ export interface SentRecord {
   readonly outputTokens: number;
 }
 
+/** What a later process must know of a lane at the time of the step. */
+export interface LaneRecord {
+  readonly lane: string;
+  /** What is left of its cool-down. */
+  readonly cooldownMs: number;
+}
+
 export interface StepHeader {
   /** First byte of the output that this step's lines take. */
   readonly outStart: number;
@@ -117,6 +125,8 @@ export interface Step extends StepHeader {
   readonly outcomes: readonly OutcomeRecord[];
   readonly sent: readonly SentRecord[];
   readonly held: Uint8Array;
+  /** All lanes that are held back; undefined where the step says nothing of lanes. */
+  readonly lanes: readonly LaneRecord[] | undefined;
 }
 
 const STATUSES: readonly SettledStatus[] = ["completed", "failed", "expired", "cancelled"];
@@ -128,6 +138,7 @@ export class StepWriter {
   readonly #outcomes = new Section(OUTCOME_BYTES);
   readonly #sent = new Map<string, { requests: number; inputTokens: number; outputTokens: number }>();
   #held: Uint8Array = new Uint8Array(0);
+  #lanes: readonly LaneRecord[] | undefined;
 
   intent(record: IntentRecord, lane: string): void {
     const { view, at } = this.#intents.take();
@@ -184,10 +195,17 @@ export class StepWriter {
     this.#held = lines;
   }
 
+  /** All lanes that are held back at the time of the step. */
+  lanes(records: readonly LaneRecord[]): void {
+    this.#lanes = records;
+  }
+
   /** The step as bytes, to be stamped. */
   finish(header: StepHeader): Uint8Array {
     const sent = Buffer.from(JSON.stringify([...this.#sent].map(([lane, s]) => ({ lane, ...s }))));
-    const sections = [this.#intents.bytes(), this.#closed.bytes(), this.#outcomes.bytes(), sent, this.#held];
+    const lanes = Buffer.from(this.#lanes === undefined ? "" : JSON.stringify(this.#lanes));
+    const records = [this.#intents.bytes(), this.#closed.bytes(), this.#outcomes.bytes()];
+    const sections = [...records, sent, this.#held, lanes];
     const head = Buffer.alloc(HEADER_BYTES);
     head.writeUInt8(VERSION, 0);
     head.writeUInt32LE(header.outCrc32 >>> 0, 4);
@@ -230,13 +248,13 @@ export function readStep(bytes: Uint8Array): Step {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const version = all.readUInt8(0);
   if (version !== VERSION && version !== 1) throw new Error(`journal step of version ${version}`);
-  const lengths = [0, 1, 2, 3, 4].map((index) => all.readUInt32LE(32 + index * 4));
+  const lengths = [0, 1, 2, 3, 4, 5].map((index) => all.readUInt32LE(32 + index * 4));
   let from = version === 1 ? HEADER_BYTES_1 : HEADER_BYTES;
-  const [intents, closed, outcomes, sent, held] = lengths.map((length) => {
+  const [intents, closed, outcomes, sent, held, lanes] = lengths.map((length) => {
     const section = all.subarray(from, from + length);
     from += length;
     return section;
-  }) as [Buffer, Buffer, Buffer, Buffer, Buffer]; // five lengths give five sections
+  }) as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]; // six lengths give six sections
   return {
     outCrc32: all.readUInt32LE(4),
     outStart: all.readDoubleLE(8),
@@ -246,8 +264,10 @@ export function readStep(bytes: Uint8Array): Step {
     intents: rows(intents, INTENT_BYTES, readIntent),
     closed: rows(closed, CLOSED_BYTES, readClosed),
     outcomes: rows(outcomes, OUTCOME_BYTES, readOutcome),
-    sent: JSON.parse(sent.toString()) as SentRecord[], // written by `finish` alone, and checked by the store's CRC
+    // Both texts are written by \`finish\` alone, and checked by the store's CRC.
+    sent: JSON.parse(sent.toString()) as SentRecord[],
     held,
+    lanes: lanes.byteLength === 0 ? undefined : (JSON.parse(lanes.toString()) as LaneRecord[]),
   };
 }
 

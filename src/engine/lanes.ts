@@ -15,6 +15,7 @@ import { reloadShard } from "../shard/reload.ts";
 import type { Store } from "../store/store.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { EngineConfig } from "./config.ts";
+import type { LaneRecord } from "./journal.ts";
 import { Lane } from "./lane.ts";
 import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
@@ -90,13 +91,31 @@ export class Lanes {
     return this.#lanes.values();
   }
 
-  /** Counts what was sent within the last window, also by earlier processes. */
+  /** What the next process must know of lanes: those that must not send yet. */
+  records(): LaneRecord[] {
+    const nowMs = this.#options.clock.nowMs();
+    const records: LaneRecord[] = [];
+    for (const lane of this.#lanes.values()) {
+      const cooldownMs = lane.limits.cooldownMs(nowMs);
+      if (cooldownMs > 0) records.push({ lane: lane.key, cooldownMs });
+    }
+    return records;
+  }
+
+  /** Counts what earlier processes sent within the last window, and waits on where they had to. */
   async restore(store: Store): Promise<void> {
     const { clock } = this.#options;
     const nowMs = clock.nowMs();
     const sent = new Map<LaneKey, SentLoad[]>();
+    let isHeldKnown = false;
     for await (const { step, ageMs } of recentSteps(store, clock.moment())) {
-      if (ageMs > RESTORE_MS) break;
+      if (!isHeldKnown && step.lanes !== undefined) {
+        isHeldKnown = true;
+        for (const { lane, cooldownMs } of step.lanes)
+          if (cooldownMs > ageMs) this.of(lane).limits.restoreCooldown(nowMs, cooldownMs - ageMs);
+      }
+      if (ageMs > RESTORE_MS && isHeldKnown) break;
+      if (ageMs > RESTORE_MS) continue; // steps of recovery alone so far, which say nothing of lanes
       for (const { lane, ...load } of step.sent) {
         const loads = sent.get(lane) ?? [];
         loads.push({ ...load, atMs: nowMs - ageMs });

@@ -22,7 +22,7 @@ import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { Store } from "../store/store.ts";
-import { stamped } from "./journal.ts";
+import { type LaneRecord, stamped } from "./journal.ts";
 import type { OutputFile } from "./output.ts";
 import { PacedCalls } from "./paced_calls.ts";
 import { type SealedStep, type StepListener, TaskLog } from "./task_log.ts";
@@ -37,6 +37,8 @@ export interface RecorderOptions {
   readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
   /** How long a full disk is waited for before the engine fails with `disk_full`. */
   readonly roomWaitMs: number;
+  /** Asked at every commit: all lanes that are held back. */
+  readonly lanes: () => readonly LaneRecord[];
   /** Called with false when room ran out and true when it is back. */
   readonly onRoom: (hasRoom: boolean) => void;
   /** Called once; nothing is recorded afterwards. */
@@ -99,7 +101,8 @@ export class Recorder {
   async #commit(): Promise<void> {
     const logs = [...this.#dirty];
     this.#dirty.clear();
-    const sealed = logs.map((log) => log.seal());
+    const lanes = this.#options.lanes();
+    const sealed = logs.map((log) => log.seal(lanes));
     await this.#append(sealed);
     if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
     for (const step of sealed) step.release();

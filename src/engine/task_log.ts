@@ -11,6 +11,7 @@ import type { OutputWrite } from "../store/store.ts";
 import {
   type ClosedRecord,
   type IntentRecord,
+  type LaneRecord,
   type OutcomeRecord,
   readStep,
   type Step,
@@ -132,9 +133,10 @@ export class TaskLog {
     this.#isReleasing = this.isHolding;
   }
 
-  /** For the recorder: closes the step; what is staged from now on is the next one's. */
-  seal(): SealedStep {
+  /** For the recorder: closes the step; what is staged from now on is the next one's. `lanes` are those held back. */
+  seal(lanes: readonly LaneRecord[]): SealedStep {
     const [step, after] = [this.#step, this.#after];
+    step.lanes(lanes);
     const lines = Buffer.from(this.#lines.join(""));
     this.#step = new StepWriter();
     this.#lines = [];

@@ -57,6 +57,11 @@ export class Gate {
     return this.#cooldown.waitMs(nowMs);
   }
 
+  /** Goes on with a cool-down that an earlier process had begun. */
+  restoreCooldown(nowMs: number, waitMs: number): void {
+    this.#cooldown.restore(nowMs, waitMs);
+  }
+
   /** Milliseconds until the outage's next probe; 0 when up or due. */
   outageMs(nowMs: number): number {
     return this.#outage.waitMs(nowMs);

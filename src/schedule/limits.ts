@@ -200,6 +200,16 @@ export class LaneLimits {
     this.#shared?.restore(nowMs, sent);
   }
 
+  /** Milliseconds of cool-down left, 0 when there is none. */
+  cooldownMs(nowMs: number): number {
+    return this.#gate.cooldownMs(nowMs);
+  }
+
+  /** Goes on with a cool-down that an earlier process had begun, for at most 15 minutes. */
+  restoreCooldown(nowMs: number, waitMs: number): void {
+    this.#gate.restoreCooldown(nowMs, waitMs);
+  }
+
   snapshot(nowMs: number): LimitsSnapshot {
     const cooldownMs = this.#gate.cooldownMs(nowMs);
     const shared = this.#shared?.snapshot(nowMs);

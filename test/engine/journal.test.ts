@@ -68,6 +68,17 @@ describe("a step of the journal", () => {
     );
   });
 
+  it("says what holds its lanes back, or nothing of them", () => {
+    const lane = fc.record({ lane: fc.string({ minLength: 1 }), cooldownMs: fc.nat() });
+    fc.assert(
+      fc.property(fc.option(fc.array(lane), { nil: undefined }), header, (lanes, head) => {
+        const writer = new StepWriter();
+        if (lanes !== undefined) writer.lanes(lanes);
+        expect(readStep(writer.finish(head)).lanes).toEqual(lanes);
+      }),
+    );
+  });
+
   it("says when it was stamped, the last time, with the boot or without", () => {
     const uuid = fc.uuid().filter((id) => !/^[0-]+$/.test(id));
     const moment = fc.record({

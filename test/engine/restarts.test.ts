@@ -1,6 +1,6 @@
 /** What the limits know of the processes before, whatever the clocks of the machine did in between. */
 import { describe, expect, it } from "vitest";
-import { INPUT, mortal, OUTPUT, World } from "./world.ts";
+import { INPUT, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 const HOUR_MS = 3_600_000;
@@ -70,5 +70,73 @@ describe("the limits of the last minute", () => {
       await killedAfter(world, 60_000);
       expect(world.sent.length - before).toBeGreaterThan(0.97 * LIMIT);
     }
+  });
+});
+
+describe("a cool-down", () => {
+  /** A provider that refuses everything before `untilMs` and tells to wait until then. */
+  const refusing = (untilMs: number): World => {
+    const world: World = new World({
+      answer: (line) => {
+        const leftMs = untilMs - world.clock.nowMs();
+        return leftMs > 0 ? status(429, "rate_limit_exceeded", { "retry-after-ms": `${leftMs}` }) : ok(line);
+      },
+    });
+    world.input(20);
+    return world;
+  };
+
+  it("is kept over restarts: nothing is sent before the time that the provider told", async () => {
+    const world = refusing(300_000);
+    await killedAfter(world, 1_000);
+    const before = world.sent.length;
+    expect(before).toBeGreaterThan(0);
+    for (const jumpMs of [HOUR_MS, -HOUR_MS, 0]) {
+      world.clock.jumpWall(jumpMs);
+      await killedAfter(world, 90_000);
+    }
+    expect(world.sent).toHaveLength(before);
+    await killedAfter(world, 60_000);
+    const next = world.sent[before];
+    expect(next?.atMs).toBeGreaterThanOrEqual(300_000);
+    expect(next?.atMs).toBeLessThan(301_000);
+    expect(world.output()).toHaveLength(20);
+  });
+
+  it("is kept over a restart that recovers the output and is killed before it sends", async () => {
+    const world = refusing(120_000);
+    await killedAfter(world, 1_000);
+    const before = world.sent.length;
+    const file = await world.disk.open(OUTPUT, "write");
+    await file.write(new TextEncoder().encode('{"key":"k1","output":{"ty'), 0);
+    await killedAfter(world, 100);
+    await killedAfter(world, 100_000);
+    expect(world.sent).toHaveLength(before);
+  });
+
+  it("of one model leaves the others of its provider alone", async () => {
+    const world: World = new World({
+      answer: (line, _, model) =>
+        model === "m1" ? status(429, "rate_limit_exceeded", { "retry-after": "300" }) : ok(line),
+    });
+    world.input(20, (line) => `alpha:m${line % 2}`);
+    await killedAfter(world, 15);
+    world.input(20, (line) => `alpha:m${line % 2}`, "/more.jsonl");
+    const run = (await world.engine()).run("/more.jsonl", { out: "/more.out" });
+    await world.clock.advance(10_000);
+    expect(world.sent.filter(({ model, atMs }) => model === "m1" && atMs > 20)).toEqual([]);
+    expect(run.progress().completed).toBe(10);
+    run.stop();
+    await world.settle(run.finished);
+  });
+
+  it("lasts at most 15 minutes from the restart, whatever the machine's clocks say", async () => {
+    const world = refusing(900_000);
+    await killedAfter(world, 600_000);
+    const before = world.sent.length;
+    world.clock.reboot();
+    world.clock.jumpWall(-HOUR_MS);
+    await killedAfter(world, 901_000);
+    expect(world.sent.length).toBeGreaterThan(before);
   });
 });

@@ -9,7 +9,7 @@
  *   closed     an attempt ended without settling its item      (so that a restart does not take it for in doubt)
  *   outcomes   a line is settled; its text stands in the output range, `lineBytes` long, in this order
  *   sent       requests and tokens reserved per lane in this step (what the limiter counts after a restart)
- *   lanes      which lanes must not send yet, and for how long (absent in steps that recovery adds)
+ *   lanes      which lanes are held back: cool-downs, ramps (absent in steps that recovery adds)
  *   held       output lines that found no room on the output's disk, kept here until they do
  *
  * Life of a line in the journal:   (nothing) -> intent -> [closed -> intent]* -> outcome
@@ -22,6 +22,7 @@
  */
 import type { Moment } from "../clock.ts";
 import type { FailureCode } from "../errors.ts";
+import type { HeldBack } from "../schedule/limits.ts";
 import type { JournalEntry } from "../store/store.ts";
 import { codeOfNumber, numberOfCode } from "./failure_numbers.ts";
 
@@ -100,11 +101,9 @@ export interface SentRecord {
   readonly outputTokens: number;
 }
 
-/** What a later process must know of a lane at the time of the step. */
-export interface LaneRecord {
+/** What holds a lane back at the time of the step. */
+export interface LaneRecord extends HeldBack {
   readonly lane: string;
-  /** What is left of its cool-down. */
-  readonly cooldownMs: number;
 }
 
 export interface StepHeader {

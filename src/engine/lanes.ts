@@ -91,13 +91,13 @@ export class Lanes {
     return this.#lanes.values();
   }
 
-  /** What the next process must know of lanes: those that must not send yet. */
+  /** The lanes that are held back, for the next process. */
   records(): LaneRecord[] {
     const nowMs = this.#options.clock.nowMs();
     const records: LaneRecord[] = [];
     for (const lane of this.#lanes.values()) {
-      const cooldownMs = lane.limits.cooldownMs(nowMs);
-      if (cooldownMs > 0) records.push({ lane: lane.key, cooldownMs });
+      const held = lane.limits.heldBack(nowMs);
+      if (held !== undefined) records.push({ lane: lane.key, ...held });
     }
     return records;
   }
@@ -111,8 +111,7 @@ export class Lanes {
     for await (const { step, ageMs } of recentSteps(store, clock.moment())) {
       if (!isHeldKnown && step.lanes !== undefined) {
         isHeldKnown = true;
-        for (const { lane, cooldownMs } of step.lanes)
-          if (cooldownMs > ageMs) this.of(lane).limits.restoreCooldown(nowMs, cooldownMs - ageMs);
+        for (const { lane, ...held } of step.lanes) this.of(lane).limits.restoreHeldBack(nowMs, ageMs, held);
       }
       if (ageMs > RESTORE_MS && isHeldKnown) break;
       if (ageMs > RESTORE_MS) continue; // steps of recovery alone so far, which say nothing of lanes
@@ -188,6 +187,7 @@ export class Lanes {
       nowMs: clock.nowMs(),
       random: () => clock.random(),
       shared: this.#sharedOf(provider),
+      ramp: config.ramps[provider],
     });
   }
 

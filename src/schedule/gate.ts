@@ -27,7 +27,12 @@ import { Throttle } from "./throttle.ts";
 /** What an attempt told of the lane. `retryAfterMs` as the provider gave it, of any value. */
 export type Signal =
   | { readonly kind: "success" }
-  | { readonly kind: "rate_limited"; readonly retryAfterMs?: number | undefined }
+  | {
+      readonly kind: "rate_limited";
+      readonly retryAfterMs?: number | undefined;
+      /** Not the rate was too high but its growth. */
+      readonly isRampLimit?: boolean | undefined;
+    }
   | { readonly kind: "overloaded"; readonly retryAfterMs?: number | undefined }
   /** 5xx, lost connection, timeout. */
   | { readonly kind: "failed" }

@@ -69,7 +69,10 @@ describe("a step of the journal", () => {
   });
 
   it("says what holds its lanes back, or nothing of them", () => {
-    const lane = fc.record({ lane: fc.string({ minLength: 1 }), cooldownMs: fc.nat() });
+    const lane = fc.record(
+      { lane: fc.string({ minLength: 1 }), cooldownMs: fc.nat(), rampTokensPerMinute: fc.nat() },
+      { requiredKeys: ["lane", "cooldownMs"] },
+    );
     fc.assert(
       fc.property(fc.option(fc.array(lane), { nil: undefined }), header, (lanes, head) => {
         const writer = new StepWriter();

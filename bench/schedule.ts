@@ -5,7 +5,7 @@
  */
 import { systemClock } from "../src/clock.ts";
 import { WindowBucket } from "../src/schedule/bucket.ts";
-import { LaneLimits } from "../src/schedule/limits.ts";
+import { LaneLimits, type RampOptions } from "../src/schedule/limits.ts";
 import { ShardQueue, type Ticket } from "../src/schedule/queue.ts";
 
 const ROUNDS = 5;
@@ -44,8 +44,9 @@ measure("bucket: take, refused by a full window", CALLS, () => {
 function lane(
   settings: ConstructorParameters<typeof LaneLimits>[0]["settings"],
   shared?: LaneLimits,
+  ramp?: RampOptions,
 ): LaneLimits {
-  return new LaneLimits({ settings, inFlightMax: 2_048, nowMs: 0, random: () => 0.5, shared });
+  return new LaneLimits({ settings, inFlightMax: 2_048, nowMs: 0, random: () => 0.5, shared, ramp });
 }
 
 function cycle(limits: LaneLimits): void {
@@ -65,7 +66,10 @@ const RATES = {
   outputTokensPerMinute: 1e10,
 };
 
+const RAMP: RampOptions = { inputTokensPerMinute: 1e10, growth: 0.5, minutes: 15, isAsked: true };
+
 measure("lane: reserve, observe, settle, release; no limits", CALLS, () => cycle(lane({})));
+measure("lane: the same; a ramp, below its threshold", CALLS, () => cycle(lane({}, undefined, RAMP)));
 measure("lane: the same; three quotas", CALLS, () => cycle(lane(RATES)));
 measure("lane: the same; three quotas and shared ones", CALLS, () => cycle(lane(RATES, lane(RATES))));
 

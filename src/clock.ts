@@ -1,12 +1,24 @@
 /**
  * The port for time and chance: everything that waits, measures or draws lots takes a `Clock`.
  *
- * Two kinds of time: `nowMs` is monotonic and drives limits, timeouts and backoff (a wall clock that
+ * Three kinds of time: `nowMs` is monotonic and drives limits, timeouts and backoff (a wall clock that
  * jumps an hour neither frees a burst nor freezes a run); `wallMs` is Unix time and is only stored,
- * shown, or compared with what was stored.
+ * shown, or compared with what was stored; a `moment` is what a process records of now for the next one, which has
+ * another `nowMs` and perhaps a wall clock that was put right in between.
  *
  * Limits: Node's timers overflow above 2^31-1 ms and then fire at once, so longer waits are sliced.
  */
+import { readFileSync } from "node:fs";
+
+/** Now, as a later process can measure it; `work/moment.ts` tells how long ago it was. */
+export interface Moment {
+  /** Unix time in whole milliseconds. */
+  readonly wallMs: number;
+  /** A UUID that differs after every boot of the machine; undefined where the system does not tell. */
+  readonly bootId: string | undefined;
+  /** Milliseconds since the machine was booted, time asleep left out or not; all its processes count the same. */
+  readonly sinceBootMs: number;
+}
 
 /** A pending callback. `cancel` may be called twice and after the callback ran. */
 export interface Timer {
@@ -22,6 +34,8 @@ export interface Clock {
   nowMs(): number;
   /** Unix time in whole milliseconds; may jump either way. */
   wallMs(): number;
+  /** Now, for the record. */
+  moment(): Moment;
   /**
    * Calls back once after at least `delayMs` (any length, negative counts as 0), never synchronously. With `keepsAlive`
    * false it does not keep a process from ending that has nothing else to do. Default true.
@@ -65,6 +79,7 @@ export function sleepOn(clock: Pick<Clock, "timer">, delayMs: number, signal?: A
 export const systemClock: Clock = {
   nowMs: () => performance.now(),
   wallMs: () => Date.now(),
+  moment: () => ({ wallMs: Date.now(), bootId: bootId(), sinceBootMs: sinceBootMs() }),
   timer: (delayMs, callback, options) => new SlicedTimer(delayMs, callback, options?.keepsAlive ?? true),
   soon: (callback) => void setImmediate(callback),
   sleep: (delayMs, options) => sleepOn(systemClock, delayMs, options?.signal),
@@ -92,4 +107,24 @@ class SlicedTimer implements Timer {
       remainingMs <= TIMER_MS_MAX ? setTimeout(callback, remainingMs) : setTimeout(later, TIMER_MS_MAX);
     return this.#keepsAlive ? handle : handle.unref();
   }
+}
+
+/** Node's high-resolution time is the system's monotonic clock, which starts with the machine. */
+function sinceBootMs(): number {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1_000 + nanoseconds / 1e6;
+}
+
+let knownBootId: string | null | undefined;
+
+/** Linux alone tells; elsewhere only the two clocks are compared. Read once. */
+function bootId(): string | undefined {
+  if (knownBootId === undefined) {
+    try {
+      knownBootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    } catch {
+      knownBootId = null;
+    }
+  }
+  return knownBootId ?? undefined;
 }

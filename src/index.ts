@@ -1,7 +1,7 @@
 /**
  * The library's face: hands names on, defines nothing.
  */
-export { type Clock, systemClock, type Timer } from "./clock.ts";
+export { type Clock, type Moment, systemClock, type Timer } from "./clock.ts";
 export { type Disk, type DiskFile, type FileStat, systemDisk } from "./disk.ts";
 export type { Transport, WireFailure, WireRequest, WireResult } from "./dispatch/transport.ts";
 export { type ConfigOptions, type ProviderOptions, readConfigFile } from "./engine/config.ts";

@@ -62,6 +62,7 @@ describe("the doors", () => {
         "LimitSettings",
         "LineItem",
         "Measurer",
+        "Moment",
         "ObjectStatus",
         "Outcome",
         "Output",

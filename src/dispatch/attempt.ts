@@ -35,6 +35,7 @@ export interface AttemptResult {
   /** The wait that the provider asked for. */
   readonly retryAfterMs?: number;
   readonly isRateLimit?: boolean;
+  readonly isRampLimit?: boolean;
   /** Limits that the answer's headers told. */
   readonly learnt?: LearntLimits;
   /** From the send to the decoded answer or failure. */
@@ -99,6 +100,7 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
     scope: decoded.scope,
     ...(decoded.retryAfterMs === undefined ? {} : { retryAfterMs: decoded.retryAfterMs }),
     ...(decoded.isRateLimit === undefined ? {} : { isRateLimit: decoded.isRateLimit }),
+    ...(decoded.isRampLimit === undefined ? {} : { isRampLimit: decoded.isRampLimit }),
     ...billed,
     ...rest,
   };

@@ -22,7 +22,7 @@ export function signalOf(result: AttemptResult): Signal {
       return { kind: "not_sent" };
     case "refused":
       return result.isRateLimit === true
-        ? { kind: "rate_limited", ...asked }
+        ? { kind: "rate_limited", ...asked, isRampLimit: result.isRampLimit }
         : { kind: "overloaded", ...asked };
     case "ambiguous":
       return result.code === "empty_output" || result.code === "invalid_response"

@@ -11,7 +11,8 @@ import type { PriceOverrides } from "../price/overrides.ts";
 import type { ProviderSettings } from "../providers/provider.ts";
 import { defaultSettings, KNOWN_PROVIDERS } from "../providers/registry.ts";
 import type { FamilySettings } from "../schedule/lanes.ts";
-import type { LimitSettings } from "../work/limits.ts";
+import type { RampOptions } from "../schedule/limits.ts";
+import type { LimitSettings, RampSettings } from "../work/limits.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 
 export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
@@ -20,6 +21,8 @@ export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 export interface EngineConfig {
   readonly providers: readonly ProviderSettings[];
   readonly limits: Readonly<Record<string, LimitSettings>>;
+  /** By provider; absent where use may grow as fast as limits allow. */
+  readonly ramps: Readonly<Record<string, RampOptions>>;
   readonly families: FamilySettings;
   readonly prices: PriceOverrides;
   readonly rateCard: RateCard;
@@ -30,6 +33,9 @@ export interface EngineConfig {
   readonly pauseWaitMs: number;
   readonly attemptMsMax: number | undefined;
 }
+
+/** OpenAI's rule of thumb for `slow_down` (platform.openai.com/docs/guides/error-codes), state 2026-11-20. */
+const RAMP: RampSettings = { inputTokensPerMinute: 1_000_000, growth: 0.5, minutes: 15 };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -71,6 +77,12 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
   return {
     providers,
     limits,
+    ramps: Object.fromEntries(
+      providers.flatMap((settings) => {
+        const ramp = rampOf(settings, options.providers?.[settings.name]?.ramp);
+        return ramp === undefined ? [] : [[settings.name, ramp] as const];
+      }),
+    ),
     families: options.families ?? {},
     prices: options.prices ?? {},
     rateCard: {
@@ -99,13 +111,23 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
     env[variable] === undefined ? [] : [[header, env[variable]] as const],
   );
   const headers = { ...Object.fromEntries(fromEnv), ...given.headers };
-  const { headers: _headers, baseUrl: _baseUrl, key: _key, ...rest } = given;
+  const { headers: _headers, baseUrl: _baseUrl, key: _key, ramp: _ramp, ...rest } = given;
   return {
     ...settings,
     ...rest,
     ...(key === undefined ? {} : { key }),
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
   };
+}
+
+/** A server behind another base URL has rules of its own, whatever it is called. */
+function rampOf(
+  { name, baseUrl }: ProviderSettings,
+  given: ProviderOptions["ramp"],
+): RampOptions | undefined {
+  if (given === false) return undefined;
+  const isOpenai = name === "openai" && baseUrl === KNOWN_PROVIDERS.get(name)?.baseUrl;
+  return { ...RAMP, ...given, isAsked: given !== undefined || isOpenai };
 }
 
 /** Providers that only the environment knows: any name with a base URL. */

@@ -4,7 +4,7 @@
 import type { FactorRate, RateCard } from "../price/factor.ts";
 import type { PriceOverrides } from "../price/overrides.ts";
 import type { FamilySettings } from "../schedule/lanes.ts";
-import type { LimitSettings } from "../work/limits.ts";
+import type { LimitSettings, RampSettings } from "../work/limits.ts";
 
 /** What a configuration file may hold, and what `createEngine` takes besides `dataDir` and seams. */
 export interface ConfigOptions {
@@ -40,4 +40,10 @@ export interface ProviderOptions {
   readonly defaultMaxOutputTokens?: number;
   readonly unsupportedConfig?: "drop" | "refuse";
   readonly headers?: Readonly<Record<string, string>>;
+  /**
+   * How fast the input tokens per minute of each of its model families may grow: above `inputTokensPerMinute` (default
+   * 1,000,000) by at most the part `growth` (0.5) in so many `minutes` (15). False: as fast as limits allow. Default:
+   * on for `openai` at its own base URL; elsewhere from the first refusal that says that use grew too fast.
+   */
+  readonly ramp?: Partial<RampSettings> | false;
 }

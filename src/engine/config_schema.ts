@@ -14,6 +14,11 @@ const limitSettings = z.strictObject({
   outputTokensPerMinute: positive.optional(),
   concurrency: positive.optional(),
 });
+const ramp = z.strictObject({
+  inputTokensPerMinute: positive.optional(),
+  growth: z.number().positive().optional(),
+  minutes: z.number().min(1).max(1_440).optional(),
+});
 const providerOptions = z.strictObject({
   protocol: z.enum(["openai", "anthropic", "gemini"]).optional(),
   baseUrl: z.url().optional(),
@@ -22,6 +27,7 @@ const providerOptions = z.strictObject({
   defaultMaxOutputTokens: positive.optional(),
   unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
   headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),
+  ramp: z.union([z.literal(false), ramp]).optional(),
 });
 const usd = z.number().min(0);
 const factorRate = z.strictObject({

@@ -170,6 +170,7 @@ class LocalEngine implements Engine {
       clock,
       space: seams.space,
       room,
+      lanes: () => this.#lanes.records(),
       onFailure: (error) => this.#fail(error),
     });
     const sender = new Sender({

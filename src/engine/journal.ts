@@ -3,11 +3,13 @@
  *
  * One *step* is one group commit of one task. It holds, in this order:
  *
- *   header     version, the output range it covers (start, end, CRC32), what it voids, counts of the sections below
+ *   header     version, the output range it covers (start, end, CRC32), what it voids, counts of the sections below,
+ *              the machine's boot and the time since it (stamped when the step is appended)
  *   intents    a request is about to be sent for a line        (durable before its first byte leaves)
  *   closed     an attempt ended without settling its item      (so that a restart does not take it for in doubt)
  *   outcomes   a line is settled; its text stands in the output range, `lineBytes` long, in this order
  *   sent       requests and tokens reserved per lane in this step (what the limiter counts after a restart)
+ *   lanes      which lanes are held back: cool-downs, ramps (absent in steps that recovery adds)
  *   held       output lines that found no room on the output's disk, kept here until they do
  *   prices     prices that are first met in this step; they number on from those of the steps before (price_table.ts)
  *
@@ -19,11 +21,22 @@
  *
  * Numbers are little-endian. Hot path: one intent and one outcome per item, about 0.3 us each (bench/engine.ts).
  */
+import type { Moment } from "../clock.ts";
 import type { FailureCode } from "../errors.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
+import type { HeldBack } from "../schedule/limits.ts";
+import type { JournalEntry } from "../store/store.ts";
+import { codeOfNumber, numberOfCode } from "./failure_numbers.ts";
 
-const VERSION = 1;
-const HEADER_BYTES = 64;
+/** Version 1 had no boot in its header, which was shorter by it. */
+const VERSION = 2;
+const HEADER_BYTES = 96;
+const HEADER_BYTES_1 = 64;
+const SINCE_BOOT_AT = 64;
+const BOOT_ID_AT = 72;
+const BOOT_ID_END = 88;
+/** Where the header keeps the bytes of each section; version 1 had no prices. */
+const LENGTHS_AT = [32, 36, 40, 44, 48, 52, 88] as const;
 const INTENT_BYTES = 28;
 const CLOSED_BYTES = 48;
 const OUTCOME_BYTES = 56;
@@ -96,6 +109,11 @@ export interface SentRecord {
   readonly outputTokens: number;
 }
 
+/** What holds a lane back at the time of the step. */
+export interface LaneRecord extends HeldBack {
+  readonly lane: string;
+}
+
 export interface StepHeader {
   /** First byte of the output that this step's lines take. */
   readonly outStart: number;
@@ -115,51 +133,11 @@ export interface Step extends StepHeader {
   readonly sent: readonly SentRecord[];
   readonly held: Uint8Array;
   readonly prices: readonly UsedPrice[];
+  /** All lanes that are held back; undefined where the step says nothing of lanes. */
+  readonly lanes: readonly LaneRecord[] | undefined;
 }
 
 const STATUSES: readonly SettledStatus[] = ["completed", "failed", "expired", "cancelled"];
-
-/** Stable numbers of the failure codes: append only, never reorder. Index 0 is "none". */
-const CODES: readonly (FailureCode | undefined)[] = [
-  undefined,
-  "invalid_json",
-  "invalid_line",
-  "invalid_utf8",
-  "line_too_long",
-  "too_deep",
-  "duplicate_member",
-  "invalid_key",
-  "duplicate_key",
-  "unknown_model",
-  "invalid_config",
-  "invalid_contents",
-  "unsupported_request",
-  "tokenizer_failed",
-  "ambiguous",
-  "expired",
-  "cancelled",
-  "budget_exceeded",
-  "rate_limited",
-  "request_too_large",
-  "context_length_exceeded",
-  "invalid_request",
-  "model_not_found",
-  "authentication_failed",
-  "quota_exceeded",
-  "filtered",
-  "empty_output",
-  "invalid_response",
-  "response_too_large",
-  "provider_error",
-  "overloaded",
-  "timeout",
-  "connection_failed",
-  "connection_lost",
-  "input_changed",
-];
-const CODE_NUMBERS: ReadonlyMap<FailureCode | undefined, number> = new Map(
-  CODES.map((code, index) => [code, index]),
-);
 
 /** Collects the records of one step. Used once: fill, `finish`, drop. */
 export class StepWriter {
@@ -169,6 +147,7 @@ export class StepWriter {
   readonly #sent = new Map<string, { requests: number; inputTokens: number; outputTokens: number }>();
   #held: Uint8Array = new Uint8Array(0);
   readonly #prices: UsedPrice[] = [];
+  #lanes: readonly LaneRecord[] | undefined;
 
   intent(record: IntentRecord, lane: string): void {
     const { view, at } = this.#intents.take();
@@ -213,7 +192,7 @@ export class StepWriter {
     const { view, at } = this.#outcomes.take();
     view.setUint32(at, record.line, true);
     view.setUint8(at + 4, record.status === "completed" ? 0 : STATUSES.indexOf(record.status));
-    view.setUint8(at + 5, record.code === undefined ? 0 : (CODE_NUMBERS.get(record.code) ?? 0));
+    view.setUint8(at + 5, numberOfCode(record.code));
     view.setUint8(at + 6, record.isEstimated ? 1 : 0);
     view.setUint16(at + 8, record.attempts, true);
     view.setUint16(at + 10, record.ambiguousAttempts, true);
@@ -232,18 +211,18 @@ export class StepWriter {
     this.#prices.push(price);
   }
 
-  /** The step as bytes. */
+  /** All lanes that are held back at the time of the step. */
+  lanes(records: readonly LaneRecord[]): void {
+    this.#lanes = records;
+  }
+
+  /** The step as bytes, to be stamped. */
   finish(header: StepHeader): Uint8Array {
     const sent = Buffer.from(JSON.stringify([...this.#sent].map(([lane, s]) => ({ lane, ...s }))));
+    const lanes = Buffer.from(this.#lanes === undefined ? "" : JSON.stringify(this.#lanes));
     const prices = Buffer.from(this.#prices.length === 0 ? "" : JSON.stringify(this.#prices));
-    const sections = [
-      this.#intents.bytes(),
-      this.#closed.bytes(),
-      this.#outcomes.bytes(),
-      sent,
-      this.#held,
-      prices,
-    ];
+    const records = [this.#intents.bytes(), this.#closed.bytes(), this.#outcomes.bytes()];
+    const sections = [...records, sent, this.#held, lanes, prices];
     const head = Buffer.alloc(HEADER_BYTES);
     head.writeUInt8(VERSION, 0);
     head.writeUInt32LE(header.outCrc32 >>> 0, 4);
@@ -252,23 +231,47 @@ export class StepWriter {
     head.writeDoubleLE(header.voids, 24);
     head.writeDoubleLE(header.committedUsd, 56);
     sections.forEach((section, index) => {
-      head.writeUInt32LE(section.byteLength, 32 + index * 4);
+      head.writeUInt32LE(section.byteLength, LENGTHS_AT[index]);
     });
     return Buffer.concat([head, ...sections]);
   }
 }
 
+/** An entry before it is said when it is appended. */
+export type UnstampedEntry = Omit<JournalEntry, "wallMs">;
+
+/** The entry that says that a step, as `finish` or an earlier stamping left it, is appended now. Writes into the bytes. */
+export function stamped(entry: UnstampedEntry, moment: Moment): JournalEntry {
+  const { records } = entry;
+  const bytes = Buffer.from(records.buffer, records.byteOffset, records.byteLength);
+  bytes.writeDoubleLE(moment.sinceBootMs, SINCE_BOOT_AT);
+  bytes.fill(0, BOOT_ID_AT, BOOT_ID_END);
+  bytes.write((moment.bootId ?? "").replaceAll("-", ""), BOOT_ID_AT, BOOT_ID_END - BOOT_ID_AT, "hex");
+  return { ...entry, wallMs: moment.wallMs };
+}
+
+/** When an entry was stamped; undefined for one of version 1. */
+export function momentOf({ wallMs, records }: JournalEntry): Moment | undefined {
+  const bytes = Buffer.from(records.buffer, records.byteOffset, records.byteLength);
+  if (bytes.readUInt8(0) === 1) return undefined;
+  const hex = bytes.toString("hex", BOOT_ID_AT, BOOT_ID_END);
+  const id = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+  const bootId = /^[0-]+$/.test(id) ? undefined : id;
+  return { wallMs, bootId, sinceBootMs: bytes.readDoubleLE(SINCE_BOOT_AT) };
+}
+
 /** Reads a step back. The store has checked the bytes, so a wrong version is the only refusal (an assertion). */
 export function readStep(bytes: Uint8Array): Step {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (all.readUInt8(0) !== VERSION) throw new Error(`journal step of version ${all.readUInt8(0)}`);
-  const lengths = [0, 1, 2, 3, 4, 5].map((index) => all.readUInt32LE(32 + index * 4));
-  let from = HEADER_BYTES;
-  const [intents, closed, outcomes, sent, held, prices] = lengths.map((length) => {
+  const version = all.readUInt8(0);
+  if (version !== VERSION && version !== 1) throw new Error(`journal step of version ${version}`);
+  const lengths = LENGTHS_AT.map((at) => (version === 1 && at >= HEADER_BYTES_1 ? 0 : all.readUInt32LE(at)));
+  let from = version === 1 ? HEADER_BYTES_1 : HEADER_BYTES;
+  const [intents, closed, outcomes, sent, held, lanes, prices] = lengths.map((length) => {
     const section = all.subarray(from, from + length);
     from += length;
     return section;
-  }) as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]; // six lengths give six sections
+  }) as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]; // seven lengths give seven sections
   return {
     outCrc32: all.readUInt32LE(4),
     outStart: all.readDoubleLE(8),
@@ -278,9 +281,12 @@ export function readStep(bytes: Uint8Array): Step {
     intents: rows(intents, INTENT_BYTES, readIntent),
     closed: rows(closed, CLOSED_BYTES, readClosed),
     outcomes: rows(outcomes, OUTCOME_BYTES, readOutcome),
-    sent: JSON.parse(sent.toString()) as SentRecord[], // written by `finish` alone, and checked by the store's CRC
+    // These texts are written by `finish` alone, and checked by the store's CRC.
+    sent: JSON.parse(sent.toString()) as SentRecord[],
     held,
-    prices: prices.byteLength === 0 ? [] : (JSON.parse(prices.toString()) as UsedPrice[]), // as `sent`
+    lanes: lanes.byteLength === 0 ? undefined : (JSON.parse(lanes.toString()) as LaneRecord[]),
+    prices:
+      prices === undefined || prices.byteLength === 0 ? [] : (JSON.parse(prices.toString()) as UsedPrice[]),
   };
 }
 
@@ -318,7 +324,7 @@ function readOutcome(section: Buffer, at: number): OutcomeRecord {
   return {
     line: section.readUInt32LE(at),
     status: STATUSES[section.readUInt8(at + 4)] ?? "failed",
-    code: CODES[section.readUInt8(at + 5)],
+    code: codeOfNumber(section.readUInt8(at + 5)),
     isEstimated: section.readUInt8(at + 6) === 1,
     attempts: section.readUInt16LE(at + 8),
     ambiguousAttempts: section.readUInt16LE(at + 10),

@@ -13,11 +13,11 @@ import type { SentLoad } from "../schedule/quotas.ts";
 import type { Measurer } from "../shard/pool.ts";
 import { reloadShard } from "../shard/reload.ts";
 import type { Store } from "../store/store.ts";
-import { WallAnchor } from "../work/sla.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { EngineConfig } from "./config.ts";
-import { readStep } from "./journal.ts";
+import type { LaneRecord } from "./journal.ts";
 import { Lane } from "./lane.ts";
+import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
 import { type ModelLane, RunStopped, type Sender } from "./sender.ts";
 
@@ -91,20 +91,33 @@ export class Lanes {
     return this.#lanes.values();
   }
 
-  /** Counts what was sent within the last window, also by earlier processes. */
+  /** The lanes that are held back, for the next process. */
+  records(): LaneRecord[] {
+    const nowMs = this.#options.clock.nowMs();
+    const records: LaneRecord[] = [];
+    for (const lane of this.#lanes.values()) {
+      const held = lane.limits.heldBack(nowMs);
+      if (held !== undefined) records.push({ lane: lane.key, ...held });
+    }
+    return records;
+  }
+
+  /** Counts what earlier processes sent within the last window, and waits on where they had to. */
   async restore(store: Store): Promise<void> {
     const { clock } = this.#options;
-    const anchor = new WallAnchor(clock);
+    const nowMs = clock.nowMs();
     const sent = new Map<LaneKey, SentLoad[]>();
-    for await (const entry of store.journalSince(clock.wallMs() - LIMITS_WINDOW_MS)) {
-      for (const { lane, requests, inputTokens, outputTokens } of readStep(entry.records).sent) {
+    let isHeldKnown = false;
+    for await (const { step, ageMs } of recentSteps(store, clock.moment())) {
+      if (!isHeldKnown && step.lanes !== undefined) {
+        isHeldKnown = true;
+        for (const { lane, ...held } of step.lanes) this.of(lane).limits.restoreHeldBack(nowMs, ageMs, held);
+      }
+      if (ageMs > LIMITS_WINDOW_MS && isHeldKnown) break;
+      if (ageMs > LIMITS_WINDOW_MS) continue; // steps of recovery alone so far, which say nothing of lanes
+      for (const { lane, ...load } of step.sent) {
         const loads = sent.get(lane) ?? [];
-        loads.push({
-          atMs: Math.min(anchor.monotonicMs(entry.wallMs), clock.nowMs()),
-          requests,
-          inputTokens,
-          outputTokens,
-        });
+        loads.push({ ...load, atMs: nowMs - ageMs });
         sent.set(lane, loads);
       }
     }
@@ -174,6 +187,7 @@ export class Lanes {
       nowMs: clock.nowMs(),
       random: () => clock.random(),
       shared: this.#sharedOf(provider),
+      ramp: config.ramps[provider],
     });
   }
 

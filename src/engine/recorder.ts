@@ -23,6 +23,7 @@ import { PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { Store } from "../store/store.ts";
 import { asFailure } from "./file_errors.ts";
+import { type LaneRecord, stamped } from "./journal.ts";
 import type { OutputFile } from "./output.ts";
 import { PacedCalls } from "./paced_calls.ts";
 import { type Lack, ROOM_CHECK_MS, type Room } from "./room.ts";
@@ -35,6 +36,8 @@ export interface RecorderOptions {
   readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
   /** Told while a disk is full; after its wait the engine fails with `disk_full`. */
   readonly room: Room;
+  /** Asked at every commit: all lanes that are held back. */
+  readonly lanes: () => readonly LaneRecord[];
   /** Called once; nothing is recorded afterwards. */
   readonly onFailure: (error: PerigeeError) => void;
 }
@@ -102,7 +105,8 @@ export class Recorder {
   async #commit(): Promise<void> {
     const logs = [...this.#dirty];
     this.#dirty.clear();
-    const sealed = logs.map((log) => log.seal(this.#options.clock.wallMs()));
+    const lanes = this.#options.lanes();
+    const sealed = logs.map((log) => log.seal(lanes));
     await this.#append(sealed);
     if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
     for (const step of sealed) step.release();
@@ -156,18 +160,17 @@ export class Recorder {
 
   /** Appends, waiting as long as the store's own disk is full; lines whose output is full go into the journal. */
   async #append(sealed: readonly SealedStep[]): Promise<void> {
-    let { wallMs } = sealed[0]?.entry ?? { wallMs: 0 };
     for (;;) {
       if (this.#failure !== undefined) throw this.#failure; // it was waited for room long enough: outputs are closed by now
+      const moment = this.#options.clock.moment(); // of each try: what is in them is only sent after it
       try {
-        this.#writing = this.#options.store.append(sealed.map((step) => ({ ...step.entry, wallMs })));
+        this.#writing = this.#options.store.append(sealed.map((step) => stamped(step.entry, moment)));
         await this.#writing;
         return;
       } catch (error) {
         if (this.#holdInstead(sealed, error)) continue;
         if (!(error instanceof PerigeeError && error.code === "disk_full")) throw error;
         await this.#waitForRoom(error);
-        wallMs = this.#options.clock.wallMs(); // what is in them is only sent now
       }
     }
   }

@@ -7,6 +7,7 @@
  * Nothing is sent before this is over, and every arrow may be interrupted and begun again: replaying changes nothing,
  * a void step is appended before the output is cut, and adopted lines stay where they are until a step covers them.
  */
+import type { Moment } from "../clock.ts";
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { readKey } from "../jsonl/layout.ts";
@@ -23,6 +24,7 @@ import {
   type Spent,
   type Step,
   StepWriter,
+  stamped,
 } from "./journal.ts";
 import { LineSet } from "./line_set.ts";
 import type { OutputFile, WrittenRange } from "./output.ts";
@@ -62,7 +64,7 @@ export interface RecoveryOptions {
   readonly taskId: string;
   readonly output: OutputFile;
   readonly input: Pick<DiskFile, "read">;
-  readonly wallMs: number;
+  readonly moment: Moment;
   /** Empty; filled with what the journal tells. */
   readonly prices: PriceTable;
   /** For answers whose usage was not recorded. */
@@ -220,7 +222,7 @@ async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise
     voids: last.sequence,
     committedUsd: replay.committedUsd,
   });
-  await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records }]);
+  await options.store.append([stamped({ taskId: options.taskId, records }, options.moment)]);
   options.onStep?.(0, readStep(records));
   replay.voidLast(last.sequence);
 }
@@ -247,7 +249,7 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void
   output.rewind(outStart);
   const { range, write } = output.claim(whole.subarray(0, bytes));
   const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
-  await options.store.append([{ taskId: options.taskId, wallMs: options.wallMs, records, output: write }]);
+  await options.store.append([stamped({ taskId: options.taskId, records, output: write }, options.moment)]);
   options.onStep?.(0, readStep(records));
   for (const outcome of outcomes) replay.settle(outcome);
   replay.outEnd = range.outEnd;

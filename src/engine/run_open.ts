@@ -308,7 +308,7 @@ async function openState(
     taskId,
     output,
     input: input.spool?.stored ?? input.file,
-    wallMs: clock.wallMs(),
+    moment: clock.moment(),
     prices: terms.prices,
     estimateCost: costEstimator(parts, terms, modelOverride),
     onStep: options.onStep,

@@ -8,15 +8,17 @@
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
 import type { UsedPrice } from "../price/used_prices.ts";
-import type { JournalEntry, OutputWrite } from "../store/store.ts";
+import type { OutputWrite } from "../store/store.ts";
 import {
   type ClosedRecord,
   type IntentRecord,
+  type LaneRecord,
   type OutcomeRecord,
   readStep,
   type Step,
   type StepHeader,
   StepWriter,
+  type UnstampedEntry,
 } from "./journal.ts";
 import type { OutputFile } from "./output.ts";
 import type { PacedCalls } from "./paced_calls.ts";
@@ -32,7 +34,7 @@ export type StepListener = (sequence: number, step: Step) => void;
 /** A step between its sealing and its being durable. */
 export interface SealedStep {
   /** Changes with `hold`. */
-  readonly entry: JournalEntry;
+  readonly entry: UnstampedEntry;
   /** The output has no room: its lines go with the step instead. */
   hold(): void;
   /** The step is durable. */
@@ -137,13 +139,14 @@ export class TaskLog {
     this.#isReleasing = this.isHolding;
   }
 
-  /** For the recorder: closes the step; what is staged from now on is the next one's. */
-  seal(wallMs: number): SealedStep {
-    return this.#isReleasing ? this.#sealRelease(wallMs) : this.#sealStaged(wallMs);
+  /** For the recorder: closes the step; what is staged from now on is the next one's. `lanes` are those held back. */
+  seal(lanes: readonly LaneRecord[]): SealedStep {
+    return this.#isReleasing ? this.#sealRelease(lanes) : this.#sealStaged(lanes);
   }
 
-  #sealStaged(wallMs: number): SealedStep {
+  #sealStaged(lanes: readonly LaneRecord[]): SealedStep {
     const [step, after] = [this.#step, this.#after];
+    step.lanes(lanes);
     const lines = Buffer.from(this.#lines.join(""));
     this.#step = new StepWriter();
     this.#lines = [];
@@ -151,7 +154,7 @@ export class TaskLog {
     const committedUsd = this.committedUsd(); // the intents of this step are in it
     if (this.isHolding) this.#hold(step, lines);
     const claimed = this.#output.claim(this.isHolding ? NO_BYTES : lines);
-    return new Sealed(this.#taskId, wallMs, step, {
+    return new Sealed(this.#taskId, step, {
       header: { ...claimed.range, voids: 0, committedUsd },
       write: claimed.write,
       onHold: () => {
@@ -163,11 +166,13 @@ export class TaskLog {
   }
 
   /** A step of its own: lines that are staged meanwhile follow in the output, and need not wait in the journal, too. */
-  #sealRelease(wallMs: number): SealedStep {
+  #sealRelease(lanes: readonly LaneRecord[]): SealedStep {
     this.#isReleasing = false;
+    const step = new StepWriter();
+    step.lanes(lanes);
     this.#touch(this); // what is staged
     const { range, write } = this.#output.claim(Buffer.concat(this.#held));
-    return new Sealed(this.#taskId, wallMs, new StepWriter(), {
+    return new Sealed(this.#taskId, step, {
       header: { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() },
       write,
       onHold: () => this.#output.rewind(range.outStart),
@@ -195,7 +200,7 @@ export class TaskLog {
     for (const resolve of this.#whenReleased.splice(0)) resolve();
   }
 
-  #durable(entry: JournalEntry, header: StepHeader, after: readonly (() => void)[]): void {
+  #durable(entry: UnstampedEntry, header: StepHeader, after: readonly (() => void)[]): void {
     this.#onStep?.(0, readStep(entry.records));
     this.#calls.run(after);
     if (header.outEnd <= this.#durableEnd) return;
@@ -210,20 +215,20 @@ interface SealedParts {
   readonly header: StepHeader;
   readonly write: OutputWrite | undefined;
   readonly onHold: () => void;
-  readonly onDurable: (entry: JournalEntry, header: StepHeader) => void;
+  readonly onDurable: (entry: UnstampedEntry, header: StepHeader) => void;
 }
 
 class Sealed implements SealedStep {
-  entry: JournalEntry;
+  entry: UnstampedEntry;
   readonly #step: StepWriter;
   readonly #parts: SealedParts;
   #header: StepHeader;
 
-  constructor(taskId: string, wallMs: number, step: StepWriter, parts: SealedParts) {
+  constructor(taskId: string, step: StepWriter, parts: SealedParts) {
     this.#step = step;
     this.#parts = parts;
     this.#header = parts.header;
-    this.entry = { taskId, wallMs, records: step.finish(parts.header), output: parts.write };
+    this.entry = { taskId, records: step.finish(parts.header), output: parts.write };
   }
 
   hold(): void {

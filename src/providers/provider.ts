@@ -71,6 +71,8 @@ export type Decoded =
       readonly retryAfterMs?: number;
       /** Whether the refusal is a rate limit (lower the rate), as against overload or an error. */
       readonly isRateLimit?: boolean;
+      /** Of a rate limit, whether it refuses the growth of use rather than the use. */
+      readonly isRampLimit?: boolean;
       readonly usage?: Usage;
     };
 

@@ -26,6 +26,7 @@ interface Verdict {
   readonly scope: FailureScope;
   readonly words: string;
   readonly isRateLimit?: boolean;
+  readonly isRampLimit?: boolean;
 }
 
 /** The meaning of an answer whose status is no success. `name` is the provider's. */
@@ -68,6 +69,7 @@ function refusal(
     scope: verdict.scope,
     ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }),
     ...(verdict.isRateLimit === true ? { isRateLimit: true } : {}),
+    ...(verdict.isRampLimit === true ? { isRampLimit: true } : {}),
     ...(usage === undefined ? {} : { usage }),
   };
 }
@@ -125,6 +127,9 @@ const OVERLOAD_CODES: ReadonlySet<string> = new Set([
   "resource_unavailable",
 ]);
 
+/** Use that grew too fast: OpenAI, Anthropic. */
+const RAMP_CODES: ReadonlySet<string> = new Set(["slow_down", "ramp_limit_exceeded"]);
+
 /** Codes that stand for a status where the status itself is a success. */
 const STATUS_OF_CODE: ReadonlyMap<string, number> = new Map([
   ["rate_limit_exceeded", 429],
@@ -152,7 +157,7 @@ function byCode(facts: ErrorFacts, status: number): Verdict | undefined {
   if (has(MODEL_CODES)) return MODEL;
   if (has(CONTEXT_CODES)) return CONTEXT;
   if (has(FILTER_CODES) || (facts.isFlagged && status === 403)) return FILTERED;
-  if (facts.codes.includes("slow_down")) return RATE;
+  if (has(RAMP_CODES)) return RAMP;
   return has(OVERLOAD_CODES) ? OVERLOAD : undefined;
 }
 
@@ -234,7 +239,9 @@ function overruled(verdict: Verdict, answer: WireAnswer, status: number): Verdic
   }
   if (header === "false" && verdict.class !== "permanent") {
     // A rate limit that no wait mends is an account's: it stops the provider and keeps the items.
-    return status === 429 ? QUOTA : { ...verdict, class: "permanent", isRateLimit: false };
+    return status === 429
+      ? QUOTA
+      : { ...verdict, class: "permanent", isRateLimit: false, isRampLimit: false };
   }
   return verdict;
 }
@@ -266,6 +273,7 @@ const RATE: Verdict = {
   words: "the rate limit is reached",
   isRateLimit: true,
 };
+const RAMP: Verdict = { ...RATE, words: "the use grew too fast", isRampLimit: true };
 const OVERLOAD: Verdict = refused("overloaded", "the provider is overloaded");
 
 function item(code: FailureCode, words: string): Verdict {

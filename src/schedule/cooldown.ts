@@ -52,6 +52,12 @@ export class Cooldown {
     this.#untilMs = Math.max(this.#untilMs, nowMs + waitMs);
   }
 
+  /** Goes on with what an earlier process had left of its wait; its backoff is forgotten. Once, before any refusal. */
+  restore(nowMs: number, waitMs: number): void {
+    this.#startedAtMs = nowMs;
+    this.#untilMs = nowMs + Math.min(waitMs, RETRY_AFTER_MS_MAX);
+  }
+
   succeeded(): void {
     this.#refusals = 0;
     this.#level = 0;

@@ -27,7 +27,12 @@ import { Throttle } from "./throttle.ts";
 /** What an attempt told of the lane. `retryAfterMs` as the provider gave it, of any value. */
 export type Signal =
   | { readonly kind: "success" }
-  | { readonly kind: "rate_limited"; readonly retryAfterMs?: number | undefined }
+  | {
+      readonly kind: "rate_limited";
+      readonly retryAfterMs?: number | undefined;
+      /** Not the rate was too high but its growth. */
+      readonly isRampLimit?: boolean | undefined;
+    }
   | { readonly kind: "overloaded"; readonly retryAfterMs?: number | undefined }
   /** 5xx, lost connection, timeout. */
   | { readonly kind: "failed" }
@@ -55,6 +60,11 @@ export class Gate {
   /** Milliseconds of cool-down left. */
   cooldownMs(nowMs: number): number {
     return this.#cooldown.waitMs(nowMs);
+  }
+
+  /** Goes on with a cool-down that an earlier process had begun. */
+  restoreCooldown(nowMs: number, waitMs: number): void {
+    this.#cooldown.restore(nowMs, waitMs);
   }
 
   /** Milliseconds until the outage's next probe; 0 when up or due. */

@@ -21,8 +21,9 @@ import { Gate, type Signal } from "./gate.ts";
 import { Pause } from "./pause.ts";
 import type { QuotaUse } from "./quota.ts";
 import { Quotas, type QuotasUse, type SentLoad } from "./quotas.ts";
+import { Ramp, type RampOptions } from "./ramp.ts";
 
-export type { Signal };
+export type { RampOptions, Signal };
 
 export interface LaneLimitsOptions {
   readonly settings: LimitSettings;
@@ -35,6 +36,8 @@ export interface LaneLimitsOptions {
   readonly random: () => number;
   /** Limits of the whole provider: every reservation, settlement, release and restore passes them as well. */
   readonly shared?: LaneLimits | undefined;
+  /** How fast use may grow; absent: at once. */
+  readonly ramp?: RampOptions | undefined;
 }
 
 /** The right to send one request. Its state belongs to the LaneLimits that gave it. */
@@ -64,6 +67,14 @@ export type Reservation =
   | { readonly ok: true; readonly permit: Permit }
   | { readonly ok: false; readonly waitMs: number; readonly reason: RefusalReason };
 
+/** What holds a lane back that a later process must know of. */
+export interface HeldBack {
+  /** What is left of its cool-down, 0 when there is none. */
+  readonly cooldownMs: number;
+  /** The use of input tokens that its ramp has reached; absent when it needs nothing to begin anew. */
+  readonly rampTokensPerMinute?: number;
+}
+
 export interface LimitsSnapshot extends QuotasUse {
   readonly inFlight: number;
   /** Requests that may be in flight now. */
@@ -90,7 +101,8 @@ export class LaneLimits {
 
   constructor(options: LaneLimitsOptions) {
     const max = Math.min(options.inFlightMax, options.settings.concurrency ?? Number.POSITIVE_INFINITY);
-    this.#quotas = new Quotas(options.settings, options.nowMs);
+    const ramp = options.ramp === undefined ? undefined : new Ramp(options.ramp);
+    this.#quotas = new Quotas(options.settings, options.nowMs, ramp);
     this.#concurrency = new Concurrency(
       options.inFlightStart === undefined ? { max } : { max, start: options.inFlightStart },
     );
@@ -172,6 +184,7 @@ export class LaneLimits {
       this.#pause.succeeded();
     } else if (signal.kind === "rate_limited") {
       concurrency.congested(nowMs, true, this.isRateLimited ? concurrency.start : 1);
+      if (signal.isRampLimit === true) this.#quotas.rampRefused(nowMs);
     } else if (signal.kind === "overloaded" || signal.kind === "failed") {
       concurrency.congested(nowMs, signal.kind === "overloaded", 1);
     }
@@ -198,6 +211,20 @@ export class LaneLimits {
     for (const entry of sent.toSorted((left, right) => left.atMs - right.atMs))
       this.#quotas.restore(nowMs, { ...entry, ...wholeLoad(entry) });
     this.#shared?.restore(nowMs, sent);
+  }
+
+  /** What the next process must know besides what was sent; undefined when nothing holds this lane back. */
+  heldBack(nowMs: number): HeldBack | undefined {
+    const cooldownMs = this.#gate.cooldownMs(nowMs);
+    const rampTokensPerMinute = this.#quotas.rampLevel(nowMs);
+    if (rampTokensPerMinute !== undefined) return { cooldownMs, rampTokensPerMinute };
+    return cooldownMs > 0 ? { cooldownMs } : undefined;
+  }
+
+  /** Goes on with what held an earlier process back `ageMs` ago. Once, before any reserve. */
+  restoreHeldBack(nowMs: number, ageMs: number, { cooldownMs, rampTokensPerMinute }: HeldBack): void {
+    if (cooldownMs > ageMs) this.#gate.restoreCooldown(nowMs, cooldownMs - ageMs);
+    if (rampTokensPerMinute !== undefined) this.#quotas.restoreRamp(nowMs, ageMs, rampTokensPerMinute);
   }
 
   snapshot(nowMs: number): LimitsSnapshot {

@@ -11,8 +11,15 @@
  * `remaining = 0` holds takes until the told reset, at most 10 s: at OpenAI the reset is the time until the bucket is
  * *full*, up to a minute, while the next unit is there within milliseconds; where the window is a fixed one, a 429
  * with its own wait follows (docs/reference/providers.md).
+ *
+ * A ramp (ramp.ts) lowers the limit further while more than its threshold is used:
+ *
+ *   free --the next take would pass the threshold--> governed --use below 4/5 of the threshold--> free
+ *
+ * While free it costs a comparison, and neither limits nor paces.
  */
 import { WindowBucket } from "./bucket.ts";
+import type { Ramp } from "./ramp.ts";
 
 /** Use of one quota. */
 export interface QuotaUse {
@@ -28,10 +35,16 @@ const RAISE_EVERY_MS = 1_000;
 const LEARNT_FOR_MS = 60_000;
 const HOLD_MS_MAX = 10_000;
 const SUSPECT_SHARE = 0.1;
+const FREE_SHARE = 0.8;
 
 export class Quota {
   readonly #configured: number;
   readonly #bucket: WindowBucket;
+  readonly #ramp: Ramp | undefined;
+  /** What the ramp leaves free; Infinity while it governs, or when nobody has asked for it. */
+  #freeUnits = Number.POSITIVE_INFINITY;
+  /** What the ramp allows; Infinity while it does not govern. */
+  #rampLimit = Number.POSITIVE_INFINITY;
   #learnt = Number.POSITIVE_INFINITY;
   #learntAtMs = Number.NEGATIVE_INFINITY;
   #isSuspect = false;
@@ -41,21 +54,25 @@ export class Quota {
   #heldUntilMs = Number.NEGATIVE_INFINITY;
 
   /** `configured` absent: nothing is limited until a limit is learnt. */
-  constructor(configured: number | undefined, nowMs: number) {
+  constructor(configured: number | undefined, nowMs: number, ramp?: Ramp) {
     this.#configured = configured === undefined ? Number.POSITIVE_INFINITY : Math.max(1, configured);
     this.#effective = this.#configured;
     this.#bucket = new WindowBucket({ limit: this.#configured });
     this.#raisedAtMs = nowMs;
+    this.#ramp = ramp;
+    if (ramp?.isAsked === true) this.#freeUnits = ramp.threshold;
   }
 
   get isLimited(): boolean {
-    return this.#effective !== Number.POSITIVE_INFINITY;
+    return this.#bucket.limit !== Number.POSITIVE_INFINITY;
   }
 
   /** Milliseconds until `amount` can be taken; 0 for now. */
   waitMs(nowMs: number, amount: number): number {
     this.#raise(nowMs);
     const heldMs = this.#heldUntilMs - nowMs;
+    if (this.#freeUnits !== Number.POSITIVE_INFINITY && this.#bucket.used(nowMs) + amount > this.#freeUnits)
+      this.#govern(nowMs);
     const waitMs = this.#bucket.waitMs(nowMs, amount);
     return amount > 0 && heldMs > waitMs ? heldMs : waitMs;
   }
@@ -80,10 +97,31 @@ export class Quota {
     this.#bucket.setPace(nowMs, share);
   }
 
+  /** The provider refused the growth of use; without a ramp, nothing. */
+  rampRefused(nowMs: number): void {
+    if (this.#ramp === undefined) return;
+    const used = this.#bucket.used(nowMs);
+    this.#ramp.refused(nowMs, used);
+    if (used > this.#ramp.threshold) this.#govern(nowMs);
+    else if (this.#rampLimit === Number.POSITIVE_INFINITY) this.#freeUnits = this.#ramp.threshold;
+  }
+
+  /** See Ramp; undefined without one. */
+  rampLevel(nowMs: number): number | undefined {
+    return this.#ramp?.level(nowMs);
+  }
+
+  /** See Ramp; without one, nothing. */
+  restoreRamp(nowMs: number, ageMs: number, level: number): void {
+    this.#ramp?.restore(nowMs, ageMs, level);
+    this.#freeUnits = this.#ramp?.threshold ?? Number.POSITIVE_INFINITY;
+  }
+
   /** A response told a limit per minute. */
   learn(nowMs: number, limit: number): void {
     if (Number.isNaN(limit)) return;
-    const isSuspect = this.isLimited ? limit < this.#effective * SUSPECT_SHARE : limit < 1;
+    const isKnown = this.#effective !== Number.POSITIVE_INFINITY;
+    const isSuspect = isKnown ? limit < this.#effective * SUSPECT_SHARE : limit < 1;
     if (isSuspect && !this.#isSuspect) {
       this.#isSuspect = true;
       return;
@@ -120,11 +158,36 @@ export class Quota {
       this.#enforce(nowMs, Math.min(target, raised));
     }
     this.#raisedAtMs = nowMs;
+    if (this.#ramp?.isAsked === true) this.#noteUse(nowMs, this.#ramp);
   }
 
   #enforce(nowMs: number, limit: number): void {
     this.#effective = limit;
     this.#raisedAtMs = nowMs;
-    this.#bucket.setLimit(nowMs, Math.floor(limit));
+    this.#applyLimit(nowMs);
+  }
+
+  #applyLimit(nowMs: number): void {
+    this.#bucket.setLimit(nowMs, Math.min(Math.floor(this.#effective), this.#rampLimit));
+  }
+
+  #noteUse(nowMs: number, ramp: Ramp): void {
+    const used = this.#bucket.used(nowMs);
+    ramp.note(nowMs, used);
+    if (this.#rampLimit === Number.POSITIVE_INFINITY) return;
+    if (used >= ramp.threshold * FREE_SHARE) {
+      this.#govern(nowMs);
+      return;
+    }
+    this.#freeUnits = ramp.threshold;
+    this.#rampLimit = Number.POSITIVE_INFINITY;
+    this.#applyLimit(nowMs);
+  }
+
+  #govern(nowMs: number): void {
+    if (this.#ramp === undefined) return;
+    this.#freeUnits = Number.POSITIVE_INFINITY;
+    this.#rampLimit = this.#ramp.allowed(nowMs);
+    this.#applyLimit(nowMs);
   }
 }

@@ -5,6 +5,7 @@
  */
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Quota, type QuotaUse } from "./quota.ts";
+import type { Ramp } from "./ramp.ts";
 
 /** What was sent before a restart. */
 export interface SentLoad extends TokenLoad {
@@ -27,10 +28,11 @@ export class Quotas {
   readonly #inputTokens: Quota;
   readonly #outputTokens: Quota;
 
-  constructor(settings: LimitSettings, nowMs: number) {
+  /** `ramp`: how fast the use of input tokens may grow. */
+  constructor(settings: LimitSettings, nowMs: number, ramp?: Ramp) {
     this.#requests = new Quota(settings.requestsPerMinute, nowMs);
     this.#tokens = new Quota(settings.tokensPerMinute, nowMs);
-    this.#inputTokens = new Quota(settings.inputTokensPerMinute, nowMs);
+    this.#inputTokens = new Quota(settings.inputTokensPerMinute, nowMs, ramp);
     this.#outputTokens = new Quota(settings.outputTokensPerMinute, nowMs);
   }
 
@@ -93,6 +95,21 @@ export class Quotas {
       this.#requests.learnRemaining(nowMs, learnt.remainingRequests, learnt.resetRequestsMs);
     if (learnt.remainingTokens !== undefined)
       this.#tokens.learnRemaining(nowMs, learnt.remainingTokens, learnt.resetTokensMs);
+  }
+
+  /** The provider refused the growth of input tokens. */
+  rampRefused(nowMs: number): void {
+    this.#inputTokens.rampRefused(nowMs);
+  }
+
+  /** See Ramp; undefined when there is nothing to tell. */
+  rampLevel(nowMs: number): number | undefined {
+    return this.#inputTokens.rampLevel(nowMs);
+  }
+
+  /** See Ramp. */
+  restoreRamp(nowMs: number, ageMs: number, level: number): void {
+    this.#inputTokens.restoreRamp(nowMs, ageMs, level);
   }
 
   /** Counts what was sent before a restart; in the order of time. */

@@ -69,7 +69,8 @@ function takeLock(open: OpenDatabase, dataDir: string): SqliteDatabase {
 }
 
 function writeOwner(path: string): void {
-  const owner = { pid: process.pid, bootId: bootId(), startedWallMs: systemClock.wallMs() };
+  const { wallMs, bootId } = systemClock.moment();
+  const owner = { pid: process.pid, bootId, startedWallMs: wallMs };
   try {
     writeFileSync(path, JSON.stringify(owner), { mode: 0o600 });
   } catch {
@@ -82,19 +83,10 @@ function describeOwner(dataDir: string): string {
     const owner: unknown = JSON.parse(readFileSync(join(dataDir, "owner.json"), "utf8"));
     if (typeof owner !== "object" || owner === null) return "another process";
     const pid: unknown = Reflect.get(owner, "pid");
-    const isThisMachine = Reflect.get(owner, "bootId") === bootId();
+    const isThisMachine = Reflect.get(owner, "bootId") === systemClock.moment().bootId;
     if (!isThisMachine) return `pid ${pid} of another machine`;
     return pid === process.pid ? `another engine of this process (pid ${pid})` : `pid ${pid}`;
   } catch {
     return "another process";
-  }
-}
-
-/** Differs after every boot of the machine; null where the system does not tell. */
-function bootId(): string | null {
-  try {
-    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  } catch {
-    return null;
   }
 }

@@ -78,10 +78,9 @@ class MemoryStore implements Store {
     }
   }
 
-  async *journalSince(wallMs: number): AsyncGenerator<StoredEntry, void, undefined> {
+  async *latestEntries(): AsyncGenerator<StoredEntry, void, undefined> {
     this.#assertOpen();
-    const found = this.#entries.filter((entry) => entry.wallMs >= wallMs);
-    for (const entry of found.sort((a, b) => a.wallMs - b.wallMs)) {
+    for (const entry of this.#entries.toReversed()) {
       this.#assertOpen();
       yield copyOf(entry);
     }

@@ -37,14 +37,10 @@ export interface PackedOutputs {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Where a page of entries begins: after this entry. */
-export interface PageStart {
-  readonly taskId: string | undefined;
-  /** Within a task: after this sequence. Over all tasks: at or after this time ... */
-  readonly after: number;
-  /** ... and behind this row where the time is equal. Unused within a task. */
-  readonly afterRow: number;
-}
+/** Where a page begins: of a task's entries after a sequence, or of all entries, newest first, before a row. */
+export type PageStart =
+  | { readonly taskId: string; readonly afterSequence: number }
+  | { readonly taskId: undefined; readonly beforeRow: number };
 
 /** Entries in order, and where the next page begins; undefined when this was the last. */
 export interface EntryPage {

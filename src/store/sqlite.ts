@@ -148,11 +148,11 @@ class ThreadedStore implements SqliteStore {
   }
 
   journal(taskId: string): AsyncIterable<StoredEntry> {
-    return this.#pages({ taskId, after: 0, afterRow: 0 });
+    return this.#pages({ taskId, afterSequence: 0 });
   }
 
-  journalSince(wallMs: number): AsyncIterable<StoredEntry> {
-    return this.#pages({ taskId: undefined, after: Math.ceil(wallMs), afterRow: 0 });
+  latestEntries(): AsyncIterable<StoredEntry> {
+    return this.#pages({ taskId: undefined, beforeRow: Number.POSITIVE_INFINITY });
   }
 
   deleteTask(id: string): Promise<void> {

@@ -52,7 +52,6 @@ const SCHEMA = `
     records BLOB NOT NULL,
     UNIQUE (task_id, sequence)
   );
-  CREATE INDEX entries_by_time ON entries (wall_ms);
   INSERT INTO schema VALUES (${SCHEMA_VERSION});
 `;
 
@@ -74,9 +73,9 @@ const STATEMENTS = {
   sizesOfTask: `SELECT length(records) AS size FROM entries WHERE task_id = ? AND sequence > ?
     ORDER BY sequence LIMIT ${PAGE_ENTRIES_MAX + 1}`,
   pageOfTask: `SELECT ${ENTRY_COLUMNS} FROM entries WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?`,
-  sizesSince: `SELECT length(records) AS size FROM entries WHERE (wall_ms, row) > (?, ?)
-    ORDER BY wall_ms, row LIMIT ${PAGE_ENTRIES_MAX + 1}`,
-  pageSince: `SELECT ${ENTRY_COLUMNS} FROM entries WHERE (wall_ms, row) > (?, ?) ORDER BY wall_ms, row LIMIT ?`,
+  sizesOfLatest: `SELECT length(records) AS size FROM entries WHERE row < ?
+    ORDER BY row DESC LIMIT ${PAGE_ENTRIES_MAX + 1}`,
+  pageOfLatest: `SELECT ${ENTRY_COLUMNS} FROM entries WHERE row < ? ORDER BY row DESC LIMIT ?`,
 } as const;
 
 interface TaskRow {
@@ -183,25 +182,23 @@ export class SqliteTables {
     }
   }
 
-  /** One page of a task's entries, or of all entries since a time. Throws `store_damaged` at the first bad one. */
+  /** One page of a task's entries, or of all of them, newest first. Throws `store_damaged` at the first bad one. */
   page(start: PageStart): EntryPage {
-    const { taskId, after, afterRow } = start;
+    const { taskId } = start;
     const [sizes, page, from]: [SqliteStatement, SqliteStatement, SqliteValue[]] =
       taskId === undefined
-        ? [this.#statements.sizesSince, this.#statements.pageSince, [after, afterRow]]
-        : [this.#statements.sizesOfTask, this.#statements.pageOfTask, [taskId, after]];
+        ? [this.#statements.sizesOfLatest, this.#statements.pageOfLatest, [start.beforeRow]]
+        : [this.#statements.sizesOfTask, this.#statements.pageOfTask, [taskId, start.afterSequence]];
     const found = sizes.all(...from) as { readonly size: number }[]; // as selected
     const count = countWithin(found.map((row) => row.size));
     if (count === 0) return { entries: [], next: undefined };
     const rows = page.all(...from, count) as EntryRow[]; // as selected
     const entries = rows.map(readEntry);
-    if (taskId !== undefined) checkSequences(entries, after);
+    if (taskId !== undefined) checkSequences(entries, start.afterSequence);
     const last = rows.at(-1);
     if (last === undefined || found.length <= count) return { entries, next: undefined };
     const next =
-      taskId === undefined
-        ? { taskId, after: last.wall_ms, afterRow: last.row }
-        : { taskId, after: last.sequence, afterRow: 0 };
+      taskId === undefined ? { taskId, beforeRow: last.row } : { taskId, afterSequence: last.sequence };
     return { entries, next };
   }
 

@@ -64,8 +64,11 @@ export interface Store {
   poll?(): void;
   /** Entries of a task in order, read in pages of bounded size. */
   journal(taskId: string): AsyncIterable<StoredEntry>;
-  /** Entries of all tasks with `wallMs` at or after the given time, in order of time: what the limiter counts after a restart. */
-  journalSince(wallMs: number): AsyncIterable<StoredEntry>;
+  /**
+   * Entries of all tasks, the last appended first, read in pages of bounded size: what the limiter counts after a
+   * restart. Whoever has enough stops.
+   */
+  latestEntries(): AsyncIterable<StoredEntry>;
   /** Removes a task and its journal. No error when there is none. */
   deleteTask(id: string): Promise<void>;
   close(): Promise<void>;

@@ -2,7 +2,7 @@
  * What every `Clock` must do. Times are a few milliseconds, so that a real clock can be put to it.
  */
 import assert from "node:assert/strict";
-import type { Clock } from "../clock.ts";
+import type { Clock, Moment } from "../clock.ts";
 import type { ContractCase } from "./contract_case.ts";
 
 /** A clock, and how its time is made to pass: by waiting or by moving it. */
@@ -25,6 +25,7 @@ export function clockContract(make: () => ClockUnderTest): readonly ContractCase
     "sleep rejects with the signal's reason, before and while it waits": sleepRejects,
     "random is in [0, 1) and differs from call to call": randomIsSpread,
     "wall time is whole milliseconds": wallIsWhole,
+    "moments of one boot count on, as fast as the time of the clock": momentsCountOn,
   };
   return Object.entries(cases).map(([name, run]) => ({ name, run: () => run(make()) }));
 }
@@ -118,4 +119,27 @@ async function randomIsSpread({ clock }: ClockUnderTest): Promise<void> {
 
 async function wallIsWhole({ clock }: ClockUnderTest): Promise<void> {
   assert.ok(Number.isSafeInteger(clock.wallMs()));
+}
+
+async function momentsCountOn({ clock, pass }: ClockUnderTest): Promise<void> {
+  const first = bracketed(clock);
+  await pass(5);
+  const second = bracketed(clock);
+  const passedMs = second.moment.sinceBootMs - first.moment.sinceBootMs;
+  assert.ok(passedMs >= second.fromMs - first.toMs - 0.1, `only ${passedMs} ms passed`);
+  assert.ok(passedMs <= second.toMs - first.fromMs + 0.1, `${passedMs} ms passed`);
+  assert.ok(first.moment.sinceBootMs >= 0);
+  assert.ok(Number.isSafeInteger(first.moment.wallMs));
+  assert.equal(second.moment.bootId, first.moment.bootId);
+  const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+  assert.ok(first.moment.bootId === undefined || uuid.test(first.moment.bootId));
+}
+
+/** A moment, between two readings of the clock. */
+function bracketed(clock: Clock): {
+  readonly fromMs: number;
+  readonly moment: Moment;
+  readonly toMs: number;
+} {
+  return { fromMs: clock.nowMs(), moment: clock.moment(), toMs: clock.nowMs() };
 }

@@ -178,9 +178,9 @@ class Session implements Store {
     }
   }
 
-  async *journalSince(wallMs: number): AsyncGenerator<StoredEntry, void, undefined> {
+  async *latestEntries(): AsyncGenerator<StoredEntry, void, undefined> {
     await this.#behindWrites(async () => undefined);
-    for await (const entry of this.#memory.journalSince(wallMs)) {
+    for await (const entry of this.#memory.latestEntries()) {
       this.#assertUsable();
       yield entry;
     }

@@ -9,7 +9,7 @@
  * A chain of promises that never ends keeps the turn from ending.
  */
 import { scheduler } from "node:timers/promises";
-import { type Clock, sleepOn, type Timer } from "../clock.ts";
+import { type Clock, type Moment, sleepOn, type Timer } from "../clock.ts";
 import { createRandom } from "./random.ts";
 
 /** Where chance and the calendar of a `FakeClock` begin. */
@@ -30,6 +30,9 @@ interface ArmedTimer {
 export class FakeClock implements Clock {
   #nowMs = 0;
   #wallStartMs: number;
+  /** How often the machine was booted, and when it was for the last time. */
+  #boots = 1;
+  #bootedAtMs = 0;
   /** By due time, then by creation. Cancelled ones are passed over when their time comes. */
   readonly #timers: ArmedTimer[] = [];
   readonly #random: () => number;
@@ -48,6 +51,11 @@ export class FakeClock implements Clock {
 
   wallMs(): number {
     return Math.trunc(this.#wallStartMs + this.#nowMs);
+  }
+
+  moment(): Moment {
+    const bootId = `00000000-0000-4000-8000-${String(this.#boots).padStart(12, "0")}`;
+    return { wallMs: this.wallMs(), bootId, sinceBootMs: this.#nowMs - this.#bootedAtMs };
   }
 
   timer(delayMs: number, callback: () => void): Timer {
@@ -89,6 +97,12 @@ export class FakeClock implements Clock {
   /** Moves the wall clock alone, either way, as a time server or a user does. */
   jumpWall(ms: number): void {
     this.#wallStartMs += ms;
+  }
+
+  /** The machine is booted anew within this instant; which of its processes die with it is the test's own matter. */
+  reboot(): void {
+    this.#boots += 1;
+    this.#bootedAtMs = this.#nowMs;
   }
 
   /** Lets everything that can go on without time passing do so. */

@@ -35,7 +35,7 @@ export function storeContract(
     "each task has its own journal": keepsJournalsApart,
     "calls that overlap take effect in the order of the calls": keepsOrderOfCalls,
     "a large journal is read whole, whatever the size of its entries": readsLargeJournals,
-    "entries since a time come from all tasks, in order of time": readsSince,
+    "the latest entries come from all tasks, the last appended first": readsLatest,
     "stored bytes do not change with the caller's, nor the caller's with each other": copies,
     "deleting a task removes it with its journal, and again is no error": deletes,
     "closing waits for what was called before; then every call rejects with closed": closes,
@@ -174,20 +174,28 @@ async function readsLargeJournals(store: Store): Promise<void> {
   );
   assert.ok(found.every(({ records, wallMs }) => records.every((byte) => byte === (wallMs & 0xff))));
   assertNumbered(found);
-  const since = await all(store.journalSince(0));
+  const latest = await all(store.latestEntries());
   assert.deepEqual(
-    since.map((stored) => stored.wallMs),
-    sizes.toSorted((a, b) => a - b),
+    latest.map((stored) => stored.records.byteLength),
+    sizes.toReversed(),
   );
 }
 
-async function readsSince(store: Store): Promise<void> {
+async function readsLatest(store: Store): Promise<void> {
+  assert.deepEqual(await all(store.latestEntries()), []);
   for (const id of ["a", "b"]) await store.putTask(task(id));
-  await store.append([entry("a", 30, "a30"), entry("b", 10, "b10"), entry("a", 20, "a20")]);
-  await store.append([entry("b", 20, "b20"), entry("b", 19, "b19")]);
-  assert.deepEqual(texts(await all(store.journalSince(20))), ["a20", "b20", "a30"]);
-  assert.deepEqual(await all(store.journalSince(31)), []);
-  assert.equal((await all(store.journalSince(0))).length, 5);
+  await store.append([entry("a", 30, "1"), entry("b", 10, "2"), entry("a", 20, "3")]);
+  const written = store.append([entry("b", 20, "4"), entry("b", 19, "5")]);
+  assert.deepEqual(texts(await all(store.latestEntries())), ["5", "4", "3", "2", "1"]);
+  await written;
+  for await (const latest of store.latestEntries()) {
+    assert.deepEqual(texts([latest]), ["5"]);
+    assert.equal(latest.sequence, 3);
+    break;
+  }
+  await store.deleteTask("b");
+  await store.append([entry("a", 5, "6")]);
+  assert.deepEqual(texts(await all(store.latestEntries())), ["6", "3", "1"]);
 }
 
 async function copies(store: Store): Promise<void> {
@@ -211,7 +219,7 @@ async function deletes(store: Store): Promise<void> {
   await store.deleteTask("a");
   assert.equal(await store.task("a"), undefined);
   assert.deepEqual(await all(store.journal("a")), []);
-  assert.deepEqual(texts(await all(store.journalSince(0))), ["b1"]);
+  assert.deepEqual(texts(await all(store.latestEntries())), ["b1"]);
   await store.putTask(task("a"));
   await store.append([entry("a", 1, "new")]);
   const found = await all(store.journal("a"));

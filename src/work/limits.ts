@@ -35,3 +35,12 @@ export interface TokenLoad {
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
+
+/** How fast use may grow: above `inputTokensPerMinute` by at most the part `growth` of itself in so many minutes. */
+export interface RampSettings {
+  /** Use up to here may grow at once. A whole number from 1. */
+  readonly inputTokensPerMinute: number;
+  /** 0.5 is half as much again. Above 0. */
+  readonly growth: number;
+  readonly minutes: number;
+}

@@ -2,7 +2,7 @@
  * What the dispatcher's tests run on: virtual time, a transport and a codec that follow a script, an admission that
  * keeps a record.
  */
-import { type Clock, sleepOn, type Timer } from "../../src/clock.ts";
+import { type Clock, type Moment, sleepOn, type Timer } from "../../src/clock.ts";
 import {
   type Admission,
   type AttemptResult,
@@ -28,6 +28,10 @@ class VirtualClock implements Clock {
 
   wallMs(): number {
     return 1_795_000_000_000 + Math.floor(this.#nowMs);
+  }
+
+  moment(): Moment {
+    return { wallMs: this.wallMs(), bootId: undefined, sinceBootMs: this.#nowMs };
   }
 
   timer(delayMs: number, callback: () => void): Timer {

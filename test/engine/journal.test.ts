@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readStep, StepWriter } from "../../src/engine/journal.ts";
+import { momentOf, readStep, StepWriter, stamped } from "../../src/engine/journal.ts";
 import { LineSet } from "../../src/engine/line_set.ts";
 
 const uint16 = fc.nat({ max: 0xffff });
@@ -76,6 +76,48 @@ describe("a step of the journal", () => {
         expect(requests).toBe(intents.length);
       }),
     );
+  });
+
+  it("says what holds its lanes back, or nothing of them", () => {
+    const lane = fc.record(
+      { lane: fc.string({ minLength: 1 }), cooldownMs: fc.nat(), rampTokensPerMinute: fc.nat() },
+      { requiredKeys: ["lane", "cooldownMs"] },
+    );
+    fc.assert(
+      fc.property(fc.option(fc.array(lane), { nil: undefined }), header, (lanes, head) => {
+        const writer = new StepWriter();
+        if (lanes !== undefined) writer.lanes(lanes);
+        expect(readStep(writer.finish(head)).lanes).toEqual(lanes);
+      }),
+    );
+  });
+
+  it("says when it was stamped, the last time, with the boot or without", () => {
+    const uuid = fc.uuid().filter((id) => !/^[0-]+$/.test(id));
+    const moment = fc.record({
+      wallMs: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
+      bootId: fc.option(uuid, { nil: undefined }),
+      sinceBootMs: fc.double({ min: 0, max: 1e11, noNaN: true }).map((value) => value + 0),
+    });
+    fc.assert(
+      fc.property(moment, moment, header, (first, second, head) => {
+        const entry = stamped({ taskId: "a", records: new StepWriter().finish(head) }, first);
+        expect(momentOf(entry)).toEqual(first);
+        const again = stamped(entry, second);
+        expect(momentOf(again)).toEqual(second);
+        expect(readStep(again.records)).toMatchObject(head);
+      }),
+    );
+  });
+
+  it("of version 1 is read, but does not say when it was", () => {
+    const writer = new StepWriter();
+    writer.hold(Uint8Array.of(1, 2, 3));
+    const bytes = writer.finish({ outStart: 1, outEnd: 2, outCrc32: 3, voids: 0, committedUsd: 4 });
+    const old = Buffer.concat([bytes.subarray(0, 64), bytes.subarray(96)]); // what version 2 added to the header
+    old[0] = 1;
+    expect(readStep(old)).toMatchObject({ outEnd: 2, committedUsd: 4, held: Buffer.from([1, 2, 3]) });
+    expect(momentOf({ taskId: "a", wallMs: 1, records: old })).toBeUndefined();
   });
 
   it("refuses a step of another version", () => {

@@ -38,6 +38,7 @@ async function setUp(roomWaitMs: number) {
     store: store as Store, // the recorder appends alone
     clock,
     space: { isSpaceLow: () => true, restoreReserve: async () => false },
+    lanes: () => [],
     room: new Room({ clock, waitMs: roomWaitMs, onRoom: () => undefined }),
     onFailure: (error) => {
       failure = error;
@@ -77,11 +78,11 @@ describe("a log whose lines wait for room", () => {
     log.restoreHeld(Buffer.from("a\n"));
     log.tryRelease();
     log.outcome(RECORD, "b\n");
-    const release = log.seal(0);
+    const release = log.seal([]);
     expect(readStep(release.entry.records)).toMatchObject({ voids: RELEASES_HELD, outEnd: 2, outcomes: [] });
     release.release();
     expect(log.isHolding).toBe(false);
-    const next = log.seal(0);
+    const next = log.seal([]);
     expect(next.entry.output).toMatchObject({ position: 2, bytes: Buffer.from("b\n") });
   });
 });

@@ -164,6 +164,7 @@ export function mortal(clock: Clock): { readonly clock: Clock; kill(): void } {
     clock: {
       nowMs: () => clock.nowMs(),
       wallMs: () => clock.wallMs(),
+      moment: () => clock.moment(),
       random: () => clock.random(),
       timer: (delayMs, callback) => clock.timer(delayMs, live(callback)),
       soon: (callback) => clock.soon(live(callback)),

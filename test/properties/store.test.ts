@@ -93,11 +93,11 @@ describe("the store", () => {
         }
         expect(tables.tasks(undefined, 10)).toEqual(await memory.tasks({ limit: 10 }));
         for (const taskId of ["a", "b", "c"]) {
-          const found = readAll(tables, { taskId, after: 0, afterRow: 0 });
+          const found = readAll(tables, { taskId, afterSequence: 0 });
           expect(plain(found)).toEqual(plain(await all(memory.journal(taskId))));
         }
-        const since = readAll(tables, { taskId: undefined, after: 2, afterRow: 0 });
-        expect(plain(since)).toEqual(plain(await all(memory.journalSince(2))));
+        const latest = readAll(tables, { taskId: undefined, beforeRow: Number.POSITIVE_INFINITY });
+        expect(plain(latest)).toEqual(plain(await all(memory.latestEntries())));
         tables.close();
       }),
       { numRuns: 60 },

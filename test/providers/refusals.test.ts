@@ -8,7 +8,7 @@ const openai = provider("openai");
 function short(decoded: Decoded): string {
   if (decoded.class === "success") return `success ${decoded.finish}`;
   const wait = decoded.retryAfterMs === undefined ? "" : ` ${decoded.retryAfterMs}ms`;
-  return `${decoded.class} ${decoded.code} ${decoded.scope}${wait}${decoded.isRateLimit === true ? " rate" : ""}`;
+  return `${decoded.class} ${decoded.code} ${decoded.scope}${wait}${decoded.isRateLimit === true ? " rate" : ""}${decoded.isRampLimit === true ? " ramp" : ""}`;
 }
 
 describe("a recorded refusal", () => {
@@ -18,7 +18,7 @@ describe("a recorded refusal", () => {
     ["openai/spend_limit", "permanent quota_exceeded provider"],
     ["openai/request_too_large", "permanent request_too_large item"],
     ["openai/flex_capacity", "refused overloaded item"],
-    ["openai/slow_down", "refused rate_limited item 3000ms rate"],
+    ["openai/slow_down", "refused rate_limited item 3000ms rate ramp"],
     ["openai/invalid_key", "permanent authentication_failed provider"],
     ["openai/model_not_found", "permanent model_not_found model"],
     ["openai/model_forbidden", "permanent model_not_found model"],
@@ -26,7 +26,7 @@ describe("a recorded refusal", () => {
     ["openai/bad_request", "permanent invalid_request item"],
     ["openai/server_error", "ambiguous provider_error item"],
     ["anthropic/rate_limit", "refused rate_limited item 17000ms rate"],
-    ["anthropic/ramp_limit", "refused rate_limited item 30000ms rate"],
+    ["anthropic/ramp_limit", "refused rate_limited item 30000ms rate ramp"],
     ["anthropic/spend_limit", "permanent quota_exceeded provider"],
     ["anthropic/contract_spend_limit", "permanent quota_exceeded provider"],
     ["anthropic/own_spend_limit", "permanent quota_exceeded provider"],

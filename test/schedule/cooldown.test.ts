@@ -80,4 +80,15 @@ describe("Cooldown", () => {
     }
     expect(waits).toBeLessThan(200);
   });
+
+  it("goes on where an earlier process was, for at most 15 minutes", () => {
+    const cooldown = new Cooldown();
+    cooldown.restore(1_000, 7_000);
+    expect(cooldown.waitMs(1_000)).toBe(7_000);
+    cooldown.refused(1_500, 9_000, ROUND_TRIP_MS, half); // told to a request that was under way
+    expect(cooldown.waitMs(1_500)).toBe(9_000);
+    const long = new Cooldown();
+    long.restore(0, 1e12);
+    expect(long.waitMs(0)).toBe(900_000);
+  });
 });

@@ -229,12 +229,8 @@ export class Observer {
     return served.length + doubts >= ATTEMPTS_MAX;
   }
 
-  /**
-   * I8: no sliding minute above the limit, over all processes. A wall clock that jumps between two processes takes the
-   * last minute with it: nothing else tells a process when the one before it sent.
-   */
+  /** I8: no sliding minute above the limit, over all processes and boots, whatever the wall clock does. */
   #checkRates(): void {
-    if (this.#deaths > 0 && this.#workload.troubles.some(({ kind }) => kind === "wall_jump")) return;
     for (const provider of PROVIDERS) {
       const limit = this.#workload.config.limits?.[provider]?.requestsPerMinute;
       if (limit === undefined) continue;

@@ -25,6 +25,7 @@ export class SimulatedProcess {
     this.clock = {
       nowMs: () => clock.nowMs(),
       wallMs: () => clock.wallMs(),
+      moment: () => clock.moment(),
       timer: (delayMs, callback) => clock.timer(delayMs, () => this.#live(callback)),
       soon: (callback) => clock.soon(() => this.#live(callback)),
       sleep: (delayMs, options) => sleepOn(this.clock, delayMs, options?.signal),

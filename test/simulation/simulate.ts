@@ -321,6 +321,7 @@ class Simulation {
     if (this.#process.isDead || this.#isOver) return;
     this.#process.kill();
     this.#observer.processDied(isPowerCut ? undefined : this.#answers());
+    if (isPowerCut) this.#clock.reboot();
     this.#disk.crash({ powerCut: isPowerCut, random: this.#random });
     this.#store.crash();
     this.#wire.restart();

@@ -69,7 +69,7 @@ const putTask = (id: number, name: string): WriteRequest => ({
 });
 const journal = (tables: SqliteTables): string[] =>
   tables
-    .page({ taskId: "a", after: 0, afterRow: 0 })
+    .page({ taskId: "a", afterSequence: 0 })
     .entries.map((entry) => `${entry.sequence}:${new TextDecoder().decode(entry.records)}`);
 const codes = (replies: readonly StoreReply[]) => replies.map((reply) => (reply.ok ? "ok" : reply.code));
 
@@ -86,7 +86,7 @@ describe("group commit", () => {
     ]);
     expect(replies.map((reply) => reply.id)).toEqual(Array.from({ length: 202 }, (_, index) => index));
     expect(state.commits).toBe(2);
-    expect(tables.page({ taskId: "a", after: 198, afterRow: 0 }).entries).toHaveLength(3);
+    expect(tables.page({ taskId: "a", afterSequence: 198 }).entries).toHaveLength(3);
   });
 
   it("bounds a transaction in bytes", async () => {

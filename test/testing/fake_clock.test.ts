@@ -81,6 +81,18 @@ describe("FakeClock", () => {
     expect(clock.nowMs()).toBe(50.5);
   });
 
+  it("boots the machine anew without moving time: its moments count from there under another id", async () => {
+    const clock = new FakeClock({ wallMs: 1_000 });
+    await clock.advance(50);
+    const before = clock.moment();
+    clock.reboot();
+    await clock.advance(7);
+    expect(before).toMatchObject({ wallMs: 1_050, sinceBootMs: 50 });
+    expect(clock.moment()).toMatchObject({ wallMs: 1_057, sinceBootMs: 7 });
+    expect(clock.moment().bootId).not.toBe(before.bootId);
+    expect(clock.nowMs()).toBe(57);
+  });
+
   it("draws the same numbers from the same seed", () => {
     const draw = (seed: number) => {
       const clock = new FakeClock({ seed });

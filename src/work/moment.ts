@@ -1,0 +1,21 @@
+/**
+ * How long ago a recorded moment was, for a process that is not the one that recorded it.
+ *
+ *   same boot            the difference of the times since boot; the wall clock is not asked
+ *   another boot         the difference on the wall clock, at least 0 and at most the time since the later boot: the
+ *                        earlier moment was before that boot, so on one machine this is never too long
+ *   boots not told       the smaller of the two, where both can be
+ *
+ * So on one machine no jump of its wall clock makes a moment seem older than it is. Only a folder that moves to
+ * another machine is measured by the wall clocks of both.
+ */
+import type { Moment } from "../clock.ts";
+
+/** Milliseconds that lie at least between two moments, the earlier one first; 0 or more. */
+export function leastMsBetween(earlier: Moment, later: Moment): number {
+  const tickedMs = later.sinceBootMs - earlier.sinceBootMs;
+  const isTold = earlier.bootId !== undefined && later.bootId !== undefined;
+  if (isTold && earlier.bootId === later.bootId) return Math.max(0, tickedMs);
+  const bootedMs = Math.max(0, Math.min(later.wallMs - earlier.wallMs, later.sinceBootMs));
+  return isTold || tickedMs < 0 ? bootedMs : Math.min(tickedMs, bootedMs);
+}

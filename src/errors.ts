@@ -25,7 +25,15 @@ export type ErrorCode =
   | "interrupted" // stopped by a signal; the same command continues
   | "closed" // the engine was closed
   | "not_found" // no task or object with that id
-  | "conflict"; // the id is in use by other work
+  | "conflict" // the id is in use by other work
+  | "not_ready" // asked for what is not there yet
+  | "too_large" // more bytes than are taken
+  | "too_many" // more items or calls than are taken
+  | "sla_infeasible" // the window is too short for what waits already
+  | "budget_exceeded" // the project's spending cap leaves no money for it
+  | "unauthenticated" // no key, or one that is not accepted
+  | "forbidden" // the key may not do this
+  | "invalid_request"; // what was sent does not have the documented form
 
 /** Codes of failed items, as `error.code` in the output. */
 export type FailureCode =

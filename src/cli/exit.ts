@@ -25,6 +25,14 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
   closed: 130,
   not_found: 2,
   conflict: 2,
+  not_ready: 2,
+  too_large: 74,
+  too_many: 2,
+  sla_infeasible: 2,
+  budget_exceeded: 2,
+  unauthenticated: 2,
+  forbidden: 2,
+  invalid_request: 2,
 };
 
 /** Of what the operating system refused, the calls that only read. */

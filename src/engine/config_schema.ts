@@ -1,9 +1,9 @@
 /**
- * The schema of the configuration, the door of zod. Loaded only when there is a configuration to check.
+ * The schema of the configuration. Loaded only when there is a configuration to check.
  */
-import { z } from "zod";
 import { PerigeeError } from "../errors.ts";
 import { isModelPattern } from "../price/pattern.ts";
+import { z } from "../schema.ts";
 import type { ConfigOptions } from "./config_options.ts";
 
 const positive = z.number().int().min(1);

@@ -15,6 +15,7 @@
 import { fdatasync, writeSync } from "node:fs";
 import { PerigeeError } from "../errors.ts";
 import { outputError } from "./outputs.ts";
+import { EVERY_PROJECT, type RecordChange } from "./records.ts";
 import type { PackedOutputs, ReadRequest, StoreReply, StoreRequest, WriteRequest } from "./requests.ts";
 import type { Reserve } from "./reserve.ts";
 import { storeFailure } from "./sqlite_failure.ts";
@@ -156,6 +157,7 @@ export class GroupCommit {
     try {
       if (request.kind === "append") this.#tables.append(request.packed);
       else if (request.kind === "putTask") this.#tables.putTask(request.task);
+      else if (request.kind === "change") this.#tables.records.change(request.changes);
       else this.#tables.deleteTask(request.taskId);
       return { id: request.id, ok: true, value: undefined };
     } catch (error) {
@@ -183,6 +185,14 @@ export class GroupCommit {
         return this.#tables.tasks(request.after, request.limit);
       case "page":
         return this.#tables.page(request.start);
+      case "record":
+        return this.#tables.records.record(
+          request.project ?? EVERY_PROJECT,
+          request.collection,
+          request.recordId,
+        );
+      case "records":
+        return this.#tables.records.records(request.project ?? EVERY_PROJECT, request.query);
       case "takeReserve":
         return this.#reserve.take();
     }
@@ -216,10 +226,18 @@ export function refusal(id: number, error: PerigeeError): StoreReply {
 }
 
 function isRead(request: WorkRequest): request is ReadRequest {
-  return request.kind !== "append" && request.kind !== "putTask" && request.kind !== "deleteTask";
+  return !["append", "putTask", "deleteTask", "change"].includes(request.kind);
 }
 
 function bytesOf(request: WriteRequest): number {
+  if (request.kind === "change") return changeBytes(request.changes);
   if (request.kind !== "append") return 0;
   return request.packed.bytes.byteLength + (request.packed.outputs?.bytes.byteLength ?? 0);
+}
+
+function changeBytes(changes: readonly RecordChange[]): number {
+  let bytes = 0;
+  for (const change of changes)
+    if ("record" in change) bytes += change.record.body.length + (change.record.payload?.byteLength ?? 0);
+  return bytes;
 }

@@ -3,7 +3,9 @@
  * nothing survives the process, and calls take effect at once.
  */
 import { PerigeeError } from "../errors.ts";
+import { MemoryRecords } from "./memory_records.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
+import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
 
 /** A new, empty store. It copies what it is given and what it gives. */
@@ -18,6 +20,7 @@ class MemoryStore implements Store {
   readonly #journals = new Map<string, StoredEntry[]>();
   /** All entries in the order of their appends. */
   #entries: StoredEntry[] = [];
+  readonly #records = new MemoryRecords();
   #isClosed = false;
 
   async putTask(task: StoredTask): Promise<void> {
@@ -93,6 +96,21 @@ class MemoryStore implements Store {
     this.#tasks.delete(id);
     this.#journals.delete(id);
     this.#entries = this.#entries.filter((entry) => entry.taskId !== id);
+  }
+
+  async change(changes: readonly RecordChange[]): Promise<void> {
+    this.#assertOpen();
+    await this.#records.change(changes);
+  }
+
+  async record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {
+    this.#assertOpen();
+    return this.#records.record(project, collection, id);
+  }
+
+  async records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]> {
+    this.#assertOpen();
+    return this.#records.records(project, query);
   }
 
   async close(): Promise<void> {

@@ -6,6 +6,7 @@
  */
 import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "../errors.ts";
+import { EVERY_PROJECT, type ProjectScope, type RecordChange, type RecordQuery } from "./records.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
 
 /** What the thread is started with. */
@@ -51,7 +52,8 @@ export interface EntryPage {
 export type WriteRequest =
   | { readonly kind: "append"; readonly id: number; readonly packed: PackedEntries }
   | { readonly kind: "putTask"; readonly id: number; readonly task: StoredTask }
-  | { readonly kind: "deleteTask"; readonly id: number; readonly taskId: string };
+  | { readonly kind: "deleteTask"; readonly id: number; readonly taskId: string }
+  | { readonly kind: "change"; readonly id: number; readonly changes: readonly RecordChange[] };
 
 export type ReadRequest =
   | { readonly kind: "task"; readonly id: number; readonly taskId: string }
@@ -63,7 +65,27 @@ export type ReadRequest =
       readonly limit: number;
     }
   | { readonly kind: "page"; readonly id: number; readonly start: PageStart }
+  | {
+      readonly kind: "record";
+      readonly id: number;
+      readonly project: PackedScope;
+      readonly collection: string;
+      readonly recordId: string;
+    }
+  | {
+      readonly kind: "records";
+      readonly id: number;
+      readonly project: PackedScope;
+      readonly query: RecordQuery;
+    }
   | { readonly kind: "takeReserve"; readonly id: number };
+
+/** A scope as data, for a symbol cannot be sent: undefined stands for every project. */
+export type PackedScope = string | undefined;
+
+export function packScope(project: ProjectScope): PackedScope {
+  return project === EVERY_PROJECT ? undefined : project;
+}
 
 export type StoreRequest = WriteRequest | ReadRequest | { readonly kind: "close"; readonly id: number };
 

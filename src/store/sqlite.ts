@@ -17,13 +17,15 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "
 import { PerigeeError } from "../errors.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
 import { pack, packOutputs } from "./pack_entries.ts";
-import type {
-  EntryPage,
-  PackedEntries,
-  PageStart,
-  StoreReplies,
-  StoreRequest,
-  StoreThreadData,
+import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
+import {
+  type EntryPage,
+  type PackedEntries,
+  type PageStart,
+  packScope,
+  type StoreReplies,
+  type StoreRequest,
+  type StoreThreadData,
 } from "./requests.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
 
@@ -157,6 +159,18 @@ class ThreadedStore implements SqliteStore {
 
   deleteTask(id: string): Promise<void> {
     return this.#call({ kind: "deleteTask", taskId: id });
+  }
+
+  change(changes: readonly RecordChange[]): Promise<void> {
+    return this.#call({ kind: "change", changes });
+  }
+
+  record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {
+    return this.#call({ kind: "record", project: packScope(project), collection, recordId: id });
+  }
+
+  records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]> {
+    return this.#call({ kind: "records", project: packScope(project), query });
   }
 
   isSpaceLow(): boolean {

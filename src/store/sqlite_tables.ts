@@ -15,6 +15,7 @@ import { PerigeeError } from "../errors.ts";
 import type { EntryPage, PackedEntries, PageStart } from "./requests.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
 import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
+import { SqliteRecords } from "./sqlite_records.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
 
 /** Version of the tables below. A folder with a higher one was written by a newer perigee and is refused. */
@@ -98,6 +99,7 @@ interface EntryRow {
 
 /** The tables of one open database. */
 export class SqliteTables {
+  readonly records: SqliteRecords;
   readonly #database: SqliteDatabase;
   readonly #statements: Readonly<Record<keyof typeof STATEMENTS, SqliteStatement>>;
   /** Next sequence of tasks written to lately; forgotten when a transaction is undone. */
@@ -108,6 +110,7 @@ export class SqliteTables {
     this.#database = database;
     database.exec(SETTINGS);
     ensureSchema(database);
+    this.records = new SqliteRecords(database);
     this.#statements = Object.fromEntries(
       Object.entries(STATEMENTS).map(([name, sql]) => [name, database.prepare(sql)]),
     ) as Record<keyof typeof STATEMENTS, SqliteStatement>; // built from the same names
@@ -120,11 +123,13 @@ export class SqliteTables {
   /** Returns once the transaction is synced. */
   commit(): void {
     this.#database.exec("COMMIT");
+    this.records.committed();
   }
 
   /** Undoes what `begin` began. No error when SQLite has undone it already, as it does on some failures. */
   rollback(): void {
     this.#nextSequences.clear();
+    this.records.undone();
     try {
       this.#database.exec("ROLLBACK");
     } catch {

@@ -1,11 +1,12 @@
 /**
- * The port for durable state: tasks, and one append-only journal per task.
+ * The port for durable state: tasks, one append-only journal per task, and records (`records.ts`).
  *
  * The journal holds what the write protocol needs (docs/decisions/0004-journal.md): which requests were about to be
  * sent, how items ended, how far the output file was written. Its `records` are opaque here; `engine/journal.ts`
  * reads and writes them.
  */
 import type { DiskFile } from "../disk.ts";
+import type { RecordStore } from "./records.ts";
 
 /** A task as stored. `body` is the engine's JSON; the store never looks inside. */
 export interface StoredTask {
@@ -46,7 +47,7 @@ export interface StoredEntry extends Omit<JournalEntry, "output"> {
  * it happened and it may be called again; when it rejects with `store_failed`, the store is unusable and every later
  * call rejects likewise (an fsync that failed is not repeated). After `close` every call rejects with `closed`.
  */
-export interface Store {
+export interface Store extends RecordStore {
   /** Inserts or replaces by id; throws `conflict` when another task has the name. */
   putTask(task: StoredTask): Promise<void>;
   task(id: string): Promise<StoredTask | undefined>;

@@ -11,6 +11,7 @@ import type { Clock } from "../clock.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
 import { createMemoryStore } from "../store/memory.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "../store/outputs.ts";
+import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "../store/records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
 
 export interface CrashableStoreOptions {
@@ -168,6 +169,19 @@ class Session implements Store {
 
   tasks(options: { readonly after?: string; readonly limit: number }): Promise<readonly StoredTask[]> {
     return this.#behindWrites(() => this.#memory.tasks(options));
+  }
+
+  change(changes: readonly RecordChange[]): Promise<void> {
+    const copies = changes.slice();
+    return this.#begin(() => this.#memory.change(copies));
+  }
+
+  record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {
+    return this.#behindWrites(() => this.#memory.record(project, collection, id));
+  }
+
+  records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]> {
+    return this.#behindWrites(() => this.#memory.records(project, query));
   }
 
   async *journal(taskId: string): AsyncGenerator<StoredEntry, void, undefined> {

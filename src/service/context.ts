@@ -1,0 +1,21 @@
+/**
+ * What routes share: given once to every route file as `register...Routes(app, context)`.
+ */
+import type { Clock } from "../clock.ts";
+import type { Disk } from "../disk.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Store } from "../store/store.ts";
+import type { Files } from "../tasks/files.ts";
+import type { Tasks } from "../tasks/tasks.ts";
+
+export interface ServiceContext {
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly store: Store;
+  readonly engine: Engine;
+  readonly tasks: Tasks;
+  readonly files: Files;
+  readonly dataDir: string;
+  /** Under which the service is reached from outside, without a slash at the end: the beginning of `output_url`. */
+  readonly publicUrl: () => string;
+}

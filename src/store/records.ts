@@ -1,0 +1,61 @@
+/**
+ * Records: what the service keeps besides tasks and journals, in collections the store knows nothing about.
+ *
+ *   absent -> stored (again and again, by `put`) -> absent (`delete`)
+ *                \-> without payload (`dropPayloads`): its metadata stays
+ *
+ * A record belongs to one project, and whoever reads says whose records it reads: `EVERY_PROJECT` is for the engine's
+ * own work, never for a request.
+ */
+
+/** Reads across projects, for what the process does on its own. */
+export const EVERY_PROJECT: unique symbol = Symbol("every project");
+
+/** Whose records a call sees. */
+export type ProjectScope = string | typeof EVERY_PROJECT;
+
+export interface StoredRecord {
+  /** What it is, such as `file`. Ids are unique within a collection. */
+  readonly collection: string;
+  readonly id: string;
+  readonly project: string;
+  /** What it belongs to, to find it by; empty when it belongs to nothing. */
+  readonly parent: string;
+  readonly createdWallMs: number;
+  /** JSON of its owner, who alone looks inside. */
+  readonly body: string;
+  /** Texts of users; in a column of their own, so that they can go before the rest. */
+  readonly payload?: Uint8Array | undefined;
+}
+
+export type RecordChange =
+  /** Inserts or replaces by collection and id; its place in the order of creation stays. */
+  | { readonly kind: "put"; readonly record: StoredRecord }
+  /** As `put`, but when there is one already, of whatever project, nothing of the call happens: `conflict`. */
+  | { readonly kind: "insert"; readonly record: StoredRecord }
+  /** No error when there is none. */
+  | { readonly kind: "delete"; readonly collection: string; readonly id: string }
+  | { readonly kind: "deleteOf"; readonly collection: string; readonly parent: string }
+  /** Removes the payloads of all records of a parent. */
+  | { readonly kind: "dropPayloads"; readonly collection: string; readonly parent: string };
+
+/** Which records to list, in the order of their creation. */
+export interface RecordQuery {
+  readonly collection: string;
+  readonly parent?: string;
+  /** Begins behind the record of this id; there are none when it is not there. */
+  readonly after?: string;
+  readonly limit: number;
+  /** The newest first. */
+  readonly isNewestFirst?: boolean;
+}
+
+/** Part of the port `Store`; its promises are those of `store.ts`. */
+export interface RecordStore {
+  /** Makes all changes in one transaction, in their order; durable when it resolves. */
+  change(changes: readonly RecordChange[]): Promise<void>;
+  /** Undefined when there is none, or it is another project's. */
+  record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined>;
+  /** At most `limit`, payloads included. */
+  records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]>;
+}

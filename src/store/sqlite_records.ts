@@ -1,0 +1,232 @@
+/**
+ * Records in one SQLite table: statements, schema, checks of what is read back. Synchronous; on the store's thread.
+ *
+ * The table is made with the first record, so that folders of the command line have none. The caller owns the
+ * transaction. Every row carries a CRC-32 over its metadata and one over its payload, which can go before the rest.
+ */
+import { crc32 } from "node:zlib";
+import { PerigeeError } from "../errors.ts";
+import {
+  EVERY_PROJECT,
+  type ProjectScope,
+  type RecordChange,
+  type RecordQuery,
+  type StoredRecord,
+} from "./records.ts";
+import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
+import { damaged } from "./sqlite_failure.ts";
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS records (
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    collection TEXT NOT NULL,
+    id TEXT NOT NULL,
+    project TEXT NOT NULL,
+    parent TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    crc INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    payload_crc INTEGER,
+    payload BLOB,
+    UNIQUE (collection, id)
+  );
+  CREATE INDEX IF NOT EXISTS records_of_project ON records (collection, project, row);
+  CREATE INDEX IF NOT EXISTS records_of_parent ON records (collection, parent, row) WHERE parent <> '';
+`;
+
+const COLUMNS = "row, collection, id, project, parent, created_ms, crc, body, payload_crc, payload";
+
+interface RecordRow {
+  readonly row: number;
+  readonly collection: string;
+  readonly id: string;
+  readonly project: string;
+  readonly parent: string;
+  readonly created_ms: number;
+  readonly crc: number;
+  readonly body: string;
+  readonly payload_crc: number | null;
+  readonly payload: Uint8Array | null;
+}
+
+/** The records of one open database. */
+export class SqliteRecords {
+  readonly #database: SqliteDatabase;
+  readonly #statements = new Map<string, SqliteStatement>();
+  #hasTable: boolean;
+  /** Made in the transaction that is open. */
+  #isTableNew = false;
+
+  constructor(database: SqliteDatabase) {
+    this.#database = database;
+    this.#hasTable =
+      database.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'records'").get() !==
+      undefined;
+  }
+
+  /** A transaction was undone, and the table with it when it had made that. */
+  undone(): void {
+    if (!this.#isTableNew) return;
+    this.#hasTable = false;
+    this.#statements.clear();
+  }
+
+  /** A transaction was committed. */
+  committed(): void {
+    this.#isTableNew = false;
+  }
+
+  /** Throws `conflict` before anything is changed. */
+  change(changes: readonly RecordChange[]): void {
+    this.#ensureTable();
+    this.#refuseTaken(changes);
+    for (const change of changes) this.#apply(change);
+  }
+
+  record(project: ProjectScope, collection: string, id: string): StoredRecord | undefined {
+    if (!this.#hasTable) return undefined;
+    const row = this.#statement(`SELECT ${COLUMNS} FROM records WHERE collection = ? AND id = ?`).get(
+      collection,
+      id,
+    );
+    const found = row === undefined ? undefined : readRow(row as RecordRow); // columns as selected
+    return found !== undefined && (project === EVERY_PROJECT || found.project === project)
+      ? found
+      : undefined;
+  }
+
+  records(project: ProjectScope, query: RecordQuery): StoredRecord[] {
+    if (!this.#hasTable) return [];
+    const where = ["collection = ?"];
+    const values: SqliteValue[] = [query.collection];
+    if (project !== EVERY_PROJECT) {
+      where.push("project = ?");
+      values.push(project);
+    }
+    if (query.parent !== undefined) {
+      where.push("parent = ?", "parent <> ''"); // the second lets the partial index be used
+      values.push(query.parent);
+    }
+    if (query.after !== undefined) {
+      const found = this.#statement("SELECT row FROM records WHERE collection = ? AND id = ?").get(
+        query.collection,
+        query.after,
+      ) as { readonly row: number } | undefined; // as selected
+      if (found === undefined) return [];
+      where.push(query.isNewestFirst === true ? "row < ?" : "row > ?");
+      values.push(found.row);
+    }
+    const order = query.isNewestFirst === true ? "DESC" : "ASC";
+    const sql = `SELECT ${COLUMNS} FROM records WHERE ${where.join(" AND ")} ORDER BY row ${order} LIMIT ?`;
+    return (this.#statement(sql).all(...values, query.limit) as RecordRow[]).map(readRow); // columns as selected
+  }
+
+  #ensureTable(): void {
+    if (this.#hasTable) return;
+    this.#database.exec(SCHEMA);
+    this.#hasTable = true;
+    this.#isTableNew = true;
+  }
+
+  #refuseTaken(changes: readonly RecordChange[]): void {
+    const taken = new Set<string>();
+    for (const change of changes) {
+      if (change.kind !== "put" && change.kind !== "insert") continue;
+      const { collection, id } = change.record;
+      if (change.kind === "insert") {
+        const found = this.#statement("SELECT 1 FROM records WHERE collection = ? AND id = ?").get(
+          collection,
+          id,
+        );
+        if (found !== undefined || taken.has(`${collection}\n${id}`))
+          throw new PerigeeError("conflict", `there is a ${collection} ${JSON.stringify(id)} already`);
+      }
+      taken.add(`${collection}\n${id}`);
+    }
+  }
+
+  #apply(change: RecordChange): void {
+    switch (change.kind) {
+      case "put":
+      case "insert":
+        this.#put(change.record);
+        return;
+      case "delete":
+        this.#statement("DELETE FROM records WHERE collection = ? AND id = ?").run(
+          change.collection,
+          change.id,
+        );
+        return;
+      case "deleteOf":
+        this.#statement("DELETE FROM records WHERE collection = ? AND parent = ? AND parent <> ''").run(
+          change.collection,
+          change.parent,
+        );
+        return;
+      case "dropPayloads":
+        this.#statement(
+          `UPDATE records SET payload = NULL, payload_crc = NULL
+           WHERE collection = ? AND parent = ? AND parent <> ''`,
+        ).run(change.collection, change.parent);
+    }
+  }
+
+  #put(record: StoredRecord): void {
+    const { payload } = record;
+    this.#statement(
+      `INSERT INTO records (collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (collection, id) DO UPDATE SET project = excluded.project, parent = excluded.parent,
+         created_ms = excluded.created_ms, crc = excluded.crc, body = excluded.body,
+         payload_crc = excluded.payload_crc, payload = excluded.payload`,
+    ).run(
+      record.collection,
+      record.id,
+      record.project,
+      record.parent,
+      record.createdWallMs,
+      checksumOf(record),
+      record.body,
+      payload === undefined ? null : payloadChecksum(payload),
+      payload === undefined || payload.byteLength === 0 ? null : payload,
+    );
+  }
+
+  #statement(sql: string): SqliteStatement {
+    const known = this.#statements.get(sql);
+    if (known !== undefined) return known;
+    const prepared = this.#database.prepare(sql);
+    this.#statements.set(sql, prepared);
+    return prepared;
+  }
+}
+
+function readRow(row: RecordRow): StoredRecord {
+  const record: StoredRecord = {
+    collection: row.collection,
+    id: row.id,
+    project: row.project,
+    parent: row.parent,
+    createdWallMs: row.created_ms,
+    body: row.body,
+    ...(row.payload_crc === null ? {} : { payload: row.payload ?? new Uint8Array() }),
+  };
+  const isWhole =
+    checksumOf(record) === row.crc &&
+    (record.payload === undefined || payloadChecksum(record.payload) === row.payload_crc);
+  if (isWhole) return record;
+  throw damaged(`${record.collection} ${record.id} does not match its checksum`, {
+    collection: record.collection,
+    id: record.id,
+  });
+}
+
+function checksumOf(record: StoredRecord): number {
+  const { collection, id, project, parent, createdWallMs, body } = record;
+  return crc32(JSON.stringify([collection, id, project, parent, createdWallMs, body]));
+}
+
+/** Not of empty bytes: zlib may see no buffer there at all. */
+function payloadChecksum(payload: Uint8Array): number {
+  return payload.byteLength === 0 ? 0 : crc32(payload);
+}

@@ -1,0 +1,65 @@
+/**
+ * The files of projects: immutable, found by id; the name is only shown.
+ */
+import type { Page, PageQuery } from "./task_view.ts";
+
+export interface FileView {
+  /** UUID. */
+  readonly id: string;
+  readonly project: string;
+  /** 1 to 255 bytes; never a path. */
+  readonly name: string;
+  readonly bytes: number;
+  readonly mimeType: string;
+  readonly createdWallMs: number;
+  /** `batch` for requests, `batch_output` for answers. */
+  readonly purpose: "batch" | "batch_output";
+  /** SHA-256 of the bytes, hexadecimal. */
+  readonly sha256: string;
+  /** Lines with something on them: the objects of a task on this file. */
+  readonly items: number;
+}
+
+export interface NewFile {
+  readonly name: string;
+  readonly purpose: FileView["purpose"];
+  readonly mimeType?: string;
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+/** How a file is read again in parts: where every 1,000th item begins. */
+export interface FileIndex {
+  /** Where it stands on the disk. */
+  readonly path: string;
+  readonly items: number;
+  /** Number, from 1, of the line of item n x 1,000, and where that line begins. */
+  readonly lines: readonly number[];
+  readonly offsets: readonly number[];
+}
+
+/** Throws `not_found` for files of other projects and ids that are none, alike. */
+export interface Files {
+  /**
+   * Writes to the disk as it comes, and checks it meanwhile; durable when it resolves. Throws `usage` for a name that
+   * is none, `too_large` beyond the limit, `duplicate_key` (`details.lines`), `unsupported_encoding`, and what
+   * `chunks` throws; nothing is left of it then.
+   */
+  put(project: string, file: NewFile): Promise<FileView>;
+  file(project: string, id: string): Promise<FileView>;
+  /** Newest first. */
+  list(
+    project: string,
+    query: PageQuery & { readonly purpose?: FileView["purpose"] },
+  ): Promise<Page<FileView>>;
+  /** Throws `conflict` while a task is working on it. */
+  remove(project: string, id: string): Promise<void>;
+  read(
+    project: string,
+    id: string,
+    range?: { readonly start: number; readonly end: number },
+  ): AsyncIterable<Uint8Array>;
+  /** For tasks on the file. */
+  index(project: string, id: string): Promise<FileIndex>;
+  /** While held it cannot be removed; released once. A restart holds what unfinished tasks need again. */
+  hold(id: string): () => void;
+}

@@ -1,0 +1,35 @@
+/**
+ * What projects ask of the tasks room: items to answer, as the interface (2.1) gives them.
+ */
+
+/** A prompt of its own. */
+export interface InlineRequest {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  readonly input: string;
+  /** Minutes, 1 to 43,200; absent: at once. */
+  readonly sla?: number;
+}
+
+/** All lines of an uploaded file. */
+export interface FileRequest {
+  readonly file_id: string;
+  /** Minutes, 1 to 43,200; absent: at once. */
+  readonly sla?: number;
+}
+
+export type RequestItem = InlineRequest | FileRequest;
+
+/** A task to make. */
+export interface TaskRequest {
+  /** In order. Errors of the iterable pass through, and then there is no task. */
+  readonly items: Iterable<RequestItem> | AsyncIterable<RequestItem>;
+  /** Whether the answers are wanted as a file (`Output-Format: jsonl`). */
+  readonly hasOutputFile: boolean;
+  /** Stored with the task and given back, such as what the OpenAI front knows of its batch. JSON, at most 16 KiB. */
+  readonly note?: string;
+  /** Hard cap in USD on what the providers may charge. */
+  readonly maxCostUsd?: number;
+  /** Aborting rejects with its reason; a task that is stored by then goes on. */
+  readonly signal?: AbortSignal;
+}

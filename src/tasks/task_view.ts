@@ -1,0 +1,79 @@
+/**
+ * Tasks as projects see them.
+ *
+ *   submitted -> completed     every object is final, in whatever way
+ *   submitted -> failed        no object could be made: its file had no line that could be read
+ */
+import type { Failure, Output } from "../work/outcome.ts";
+import type { ObjectStatus, TaskCounts, TaskObject } from "../work/task.ts";
+
+/** A task without its objects. */
+export interface TaskView {
+  /** UUID. */
+  readonly id: string;
+  readonly project: string;
+  readonly status: "submitted" | "completed" | "failed";
+  /** Cancelled: what is not yet sent will not be. */
+  readonly isCancelled: boolean;
+  readonly totalItems: number;
+  /** They always sum to `totalItems`. */
+  readonly counts: TaskCounts;
+  readonly createdWallMs: number;
+  /** Latest deadline of its items; absent when it has none. */
+  readonly deadlineWallMs?: number;
+  /** Once it is final. */
+  readonly finishedWallMs?: number;
+  /** Estimated end; absent when nothing is known or it is final. */
+  readonly expectedEndWallMs?: number;
+  readonly hasOutputFile: boolean;
+  /** Of what is final by now. Costs in USD, list price and after the price factor. */
+  readonly usage: {
+    readonly inputTokens: number;
+    readonly outputTokens: number;
+    readonly listUsd: number;
+    readonly usd: number;
+  };
+  readonly note?: string;
+  /** Differs whenever anything shown of the task or its objects differs; short, safe in an ETag. */
+  readonly version: string;
+}
+
+/** Part of a list in its order. */
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** Whether there are more behind the last. */
+  readonly hasMore: boolean;
+}
+
+export interface PageQuery {
+  /** Id of the last item that the caller has. Throws `not_found` when there is none. */
+  readonly after?: string;
+  /** 1 to 1,000. */
+  readonly limit: number;
+}
+
+/** One answered line, for those who write other layouts. */
+export interface AnsweredLine {
+  readonly objectId: string;
+  /** Null when the line had none that could be read. */
+  readonly key: string | null;
+  readonly status: Exclude<ObjectStatus, "submitted">;
+  readonly output: Output | null;
+  readonly error: Failure | null;
+  readonly usage: TaskObject["usage"];
+}
+
+/** Which lines of a task's answers. */
+export type OutputView = "all" | "answers" | "errors";
+
+/** The answers of a task as a file of lines (interface 2.6), as they are durable now. */
+export interface TaskOutput {
+  /** False while lines are missing. Once true the bytes never change. */
+  readonly isComplete: boolean;
+  /** Undefined for a view that must be read to be known. */
+  readonly bytes: number | undefined;
+  /** Of the complete file; undefined before. */
+  readonly etag: string | undefined;
+  /** Whole lines; `start` and `end` (exclusive) in bytes only where `bytes` is known. */
+  read(range?: { readonly start: number; readonly end: number }): AsyncIterable<Uint8Array>;
+}

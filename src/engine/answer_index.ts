@@ -83,6 +83,17 @@ export class AnswerIndex {
     return { completed, failed, expired, cancelled };
   }
 
+  /** Tokens of the lines from `first` to `last`, as the provider counted. */
+  tokens(first: number, last: number): { readonly inputTokens: number; readonly outputTokens: number } {
+    let inputTokens = 0;
+    let outputTokens = 0;
+    for (let line = first; line <= last; line += 1) {
+      inputTokens += this.#inputTokens[line] ?? 0;
+      outputTokens += this.#outputTokens[line] ?? 0;
+    }
+    return { inputTokens, outputTokens };
+  }
+
   /** `sequence` is the step's number in the journal where known (replay), 0 live. */
   apply(sequence: number, step: Step): void {
     if (step.voids > 0 && this.#last?.sequence === step.voids) this.#void(this.#last);

@@ -213,7 +213,7 @@ class LocalEngine implements Engine {
       policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
       ...(config.attemptMsMax === undefined ? {} : { attemptMsMax: config.attemptMsMax }),
     });
-    this.parts = this.partsOf({ room, recorder, backlog, sender, prices });
+    this.parts = this.#partsOf({ room, recorder, backlog, sender, prices });
     this.#forgotten = new Forgotten(this.parts);
     this.#submissions = new Submissions(this.parts, (source, options) => this.run(source, options));
   }

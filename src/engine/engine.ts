@@ -34,7 +34,7 @@ import { type QuoteOptions, quoteSource } from "./quote.ts";
 import { Recorder } from "./recorder.ts";
 import { Room } from "./room.ts";
 import { Run } from "./run.ts";
-import type { RunOptions } from "./run_open.ts";
+import { checkWeight, type RunOptions } from "./run_open.ts";
 import { Sender } from "./sender.ts";
 import { Submissions, type SubmitOptions } from "./submissions.ts";
 import { Wires } from "./wires.ts";
@@ -232,6 +232,7 @@ class LocalEngine implements Engine {
     this.#assertOpen();
     parseSlaMinutes(options.sla, "run");
     checkProgressOptions(options, "run");
+    checkWeight(options, "run");
     const run = new Run(this.parts, source, options);
     this.#runs.add(run);
     const forget = (): void => {

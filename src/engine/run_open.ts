@@ -57,6 +57,15 @@ export interface RunOptions extends ProgressOptions {
    * with a probe a minute, and at full speed when one succeeds.
    */
   readonly onAccountStop?: (reason: AccountStopReason) => void;
+  /** Whose work it is: projects share what a lane can do by their weights. Absent: that of all runs without a project. */
+  readonly project?: string;
+  /** Share of the project against others that wait, above 0; 1. Of its runs at work, the one opened last decides. */
+  readonly weight?: number;
+  /**
+   * Asked of each line at the last moment before its request is recorded, and before a retry waits for its turn: when
+   * true, the line ends as `cancelled` instead. Must be cheap; what is in flight is answered all the same.
+   */
+  readonly skip?: (line: number) => boolean;
   /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
   readonly onStep?: (sequence: number, step: Step) => void;
 }
@@ -81,6 +90,12 @@ export interface RunLeaving {
   readonly left: Promise<void>;
   /** Aborts when it is stopped: then nobody waits for a full disk. */
   readonly stopped: AbortSignal;
+}
+
+/** Throws `usage` for a weight that is none; `where` names the call. */
+export function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): void {
+  if (weight === undefined || (Number.isFinite(weight) && weight > 0)) return;
+  throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
 }
 
 /** Throws whatever keeps the run from beginning; nothing was sent then. */
@@ -348,6 +363,9 @@ async function openState(
     startedMs: clock.nowMs(),
     slaMinutes,
     budget,
+    project: options.project ?? "",
+    weight: options.weight ?? 1,
+    skip: options.skip,
     ...terms,
   });
   state.linesTotal = body.lines;

@@ -43,6 +43,7 @@ export class Lot {
   readonly waited: Promise<void>;
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
+  readonly #linesMax: number;
   readonly #costs: LineCosts | undefined;
   #tellWaited: () => void = () => undefined;
   #isLive = false;
@@ -50,6 +51,7 @@ export class Lot {
   constructor(record: LotRecord, path: string, linesMax: number) {
     this.record = record;
     this.path = path;
+    this.#linesMax = linesMax;
     this.index = new AnswerIndex(linesMax);
     this.#costs =
       record.taskId === undefined
@@ -73,6 +75,18 @@ export class Lot {
   add(member: Member): void {
     this.#members.push(member);
     this.#memberOf.set(member.taskId, member);
+  }
+
+  /** Its run tells all its steps, from the first on. */
+  begin(run: Run): void {
+    this.run = run;
+    this.index = new AnswerIndex(this.#linesMax);
+    this.#isLive = false;
+  }
+
+  /** Its run has ended without being over. */
+  leave(): void {
+    this.run = undefined;
   }
 
   endWait(): void {

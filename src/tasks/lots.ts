@@ -160,7 +160,7 @@ export class Lots {
   async #answer(lot: Lot): Promise<void> {
     try {
       const run = this.#run(lot);
-      lot.run = run;
+      lot.begin(run);
       lot.out = (await run.opened).out;
       const summary = await this.#follow(lot, run);
       lot.endWait();
@@ -169,7 +169,7 @@ export class Lots {
     } catch (error) {
       lot.endWait();
       if (this.#isClosed || (error instanceof PerigeeError && error.code === "closed")) return;
-      lot.run = undefined;
+      lot.leave();
       this.#options.parts.clock.timer(RETRY_MS, () => this.sealed(lot), { keepsAlive: false });
     }
   }
@@ -267,7 +267,10 @@ export class Lots {
     const { store } = this.#options.parts;
     const task = await store.taskByName(`id:lot:${lot.record.id}`);
     if (task === undefined || lot.out !== undefined) return;
-    for await (const { sequence, records } of store.journal(task.id)) lot.apply(sequence, readStep(records));
+    for await (const { sequence, records } of store.journal(task.id)) {
+      if (lot.run !== undefined) return; // it tells the same steps
+      lot.apply(sequence, readStep(records));
+    }
     lot.out = decodeBody(task.body).out;
   }
 }

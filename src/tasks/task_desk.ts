@@ -7,7 +7,6 @@
  *   start:   open lots are read; those that were not sealed are made again from their tasks' texts
  */
 import { join } from "node:path";
-import { makeFolder } from "../disk.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../store/records.ts";
@@ -50,7 +49,6 @@ export interface OpenedTasks extends Tasks {
 
 /** Continues what is open; resolves when every task can be found. */
 export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
-  await makeFolder(join(options.dataDir, "lots"), 0o700);
   const desk = new TaskDesk(options);
   await desk.open();
   return desk;

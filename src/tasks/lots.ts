@@ -161,8 +161,10 @@ export class Lots {
   /** Never rejects: what fails is tried again, by the next process at the latest. */
   async #answer(lot: Lot): Promise<void> {
     try {
+      const isAnswered = await this.#isAnswered(lot);
       const run = this.#run(lot);
       lot.begin(run);
+      if (isAnswered) await this.#replay(lot); // a run that was over tells no steps again
       lot.out = (await run.opened).out;
       const summary = await this.#follow(lot, run);
       lot.endWait();
@@ -176,6 +178,12 @@ export class Lots {
     } finally {
       lot.end();
     }
+  }
+
+  /** Whether its run was over when a crash came before the lot was. */
+  async #isAnswered({ record }: Lot): Promise<boolean> {
+    const task = await this.#options.parts.store.taskByName(nameOf(record));
+    return task !== undefined && decodeBody(task.body).status === "completed";
   }
 
   #run(lot: Lot): Run {
@@ -271,14 +279,20 @@ export class Lots {
 
   async #replay(lot: Lot): Promise<void> {
     const { store } = this.#options.parts;
-    const task = await store.taskByName(`id:lot:${lot.record.id}`);
-    if (task === undefined || lot.out !== undefined) return;
+    const { run } = lot;
+    const task = await store.taskByName(nameOf(lot.record));
+    if (task === undefined) return;
     for await (const { sequence, records } of store.journal(task.id)) {
-      if (lot.run !== undefined) return; // it tells the same steps
+      if (lot.run !== run) return; // begun meanwhile: it tells the same steps
       lot.apply(sequence, readStep(records));
     }
     lot.out = decodeBody(task.body).out;
   }
+}
+
+/** Under which its run is stored. */
+function nameOf({ id }: LotRecord): string {
+  return `id:lot:${id}`;
 }
 
 /** Unix time; of a lot that wants to run at once: when it came. */

@@ -66,9 +66,10 @@ export class Lots {
     }
   }
 
-  /** Takes an open lot in; `sealed` begins it. */
-  add(record: LotRecord, linesMax: number): Lot {
+  /** Takes an open lot in; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
+  add(record: LotRecord, linesMax: number, isRestored = false): Lot {
     const lot = new Lot(record, this.#options.pathOf(record), linesMax);
+    lot.isRestored = isRestored;
     this.#open.set(record.id, lot);
     return lot;
   }
@@ -99,7 +100,7 @@ export class Lots {
   /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
   async find(id: string): Promise<Lot> {
     const open = this.#open.get(id);
-    if (open !== undefined) return open.out === undefined ? this.#readOut(open) : open;
+    if (open !== undefined) return this.#restored(open);
     const known = this.#over.get(id);
     this.#over.delete(id);
     const loading = known ?? this.#load(id);
@@ -271,9 +272,14 @@ export class Lots {
     return lot;
   }
 
-  /** Of a lot that waits after a restart: what an earlier process has answered. */
-  async #readOut(lot: Lot): Promise<Lot> {
-    if (lot.run === undefined && lot.record.isSealed) await this.#replay(lot);
+  /** Nothing that an earlier process has told may be taken back: its steps come first. */
+  async #restored(lot: Lot): Promise<Lot> {
+    if (!lot.isRestored) return lot;
+    if (lot.run === undefined) {
+      lot.reading ??= this.#replay(lot);
+      await lot.reading;
+    }
+    if (lot.run !== undefined) await lot.live;
     return lot;
   }
 

@@ -6,7 +6,7 @@ import type { Clock } from "../../src/clock.ts";
 import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import { type ConfigOptions, resolveConfig } from "../../src/engine/config.ts";
-import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import { type Engine, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import {
   type CrashableStore,
@@ -77,16 +77,21 @@ export class World {
   }
 
   async engine(clock: Clock = this.clock): Promise<Engine> {
+    return (await this.opened(clock)).engine;
+  }
+
+  /** `life` is that of a process which a test can kill. */
+  async opened(clock: Clock = this.clock, life?: Life): Promise<OpenedEngine> {
     const providers = resolveConfig(this.#config, {}).providers;
     this.wire.restart();
-    return createEngine({
+    return openEngine({
       ...this.#config,
       dataDir: "/data",
       env: {},
       clock,
       transport: this.wire,
-      disk: this.disk,
-      store: await this.store.open(),
+      disk: life === undefined ? this.disk : mortalDisk(this.disk, life),
+      store: await (life === undefined ? this.store.open() : life.whileAlive(() => this.store.open())),
       measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
     });
   }
@@ -154,9 +159,24 @@ export function openFiles(disk: Disk): string[] {
   return paths;
 }
 
+/** What a dead process would do does not happen, and what it waits for never comes. */
+export interface Life {
+  whileAlive<T>(call: () => Promise<T>): Promise<T>;
+}
+
+function mortalDisk(disk: Disk, { whileAlive }: Life): Disk {
+  return {
+    open: (path, mode) => whileAlive(() => disk.open(path, mode)),
+    stat: (path) => whileAlive(() => disk.stat(path)),
+    rename: (from, to) => whileAlive(() => disk.rename(from, to)),
+    remove: (path) => whileAlive(() => disk.remove(path)),
+  };
+}
+
 /** A process that can die on its own: nothing of it goes on after `kill`. */
-export function mortal(clock: Clock): { readonly clock: Clock; kill(): void } {
+export function mortal(clock: Clock): Life & { readonly clock: Clock; kill(): void } {
   let isDead = false;
+  const never = new Promise<never>(() => undefined);
   const live = (callback: () => void) => (): void => {
     if (!isDead) callback();
   };
@@ -179,5 +199,6 @@ export function mortal(clock: Clock): { readonly clock: Clock; kill(): void } {
     kill: () => {
       isDead = true;
     },
+    whileAlive: (call) => (isDead ? never : call().finally(() => (isDead ? never : undefined))),
   };
 }

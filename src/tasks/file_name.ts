@@ -11,7 +11,7 @@ const NAME_BYTES_MAX = 255;
 /** Controls, half surrogate pairs, separators of lines and paths, and the marks of direction. */
 const REFUSED = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}/\\\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 
-/** The name in NFC; throws `usage` when it is none. */
+/** The name in NFC; throws `invalid_request` when it is none. */
 export function checkFileName(given: string): string {
   const name = given.normalize("NFC");
   const lengthBytes = Buffer.byteLength(name);
@@ -28,7 +28,7 @@ export function checkFileName(given: string): string {
 }
 
 function refused(reason: string): PerigeeError {
-  return new PerigeeError("usage", `this cannot be the name of a file: ${reason}`, {
+  return new PerigeeError("invalid_request", `this cannot be the name of a file: ${reason}`, {
     details: { param: "file_name" },
   });
 }

@@ -5,17 +5,14 @@
  *   collection `file_index`   payload: where every 1,000th item begins; apart, so that lists do not carry it
  */
 import type { RecordChange, StoredRecord } from "../store/records.ts";
-import type { FileView } from "./files.ts";
+import type { FileIndex, FileView } from "./files.ts";
 import type { ItemIndex } from "./item_index.ts";
 
 export const FILES = "file";
 export const FILE_INDEXES = "file_index";
 
-/** Where every 1,000th item begins, as `FileIndex` has it. */
-export interface ItemPlaces {
-  readonly lines: readonly number[];
-  readonly offsets: readonly number[];
-}
+/** What `file_index` holds of a file. */
+export type ItemPlaces = Pick<FileIndex, "lineCount" | "lines" | "offsets">;
 
 /** Both records of a new file. */
 export function fileInserts(view: FileView, index: ItemIndex): RecordChange[] {
@@ -23,7 +20,13 @@ export function fileInserts(view: FileView, index: ItemIndex): RecordChange[] {
   const place = { id, project, createdWallMs };
   const record = { ...place, collection: FILES, parent: purpose, body: JSON.stringify(body) };
   const payload = bytesOf(index);
-  const indexRecord = { ...place, collection: FILE_INDEXES, parent: id, body: "{}", payload };
+  const indexRecord = {
+    ...place,
+    collection: FILE_INDEXES,
+    parent: id,
+    body: JSON.stringify({ lineCount: index.lineCount }),
+    payload,
+  };
   return [
     { kind: "insert", record },
     { kind: "insert", record: indexRecord },
@@ -48,7 +51,8 @@ export function placesOf(record: StoredRecord): ItemPlaces {
   const payload = record.payload ?? new Uint8Array(0);
   const numbers = [...new Float64Array(payload.slice().buffer)]; // a copy of its own begins at a multiple of 8
   const half = numbers.length / 2;
-  return { lines: numbers.slice(0, half), offsets: numbers.slice(half) };
+  const { lineCount } = JSON.parse(record.body) as Pick<ItemPlaces, "lineCount">; // written by `fileInserts`
+  return { lineCount, lines: numbers.slice(0, half), offsets: numbers.slice(half) };
 }
 
 /** Line numbers, then offsets, as doubles in this machine's order of bytes: folders do not move between such. */

@@ -155,10 +155,10 @@ class DiskFiles implements Files {
   }
 
   async index(project: string, id: string): Promise<FileIndex> {
-    const { items } = await this.file(project, id);
+    const { items, bytes } = await this.file(project, id);
     const record = await this.#options.store.record(project, FILE_INDEXES, id);
     if (record === undefined) throw notFound();
-    return { path: join(this.#folder, id), items, ...placesOf(record) };
+    return { path: join(this.#folder, id), items, bytes, ...placesOf(record) };
   }
 
   hold(id: string): () => void {

@@ -146,7 +146,9 @@ export class Lots {
       void this.#answer(lot).finally(() => this.#ended(project));
     }
     if (nextMs < Number.POSITIVE_INFINITY)
-      this.#timer = this.#options.parts.clock.timer(nextMs - nowMs, () => this.#begin(), { keepsAlive: false });
+      this.#timer = this.#options.parts.clock.timer(nextMs - nowMs, () => this.#begin(), {
+        keepsAlive: false,
+      });
   }
 
   #ended(project: string): void {
@@ -194,7 +196,8 @@ export class Lots {
     const itemsOf = (member: Member): number =>
       lot.record.taskId === undefined ? member.lines : lot.record.items;
     this.#tell(lot, lot.goLive(itemsOf));
-    if (lot.record.taskId !== undefined && lot.members.some((member) => member.isCancelled)) void run.cancel();
+    if (lot.record.taskId !== undefined && lot.members.some((member) => member.isCancelled))
+      void run.cancel();
     return run.finished;
   }
 

@@ -23,6 +23,6 @@ describe("names of files", () => {
     ["300 characters", "x".repeat(300)],
     ["255 characters of more bytes", "ü".repeat(255)],
   ])("refuses %s", (_what, name) => {
-    expect(() => checkFileName(name)).toThrow(expect.objectContaining({ code: "usage" }));
+    expect(() => checkFileName(name)).toThrow(expect.objectContaining({ code: "invalid_request" }));
   });
 });

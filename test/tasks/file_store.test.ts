@@ -38,7 +38,13 @@ describe("files", () => {
     const view = await files.put("p", batch(""));
     expect(view).toMatchObject({ bytes: 0, items: 0 });
     expect(await textOf(files.read("p", view.id))).toBe("");
-    expect(await files.index("p", view.id)).toMatchObject({ items: 0, lines: [], offsets: [] });
+    expect(await files.index("p", view.id)).toMatchObject({
+      items: 0,
+      bytes: 0,
+      lineCount: 0,
+      lines: [],
+      offsets: [],
+    });
   });
 
   it("tells where every 1,000th item begins, also after a restart", async () => {
@@ -49,7 +55,13 @@ describe("files", () => {
     world.store.crash();
     const files = await world.files();
     const index = await files.index("p", id);
-    expect(index).toMatchObject({ path: `/data/files/${id}`, items: 2_001, lines: [1, 1_001, 2_001] });
+    expect(index).toMatchObject({
+      path: `/data/files/${id}`,
+      items: 2_001,
+      bytes: text.length,
+      lineCount: 2_001,
+      lines: [1, 1_001, 2_001],
+    });
     expect(index.offsets.map((offset) => text.slice(offset).split('"', 4)[3])).toEqual([
       "k0",
       "k1000",
@@ -216,7 +228,7 @@ describe("files", () => {
     expect(await files.put("p", batch("", "e\u0301 %2e%2e%2f.jsonl"))).toMatchObject({
       name: "\u00e9 %2e%2e%2f.jsonl",
     });
-    await expect(files.put("p", batch("", "../../x"))).rejects.toMatchObject({ code: "usage" });
+    await expect(files.put("p", batch("", "../../x"))).rejects.toMatchObject({ code: "invalid_request" });
     expect(world.disk.paths).toHaveLength(1);
   });
 });

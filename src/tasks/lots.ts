@@ -173,6 +173,8 @@ export class Lots {
       if (this.#isClosed || (error instanceof PerigeeError && error.code === "closed")) return;
       lot.leave();
       this.#options.parts.clock.timer(RETRY_MS, () => this.sealed(lot), { keepsAlive: false });
+    } finally {
+      lot.end();
     }
   }
 
@@ -209,6 +211,7 @@ export class Lots {
   #tell(lot: Lot, members: readonly Member[]): void {
     for (const member of members) {
       member.finishedWallMs ??= this.#options.parts.clock.wallMs();
+      member.whenFinal?.();
       const lots = this.#openOf.get(member.taskId);
       lots?.delete(lot.record.id);
       if (lots === undefined || lots.size > 0) continue;

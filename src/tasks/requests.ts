@@ -22,6 +22,8 @@ export type RequestItem = InlineRequest | FileRequest;
 
 /** A task to make. */
 export interface TaskRequest {
+  /** UUID of the task, chosen beforehand so that it can be found after a crash; absent: a new one. Throws `conflict` when it is taken. */
+  readonly id?: string;
   /** In order. Errors of the iterable pass through, and then there is no task. */
   readonly items: Iterable<RequestItem> | AsyncIterable<RequestItem>;
   /** Whether the answers are wanted as a file (`Output-Format: jsonl`). */

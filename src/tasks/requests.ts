@@ -22,7 +22,7 @@ export type RequestItem = InlineRequest | FileRequest;
 
 /** A task to make. */
 export interface TaskRequest {
-  /** UUID of the task, chosen beforehand so that it can be found after a crash; absent: a new one. Throws `conflict` when it is taken. */
+  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
   readonly id?: string;
   /** In order. Errors of the iterable pass through, and then there is no task. */
   readonly items: Iterable<RequestItem> | AsyncIterable<RequestItem>;

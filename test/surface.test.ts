@@ -45,11 +45,13 @@ describe("the doors", () => {
     expect(namesOf("index.ts")).toEqual({
       values: ["PerigeeError", "createEngine", "readConfigFile", "systemClock", "systemDisk"],
       types: [
+        "AttemptReport",
         "Clock",
         "ConfigOptions",
         "Disk",
         "DiskFile",
         "Engine",
+        "EngineObserver",
         "EngineOptions",
         "ErrorCode",
         "FactorRate",
@@ -81,6 +83,7 @@ describe("the doors", () => {
         "RateCard",
         "Run",
         "RunOptions",
+        "SettledReport",
         "Source",
         "Store",
         "StoredEntry",

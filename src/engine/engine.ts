@@ -28,6 +28,7 @@ import { Forgotten } from "./forgotten.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { Lanes } from "./lanes.ts";
+import type { EngineObserver } from "./observer.ts";
 import type { EngineParts } from "./parts.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
@@ -54,6 +55,8 @@ export interface EngineOptions extends ConfigOptions {
   readonly disk?: Disk;
   readonly store?: Store;
   readonly measurer?: Measurer;
+  /** Told what the engine does. */
+  readonly observer?: EngineObserver;
 }
 
 /** Runs work; every method may be called at any time until `close`. */
@@ -88,7 +91,7 @@ export interface Engine {
 
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `store_damaged`. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
-  const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
+  const { dataDir, env, clock, transport, disk, store, measurer, observer, ...config } = options;
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
@@ -104,6 +107,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     disk: disk ?? systemDisk,
     measurer: counting,
     transport: wire,
+    observer,
   };
   const engine = new LocalEngine(seams, resolved);
   try {
@@ -123,6 +127,7 @@ interface Seams {
   readonly transport: Transport;
   readonly store: Store;
   readonly space?: SqliteStore | undefined;
+  readonly observer: EngineObserver | undefined;
 }
 
 async function openStore(dataDir: string, given: Store | undefined): Promise<Pick<Seams, "store" | "space">> {
@@ -157,7 +162,7 @@ class LocalEngine implements Engine {
   constructor(seams: Seams, config: EngineConfig) {
     this.#seams = seams;
     this.#config = config;
-    const { clock, store } = seams;
+    const { clock, store, observer } = seams;
     const backlog = new Backlog();
     const prices = new PriceBook(config.prices);
     const room = new Room({
@@ -171,6 +176,7 @@ class LocalEngine implements Engine {
       space: seams.space,
       room,
       lanes: () => this.#lanes.records(),
+      observer,
       onFailure: (error) => this.#fail(error),
     });
     const sender = new Sender({
@@ -182,6 +188,7 @@ class LocalEngine implements Engine {
       laneOf: (key) => this.#lanes.of(key),
       onFree: (lane) => this.#lanes.freed(lane),
       onChange: (run) => run.changed(),
+      observer,
     });
     this.#lanes = new Lanes({
       clock,
@@ -272,7 +279,7 @@ class LocalEngine implements Engine {
   }
 
   #partsOf(built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "prices">): EngineParts {
-    const { clock, disk, store, measurer, dataDir } = this.#seams;
+    const { clock, disk, store, measurer, dataDir, observer } = this.#seams;
     return {
       ...built,
       clock,
@@ -280,6 +287,7 @@ class LocalEngine implements Engine {
       store,
       measurer,
       dataDir,
+      observer,
       rateCard: this.#config.rateCard,
       atWork: new Set(),
       lineBytesMax: LINE_BYTES_MAX,

@@ -344,6 +344,7 @@ async function openState(
     startedMs: clock.nowMs(),
     slaMinutes,
     budget,
+    observer: parts.observer,
     ...terms,
   });
   state.linesTotal = body.lines;

@@ -35,7 +35,7 @@ import { type QuoteOptions, quoteSource } from "./quote.ts";
 import { Recorder } from "./recorder.ts";
 import { Room } from "./room.ts";
 import { Run } from "./run.ts";
-import type { RunOptions } from "./run_open.ts";
+import { checkWeight, type RunOptions } from "./run_open.ts";
 import { Sender } from "./sender.ts";
 import { Submissions, type SubmitOptions } from "./submissions.ts";
 import { Wires } from "./wires.ts";
@@ -91,6 +91,17 @@ export interface Engine {
 
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `store_damaged`. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
+  return (await openEngine(options)).engine;
+}
+
+/** An engine, and what its runs share, for rooms that build on it. */
+export interface OpenedEngine {
+  readonly engine: Engine;
+  readonly parts: EngineParts;
+}
+
+/** As `createEngine`. */
+export async function openEngine(options: EngineOptions): Promise<OpenedEngine> {
   const { dataDir, env, clock, transport, disk, store, measurer, observer, ...config } = options;
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
@@ -112,7 +123,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
   const engine = new LocalEngine(seams, resolved);
   try {
     await engine.open();
-    return engine;
+    return { engine, parts: engine.parts };
   } catch (error) {
     await engine.close();
     throw error;
@@ -149,7 +160,8 @@ function threads(config: EngineConfig): Measurer {
 class LocalEngine implements Engine {
   readonly #seams: Seams;
   readonly #config: EngineConfig;
-  readonly #parts: EngineParts;
+  /** What its runs share. */
+  readonly parts: EngineParts;
   readonly #lanes: Lanes;
   readonly #submissions: Submissions;
   readonly #forgotten: Forgotten;
@@ -208,9 +220,9 @@ class LocalEngine implements Engine {
       policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
       ...(config.attemptMsMax === undefined ? {} : { attemptMsMax: config.attemptMsMax }),
     });
-    this.#parts = this.#partsOf({ room, recorder, backlog, sender, prices });
-    this.#forgotten = new Forgotten(this.#parts);
-    this.#submissions = new Submissions(this.#parts, (source, options) => this.run(source, options));
+    this.parts = this.#partsOf({ room, recorder, backlog, sender, prices });
+    this.#forgotten = new Forgotten(this.parts);
+    this.#submissions = new Submissions(this.parts, (source, options) => this.run(source, options));
   }
 
   /** Counts what the last minute sent, then continues what was submitted and is not done. */
@@ -227,7 +239,8 @@ class LocalEngine implements Engine {
     this.#assertOpen();
     parseSlaMinutes(options.sla, "run");
     checkProgressOptions(options, "run");
-    const run = new Run(this.#parts, source, options);
+    checkWeight(options, "run");
+    const run = new Run(this.parts, source, options);
     this.#runs.add(run);
     const forget = (): void => {
       this.#runs.delete(run);
@@ -258,7 +271,7 @@ class LocalEngine implements Engine {
 
   quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {
     this.#assertOpen();
-    return quoteSource(this.#parts, this.#config, source, options);
+    return quoteSource(this.parts, this.#config, source, options);
   }
 
   async close(): Promise<void> {
@@ -312,7 +325,7 @@ class LocalEngine implements Engine {
   }
 
   #mayAdmit(): boolean {
-    return this.#hasRoom && !this.#isClosed && this.#parts.recorder.failure === undefined;
+    return this.#hasRoom && !this.#isClosed && this.parts.recorder.failure === undefined;
   }
 
   #setRoom(hasRoom: boolean): void {

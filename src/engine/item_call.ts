@@ -83,6 +83,11 @@ export class ItemCall implements Call {
     return this.shard.model;
   }
 
+  /** Its line was cancelled by itself. */
+  get isSkipped(): boolean {
+    return this.run.skips(this.line);
+  }
+
   get waitSignal(): AbortSignal {
     return this.run.left;
   }

@@ -44,8 +44,8 @@ export interface LaneServices {
   mayAdmit(): boolean;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
-  /** Whether the model of an item was stopped since it was prepared; it is settled then. */
-  refuseStopped(call: ItemCall): boolean;
+  /** Whether an item must not be sent after all: its line is cancelled, its model was stopped; it is settled then. */
+  refuseUnwanted(call: ItemCall): boolean;
   /** Money for one attempt: `wait` until others settle, `exhausted`, or `unpriced` when nobody knows what it may cost. */
   reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted" | "unpriced";
   returnMoney(call: ItemCall): void;
@@ -198,13 +198,11 @@ export class Lane {
   #step(): boolean {
     if (!this.#services.mayAdmit()) return false;
     const retry = this.#retries.find(({ call }) => this.#hasMoney(call));
+    if (retry?.call.isSkipped === true) return this.#reject(retry, "its line was cancelled");
     if (retry !== undefined) {
       const money = this.#services.reserveMoney(retry.call);
-      if (money === "exhausted" || money === "unpriced") {
-        this.#remove(retry);
-        retry.reject(new Error("no money is left for another attempt")); // it comes back, and is refused as fresh
-        return true;
-      }
+      if (money === "exhausted" || money === "unpriced")
+        return this.#reject(retry, "no money is left for another attempt"); // it comes back, and is refused as fresh
       if (money === "wait") return this.#passOver(retry.call);
       if (!this.#reserveLimits(retry.call)) return false;
       this.#remove(retry);
@@ -216,7 +214,7 @@ export class Lane {
     this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextFresh() ?? this.#next(this.#returned);
     const call = this.#candidate;
     if (call === undefined) return false;
-    if (this.#services.refuseStopped(call)) {
+    if (this.#services.refuseUnwanted(call)) {
       this.#candidate = undefined;
       return true;
     }
@@ -257,6 +255,12 @@ export class Lane {
 
   #remove(retry: Retry): void {
     this.#retries.splice(this.#retries.indexOf(retry), 1);
+  }
+
+  #reject(retry: Retry, why: string): true {
+    this.#remove(retry);
+    retry.reject(new Error(why));
+    return true;
   }
 
   #reserveLimits(call: ItemCall): boolean {

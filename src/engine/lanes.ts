@@ -64,7 +64,7 @@ export class Lanes {
       backlog,
       mayAdmit,
       prepare: (ticket, index) => sender.prepare(ticket, index),
-      refuseStopped: (call) => sender.refuseStopped(call),
+      refuseUnwanted: (call) => sender.refuseUnwanted(call),
       reserveMoney: (call) => sender.reserveMoney(call),
       returnMoney: (call) => sender.returnMoney(call),
       reload: (ticket) => this.#reload(ticket),

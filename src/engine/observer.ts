@@ -12,8 +12,8 @@ import type { OutcomeRecord } from "./journal.ts";
 
 /** One request to a provider. */
 export interface AttemptReport {
-  /** Of the run or submitted list. */
-  readonly taskId: string;
+  /** Whose run; empty for all runs that name none. */
+  readonly project: string;
   readonly lane: LaneKey;
   /** `<provider>:<name>`. */
   readonly model: string;
@@ -28,8 +28,8 @@ export interface AttemptReport {
 /** One item that became final in this process. */
 export interface SettledReport
   extends Pick<OutcomeRecord, "status" | "code" | "inputTokens" | "outputTokens" | "listUsd" | "usd"> {
-  /** Of the run or submitted list. */
-  readonly taskId: string;
+  /** Whose run; empty for all runs that name none. */
+  readonly project: string;
 }
 
 /** Each method is called synchronously; it must be quick and must not throw. */

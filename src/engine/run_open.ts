@@ -44,6 +44,10 @@ export interface RunOptions extends ProgressOptions {
   readonly ordered?: boolean;
   /** Hard cap in USD on what providers may charge for this run. */
   readonly maxCostUsd?: number;
+  /** Unix time from which the sla counts; default: when the run is first opened. */
+  readonly acceptedWallMs?: number;
+  /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
+  readonly volumeTokens?: number;
   /** Runs every line on this model instead of its own. */
   readonly model?: string;
   /** Aborting stops the run as `stop()` does. */
@@ -53,6 +57,15 @@ export interface RunOptions extends ProgressOptions {
    * with a probe a minute, and at full speed when one succeeds.
    */
   readonly onAccountStop?: (reason: AccountStopReason) => void;
+  /** Whose work it is: projects share what a lane can do by their weights. Absent: that of all runs without a project. */
+  readonly project?: string;
+  /** Share of the project against others that wait, above 0; 1. Of its runs at work, the one opened last decides. */
+  readonly weight?: number;
+  /**
+   * Asked of each line at the last moment before its request is recorded, and before a retry waits for its turn: when
+   * true, the line ends as `cancelled` instead. Must be cheap; what is in flight is answered all the same.
+   */
+  readonly skip?: (line: number) => boolean;
   /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
   readonly onStep?: (sequence: number, step: Step) => void;
 }
@@ -77,6 +90,12 @@ export interface RunLeaving {
   readonly left: Promise<void>;
   /** Aborts when it is stopped: then nobody waits for a full disk. */
   readonly stopped: AbortSignal;
+}
+
+/** Throws `usage` for a weight that is none; `where` names the call. */
+export function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): void {
+  if (weight === undefined || (Number.isFinite(weight) && weight > 0)) return;
+  throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
 }
 
 /** Throws whatever keeps the run from beginning; nothing was sent then. */
@@ -267,8 +286,8 @@ async function checkedBody(
     out,
     isOrdered: options.ordered === true,
     ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
-    acceptedWallMs: before?.acceptedWallMs ?? parts.clock.wallMs(),
-    volumeTokens: before?.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
+    acceptedWallMs: before?.acceptedWallMs ?? options.acceptedWallMs ?? parts.clock.wallMs(),
+    volumeTokens: before?.volumeTokens ?? options.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
     ...(options.model === undefined ? {} : { model: options.model }),
     ...(before?.isCancelled === true ? { isCancelled: true } : {}),
     status: "open",
@@ -345,6 +364,9 @@ async function openState(
     slaMinutes,
     budget,
     observer: parts.observer,
+    project: options.project ?? "",
+    weight: options.weight ?? 1,
+    skip: options.skip,
     ...terms,
   });
   state.linesTotal = body.lines;

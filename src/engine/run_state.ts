@@ -40,6 +40,11 @@ export interface RunSettings extends CostTerms {
   readonly slaMinutes: number | undefined;
   readonly budget: Budget | undefined;
   readonly observer: EngineObserver | undefined;
+  /** Empty for all runs that name none. */
+  readonly project: string;
+  /** Of its project, above 0. */
+  readonly weight: number;
+  readonly skip: ((line: number) => boolean) | undefined;
 }
 
 /** Mutable counters of a run, with the few rules that keep them together. */
@@ -87,6 +92,11 @@ export class RunState {
   /** Whether lanes may send for this run. */
   get isOpen(): boolean {
     return this.phase === "open";
+  }
+
+  /** Whether a line was cancelled by itself: nothing more is sent for it. */
+  skips(line: number): boolean {
+    return this.settings.skip?.(line) === true;
   }
 
   /** Nothing waits and nothing is claimed. */

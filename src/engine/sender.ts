@@ -125,12 +125,13 @@ export class Sender implements Admission<ItemCall> {
     return undefined;
   }
 
-  refuseStopped(call: ItemCall): boolean {
+  refuseUnwanted(call: ItemCall): boolean {
     const message = this.#stoppedModels.get(call.model);
-    if (message === undefined) return false;
+    if (message === undefined && !call.isSkipped) return false;
     call.run.waitingItems -= 1;
     call.run.claimed.add(call.line);
-    this.refuse(call, "model_not_found", message);
+    if (call.isSkipped) this.#end(call, "cancelled");
+    else this.refuse(call, "model_not_found", message ?? "");
     return true;
   }
 
@@ -181,7 +182,7 @@ export class Sender implements Admission<ItemCall> {
     made: { readonly attempts: number; readonly ambiguousAttempts: number },
   ): Promise<void> {
     const { run } = call;
-    if (!run.isOpen) return Promise.reject(new RunStopped());
+    if (!run.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
     const lane = this.#options.laneOf(this.laneFor(call.model).key);
     const attempt = made.attempts + call.accountRefusals + 1;
     const admitted = lane.admitAgain(call, attempt, made.ambiguousAttempts);
@@ -198,7 +199,7 @@ export class Sender implements Admission<ItemCall> {
     const lane = this.#options.laneOf(key);
     const { permit } = call;
     this.#options.observer?.attempted({
-      taskId: call.run.id,
+      project: call.run.settings.project,
       lane: key,
       model: call.model,
       code: result.code,
@@ -290,11 +291,9 @@ export class Sender implements Admission<ItemCall> {
     const attempts = made.attempts + (call.isUnsent && run.phase === "stopping" ? 1 : 0);
     if (attempts + refusals > 0)
       run.made.set(line, this.#recordClosed(call, { ...made, attempts }, refusals));
-    if (run.phase === "expired" || run.phase === "cancelled") {
-      const status = run.phase;
-      settleUnsent(run, line, call.keyJson, { status, code: status, message: endMessage(status) }, () =>
-        this.#options.onChange(run),
-      );
+    const status = run.isOpen && call.isSkipped ? "cancelled" : run.phase;
+    if (status === "expired" || status === "cancelled") {
+      this.#end(call, status);
       return;
     }
     run.claimed.delete(line);
@@ -306,6 +305,12 @@ export class Sender implements Admission<ItemCall> {
         outputTokens: call.expectedOutputTokens,
       }),
     );
+  }
+
+  /** Ends an item that is not sent, or not again. */
+  #end(call: ItemCall, status: "expired" | "cancelled"): void {
+    const end = { status, code: status, message: endMessage(status) };
+    settleUnsent(call.run, call.line, call.keyJson, end, () => this.#options.onChange(call.run));
   }
 
   #free(call: ItemCall, lane: Lane): void {
@@ -388,5 +393,5 @@ export class RunStopped extends Error {
 export function endMessage(status: "expired" | "cancelled"): string {
   return status === "expired"
     ? "the sla passed before the item was answered"
-    : "the run was cancelled before the item was answered";
+    : "it was cancelled before the item was answered";
 }

@@ -78,12 +78,12 @@ export function settleUnsent(
 
 function stage(run: RunState, record: StagedOutcome, line: string, whenDurable?: () => void): void {
   run.settings.totals.add(record);
-  const { log, observer, taskId } = run.settings;
+  const { log, observer, project } = run.settings;
   log.outcome(record, line, () => {
     run.finished(record.line);
     if (observer !== undefined) {
       const { status, code, inputTokens, outputTokens, listUsd, usd } = record;
-      observer.settled({ taskId, status, code, inputTokens, outputTokens, listUsd, usd });
+      observer.settled({ project, status, code, inputTokens, outputTokens, listUsd, usd });
     }
     whenDurable?.();
   });

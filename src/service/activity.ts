@@ -90,35 +90,29 @@ export class Tally implements ActivitySums {
   }
 }
 
-export interface ActivityOptions {
-  readonly clock: Clock;
-  /** Whose a run is; undefined when it is nobody's. Hot. */
-  readonly projectOf: (taskId: string) => string | undefined;
-}
-
 /** Counts what an engine tells; one for a process. */
 export class Activity implements Pick<EngineObserver, "attempted" | "settled"> {
   readonly total: Tally = new Tally();
   /** Attempts by `<provider> <outcome>`; providers are configured, so these are few. */
   readonly attempts: Map<string, number> = new Map();
-  readonly #options: ActivityOptions;
+  readonly #clock: Pick<Clock, "wallMs">;
   readonly #projects = new Map<string, Tally>();
 
-  constructor(options: ActivityOptions) {
-    this.#options = options;
+  constructor(clock: Pick<Clock, "wallMs">) {
+    this.#clock = clock;
   }
 
-  attempted({ taskId, lane, code }: AttemptReport): void {
+  attempted({ project, lane, code }: AttemptReport): void {
     const outcome = `${lane.slice(0, lane.indexOf(":"))} ${code ?? "completed"}`;
     this.attempts.set(outcome, (this.attempts.get(outcome) ?? 0) + 1);
-    const lanes = this.#of(taskId)?.lanes;
+    const lanes = this.#of(project)?.lanes;
     if (lanes !== undefined && lanes.size < LANES_MAX) lanes.add(lane);
   }
 
   settled(report: SettledReport): void {
     const second = this.second();
     this.total.add(report, second);
-    this.#of(report.taskId)?.add(report, second);
+    this.#of(report.project)?.add(report, second);
   }
 
   /** Undefined before its first attempt or item. */
@@ -128,12 +122,10 @@ export class Activity implements Pick<EngineObserver, "attempted" | "settled"> {
 
   /** Unix time in whole seconds: the place in the rings. */
   second(): number {
-    return Math.floor(this.#options.clock.wallMs() / 1_000);
+    return Math.floor(this.#clock.wallMs() / 1_000);
   }
 
-  #of(taskId: string): Tally | undefined {
-    const project = this.#options.projectOf(taskId);
-    if (project === undefined) return undefined;
+  #of(project: string): Tally | undefined {
     const known = this.#projects.get(project);
     if (known !== undefined || this.#projects.size >= PROJECTS_MAX) return known;
     const made = new Tally();

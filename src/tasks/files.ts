@@ -32,6 +32,9 @@ export interface FileIndex {
   /** Where it stands on the disk. */
   readonly path: string;
   readonly items: number;
+  /** Lines, blank ones included. */
+  readonly lineCount: number;
+  readonly bytes: number;
   /** Number, from 1, of the line of item n x 1,000, and where that line begins. */
   readonly lines: readonly number[];
   readonly offsets: readonly number[];

@@ -22,7 +22,7 @@ class Recording implements EngineObserver {
 
 async function run(world: World) {
   const engine = await world.engine();
-  const summary = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+  const summary = await world.settle(engine.run(INPUT, { out: OUTPUT, project: "red" }).finished);
   await world.settle(engine.close());
   return summary;
 }
@@ -39,8 +39,8 @@ describe("the observer of an engine", () => {
       },
     });
     world.input(3);
-    const { task_id: taskId } = await run(world);
-    const lane = { taskId, lane: "alpha:realtime:m1", model: "alpha:m1", latencyMs: 10 };
+    await run(world);
+    const lane = { project: "red", lane: "alpha:realtime:m1", model: "alpha:m1", latencyMs: 10 };
     expect(observer.attempts).toHaveLength(4);
     expect(observer.attempts.filter(({ code }) => code !== undefined)).toEqual([
       expect.objectContaining({ ...lane, code: "overloaded" }),
@@ -53,7 +53,7 @@ describe("the observer of an engine", () => {
       "invalid_request",
     ]);
     expect(observer.items.find(({ status }) => status === "completed")).toEqual({
-      taskId,
+      project: "red",
       status: "completed",
       code: undefined,
       inputTokens: 10,
@@ -69,7 +69,7 @@ describe("the observer of an engine", () => {
     const world = new World({ observer, config: { maxInFlight: 2 } });
     world.input(20);
     const engine = await world.engine();
-    const first = engine.run(INPUT, { out: OUTPUT });
+    const first = engine.run(INPUT, { out: OUTPUT, project: "red" });
     await world.clock.advance(35);
     first.stop();
     const { counts } = await world.settle(first.finished);

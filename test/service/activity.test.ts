@@ -11,18 +11,18 @@ const ITEM = {
   usd: 1,
 } as const;
 
-function activityOf(owners: Record<string, string>) {
+function fresh() {
   const clock = new FakeClock();
-  return { clock, activity: new Activity({ clock, projectOf: (taskId) => owners[taskId] }) };
+  return { clock, activity: new Activity(clock) };
 }
 
 describe("activity", () => {
   it("sums what each project's items came to, and all of them together", () => {
-    const { activity } = activityOf({ t1: "red", t2: "blue" });
-    activity.settled({ ...ITEM, taskId: "t1" });
-    activity.settled({ ...ITEM, taskId: "t1", status: "failed", code: "timeout", usd: 0 });
-    activity.settled({ ...ITEM, taskId: "t2" });
-    activity.settled({ ...ITEM, taskId: "of nobody" });
+    const { activity } = fresh();
+    activity.settled({ ...ITEM, project: "red" });
+    activity.settled({ ...ITEM, project: "red", status: "failed", code: "timeout", usd: 0 });
+    activity.settled({ ...ITEM, project: "blue" });
+    activity.settled({ ...ITEM, project: "" });
     expect([...(activity.project("red")?.outcomes ?? [])]).toEqual([
       ["completed", 1],
       ["timeout", 1],
@@ -34,12 +34,12 @@ describe("activity", () => {
   });
 
   it("tells the last seconds, those without work as 0", async () => {
-    const { clock, activity } = activityOf({ t1: "red" });
+    const { clock, activity } = fresh();
     const start = activity.second();
-    activity.settled({ ...ITEM, taskId: "t1" });
-    activity.settled({ ...ITEM, taskId: "t1" });
+    activity.settled({ ...ITEM, project: "red" });
+    activity.settled({ ...ITEM, project: "red" });
     await clock.advance(3_000);
-    activity.settled({ ...ITEM, taskId: "t1" });
+    activity.settled({ ...ITEM, project: "red" });
     await clock.advance(1_000);
     expect(activity.project("red")?.recent(activity.second(), 5)).toEqual({
       startSeconds: start - 1,
@@ -49,12 +49,12 @@ describe("activity", () => {
   });
 
   it("forgets seconds that are longer ago than it keeps", async () => {
-    const { clock, activity } = activityOf({ t1: "red" });
-    activity.settled({ ...ITEM, taskId: "t1" });
+    const { clock, activity } = fresh();
+    activity.settled({ ...ITEM, project: "red" });
     await clock.advance(SECONDS_KEPT * 1_000);
     const tally = activity.project("red");
     expect(tally?.recent(activity.second(), SECONDS_KEPT).items[0]).toBe(1);
-    activity.settled({ ...ITEM, taskId: "t1" });
+    activity.settled({ ...ITEM, project: "red" });
     await clock.advance(1_000);
     const { items } = tally?.recent(activity.second(), SECONDS_KEPT) ?? { items: [] };
     expect(items.reduce((sum, count) => sum + count, 0)).toBe(1);
@@ -62,10 +62,10 @@ describe("activity", () => {
   });
 
   it("knows the lanes that a project has used, and no other's", () => {
-    const { activity } = activityOf({ t1: "red", t2: "blue" });
+    const { activity } = fresh();
     const attempt = { model: "openai:gpt", latencyMs: 1, code: undefined, usage: undefined };
-    activity.attempted({ ...attempt, taskId: "t1", lane: "openai:realtime:gpt" });
-    activity.attempted({ ...attempt, taskId: "t2", lane: "echo:realtime:x", code: "timeout" });
+    activity.attempted({ ...attempt, project: "red", lane: "openai:realtime:gpt" });
+    activity.attempted({ ...attempt, project: "blue", lane: "echo:realtime:x", code: "timeout" });
     expect([...(activity.project("red")?.lanes ?? [])]).toEqual(["openai:realtime:gpt"]);
     expect([...activity.attempts]).toEqual([
       ["openai completed", 1],

@@ -26,7 +26,7 @@ afterEach(async () => {
 });
 
 function world(lanes: readonly LaneView[] = [LANE]) {
-  const activity = new Activity({ clock: new FakeClock(), projectOf: () => undefined });
+  const activity = new Activity(new FakeClock());
   const metrics = new Metrics({
     activity,
     lanes: () => lanes,
@@ -76,10 +76,10 @@ describe("metrics", () => {
 
   it("tell what items, attempts and commits came to", async () => {
     const { activity, metrics } = world();
-    const item = { taskId: "t", inputTokens: 10, outputTokens: 5, listUsd: 0.5, usd: 0.25 };
+    const item = { project: "p", inputTokens: 10, outputTokens: 5, listUsd: 0.5, usd: 0.25 };
     activity.settled({ ...item, status: "completed", code: undefined });
     activity.settled({ ...item, status: "failed", code: "timeout" });
-    const attempt = { taskId: "t", lane: "openai:realtime:gpt", model: "openai:gpt", usage: undefined };
+    const attempt = { project: "p", lane: "openai:realtime:gpt", model: "openai:gpt", usage: undefined };
     activity.attempted({ ...attempt, code: "timeout", latencyMs: 9 });
     metrics.committed(4);
     await metrics.render();

@@ -1,0 +1,281 @@
+/**
+ * The lots of a data folder: begun, continued after a restart, ended, and found again.
+ *
+ *   open (here for good) -> over (kept in memory for the last 64 looked at; else read from the store again)
+ *
+ * At most 32 lots of a project run at once, those with the earliest deadline first; a lot that wants to run at once is
+ * begun at once, and so is one whose deadline has come, which ends its lines as expired.
+ *
+ * The end of a lot: its run is over -> whoever waits for its tasks has taken in that they are final -> stored as over.
+ */
+import type { Timer } from "../clock.ts";
+import type { Engine } from "../engine/engine.ts";
+import { readStep } from "../engine/journal.ts";
+import type { EngineParts } from "../engine/parts.ts";
+import type { Summary } from "../engine/progress.ts";
+import type { Run } from "../engine/run.ts";
+import { decodeBody } from "../engine/task_body.ts";
+import { PerigeeError } from "../errors.ts";
+import { EVERY_PROJECT } from "../store/records.ts";
+import { Lot, type Member } from "./lot.ts";
+import { LOTS, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import type { TaskEvent } from "./tasks.ts";
+
+const RUNNING_MAX = 32;
+const OVER_KEPT_MAX = 64;
+const PAGE = 500;
+const RETRY_MS = 60_000;
+
+export interface LotsOptions {
+  readonly engine: Engine;
+  readonly parts: EngineParts;
+  /** Where the lines of a lot stand. */
+  readonly pathOf: (lot: LotRecord) => string;
+  /** Told of each task whose objects in all its lots are final; at least once. */
+  readonly onFinished: (event: TaskEvent) => Promise<void>;
+  /** Told when a lot is over, after it was stored so. */
+  readonly onOver: (lot: Lot) => Promise<void>;
+}
+
+export class Lots {
+  readonly #options: LotsOptions;
+  readonly #open = new Map<string, Lot>();
+  /** The one looked at last comes last. */
+  readonly #over = new Map<string, Promise<Lot>>();
+  /** Lots of each task that are not final. */
+  readonly #openOf = new Map<string, Set<string>>();
+  /** Sealed, and not yet run. */
+  readonly #waiting = new Set<Lot>();
+  readonly #running = new Map<string, number>();
+  #timer: Timer | undefined;
+  #isClosed = false;
+
+  constructor(options: LotsOptions) {
+    this.#options = options;
+  }
+
+  /** Lots that an earlier process has left open, in the order of their making. */
+  async *stored(): AsyncGenerator<LotRecord> {
+    const { store } = this.#options.parts;
+    for (let after: string | undefined; ; ) {
+      const query = { collection: OPEN_LOTS, limit: PAGE, ...(after === undefined ? {} : { after }) };
+      const page = await store.records(EVERY_PROJECT, query);
+      for (const record of page) yield recordToLot(record);
+      after = page.at(-1)?.id;
+      if (page.length < PAGE) return;
+    }
+  }
+
+  /** Takes an open lot in; `sealed` begins it. */
+  add(record: LotRecord, linesMax: number): Lot {
+    const lot = new Lot(record, this.#options.pathOf(record), linesMax);
+    this.#open.set(record.id, lot);
+    return lot;
+  }
+
+  /** A task waits for lines of a lot that is not begun yet. */
+  join(lot: Lot, member: Member): void {
+    lot.add(member);
+    const lots = this.#openOf.get(member.taskId) ?? new Set();
+    lots.add(lot.record.id);
+    this.#openOf.set(member.taskId, lots);
+  }
+
+  /** Its lines are on the disk and stored: it runs as soon as its turn comes. */
+  sealed(lot: Lot): void {
+    this.#waiting.add(lot);
+    this.#begin();
+  }
+
+  /** Its lines never became durable. */
+  drop(lot: Lot): void {
+    this.#open.delete(lot.record.id);
+  }
+
+  get openLots(): Iterable<Lot> {
+    return this.#open.values();
+  }
+
+  /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
+  async find(id: string): Promise<Lot> {
+    const open = this.#open.get(id);
+    if (open !== undefined) return open.out === undefined ? this.#readOut(open) : open;
+    const known = this.#over.get(id);
+    this.#over.delete(id);
+    const loading = known ?? this.#load(id);
+    this.#over.set(id, loading);
+    loading.catch(() => this.#over.delete(id));
+    for (const oldest of this.#over.keys()) {
+      if (this.#over.size <= OVER_KEPT_MAX) break;
+      this.#over.delete(oldest);
+    }
+    return loading;
+  }
+
+  /** What tasks knew of a lot that was erased. */
+  forget(id: string): void {
+    this.#over.delete(id);
+  }
+
+  /** Whether lots of a task are not final yet. */
+  isOpen(taskId: string): boolean {
+    return this.#openOf.has(taskId);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  #begin(): void {
+    this.#timer?.cancel();
+    if (this.#isClosed) return;
+    const nowMs = this.#options.parts.clock.wallMs();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const lot of [...this.#waiting].sort((a, b) => deadlineOf(a) - deadlineOf(b))) {
+      const { project } = lot.record;
+      const running = this.#running.get(project) ?? 0;
+      const deadlineMs = deadlineOf(lot);
+      const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs;
+      if (!isDue && running >= RUNNING_MAX) {
+        nextMs = Math.min(nextMs, deadlineMs);
+        continue;
+      }
+      this.#waiting.delete(lot);
+      this.#running.set(project, running + 1);
+      void this.#answer(lot).finally(() => this.#ended(project));
+    }
+    if (nextMs < Number.POSITIVE_INFINITY)
+      this.#timer = this.#options.parts.clock.timer(nextMs - nowMs, () => this.#begin(), { keepsAlive: false });
+  }
+
+  #ended(project: string): void {
+    const running = (this.#running.get(project) ?? 1) - 1;
+    if (running > 0) this.#running.set(project, running);
+    else this.#running.delete(project);
+    this.#begin();
+  }
+
+  /** Never rejects: what fails is tried again, by the next process at the latest. */
+  async #answer(lot: Lot): Promise<void> {
+    try {
+      const run = this.#run(lot);
+      lot.begin(run);
+      lot.out = (await run.opened).out;
+      const summary = await this.#follow(lot, run);
+      lot.endWait();
+      if (summary.status !== "completed") return; // the engine closes
+      await this.#end(lot, summary);
+    } catch (error) {
+      lot.endWait();
+      if (this.#isClosed || (error instanceof PerigeeError && error.code === "closed")) return;
+      lot.leave();
+      this.#options.parts.clock.timer(RETRY_MS, () => this.sealed(lot), { keepsAlive: false });
+    }
+  }
+
+  #run(lot: Lot): Run {
+    const { engine } = this.#options;
+    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId } = lot.record;
+    return engine.run(lot.path, {
+      id: `lot:${id}`,
+      acceptedWallMs,
+      volumeTokens,
+      ...(slaMinutes === null ? {} : { sla: slaMinutes }),
+      ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
+      project,
+      ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
+      onAccountStop: () => lot.endWait(),
+      onStep: (sequence, step) => this.#tell(lot, lot.apply(sequence, step)),
+    });
+  }
+
+  async #follow(lot: Lot, run: Run): Promise<Summary> {
+    const itemsOf = (member: Member): number =>
+      lot.record.taskId === undefined ? member.lines : lot.record.items;
+    this.#tell(lot, lot.goLive(itemsOf));
+    if (lot.record.taskId !== undefined && lot.members.some((member) => member.isCancelled)) void run.cancel();
+    return run.finished;
+  }
+
+  /** Also for a task that was cancelled: its unsent objects are final though its run goes on. */
+  finished(lot: Lot, members: readonly Member[]): void {
+    this.#tell(lot, members);
+  }
+
+  #tell(lot: Lot, members: readonly Member[]): void {
+    for (const member of members) {
+      member.finishedWallMs ??= this.#options.parts.clock.wallMs();
+      const lots = this.#openOf.get(member.taskId);
+      lots?.delete(lot.record.id);
+      if (lots === undefined || lots.size > 0) continue;
+      this.#openOf.delete(member.taskId);
+      const { project } = lot.record;
+      const told = this.#options.onFinished({ kind: "completed", project, taskId: member.taskId });
+      told.catch(() => undefined); // looked at when the lot ends
+      lot.telling.push(told);
+    }
+  }
+
+  async #end(lot: Lot, summary: Summary): Promise<void> {
+    const { parts } = this.#options;
+    this.#tell(
+      lot,
+      lot.members.filter((member) => this.#openOf.get(member.taskId)?.has(lot.record.id) === true),
+    );
+    await Promise.all(lot.telling.splice(0));
+    const { usage, cost } = summary;
+    const over = {
+      finishedWallMs: parts.clock.wallMs(),
+      runTaskId: summary.task_id,
+      inputTokens: usage.input_tokens,
+      outputTokens: usage.output_tokens,
+      listUsd: cost.list_usd,
+      usd: cost.usd,
+    };
+    const record = { ...lot.record, over };
+    await parts.room.waitFor(() =>
+      parts.store.change([
+        { kind: "delete", collection: OPEN_LOTS, id: record.id },
+        { kind: "put", record: lotToRecord(record) },
+      ]),
+    );
+    lot.record = record;
+    lot.version += 1;
+    this.#open.delete(record.id);
+    this.#over.set(record.id, Promise.resolve(lot));
+    await this.#options.onOver(lot);
+  }
+
+  async #load(id: string): Promise<Lot> {
+    const { store } = this.#options.parts;
+    const found = await store.record(EVERY_PROJECT, LOTS, id);
+    if (found === undefined) throw new PerigeeError("store_failed", `lot ${id} is missing`);
+    const record = recordToLot(found);
+    const lot = new Lot(record, this.#options.pathOf(record), record.lines);
+    await this.#replay(lot);
+    return lot;
+  }
+
+  /** Of a lot that waits after a restart: what an earlier process has answered. */
+  async #readOut(lot: Lot): Promise<Lot> {
+    if (lot.run === undefined && lot.record.isSealed) await this.#replay(lot);
+    return lot;
+  }
+
+  async #replay(lot: Lot): Promise<void> {
+    const { store } = this.#options.parts;
+    const task = await store.taskByName(`id:lot:${lot.record.id}`);
+    if (task === undefined || lot.out !== undefined) return;
+    for await (const { sequence, records } of store.journal(task.id)) {
+      if (lot.run !== undefined) return; // it tells the same steps
+      lot.apply(sequence, readStep(records));
+    }
+    lot.out = decodeBody(task.body).out;
+  }
+}
+
+/** Unix time; of a lot that wants to run at once: when it came. */
+function deadlineOf({ record }: Lot): number {
+  return record.acceptedWallMs + (record.slaMinutes ?? 0) * 60_000;
+}

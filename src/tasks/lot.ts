@@ -18,6 +18,8 @@ export interface Member {
   /** Items not yet final. */
   open: number;
   isCancelled: boolean;
+  /** Told once when all are final. */
+  whenFinal?: () => void;
   /** Once all are final. */
   finishedWallMs?: number;
 }
@@ -37,15 +39,20 @@ export class Lot {
   run: Run | undefined;
   /** Of the file with its answers; undefined before its run was ever opened. */
   out: string | undefined;
+  /** First byte behind its durable answers. */
+  outEnd = 0;
   /** Rises with every durable step. */
   version = 0;
   /** Resolves when its run has ended, or its accounts have stopped it for longer than a caller should wait. */
   readonly waited: Promise<void>;
+  /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
+  readonly ended: Promise<void>;
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
   readonly #linesMax: number;
   readonly #costs: LineCosts | undefined;
   #tellWaited: () => void = () => undefined;
+  #tellEnded: () => void = () => undefined;
   #isLive = false;
 
   constructor(record: LotRecord, path: string, linesMax: number) {
@@ -59,6 +66,9 @@ export class Lot {
         : undefined;
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
+    });
+    this.ended = new Promise((resolve) => {
+      this.#tellEnded = resolve;
     });
   }
 
@@ -93,10 +103,15 @@ export class Lot {
     this.#tellWaited();
   }
 
+  end(): void {
+    this.#tellEnded();
+  }
+
   /** A durable step of its run, those of earlier processes first; returns the tasks that are final by it. */
   apply(sequence: number, step: Step): Member[] {
     this.index.apply(sequence, step);
     this.version += 1;
+    if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
     const finished: Member[] = [];
     for (const outcome of step.outcomes) {
       if (this.#costs !== undefined) {

@@ -146,7 +146,9 @@ export class Lots {
       void this.#answer(lot).finally(() => this.#ended(project));
     }
     if (nextMs < Number.POSITIVE_INFINITY)
-      this.#timer = this.#options.parts.clock.timer(nextMs - nowMs, () => this.#begin(), { keepsAlive: false });
+      this.#timer = this.#options.parts.clock.timer(nextMs - nowMs, () => this.#begin(), {
+        keepsAlive: false,
+      });
   }
 
   #ended(project: string): void {
@@ -171,6 +173,8 @@ export class Lots {
       if (this.#isClosed || (error instanceof PerigeeError && error.code === "closed")) return;
       lot.leave();
       this.#options.parts.clock.timer(RETRY_MS, () => this.sealed(lot), { keepsAlive: false });
+    } finally {
+      lot.end();
     }
   }
 
@@ -194,7 +198,8 @@ export class Lots {
     const itemsOf = (member: Member): number =>
       lot.record.taskId === undefined ? member.lines : lot.record.items;
     this.#tell(lot, lot.goLive(itemsOf));
-    if (lot.record.taskId !== undefined && lot.members.some((member) => member.isCancelled)) void run.cancel();
+    if (lot.record.taskId !== undefined && lot.members.some((member) => member.isCancelled))
+      void run.cancel();
     return run.finished;
   }
 
@@ -206,6 +211,7 @@ export class Lots {
   #tell(lot: Lot, members: readonly Member[]): void {
     for (const member of members) {
       member.finishedWallMs ??= this.#options.parts.clock.wallMs();
+      member.whenFinal?.();
       const lots = this.#openOf.get(member.taskId);
       lots?.delete(lot.record.id);
       if (lots === undefined || lots.size > 0) continue;

@@ -17,8 +17,6 @@ export interface TaskPart {
   readonly lines: number;
   readonly items: number;
   readonly slaMinutes: number | null;
-  /** Number of the object on `firstLine`, minus 1. */
-  readonly base: number;
 }
 
 export interface TaskRecord {

@@ -6,7 +6,7 @@ import type { Clock } from "../../src/clock.ts";
 import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import { type ConfigOptions, resolveConfig } from "../../src/engine/config.ts";
-import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import { type Engine, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import type { EngineObserver } from "../../src/engine/observer.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import {
@@ -81,9 +81,13 @@ export class World {
   }
 
   async engine(clock: Clock = this.clock): Promise<Engine> {
+    return (await this.opened(clock)).engine;
+  }
+
+  async opened(clock: Clock = this.clock): Promise<OpenedEngine> {
     const providers = resolveConfig(this.#config, {}).providers;
     this.wire.restart();
-    return createEngine({
+    return openEngine({
       ...this.#config,
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
       dataDir: "/data",

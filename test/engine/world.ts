@@ -175,6 +175,8 @@ function mortalDisk(disk: Disk, { whileAlive }: Life): Disk {
     stat: (path) => whileAlive(() => disk.stat(path)),
     rename: (from, to) => whileAlive(() => disk.rename(from, to)),
     remove: (path) => whileAlive(() => disk.remove(path)),
+    makePrivateFolder: (path) => whileAlive(() => disk.makePrivateFolder(path)),
+    list: (folder) => whileAlive(() => disk.list(folder)),
   };
 }
 

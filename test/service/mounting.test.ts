@@ -87,7 +87,11 @@ describe("the service", () => {
     const service = await openService();
     const url = await service.listen({ port: 0 });
     const quoted = await fetch(`${url}/v0/quote`, { method: "POST", headers, body });
-    expect(await quoted.json()).toMatchObject({ items: 2, earliest_sla: expect.any(Number), rejected_lines: 0 });
+    expect(await quoted.json()).toMatchObject({
+      items: 2,
+      earliest_sla: expect.any(Number),
+      rejected_lines: 0,
+    });
     expect(quoted.status).toBe(200);
     await roundTrip(url);
     const usage = await (await fetch(`${url}/v0/usage`, { headers })).json();
@@ -133,9 +137,7 @@ describe("the service", () => {
   it("ends requests under way before it closes, and takes no new ones", async () => {
     const service = await openService();
     const url = await service.listen({ port: 0 });
-    const immediate = JSON.stringify(
-      Array.from({ length: 200 }, () => ({ model: "echo:test", input: "x" })),
-    );
+    const immediate = JSON.stringify(Array.from({ length: 200 }, () => ({ model: "echo:test", input: "x" })));
     const pending = fetch(`${url}/v0/infer/`, { method: "POST", headers, body: immediate });
     await new Promise((resolve) => setTimeout(resolve, 20));
     await service.close();

@@ -52,11 +52,13 @@ describe("the doors", () => {
     expect(namesOf("index.ts")).toEqual({
       values: ["PerigeeError", "createEngine", "readConfigFile", "systemClock", "systemDisk"],
       types: [
+        "AttemptReport",
         "Clock",
         "ConfigOptions",
         "Disk",
         "DiskFile",
         "Engine",
+        "EngineObserver",
         "EngineOptions",
         "ErrorCode",
         "FactorRate",
@@ -88,6 +90,7 @@ describe("the doors", () => {
         "RateCard",
         "Run",
         "RunOptions",
+        "SettledReport",
         "Source",
         "Store",
         "StoredEntry",

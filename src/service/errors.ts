@@ -50,6 +50,9 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   unauthenticated: 401,
   forbidden: 403,
   invalid_request: 400,
+  blocked_destination: 422,
+  idempotency_in_progress: 409,
+  idempotency_mismatch: 409,
 };
 
 /** What the framework refuses by itself, by its status. */

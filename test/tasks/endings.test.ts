@@ -61,6 +61,28 @@ describe("a cancelled task", () => {
   });
 });
 
+describe("after a restart", () => {
+  it("nothing that was told is taken back, at whatever moment somebody asks", async () => {
+    const world = new TaskWorld({ latencyMs: 100, config: { limits: { alpha: { concurrency: 2 } } } });
+    let tasks = await world.tasks();
+    const both = await world.settle(
+      Promise.all([
+        submit(tasks, items(1, 30, 60)),
+        submit(tasks, [...items(31, 20, 60), ...items(51, 2, 90)]),
+      ]),
+    );
+    await world.clock.advance(1_000);
+    const before = await world.settle(Promise.all(both.map(({ id }) => tasks.task(PROJECT, id))));
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    for (const { id, counts } of before) {
+      const task = await world.settle(tasks.task(PROJECT, id));
+      expect(task.counts.completed).toBeGreaterThanOrEqual(counts.completed);
+    }
+    expect(before.some(({ counts }) => counts.completed > 0)).toBe(true);
+  });
+});
+
 describe("a task on a file", () => {
   const FILE = "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001";
 

@@ -1,12 +1,13 @@
 /**
  * The world of engine tests with tasks in it: what is submitted, killed and started again happens in virtual time.
  */
+import type { Clock } from "../../src/clock.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import type { FileIndex, Files } from "../../src/tasks/files.ts";
 import type { RequestItem } from "../../src/tasks/requests.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
-import { itemLine, World } from "../engine/world.ts";
+import { itemLine, type Life, World } from "../engine/world.ts";
 
 export const PROJECT = "acme";
 
@@ -15,8 +16,8 @@ export class TaskWorld extends World {
   readonly holds = new Map<string, number>();
   readonly #indexes = new Map<string, FileIndex>();
 
-  async tasks(): Promise<OpenedTasks> {
-    const opened = await this.opened();
+  async tasks(clock: Clock = this.clock, life?: Life): Promise<OpenedTasks> {
+    const opened = await this.opened(clock, life);
     return openTasks({ ...opened, files: this.#files(), dataDir: "/data" });
   }
 

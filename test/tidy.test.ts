@@ -65,6 +65,7 @@ const DOORS: Readonly<Record<string, string>> = {
 const ENTRIES = [
   "index.ts",
   "providers/index.ts",
+  "service/index.ts",
   "testing/index.ts",
   "cli/main.ts",
   "shard/worker.ts",

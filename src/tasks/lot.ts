@@ -37,6 +37,7 @@ export class Lot {
   readonly #memberOf = new Map<string, Member>();
   index: AnswerIndex;
   run: Run | undefined;
+  isRestored = false;
   /** Of the file with its answers; undefined before its run was ever opened. */
   out: string | undefined;
   /** First byte behind its durable answers. */
@@ -45,6 +46,10 @@ export class Lot {
   version = 0;
   /** Resolves when its run has ended, or its accounts have stopped it for longer than a caller should wait. */
   readonly waited: Promise<void>;
+  /** What an earlier process has answered is being read; undefined where there was none, and again once it runs. */
+  reading: Promise<void> | undefined;
+  /** Resolves when its run has told what earlier processes have answered, or cannot. */
+  readonly live: Promise<void>;
   /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
   readonly ended: Promise<void>;
   /** Listeners that have not taken in the end of a task. */
@@ -53,6 +58,7 @@ export class Lot {
   readonly #costs: LineCosts | undefined;
   #tellWaited: () => void = () => undefined;
   #tellEnded: () => void = () => undefined;
+  #tellLive: () => void = () => undefined;
   #isLive = false;
 
   constructor(record: LotRecord, path: string, linesMax: number) {
@@ -66,6 +72,9 @@ export class Lot {
         : undefined;
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
+    });
+    this.live = new Promise((resolve) => {
+      this.#tellLive = resolve;
     });
     this.ended = new Promise((resolve) => {
       this.#tellEnded = resolve;
@@ -90,6 +99,7 @@ export class Lot {
   /** Its run tells all its steps, from the first on. */
   begin(run: Run): void {
     this.run = run;
+    this.reading = undefined;
     this.index = new AnswerIndex(this.#linesMax);
     this.#isLive = false;
   }
@@ -104,6 +114,7 @@ export class Lot {
   }
 
   end(): void {
+    this.#tellLive();
     this.#tellEnded();
   }
 
@@ -134,6 +145,7 @@ export class Lot {
       const settled = this.settledOf(member);
       member.open = Math.max(0, itemsOf(member) - settled);
     }
+    this.#tellLive();
     return this.#members.filter((member) => member.open === 0);
   }
 

@@ -66,9 +66,10 @@ export class Lots {
     }
   }
 
-  /** Takes an open lot in; `sealed` begins it. */
-  add(record: LotRecord, linesMax: number): Lot {
+  /** Takes an open lot in; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
+  add(record: LotRecord, linesMax: number, isRestored = false): Lot {
     const lot = new Lot(record, this.#options.pathOf(record), linesMax);
+    lot.isRestored = isRestored;
     this.#open.set(record.id, lot);
     return lot;
   }
@@ -99,7 +100,7 @@ export class Lots {
   /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
   async find(id: string): Promise<Lot> {
     const open = this.#open.get(id);
-    if (open !== undefined) return open.out === undefined ? this.#readOut(open) : open;
+    if (open !== undefined) return this.#restored(open);
     const known = this.#over.get(id);
     this.#over.delete(id);
     const loading = known ?? this.#load(id);
@@ -161,8 +162,10 @@ export class Lots {
   /** Never rejects: what fails is tried again, by the next process at the latest. */
   async #answer(lot: Lot): Promise<void> {
     try {
+      const isAnswered = await this.#isAnswered(lot);
       const run = this.#run(lot);
       lot.begin(run);
+      if (isAnswered) await this.#replay(lot); // a run that was over tells no steps again
       lot.out = (await run.opened).out;
       const summary = await this.#follow(lot, run);
       lot.endWait();
@@ -176,6 +179,12 @@ export class Lots {
     } finally {
       lot.end();
     }
+  }
+
+  /** Whether its run was over when a crash came before the lot was. */
+  async #isAnswered({ record }: Lot): Promise<boolean> {
+    const task = await this.#options.parts.store.taskByName(nameOf(record));
+    return task !== undefined && decodeBody(task.body).status === "completed";
   }
 
   #run(lot: Lot): Run {
@@ -263,22 +272,33 @@ export class Lots {
     return lot;
   }
 
-  /** Of a lot that waits after a restart: what an earlier process has answered. */
-  async #readOut(lot: Lot): Promise<Lot> {
-    if (lot.run === undefined && lot.record.isSealed) await this.#replay(lot);
+  /** Nothing that an earlier process has told may be taken back: its steps come first. */
+  async #restored(lot: Lot): Promise<Lot> {
+    if (!lot.isRestored) return lot;
+    if (lot.run === undefined) {
+      lot.reading ??= this.#replay(lot);
+      await lot.reading;
+    }
+    if (lot.run !== undefined) await lot.live;
     return lot;
   }
 
   async #replay(lot: Lot): Promise<void> {
     const { store } = this.#options.parts;
-    const task = await store.taskByName(`id:lot:${lot.record.id}`);
-    if (task === undefined || lot.out !== undefined) return;
+    const { run } = lot;
+    const task = await store.taskByName(nameOf(lot.record));
+    if (task === undefined) return;
     for await (const { sequence, records } of store.journal(task.id)) {
-      if (lot.run !== undefined) return; // it tells the same steps
+      if (lot.run !== run) return; // begun meanwhile: it tells the same steps
       lot.apply(sequence, readStep(records));
     }
     lot.out = decodeBody(task.body).out;
   }
+}
+
+/** Under which its run is stored. */
+function nameOf({ id }: LotRecord): string {
+  return `id:lot:${id}`;
 }
 
 /** Unix time; of a lot that wants to run at once: when it came. */

@@ -7,7 +7,6 @@
  *   start:   open lots are read; those that were not sealed are made again from their tasks' texts
  */
 import { join } from "node:path";
-import { makeFolder } from "../disk.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../store/records.ts";
@@ -50,7 +49,6 @@ export interface OpenedTasks extends Tasks {
 
 /** Continues what is open; resolves when every task can be found. */
 export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
-  await makeFolder(join(options.dataDir, "lots"), 0o700);
   const desk = new TaskDesk(options);
   await desk.open();
   return desk;
@@ -229,8 +227,8 @@ class TaskDesk implements OpenedTasks {
   }
 
   /** An own lot whose lines are all there. */
-  #begin(record: LotRecord, task: Pick<TaskRecord, "id" | "isCancelled">): Lot {
-    const lot = this.#lots.add(record, record.lines);
+  #begin(record: LotRecord, task: Pick<TaskRecord, "id" | "isCancelled">, isRestored = false): Lot {
+    const lot = this.#lots.add(record, record.lines, isRestored);
     if (record.fileId !== undefined) this.#held.set(record.id, this.#options.files.hold(record.fileId));
     this.#lots.join(lot, {
       taskId: task.id,
@@ -280,10 +278,10 @@ class TaskDesk implements OpenedTasks {
   async #restore(record: LotRecord): Promise<void> {
     if (record.taskId !== undefined) {
       const found = await this.#options.parts.store.record(EVERY_PROJECT, TASKS, recordIdOf(record.taskId));
-      this.#begin(record, found === undefined ? { id: record.taskId } : recordToTask(found));
+      this.#begin(record, found === undefined ? { id: record.taskId } : recordToTask(found), true);
       return;
     }
-    const lot = this.#lots.add(record, LOT_LINES_MAX);
+    const lot = this.#lots.add(record, LOT_LINES_MAX, true);
     const texts: (string | undefined)[] = [];
     for await (const stored of this.#tasksOf(record.id)) {
       const task = recordToTask(stored);

@@ -19,6 +19,8 @@ export interface Member {
   /** Items not yet final. */
   open: number;
   isCancelled: boolean;
+  /** Whoever waits for the end of tasks knows of it. */
+  isTold?: boolean;
   /** Told once when all are final. */
   whenFinal?: () => void;
   /** Once all are final. */

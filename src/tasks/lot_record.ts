@@ -3,6 +3,7 @@
  *
  *   gathering -> sealed -> over        (`open_lot` until it is over, then `lot`: a start reads the open ones alone)
  */
+import type { SettledStatus } from "../engine/journal.ts";
 import type { StoredRecord } from "../store/records.ts";
 
 export const OPEN_LOTS = "open_lot";
@@ -47,6 +48,8 @@ export interface LotEnd {
   readonly finishedWallMs: number;
   /** Of its run, as the engine knows it. */
   readonly runTaskId: string;
+  /** Its items by how they ended. */
+  readonly counts: Readonly<Record<SettledStatus, number>>;
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly listUsd: number;

@@ -35,6 +35,8 @@ export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
   readonly dataDir: string;
   readonly spending: Spending;
+  /** Told why the work on some tasks has stopped; it is tried again a minute later. */
+  readonly onFault?: (error: unknown, lotId: string) => void;
 }
 
 /** Tasks, and what their owner does with them. */
@@ -73,6 +75,7 @@ class TaskDesk implements OpenedTasks {
       onFinished: async (event) => {
         await Promise.all([...this.#listeners].map(async (listener) => listener(event)));
       },
+      onFault: (error, lotId) => options.onFault?.(error, lotId),
       onUsed: (lot, end, items) => this.#note(lot, end, items),
       onOver: (lot) => this.#over(lot),
     });
@@ -141,7 +144,8 @@ class TaskDesk implements OpenedTasks {
 
   async cancel(project: string, id: string): Promise<TaskView> {
     const task = await this.#find(project, id);
-    if (task.isCancelled === true || !this.#lots.isOpen(task.id)) return this.#views.view(task);
+    const before = await this.#views.view(task);
+    if (task.isCancelled === true || before.status !== "submitted") return before;
     const cancelled: TaskRecord = { ...task, isCancelled: true };
     const stored = (await this.#record(project, id)) as StoredRecord; // found above
     const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };

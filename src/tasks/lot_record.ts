@@ -29,8 +29,18 @@ export interface LotRecord {
   /** Where every 1,000th item begins, by line and byte; empty for shared lots. */
   readonly itemLines: readonly number[];
   readonly itemOffsets: readonly number[];
+  /** Of a sealed shared lot: the tasks on its lines, in their order. */
+  readonly members?: readonly LotMember[];
+  /** What its tasks were estimated to cost, in USD. */
+  readonly estimatedUsd?: number;
   /** Once it is over. */
   readonly over?: LotEnd;
+}
+
+export interface LotMember {
+  readonly taskId: string;
+  readonly firstLine: number;
+  readonly lines: number;
 }
 
 export interface LotEnd {

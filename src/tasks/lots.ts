@@ -18,12 +18,14 @@ import { decodeBody } from "../engine/task_body.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import { Lot, type Member } from "./lot.ts";
-import { LOTS, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 
 const RUNNING_MAX = 32;
 const OVER_KEPT_MAX = 64;
-const PAGE = 500;
+/** Lots read at a time: one that tasks share names up to 4,096 of them. */
+const PAGE = 16;
 const RETRY_MS = 60_000;
 
 export interface LotsOptions {
@@ -33,6 +35,8 @@ export interface LotsOptions {
   readonly pathOf: (lot: LotRecord) => string;
   /** Told of each task whose objects in all its lots are final; at least once. */
   readonly onFinished: (event: TaskEvent) => Promise<void>;
+  /** Told when a run has ended, before that is stored; again by the next process when it is not. */
+  readonly onUsed: (lot: Lot, end: LotEnd, items: number) => Promise<void>;
   /** Told when a lot is over, after it was stored so. */
   readonly onOver: (lot: Lot) => Promise<void>;
 }
@@ -248,10 +252,14 @@ export class Lots {
       listUsd: cost.list_usd,
       usd: cost.usd,
     };
-    const record = { ...lot.record, over };
+    const { completed, failed, expired, cancelled } = summary.counts;
+    await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
+    const { members: _, ...rest } = lot.record;
+    const record = { ...rest, over };
     await parts.room.waitFor(() =>
       parts.store.change([
         { kind: "delete", collection: OPEN_LOTS, id: record.id },
+        { kind: "deleteOf", collection: CANCELS, parent: record.id },
         { kind: "put", record: lotToRecord(record) },
       ]),
     );

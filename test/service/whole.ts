@@ -9,6 +9,7 @@ import { openEngine } from "../../src/engine/engine.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
 import { openTasks } from "../../src/tasks/task_desk.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
@@ -51,7 +52,13 @@ export async function openWhole(): Promise<Whole> {
   const { engine, parts } = await openEngine({ dataDir, env: {} });
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const tasks = await openTasks({ engine, parts, files, dataDir });
+  const tasks = await openTasks({
+    engine,
+    parts,
+    files,
+    spending: createSpending({ clock, store, capUsd: () => undefined }),
+    dataDir,
+  });
   let refusal: unknown;
   const submit: Tasks["submit"] = (project, request) => {
     const error = refusal;

@@ -7,6 +7,7 @@ import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import { type ConfigOptions, resolveConfig } from "../../src/engine/config.ts";
 import { type Engine, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
+import type { EngineObserver } from "../../src/engine/observer.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import {
   type CrashableStore,
@@ -31,6 +32,7 @@ export interface WorldOptions {
   readonly latencyMs?: number;
   /** What a commit of the store takes; default nothing. */
   readonly commitMs?: number;
+  readonly observer?: EngineObserver;
 }
 
 export const ok = (line: number): WireResult =>
@@ -46,11 +48,13 @@ export class World {
   /** Line numbers in the order of their sending. */
   readonly sent: { readonly line: number; readonly atMs: number; readonly model: string }[] = [];
   answer: Answering;
+  readonly #observer: EngineObserver | undefined;
   #config: ConfigOptions;
   readonly #attempts = new Map<number, number>();
 
   constructor(options: WorldOptions = {}) {
     this.answer = options.answer ?? ((line) => ok(line));
+    this.#observer = options.observer;
     const { commitMs } = options;
     const slow = commitMs === undefined ? {} : { clock: this.clock, commitMs };
     this.store = createCrashableStore({ random: () => 0.999, ...slow });
@@ -86,6 +90,7 @@ export class World {
     this.wire.restart();
     return openEngine({
       ...this.#config,
+      ...(this.#observer === undefined ? {} : { observer: this.#observer }),
       dataDir: "/data",
       env: {},
       clock,
@@ -170,6 +175,8 @@ function mortalDisk(disk: Disk, { whileAlive }: Life): Disk {
     stat: (path) => whileAlive(() => disk.stat(path)),
     rename: (from, to) => whileAlive(() => disk.rename(from, to)),
     remove: (path) => whileAlive(() => disk.remove(path)),
+    makePrivateFolder: (path) => whileAlive(() => disk.makePrivateFolder(path)),
+    list: (folder) => whileAlive(() => disk.list(folder)),
   };
 }
 

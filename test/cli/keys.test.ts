@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemDisk } from "../../src/disk.ts";
 import { createKeyVerifier } from "../../src/service/key_verifier.ts";
+import { verifyAudit } from "../../src/store/audit_check.ts";
 import { openKeyStore } from "../../src/store/key_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
@@ -52,6 +54,21 @@ describe("perigee keys", () => {
     });
     opened.close();
     await store.close();
+    const place = { dataDir, clock, disk: systemDisk };
+    expect(await verifyAudit(place)).toMatchObject({ isWhole: true, lines: 2 });
+    const log = readFileSync(
+      join(dataDir, readdirSync(dataDir).find((name) => name.endsWith(".jsonl"))!),
+      "utf8",
+    );
+    expect(
+      log
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+    ).toMatchObject([
+      { event: "key.created", project: "acme", key: made["id"] },
+      { event: "key.revoked", project: "acme", key: made["id"] },
+    ]);
   });
 
   it("makes keys with fewer scopes, with more, for the beta, and for a time", async () => {

@@ -308,7 +308,7 @@ class LocalEngine implements Engine {
       drainMs: 30_000,
       pauseWaitMs: this.#config.pauseWaitMs,
       lanes: () => this.#lanes.all(),
-      pump: (key) => this.#lanes.of(key).pump(),
+      arrived: (key, state) => this.#lanes.of(key).arrived(state),
       plan: (place, work) => this.#lanes.plan(place, work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: (state) => this.#lanes.accountStops(state),

@@ -48,8 +48,8 @@ export interface EngineParts {
   plan(place: ModelLane, work: Work): { readonly key: LaneKey; readonly needMs: number };
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
-  /** Lets a lane send what it may. */
-  pump(lane: LaneKey): void;
+  /** A shard of a run waits in the backlog for a lane. */
+  arrived(lane: LaneKey, run: RunState): void;
   /** Empty unless all that a run has left is held by lanes that their account has stopped. */
   accountStops(run: RunState): readonly AccountStop[];
   /** Calls back when an account has stopped a lane, or stops it no longer; returns how to stop listening. */

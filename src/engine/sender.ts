@@ -315,7 +315,7 @@ export class Sender implements Admission<ItemCall> {
 
   #free(call: ItemCall, lane: Lane): void {
     if (call.permit === undefined) return;
-    lane.limits.release(this.#options.clock.nowMs(), call.permit);
+    lane.release(call, call.permit);
     call.permit = undefined;
     call.run.inFlight -= 1;
     this.#options.onFree(lane);

@@ -43,7 +43,7 @@ export interface FileIndex {
 /** Throws `not_found` for files of other projects and ids that are none, alike. */
 export interface Files {
   /**
-   * Writes to the disk as it comes, and checks it meanwhile; durable when it resolves. Throws `usage` for a name that
+   * Writes to the disk as it comes, and checks it meanwhile; durable when it resolves. Throws `invalid_request` for a name that
    * is none, `too_large` beyond the limit, `duplicate_key` (`details.lines`), `unsupported_encoding`, and what
    * `chunks` throws; nothing is left of it then.
    */

@@ -84,7 +84,8 @@ export class World {
     return (await this.opened(clock)).engine;
   }
 
-  async opened(clock: Clock = this.clock): Promise<OpenedEngine> {
+  /** `life` is that of a process which a test can kill. */
+  async opened(clock: Clock = this.clock, life?: Life): Promise<OpenedEngine> {
     const providers = resolveConfig(this.#config, {}).providers;
     this.wire.restart();
     return openEngine({
@@ -94,8 +95,8 @@ export class World {
       env: {},
       clock,
       transport: this.wire,
-      disk: this.disk,
-      store: await this.store.open(),
+      disk: life === undefined ? this.disk : mortalDisk(this.disk, life),
+      store: await (life === undefined ? this.store.open() : life.whileAlive(() => this.store.open())),
       measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
     });
   }
@@ -163,9 +164,26 @@ export function openFiles(disk: Disk): string[] {
   return paths;
 }
 
+/** What a dead process would do does not happen, and what it waits for never comes. */
+export interface Life {
+  whileAlive<T>(call: () => Promise<T>): Promise<T>;
+}
+
+function mortalDisk(disk: Disk, { whileAlive }: Life): Disk {
+  return {
+    open: (path, mode) => whileAlive(() => disk.open(path, mode)),
+    stat: (path) => whileAlive(() => disk.stat(path)),
+    rename: (from, to) => whileAlive(() => disk.rename(from, to)),
+    remove: (path) => whileAlive(() => disk.remove(path)),
+    makePrivateFolder: (path) => whileAlive(() => disk.makePrivateFolder(path)),
+    list: (folder) => whileAlive(() => disk.list(folder)),
+  };
+}
+
 /** A process that can die on its own: nothing of it goes on after `kill`. */
-export function mortal(clock: Clock): { readonly clock: Clock; kill(): void } {
+export function mortal(clock: Clock): Life & { readonly clock: Clock; kill(): void } {
   let isDead = false;
+  const never = new Promise<never>(() => undefined);
   const live = (callback: () => void) => (): void => {
     if (!isDead) callback();
   };
@@ -188,5 +206,6 @@ export function mortal(clock: Clock): { readonly clock: Clock; kill(): void } {
     kill: () => {
       isDead = true;
     },
+    whileAlive: (call) => (isDead ? never : call().finally(() => (isDead ? never : undefined))),
   };
 }

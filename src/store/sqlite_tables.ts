@@ -59,6 +59,8 @@ const TASK_COLUMNS = "row, id, name, created_ms, crc, body";
 const ENTRY_COLUMNS = "row, task_id, sequence, wall_ms, crc, records";
 
 const STATEMENTS = {
+  begin: "BEGIN IMMEDIATE",
+  commit: "COMMIT",
   putTask: `INSERT INTO tasks (id, name, created_ms, crc, body) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET name = excluded.name, created_ms = excluded.created_ms,
       crc = excluded.crc, body = excluded.body`,
@@ -114,12 +116,12 @@ export class SqliteTables {
   }
 
   begin(): void {
-    this.#database.exec("BEGIN IMMEDIATE");
+    this.#statements.begin.run();
   }
 
   /** Returns once the transaction is synced. */
   commit(): void {
-    this.#database.exec("COMMIT");
+    this.#statements.commit.run();
   }
 
   /** Undoes what `begin` began. No error when SQLite has undone it already, as it does on some failures. */

@@ -309,6 +309,7 @@ export class Lane {
 
   #giveUp({ call, giveUp }: Intended): void {
     call.isUnsent = true;
+    this.#services.returnMoney(call);
     giveUp();
   }
 

@@ -317,6 +317,7 @@ export class Lane {
 
   #giveUp({ call, giveUp }: Intended): void {
     call.isUnsent = true;
+    this.#services.returnMoney(call);
     giveUp();
   }
 

@@ -57,7 +57,7 @@ export function registerFileRoutes(app: FastifyInstance, context: ServiceContext
 function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext): void {
   const uploads = new Transfers("uploads");
   app.put<{ Params: { file_name: string } }>("/v0/files/:file_name", {
-    config: { scope: "files:write" },
+    config: { scope: "files:write", event: "file.uploaded" },
     schema: {
       summary: "Upload a file of requests",
       description:
@@ -75,6 +75,7 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
         const view = await takeFile(request, { clock, fieldNames: [] }, ({ chunks }) =>
           files.put(project, { name, purpose: "batch", chunks }),
         );
+        request.audited = { id: view.id };
         return headOf(view);
       } finally {
         over();
@@ -114,7 +115,7 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
   app.route<ById>({
     method: ["GET", "HEAD"],
     url: "/v0/files/:file_id/content",
-    config: { scope: "files:read" },
+    config: { scope: "files:read", event: "file.downloaded" },
     schema: {
       summary: "The bytes of a file",
       tags: ["files"],
@@ -132,7 +133,7 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
 
 function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
   app.delete<ById>("/v0/files/:file_id", {
-    config: { scope: "files:write" },
+    config: { scope: "files:write", event: "file.deleted" },
     schema: {
       summary: "Erase a file that no task is working on",
       tags: ["files"],

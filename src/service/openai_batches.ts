@@ -105,22 +105,23 @@ export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceConte
 
 function registerCreate(app: FastifyInstance, batches: Batches): void {
   app.post<{ Body: z.infer<typeof newBatch> }>("/v1/batches", {
-    config: { scope: "infer:write" },
+    config: { scope: "infer:write", event: "task.created" },
     schema: {
       summary: "Begin a batch on an uploaded file (OpenAI)",
       tags: ["openai"],
       body: newBatch,
       response: { 200: batchObject },
     },
-    handler: async ({ caller, body }) => {
-      const { input_file_id, endpoint, completion_window, metadata = null } = body;
-      const view = await batches.create(caller.project, {
+    handler: async (request) => {
+      const { input_file_id, endpoint, completion_window, metadata = null } = request.body;
+      const view = await batches.create(request.caller.project, {
         endpoint,
         completionWindow: completion_window,
         windowMs: parseDurationMs(completion_window) ?? 0, // the schema has checked it
         inputFileId: fromFileId(input_file_id),
         metadata,
       });
+      request.audited = { id: toBatchId(view.batch.id) };
       return objectOf(view);
     },
   });
@@ -163,7 +164,7 @@ function registerReads(app: FastifyInstance, batches: Batches): void {
 
 function registerCancel(app: FastifyInstance, batches: Batches): void {
   app.post<{ Params: { id: string } }>("/v1/batches/:id/cancel", {
-    config: { scope: "infer:write" },
+    config: { scope: "infer:write", event: "task.cancelled" },
     schema: {
       summary: "Cancel what a batch has not yet sent (OpenAI)",
       tags: ["openai"],

@@ -40,6 +40,7 @@ export function registerOutputRoutes(app: FastifyInstance, context: ServiceConte
     target: LinkTarget,
     holder: string,
   ): Promise<FastifyReply> => {
+    request.audited = { id: target.taskId, project: target.project };
     const output = await context.tasks.output(target.project, target.taskId, target.view);
     const name = target.view === "all" ? target.taskId : `${target.taskId}-${target.view}`;
     const download = {
@@ -67,7 +68,7 @@ function registerOutput(app: FastifyInstance, send: Send): void {
   app.route<{ Params: { name: string }; Querystring: { view: OutputView } }>({
     method: ["GET", "HEAD"],
     url: "/v0/files/output/:name",
-    config: { scope: "infer:read" },
+    config: { scope: "infer:read", event: "task.downloaded" },
     schema: {
       summary: "The answers of a task as JSONL",
       description:
@@ -111,6 +112,7 @@ function registerLinks(app: FastifyInstance, context: ServiceContext, links: Sig
   app.route<{ Params: { token: string } }>({
     method: ["GET", "HEAD"],
     url: "/v0/files/link/:token",
+    config: { event: "task.downloaded" },
     schema: {
       summary: "The answers of a task, by a signed link",
       tags: ["files"],

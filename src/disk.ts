@@ -6,7 +6,7 @@
  * after `sync`; a killed process keeps what was written. The name of a file that was opened for writing or renamed
  * survives a power cut when the call resolves; a file that was removed may come back. Failures are the system's own errors (`code: "ENOSPC"`, `"EIO"`).
  */
-import { type FileHandle, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 
 /** What tells one file, and one state of a file, from another. */
@@ -51,6 +51,10 @@ export interface Disk {
   rename(from: string, to: string): Promise<void>;
   /** No error when nothing is there. Not durable: a power cut may bring the file back. */
   remove(path: string): Promise<void>;
+  /** Makes a folder that its owner alone may enter (mode 0700), where it is missing; it survives a power cut. */
+  makePrivateFolder(path: string): Promise<void>;
+  /** Names of the files in a folder, in no order; none when there is no such folder. */
+  list(folder: string): Promise<readonly string[]>;
 }
 
 /** The disk of this machine. */
@@ -93,6 +97,16 @@ export const systemDisk: Disk = {
     await syncFolder(dirname(to));
   },
   remove: (path) => rm(path, { force: true }),
+  makePrivateFolder: (path) => makeFolder(path, 0o700),
+  async list(folder) {
+    try {
+      const entries = await readdir(folder, { withFileTypes: true });
+      return entries.filter((entry) => entry.isFile()).map((entry) => entry.name);
+    } catch (error) {
+      if (errorCodeOf(error) === "ENOENT") return [];
+      throw error;
+    }
+  },
 };
 
 /** Makes a folder, and those above it, where they are missing; they survive a power cut when it resolves. */

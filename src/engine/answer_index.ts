@@ -67,6 +67,33 @@ export class AnswerIndex {
     };
   }
 
+  /** Undefined while the line is not settled. */
+  statusOf(line: number): SettledStatus | undefined {
+    return STATUSES[this.#status[line] ?? 0];
+  }
+
+  /** How many of the lines from `first` to `last` have ended in each way. */
+  counts(first: number, last: number): Readonly<Record<SettledStatus, number>> {
+    const counts = [0, 0, 0, 0, 0];
+    for (let line = first; line <= last; line += 1) {
+      const status = this.#status[line] ?? 0;
+      counts[status] = (counts[status] as number) + 1;
+    }
+    const [, completed = 0, failed = 0, expired = 0, cancelled = 0] = counts;
+    return { completed, failed, expired, cancelled };
+  }
+
+  /** Tokens of the lines from `first` to `last`, as the provider counted. */
+  tokens(first: number, last: number): { readonly inputTokens: number; readonly outputTokens: number } {
+    let inputTokens = 0;
+    let outputTokens = 0;
+    for (let line = first; line <= last; line += 1) {
+      inputTokens += this.#inputTokens[line] ?? 0;
+      outputTokens += this.#outputTokens[line] ?? 0;
+    }
+    return { inputTokens, outputTokens };
+  }
+
   /** `sequence` is the step's number in the journal where known (replay), 0 live. */
   apply(sequence: number, step: Step): void {
     if (step.voids > 0 && this.#last?.sequence === step.voids) this.#void(this.#last);

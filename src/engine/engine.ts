@@ -28,6 +28,7 @@ import { Forgotten } from "./forgotten.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { Lanes } from "./lanes.ts";
+import type { EngineObserver } from "./observer.ts";
 import type { EngineParts } from "./parts.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
@@ -54,6 +55,8 @@ export interface EngineOptions extends ConfigOptions {
   readonly disk?: Disk;
   readonly store?: Store;
   readonly measurer?: Measurer;
+  /** Told what the engine does. */
+  readonly observer?: EngineObserver;
 }
 
 /** Runs work; every method may be called at any time until `close`. */
@@ -88,7 +91,18 @@ export interface Engine {
 
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `store_damaged`. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
-  const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
+  return (await openEngine(options)).engine;
+}
+
+/** An engine, and what its runs share, for rooms that build on it. */
+export interface OpenedEngine {
+  readonly engine: Engine;
+  readonly parts: EngineParts;
+}
+
+/** As `createEngine`. */
+export async function openEngine(options: EngineOptions): Promise<OpenedEngine> {
+  const { dataDir, env, clock, transport, disk, store, measurer, observer, ...config } = options;
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
@@ -104,11 +118,12 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     disk: disk ?? systemDisk,
     measurer: counting,
     transport: wire,
+    observer,
   };
   const engine = new LocalEngine(seams, resolved);
   try {
     await engine.open();
-    return engine;
+    return { engine, parts: engine.parts };
   } catch (error) {
     await engine.close();
     throw error;
@@ -123,6 +138,7 @@ interface Seams {
   readonly transport: Transport;
   readonly store: Store;
   readonly space?: SqliteStore | undefined;
+  readonly observer: EngineObserver | undefined;
 }
 
 async function openStore(dataDir: string, given: Store | undefined): Promise<Pick<Seams, "store" | "space">> {
@@ -144,7 +160,8 @@ function threads(config: EngineConfig): Measurer {
 class LocalEngine implements Engine {
   readonly #seams: Seams;
   readonly #config: EngineConfig;
-  readonly #parts: EngineParts;
+  /** What its runs share. */
+  readonly parts: EngineParts;
   readonly #lanes: Lanes;
   readonly #submissions: Submissions;
   readonly #forgotten: Forgotten;
@@ -157,7 +174,7 @@ class LocalEngine implements Engine {
   constructor(seams: Seams, config: EngineConfig) {
     this.#seams = seams;
     this.#config = config;
-    const { clock, store } = seams;
+    const { clock, store, observer } = seams;
     const backlog = new Backlog();
     const prices = new PriceBook(config.prices);
     const room = new Room({
@@ -171,6 +188,7 @@ class LocalEngine implements Engine {
       space: seams.space,
       room,
       lanes: () => this.#lanes.records(),
+      observer,
       onFailure: (error) => this.#fail(error),
     });
     const sender = new Sender({
@@ -182,6 +200,7 @@ class LocalEngine implements Engine {
       laneOf: (key) => this.#lanes.of(key),
       onFree: (lane) => this.#lanes.freed(lane),
       onChange: (run) => run.changed(),
+      observer,
     });
     this.#lanes = new Lanes({
       clock,
@@ -201,9 +220,9 @@ class LocalEngine implements Engine {
       policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
       ...(config.attemptMsMax === undefined ? {} : { attemptMsMax: config.attemptMsMax }),
     });
-    this.#parts = this.#partsOf({ room, recorder, backlog, sender, prices });
-    this.#forgotten = new Forgotten(this.#parts);
-    this.#submissions = new Submissions(this.#parts, (source, options) => this.run(source, options));
+    this.parts = this.#partsOf({ room, recorder, backlog, sender, prices });
+    this.#forgotten = new Forgotten(this.parts);
+    this.#submissions = new Submissions(this.parts, (source, options) => this.run(source, options));
   }
 
   /** Counts what the last minute sent, then continues what was submitted and is not done. */
@@ -221,7 +240,7 @@ class LocalEngine implements Engine {
     parseSlaMinutes(options.sla, "run");
     checkProgressOptions(options, "run");
     checkWeight(options, "run");
-    const run = new Run(this.#parts, source, options);
+    const run = new Run(this.parts, source, options);
     this.#runs.add(run);
     const forget = (): void => {
       this.#runs.delete(run);
@@ -252,7 +271,7 @@ class LocalEngine implements Engine {
 
   quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {
     this.#assertOpen();
-    return quoteSource(this.#parts, this.#config, source, options);
+    return quoteSource(this.parts, this.#config, source, options);
   }
 
   async close(): Promise<void> {
@@ -273,7 +292,7 @@ class LocalEngine implements Engine {
   }
 
   #partsOf(built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "prices">): EngineParts {
-    const { clock, disk, store, measurer, dataDir } = this.#seams;
+    const { clock, disk, store, measurer, dataDir, observer } = this.#seams;
     return {
       ...built,
       clock,
@@ -281,6 +300,7 @@ class LocalEngine implements Engine {
       store,
       measurer,
       dataDir,
+      observer,
       rateCard: this.#config.rateCard,
       atWork: new Set(),
       lineBytesMax: LINE_BYTES_MAX,
@@ -305,7 +325,7 @@ class LocalEngine implements Engine {
   }
 
   #mayAdmit(): boolean {
-    return this.#hasRoom && !this.#isClosed && this.#parts.recorder.failure === undefined;
+    return this.#hasRoom && !this.#isClosed && this.parts.recorder.failure === undefined;
   }
 
   #setRoom(hasRoom: boolean): void {

@@ -6,10 +6,9 @@
 import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
-import { inlineScanner } from "../shard/measurer.ts";
+import { inlineScanner, type KeyScanner } from "../shard/measurer.ts";
 import { ChecksummedFile } from "./checksum.ts";
 import type { OpenInput } from "./input.ts";
-import type { EngineParts } from "./parts.ts";
 
 /**
  * Up to here the keys are scanned in this thread: 60 MB take 60 ms in slices of 0.2 ms, while the first thread takes
@@ -27,7 +26,10 @@ export interface CheckedKeys {
 }
 
 /** Refuses a file with two lines of one key, before anything is sent. */
-export async function checkKeys(parts: EngineParts, input: OpenInput): Promise<CheckedKeys> {
+export async function checkKeys(
+  parts: { readonly measurer: KeyScanner; readonly lineBytesMax: number },
+  input: Pick<OpenInput, "file"> & { readonly identity: { readonly sizeBytes: number } | undefined },
+): Promise<CheckedKeys> {
   let checksum = "";
   let lines = 0;
   const inputBytes = input.identity?.sizeBytes ?? 0;

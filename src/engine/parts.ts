@@ -13,6 +13,7 @@ import type { Store } from "../store/store.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Lane } from "./lane.ts";
 import type { AccountStop } from "./lanes.ts";
+import type { EngineObserver } from "./observer.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Room } from "./room.ts";
 import type { RunState } from "./run_state.ts";
@@ -31,6 +32,7 @@ export interface EngineParts {
   readonly sender: Sender;
   readonly prices: PriceBook;
   readonly rateCard: RateCard;
+  readonly observer: EngineObserver | undefined;
   /** Names and outputs of runs at work: no two may share one. */
   readonly atWork: Set<string>;
   readonly dataDir: string;

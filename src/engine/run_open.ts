@@ -44,6 +44,10 @@ export interface RunOptions extends ProgressOptions {
   readonly ordered?: boolean;
   /** Hard cap in USD on what providers may charge for this run. */
   readonly maxCostUsd?: number;
+  /** Unix time from which the sla counts; default: when the run is first opened. */
+  readonly acceptedWallMs?: number;
+  /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
+  readonly volumeTokens?: number;
   /** Runs every line on this model instead of its own. */
   readonly model?: string;
   /** Aborting stops the run as `stop()` does. */
@@ -282,8 +286,8 @@ async function checkedBody(
     out,
     isOrdered: options.ordered === true,
     ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
-    acceptedWallMs: before?.acceptedWallMs ?? parts.clock.wallMs(),
-    volumeTokens: before?.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
+    acceptedWallMs: before?.acceptedWallMs ?? options.acceptedWallMs ?? parts.clock.wallMs(),
+    volumeTokens: before?.volumeTokens ?? options.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
     ...(options.model === undefined ? {} : { model: options.model }),
     ...(before?.isCancelled === true ? { isCancelled: true } : {}),
     status: "open",
@@ -359,6 +363,7 @@ async function openState(
     startedMs: clock.nowMs(),
     slaMinutes,
     budget,
+    observer: parts.observer,
     project: options.project ?? "",
     weight: options.weight ?? 1,
     skip: options.skip,

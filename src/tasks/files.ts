@@ -21,6 +21,8 @@ export interface FileView {
 }
 
 export interface NewFile {
+  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
+  readonly id?: string;
   readonly name: string;
   readonly purpose: FileView["purpose"];
   readonly mimeType?: string;
@@ -32,6 +34,9 @@ export interface FileIndex {
   /** Where it stands on the disk. */
   readonly path: string;
   readonly items: number;
+  /** Lines, blank ones included. */
+  readonly lineCount: number;
+  readonly bytes: number;
   /** Number, from 1, of the line of item n x 1,000, and where that line begins. */
   readonly lines: readonly number[];
   readonly offsets: readonly number[];
@@ -40,7 +45,7 @@ export interface FileIndex {
 /** Throws `not_found` for files of other projects and ids that are none, alike. */
 export interface Files {
   /**
-   * Writes to the disk as it comes, and checks it meanwhile; durable when it resolves. Throws `usage` for a name that
+   * Writes to the disk as it comes, and checks it meanwhile; durable when it resolves. Throws `invalid_request` for a name that
    * is none, `too_large` beyond the limit, `duplicate_key` (`details.lines`), `unsupported_encoding`, and what
    * `chunks` throws; nothing is left of it then.
    */

@@ -22,6 +22,8 @@ export type RequestItem = InlineRequest | FileRequest;
 
 /** A task to make. */
 export interface TaskRequest {
+  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
+  readonly id?: string;
   /** In order. Errors of the iterable pass through, and then there is no task. */
   readonly items: Iterable<RequestItem> | AsyncIterable<RequestItem>;
   /** Whether the answers are wanted as a file (`Output-Format: jsonl`). */

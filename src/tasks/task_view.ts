@@ -5,7 +5,7 @@
  *   submitted -> failed        no object could be made: its file had no line that could be read
  */
 import type { Failure, Output } from "../work/outcome.ts";
-import type { ObjectStatus, TaskCounts, TaskObject } from "../work/task.ts";
+import type { ObjectStatus, TaskCounts } from "../work/task.ts";
 
 /** A task without its objects. */
 export interface TaskView {
@@ -60,7 +60,8 @@ export interface AnsweredLine {
   readonly status: Exclude<ObjectStatus, "submitted">;
   readonly output: Output | null;
   readonly error: Failure | null;
-  readonly usage: TaskObject["usage"];
+  /** As the provider counted; 0 when it did not answer. */
+  readonly usage: { readonly input_tokens: number; readonly output_tokens: number };
 }
 
 /** Which lines of a task's answers. */

@@ -36,6 +36,9 @@ export interface Tasks {
   output(project: string, id: string, view?: OutputView): Promise<TaskOutput>;
   /** Final lines, with what they used. */
   answers(project: string, id: string, view?: OutputView): AsyncIterable<AnsweredLine>;
-  /** Calls back when a task is final; at least once for each, also after a restart. Returns how to stop. */
-  onFinished(listener: (event: TaskEvent) => void): () => void;
+  /**
+   * Calls back when a task is final: at least once for each, also after a restart, and again after it when the promise
+   * it returns has not resolved by then. Returns how to stop.
+   */
+  onFinished(listener: (event: TaskEvent) => void | Promise<void>): () => void;
 }

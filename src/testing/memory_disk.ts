@@ -14,7 +14,7 @@
  *
  * Limit: folders themselves are always there.
  */
-import { dirname } from "node:path";
+import { basename, dirname } from "node:path";
 import type { Clock } from "../clock.ts";
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { type Change, MemoryFile, sizeAfter } from "./memory_file.ts";
@@ -92,6 +92,13 @@ export class MemoryDisk implements Disk {
     this.#begin("remove");
     this.#freeBytes += this.#names.get(path)?.sizeBytes ?? 0;
     this.#names.remove(path);
+  }
+
+  /** Folders are always there. */
+  async makePrivateFolder(_path: string): Promise<void> {}
+
+  async list(folder: string): Promise<readonly string[]> {
+    return this.#names.paths.filter((path) => dirname(path) === folder).map((path) => basename(path));
   }
 
   /** Puts a file there, durable, as if another program had written it. */

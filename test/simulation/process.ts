@@ -35,6 +35,8 @@ export class SimulatedProcess {
       open: (path, mode) => this.whileAlive(() => disk.open(path, mode)),
       stat: (path) => this.whileAlive(() => disk.stat(path)),
       rename: (from, to) => this.whileAlive(() => disk.rename(from, to)),
+      makePrivateFolder: (path) => this.whileAlive(() => disk.makePrivateFolder(path)),
+      list: (folder) => this.whileAlive(() => disk.list(folder)),
       remove: (path) => this.whileAlive(() => disk.remove(path)),
     };
     this.transport = {

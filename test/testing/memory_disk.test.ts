@@ -37,6 +37,16 @@ describe("MemoryDisk", () => {
     await expect(file.write(bytes("x"), 0)).rejects.toMatchObject({ code: "EBADF" });
   });
 
+  it("lists the files of one folder", async () => {
+    const disk = new MemoryDisk();
+    disk.put("/data/files/a", "1");
+    disk.put("/data/files/deeper/b", "2");
+    disk.put("/data/c", "3");
+    await disk.makePrivateFolder("/data/files");
+    expect(await disk.list("/data/files")).toEqual(["a"]);
+    expect(await disk.list("/elsewhere")).toEqual([]);
+  });
+
   it("keeps what was written when the process dies, and its files are dead", async () => {
     const disk = new MemoryDisk();
     const file = await written(disk, "kept");

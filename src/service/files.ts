@@ -1,0 +1,171 @@
+/**
+ * Files over HTTP: PUT /v0/files/{file_name} (interface 4.4), and what perigee adds: list, look at, read, erase.
+ *
+ * Bytes go to the disk as they come. Limits: those of `Files` (2 GiB, 5,000,000 lines), 20 uploads of one key at a time.
+ */
+import { z } from "../schema.ts";
+import type { FileView } from "../tasks/files.ts";
+import type { ServiceContext } from "./context.ts";
+import { sendDownload } from "./download.ts";
+import { type FastifyInstance, multipart } from "./fastify.ts";
+import { takeFile } from "./form.ts";
+import { Transfers } from "./transfers.ts";
+
+const fileFields = {
+  file_id: z.string().describe("Id of the file; immutable, whatever its name."),
+  file_name: z.string(),
+  bytes: z.number().int().min(0),
+  mime_type: z.string(),
+};
+const uploadedFile = z.object(fileFields).meta({ id: "File" });
+const fileDetails = z
+  .object({
+    ...fileFields,
+    created_at: z.iso.datetime(),
+    purpose: z.enum(["batch", "batch_output"]),
+    sha256: z.string().describe("Of the bytes, hexadecimal."),
+    items: z.number().int().min(0).describe("Lines with something on them."),
+  })
+  .meta({ id: "FileDetails" });
+const fileList = z
+  .object({ files: z.array(fileDetails), has_more: z.boolean(), last_id: z.string().nullable() })
+  .meta({ id: "FileList" });
+const deletedFile = z.object({ file_id: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedFile" });
+const fileId = z.strictObject({ file_id: z.string() });
+const fileName = z.strictObject({ file_name: z.string() });
+const listQuery = z.strictObject({
+  after: z.string().min(1).max(64).optional().describe("Id of the last one that you have."),
+  limit: z.coerce.number().int().min(1).max(1_000).default(1_000),
+  purpose: z.enum(["batch", "batch_output"]).optional(),
+});
+
+interface ById {
+  Params: { file_id: string };
+}
+
+export function registerFileRoutes(app: FastifyInstance, context: ServiceContext): void {
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    await scope.register(multipart);
+    registerUpload(scope, context);
+  });
+  registerReads(app, context);
+  registerContent(app, context);
+  registerRemove(app, context);
+}
+
+function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext): void {
+  const uploads = new Transfers("uploads");
+  app.put<{ Params: { file_name: string } }>("/v0/files/:file_name", {
+    config: { scope: "files:write" },
+    schema: {
+      summary: "Upload a file of requests",
+      description:
+        "A form (multipart/form-data) with one field named file: JSONL, one request on each line. Every upload makes a new file; the name is only shown.",
+      tags: ["files"],
+      consumes: ["multipart/form-data"],
+      params: fileName,
+      response: { 200: uploadedFile },
+    },
+    handler: async (request) => {
+      const over = uploads.begin(request.caller.keyId);
+      try {
+        const { project } = request.caller;
+        const name = request.params.file_name;
+        const view = await takeFile(request, { clock, fieldNames: [] }, ({ chunks }) =>
+          files.put(project, { name, purpose: "batch", chunks }),
+        );
+        return headOf(view);
+      } finally {
+        over();
+      }
+    },
+  });
+}
+
+function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
+  app.get<{ Querystring: { after?: string; limit: number; purpose?: FileView["purpose"] } }>("/v0/files/", {
+    config: { scope: "files:read" },
+    schema: {
+      summary: "The files of the project, newest first",
+      tags: ["files"],
+      querystring: listQuery,
+      response: { 200: fileList },
+    },
+    handler: async ({ caller, query }) => {
+      const { items, hasMore } = await files.list(caller.project, query);
+      return { files: items.map(detailsOf), has_more: hasMore, last_id: items.at(-1)?.id ?? null };
+    },
+  });
+  app.get<ById>("/v0/files/:file_id", {
+    config: { scope: "files:read" },
+    schema: {
+      summary: "What is known of a file",
+      tags: ["files"],
+      params: fileId,
+      response: { 200: fileDetails },
+    },
+    handler: async ({ caller, params }) => detailsOf(await files.file(caller.project, params.file_id)),
+  });
+}
+
+function registerContent(app: FastifyInstance, { files, clock }: ServiceContext): void {
+  const transfers = new Transfers("downloads");
+  app.route<ById>({
+    method: ["GET", "HEAD"],
+    url: "/v0/files/:file_id/content",
+    config: { scope: "files:read" },
+    schema: {
+      summary: "The bytes of a file",
+      tags: ["files"],
+      params: fileId,
+      produces: ["application/jsonl"],
+      response: { 200: z.string(), 206: z.string() },
+    },
+    handler: async (request, reply) => {
+      const { project, keyId } = request.caller;
+      const view = await files.file(project, request.params.file_id);
+      return sendDownload(request, reply, contentOf(view, files), { clock, transfers }, keyId);
+    },
+  });
+}
+
+function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
+  app.delete<ById>("/v0/files/:file_id", {
+    config: { scope: "files:write" },
+    schema: {
+      summary: "Erase a file that no task is working on",
+      tags: ["files"],
+      params: fileId,
+      response: { 200: deletedFile },
+    },
+    handler: async ({ caller, params }) => {
+      await files.remove(caller.project, params.file_id);
+      return { file_id: params.file_id, deleted: true };
+    },
+  });
+}
+
+/** A file as something to download. */
+export function contentOf(
+  view: FileView,
+  files: Pick<ServiceContext["files"], "read">,
+): Parameters<typeof sendDownload>[2] {
+  return {
+    name: view.name,
+    mimeType: view.mimeType,
+    isComplete: true,
+    bytes: view.bytes,
+    etag: `"${view.sha256.slice(0, 32)}"`,
+    read: (range) => files.read(view.project, view.id, range),
+  };
+}
+
+function headOf({ id, name, bytes, mimeType }: FileView): z.infer<typeof uploadedFile> {
+  return { file_id: id, file_name: name, bytes, mime_type: mimeType };
+}
+
+function detailsOf(view: FileView): z.infer<typeof fileDetails> {
+  const { createdWallMs, purpose, sha256, items } = view;
+  return { ...headOf(view), created_at: new Date(createdWallMs).toISOString(), purpose, sha256, items };
+}

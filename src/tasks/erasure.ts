@@ -1,0 +1,118 @@
+/**
+ * Erasing tasks: nothing of their texts is left in any file of the data folder.
+ *
+ *   final -> record deleted, and from here on not found -> lots of its own: run, answers and lines removed
+ *                                                       -> a lot it shares: its lines overwritten once that is over,
+ *                                                          and removed whole with the last of its tasks
+ *
+ * What a crash leaves half done is told by `erasure` records (parent: the lot), and finished at the lot's end or the
+ * next erasure in it.
+ */
+import type { Engine } from "../engine/engine.ts";
+import type { EngineParts } from "../engine/parts.ts";
+import { PerigeeError } from "../errors.ts";
+import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../store/records.ts";
+import { recordIdOf } from "./ids.ts";
+import type { Lot } from "./lot.ts";
+import { LOTS } from "./lot_record.ts";
+import type { Lots } from "./lots.ts";
+import { TASKS, type TaskPart, type TaskRecord } from "./task_record.ts";
+
+const ERASURES = "erasure";
+const PAGE = 500;
+const SPACE = 0x20;
+
+interface ErasureOptions {
+  readonly engine: Engine;
+  readonly parts: EngineParts;
+  readonly lots: Lots;
+}
+
+export class Erasure {
+  readonly #options: ErasureOptions;
+
+  constructor(options: ErasureOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the task is not found any more and all that can be erased now is. */
+  async erase(task: TaskRecord): Promise<void> {
+    const { parts, lots } = this.#options;
+    const id = recordIdOf(task.id);
+    const changes: RecordChange[] = [{ kind: "delete", collection: TASKS, id }];
+    for (const [index, part] of task.parts.entries())
+      changes.push({ kind: "put", record: erasureOf(`${id}-${index}`, task, part) });
+    await parts.room.waitFor(() => parts.store.change(changes));
+    for (const { lotId } of task.parts) {
+      const lot = await lots.find(lotId);
+      if (lot.isOver) await this.over(lot);
+      else if (lot.members.every((member) => member.open === 0)) await lot.ended;
+    }
+  }
+
+  /** Erases what was asked for in a lot that is over. */
+  async over(lot: Lot): Promise<void> {
+    const { store } = this.#options.parts;
+    const { id } = lot.record;
+    for (;;) {
+      const page = await store.records(EVERY_PROJECT, { collection: ERASURES, parent: id, limit: PAGE });
+      if (page.length === 0) return;
+      const isEmpty =
+        lot.record.taskId !== undefined ||
+        (await store.records(EVERY_PROJECT, { collection: TASKS, parent: id, limit: 1 })).length === 0;
+      if (isEmpty) await this.#removeLot(lot);
+      else
+        await this.#overwrite(
+          lot,
+          page.map((record) => JSON.parse(record.body) as TaskPart),
+        ); // written by this file
+      const done: RecordChange[] = page.map((record) => ({
+        kind: "delete",
+        collection: ERASURES,
+        id: record.id,
+      }));
+      if (isEmpty) done.push({ kind: "delete", collection: LOTS, id });
+      await store.change(done);
+    }
+  }
+
+  async #removeLot(lot: Lot): Promise<void> {
+    const { engine, parts, lots } = this.#options;
+    const { fileId, over, id } = lot.record;
+    if (fileId === undefined) await parts.disk.remove(lot.path);
+    await engine.forget(over?.runTaskId ?? "").catch((error: unknown) => {
+      if (!(error instanceof PerigeeError) || error.code !== "not_found") throw error; // erased before a crash
+    });
+    lots.forget(id);
+  }
+
+  /** Line ends stay, so that the lines of others keep their places. */
+  async #overwrite(lot: Lot, erased: readonly TaskPart[]): Promise<void> {
+    const { disk } = this.#options.parts;
+    const file = await disk.open(lot.out ?? "", "write");
+    try {
+      for (const { firstLine, lines } of erased) {
+        for (let line = firstLine; line < firstLine + lines; line += 1) {
+          const { start, lengthBytes } = lot.index.get(line);
+          if (lengthBytes > 1) await file.write(new Uint8Array(lengthBytes - 1).fill(SPACE), start);
+        }
+      }
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await disk.remove(lot.path); // its lines are read no more: the lot is over
+  }
+}
+
+function erasureOf(id: string, task: TaskRecord, part: TaskPart): StoredRecord {
+  const { project, createdWallMs } = task;
+  return {
+    collection: ERASURES,
+    id,
+    project,
+    parent: part.lotId,
+    createdWallMs,
+    body: JSON.stringify(part),
+  };
+}

@@ -1,0 +1,95 @@
+/**
+ * The items of a lot's own file, a thousand at a time: on which line each stands, its tokens and its model.
+ *
+ * Counted when somebody looks, in the threads, and kept for the last 64 thousands looked at.
+ */
+import type { EngineParts } from "../engine/parts.ts";
+import { readBlocks } from "../jsonl/read.ts";
+import type { Lot } from "./lot.ts";
+import { INDEX_STEP } from "./request_spool.ts";
+
+const KEPT_MAX = 64;
+
+/** Items in the order of their lines; columns. */
+export interface ItemRows {
+  readonly lines: readonly number[];
+  /** 0 for a line that is no request. */
+  readonly inputTokens: readonly number[];
+  readonly models: readonly string[];
+}
+
+export class LineTable {
+  readonly #parts: EngineParts;
+  /** The one looked at last comes last. */
+  readonly #kept = new Map<string, Promise<ItemRows>>();
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+  }
+
+  /** Items `step` x 1,000 and following; throws when the file is gone. */
+  rows(lot: Lot, step: number): Promise<ItemRows> {
+    const key = `${lot.record.id}\n${step}`;
+    const known = this.#kept.get(key);
+    this.#kept.delete(key);
+    const rows = known ?? this.#read(lot, step);
+    this.#kept.set(key, rows);
+    rows.catch(() => this.#kept.delete(key));
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT_MAX) break;
+      this.#kept.delete(oldest);
+    }
+    return rows;
+  }
+
+  /** In which thousand a line stands. */
+  stepOf(lot: Lot, line: number): number {
+    const starts = lot.record.itemLines;
+    let low = 0;
+    let high = starts.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if ((starts[middle] as number) <= line) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  async #read(lot: Lot, step: number): Promise<ItemRows> {
+    const { disk, measurer, lineBytesMax } = this.#parts;
+    const { itemLines, itemOffsets } = lot.record;
+    const found: { readonly line: number; readonly tokens: number; readonly model: string }[] = [];
+    const file = await disk.open(lot.path, "read");
+    try {
+      const options = {
+        lineBytesMax,
+        fromOffset: itemOffsets[step] ?? 0,
+        fromLine: itemLines[step] ?? 1,
+        toOffset: itemOffsets[step + 1],
+      };
+      for await (const event of readBlocks(file, options)) {
+        if (event.kind === "refused") {
+          found.push({ line: event.refused.line, tokens: 0, model: "" });
+          continue;
+        }
+        const measured = await measurer.measure(event.block, { wantBodies: false });
+        for (let item = 0; item < measured.count; item += 1)
+          found.push({
+            line: measured.lines[item] as number,
+            tokens: measured.inputTokens[item] as number,
+            model: measured.groups[measured.groupOf[item] as number]?.model ?? "",
+          });
+        for (const { line } of measured.rejected) found.push({ line, tokens: 0, model: "" });
+      }
+    } finally {
+      await file.close();
+    }
+    found.sort((a, b) => a.line - b.line);
+    const items = found.slice(0, INDEX_STEP);
+    return {
+      lines: items.map(({ line }) => line),
+      inputTokens: items.map(({ tokens }) => tokens),
+      models: items.map(({ model }) => model),
+    };
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * What is stored of a lot: a file of lines that one run answers, of one task or of many small ones.
+ *
+ *   gathering -> sealed -> over        (`open_lot` until it is over, then `lot`: a start reads the open ones alone)
+ */
+import type { SettledStatus } from "../engine/journal.ts";
+import type { StoredRecord } from "../store/records.ts";
+
+export const OPEN_LOTS = "open_lot";
+export const LOTS = "lot";
+
+export interface LotRecord {
+  readonly id: string;
+  readonly project: string;
+  /** Null: its items wanted to run at once. */
+  readonly slaMinutes: number | null;
+  /** When the first of its items was accepted. */
+  readonly acceptedWallMs: number;
+  /** The task that it belongs to alone; absent when tasks share it. */
+  readonly taskId?: string;
+  /** The uploaded file that it reads; absent when it has a file of its own. */
+  readonly fileId?: string;
+  /** Its lines are all there and on the disk. */
+  readonly isSealed: boolean;
+  /** Lines, blank ones included, and those that are items; of a gathering lot 0. */
+  readonly lines: number;
+  readonly items: number;
+  readonly volumeTokens: number;
+  readonly maxCostUsd?: number;
+  /** Where every 1,000th item begins, by line and byte; empty for shared lots. */
+  readonly itemLines: readonly number[];
+  readonly itemOffsets: readonly number[];
+  /** Of a sealed shared lot: the tasks on its lines, in their order. */
+  readonly members?: readonly LotMember[];
+  /** What its tasks were estimated to cost, in USD. */
+  readonly estimatedUsd?: number;
+  /** Once it is over. */
+  readonly over?: LotEnd;
+}
+
+export interface LotMember {
+  readonly taskId: string;
+  readonly firstLine: number;
+  readonly lines: number;
+}
+
+export interface LotEnd {
+  readonly finishedWallMs: number;
+  /** Of its run, as the engine knows it. */
+  readonly runTaskId: string;
+  /** Its items by how they ended. */
+  readonly counts: Readonly<Record<SettledStatus, number>>;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly listUsd: number;
+  readonly usd: number;
+}
+
+export function lotToRecord(lot: LotRecord): StoredRecord {
+  const { id, project, ...body } = lot;
+  return {
+    collection: lot.over === undefined ? OPEN_LOTS : LOTS,
+    id,
+    project,
+    parent: "",
+    createdWallMs: lot.acceptedWallMs,
+    body: JSON.stringify(body),
+  };
+}
+
+export function recordToLot({ id, project, body }: StoredRecord): LotRecord {
+  const own = JSON.parse(body) as Omit<LotRecord, "id" | "project">; // written by this file
+  return { id, project, ...own };
+}

@@ -1,0 +1,257 @@
+/**
+ * A request on its way in: its items are looked at one by one, and kept in memory only while they are few.
+ *
+ *   small (inline, one sla, at most 1,000 items and 1 MiB) -> handed to the intake
+ *   large: inline items are written to one file for each sla as they come; a file item is a part of its own
+ *
+ * Limits: 1,000,000 items, 64 different slas, 64 files; without sla 1,000 items in all.
+ */
+import { randomUUID } from "node:crypto";
+import type { Disk, DiskFile } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import { itemLine } from "../jsonl/items.ts";
+import { volumeTokensOf } from "../price/factor.ts";
+import { parseSlaMinutes } from "../work/sla.ts";
+import type { FileIndex } from "./files.ts";
+import { baseOf, objectId } from "./ids.ts";
+import type { InlineRequest, RequestItem, TaskRequest } from "./requests.ts";
+
+const SMALL_ITEMS_MAX = 1_000;
+const SMALL_CHARS_MAX = 1024 * 1024;
+const ITEMS_MAX = 1_000_000;
+const SLAS_MAX = 64;
+const FILES_MAX = 64;
+/** Items without sla that a call waits for. */
+export const IMMEDIATE_MAX = 1_000;
+const CHUNK_CHARS = 1024 * 1024;
+/** Every so many items their place is kept. */
+export const INDEX_STEP = 1_000;
+
+/** Part of a large request: a file of lines, and the window that they have. */
+export interface SpooledPart {
+  readonly slaMinutes: number | null;
+  /** The uploaded file; undefined for inline items. */
+  readonly fileId: string | undefined;
+  readonly items: number;
+  readonly lines: number;
+  readonly bytes: number;
+  readonly itemLines: readonly number[];
+  readonly itemOffsets: readonly number[];
+}
+
+export type SpooledRequest =
+  | { readonly kind: "small"; readonly items: readonly InlineRequest[]; readonly slaMinutes: number | null }
+  | {
+      readonly kind: "large";
+      readonly taskId: string;
+      readonly parts: readonly SpooledPart[];
+      readonly spans: readonly number[];
+    };
+
+export interface SpoolHome {
+  readonly disk: Disk;
+  /** Where the lines of a part with that number are written. */
+  readonly pathOf: (taskId: string, part: number) => string;
+  /** Throws `not_found`. */
+  readonly indexOf: (fileId: string) => Promise<FileIndex>;
+}
+
+/** Throws `usage` (`details.param`), `too_many`, `not_found`; nothing is left on the disk then. */
+export async function spoolRequest(home: SpoolHome, request: TaskRequest): Promise<SpooledRequest> {
+  const spool = new RequestSpool(home, request);
+  try {
+    for await (const item of request.items) {
+      request.signal?.throwIfAborted();
+      await spool.add(item);
+    }
+    return await spool.end();
+  } catch (error) {
+    await spool.remove();
+    throw error;
+  }
+}
+
+/** One file of lines that is being written. */
+class LineWriter {
+  readonly slaMinutes: number | null;
+  readonly part: number;
+  readonly #file: DiskFile;
+  #text = "";
+  #bytes = 0;
+  items = 0;
+  readonly itemLines: number[] = [];
+  readonly itemOffsets: number[] = [];
+
+  constructor(slaMinutes: number | null, part: number, file: DiskFile) {
+    this.slaMinutes = slaMinutes;
+    this.part = part;
+    this.#file = file;
+  }
+
+  async add(line: string): Promise<void> {
+    if (this.items % INDEX_STEP === 0) {
+      await this.#flush(); // so that the place is known in bytes
+      this.itemLines.push(this.items + 1);
+      this.itemOffsets.push(this.#bytes);
+    }
+    this.#text += `${line}\n`;
+    this.items += 1;
+    if (this.#text.length >= CHUNK_CHARS) await this.#flush();
+  }
+
+  async end(): Promise<SpooledPart> {
+    await this.#flush();
+    await this.#file.sync();
+    await this.#file.close();
+    const { slaMinutes, items, itemLines, itemOffsets } = this;
+    return { slaMinutes, fileId: undefined, items, lines: items, bytes: this.#bytes, itemLines, itemOffsets };
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+
+  async #flush(): Promise<void> {
+    const bytes = Buffer.from(this.#text);
+    this.#text = "";
+    await this.#file.write(bytes, this.#bytes);
+    this.#bytes += bytes.byteLength;
+  }
+}
+
+class RequestSpool {
+  readonly #home: SpoolHome;
+  readonly #taskId: string;
+  #small: InlineRequest[] | undefined = [];
+  #smallSla: number | null | undefined;
+  #chars = 0;
+  #count = 0;
+  #immediate = 0;
+  readonly #writers = new Map<number | null, LineWriter>();
+  readonly #files = new Map<number, SpooledPart>();
+  #partCount = 0;
+  readonly #spans: number[] = [];
+  #isEnded = false;
+
+  constructor(home: SpoolHome, request: TaskRequest) {
+    this.#home = home;
+    this.#taskId = request.id ?? randomUUID();
+    if (request.maxCostUsd !== undefined) this.#small = undefined; // a cap needs a run of its own
+  }
+
+  async add(item: RequestItem): Promise<void> {
+    const index = this.#count;
+    this.#count += 1;
+    if (this.#count > ITEMS_MAX) throw new PerigeeError("too_many", `a task has at most ${ITEMS_MAX} items`);
+    const slaMinutes = slaOf(item, index);
+    if ("file_id" in item) return this.#addFile(item.file_id, slaMinutes);
+    if (slaMinutes === null) this.#countImmediate(1);
+    this.#chars += item.input.length;
+    const small = this.#small;
+    if (small === undefined) return this.#write(item, slaMinutes);
+    const isSmall =
+      small.length < SMALL_ITEMS_MAX &&
+      this.#chars <= SMALL_CHARS_MAX &&
+      (this.#smallSla === undefined || this.#smallSla === slaMinutes);
+    if (!isSmall) {
+      await this.#spill();
+      return this.#write(item, slaMinutes);
+    }
+    this.#smallSla = slaMinutes;
+    small.push(item);
+  }
+
+  async end(): Promise<SpooledRequest> {
+    if (this.#count === 0)
+      throw new PerigeeError("usage", "a task needs at least one item", { details: { param: "" } });
+    if (this.#small !== undefined)
+      return { kind: "small", items: this.#small, slaMinutes: this.#smallSla ?? null };
+    this.#isEnded = true;
+    const parts = new Map(this.#files);
+    for (const writer of this.#writers.values()) parts.set(writer.part, await writer.end());
+    const ordered = Array.from({ length: this.#partCount }, (_, part) => parts.get(part) as SpooledPart);
+    return { kind: "large", taskId: this.#taskId, parts: ordered, spans: this.#spans };
+  }
+
+  /** After a failure. */
+  async remove(): Promise<void> {
+    for (const writer of this.#writers.values()) {
+      if (!this.#isEnded) await writer.close().catch(() => undefined);
+      await this.#home.disk.remove(this.#home.pathOf(this.#taskId, writer.part)).catch(() => undefined);
+    }
+  }
+
+  async #addFile(fileId: string, slaMinutes: number | null): Promise<void> {
+    await this.#spill();
+    const index = await this.#home.indexOf(fileId);
+    if (slaMinutes === null) this.#countImmediate(index.items);
+    if (this.#files.size >= FILES_MAX)
+      throw new PerigeeError("too_many", `a task has at most ${FILES_MAX} files`);
+    const { items, lineCount, bytes, lines, offsets } = index;
+    this.#files.set(this.#partCount, {
+      slaMinutes,
+      fileId,
+      items,
+      lines: lineCount,
+      bytes,
+      itemLines: lines,
+      itemOffsets: offsets,
+    });
+    this.#span(this.#partCount, items);
+    this.#partCount += 1;
+  }
+
+  /** What was kept in memory goes to files from here on. */
+  async #spill(): Promise<void> {
+    const small = this.#small ?? [];
+    this.#small = undefined;
+    for (const item of small) await this.#write(item, this.#smallSla ?? null);
+  }
+
+  async #write(item: InlineRequest, slaMinutes: number | null): Promise<void> {
+    let writer = this.#writers.get(slaMinutes);
+    if (writer === undefined) {
+      if (this.#writers.size === SLAS_MAX)
+        throw new PerigeeError("too_many", `a task has at most ${SLAS_MAX} different slas`);
+      const part = this.#partCount;
+      const file = await this.#home.disk.open(this.#home.pathOf(this.#taskId, part), "write");
+      writer = new LineWriter(slaMinutes, part, file);
+      this.#writers.set(slaMinutes, writer);
+      this.#partCount += 1;
+    }
+    const { model, input } = item;
+    const key = objectId(this.#taskId, baseOf(writer.part) + writer.items + 1);
+    await writer.add(itemLine({ key, model, input }));
+    this.#span(writer.part, 1);
+  }
+
+  #span(part: number, items: number): void {
+    const last = this.#spans.length - 2;
+    if (last >= 0 && this.#spans[last] === part) this.#spans[last + 1] = (this.#spans[last + 1] ?? 0) + items;
+    else this.#spans.push(part, items);
+  }
+
+  #countImmediate(items: number): void {
+    this.#immediate += items;
+    if (this.#immediate > IMMEDIATE_MAX)
+      throw new PerigeeError(
+        "too_many",
+        `a call waits for at most ${IMMEDIATE_MAX} items without sla: give them an sla in minutes, such as 60, and ask for the task until it is completed`,
+        { details: { param: "sla" } },
+      );
+  }
+}
+
+function slaOf(item: RequestItem, index: number): number | null {
+  try {
+    return parseSlaMinutes(item.sla, `item ${index}`) ?? null;
+  } catch (error) {
+    if (!(error instanceof PerigeeError)) throw error;
+    throw new PerigeeError(error.code, error.message, { details: { param: `${index}.sla` } });
+  }
+}
+
+/** The volume that the price factor of all parts counts. */
+export function volumeOf(parts: readonly SpooledPart[]): number {
+  return volumeTokensOf(parts.reduce((sum, part) => sum + part.bytes, 0));
+}

@@ -1,0 +1,361 @@
+/**
+ * The tasks of projects on one engine: what `Tasks` promises, put together from lots.
+ *
+ *   submit:  small -> intake (shares a lot)       large -> files of lines, a lot each -> stored in one commit -> begun
+ *   cancel:  stored -> its unsent lines are skipped (shared), its runs cancelled (own)
+ *   remove:  stored as erased -> texts overwritten or removed when its lots are over
+ *   start:   open lots are read; those that were not sealed are made again from their tasks' texts
+ */
+import { join } from "node:path";
+import type { OpenedEngine } from "../engine/engine.ts";
+import { PerigeeError } from "../errors.ts";
+import type { RecordChange, StoredRecord } from "../store/records.ts";
+import type { TaskObject } from "../work/task.ts";
+import { Admission, type Admitted, type Work } from "./admission.ts";
+import { Erasure } from "./erasure.ts";
+import type { Files } from "./files.ts";
+import { Gathering } from "./gathering.ts";
+import { isId, notFound, recordIdOf } from "./ids.ts";
+import { Intake } from "./intake.ts";
+import type { Lot } from "./lot.ts";
+import { type LotEnd, type LotRecord, lotToRecord } from "./lot_record.ts";
+import { Lots } from "./lots.ts";
+import { reopenLots } from "./reopening.ts";
+import { type SpooledPart, type SpooledRequest, spoolRequest, volumeOf } from "./request_spool.ts";
+import type { TaskRequest } from "./requests.ts";
+import type { Spending } from "./spending.ts";
+import { TaskObjects } from "./task_objects.ts";
+import { openOutput, placesOf } from "./task_output.ts";
+import { cancelToRecord, recordToTask, TASKS, type TaskRecord, taskToRecord } from "./task_record.ts";
+import type { AnsweredLine, OutputView, Page, PageQuery, TaskOutput, TaskView } from "./task_view.ts";
+import { TaskViews } from "./task_views.ts";
+import type { TaskEvent, Tasks } from "./tasks.ts";
+
+export interface TasksOptions extends OpenedEngine {
+  readonly files: Files;
+  readonly dataDir: string;
+  readonly spending: Spending;
+  /** Told why the work on some tasks has stopped; it is tried again a minute later. */
+  readonly onFault?: (error: unknown, lotId: string) => void;
+}
+
+/** Tasks, and what their owner does with them. */
+export interface OpenedTasks extends Tasks {
+  /** Stops gathering; the engine is closed by its owner. */
+  close(): Promise<void>;
+}
+
+/** Continues what is open; resolves when every task can be found. */
+export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
+  const desk = new TaskDesk(options);
+  await desk.open();
+  return desk;
+}
+
+class TaskDesk implements OpenedTasks {
+  readonly #options: TasksOptions;
+  readonly #lots: Lots;
+  readonly #gathering: Gathering;
+  readonly #admission: Admission;
+  readonly #intake: Intake;
+  readonly #objects: TaskObjects;
+  readonly #views: TaskViews;
+  readonly #erasure: Erasure;
+  readonly #listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
+  /** Files that open lots read. */
+  readonly #held = new Map<string, () => void>();
+
+  constructor(options: TasksOptions) {
+    this.#options = options;
+    const { engine, parts } = options;
+    this.#lots = new Lots({
+      engine,
+      parts,
+      pathOf: (lot) => this.#pathOf(lot),
+      onFinished: async (event) => {
+        await Promise.all([...this.#listeners].map(async (listener) => listener(event)));
+      },
+      onFault: (error, lotId) => options.onFault?.(error, lotId),
+      onUsed: (lot, end, items) => this.#note(lot, end, items),
+      onOver: (lot) => this.#over(lot),
+    });
+    this.#admission = new Admission({ parts, spending: options.spending });
+    this.#gathering = new Gathering(parts, this.#lots);
+    this.#intake = new Intake(parts, this.#lots, this.#gathering, this.#admission);
+    this.#objects = new TaskObjects(parts, this.#lots);
+    this.#views = new TaskViews(parts, this.#lots);
+    this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
+  }
+
+  async open(): Promise<void> {
+    await reopenLots({
+      parts: this.#options.parts,
+      lots: this.#lots,
+      gathering: this.#gathering,
+      admission: this.#admission,
+      begin: (lot, task) => this.#begin(lot, task),
+    });
+  }
+
+  async submit(project: string, request: TaskRequest): Promise<TaskView> {
+    const { parts, files } = this.#options;
+    const spooled = await spoolRequest(
+      {
+        disk: parts.disk,
+        pathOf: (taskId, part) => this.#ownPath(`${taskId}-${part}`),
+        indexOf: (fileId) => files.index(project, fileId),
+      },
+      request,
+    );
+    if (spooled.kind === "large") return this.#submitLarge(project, request, spooled);
+    const { hasOutputFile, id, note } = request;
+    const { items, slaMinutes } = spooled;
+    const { task, lot } = await this.#intake.offer({ id, project, items, slaMinutes, hasOutputFile, note });
+    if (slaMinutes === null) await this.#waitFor(task, [lot], request.signal);
+    return this.#views.view(task);
+  }
+
+  async task(project: string, id: string): Promise<TaskView> {
+    return this.#views.view(await this.#find(project, id));
+  }
+
+  async list(project: string, { after, limit }: PageQuery): Promise<Page<TaskView>> {
+    if (after !== undefined) await this.#find(project, after);
+    const records = await this.#options.parts.store.records(project, {
+      collection: TASKS,
+      limit: limit + 1,
+      isNewestFirst: true,
+      ...(after === undefined ? {} : { after: recordIdOf(after) }),
+    });
+    const items: TaskView[] = [];
+    for (const record of records.slice(0, limit)) items.push(await this.#views.view(recordToTask(record)));
+    return { items, hasMore: records.length > limit };
+  }
+
+  async objects(project: string, taskId: string, query: PageQuery): Promise<Page<TaskObject>> {
+    return this.#objects.page(await this.#find(project, taskId), query);
+  }
+
+  async object(project: string, id: string): Promise<TaskObject> {
+    const record = isId(id) ? await this.#record(project, id) : undefined;
+    if (record === undefined) throw notFound("object", id);
+    return this.#objects.object(recordToTask(record), id);
+  }
+
+  async cancel(project: string, id: string): Promise<TaskView> {
+    const task = await this.#find(project, id);
+    const before = await this.#views.view(task);
+    if (task.isCancelled === true || before.status !== "submitted") return before;
+    const cancelled: TaskRecord = { ...task, isCancelled: true };
+    const stored = (await this.#record(project, id)) as StoredRecord; // found above
+    const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };
+    const changes: RecordChange[] = [{ kind: "put", record }];
+    if (record.parent !== "") changes.push({ kind: "put", record: cancelToRecord(cancelled, record.parent) });
+    await this.#options.parts.store.change(changes);
+    for (const { lotId } of task.parts) await this.#cancelIn(await this.#lots.find(lotId), cancelled);
+    return this.#views.view(cancelled);
+  }
+
+  async remove(project: string, id: string): Promise<void> {
+    const task = await this.#find(project, id);
+    const view = await this.#views.view(task);
+    if (view.status === "submitted")
+      throw new PerigeeError("conflict", `task ${id} is at work; cancel it and wait until it is completed`);
+    await this.#erasure.erase(task);
+  }
+
+  async output(project: string, id: string, view: OutputView = "all"): Promise<TaskOutput> {
+    const task = await this.#find(project, id);
+    const { status, version } = await this.#views.view(task);
+    const { parts } = this.#options;
+    return openOutput({ parts, lots: this.#lots, task, isFinal: status !== "submitted", version }, view);
+  }
+
+  async *answers(project: string, id: string, view: OutputView = "all"): AsyncGenerator<AnsweredLine> {
+    const task = await this.#find(project, id);
+    for (const [index, part] of task.parts.entries()) {
+      const lot = await this.#lots.find(part.lotId);
+      for (const places of placesOf(lot, part, view)) yield* this.#objects.answered(task, index, places);
+    }
+  }
+
+  onFinished(listener: (event: TaskEvent) => void | Promise<void>): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#gathering.closeAll();
+    this.#lots.close();
+  }
+
+  async #submitLarge(
+    project: string,
+    request: TaskRequest,
+    spooled: Extract<SpooledRequest, { kind: "large" }>,
+  ): Promise<TaskView> {
+    const { parts } = this.#options;
+    const volumeTokens = volumeOf(spooled.parts);
+    const totalItems = spooled.parts.reduce((sum, part) => sum + part.items, 0);
+    const createdWallMs = parts.clock.wallMs();
+    const lots = spooled.parts.map((part, index) =>
+      lotOf(part, {
+        id: `${spooled.taskId}-${index}`,
+        project,
+        acceptedWallMs: createdWallMs,
+        taskId: spooled.taskId,
+        volumeTokens,
+        maxCostUsd: request.maxCostUsd,
+      }),
+    );
+    const begun = lots.map((record) => this.#lots.add(record, record.lines));
+    const { estimatedUsd, hold } = await this.#admitLarge(project, begun);
+    const task: TaskRecord = {
+      id: spooled.taskId,
+      project,
+      createdWallMs,
+      totalItems,
+      volumeTokens,
+      hasOutputFile: request.hasOutputFile,
+      ...(request.note === undefined ? {} : { note: request.note }),
+      parts: lots.map(({ id, lines, items, slaMinutes }) => ({
+        lotId: id,
+        firstLine: 1,
+        lines,
+        items,
+        slaMinutes,
+      })),
+      spans: spooled.spans,
+      ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
+    };
+    const changes: RecordChange[] = lots.map((lot) => ({ kind: "put", record: lotToRecord(lot) }));
+    await parts.room.waitFor(() =>
+      parts.store.change([{ kind: "insert", record: taskToRecord(task) }, ...changes]),
+    );
+    begun[0]?.holds.push(hold);
+    for (const lot of begun) this.#begin(lot, task);
+    const immediate = begun.filter((lot) => lot.record.slaMinutes === null);
+    if (immediate.length > 0) await this.#waitFor(task, immediate, request.signal);
+    return this.#views.view(task);
+  }
+
+  /** By the first thousand items of each lot, and its size. */
+  async #admitLarge(project: string, lots: readonly Lot[]): Promise<Admitted> {
+    try {
+      const works: Work[] = [];
+      for (const lot of lots) works.push(...(await this.#objects.worksOf(lot)));
+      return await this.#admission.admit(project, works);
+    } catch (error) {
+      for (const lot of lots) {
+        this.#lots.drop(lot);
+        if (lot.record.fileId === undefined) await this.#options.parts.disk.remove(lot.path);
+      }
+      throw error;
+    }
+  }
+
+  /** An own lot whose lines are all there. */
+  #begin(lot: Lot, task: Pick<TaskRecord, "id" | "isCancelled">): void {
+    const { record } = lot;
+    if (record.fileId !== undefined) this.#held.set(record.id, this.#options.files.hold(record.fileId));
+    this.#lots.join(lot, {
+      taskId: task.id,
+      firstLine: 1,
+      lines: record.lines,
+      open: record.items,
+      isCancelled: task.isCancelled === true,
+    });
+    this.#lots.sealed(lot);
+  }
+
+  /** Resolves when the task's objects in these lots are final, or nothing can be done for them at present. */
+  async #waitFor(task: TaskRecord, lots: readonly Lot[], signal: AbortSignal | undefined): Promise<void> {
+    for (const lot of lots) {
+      const member = lot.memberOf(task.id);
+      if (member === undefined || member.open === 0) continue;
+      await new Promise<void>((resolve, reject) => {
+        const onAbort = (): void => reject(signal?.reason);
+        const done = (): void => {
+          signal?.removeEventListener("abort", onAbort);
+          resolve();
+        };
+        member.whenFinal = done;
+        void lot.waited.then(done);
+        if (signal?.aborted) onAbort();
+        else signal?.addEventListener("abort", onAbort, { once: true });
+      });
+    }
+  }
+
+  async #cancelIn(lot: Lot, task: TaskRecord): Promise<void> {
+    const member = lot.memberOf(task.id);
+    if (member === undefined) return;
+    member.isCancelled = true;
+    lot.version += 1;
+    if (lot.record.taskId !== undefined) {
+      await lot.run?.cancel();
+      return;
+    }
+    const { firstLine, lines } = member;
+    for (let line = firstLine; line < firstLine + lines; line += 1)
+      if (lot.statusOf(line, true) === undefined) return;
+    this.#lots.finished(lot, [member]);
+  }
+
+  /** Money is held until what was used instead is durable. */
+  async #note({ record, holds }: Lot, end: LotEnd, items: number): Promise<void> {
+    const { project, id } = record;
+    const { inputTokens, outputTokens, listUsd, usd, finishedWallMs } = end;
+    const usage = { items, inputTokens, outputTokens, listUsd, usd };
+    await this.#options.spending.note({ project, source: id, wallMs: finishedWallMs, usage });
+    for (const hold of holds.splice(0)) hold.release();
+  }
+
+  async #over(lot: Lot): Promise<void> {
+    this.#held.get(lot.record.id)?.();
+    this.#held.delete(lot.record.id);
+    await this.#erasure.over(lot);
+  }
+
+  async #find(project: string, id: string): Promise<TaskRecord> {
+    const record = isId(id) ? await this.#record(project, id) : undefined;
+    const task = record === undefined ? undefined : recordToTask(record);
+    if (task === undefined || task.id !== id) throw notFound("task", id);
+    return task;
+  }
+
+  #record(project: string, id: string): Promise<StoredRecord | undefined> {
+    return this.#options.parts.store.record(project, TASKS, recordIdOf(id));
+  }
+
+  #pathOf({ id, fileId }: LotRecord): string {
+    return fileId === undefined ? this.#ownPath(id) : join(this.#options.dataDir, "files", fileId);
+  }
+
+  #ownPath(lotId: string): string {
+    return join(this.#options.dataDir, "lots", `${lotId}.jsonl`);
+  }
+}
+
+function lotOf(
+  { slaMinutes, fileId, items, lines, itemLines, itemOffsets }: SpooledPart,
+  {
+    maxCostUsd,
+    ...terms
+  }: Pick<LotRecord, "id" | "project" | "acceptedWallMs" | "volumeTokens"> & {
+    readonly taskId: string;
+    readonly maxCostUsd: number | undefined;
+  },
+): LotRecord {
+  return {
+    ...terms,
+    slaMinutes,
+    ...(fileId === undefined ? {} : { fileId }),
+    isSealed: true,
+    lines,
+    items,
+    ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
+    itemLines,
+    itemOffsets,
+  };
+}

@@ -1,0 +1,235 @@
+/**
+ * Objects of a task, in the order of submission, as they are now.
+ */
+import type { EngineParts } from "../engine/parts.ts";
+import { endMessage } from "../engine/sender.ts";
+import { priceFactor } from "../price/factor.ts";
+import type { Failure, Output } from "../work/outcome.ts";
+import type { TaskObject } from "../work/task.ts";
+import type { Work } from "./admission.ts";
+import { type LinePlace, readPlaces } from "./answer_file.ts";
+import { baseOf, notFound, objectId, objectNumber, placeOf } from "./ids.ts";
+import { LineTable } from "./line_table.ts";
+import type { Lot } from "./lot.ts";
+import type { Lots } from "./lots.ts";
+import { INDEX_STEP } from "./request_spool.ts";
+import type { TaskPart, TaskRecord } from "./task_record.ts";
+import type { AnsweredLine, Page, PageQuery } from "./task_view.ts";
+
+/** Where an object stands, and what was counted of it. */
+interface ObjectRow {
+  readonly part: number;
+  /** Within the part, from 1. */
+  readonly number: number;
+  /** In the lot. */
+  readonly line: number;
+  readonly inputTokens: number;
+  readonly factor: number;
+}
+
+interface OutputText {
+  readonly key: string | null;
+  readonly output: Output | null;
+  readonly error?: Failure;
+}
+
+export class TaskObjects {
+  readonly #parts: EngineParts;
+  readonly #lots: Lots;
+  readonly #table: LineTable;
+
+  constructor(parts: EngineParts, lots: Lots) {
+    this.#parts = parts;
+    this.#lots = lots;
+    this.#table = new LineTable(parts);
+  }
+
+  async page(task: TaskRecord, query: PageQuery): Promise<Page<TaskObject>> {
+    const from = query.after === undefined ? 0 : (await this.#positionOf(task, query.after)) + 1;
+    const to = Math.min(task.totalItems, from + query.limit);
+    return {
+      items: await this.#objects(task, await this.#rows(task, from, to)),
+      hasMore: to < task.totalItems,
+    };
+  }
+
+  async object(task: TaskRecord, id: string): Promise<TaskObject> {
+    const position = await this.#positionOf(task, id);
+    const [object] = await this.#objects(task, await this.#rows(task, position, position + 1));
+    if (object === undefined) throw notFound("object", id);
+    return object;
+  }
+
+  /** What a lot of its own holds, estimated from its first thousand items. */
+  async worksOf(lot: Lot): Promise<Work[]> {
+    const { items, slaMinutes, volumeTokens } = lot.record;
+    if (items === 0) return [];
+    const rows = await this.#table.rows(lot, 0);
+    const scale = items / rows.lines.length;
+    const works = new Map<string, { items: number; inputTokens: number }>();
+    for (const [index, model] of rows.models.entries()) {
+      const work = works.get(model) ?? { items: 0, inputTokens: 0 };
+      work.items += scale;
+      work.inputTokens += scale * (rows.inputTokens[index] ?? 0);
+      works.set(model, work);
+    }
+    return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens, ...work }));
+  }
+
+  /** Final lines of one part as `readPlaces` gives them, those at `places`. */
+  async *answered(
+    task: TaskRecord,
+    part: number,
+    places: readonly LinePlace[],
+  ): AsyncGenerator<AnsweredLine> {
+    const terms = task.parts[part] as TaskPart;
+    const lot = await this.#lots.find(terms.lotId);
+    for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
+      const status = lot.index.statusOf(place.line);
+      if (status === undefined) continue;
+      const number = place.line - terms.firstLine + 1;
+      const { key, output, error } = parsed(bytes);
+      const { inputTokens, outputTokens } = lot.index.get(place.line);
+      yield {
+        objectId: objectId(task.id, baseOf(part) + number),
+        key,
+        status,
+        output,
+        error: error === undefined ? null : failureOf(lot, error),
+        usage: { input_tokens: inputTokens, output_tokens: outputTokens },
+      };
+    }
+  }
+
+  /** Which of the task's objects it is, from 0; throws `not_found`. */
+  async #positionOf(task: TaskRecord, id: string): Promise<number> {
+    const { part, line } = placeOf(objectNumber(task.id, id));
+    const terms = task.parts[part];
+    if (terms === undefined || line < 1 || line > terms.lines) throw notFound("object", id);
+    const ordinal = terms.items === terms.lines ? line - 1 : await this.#ordinalOf(terms, line);
+    if (ordinal < 0) throw notFound("object", id); // a blank line
+    let position = 0;
+    let seen = 0;
+    for (let span = 0; span < task.spans.length; span += 2) {
+      const count = task.spans[span + 1] as number;
+      if (task.spans[span] === part) {
+        if (ordinal < seen + count) return position + ordinal - seen;
+        seen += count;
+      }
+      position += count;
+    }
+    throw notFound("object", id);
+  }
+
+  async #ordinalOf({ lotId }: TaskPart, line: number): Promise<number> {
+    const lot = await this.#lots.find(lotId);
+    const step = this.#table.stepOf(lot, line);
+    const index = (await this.#table.rows(lot, step)).lines.indexOf(line);
+    return index < 0 ? -1 : step * INDEX_STEP + index;
+  }
+
+  /** Objects `from` up to and without `to`. */
+  async #rows(task: TaskRecord, from: number, to: number): Promise<ObjectRow[]> {
+    const rows: ObjectRow[] = [];
+    const before = new Map<number, number>();
+    let position = 0;
+    for (let span = 0; span < task.spans.length && position < to; span += 2) {
+      const part = task.spans[span] as number;
+      const count = task.spans[span + 1] as number;
+      const ordinal = before.get(part) ?? 0;
+      before.set(part, ordinal + count);
+      const first = Math.max(from, position);
+      const last = Math.min(to, position + count);
+      for (let at = first; at < last; at += 1)
+        rows.push(await this.#row(task, part, ordinal + at - position, at));
+      position += count;
+    }
+    return rows;
+  }
+
+  async #row(task: TaskRecord, part: number, ordinal: number, position: number): Promise<ObjectRow> {
+    const terms = task.parts[part] as TaskPart;
+    const { inputTokens, factors } = task;
+    if (inputTokens !== undefined)
+      return {
+        part,
+        number: ordinal + 1,
+        line: terms.firstLine + ordinal,
+        inputTokens: inputTokens[position] ?? 0,
+        factor: typeof factors === "number" ? factors : (factors?.[position] ?? 1),
+      };
+    const lot = await this.#lots.find(terms.lotId);
+    const rows = await this.#table.rows(lot, Math.floor(ordinal / INDEX_STEP));
+    const index = ordinal % INDEX_STEP;
+    const line = rows.lines[index] ?? 0;
+    const sla = terms.slaMinutes ?? undefined;
+    return {
+      part,
+      number: line,
+      line,
+      inputTokens: rows.inputTokens[index] ?? 0,
+      factor: priceFactor(rows.models[index] ?? "", sla, task.volumeTokens, this.#parts.rateCard),
+    };
+  }
+
+  async #objects(task: TaskRecord, rows: readonly ObjectRow[]): Promise<TaskObject[]> {
+    const objects = new Map<ObjectRow, TaskObject>();
+    for (const part of new Set(rows.map((row) => row.part))) {
+      const lot = await this.#lots.find((task.parts[part] as TaskPart).lotId);
+      const rowOf = new Map<number, ObjectRow>();
+      for (const row of rows) if (row.part === part) rowOf.set(row.line, row);
+      const places: LinePlace[] = [];
+      for (const row of rowOf.values()) {
+        const answer = lot.index.get(row.line);
+        if (answer.status !== undefined && answer.lengthBytes > 0)
+          places.push({ line: row.line, start: answer.start, lengthBytes: answer.lengthBytes });
+        else objects.set(row, unsettled(task, lot, row));
+      }
+      for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
+        const row = rowOf.get(place.line) as ObjectRow;
+        objects.set(row, settled(task, lot, row, parsed(bytes)));
+      }
+    }
+    return rows.flatMap((row) => objects.get(row) ?? []);
+  }
+}
+
+function unsettled(task: TaskRecord, lot: Lot, row: ObjectRow): TaskObject {
+  const object_id = objectId(task.id, baseOf(row.part) + row.number);
+  const usage = { input_tokens: row.inputTokens, price_factor: row.factor };
+  if (lot.statusOf(row.line, task.isCancelled === true) === "cancelled")
+    return { object_id, status: "cancelled", usage, error: cancelledUnsent() };
+  const isRunning = lot.run?.isClaimed(row.line) === true;
+  const phase = lot.index.get(row.line).isRetrying ? "retrying" : isRunning ? "running" : "queued";
+  return { object_id, status: "submitted", phase, usage, error: null };
+}
+
+function settled(task: TaskRecord, lot: Lot, row: ObjectRow, text: OutputText): TaskObject {
+  const object_id = objectId(task.id, baseOf(row.part) + row.number);
+  const answer = lot.index.get(row.line);
+  const input_tokens = answer.inputTokens || row.inputTokens;
+  const usage = { input_tokens, price_factor: row.factor };
+  if (answer.status === "completed" && text.output !== null) {
+    const all = { ...usage, output_tokens: answer.outputTokens };
+    return { object_id, status: "completed", usage: all, output: text.output, error: null };
+  }
+  const error = text.error === undefined ? null : failureOf(lot, text.error);
+  return { object_id, status: answer.status ?? "failed", usage, error };
+}
+
+/** What an item ends with that was cancelled before it was sent. */
+export function cancelledUnsent(): Failure {
+  const message = endMessage("cancelled");
+  return { code: "cancelled", message, retryable: true, attempts: 0, ambiguous_attempts: 0 };
+}
+
+/** The line of a lot that tasks share says nothing to a caller. */
+export function failureOf(lot: Lot, failure: Failure): Failure {
+  if (lot.record.fileId !== undefined) return failure;
+  const { line, ...rest } = failure;
+  return rest;
+}
+
+function parsed(bytes: Uint8Array): OutputText {
+  return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as OutputText; // a line of our own
+}

@@ -1,0 +1,161 @@
+/**
+ * The answers of a task as one file of lines: the files of its lots one behind the other, and of a lot that it shares
+ * the lines that are its own, in the order of submission.
+ *
+ * Views of some lines are read through a window of 4,096 lines, so that a million cost no more than that.
+ */
+import type { EngineParts } from "../engine/parts.ts";
+import { failedLine } from "../jsonl/write.ts";
+import type { Failure } from "../work/outcome.ts";
+import { type LinePlace, readPlaces } from "./answer_file.ts";
+import { baseOf, objectId } from "./ids.ts";
+import type { Lot } from "./lot.ts";
+import type { Lots } from "./lots.ts";
+import { cancelledUnsent, failureOf } from "./task_objects.ts";
+import type { TaskPart, TaskRecord } from "./task_record.ts";
+import type { OutputView, TaskOutput } from "./task_view.ts";
+
+const WINDOW_LINES = 4_096;
+const READ_BYTES = 256 * 1024;
+
+/** Bytes of the output: in a file, or made here. */
+type Piece = { readonly path: string; readonly start: number; readonly lengthBytes: number } | Uint8Array;
+
+export interface OutputTerms {
+  readonly parts: EngineParts;
+  readonly lots: Lots;
+  readonly task: TaskRecord;
+  /** Whether every object is final, and a name for this state of them. */
+  readonly isFinal: boolean;
+  readonly version: string;
+}
+
+export async function openOutput(terms: OutputTerms, view: OutputView): Promise<TaskOutput> {
+  if (view !== "all") {
+    return {
+      isComplete: terms.isFinal,
+      bytes: undefined,
+      etag: terms.isFinal ? `${terms.version}-${view}` : undefined,
+      read: () => readView(terms, view),
+    };
+  }
+  const pieces: Piece[] = [];
+  for (const part of terms.task.parts.keys()) pieces.push(...(await piecesOf(terms, part)));
+  return {
+    isComplete: terms.isFinal,
+    bytes: pieces.reduce((sum, piece) => sum + lengthOf(piece), 0),
+    etag: terms.isFinal ? `${terms.version}-all` : undefined,
+    read: (range) => readPieces(terms, pieces, range),
+  };
+}
+
+/** Lines of a part that have ended so, by windows of the lot's lines. */
+export function* placesOf(lot: Lot, part: TaskPart, view: OutputView): Generator<LinePlace[]> {
+  const last = part.firstLine + part.lines - 1;
+  for (let from = part.firstLine; from <= last; from += WINDOW_LINES) {
+    const places: LinePlace[] = [];
+    for (let line = from; line <= Math.min(last, from + WINDOW_LINES - 1); line += 1) {
+      const { status, start, lengthBytes } = lot.index.get(line);
+      if (status === undefined || lengthBytes === 0) continue;
+      if (view === "all" || (status === "completed") === (view === "answers"))
+        places.push({ line, start, lengthBytes });
+    }
+    if (places.length > 0) yield places;
+  }
+}
+
+async function piecesOf(terms: OutputTerms, part: number): Promise<Piece[]> {
+  const { lots, task } = terms;
+  const { lotId } = task.parts[part] as TaskPart;
+  const lot = await lots.find(lotId);
+  if (lot.record.taskId === undefined) return sharedPieces(terms, lot, part);
+  return lot.outEnd === 0 ? [] : [{ path: lot.out ?? "", start: 0, lengthBytes: lot.outEnd }];
+}
+
+/** Errors are written again: the line number in them is that of a lot which the caller knows nothing of. */
+async function sharedPieces({ parts, task }: OutputTerms, lot: Lot, part: number): Promise<Piece[]> {
+  const { firstLine, lines } = task.parts[part] as TaskPart;
+  const errors = new Map<number, Uint8Array>();
+  for (const places of placesOf(lot, task.parts[part] as TaskPart, "errors"))
+    for await (const { place, bytes } of readPlaces(parts.disk, lot.out ?? "", places))
+      errors.set(place.line, withoutLine(lot, bytes));
+  const pieces: Piece[] = [];
+  for (let number = 1; number <= lines; number += 1) {
+    const line = firstLine + number - 1;
+    const { status, start, lengthBytes } = lot.index.get(line);
+    const error = errors.get(line);
+    if (error !== undefined) pieces.push(error);
+    else if (status !== undefined && lengthBytes > 0)
+      pieces.push({ path: lot.out ?? "", start, lengthBytes });
+    else if (lot.statusOf(line, task.isCancelled === true) === "cancelled")
+      pieces.push(cancelledLine(objectId(task.id, baseOf(part) + number)));
+  }
+  return pieces;
+}
+
+function withoutLine(lot: Lot, bytes: Uint8Array): Uint8Array {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+  const { key, error } = JSON.parse(text) as { readonly key: string; readonly error: Failure }; // a line of our own
+  return Buffer.from(failedLine(JSON.stringify(key), undefined, failureOf(lot, error)));
+}
+
+function cancelledLine(key: string): Uint8Array {
+  return Buffer.from(failedLine(JSON.stringify(key), undefined, cancelledUnsent()));
+}
+
+async function* readView({ parts, lots, task }: OutputTerms, view: OutputView): AsyncGenerator<Uint8Array> {
+  for (const [index, part] of task.parts.entries()) {
+    const lot = await lots.find(part.lotId);
+    const isShared = lot.record.taskId === undefined;
+    for (const places of placesOf(lot, part, view))
+      for await (const { bytes } of readPlaces(parts.disk, lot.out ?? "", places))
+        yield isShared && view === "errors" ? withoutLine(lot, bytes) : bytes;
+    if (!isShared || view === "answers" || task.isCancelled !== true) continue;
+    for (let number = 1; number <= part.lines; number += 1) {
+      const line = part.firstLine + number - 1;
+      if (lot.index.statusOf(line) === undefined && lot.statusOf(line, true) === "cancelled")
+        yield cancelledLine(objectId(task.id, baseOf(index) + number));
+    }
+  }
+}
+
+async function* readPieces(
+  { parts }: OutputTerms,
+  pieces: readonly Piece[],
+  range: { readonly start: number; readonly end: number } | undefined,
+): AsyncGenerator<Uint8Array> {
+  let position = 0;
+  for (const piece of pieces) {
+    const lengthBytes = lengthOf(piece);
+    const from = Math.max(0, (range?.start ?? 0) - position);
+    const to = Math.min(lengthBytes, (range?.end ?? Number.POSITIVE_INFINITY) - position);
+    position += lengthBytes;
+    if (from >= to) continue;
+    if (piece instanceof Uint8Array) yield piece.subarray(from, to);
+    else yield* readFile(parts, piece.path, piece.start + from, piece.start + to);
+  }
+}
+
+async function* readFile(
+  { disk }: EngineParts,
+  path: string,
+  start: number,
+  end: number,
+): AsyncGenerator<Uint8Array> {
+  const file = await disk.open(path, "read");
+  try {
+    for (let position = start; position < end; ) {
+      const bytes = new Uint8Array(Math.min(READ_BYTES, end - position));
+      const read = await file.read(bytes, position);
+      if (read === 0) return;
+      yield bytes.subarray(0, read);
+      position += read;
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+function lengthOf(piece: Piece): number {
+  return piece instanceof Uint8Array ? piece.byteLength : piece.lengthBytes;
+}

@@ -1,0 +1,168 @@
+/**
+ * Views of tasks: counts and sums over their lots, kept for as long as nothing changes.
+ */
+import { createHash, randomUUID } from "node:crypto";
+import type { EngineParts } from "../engine/parts.ts";
+import type { TaskCounts } from "../work/task.ts";
+import type { Lot } from "./lot.ts";
+import type { LotEnd, LotRecord } from "./lot_record.ts";
+import type { Lots } from "./lots.ts";
+import type { TaskPart, TaskRecord } from "./task_record.ts";
+import type { TaskView } from "./task_view.ts";
+
+/** Views kept at most. */
+const KEPT_MAX = 1_024;
+
+interface Look {
+  readonly record: LotRecord;
+  /** Undefined when its record says all. */
+  readonly lot: Lot | undefined;
+}
+
+interface PartSums {
+  readonly counts: TaskCounts;
+  readonly usage: TaskView["usage"];
+}
+
+export class TaskViews {
+  readonly #parts: EngineParts;
+  readonly #lots: Lots;
+  /** Steps are counted anew in every process. */
+  readonly #process: string = randomUUID().slice(0, 8);
+  /** The one looked at last comes last. */
+  readonly #kept = new Map<string, TaskView>();
+
+  constructor(parts: EngineParts, lots: Lots) {
+    this.#parts = parts;
+    this.#lots = lots;
+  }
+
+  async view(task: TaskRecord): Promise<TaskView> {
+    const lots = await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId)));
+    const version = this.#versionOf(task, lots);
+    const known = this.#kept.get(task.id);
+    if (known?.version === version) return known;
+    const view = this.#viewOf(task, lots, version);
+    this.#kept.delete(task.id);
+    this.#kept.set(task.id, view);
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT_MAX) break;
+      this.#kept.delete(oldest);
+    }
+    return view;
+  }
+
+  /** A lot of its own that is over says all in its record. */
+  async #look(lotId: string): Promise<Look> {
+    const record = await this.#lots.recordOf(lotId);
+    if (record.over !== undefined && record.taskId !== undefined) return { record, lot: undefined };
+    const lot = await this.#lots.find(lotId);
+    return { record: lot.record, lot };
+  }
+
+  /** The same for all time once the objects are final. */
+  #versionOf(task: TaskRecord, lots: readonly Look[]): string {
+    const states = lots.map(({ lot }) => {
+      if (lot === undefined || lot.isOver) return "x";
+      const member = lot.memberOf(task.id);
+      const isFinal = member !== undefined && member.open === 0;
+      return isFinal ? "x" : `${this.#process}.${lot.version}`;
+    });
+    if (states.every((state) => state === "x")) return `f${task.id.slice(0, 8)}`;
+    const text = `${task.isCancelled === true ? "c" : ""}${states.join("-")}`;
+    return text.length <= 64 ? text : createHash("sha256").update(text).digest("base64url").slice(0, 22);
+  }
+
+  #viewOf(task: TaskRecord, lots: readonly Look[], version: string): TaskView {
+    const sums = task.parts.map((part, index) => sumsOf(task, part, lots[index] as Look));
+    const counts = sums.reduce((total, each) => add(total, each.counts), NO_COUNTS);
+    const usage = sums.reduce((total, each) => add(total, each.usage), NO_USAGE);
+    const isFinal = counts.submitted === 0;
+    const deadlineWallMs = deadlineOf(task);
+    const finishedWallMs = isFinal ? finishedOf(task, lots) : undefined;
+    const expectedEndWallMs = isFinal ? undefined : this.#expectedEndOf(lots);
+    return {
+      id: task.id,
+      project: task.project,
+      status: isFinal ? "completed" : "submitted",
+      isCancelled: task.isCancelled === true,
+      totalItems: task.totalItems,
+      counts,
+      createdWallMs: task.createdWallMs,
+      ...(deadlineWallMs === undefined ? {} : { deadlineWallMs }),
+      ...(finishedWallMs === undefined ? {} : { finishedWallMs }),
+      ...(expectedEndWallMs === undefined ? {} : { expectedEndWallMs }),
+      hasOutputFile: task.hasOutputFile,
+      usage,
+      ...(task.note === undefined ? {} : { note: task.note }),
+      version,
+    };
+  }
+
+  #expectedEndOf(lots: readonly Look[]): number | undefined {
+    let latestMs: number | undefined;
+    for (const { lot, record } of lots) {
+      if (lot === undefined || lot.isOver || record.taskId === undefined) continue;
+      const etaMs = lot.run?.progress().etaMs;
+      if (etaMs === undefined) return undefined;
+      latestMs = Math.max(latestMs ?? 0, etaMs);
+    }
+    return latestMs === undefined ? undefined : Math.round(this.#parts.clock.wallMs() + latestMs);
+  }
+}
+
+const NO_COUNTS: TaskCounts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
+const NO_USAGE: TaskView["usage"] = { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
+
+function add<T extends object>(a: T, b: T): T {
+  const names = Object.keys(a) as (keyof T)[];
+  return Object.fromEntries(names.map((name) => [name, Number(a[name]) + Number(b[name])])) as T; // of the same names
+}
+
+function sumsOf(task: TaskRecord, part: TaskPart, { record, lot }: Look): PartSums {
+  if (lot === undefined) return sumsOver(part, record);
+  const { firstLine, lines, items } = part;
+  const last = firstLine + lines - 1;
+  const counts = { ...lot.index.counts(firstLine, last) };
+  if (task.isCancelled === true && lot.record.taskId === undefined)
+    for (let line = firstLine; line <= last; line += 1)
+      if (lot.index.statusOf(line) === undefined && lot.statusOf(line, true) === "cancelled")
+        counts.cancelled += 1;
+  const settled = counts.completed + counts.failed + counts.expired + counts.cancelled;
+  const isOwn = lot.record.taskId !== undefined;
+  const tokens = lot.index.tokens(firstLine, last);
+  const cost = isOwn ? ownCost(lot) : (lot.costOf(firstLine, lines) ?? { listUsd: 0, usd: 0 });
+  const { inputTokens, outputTokens } = tokens;
+  return {
+    counts: { submitted: Math.max(0, items - settled), ...counts },
+    usage: { inputTokens, outputTokens, listUsd: cost.listUsd, usd: cost.usd },
+  };
+}
+
+function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
+  const { counts, inputTokens, outputTokens, listUsd, usd } = over as LotEnd; // looked at only then
+  const settled = counts.completed + counts.failed + counts.expired + counts.cancelled;
+  return {
+    counts: { submitted: Math.max(0, items - settled), ...counts },
+    usage: { inputTokens, outputTokens, listUsd, usd },
+  };
+}
+
+function ownCost({ run }: Lot): { readonly listUsd: number; readonly usd: number } {
+  const progress = run?.progress();
+  return { listUsd: progress?.listUsd ?? 0, usd: progress?.costUsd ?? 0 };
+}
+
+function deadlineOf(task: TaskRecord): number | undefined {
+  const slas = task.parts.flatMap(({ slaMinutes }) => (slaMinutes === null ? [] : [slaMinutes]));
+  return slas.length === 0 ? undefined : task.createdWallMs + Math.max(...slas) * 60_000;
+}
+
+function finishedOf(task: TaskRecord, lots: readonly Look[]): number | undefined {
+  let latestMs: number | undefined;
+  for (const { lot, record } of lots) {
+    const finished = lot?.memberOf(task.id)?.finishedWallMs ?? record.over?.finishedWallMs;
+    if (finished !== undefined) latestMs = Math.max(latestMs ?? 0, finished);
+  }
+  return latestMs;
+}

@@ -1,0 +1,88 @@
+/**
+ * Bytes that come once, written to a file as they come: hashed, counted and held to bounds on the way.
+ *
+ *   head (64 bytes or a line: is it text?) -> written, hashed, indexed -> synced
+ *
+ * Memory: one chunk, and two numbers for every 1,000 items.
+ */
+import { createHash } from "node:crypto";
+import { type DiskFile, errorCodeOf, isNoSpace } from "../disk.ts";
+import { refuseEncoding } from "../engine/byte_source.ts";
+import { PerigeeError } from "../errors.ts";
+import { ItemIndex } from "./item_index.ts";
+
+export interface UploadBounds {
+  readonly bytesMax: number;
+  /** Blank lines included. */
+  readonly linesMax: number;
+  readonly lineBytesMax: number;
+  /** Whether bytes that are no UTF-8 text are refused. */
+  readonly isText: boolean;
+}
+
+export interface Uploaded {
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly index: ItemIndex;
+}
+
+const HEAD_BYTES = 64;
+const LF = 0x0a;
+
+/** Writes from the start of an empty file. Throws `too_large`, `unsupported_encoding`, and what `chunks` throws. */
+export async function writeUpload(
+  file: DiskFile,
+  chunks: AsyncIterable<Uint8Array>,
+  bounds: UploadBounds,
+): Promise<Uploaded> {
+  const hash = createHash("sha256");
+  const index = new ItemIndex(bounds.lineBytesMax);
+  let bytes = 0;
+  for await (const chunk of withHead(chunks)) {
+    if (bytes === 0 && bounds.isText) refuseEncoding(chunk, "the file");
+    if (bytes + chunk.byteLength > bounds.bytesMax) throw tooLarge("bytes", bounds.bytesMax);
+    hash.update(chunk);
+    index.add(chunk);
+    if (index.lineCount > bounds.linesMax) throw tooLarge("lines", bounds.linesMax);
+    await onDisk(file.write(chunk, bytes));
+    bytes += chunk.byteLength;
+  }
+  index.end();
+  if (index.lineCount > bounds.linesMax) throw tooLarge("lines", bounds.linesMax);
+  return { bytes, sha256: hash.digest("hex"), index };
+}
+
+/** What a file operation rejects with, as an error that a caller can act on. */
+export async function onDisk<T>(operation: Promise<T>): Promise<T> {
+  try {
+    return await operation;
+  } catch (cause) {
+    const code = errorCodeOf(cause);
+    if (isNoSpace(code))
+      throw new PerigeeError("disk_full", "there is no space left for the file", { cause });
+    throw new PerigeeError("store_failed", `the file cannot be kept (${code ?? "unknown error"})`, { cause });
+  }
+}
+
+/** The same bytes, with so many in the first chunk that they tell what they are. Leaves out empty chunks. */
+async function* withHead(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let head: Uint8Array | undefined = new Uint8Array(0);
+  for await (const chunk of chunks) {
+    if (chunk.byteLength === 0) continue;
+    if (head === undefined) {
+      yield chunk;
+      continue;
+    }
+    head = head.byteLength === 0 ? chunk : Buffer.concat([head, chunk]);
+    if (head.byteLength < HEAD_BYTES && !head.includes(LF)) continue;
+    yield head;
+    head = undefined;
+  }
+  if (head !== undefined && head.byteLength > 0) yield head;
+}
+
+function tooLarge(what: "bytes" | "lines", most: number): PerigeeError {
+  return new PerigeeError("too_large", `a file has at most ${most} ${what}`, {
+    details: { param: "file", max: most },
+  });
+}

@@ -1,0 +1,166 @@
+import { describe, expect, it } from "vitest";
+import { ok, status } from "../engine/world.ts";
+import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
+
+const items = (from: number, count: number, sla?: number) =>
+  Array.from({ length: count }, (_, index) => item(from + index, sla));
+
+describe("a cancelled task", () => {
+  it("that shares its lot sends nothing more, keeps what was answered, and leaves the others alone", async () => {
+    const world = new TaskWorld({ latencyMs: 1_000, config: { limits: { alpha: { concurrency: 2 } } } });
+    const tasks = await world.tasks();
+    const [first, second] = await world.settle(
+      Promise.all([submit(tasks, items(1, 6, 60)), submit(tasks, items(11, 3, 60))]),
+    );
+    await world.clock.advance(1_400); // two are answered or in flight
+    const cancelled = await world.settle(tasks.cancel(PROJECT, first?.id ?? ""));
+    expect(cancelled).toMatchObject({ isCancelled: true, totalItems: 6 });
+    expect(cancelled.counts.cancelled).toBeGreaterThanOrEqual(2);
+    await world.clock.advance(60_000);
+    const end = await world.settle(tasks.task(PROJECT, first?.id ?? ""));
+    const { completed, cancelled: unsent } = end.counts;
+    expect(end.status).toBe("completed");
+    expect(completed + unsent).toBe(6);
+    expect(world.sent.filter(({ line }) => line < 10).length).toBe(completed);
+    const other = await world.settle(tasks.task(PROJECT, second?.id ?? ""));
+    expect(other.counts).toMatchObject({ completed: 3 });
+    const lines = (await world.settle(textOf(tasks, end.id))).trimEnd().split("\n");
+    expect(lines).toHaveLength(6);
+    expect(lines.filter((line) => line.includes('"code":"cancelled"'))).toHaveLength(unsent);
+    expect((await world.settle(textOf(tasks, end.id, "errors"))).trimEnd().split("\n")).toHaveLength(unsent);
+  });
+
+  it("stays cancelled over a kill, and is told as final once", async () => {
+    const world = new TaskWorld({ latencyMs: 10, config: { limits: { alpha: { requestsPerMinute: 2 } } } });
+    let tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, items(1, 5, 60)));
+    await world.clock.advance(2_000);
+    await world.settle(tasks.cancel(PROJECT, task.id));
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    await world.clock.advance(600_000);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({
+      status: "completed",
+      isCancelled: true,
+    });
+    expect(world.sent.length).toBeLessThan(5);
+  });
+
+  it("with lots of its own ends them", async () => {
+    const world = new TaskWorld({ latencyMs: 1_000, config: { limits: { alpha: { concurrency: 2 } } } });
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, [...items(1, 20, 60), ...items(21, 20, 120)]));
+    await world.clock.advance(2_500);
+    await world.settle(tasks.cancel(PROJECT, task.id));
+    await world.clock.advance(10_000);
+    const end = await world.settle(tasks.task(PROJECT, task.id));
+    expect(end.status).toBe("completed");
+    expect(end.counts.completed + end.counts.cancelled).toBe(40);
+    expect(end.counts.cancelled).toBeGreaterThan(20);
+    expect((await world.settle(textOf(tasks, task.id))).trimEnd().split("\n")).toHaveLength(40);
+  });
+});
+
+describe("after a restart", () => {
+  it("nothing that was told is taken back, at whatever moment somebody asks", async () => {
+    const world = new TaskWorld({ latencyMs: 100, config: { limits: { alpha: { concurrency: 2 } } } });
+    let tasks = await world.tasks();
+    const both = await world.settle(
+      Promise.all([
+        submit(tasks, items(1, 30, 60)),
+        submit(tasks, [...items(31, 20, 60), ...items(51, 2, 90)]),
+      ]),
+    );
+    await world.clock.advance(1_000);
+    const before = await world.settle(Promise.all(both.map(({ id }) => tasks.task(PROJECT, id))));
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    for (const { id, counts } of before) {
+      const task = await world.settle(tasks.task(PROJECT, id));
+      expect(task.counts.completed).toBeGreaterThanOrEqual(counts.completed);
+    }
+    expect(before.some(({ counts }) => counts.completed > 0)).toBe(true);
+  });
+});
+
+describe("a task on a file", () => {
+  const FILE = "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001";
+
+  it("has an object for every line that is not blank, and answers under the file's keys", async () => {
+    const world = new TaskWorld();
+    world.file(FILE, 1_050);
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, [{ file_id: FILE, sla: 60 }]));
+    expect(task.totalItems).toBe(1_050);
+    expect(world.holds.get(FILE)).toBe(1);
+    await world.clock.advance(60_000);
+    const page = await world.settle(tasks.objects(PROJECT, task.id, { limit: 1_000 }));
+    const after = page.items.at(-1)?.object_id ?? "";
+    const rest = await world.settle(tasks.objects(PROJECT, task.id, { limit: 1_000, after }));
+    const texts = [...page.items, ...rest.items].map((object) => object.output?.text);
+    expect(texts).toEqual(Array.from({ length: 1_050 }, (_, index) => `answer ${index + 1}`));
+    const keys = (await world.settle(textOf(tasks, task.id)))
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line).key);
+    expect(new Set(keys)).toEqual(new Set(Array.from({ length: 1_050 }, (_, index) => `k${index + 1}`)));
+    expect(world.holds.get(FILE)).toBe(0);
+    const answered = [];
+    for await (const line of tasks.answers(PROJECT, task.id)) answered.push(line);
+    expect(answered).toHaveLength(1_050);
+    expect(answered[0]).toMatchObject({ usage: { input_tokens: 10, output_tokens: 5 }, error: null });
+  });
+
+  it("is refused when the file is not the project's", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    await expect(submit(tasks, [{ file_id: FILE, sla: 60 }])).rejects.toMatchObject({ code: "not_found" });
+  });
+});
+
+describe("an item", () => {
+  it("that fails tells why, without the number of a line that its caller never saw", async () => {
+    const world = new TaskWorld({ answer: (line) => (line === 2 ? status(400, "bad_request") : ok(line)) });
+    const tasks = await world.tasks();
+    await world.settle(submit(tasks, items(7, 3)));
+    const task = await world.settle(submit(tasks, items(1, 2)));
+    const [, failed] = (await world.settle(tasks.objects(PROJECT, task.id, { limit: 5 }))).items;
+    expect(failed).toMatchObject({ status: "failed", error: { code: "invalid_request", attempts: 1 } });
+    expect(failed?.error).not.toHaveProperty("line");
+    expect(await world.settle(textOf(tasks, task.id, "errors"))).not.toContain('"line"');
+  });
+
+  it("whose sla passes ends as expired within a second", async () => {
+    const world = new TaskWorld({ answer: () => "hang", config: { limits: { alpha: { concurrency: 1 } } } });
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, items(1, 3, 1)));
+    await world.clock.advance(61_000);
+    const { counts } = await world.settle(tasks.task(PROJECT, task.id));
+    expect(counts.expired).toBeGreaterThanOrEqual(2);
+  });
+});
+
+describe("a project with a cap", () => {
+  const config = {
+    prices: { "alpha:m1": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 1_000 } },
+  };
+
+  it("is refused work that would go beyond it, and its money is free again when work ends cheaper", async () => {
+    const world = new TaskWorld({ config });
+    world.capUsd = 1.5; // one item is estimated to cost about half a dollar: 512 tokens of output
+    let tasks = await world.tasks();
+    await world.settle(submit(tasks, items(1, 2, 43_200)));
+    const refused = expect(submit(tasks, items(3, 6, 43_200))).rejects.toMatchObject({
+      code: "budget_exceeded",
+    });
+    await world.settle(refused);
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    await world.settle(
+      expect(submit(tasks, items(3, 6, 43_200))).rejects.toMatchObject({ code: "budget_exceeded" }),
+    );
+    await world.clock.advance(60_000); // answered: ten tokens in and five out, each
+    const task = await world.settle(submit(tasks, items(11, 4, 43_200)));
+    expect(task.totalItems).toBe(4);
+  });
+});

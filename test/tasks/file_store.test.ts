@@ -1,0 +1,244 @@
+import { createHash } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import type { FileView } from "../../src/tasks/files.ts";
+import { chunked, FileWorld, itemLines, textOf } from "./files.ts";
+
+const batch = (text: string | Uint8Array, name = "in.jsonl") => ({
+  name,
+  purpose: "batch" as const,
+  chunks: chunked(text),
+});
+
+describe("files", () => {
+  it("keeps the bytes as they came, and tells what they are", async () => {
+    const world = new FileWorld();
+    const files = await world.files();
+    const text = '{"key":"a"}\n\nnot even JSON\n{"key":"b"}';
+    const view = await files.put("p", batch(text));
+    expect(view).toMatchObject({
+      project: "p",
+      name: "in.jsonl",
+      bytes: text.length,
+      mimeType: "application/jsonl",
+      purpose: "batch",
+      createdWallMs: 1_000,
+      items: 3,
+      sha256: createHash("sha256").update(text).digest("hex"),
+    });
+    expect(view.id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(await files.file("p", view.id)).toEqual(view);
+    expect(await textOf(files.read("p", view.id))).toBe(text);
+    expect(await textOf(files.read("p", view.id, { start: 2, end: 5 }))).toBe("key");
+    expect(world.disk.paths).toEqual([`/data/files/${view.id}`]);
+    expect(world.disk.openFiles).toBe(0);
+  });
+
+  it("is empty without lines", async () => {
+    const files = await new FileWorld().files();
+    const view = await files.put("p", batch(""));
+    expect(view).toMatchObject({ bytes: 0, items: 0 });
+    expect(await textOf(files.read("p", view.id))).toBe("");
+    expect(await files.index("p", view.id)).toMatchObject({
+      items: 0,
+      bytes: 0,
+      lineCount: 0,
+      lines: [],
+      offsets: [],
+    });
+  });
+
+  it("tells where every 1,000th item begins, also after a restart", async () => {
+    const world = new FileWorld();
+    const text = itemLines(2_001);
+    const { id } = await (await world.files()).put("p", batch(text));
+    world.disk.crash({ powerCut: true });
+    world.store.crash();
+    const files = await world.files();
+    const index = await files.index("p", id);
+    expect(index).toMatchObject({
+      path: `/data/files/${id}`,
+      items: 2_001,
+      bytes: text.length,
+      lineCount: 2_001,
+      lines: [1, 1_001, 2_001],
+    });
+    expect(index.offsets.map((offset) => text.slice(offset).split('"', 4)[3])).toEqual([
+      "k0",
+      "k1000",
+      "k2000",
+    ]);
+    expect(await textOf(files.read("p", id))).toBe(text);
+  });
+
+  it("refuses two lines of one key and names both", async () => {
+    const world = new FileWorld();
+    const files = await world.files();
+    const upload = files.put("p", batch('{"key":"a"}\n{"key":"b"}\n\n{"custom_id":"\\u0061"}\n'));
+    await expect(upload).rejects.toMatchObject({ code: "duplicate_key", details: { lines: [1, 4] } });
+    expect(world.disk.paths).toEqual([]);
+    expect((await files.list("p", { limit: 10 })).items).toEqual([]);
+  });
+
+  it.each([
+    ["UTF-16", Buffer.from('\ufeff{"key":"a"}\n', "utf16le")],
+    ["gzip", Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3])],
+    ["zip", Buffer.from([0x50, 0x4b, 3, 4, 20, 0, 0, 0])],
+  ])("refuses %s", async (_what, bytes) => {
+    const world = new FileWorld();
+    const files = await world.files();
+    await expect(files.put("p", batch(bytes))).rejects.toMatchObject({ code: "unsupported_encoding" });
+    expect(world.disk.paths).toEqual([]);
+  });
+
+  it("refuses more bytes and more lines than are taken, before all of them have come", async () => {
+    const world = new FileWorld();
+    const files = await world.files({ bytesMax: 1_000, linesMax: 10 });
+    let given = 0;
+    const endless = async function* () {
+      for (;;) {
+        given += 1;
+        yield Buffer.from('{"key":"');
+      }
+    };
+    const large = files.put("p", { name: "x", purpose: "batch", chunks: endless() });
+    await expect(large).rejects.toMatchObject({ code: "too_large", details: { max: 1_000 } });
+    expect(given).toBeLessThan(200);
+    await expect(files.put("p", batch("\n".repeat(11)))).rejects.toMatchObject({ code: "too_large" });
+    await expect(files.put("p", batch(itemLines(10)))).resolves.toMatchObject({ items: 10 });
+    expect(world.disk.paths).toHaveLength(1);
+  });
+
+  it("leaves nothing behind of an upload that breaks off", async () => {
+    const world = new FileWorld();
+    const files = await world.files();
+    const broken = async function* () {
+      yield Buffer.from('{"key":"a"}\n');
+      throw new Error("the client is gone");
+    };
+    await expect(files.put("p", { name: "x", purpose: "batch", chunks: broken() })).rejects.toThrow(
+      "is gone",
+    );
+    expect(world.disk.paths).toEqual([]);
+    expect(world.disk.openFiles).toBe(0);
+  });
+
+  it("leaves nothing behind on a full disk and on one that fails", async () => {
+    const world = new FileWorld();
+    const files = await world.files();
+    world.disk.setFull(20);
+    await expect(files.put("p", batch(itemLines(10)))).rejects.toMatchObject({ code: "disk_full" });
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    world.disk.failNext("write", "EIO");
+    await expect(files.put("p", batch(itemLines(10)))).rejects.toMatchObject({ code: "store_failed" });
+    expect(world.disk.paths).toEqual([]);
+  });
+
+  it("has all of a file or nothing, whenever the machine dies", async () => {
+    for (let operation = 1; operation < 12; operation += 1) {
+      const world = new FileWorld();
+      const files = await world.files();
+      world.disk.crashAtOperation(operation, { powerCut: true, random: () => 0.4 });
+      const text = itemLines(2);
+      const acknowledged = await files
+        .put("p", { ...batch(text), chunks: chunked(text, 40) })
+        .catch(() => undefined);
+      world.disk.crash({ powerCut: true, random: () => 0.4 });
+      world.store.crash();
+      const again = await world.files();
+      const { items } = await again.list("p", { limit: 10 });
+      expect(items).toEqual(acknowledged === undefined ? [] : [acknowledged]);
+      expect(world.disk.paths).toHaveLength(items.length);
+      if (acknowledged !== undefined) expect(await textOf(again.read("p", acknowledged.id))).toBe(text);
+    }
+  });
+
+  it("sweeps bytes without a record when it starts", async () => {
+    const world = new FileWorld();
+    const kept = await (await world.files()).put("p", batch(itemLines(1)));
+    world.store.crash();
+    world.disk.put("/data/files/11111111-2222-4333-8444-555555555555", "torn");
+    world.disk.put("/data/files/what.tmp", "torn");
+    await world.files();
+    expect(world.disk.paths).toEqual([`/data/files/${kept.id}`]);
+  });
+
+  it("erases bytes and record, and never those that a task works on", async () => {
+    const world = new FileWorld();
+    const files = await world.files();
+    const { id } = await files.put("p", batch(itemLines(1)));
+    const release = files.hold(id);
+    const releaseOther = files.hold(id);
+    await expect(files.remove("p", id)).rejects.toMatchObject({ code: "conflict" });
+    release();
+    release();
+    await expect(files.remove("p", id)).rejects.toMatchObject({ code: "conflict" });
+    releaseOther();
+    await files.remove("p", id);
+    expect(world.disk.paths).toEqual([]);
+    for (const ask of [
+      files.file("p", id),
+      files.index("p", id),
+      files.remove("p", id),
+      textOf(files.read("p", id)),
+    ])
+      await expect(ask).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  // Faults 86 and 87.
+  it("shows projects their own files alone", async () => {
+    const files = await new FileWorld().files();
+    const { id } = await files.put("p", batch(itemLines(1)));
+    const unknown = "11111111-2222-4333-8444-555555555555";
+    const messages = new Set<string>();
+    for (const asked of [id, unknown, "file-abc123", "../x"]) {
+      const asks = [
+        files.file("other", asked),
+        files.index("other", asked),
+        files.remove("other", asked),
+        textOf(files.read("other", asked)),
+        files.list("other", { limit: 1, after: asked }),
+      ];
+      for (const ask of asks) {
+        await expect(ask).rejects.toMatchObject({ code: "not_found" });
+        await ask.catch((error: Error) => messages.add(error.message));
+      }
+    }
+    expect(messages.size).toBe(1);
+    expect((await files.list("other", { limit: 1 })).items).toEqual([]);
+  });
+
+  it("lists the newest first, in pages, by purpose", async () => {
+    const files = await new FileWorld().files();
+    const views: FileView[] = [];
+    for (const name of ["a", "b", "c"]) views.push(await files.put("p", batch(itemLines(1), name)));
+    views.push(await files.put("p", { ...batch("x\nx\n", "out"), purpose: "batch_output" }));
+    const [a, b, c, out] = views as [FileView, FileView, FileView, FileView];
+    expect(await files.list("p", { limit: 2 })).toEqual({ items: [out, c], hasMore: true });
+    expect(await files.list("p", { limit: 2, after: c.id })).toEqual({ items: [b, a], hasMore: false });
+    expect(await files.list("p", { limit: 2, purpose: "batch" })).toEqual({ items: [c, b], hasMore: true });
+    expect(await files.list("p", { limit: 9, purpose: "batch_output" })).toEqual({
+      items: [out],
+      hasMore: false,
+    });
+  });
+
+  it("takes an id once", async () => {
+    const files = await new FileWorld().files();
+    const id = "11111111-2222-4333-8444-555555555555";
+    const both = [files.put("p", { ...batch("a\n"), id }), files.put("q", { ...batch("b\n"), id })];
+    await expect(Promise.all(both)).rejects.toMatchObject({ code: "conflict" });
+    await Promise.allSettled(both);
+    await expect(files.put("p", { ...batch("c\n"), id })).rejects.toMatchObject({ code: "conflict" });
+    expect(await textOf(files.read("p", id))).toBe("a\n");
+  });
+
+  it("keeps a name and no path", async () => {
+    const world = new FileWorld();
+    const files = await world.files();
+    expect(await files.put("p", batch("", "e\u0301 %2e%2e%2f.jsonl"))).toMatchObject({
+      name: "\u00e9 %2e%2e%2f.jsonl",
+    });
+    await expect(files.put("p", batch("", "../../x"))).rejects.toMatchObject({ code: "invalid_request" });
+    expect(world.disk.paths).toHaveLength(1);
+  });
+});

@@ -1,0 +1,86 @@
+/**
+ * The world of engine tests with tasks in it: what is submitted, killed and started again happens in virtual time.
+ */
+import type { Clock } from "../../src/clock.ts";
+import { PerigeeError } from "../../src/errors.ts";
+import type { FileIndex, Files } from "../../src/tasks/files.ts";
+import type { RequestItem } from "../../src/tasks/requests.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
+import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
+import type { TaskView } from "../../src/tasks/task_view.ts";
+import { itemLine, type Life, World } from "../engine/world.ts";
+
+export const PROJECT = "acme";
+
+export class TaskWorld extends World {
+  /** How many tasks hold each file. */
+  readonly holds = new Map<string, number>();
+  /** The project's, for a month. */
+  capUsd: number | undefined;
+  readonly #indexes = new Map<string, FileIndex>();
+
+  async tasks(clock: Clock = this.clock, life?: Life): Promise<OpenedTasks> {
+    const opened = await this.opened(clock, life);
+    const { store } = opened.parts;
+    const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
+    return openTasks({ ...opened, files: this.#files(), spending, dataDir: "/data" });
+  }
+
+  /** An uploaded file of so many items, with a blank line before every tenth. */
+  file(id: string, count: number): void {
+    const path = `/data/files/${id}`;
+    const lines: number[] = [];
+    const offsets: number[] = [];
+    let text = "";
+    let lineCount = 0;
+    for (let item = 0; item < count; item += 1) {
+      if (item % 10 === 9) {
+        text += "\n";
+        lineCount += 1;
+      }
+      lineCount += 1;
+      if (item % 1_000 === 0) {
+        lines.push(lineCount);
+        offsets.push(text.length);
+      }
+      text += itemLine(item + 1);
+    }
+    this.disk.put(path, text);
+    this.#indexes.set(id, { path, items: count, lineCount, bytes: text.length, lines, offsets });
+  }
+
+  #files(): Files {
+    const none = (): never => {
+      throw new PerigeeError("not_found", "no such file");
+    };
+    return {
+      put: none,
+      file: none,
+      list: none,
+      remove: none,
+      read: none,
+      index: async (_project, id) => this.#indexes.get(id) ?? none(),
+      hold: (id) => {
+        this.holds.set(id, (this.holds.get(id) ?? 0) + 1);
+        return () => this.holds.set(id, (this.holds.get(id) ?? 0) - 1);
+      },
+    };
+  }
+}
+
+export const item = (line: number, sla?: number) => ({
+  model: "alpha:m1",
+  input: `[[${line}]] hello`,
+  ...(sla === undefined ? {} : { sla }),
+});
+
+export function submit(tasks: OpenedTasks, items: Iterable<RequestItem>): Promise<TaskView> {
+  return tasks.submit(PROJECT, { items, hasOutputFile: true });
+}
+
+export async function textOf(tasks: OpenedTasks, id: string, view?: "answers" | "errors"): Promise<string> {
+  let text = "";
+  for await (const chunk of (await tasks.output(PROJECT, id, view)).read())
+    text += Buffer.from(chunk).toString();
+  return text;
+}

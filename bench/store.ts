@@ -7,6 +7,8 @@
  * 4. Reading a journal back.
  * 5. How long the event loop stands still during commits: in a thread, and on the main thread
  *    (docs/decisions/0007-sqlite-thread.md).
+ * 6. `change` of one record with 500 bytes of payload by 64 callers, alone and with 64 others who read records
+ *    meanwhile, as an HTTP service that is polled does: rates, and CPU of the whole process.
  */
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,6 +28,8 @@ try {
   await benchAppend(8);
   await benchRows();
   await benchLoop();
+  await benchRecords(0);
+  await benchRecords(64);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
@@ -126,6 +130,46 @@ async function benchLoop(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
   });
   database.close();
+}
+
+async function benchRecords(readers: number): Promise<void> {
+  const store = await openSqliteStore({ dataDir: join(folder, `records-${readers}`) });
+  const payload = new Uint8Array(500).fill(65);
+  const body = JSON.stringify({ status: "submitted", note: "x".repeat(150) });
+  const put = (id: string): Promise<void> =>
+    store.change([
+      {
+        kind: "put",
+        record: {
+          collection: "object",
+          id,
+          project: "p",
+          parent: `of ${id}`,
+          createdWallMs: 0,
+          body,
+          payload,
+        },
+      },
+    ]);
+  await put("polled");
+  const done = { puts: 0, reads: 0 };
+  const until = performance.now() + 4_000;
+  const write = async (): Promise<void> => {
+    for (; performance.now() < until; done.puts += 1) await put(crypto.randomUUID());
+  };
+  const read = async (): Promise<void> => {
+    for (; performance.now() < until; done.reads += 1) await store.record("p", "object", "polled");
+  };
+  const cpu = process.cpuUsage();
+  await Promise.all(
+    Array.from({ length: 64 }, (_, index) => [write(), index < readers ? read() : undefined]).flat(),
+  );
+  const { user, system } = process.cpuUsage(cpu);
+  console.log(
+    `records, 64 callers that put 500 bytes and ${readers} that read: ${done.puts / 4} puts/s, ${done.reads / 4} reads/s, ` +
+      `${((user + system) / (done.puts + done.reads)).toFixed(1)} us of CPU per call`,
+  );
+  await store.close();
 }
 
 async function stall(name: string, commit: () => Promise<void>): Promise<void> {

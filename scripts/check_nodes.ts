@@ -18,6 +18,7 @@ const STORE_TESTS: readonly string[] = [
   "test/store",
   "test/contracts/store.test.ts",
   "test/properties/store.test.ts",
+  "test/properties/records.test.ts",
 ];
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-nodes-"));

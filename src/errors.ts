@@ -33,7 +33,10 @@ export type ErrorCode =
   | "budget_exceeded" // the project's spending cap leaves no money for it
   | "unauthenticated" // no key, or one that is not accepted
   | "forbidden" // the key may not do this
-  | "invalid_request"; // what was sent does not have the documented form
+  | "invalid_request" // what was sent does not have the documented form
+  | "idempotency_mismatch" // the Idempotency-Key came before with another request
+  | "idempotency_in_progress" // the first request with this Idempotency-Key is not answered yet
+  | "blocked_destination"; // an address that requests of users may not go to
 
 /** Codes of failed items, as `error.code` in the output. */
 export type FailureCode =

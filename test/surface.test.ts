@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as door from "../src/index.ts";
 import * as providers from "../src/providers/index.ts";
+import * as service from "../src/service/index.ts";
 import * as testing from "../src/testing/index.ts";
 
 type Engine = door.Engine;
@@ -31,7 +32,13 @@ describe("the doors", () => {
     const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
       exports: Record<string, unknown>;
     };
-    expect(Object.keys(manifest.exports)).toEqual([".", "./providers", "./testing", "./package.json"]);
+    expect(Object.keys(manifest.exports)).toEqual([
+      ".",
+      "./providers",
+      "./service",
+      "./testing",
+      "./package.json",
+    ]);
   });
 
   it("perigee", () => {
@@ -45,11 +52,13 @@ describe("the doors", () => {
     expect(namesOf("index.ts")).toEqual({
       values: ["PerigeeError", "createEngine", "readConfigFile", "systemClock", "systemDisk"],
       types: [
+        "AttemptReport",
         "Clock",
         "ConfigOptions",
         "Disk",
         "DiskFile",
         "Engine",
+        "EngineObserver",
         "EngineOptions",
         "ErrorCode",
         "FactorRate",
@@ -81,6 +90,7 @@ describe("the doors", () => {
         "RateCard",
         "Run",
         "RunOptions",
+        "SettledReport",
         "Source",
         "Store",
         "StoredEntry",
@@ -114,6 +124,18 @@ describe("the doors", () => {
       "ProviderSettings",
       "WireAnswer",
       "WireHead",
+    ]);
+  });
+
+  it("perigee/service", () => {
+    expect(Object.keys(service).sort()).toEqual(["createPerigeeService"]);
+    expect(namesOf("service/index.ts").types).toEqual([
+      "Caller",
+      "KeyArea",
+      "KeyVerifier",
+      "ListenOptions",
+      "Scope",
+      "ServerLimits",
     ]);
   });
 

@@ -33,6 +33,9 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
   unauthenticated: 2,
   forbidden: 2,
   invalid_request: 2,
+  idempotency_mismatch: 2,
+  idempotency_in_progress: 2,
+  blocked_destination: 2,
 };
 
 /** Of what the operating system refused, the calls that only read. */

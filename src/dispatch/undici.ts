@@ -61,13 +61,13 @@ export function createUndiciTransport(options: UndiciTransportOptions): Transpor
   return new UndiciTransport(options, loadUndici());
 }
 
-interface UndiciParts {
+export interface UndiciParts {
   readonly Client: typeof undici.Client;
   readonly buildConnector: typeof undici.buildConnector;
 }
 
 /** The two files that are needed: the whole of undici takes 40 ms more to load and 9 MB. Its version is pinned. */
-function loadUndici(): UndiciParts {
+export function loadUndici(): UndiciParts {
   return {
     Client: require("undici/lib/dispatcher/client.js") as typeof undici.Client,
     buildConnector: require("undici/lib/core/connect.js") as typeof undici.buildConnector,

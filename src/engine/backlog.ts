@@ -8,6 +8,8 @@
  * nothing to do, and never past `itemsMax` waiting items. So a file for one model is read at the pace of its lane,
  * a mixed one is read ahead as far as its idle lanes need, and either costs a bounded amount of memory. A run of which
  * nothing waits is always read on, a few blocks beyond the bounds: what other runs have waiting must not hold it up.
+ *
+ * Each project has an order of its own; whose turn it is among projects is decided where items leave (lane.ts).
  */
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { Ticket } from "../schedule/queue.ts";
@@ -36,11 +38,15 @@ const BACKLOG_BOUNDS: BacklogBounds = { preparedBytesMax: 12 * 1024 * 1024, item
 
 /** One for an engine. */
 export class Backlog {
-  readonly #scheduler = new Scheduler<ShardTicket>((ticket) => ticket.needMs);
+  /** Of projects with something that waits. */
+  readonly #projects = new Map<string, Scheduler<ShardTicket>>();
   readonly #bounds: BacklogBounds;
   readonly #idle = new Set<LaneKey>();
   /** Shards that wait, of each run in each lane. */
   readonly #shards = new Map<string, Map<LaneKey, number>>();
+  /** Shards that wait in each lane. */
+  readonly #lanes = new Map<LaneKey, number>();
+  #waitingItems = 0;
   #preparedBytes = 0;
   #waiters: (() => void)[] = [];
 
@@ -49,7 +55,7 @@ export class Backlog {
   }
 
   get waitingItems(): number {
-    return this.#scheduler.waiting.items;
+    return this.#waitingItems;
   }
 
   add(ticket: ShardTicket): void {
@@ -59,7 +65,14 @@ export class Backlog {
     } else {
       this.#preparedBytes += bytes;
     }
-    this.#count(this.#scheduler.add(ticket, ticket.run.settings.budget !== undefined), ticket.runId, 1);
+    const { project, budget } = ticket.run.settings;
+    let scheduler = this.#projects.get(project);
+    if (scheduler === undefined) {
+      scheduler = new Scheduler<ShardTicket>((each) => each.needMs);
+      this.#projects.set(project, scheduler);
+    }
+    this.#count(scheduler.add(ticket, budget !== undefined), ticket.runId, 1);
+    this.#waitingItems += ticket.items;
   }
 
   /** Whether shards of a run wait for a lane. */
@@ -67,13 +80,19 @@ export class Backlog {
     return this.#shards.get(runId)?.has(lane) === true;
   }
 
-  /** The most urgent shard that waits for a lane, of no run with a cost cap in `without`. */
-  peek(lane: LaneKey, without?: ReadonlySet<string>): ShardTicket | undefined {
-    return this.#scheduler.peek(lane, without);
+  /** Whether shards of anybody wait for a lane. */
+  isWaiting(lane: LaneKey): boolean {
+    return this.#lanes.has(lane);
   }
 
-  take(lane: LaneKey, without?: ReadonlySet<string>): ShardTicket | undefined {
-    const ticket = this.#scheduler.take(lane, without);
+  /** A project's most urgent shard that waits for a lane, of no run with a cost cap in `without`. */
+  peek(lane: LaneKey, project: string, without?: ReadonlySet<string>): ShardTicket | undefined {
+    return this.#projects.get(project)?.peek(lane, without);
+  }
+
+  /** Takes what `peek` shows. */
+  take(lane: LaneKey, project: string, without?: ReadonlySet<string>): ShardTicket | undefined {
+    const ticket = this.#projects.get(project)?.take(lane, without);
     if (ticket === undefined) return undefined;
     this.#count(lane, ticket.runId, -1);
     this.#removed(ticket);
@@ -88,9 +107,10 @@ export class Backlog {
     if (isIdle) this.wake();
   }
 
-  removeRun(runId: string): void {
-    this.#shards.delete(runId);
-    for (const ticket of this.#scheduler.removeRun(runId)) this.#removed(ticket);
+  removeRun({ id, settings: { project } }: RunState): void {
+    for (const [lane, shards] of this.#shards.get(id) ?? []) this.#countOf(lane, -shards);
+    this.#shards.delete(id);
+    for (const ticket of this.#projects.get(project)?.removeRun(id) ?? []) this.#removed(ticket);
   }
 
   /** Whether a lane has nothing to send: whoever packs should not wait for full shards. */
@@ -129,9 +149,19 @@ export class Backlog {
     else lanes.delete(lane);
     if (lanes.size > 0) this.#shards.set(runId, lanes);
     else this.#shards.delete(runId);
+    this.#countOf(lane, change);
+  }
+
+  #countOf(lane: LaneKey, change: number): void {
+    const shards = (this.#lanes.get(lane) ?? 0) + change;
+    if (shards > 0) this.#lanes.set(lane, shards);
+    else this.#lanes.delete(lane);
   }
 
   #removed(ticket: ShardTicket): void {
+    const { project } = ticket.run.settings;
+    if (this.#projects.get(project)?.waiting.tickets === 0) this.#projects.delete(project);
+    this.#waitingItems -= ticket.items;
     this.#preparedBytes -= ticket.shard.preparedBytes;
     if (this.#waiters.length > 0 && this.hasRoomFor(ticket.runId)) this.wake();
   }

@@ -28,6 +28,7 @@ import { Forgotten } from "./forgotten.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { Lanes } from "./lanes.ts";
+import type { EngineObserver } from "./observer.ts";
 import type { EngineParts } from "./parts.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
@@ -54,6 +55,8 @@ export interface EngineOptions extends ConfigOptions {
   readonly disk?: Disk;
   readonly store?: Store;
   readonly measurer?: Measurer;
+  /** Told what the engine does. */
+  readonly observer?: EngineObserver;
 }
 
 /** Runs work; every method may be called at any time until `close`. */
@@ -99,7 +102,7 @@ export interface OpenedEngine {
 
 /** As `createEngine`. */
 export async function openEngine(options: EngineOptions): Promise<OpenedEngine> {
-  const { dataDir, env, clock, transport, disk, store, measurer, ...config } = options;
+  const { dataDir, env, clock, transport, disk, store, measurer, observer, ...config } = options;
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
@@ -115,6 +118,7 @@ export async function openEngine(options: EngineOptions): Promise<OpenedEngine> 
     disk: disk ?? systemDisk,
     measurer: counting,
     transport: wire,
+    observer,
   };
   const engine = new LocalEngine(seams, resolved);
   try {
@@ -134,6 +138,7 @@ interface Seams {
   readonly transport: Transport;
   readonly store: Store;
   readonly space?: SqliteStore | undefined;
+  readonly observer: EngineObserver | undefined;
 }
 
 async function openStore(dataDir: string, given: Store | undefined): Promise<Pick<Seams, "store" | "space">> {
@@ -169,7 +174,7 @@ class LocalEngine implements Engine {
   constructor(seams: Seams, config: EngineConfig) {
     this.#seams = seams;
     this.#config = config;
-    const { clock, store } = seams;
+    const { clock, store, observer } = seams;
     const backlog = new Backlog();
     const prices = new PriceBook(config.prices);
     const room = new Room({
@@ -183,6 +188,7 @@ class LocalEngine implements Engine {
       space: seams.space,
       room,
       lanes: () => this.#lanes.records(),
+      observer,
       onFailure: (error) => this.#fail(error),
     });
     const sender = new Sender({
@@ -194,6 +200,7 @@ class LocalEngine implements Engine {
       laneOf: (key) => this.#lanes.of(key),
       onFree: (lane) => this.#lanes.freed(lane),
       onChange: (run) => run.changed(),
+      observer,
     });
     this.#lanes = new Lanes({
       clock,
@@ -285,7 +292,7 @@ class LocalEngine implements Engine {
   }
 
   #partsOf(built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "prices">): EngineParts {
-    const { clock, disk, store, measurer, dataDir } = this.#seams;
+    const { clock, disk, store, measurer, dataDir, observer } = this.#seams;
     return {
       ...built,
       clock,
@@ -293,6 +300,7 @@ class LocalEngine implements Engine {
       store,
       measurer,
       dataDir,
+      observer,
       rateCard: this.#config.rateCard,
       atWork: new Set(),
       lineBytesMax: LINE_BYTES_MAX,
@@ -300,7 +308,7 @@ class LocalEngine implements Engine {
       drainMs: 30_000,
       pauseWaitMs: this.#config.pauseWaitMs,
       lanes: () => this.#lanes.all(),
-      pump: (key) => this.#lanes.of(key).pump(),
+      arrived: (key, state) => this.#lanes.of(key).arrived(state),
       plan: (place, work) => this.#lanes.plan(place, work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: (state) => this.#lanes.accountStops(state),

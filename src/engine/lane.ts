@@ -1,11 +1,14 @@
 /**
- * A lane at work: takes items in the order of their urgency, asks the limits, makes the intent durable, sends.
+ * A lane at work: asks whose turn it is, asks the limits, makes the intent durable, sends.
  *
- *   shard waiting -> open (cursor) -> candidate --limits and money say yes--> intent -> durable -> sent
- *   retry asked -> waits here, before all fresh items -> intent -> sent again
+ *   whose turn (schedule/fair_share.ts) -> their next item (lane_items.ts) --limits and money say yes--> intent -> durable
+ *   -> sent;  retry asked -> intent -> sent again
  *   durable, but the disk is full by now -> waits here for room -> sent, or given back when its run leaves
- *   its run's money is held -> waits here, and all of its run with it, while other runs go on
- *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
+ *
+ * Projects share the lane by weighted deficit round robin, and each serves its own items by their latest start. Costs are
+ * milliseconds of the quota that an item uses most of (LaneLimits.costMs): that is what the lane runs out of, be it
+ * requests or tokens. Where places in flight are what it runs out of, a project with its share of them or more waits
+ * while another can go, however long its calls take. With one project nothing of that is reckoned.
  *
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
  * a shard (backlog) or room on the disk. It never waits itself.
@@ -14,14 +17,16 @@
  */
 import type { Clock, Timer } from "../clock.ts";
 import type { FailureCode } from "../errors.ts";
+import { FairShare } from "../schedule/fair_share.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { LaneLimits, Permit } from "../schedule/limits.ts";
-import { latestStartMs } from "../schedule/queue.ts";
+import type { TokenLoad } from "../work/limits.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
+import { LaneItems, type LaneItemsParts, type Retry } from "./lane_items.ts";
 import type { RunState } from "./run_state.ts";
 
-/** Items that a lane keeps open, of runs with money, so that it never waits for a shard to be loaded. */
+/** Items that a lane keeps open, of runs with money, so that it never waits for a shard to be loaded; split by projects. */
 const READY_ITEMS = 1_024;
 
 /** Assumed of an answer before the first one came. */
@@ -61,24 +66,11 @@ export interface LaneServices {
   refuse(call: ItemCall, code: FailureCode, message: string): void;
 }
 
-interface Cursor {
-  readonly ticket: ShardTicket;
-  next: number;
-}
-
 /** An intent on its way to the disk, and what comes of it. */
 interface Intended {
   readonly call: ItemCall;
   readonly go: () => void;
   readonly giveUp: () => void;
-}
-
-interface Retry {
-  readonly call: ItemCall;
-  readonly attempt: number;
-  readonly ambiguousAttempts: number;
-  readonly resolve: () => void;
-  readonly reject: (reason: unknown) => void;
 }
 
 /** What a lane has of one run. */
@@ -95,27 +87,45 @@ export class Lane {
   /** Moving mean of what one answer takes, in milliseconds. */
   itemMs: number = ITEM_MS_START;
   readonly #services: LaneServices;
-  readonly #cursors: Cursor[] = [];
-  #retries: Retry[] = [];
-  #returned: ItemCall[] = [];
+  /** Of projects with something that waits or is in flight. */
+  readonly #projects = new Map<string, LaneItems>();
+  /** Those with something that waits. */
+  readonly #share = new FairShare<LaneItems>();
+  /** Found in the share with nothing that waits. */
+  readonly #emptied: LaneItems[] = [];
+  readonly #parts: LaneItemsParts;
   #waitingForRoom: Intended[] = [];
   /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
   #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
-  #candidate: ItemCall | undefined;
-  /** Were the candidate when their run's money was held by others; one of each run at most. */
-  #unpaid: ItemCall[] = [];
   /** Ids of runs whose money is held, as found since `pump` was called. */
   readonly #moneyless = new Set<string>();
-  #loading: ShardTicket | undefined;
   #timer: Timer | undefined;
   #isPumping = false;
   #isBlocked = false;
+  /** A project that has as many requests in flight waits while others can go; Infinity of a lane with free places. */
+  #placesOfWeight = Number.POSITIVE_INFINITY;
   #hasSent = false;
 
   constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
     this.key = key;
     this.limits = limits;
     this.#services = services;
+    const { backlog } = services;
+    this.#parts = {
+      moneyless: this.#moneyless,
+      readyMax: () => READY_ITEMS / this.#share.size,
+      peek: (project) => backlog.peek(key, project, this.#moneyless),
+      take: (project) => backlog.take(key, project, this.#moneyless),
+      prepare: services.prepare,
+      reload: services.reload,
+      loaded: () => this.pump(),
+    };
+  }
+
+  /** A shard of a run came into the backlog for this lane. */
+  arrived(run: RunState): void {
+    this.#itemsOf(run);
+    this.pump();
   }
 
   /** Sends as much as may be sent now. Safe to call at any time, also from what it calls. */
@@ -126,6 +136,7 @@ export class Lane {
     if (this.#services.mayAdmit())
       for (const intended of this.#waitingForRoom.splice(0)) this.#durable(intended);
     this.#moneyless.clear();
+    this.#sharePlaces();
     try {
       do this.#isBlocked = false;
       while (this.#step());
@@ -140,7 +151,7 @@ export class Lane {
   /** Resolves when another attempt was admitted and its intent is durable. */
   admitAgain(call: ItemCall, attempt: number, ambiguousAttempts: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#retries.push({ call, attempt, ambiguousAttempts, resolve, reject });
+      this.#itemsOf(call.run).addRetry({ call, attempt, ambiguousAttempts, resolve, reject });
       this.pump();
     });
   }
@@ -152,22 +163,24 @@ export class Lane {
 
   /** Keeps an item for later. */
   giveBack(call: ItemCall): void {
-    this.#returned.push(call);
+    this.#itemsOf(call.run).giveBack(call);
     this.pump();
+  }
+
+  /** The attempt of a call is over: its place is free. */
+  release(call: ItemCall, permit: Permit): void {
+    this.limits.release(this.#services.clock.nowMs(), permit);
+    const items = this.#projects.get(call.run.settings.project);
+    if (items === undefined) return;
+    items.inFlight -= 1;
+    this.#tidy(items);
   }
 
   /** Forgets what waits of a run that no longer sends; retries in wait are rejected with `reason`. */
   drop(run: RunState, reason: unknown): void {
-    const isOther = (entry: { readonly run: RunState }): boolean => entry.run !== run;
-    for (let index = this.#cursors.length - 1; index >= 0; index -= 1) {
-      if (this.#cursors[index]?.ticket.run === run) this.#cursors.splice(index, 1);
-    }
-    this.#returned = this.#returned.filter(isOther);
-    this.#unpaid = this.#unpaid.filter(isOther);
-    if (this.#candidate?.run === run) this.#candidate = undefined;
-    const rejected = this.#retries.filter((retry) => retry.call.run === run);
-    this.#retries = this.#retries.filter((retry) => retry.call.run !== run);
-    for (const retry of rejected) retry.reject(reason);
+    const items = this.#projects.get(run.settings.project);
+    for (const retry of items?.drop(run) ?? []) retry.reject(reason);
+    if (items !== undefined) this.#tidy(items);
     const left = this.#waitingForRoom.filter(({ call }) => call.run === run);
     this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.run !== run);
     for (const intended of left) this.#giveUp(intended);
@@ -178,15 +191,10 @@ export class Lane {
     const isOf = (call: ItemCall): boolean => call.run === run;
     const isOut = ({ call, permit }: { readonly call: ItemCall; readonly permit: Permit }): boolean =>
       isOf(call) && call.permit === permit;
+    const items = this.#projects.get(run.settings.project);
     return {
-      claimed: this.#retries.filter(({ call }) => isOf(call)).length + this.#probes.filter(isOut).length,
-      hasMore:
-        (this.#candidate !== undefined && isOf(this.#candidate)) ||
-        this.#loading?.run === run ||
-        this.#cursors.some(({ ticket }) => ticket.run === run) ||
-        this.#services.backlog.holds(run.id, this.key) ||
-        this.#returned.some(isOf) ||
-        this.#unpaid.some(isOf),
+      claimed: (items?.retriesOf(run) ?? 0) + this.#probes.filter(isOut).length,
+      hasMore: items?.holds(run) === true || this.#services.backlog.holds(run.id, this.key),
     };
   }
 
@@ -197,48 +205,55 @@ export class Lane {
   /** Moves one item on; false when the lane must wait. */
   #step(): boolean {
     if (!this.#services.mayAdmit()) return false;
-    const retry = this.#retries.find(({ call }) => this.#hasMoney(call));
-    if (retry?.call.isSkipped === true) return this.#reject(retry, "its line was cancelled");
-    if (retry !== undefined) {
-      const money = this.#services.reserveMoney(retry.call);
-      if (money === "exhausted" || money === "unpriced")
-        return this.#reject(retry, "no money is left for another attempt"); // it comes back, and is refused as fresh
-      if (money === "wait") return this.#passOver(retry.call);
-      if (!this.#reserveLimits(retry.call)) return false;
-      this.#remove(retry);
-      const { attempt, ambiguousAttempts, resolve } = retry;
-      const giveUp = (): void => retry.reject(new Error("its run left"));
-      this.#intend({ call: retry.call, go: resolve, giveUp }, attempt, ambiguousAttempts);
-      return true;
+    const items = this.#nextTurn();
+    if (items === undefined) return false;
+    const { retry } = items;
+    if (retry !== undefined) return this.#stepRetry(items, retry);
+    const call = items.candidate();
+    if (call === undefined) {
+      this.#tidy(items);
+      return false;
     }
-    this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextFresh() ?? this.#next(this.#returned);
-    const call = this.#candidate;
-    if (call === undefined) return false;
     if (this.#services.refuseUnwanted(call)) {
-      this.#candidate = undefined;
+      items.claimed();
       return true;
     }
     const money = this.#hasMoney(call) ? this.#services.reserveMoney(call) : "wait";
     if (money === "wait") {
-      this.#candidate = undefined;
-      this.#unpaid.push(call);
+      items.unpaid(call);
       return this.#passOver(call);
     }
     if (money !== "ok") {
-      this.#claim(call);
+      this.#claim(items, call);
       this.#services.refuse(call, "budget_exceeded", MONEY_REFUSALS[money]);
       return true;
     }
     if (!this.#reserveLimits(call)) return false;
-    this.#claim(call);
+    this.#claim(items, call);
+    this.#served(items, call);
     const attempt = call.attempts + call.accountRefusals + 1;
     const { send, giveUp } = this.#services;
     this.#intend({ call, go: () => send(call), giveUp: () => giveUp(call) }, attempt, call.ambiguousAttempts);
     return true;
   }
 
-  #claim(call: ItemCall): void {
-    this.#candidate = undefined;
+  #stepRetry(items: LaneItems, retry: Retry): boolean {
+    const { call, attempt, ambiguousAttempts, resolve } = retry;
+    if (call.isSkipped) return rejected(items, retry, "its line was cancelled");
+    const money = this.#services.reserveMoney(call);
+    if (money === "exhausted" || money === "unpriced")
+      return rejected(items, retry, "no money is left for another attempt"); // it comes back, and is refused as fresh
+    if (money === "wait") return this.#passOver(call);
+    if (!this.#reserveLimits(call)) return false;
+    items.removeRetry(retry);
+    this.#served(items, call);
+    const giveUp = (): void => retry.reject(new Error("its run left"));
+    this.#intend({ call, go: resolve, giveUp }, attempt, ambiguousAttempts);
+    return true;
+  }
+
+  #claim(items: LaneItems, call: ItemCall): void {
+    items.claimed();
     call.run.waitingItems -= 1;
     call.run.claimed.add(call.line);
   }
@@ -253,21 +268,10 @@ export class Lane {
     return true;
   }
 
-  #remove(retry: Retry): void {
-    this.#retries.splice(this.#retries.indexOf(retry), 1);
-  }
-
-  #reject(retry: Retry, why: string): true {
-    this.#remove(retry);
-    retry.reject(new Error(why));
-    return true;
-  }
-
   #reserveLimits(call: ItemCall): boolean {
     const { clock } = this.#services;
-    const load = { inputTokens: call.expectedInputTokens, outputTokens: call.expectedOutputTokens };
     const nowMs = clock.nowMs();
-    const taken = this.limits.reserve(nowMs, load);
+    const taken = this.limits.reserve(nowMs, loadOf(call));
     if (taken.ok) {
       call.permit = taken.permit;
       return true;
@@ -327,74 +331,70 @@ export class Lane {
     if (permit !== undefined && nowMs - permit.atMs > LATE_MS) this.limits.postpone(nowMs, permit);
   }
 
-  #nextFresh(): ItemCall | undefined {
-    for (;;) {
-      this.#fill();
-      const cursor = this.#mostUrgent();
-      if (cursor === undefined) return undefined;
-      const { ticket } = cursor;
-      const index = cursor.next;
-      cursor.next += 1;
-      if (cursor.next >= ticket.shard.count) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
-      const call = this.#services.prepare(ticket, index);
-      if (call !== undefined) return call;
+  /** What a project has here, ready to take its turns. */
+  #itemsOf({ settings: { project, weight } }: RunState): LaneItems {
+    let items = this.#projects.get(project);
+    if (items === undefined) {
+      items = new LaneItems(project, this.#parts);
+      this.#projects.set(project, items);
     }
-  }
-
-  /** Takes the first call of a run that has money. */
-  #next(calls: ItemCall[]): ItemCall | undefined {
-    if (calls.length === 0) return undefined;
-    const index = calls.findIndex((call) => this.#hasMoney(call));
-    return index < 0 ? undefined : calls.splice(index, 1)[0];
-  }
-
-  /** Opens shards until enough items are ready, and any shard that is more urgent than what is open. */
-  #fill(): void {
-    while (this.#loading === undefined) {
-      const next = this.#services.backlog.peek(this.key, this.#moneyless);
-      if (next === undefined) return;
-      const isUrgent = this.#cursors.every(
-        ({ ticket }) =>
-          latestStartMs(next, next.needMs) < latestStartMs(ticket, ticket.needMs) || !this.#hasMoney(ticket),
-      );
-      if (!isUrgent && this.#readyItems() >= READY_ITEMS) return;
-      const ticket = this.#services.backlog.take(this.key, this.#moneyless);
-      if (ticket === undefined) return;
-      if (ticket.shard.isPrepared) this.#cursors.push({ ticket, next: 0 });
-      else this.#load(ticket);
-    }
-  }
-
-  #load(ticket: ShardTicket): void {
-    this.#loading = ticket;
-    void this.#services.reload(ticket).then((isLoaded) => {
-      this.#loading = undefined;
-      if (isLoaded && ticket.run.isOpen) this.#cursors.push({ ticket, next: 0 });
-      this.pump();
-    });
-  }
-
-  #mostUrgent(): Cursor | undefined {
-    let best: Cursor | undefined;
-    for (const cursor of this.#cursors) {
-      if (!this.#hasMoney(cursor.ticket)) continue;
-      if (best === undefined || startOf(cursor) < startOf(best)) best = cursor;
-    }
-    return best;
-  }
-
-  #readyItems(): number {
-    let items = 0;
-    for (const { ticket, next } of this.#cursors)
-      if (this.#hasMoney(ticket)) items += ticket.shard.count - next;
+    this.#share.join(items, weight);
     return items;
   }
 
+  /** Forgets a project of which nothing waits, and nothing is in flight. */
+  #tidy(items: LaneItems): void {
+    if (!items.isEmpty) return;
+    this.#share.leave(items);
+    if (items.inFlight === 0) this.#projects.delete(items.project);
+  }
+
+  #nextTurn(): LaneItems | undefined {
+    let next = this.#share.next(this.#costWithinPlaces);
+    if (next === undefined && this.#placesOfWeight < Number.POSITIVE_INFINITY) {
+      this.#placesOfWeight = Number.POSITIVE_INFINITY; // nobody else can go
+      next = this.#share.next(this.#costWithinPlaces);
+    }
+    if (this.#emptied.length > 0) for (const items of this.#emptied.splice(0)) this.#tidy(items);
+    return next;
+  }
+
+  /** What the next item of a project costs; undefined when it has none, or its share of scarce places. */
+  readonly #costWithinPlaces = (items: LaneItems): number | undefined => {
+    const call = items.retry?.call ?? items.candidate();
+    if (call === undefined && items.isEmpty) this.#emptied.push(items);
+    if (call === undefined || items.inFlight >= this.#placesOfWeight * call.run.settings.weight)
+      return undefined;
+    return this.limits.costMs(loadOf(call));
+  };
+
+  #served(items: LaneItems, call: ItemCall): void {
+    items.inFlight += 1;
+    if (this.#share.size > 1) this.#share.served(items, this.limits.costMs(loadOf(call)));
+  }
+
+  #sharePlaces(): void {
+    const isScarce = this.#isBlocked && this.#share.size > 1;
+    this.#placesOfWeight = isScarce ? this.limits.places / this.#share.weightTotal : Number.POSITIVE_INFINITY;
+  }
+
   #isShort(): boolean {
-    return this.#services.backlog.peek(this.key) === undefined && this.#readyItems() < READY_ITEMS / 2;
+    if (this.#services.backlog.isWaiting(this.key)) return false;
+    let ready = 0;
+    for (const items of this.#share.present()) {
+      ready += items.readyItems;
+      if (ready >= READY_ITEMS / 2) return false;
+    }
+    return true;
   }
 }
 
-function startOf({ ticket }: Cursor): number {
-  return latestStartMs(ticket, ticket.needMs);
+function loadOf(call: ItemCall): TokenLoad {
+  return { inputTokens: call.expectedInputTokens, outputTokens: call.expectedOutputTokens };
+}
+
+function rejected(items: LaneItems, retry: Retry, why: string): true {
+  items.removeRetry(retry);
+  retry.reject(new Error(why));
+  return true;
 }

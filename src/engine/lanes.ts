@@ -135,7 +135,7 @@ export class Lanes {
 
   /** Lets no lane send for a run any more. */
   drop(state: RunState): void {
-    this.#options.backlog.removeRun(state.id);
+    this.#options.backlog.removeRun(state);
     state.waitingItems = 0;
     for (const lane of this.#lanes.values()) lane.drop(state, new RunStopped());
     this.#options.backlog.wake();

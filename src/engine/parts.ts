@@ -13,6 +13,7 @@ import type { Store } from "../store/store.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Lane } from "./lane.ts";
 import type { AccountStop } from "./lanes.ts";
+import type { EngineObserver } from "./observer.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Room } from "./room.ts";
 import type { RunState } from "./run_state.ts";
@@ -31,6 +32,7 @@ export interface EngineParts {
   readonly sender: Sender;
   readonly prices: PriceBook;
   readonly rateCard: RateCard;
+  readonly observer: EngineObserver | undefined;
   /** Names and outputs of runs at work: no two may share one. */
   readonly atWork: Set<string>;
   readonly dataDir: string;
@@ -46,8 +48,8 @@ export interface EngineParts {
   plan(place: ModelLane, work: Work): { readonly key: LaneKey; readonly needMs: number };
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
-  /** Lets a lane send what it may. */
-  pump(lane: LaneKey): void;
+  /** A shard of a run waits in the backlog for a lane. */
+  arrived(lane: LaneKey, run: RunState): void;
   /** Empty unless all that a run has left is held by lanes that their account has stopped. */
   accountStops(run: RunState): readonly AccountStop[];
   /** Calls back when an account has stopped a lane, or stops it no longer; returns how to stop listening. */

@@ -24,6 +24,7 @@ import { outputFailureOf } from "../store/outputs.ts";
 import type { Store } from "../store/store.ts";
 import { asFailure } from "./file_errors.ts";
 import { type LaneRecord, stamped } from "./journal.ts";
+import type { EngineObserver } from "./observer.ts";
 import type { OutputFile } from "./output.ts";
 import { PacedCalls } from "./paced_calls.ts";
 import { type Lack, ROOM_CHECK_MS, type Room } from "./room.ts";
@@ -40,6 +41,7 @@ export interface RecorderOptions {
   readonly lanes: () => readonly LaneRecord[];
   /** Called once; nothing is recorded afterwards. */
   readonly onFailure: (error: PerigeeError) => void;
+  readonly observer?: EngineObserver | undefined;
 }
 
 /** Commits for many logs. Close it after its logs are settled. */
@@ -107,7 +109,9 @@ export class Recorder {
     this.#dirty.clear();
     const lanes = this.#options.lanes();
     const sealed = logs.map((log) => log.seal(lanes));
+    const startMs = this.#options.clock.nowMs();
     await this.#append(sealed);
+    this.#options.observer?.committed(this.#options.clock.nowMs() - startMs);
     if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
     for (const step of sealed) step.release();
     for (const log of logs) this.#hold(log);

@@ -359,7 +359,7 @@ export class Run implements AsyncIterable<OutputLine> {
       arrivedMs,
       needMs,
     });
-    this.#parts.pump(key);
+    this.#parts.arrived(key, state);
   }
 
   async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {

@@ -363,6 +363,7 @@ async function openState(
     startedMs: clock.nowMs(),
     slaMinutes,
     budget,
+    observer: parts.observer,
     project: options.project ?? "",
     weight: options.weight ?? 1,
     skip: options.skip,

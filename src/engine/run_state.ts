@@ -16,6 +16,7 @@ import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { LineSet } from "./line_set.ts";
+import type { EngineObserver } from "./observer.ts";
 import type { AttemptsMade } from "./recover.ts";
 import type { TaskLog } from "./task_log.ts";
 import type { Totals } from "./totals.ts";
@@ -38,6 +39,7 @@ export interface RunSettings extends CostTerms {
   readonly startedMs: number;
   readonly slaMinutes: number | undefined;
   readonly budget: Budget | undefined;
+  readonly observer: EngineObserver | undefined;
   /** Empty for all runs that name none. */
   readonly project: string;
   /** Of its project, above 0. */

@@ -25,6 +25,7 @@ import { signalOf, tokensTaken } from "./attempt_signal.ts";
 import type { ShardTicket } from "./backlog.ts";
 import { ItemCall } from "./item_call.ts";
 import type { Lane } from "./lane.ts";
+import type { EngineObserver } from "./observer.ts";
 import type { AttemptsMade } from "./recover.ts";
 import type { RunState } from "./run_state.ts";
 import { costOfUsage, settleOutcome, settleUnsent, spentWith } from "./settle.ts";
@@ -49,6 +50,7 @@ export interface SenderOptions {
   readonly onFree: (lane: Lane) => void;
   /** Called when something may have ended: a run, a pause, a wait for money. */
   readonly onChange: (run: RunState) => void;
+  readonly observer?: EngineObserver | undefined;
 }
 
 /** Where a model's requests go. */
@@ -196,6 +198,14 @@ export class Sender implements Admission<ItemCall> {
     const key = this.laneFor(call.model).key;
     const lane = this.#options.laneOf(key);
     const { permit } = call;
+    this.#options.observer?.attempted({
+      project: call.run.settings.project,
+      lane: key,
+      model: call.model,
+      code: result.code,
+      usage: result.usage,
+      latencyMs: result.latencyMs,
+    });
     if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
     lane.limits.observe(nowMs, signalOf(result));
     if (result.learnt !== undefined) lane.limits.learn(nowMs, result.learnt);
@@ -305,7 +315,7 @@ export class Sender implements Admission<ItemCall> {
 
   #free(call: ItemCall, lane: Lane): void {
     if (call.permit === undefined) return;
-    lane.limits.release(this.#options.clock.nowMs(), call.permit);
+    lane.release(call, call.permit);
     call.permit = undefined;
     call.run.inFlight -= 1;
     this.#options.onFree(lane);

@@ -78,8 +78,13 @@ export function settleUnsent(
 
 function stage(run: RunState, record: StagedOutcome, line: string, whenDurable?: () => void): void {
   run.settings.totals.add(record);
-  run.settings.log.outcome(record, line, () => {
+  const { log, observer, project } = run.settings;
+  log.outcome(record, line, () => {
     run.finished(record.line);
+    if (observer !== undefined) {
+      const { status, code, inputTokens, outputTokens, listUsd, usd } = record;
+      observer.settled({ project, status, code, inputTokens, outputTokens, listUsd, usd });
+    }
     whenDurable?.();
   });
 }

@@ -124,6 +124,25 @@ export class LaneLimits {
     return this.#quotas.isLimited || this.#shared?.isRateLimited === true;
   }
 
+  /** Requests that may be in flight now. */
+  get places(): number {
+    return Math.min(this.#concurrency.limit, this.#shared?.places ?? Number.POSITIVE_INFINITY);
+  }
+
+  /**
+   * Milliseconds that one request with `load` takes of the quota it uses most of, here or in the shared limits: its
+   * dominant share (Ghodsi et al. 2011, "Dominant resource fairness"). 1 where no rate is limited: all are equal.
+   */
+  costMs(load: TokenLoad): number {
+    const costMs = Math.max(this.#quotas.costMs(load), this.#shared?.quotaCostMs(load) ?? 0);
+    return costMs > 0 ? costMs : 1;
+  }
+
+  /** The same for these quotas alone; 0 where no rate is limited. */
+  quotaCostMs(load: TokenLoad): number {
+    return this.#quotas.costMs(load);
+  }
+
   /** Takes a place in flight, a request and `load` tokens of every quota, or nothing of any. */
   reserve(nowMs: number, load: TokenLoad): Reservation {
     const whole = wholeLoad(load);

@@ -29,6 +29,7 @@ export interface QuotaUse {
   readonly limit: number;
 }
 
+const WINDOW_MS = 60_000;
 const RAISE_PER_STEP = 1.1;
 const STEP_MS = 10_000;
 const RAISE_EVERY_MS = 1_000;
@@ -65,6 +66,11 @@ export class Quota {
 
   get isLimited(): boolean {
     return this.#bucket.limit !== Number.POSITIVE_INFINITY;
+  }
+
+  /** Milliseconds in which the limit in force earns `amount`; 0 without a limit. */
+  costMs(amount: number): number {
+    return (amount * WINDOW_MS) / this.#bucket.limit;
   }
 
   /** Milliseconds until `amount` can be taken; 0 for now. */

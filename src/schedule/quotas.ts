@@ -60,6 +60,16 @@ export class Quotas {
     );
   }
 
+  /** Milliseconds of the quota that one request with `load` uses most of; 0 where nothing is limited. */
+  costMs(load: TokenLoad): number {
+    return Math.max(
+      this.#requests.costMs(1),
+      this.#tokens.costMs(load.inputTokens + load.outputTokens),
+      this.#inputTokens.costMs(load.inputTokens),
+      this.#outputTokens.costMs(load.outputTokens),
+    );
+  }
+
   /** Counts one request; returns the slot it is in, the same in all four. */
   add(nowMs: number, load: TokenLoad): number {
     this.#tokens.add(nowMs, load.inputTokens + load.outputTokens);

@@ -1,5 +1,5 @@
 /**
- * Where shards wait: one queue per lane, and the order in which lanes deserve attention.
+ * Where the shards of a project wait: one queue per lane, and the order in which lanes deserve attention.
  *
  * Lanes do not hold each other up: a provider that is cooling down keeps its own queue. Within a lane the most urgent
  * ticket goes first whatever run it belongs to (queue.ts). Whoever drives it asks `lanes()`, tries the first lane's

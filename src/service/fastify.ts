@@ -4,11 +4,16 @@
  * To leave: routes are functions of a request and a context; another framework needs this file and `server.ts` anew.
  */
 import type { Caller, Scope } from "./caller.ts";
+import type { KeyArea } from "./key_verifier.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
     /** What the key must allow; a route without it is open to everybody. */
     readonly scope?: Scope;
+    /** How the key is given. Default `v0`. */
+    readonly area?: KeyArea;
+    /** A JSON body above 1 MiB is given as the request itself, unread. */
+    readonly streamsBody?: boolean;
   }
   interface FastifyRequest {
     /** Who calls; only on routes with a scope. */
@@ -18,6 +23,11 @@ declare module "fastify" {
 
 export type { MultipartFile, MultipartValue } from "@fastify/multipart";
 export { default as multipart } from "@fastify/multipart";
-export type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+export { default as swagger } from "@fastify/swagger";
+export type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 export { fastify } from "fastify";
-export { validatorCompiler } from "fastify-type-provider-zod";
+export {
+  createJsonSchemaTransform,
+  createJsonSchemaTransformObject,
+  validatorCompiler,
+} from "fastify-type-provider-zod";

@@ -3,9 +3,9 @@
  *
  *   open -> failed    (a sync or SQLite itself failed: every later call is answered `store_failed`)
  *
- * Writes that stand next to each other share one transaction; reads between them see what was called before. On a full
- * disk the transaction is undone, the reserve is given back and the same transaction is tried once more; if that does
- * not help, its calls are answered `disk_full`.
+ * Writes share one transaction with the reads between them, which see in it what was called before and are answered
+ * when it is committed. On a full disk the transaction is undone, the reserve is given back and the same transaction is
+ * tried once more; if that does not help, its writes are answered `disk_full` and its reads read again without them.
  *
  * Outputs are written before the transaction, and synced while it is committed: two syncs that the disk can do at once.
  * A call whose output cannot be written has no part in the transaction; one whose output cannot be synced is refused.
@@ -13,7 +13,7 @@
  * Limits: a transaction takes at most `GROUP_BYTES_MAX` of records and outputs, except a single call that is larger.
  */
 import { fdatasync, writeSync } from "node:fs";
-import { PerigeeError } from "../errors.ts";
+import type { PerigeeError } from "../errors.ts";
 import { outputError } from "./outputs.ts";
 import { EVERY_PROJECT, type RecordChange } from "./records.ts";
 import type { PackedOutputs, ReadRequest, StoreReply, StoreRequest, WriteRequest } from "./requests.ts";
@@ -25,6 +25,9 @@ const GROUP_BYTES_MAX = 8 << 20;
 
 /** A request that does work; closing is the thread's. */
 export type WorkRequest = Exclude<StoreRequest, { readonly kind: "close" }>;
+
+type GroupedRead = Exclude<ReadRequest, { readonly kind: "takeReserve" }>;
+type GroupedRequest = WriteRequest | GroupedRead;
 
 /** Open files by their number. */
 export interface OutputFiles {
@@ -55,17 +58,18 @@ export class GroupCommit {
   /** One reply for each request, in the order of the requests. Never rejects. */
   async handle(requests: readonly WorkRequest[]): Promise<StoreReply[]> {
     const replies: StoreReply[] = [];
-    let group: WriteRequest[] = [];
+    let group: GroupedRequest[] = [];
     let groupBytes = 0;
     const commitGroup = async (): Promise<void> => {
-      if (group.length > 0) replies.push(...(await this.#write(group)));
+      if (group.every(isRead)) replies.push(...group.map((request) => this.#read(request)));
+      else replies.push(...(await this.#write(group)));
       group = [];
       groupBytes = 0;
     };
     for (const request of requests) {
-      if (isRead(request)) {
+      if (request.kind === "takeReserve") {
         await commitGroup();
-        replies.push(this.#read(request));
+        replies.push(this.#takeReserve(request.id));
         continue;
       }
       const bytes = bytesOf(request);
@@ -79,7 +83,7 @@ export class GroupCommit {
     return replies;
   }
 
-  async #write(group: readonly WriteRequest[]): Promise<StoreReply[]> {
+  async #write(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
     const refused = new Map<number, StoreReply>();
     const syncs: Promise<void>[] = [];
     for (const request of group) {
@@ -120,18 +124,18 @@ export class GroupCommit {
     );
   }
 
-  #commit(group: readonly WriteRequest[]): StoreReply[] {
+  #commit(group: readonly GroupedRequest[]): StoreReply[] {
     if (group.length === 0) return [];
     try {
       this.#assertUsable();
       return this.#transaction(group);
     } catch (error) {
       const failure = this.#note(error, "cannot write to the store");
-      return group.map((request) => refusal(request.id, failure));
+      return group.map((request) => (isRead(request) ? this.#read(request) : refusal(request.id, failure)));
     }
   }
 
-  #transaction(group: readonly WriteRequest[]): StoreReply[] {
+  #transaction(group: readonly GroupedRequest[]): StoreReply[] {
     try {
       return this.#attempt(group);
     } catch (error) {
@@ -140,7 +144,7 @@ export class GroupCommit {
     }
   }
 
-  #attempt(group: readonly WriteRequest[]): StoreReply[] {
+  #attempt(group: readonly GroupedRequest[]): StoreReply[] {
     try {
       this.#tables.begin();
       const replies = group.map((request) => this.#apply(request));
@@ -152,21 +156,19 @@ export class GroupCommit {
     }
   }
 
-  /** A conflict is the answer of its own call; the rest of the group goes on. */
-  #apply(request: WriteRequest): StoreReply {
+  /** A conflict, or damage that a read finds, is the answer of its own call; the rest of the group goes on. */
+  #apply(request: GroupedRequest): StoreReply {
     try {
-      if (request.kind === "append") this.#tables.append(request.packed);
-      else if (request.kind === "putTask") this.#tables.putTask(request.task);
-      else if (request.kind === "change") this.#tables.records.change(request.changes);
-      else this.#tables.deleteTask(request.taskId);
-      return { id: request.id, ok: true, value: undefined };
+      return { id: request.id, ok: true, value: this.#valueOf(request) };
     } catch (error) {
-      if (error instanceof PerigeeError && error.code === "conflict") return refusal(request.id, error);
+      const failure = storeFailure(error, "cannot read from the store");
+      if (failure.code === (isRead(request) ? "store_damaged" : "conflict"))
+        return refusal(request.id, failure);
       throw error;
     }
   }
 
-  #read(request: ReadRequest): StoreReply {
+  #read(request: GroupedRead): StoreReply {
     try {
       this.#assertUsable();
       return { id: request.id, ok: true, value: this.#valueOf(request) };
@@ -175,8 +177,22 @@ export class GroupCommit {
     }
   }
 
-  #valueOf(request: ReadRequest): unknown {
+  #takeReserve(id: number): StoreReply {
+    return this.#fatal === undefined
+      ? { id, ok: true, value: this.#reserve.take() }
+      : refusal(id, this.#fatal);
+  }
+
+  #valueOf(request: GroupedRequest): unknown {
     switch (request.kind) {
+      case "append":
+        return this.#tables.append(request.packed);
+      case "putTask":
+        return this.#tables.putTask(request.task);
+      case "deleteTask":
+        return this.#tables.deleteTask(request.taskId);
+      case "change":
+        return this.#tables.records.change(request.changes);
       case "task":
         return this.#tables.task(request.taskId);
       case "taskByName":
@@ -193,8 +209,6 @@ export class GroupCommit {
         );
       case "records":
         return this.#tables.records.records(request.project ?? EVERY_PROJECT, request.query);
-      case "takeReserve":
-        return this.#reserve.take();
     }
   }
 
@@ -225,11 +239,11 @@ export function refusal(id: number, error: PerigeeError): StoreReply {
   return { id, ok: false, code: error.code, message: error.message, details: error.details };
 }
 
-function isRead(request: WorkRequest): request is ReadRequest {
+function isRead(request: GroupedRequest): request is GroupedRead {
   return !["append", "putTask", "deleteTask", "change"].includes(request.kind);
 }
 
-function bytesOf(request: WriteRequest): number {
+function bytesOf(request: GroupedRequest): number {
   if (request.kind === "change") return changeBytes(request.changes);
   if (request.kind !== "append") return 0;
   return request.packed.bytes.byteLength + (request.packed.outputs?.bytes.byteLength ?? 0);

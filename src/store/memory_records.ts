@@ -1,7 +1,7 @@
 /**
  * Records in plain memory, for the memory store.
  */
-import { PerigeeError } from "../errors.ts";
+import { copyChanges, copyRecord, idTaken } from "./record_changes.ts";
 import {
   EVERY_PROJECT,
   type ProjectScope,
@@ -17,43 +17,63 @@ export class MemoryRecords implements RecordStore {
   readonly #collections = new Map<string, Map<string, StoredRecord>>();
 
   async change(changes: readonly RecordChange[]): Promise<void> {
-    this.#refuseTaken(changes);
-    for (const change of changes) this.#apply(change);
+    const copies = copyChanges(changes);
+    this.#refuseTaken(copies);
+    for (const change of copies) this.#apply(change);
   }
 
   async record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {
     const found = this.#collections.get(collection)?.get(id);
-    return found !== undefined && isVisible(found, project) ? copyOf(found) : undefined;
+    return found !== undefined && isVisible(found, project) ? copyRecord(found) : undefined;
   }
 
   async records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]> {
     const all = [...(this.#collections.get(query.collection)?.values() ?? [])];
     if (query.isNewestFirst === true) all.reverse();
-    const afterIndex = query.after === undefined ? -1 : all.findIndex((one) => one.id === query.after);
-    if (query.after !== undefined && afterIndex < 0) return [];
+    const isListed = (one: StoredRecord): boolean =>
+      isVisible(one, project) &&
+      (query.parent === undefined || (query.parent === one.parent && one.parent !== ""));
+    const after = query.after;
+    const afterIndex =
+      after === undefined ? -1 : all.findIndex((one) => one.id === after && isVisible(one, project));
+    if (after !== undefined && afterIndex < 0) return [];
     return all
       .slice(afterIndex + 1)
-      .filter((one) => isVisible(one, project) && (query.parent === undefined || one.parent === query.parent))
+      .filter(isListed)
       .slice(0, query.limit)
-      .map(copyOf);
+      .map(copyRecord);
   }
 
+  /** Throws `conflict` when one of these changes, made in their order, would find its id in use. */
   #refuseTaken(changes: readonly RecordChange[]): void {
-    const taken = new Set<string>();
+    /** What the changes so far would leave of the records they name; undefined when it would be gone. */
+    const left = new Map<string, StoredRecord | undefined>();
+    const emptied = new Set<string>();
     for (const change of changes) {
-      if (change.kind !== "put" && change.kind !== "insert") continue;
-      const { collection, id } = change.record;
-      const name = JSON.stringify([collection, id]);
-      if (change.kind === "insert" && (taken.has(name) || this.#collections.get(collection)?.has(id)))
-        throw new PerigeeError("conflict", `there is a ${collection} ${JSON.stringify(id)} already`);
-      taken.add(name);
+      if (change.kind === "put" || change.kind === "insert") {
+        const { record } = change;
+        const name = nameOf(record.collection, record.id);
+        const stored = this.#collections.get(record.collection)?.get(record.id);
+        const isEmptied = stored !== undefined && emptied.has(nameOf(stored.collection, stored.parent));
+        const before = left.has(name) || isEmptied ? left.get(name) : stored;
+        if (before !== undefined && (change.kind === "insert" || before.project !== record.project))
+          throw idTaken(record);
+        left.set(name, record);
+      } else if (change.kind === "delete") {
+        left.set(nameOf(change.collection, change.id), undefined);
+      } else if (change.kind === "deleteOf" && change.parent !== "") {
+        emptied.add(nameOf(change.collection, change.parent));
+        for (const [name, record] of left)
+          if (record?.collection === change.collection && record.parent === change.parent)
+            left.set(name, undefined);
+      }
     }
   }
 
   #apply(change: RecordChange): void {
     if (change.kind === "put" || change.kind === "insert") {
       const records = this.#collections.get(change.record.collection) ?? new Map<string, StoredRecord>();
-      records.set(change.record.id, copyOf(change.record));
+      records.set(change.record.id, change.record);
       this.#collections.set(change.record.collection, records);
       return;
     }
@@ -62,6 +82,7 @@ export class MemoryRecords implements RecordStore {
       records?.delete(change.id);
       return;
     }
+    if (change.parent === "") return;
     for (const record of [...(records?.values() ?? [])]) {
       if (record.parent !== change.parent) continue;
       if (change.kind === "deleteOf") records?.delete(record.id);
@@ -74,6 +95,7 @@ function isVisible(record: StoredRecord, project: ProjectScope): boolean {
   return project === EVERY_PROJECT || record.project === project;
 }
 
-function copyOf(record: StoredRecord): StoredRecord {
-  return record.payload === undefined ? { ...record } : { ...record, payload: record.payload.slice() };
+/** One text for two, such as collection and id. */
+function nameOf(collection: string, name: string): string {
+  return JSON.stringify([collection, name]);
 }

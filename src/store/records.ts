@@ -14,6 +14,7 @@ export const EVERY_PROJECT: unique symbol = Symbol("every project");
 /** Whose records a call sees. */
 export type ProjectScope = string | typeof EVERY_PROJECT;
 
+/** Texts hold no NUL and no half of a surrogate pair; JSON escapes both. */
 export interface StoredRecord {
   /** What it is, such as `file`. Ids are unique within a collection. */
   readonly collection: string;
@@ -29,21 +30,23 @@ export interface StoredRecord {
 }
 
 export type RecordChange =
-  /** Inserts or replaces by collection and id; its place in the order of creation stays. */
+  /** Inserts or replaces by collection and id, in its old place; `conflict` when the one there is another project's. */
   | { readonly kind: "put"; readonly record: StoredRecord }
-  /** As `put`, but when there is one already, of whatever project, nothing of the call happens: `conflict`. */
+  /** As `put`, but `conflict` when there is one already, of whatever project. */
   | { readonly kind: "insert"; readonly record: StoredRecord }
   /** No error when there is none. */
   | { readonly kind: "delete"; readonly collection: string; readonly id: string }
+  /** All records of a parent; none when `parent` is empty. */
   | { readonly kind: "deleteOf"; readonly collection: string; readonly parent: string }
-  /** Removes the payloads of all records of a parent. */
+  /** Removes the payloads of all records of a parent; of none when `parent` is empty. */
   | { readonly kind: "dropPayloads"; readonly collection: string; readonly parent: string };
 
 /** Which records to list, in the order of their creation. */
 export interface RecordQuery {
   readonly collection: string;
+  /** Empty finds none. */
   readonly parent?: string;
-  /** Begins behind the record of this id; there are none when it is not there. */
+  /** Begins behind the record of this id; there are none when it is not there, or another project's. */
   readonly after?: string;
   readonly limit: number;
   /** The newest first. */
@@ -52,7 +55,10 @@ export interface RecordQuery {
 
 /** Part of the port `Store`; its promises are those of `store.ts`. */
 export interface RecordStore {
-  /** Makes all changes in one transaction, in their order; durable when it resolves. */
+  /**
+   * Makes all changes in one transaction, in their order; durable when it resolves. After a `conflict` nothing of the
+   * call has happened. Throws `usage` for a text with a NUL or half a surrogate pair, which SQLite would not give back.
+   */
   change(changes: readonly RecordChange[]): Promise<void>;
   /** Undefined when there is none, or it is another project's. */
   record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined>;

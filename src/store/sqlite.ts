@@ -17,6 +17,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "
 import { PerigeeError } from "../errors.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
 import { pack, packOutputs } from "./pack_entries.ts";
+import { copyChanges } from "./record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import {
   type EntryPage,
@@ -161,8 +162,8 @@ class ThreadedStore implements SqliteStore {
     return this.#call({ kind: "deleteTask", taskId: id });
   }
 
-  change(changes: readonly RecordChange[]): Promise<void> {
-    return this.#call({ kind: "change", changes });
+  async change(changes: readonly RecordChange[]): Promise<void> {
+    return this.#call({ kind: "change", changes: copyChanges(changes) });
   }
 
   record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {

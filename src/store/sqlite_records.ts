@@ -6,6 +6,7 @@
  */
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
+import { idTaken } from "./record_changes.ts";
 import {
   EVERY_PROJECT,
   type ProjectScope,
@@ -16,9 +17,10 @@ import {
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
 import { damaged } from "./sqlite_failure.ts";
 
+/** Every index ends with the row by itself, so each list is read from one, page by page, in the order of creation. */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS records (
-    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    row INTEGER PRIMARY KEY,
     collection TEXT NOT NULL,
     id TEXT NOT NULL,
     project TEXT NOT NULL,
@@ -30,11 +32,24 @@ const SCHEMA = `
     payload BLOB,
     UNIQUE (collection, id)
   );
-  CREATE INDEX IF NOT EXISTS records_of_project ON records (collection, project, row);
-  CREATE INDEX IF NOT EXISTS records_of_parent ON records (collection, parent, row) WHERE parent <> '';
+  CREATE INDEX IF NOT EXISTS records_of_collection ON records (collection);
+  CREATE INDEX IF NOT EXISTS records_of_project ON records (collection, project);
+  CREATE INDEX IF NOT EXISTS records_of_parent ON records (collection, parent) WHERE parent <> '';
 `;
 
 const COLUMNS = "row, collection, id, project, parent, created_ms, crc, body, payload_crc, payload";
+
+const INSERT = `
+  INSERT INTO records (collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (collection, id) DO NOTHING
+`;
+const PUT = INSERT.replace(
+  "DO NOTHING",
+  `DO UPDATE SET parent = excluded.parent, created_ms = excluded.created_ms, crc = excluded.crc,
+     body = excluded.body, payload_crc = excluded.payload_crc, payload = excluded.payload
+   WHERE project = excluded.project`,
+);
 
 interface RecordRow {
   readonly row: number;
@@ -76,11 +91,21 @@ export class SqliteRecords {
     this.#isTableNew = false;
   }
 
-  /** Throws `conflict` before anything is changed. */
+  /** After a `conflict` nothing of the call has happened, and the transaction goes on. */
   change(changes: readonly RecordChange[]): void {
     this.#ensureTable();
-    this.#refuseTaken(changes);
-    for (const change of changes) this.#apply(change);
+    if (changes.length === 1) {
+      for (const change of changes) this.#apply(change);
+      return;
+    }
+    this.#statement("SAVEPOINT changes").run();
+    try {
+      for (const change of changes) this.#apply(change);
+    } catch (error) {
+      if (error instanceof PerigeeError) this.#statement("ROLLBACK TO changes").run();
+      throw error; // SQLite's own undoes the whole transaction, and may have done so already
+    }
+    this.#statement("RELEASE changes").run();
   }
 
   record(project: ProjectScope, collection: string, id: string): StoredRecord | undefined {
@@ -108,11 +133,11 @@ export class SqliteRecords {
       values.push(query.parent);
     }
     if (query.after !== undefined) {
-      const found = this.#statement("SELECT row FROM records WHERE collection = ? AND id = ?").get(
+      const found = this.#statement("SELECT row, project FROM records WHERE collection = ? AND id = ?").get(
         query.collection,
         query.after,
-      ) as { readonly row: number } | undefined; // as selected
-      if (found === undefined) return [];
+      ) as { readonly row: number; readonly project: string } | undefined; // as selected
+      if (found === undefined || (project !== EVERY_PROJECT && found.project !== project)) return [];
       where.push(query.isNewestFirst === true ? "row < ?" : "row > ?");
       values.push(found.row);
     }
@@ -128,28 +153,13 @@ export class SqliteRecords {
     this.#isTableNew = true;
   }
 
-  #refuseTaken(changes: readonly RecordChange[]): void {
-    const taken = new Set<string>();
-    for (const change of changes) {
-      if (change.kind !== "put" && change.kind !== "insert") continue;
-      const { collection, id } = change.record;
-      if (change.kind === "insert") {
-        const found = this.#statement("SELECT 1 FROM records WHERE collection = ? AND id = ?").get(
-          collection,
-          id,
-        );
-        if (found !== undefined || taken.has(`${collection}\n${id}`))
-          throw new PerigeeError("conflict", `there is a ${collection} ${JSON.stringify(id)} already`);
-      }
-      taken.add(`${collection}\n${id}`);
-    }
-  }
-
   #apply(change: RecordChange): void {
     switch (change.kind) {
       case "put":
+        this.#write(PUT, change.record);
+        return;
       case "insert":
-        this.#put(change.record);
+        this.#write(INSERT, change.record);
         return;
       case "delete":
         this.#statement("DELETE FROM records WHERE collection = ? AND id = ?").run(
@@ -171,15 +181,9 @@ export class SqliteRecords {
     }
   }
 
-  #put(record: StoredRecord): void {
+  #write(sql: string, record: StoredRecord): void {
     const { payload } = record;
-    this.#statement(
-      `INSERT INTO records (collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (collection, id) DO UPDATE SET project = excluded.project, parent = excluded.parent,
-         created_ms = excluded.created_ms, crc = excluded.crc, body = excluded.body,
-         payload_crc = excluded.payload_crc, payload = excluded.payload`,
-    ).run(
+    const written = this.#statement(sql).run(
       record.collection,
       record.id,
       record.project,
@@ -189,7 +193,8 @@ export class SqliteRecords {
       record.body,
       payload === undefined ? null : payloadChecksum(payload),
       payload === undefined || payload.byteLength === 0 ? null : payload,
-    );
+    ) as { readonly changes: number }; // as both packages of `sqlite_database.ts` answer
+    if (written.changes === 0) throw idTaken(record);
   }
 
   #statement(sql: string): SqliteStatement {
@@ -223,7 +228,7 @@ function readRow(row: RecordRow): StoredRecord {
 
 function checksumOf(record: StoredRecord): number {
   const { collection, id, project, parent, createdWallMs, body } = record;
-  return crc32(JSON.stringify([collection, id, project, parent, createdWallMs, body]));
+  return crc32(body, crc32(`${collection}\n${id}\n${project}\n${parent}\n${createdWallMs}\n`));
 }
 
 /** Not of empty bytes: zlib may see no buffer there at all. */

@@ -9,6 +9,7 @@ import { AnswerIndex } from "../engine/answer_index.ts";
 import type { SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
 import type { LotRecord } from "./lot_record.ts";
+import type { Hold } from "./spending.ts";
 
 /** Lines of a lot that are one task's objects. */
 export interface Member {
@@ -18,6 +19,8 @@ export interface Member {
   /** Items not yet final. */
   open: number;
   isCancelled: boolean;
+  /** Whoever waits for the end of tasks knows of it. */
+  isTold?: boolean;
   /** Told once when all are final. */
   whenFinal?: () => void;
   /** Once all are final. */
@@ -37,6 +40,7 @@ export class Lot {
   readonly #memberOf = new Map<string, Member>();
   index: AnswerIndex;
   run: Run | undefined;
+  isRestored = false;
   /** Of the file with its answers; undefined before its run was ever opened. */
   out: string | undefined;
   /** First byte behind its durable answers. */
@@ -45,14 +49,22 @@ export class Lot {
   version = 0;
   /** Resolves when its run has ended, or its accounts have stopped it for longer than a caller should wait. */
   readonly waited: Promise<void>;
+  /** What an earlier process has answered is being read; undefined where there was none, and again once it runs. */
+  reading: Promise<void> | undefined;
+  /** Resolves when its run has told what earlier processes have answered, or cannot. */
+  readonly live: Promise<void>;
   /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
   readonly ended: Promise<void>;
+  /** Money that is kept for it, and how much that was when it was accepted. */
+  readonly holds: Hold[] = [];
+  estimatedUsd = 0;
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
   readonly #linesMax: number;
   readonly #costs: LineCosts | undefined;
   #tellWaited: () => void = () => undefined;
   #tellEnded: () => void = () => undefined;
+  #tellLive: () => void = () => undefined;
   #isLive = false;
 
   constructor(record: LotRecord, path: string, linesMax: number) {
@@ -66,6 +78,9 @@ export class Lot {
         : undefined;
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
+    });
+    this.live = new Promise((resolve) => {
+      this.#tellLive = resolve;
     });
     this.ended = new Promise((resolve) => {
       this.#tellEnded = resolve;
@@ -90,6 +105,7 @@ export class Lot {
   /** Its run tells all its steps, from the first on. */
   begin(run: Run): void {
     this.run = run;
+    this.reading = undefined;
     this.index = new AnswerIndex(this.#linesMax);
     this.#isLive = false;
   }
@@ -104,6 +120,7 @@ export class Lot {
   }
 
   end(): void {
+    this.#tellLive();
     this.#tellEnded();
   }
 
@@ -134,6 +151,7 @@ export class Lot {
       const settled = this.settledOf(member);
       member.open = Math.max(0, itemsOf(member) - settled);
     }
+    this.#tellLive();
     return this.#members.filter((member) => member.open === 0);
   }
 

@@ -11,6 +11,7 @@ import type { Clock } from "../clock.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
 import { createMemoryStore } from "../store/memory.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "../store/outputs.ts";
+import { copyChanges } from "../store/record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "../store/records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
 
@@ -171,8 +172,8 @@ class Session implements Store {
     return this.#behindWrites(() => this.#memory.tasks(options));
   }
 
-  change(changes: readonly RecordChange[]): Promise<void> {
-    const copies = changes.slice();
+  async change(changes: readonly RecordChange[]): Promise<void> {
+    const copies = copyChanges(changes);
     return this.#begin(() => this.#memory.change(copies));
   }
 

@@ -8,6 +8,7 @@ import { PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
 import type { ContractCase } from "./contract_case.ts";
+import { keepsRecords, RECORD_CASES } from "./records_contract.ts";
 
 /** Where a store under test may write outputs. */
 export interface OutputsUnderTest {
@@ -38,6 +39,7 @@ export function storeContract(
     "the latest entries come from all tasks, the last appended first": readsLatest,
     "stored bytes do not change with the caller's, nor the caller's with each other": copies,
     "deleting a task removes it with its journal, and again is no error": deletes,
+    ...RECORD_CASES,
     "closing waits for what was called before; then every call rejects with closed": closes,
   };
   return Object.entries(cases).map(([name, run]) => ({
@@ -62,6 +64,8 @@ export interface StorageUnderTest {
 export function durableStoreContract(makeStorage: () => Promise<StorageUnderTest>): readonly ContractCase[] {
   const cases: Readonly<Record<string, (storage: StorageUnderTest) => Promise<void>>> = {
     "what was written is there after closing and opening again, and goes on": survives,
+    "records are there after closing and opening again, and go on": (storage) =>
+      keepsRecords(() => storage.open()),
     "a second owner is refused while the first is open, and let in afterwards": hasOneOwner,
   };
   return Object.entries(cases).map(([name, run]) => ({
@@ -270,6 +274,8 @@ async function closes(store: Store): Promise<void> {
   const appended = store.append([entry("a", 1, "last")]);
   const closed = store.close();
   await Promise.all([put, appended, closed]);
+  await rejectsWith("closed", store.change([]));
+  await rejectsWith("closed", store.record("p", "thing", "a"));
   await rejectsWith("closed", store.task("a"));
   await rejectsWith("closed", store.append([entry("a", 1, "late")]));
   await rejectsWith("closed", all(store.journal("a")));

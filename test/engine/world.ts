@@ -7,6 +7,7 @@ import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import { type ConfigOptions, resolveConfig } from "../../src/engine/config.ts";
 import { type Engine, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
+import type { EngineObserver } from "../../src/engine/observer.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import {
   type CrashableStore,
@@ -31,6 +32,7 @@ export interface WorldOptions {
   readonly latencyMs?: number;
   /** What a commit of the store takes; default nothing. */
   readonly commitMs?: number;
+  readonly observer?: EngineObserver;
 }
 
 export const ok = (line: number): WireResult =>
@@ -46,11 +48,13 @@ export class World {
   /** Line numbers in the order of their sending. */
   readonly sent: { readonly line: number; readonly atMs: number; readonly model: string }[] = [];
   answer: Answering;
+  readonly #observer: EngineObserver | undefined;
   #config: ConfigOptions;
   readonly #attempts = new Map<number, number>();
 
   constructor(options: WorldOptions = {}) {
     this.answer = options.answer ?? ((line) => ok(line));
+    this.#observer = options.observer;
     const { commitMs } = options;
     const slow = commitMs === undefined ? {} : { clock: this.clock, commitMs };
     this.store = createCrashableStore({ random: () => 0.999, ...slow });
@@ -80,17 +84,19 @@ export class World {
     return (await this.opened(clock)).engine;
   }
 
-  async opened(clock: Clock = this.clock): Promise<OpenedEngine> {
+  /** `life` is that of a process which a test can kill. */
+  async opened(clock: Clock = this.clock, life?: Life): Promise<OpenedEngine> {
     const providers = resolveConfig(this.#config, {}).providers;
     this.wire.restart();
     return openEngine({
       ...this.#config,
+      ...(this.#observer === undefined ? {} : { observer: this.#observer }),
       dataDir: "/data",
       env: {},
       clock,
       transport: this.wire,
-      disk: this.disk,
-      store: await this.store.open(),
+      disk: life === undefined ? this.disk : mortalDisk(this.disk, life),
+      store: await (life === undefined ? this.store.open() : life.whileAlive(() => this.store.open())),
       measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
     });
   }
@@ -158,9 +164,26 @@ export function openFiles(disk: Disk): string[] {
   return paths;
 }
 
+/** What a dead process would do does not happen, and what it waits for never comes. */
+export interface Life {
+  whileAlive<T>(call: () => Promise<T>): Promise<T>;
+}
+
+function mortalDisk(disk: Disk, { whileAlive }: Life): Disk {
+  return {
+    open: (path, mode) => whileAlive(() => disk.open(path, mode)),
+    stat: (path) => whileAlive(() => disk.stat(path)),
+    rename: (from, to) => whileAlive(() => disk.rename(from, to)),
+    remove: (path) => whileAlive(() => disk.remove(path)),
+    makePrivateFolder: (path) => whileAlive(() => disk.makePrivateFolder(path)),
+    list: (folder) => whileAlive(() => disk.list(folder)),
+  };
+}
+
 /** A process that can die on its own: nothing of it goes on after `kill`. */
-export function mortal(clock: Clock): { readonly clock: Clock; kill(): void } {
+export function mortal(clock: Clock): Life & { readonly clock: Clock; kill(): void } {
   let isDead = false;
+  const never = new Promise<never>(() => undefined);
   const live = (callback: () => void) => (): void => {
     if (!isDead) callback();
   };
@@ -183,5 +206,6 @@ export function mortal(clock: Clock): { readonly clock: Clock; kill(): void } {
     kill: () => {
       isDead = true;
     },
+    whileAlive: (call) => (isDead ? never : call().finally(() => (isDead ? never : undefined))),
   };
 }

@@ -14,6 +14,7 @@ import { registerFileRoutes } from "../../src/service/files.ts";
 import { registerOpenAiRoutes } from "../../src/service/openai_batches.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import type { Files } from "../../src/tasks/files.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
 import { bareApp } from "./app.ts";
 
@@ -36,7 +37,12 @@ export class OpenaiWorld {
     const opened = await openEngine({ env: {}, dataDir, providers });
     const { store, disk, clock, measurer } = opened.parts;
     const files = await createFiles({ store, disk, clock, measurer, dataDir });
-    const tasks = await openTasks({ ...opened, files, dataDir });
+    const tasks = await openTasks({
+      ...opened,
+      files,
+      spending: createSpending({ clock, store, capUsd: () => undefined }),
+      dataDir,
+    });
     const app = bareApp(
       { ...opened.parts, engine: opened.engine, files, tasks, dataDir },
       registerFileRoutes,

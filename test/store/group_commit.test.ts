@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GroupCommit, type OutputFiles } from "../../src/store/group_commit.ts";
-import type { StoreReply, WriteRequest } from "../../src/store/requests.ts";
+import type { StoredRecord } from "../../src/store/records.ts";
+import type { ReadRequest, StoreReply, WriteRequest } from "../../src/store/requests.ts";
 import { loadSqlite, type OpenDatabase, type SqliteDatabase } from "../../src/store/sqlite_database.ts";
 import { SqliteTables } from "../../src/store/sqlite_tables.ts";
 
@@ -47,7 +48,7 @@ function setUp(reserveBytes = 1, outputs?: OutputFiles) {
     },
   };
   const tables = new SqliteTables(database);
-  return { state, commits: new GroupCommit(tables, reserve, outputs), tables };
+  return { state, real, commits: new GroupCommit(tables, reserve, outputs), tables };
 }
 
 const append = (id: number, text: string, descriptor?: number): WriteRequest => {
@@ -67,6 +68,28 @@ const putTask = (id: number, name: string): WriteRequest => ({
   id,
   task: { id: `task ${id}`, name, createdWallMs: 1, body: "" },
 });
+const put = (id: number, body: number): WriteRequest => ({
+  kind: "change",
+  id,
+  changes: [
+    {
+      kind: "put",
+      record: { collection: "c", id: "a", project: "p", parent: "", createdWallMs: 1, body: String(body) },
+    },
+  ],
+});
+const read = (id: number): ReadRequest => ({
+  kind: "record",
+  id,
+  project: "p",
+  collection: "c",
+  recordId: "a",
+});
+/** Of the records that were found. */
+const bodies = (replies: readonly StoreReply[]) =>
+  replies.flatMap((reply) =>
+    reply.ok && reply.value !== undefined ? [Number((reply.value as StoredRecord).body)] : [],
+  );
 const journal = (tables: SqliteTables): string[] =>
   tables
     .page({ taskId: "a", afterSequence: 0 })
@@ -77,7 +100,7 @@ const FULL = 13;
 const IO_FSYNC = 1034;
 
 describe("group commit", () => {
-  it("commits writes that arrive together in one transaction, up to a read between them", async () => {
+  it("commits writes that arrive together in one transaction, with the reads between them", async () => {
     const { state, commits, tables } = setUp();
     const replies = await commits.handle([
       ...Array.from({ length: 200 }, (_, index) => append(index, "x")),
@@ -85,8 +108,55 @@ describe("group commit", () => {
       append(201, "y"),
     ]);
     expect(replies.map((reply) => reply.id)).toEqual(Array.from({ length: 202 }, (_, index) => index));
-    expect(state.commits).toBe(2);
+    expect(state.commits).toBe(1);
     expect(tables.page({ taskId: "a", afterSequence: 198 }).entries).toHaveLength(3);
+  });
+
+  it("answers a read with what was called before it and not after, in one commit", async () => {
+    const { state, commits } = setUp();
+    const requests = Array.from({ length: 100 }, (_, index) => [put(2 * index, index), read(2 * index + 1)]);
+    expect(bodies(await commits.handle(requests.flat()))).toEqual(
+      Array.from({ length: 100 }, (_, index) => index),
+    );
+    expect(state.commits).toBe(1);
+    await commits.handle([read(1), read(2)]);
+    expect(state.commits).toBe(1);
+  });
+
+  it("fault 35: answers a read without the writes that a full disk undid", async () => {
+    const { state, commits } = setUp(0);
+    await commits.handle([put(0, 1)]);
+    state.failures.push({ at: "COMMIT", errcode: FULL });
+    const replies = await commits.handle([read(1), put(2, 2), read(3), put(4, 3)]);
+    expect(codes(replies)).toEqual(["ok", "disk_full", "ok", "disk_full"]);
+    expect(bodies(replies)).toEqual([1, 1]);
+    expect(bodies(await commits.handle([put(2, 2), read(3), put(4, 3), read(5)]))).toEqual([2, 3]);
+  });
+
+  it("fault 35: makes the first record again after its table was undone with it", async () => {
+    const { state, commits } = setUp(0);
+    state.failures.push({ at: "COMMIT", errcode: FULL });
+    expect(codes(await commits.handle([put(1, 1), read(2)]))).toEqual(["disk_full", "ok"]);
+    expect(bodies(await commits.handle([read(1)]))).toEqual([]);
+    expect(bodies(await commits.handle([put(1, 7), read(2)]))).toEqual([7]);
+  });
+
+  it("fault 37: answers no read from a transaction whose sync failed", async () => {
+    const { state, commits } = setUp();
+    state.failures.push({ at: "COMMIT", errcode: IO_FSYNC });
+    expect(codes(await commits.handle([put(1, 1), read(2), put(3, 3)]))).toEqual([
+      "store_failed",
+      "store_failed",
+      "store_failed",
+    ]);
+  });
+
+  it("fault 39: damage that a read finds is its own answer, and the writes beside it are committed", async () => {
+    const { commits, real } = setUp();
+    await commits.handle([put(0, 1)]);
+    real.exec("UPDATE records SET body = 'x'");
+    const replies = await commits.handle([append(1, "x"), read(2), append(3, "y")]);
+    expect(codes(replies)).toEqual(["ok", "store_damaged", "ok"]);
   });
 
   it("bounds a transaction in bytes", async () => {

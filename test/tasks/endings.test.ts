@@ -61,6 +61,28 @@ describe("a cancelled task", () => {
   });
 });
 
+describe("after a restart", () => {
+  it("nothing that was told is taken back, at whatever moment somebody asks", async () => {
+    const world = new TaskWorld({ latencyMs: 100, config: { limits: { alpha: { concurrency: 2 } } } });
+    let tasks = await world.tasks();
+    const both = await world.settle(
+      Promise.all([
+        submit(tasks, items(1, 30, 60)),
+        submit(tasks, [...items(31, 20, 60), ...items(51, 2, 90)]),
+      ]),
+    );
+    await world.clock.advance(1_000);
+    const before = await world.settle(Promise.all(both.map(({ id }) => tasks.task(PROJECT, id))));
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    for (const { id, counts } of before) {
+      const task = await world.settle(tasks.task(PROJECT, id));
+      expect(task.counts.completed).toBeGreaterThanOrEqual(counts.completed);
+    }
+    expect(before.some(({ counts }) => counts.completed > 0)).toBe(true);
+  });
+});
+
 describe("a task on a file", () => {
   const FILE = "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001";
 
@@ -115,5 +137,30 @@ describe("an item", () => {
     await world.clock.advance(61_000);
     const { counts } = await world.settle(tasks.task(PROJECT, task.id));
     expect(counts.expired).toBeGreaterThanOrEqual(2);
+  });
+});
+
+describe("a project with a cap", () => {
+  const config = {
+    prices: { "alpha:m1": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 1_000 } },
+  };
+
+  it("is refused work that would go beyond it, and its money is free again when work ends cheaper", async () => {
+    const world = new TaskWorld({ config });
+    world.capUsd = 1.5; // one item is estimated to cost about half a dollar: 512 tokens of output
+    let tasks = await world.tasks();
+    await world.settle(submit(tasks, items(1, 2, 43_200)));
+    const refused = expect(submit(tasks, items(3, 6, 43_200))).rejects.toMatchObject({
+      code: "budget_exceeded",
+    });
+    await world.settle(refused);
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    await world.settle(
+      expect(submit(tasks, items(3, 6, 43_200))).rejects.toMatchObject({ code: "budget_exceeded" }),
+    );
+    await world.clock.advance(60_000); // answered: ten tokens in and five out, each
+    const task = await world.settle(submit(tasks, items(11, 4, 43_200)));
+    expect(task.totalItems).toBe(4);
   });
 });

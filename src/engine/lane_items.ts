@@ -1,0 +1,214 @@
+/**
+ * What one project has in a lane, in the order in which it is sent.
+ *
+ *   retry asked -> waits here, before all fresh items
+ *   shard waiting -> open (cursor) -> candidate: the fresh item that goes next, by the latest start of its shard
+ *   its run's money is held -> waits here, and all of its run with it, while other runs go on
+ *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
+ *
+ * Whose turn it is among projects is the lane's business (lane.ts). Loading: one shard at a time, so that a project
+ * whose shards were dropped holds up itself alone.
+ */
+import { latestStartMs } from "../schedule/queue.ts";
+import type { ShardTicket } from "./backlog.ts";
+import type { ItemCall } from "./item_call.ts";
+import type { RunState } from "./run_state.ts";
+
+/** A call that waits for its next attempt. */
+export interface Retry {
+  readonly call: ItemCall;
+  readonly attempt: number;
+  readonly ambiguousAttempts: number;
+  readonly resolve: () => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+interface Cursor {
+  readonly ticket: ShardTicket;
+  next: number;
+}
+
+/** What the items of a lane's projects share. */
+export interface LaneItemsParts {
+  /** Ids of runs whose money is held, as found since the lane was pumped. */
+  readonly moneyless: ReadonlySet<string>;
+  /** Items that a project keeps open, of runs with money, so that the lane never waits for its shards to be loaded. */
+  readyMax(): number;
+  /** The project's shards that wait for the lane; see Backlog. */
+  peek(project: string): ShardTicket | undefined;
+  take(project: string): ShardTicket | undefined;
+  /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
+  prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
+  /** Brings a dropped shard's bytes back; on failure it has told the run. */
+  reload(ticket: ShardTicket): Promise<boolean>;
+  /** A shard was loaded, or could not be. */
+  loaded(): void;
+}
+
+export class LaneItems {
+  readonly project: string;
+  /** Of its calls, from the intent to the end of the attempt. */
+  inFlight = 0;
+  readonly #parts: LaneItemsParts;
+  readonly #cursors: Cursor[] = [];
+  #retries: Retry[] = [];
+  #returned: ItemCall[] = [];
+  #candidate: ItemCall | undefined;
+  /** Were the candidate when their run's money was held by others; one of each run at most. */
+  #unpaid: ItemCall[] = [];
+  #loading: ShardTicket | undefined;
+
+  constructor(project: string, parts: LaneItemsParts) {
+    this.project = project;
+    this.#parts = parts;
+  }
+
+  /** The first retry whose run has money. */
+  get retry(): Retry | undefined {
+    return this.#retries.length === 0 ? undefined : this.#retries.find(({ call }) => this.#hasMoney(call));
+  }
+
+  /** The item that goes next when no retry does; it stays so until `claimed`, `unpaid` or `drop`. */
+  candidate(): ItemCall | undefined {
+    this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextFresh() ?? this.#next(this.#returned);
+    return this.#candidate;
+  }
+
+  /** Whether nothing waits, here or in the backlog. */
+  get isEmpty(): boolean {
+    return (
+      this.#candidate === undefined &&
+      this.#cursors.length + this.#retries.length + this.#returned.length + this.#unpaid.length === 0 &&
+      this.#loading === undefined &&
+      this.#parts.peek(this.project) === undefined
+    );
+  }
+
+  /** Items of open shards whose runs have money. */
+  get readyItems(): number {
+    let items = 0;
+    for (const { ticket, next } of this.#cursors)
+      if (this.#hasMoney(ticket)) items += ticket.shard.count - next;
+    return items;
+  }
+
+  addRetry(retry: Retry): void {
+    this.#retries.push(retry);
+  }
+
+  removeRetry(retry: Retry): void {
+    this.#retries.splice(this.#retries.indexOf(retry), 1);
+  }
+
+  /** Keeps an item for later. */
+  giveBack(call: ItemCall): void {
+    this.#returned.push(call);
+  }
+
+  /** The candidate goes, or was settled. */
+  claimed(): void {
+    this.#candidate = undefined;
+  }
+
+  /** The candidate waits for money. */
+  unpaid(call: ItemCall): void {
+    this.#candidate = undefined;
+    this.#unpaid.push(call);
+  }
+
+  /** Forgets what waits of a run; returns its retries, which nobody else will settle. */
+  drop(run: RunState): readonly Retry[] {
+    const isOther = (entry: { readonly run: RunState }): boolean => entry.run !== run;
+    for (let index = this.#cursors.length - 1; index >= 0; index -= 1) {
+      if (this.#cursors[index]?.ticket.run === run) this.#cursors.splice(index, 1);
+    }
+    this.#returned = this.#returned.filter(isOther);
+    this.#unpaid = this.#unpaid.filter(isOther);
+    if (this.#candidate?.run === run) this.#candidate = undefined;
+    const dropped = this.#retries.filter((retry) => retry.call.run === run);
+    this.#retries = this.#retries.filter((retry) => retry.call.run !== run);
+    return dropped;
+  }
+
+  /** Retries of a run that wait. */
+  retriesOf(run: RunState): number {
+    return this.#retries.filter(({ call }) => call.run === run).length;
+  }
+
+  /** Whether items of a run wait here that nobody has claimed, those in the backlog aside. */
+  holds(run: RunState): boolean {
+    const isOf = (call: ItemCall): boolean => call.run === run;
+    return (
+      (this.#candidate !== undefined && isOf(this.#candidate)) ||
+      this.#loading?.run === run ||
+      this.#cursors.some(({ ticket }) => ticket.run === run) ||
+      this.#returned.some(isOf) ||
+      this.#unpaid.some(isOf)
+    );
+  }
+
+  #hasMoney({ run }: { readonly run: RunState }): boolean {
+    const { moneyless } = this.#parts;
+    return moneyless.size === 0 || !moneyless.has(run.id);
+  }
+
+  #nextFresh(): ItemCall | undefined {
+    for (;;) {
+      this.#fill();
+      const cursor = this.#mostUrgent();
+      if (cursor === undefined) return undefined;
+      const { ticket } = cursor;
+      const index = cursor.next;
+      cursor.next += 1;
+      if (cursor.next >= ticket.shard.count) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
+      const call = this.#parts.prepare(ticket, index);
+      if (call !== undefined) return call;
+    }
+  }
+
+  /** Takes the first call of a run that has money. */
+  #next(calls: ItemCall[]): ItemCall | undefined {
+    if (calls.length === 0) return undefined;
+    const index = calls.findIndex((call) => this.#hasMoney(call));
+    return index < 0 ? undefined : calls.splice(index, 1)[0];
+  }
+
+  /** Opens shards until enough items are ready, and any shard that is more urgent than what is open. */
+  #fill(): void {
+    while (this.#loading === undefined) {
+      const next = this.#parts.peek(this.project);
+      if (next === undefined) return;
+      const isUrgent = this.#cursors.every(
+        ({ ticket }) =>
+          latestStartMs(next, next.needMs) < latestStartMs(ticket, ticket.needMs) || !this.#hasMoney(ticket),
+      );
+      if (!isUrgent && this.readyItems >= this.#parts.readyMax()) return;
+      const ticket = this.#parts.take(this.project);
+      if (ticket === undefined) return;
+      if (ticket.shard.isPrepared) this.#cursors.push({ ticket, next: 0 });
+      else this.#load(ticket);
+    }
+  }
+
+  #load(ticket: ShardTicket): void {
+    this.#loading = ticket;
+    void this.#parts.reload(ticket).then((isLoaded) => {
+      this.#loading = undefined;
+      if (isLoaded && ticket.run.isOpen) this.#cursors.push({ ticket, next: 0 });
+      this.#parts.loaded();
+    });
+  }
+
+  #mostUrgent(): Cursor | undefined {
+    let best: Cursor | undefined;
+    for (const cursor of this.#cursors) {
+      if (!this.#hasMoney(cursor.ticket)) continue;
+      if (best === undefined || startOf(cursor) < startOf(best)) best = cursor;
+    }
+    return best;
+  }
+}
+
+function startOf({ ticket }: Cursor): number {
+  return latestStartMs(ticket, ticket.needMs);
+}

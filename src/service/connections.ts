@@ -1,0 +1,137 @@
+/**
+ * The connections of a server: what is slow is closed, and what cannot be read is answered once.
+ *
+ *   idle between requests        closed after the keep-alive time
+ *   a request that comes         no byte for the idle time, or less than 1 MiB in five minutes: closed
+ *   an answer that is not read   no byte for the idle time: closed
+ *   an answer that is made       waited for
+ *
+ * Slow headers and headers that are too long are Node's own checks; they arrive here as client errors.
+ */
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Clock, Timer } from "../clock.ts";
+import { envelope, plain } from "./errors.ts";
+
+export interface ConnectionLimits {
+  /** Milliseconds in which `UPLOAD_BYTES_MIN` of an unfinished request must come. */
+  readonly uploadMs: number;
+}
+
+const UPLOAD_BYTES_MIN = 1024 * 1024;
+/** Looks at every connection, in each upload window. */
+const LOOKS = 10;
+/** A client that still writes loses the answer when the connection is closed under it. */
+const LINGER_MS = 500;
+
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  markBytes: number;
+  markMs: number;
+}
+
+export class Connections {
+  readonly #clock: Clock;
+  readonly #limits: ConnectionLimits;
+  readonly #sockets = new Set<Socket>();
+  /** The last one of each socket. */
+  readonly #exchanges = new WeakMap<Socket, Exchange>();
+  #timer: Timer;
+
+  constructor(server: Server, clock: Clock, limits: ConnectionLimits) {
+    this.#clock = clock;
+    this.#limits = limits;
+    server.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
+    server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+      const { socket } = request;
+      this.#exchanges.set(socket, {
+        request,
+        response,
+        markBytes: socket.bytesRead,
+        markMs: clock.nowMs(),
+      });
+    });
+    // Who listens for it keeps Node from closing the socket by itself.
+    server.on("timeout", (socket: Socket) => this.#onIdle(socket));
+    server.once("close", () => this.#timer.cancel());
+    this.#timer = this.#arm();
+  }
+
+  /** Answers what Node could not read as a request, and closes. */
+  refuse(error: Error, socket: Socket): void {
+    const exchange = this.#exchanges.get(socket);
+    const isAnswering = exchange?.response.headersSent === true && !isOver(exchange);
+    if (!socket.writable || isAnswering || "code" in error === false || error.code === "ECONNRESET") {
+      socket.destroy();
+      return;
+    }
+    socket.end(refusalText(String(error.code)));
+    this.#clock.timer(LINGER_MS, () => socket.destroy(), { keepsAlive: false });
+  }
+
+  /** Closes what is under way. */
+  destroy(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #onIdle(socket: Socket): void {
+    const exchange = this.#exchanges.get(socket);
+    // The time counts again from the first byte of the answer.
+    if (exchange === undefined || !isBeingMade(exchange)) socket.destroy();
+  }
+
+  #arm(): Timer {
+    const look = (): void => {
+      this.#lookAtUploads();
+      this.#timer = this.#arm();
+    };
+    return this.#clock.timer(this.#limits.uploadMs / LOOKS, look, { keepsAlive: false });
+  }
+
+  #lookAtUploads(): void {
+    const nowMs = this.#clock.nowMs();
+    for (const socket of this.#sockets) {
+      const exchange = this.#exchanges.get(socket);
+      if (exchange === undefined || exchange.request.complete) continue;
+      if (nowMs - exchange.markMs < this.#limits.uploadMs) continue;
+      if (socket.bytesRead - exchange.markBytes < UPLOAD_BYTES_MIN) socket.destroy();
+      exchange.markBytes = socket.bytesRead;
+      exchange.markMs = nowMs;
+    }
+  }
+}
+
+function isOver({ response }: Exchange): boolean {
+  return response.writableFinished;
+}
+
+/** The request has come, and nothing of the answer waits for the client. */
+function isBeingMade({ request, response }: Exchange): boolean {
+  return request.complete && !response.writableFinished && response.writableLength === 0;
+}
+
+function refusalText(code: string): string {
+  const [status, reason, name, message] = refusalOf(code);
+  const body = envelope(plain(status, name, message).error, "unread");
+  return [
+    `HTTP/1.1 ${status} ${reason}`,
+    "connection: close",
+    "content-type: application/json; charset=utf-8",
+    "x-content-type-options: nosniff",
+    `content-length: ${Buffer.byteLength(body)}`,
+    "",
+    body,
+  ].join("\r\n");
+}
+
+function refusalOf(code: string): readonly [status: number, reason: string, code: string, message: string] {
+  if (code === "HPE_HEADER_OVERFLOW")
+    return [431, "Request Header Fields Too Large", "too_large", "the headers have more than 16 KiB"];
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return [408, "Request Timeout", "timeout", "the request did not come in time"];
+  return [400, "Bad Request", "invalid_request", "this is not an HTTP request"];
+}

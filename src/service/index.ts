@@ -1,0 +1,115 @@
+/**
+ * The door `perigee/service`: the service on one engine and one data folder.
+ *
+ *   opening (folder locked, open tasks continued) -> open -> draining -> closed
+ */
+import { readFileSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
+import type { PerigeeError } from "../errors.ts";
+import { createFiles } from "../tasks/file_store.ts";
+import { createSpending } from "../tasks/spending.ts";
+import { openTasks } from "../tasks/task_desk.ts";
+import type { KeyVerifier } from "./key_verifier.ts";
+import type { ServerLimits } from "./server.ts";
+import { createHttpService, type HttpService } from "./service.ts";
+
+export type { Caller, Scope } from "./caller.ts";
+export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
+export type { ServerLimits } from "./server.ts";
+export type { ListenOptions } from "./service.ts";
+
+/** Options of `createPerigeeService`: those of `createEngine`, and these. */
+export interface PerigeeServiceOptions extends EngineOptions {
+  /** Who a request's key stands for. Default: the keys of the data folder, made with `perigee keys create`. */
+  readonly verifier: KeyVerifier;
+  readonly serverLimits?: Partial<ServerLimits>;
+  /** A TLS proxy stands in front: other addresses than loopback are allowed, and its `X-Forwarded-For` is believed. */
+  readonly isBehindProxy?: boolean;
+  /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
+  readonly publicUrl?: string;
+  /** What single projects may. */
+  readonly projects?: Readonly<Record<string, ProjectTerms>>;
+  /** Told of faults, which answer 500 or 503, with the id of the request. The error's text may hold what a user sent. */
+  readonly onFault?: (error: unknown, requestId: string) => void;
+}
+
+export interface ProjectTerms {
+  /** USD that its accepted work may cost in one UTC month; default: no cap. */
+  readonly maxCostUsd?: number;
+}
+
+/** The service. `listen`, `handler` and `plugin` may be used together. */
+export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
+  /** Resolves with the error when the engine cannot go on; the process should be started again then. */
+  readonly failed: Promise<PerigeeError>;
+}
+
+/** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
+export async function createPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
+  const {
+    verifier: _1,
+    serverLimits: _2,
+    isBehindProxy: _3,
+    publicUrl: _4,
+    onFault: _5,
+    projects: _6,
+    ...engineOptions
+  } = options;
+  await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
+  const opened = await openEngine(engineOptions);
+  try {
+    return await serve(opened, options);
+  } catch (error) {
+    await opened.engine.close();
+    throw error;
+  }
+}
+
+async function serve(
+  { engine, parts }: OpenedEngine,
+  options: PerigeeServiceOptions,
+): Promise<PerigeeService> {
+  const { dataDir } = options;
+  const { clock, disk, store, measurer } = parts;
+  const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  const spending = createSpending({
+    clock,
+    store,
+    capUsd: (project) => options.projects?.[project]?.maxCostUsd,
+  });
+  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
+  let url = options.publicUrl ?? "http://127.0.0.1";
+  const { verifier, serverLimits, isBehindProxy, onFault } = options;
+  const service = await createHttpService({
+    context: { clock, disk, store, engine, tasks, files, dataDir, publicUrl: () => url },
+    verifier,
+    version: packageVersion(),
+    ...(serverLimits === undefined ? {} : { limits: serverLimits }),
+    ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
+    ...(onFault === undefined ? {} : { onFault }),
+  });
+  const failed = new Promise<PerigeeError>((resolve) => {
+    parts.onFailure(resolve);
+  });
+  return {
+    handler: service.handler,
+    plugin: service.plugin,
+    failed,
+    listen: async (where) => {
+      const address = await service.listen(where);
+      url = options.publicUrl ?? address;
+      return address;
+    },
+    close: async () => {
+      await service.close();
+      await tasks.close();
+      await engine.close();
+    },
+  };
+}
+
+function packageVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+  return String((manifest as { readonly version: string }).version); // our own
+}

@@ -1,0 +1,164 @@
+/**
+ * The inference interface (4.1 to 4.3), and what perigee adds to it: list, cancel, delete.
+ */
+import { PerigeeError } from "../errors.ts";
+import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
+import { etagOf, matches } from "./etag.ts";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
+import { itemsOf } from "./infer_body.ts";
+import { answers, idParameter, pageQuery, requestItems, unchanged } from "./infer_schema.ts";
+import { outputUrl } from "./output.ts";
+import { type OutputUrl, objectBody, TaskBodies, taskHead, taskJson } from "./task_body.ts";
+
+/** Objects in the answer to a POST. */
+const OBJECTS_MAX = 1_000;
+
+interface PageRequest {
+  readonly after?: string;
+  readonly limit: number;
+}
+
+export function registerInferRoutes(app: FastifyInstance, context: ServiceContext): void {
+  const urlOf: OutputUrl = (taskId) => outputUrl(context, taskId);
+  registerSubmit(app, context, urlOf);
+  registerReads(app, context, urlOf);
+  registerChanges(app, context, urlOf);
+}
+
+function registerSubmit(app: FastifyInstance, { tasks }: ServiceContext, urlOf: OutputUrl): void {
+  app.route({
+    method: "POST",
+    url: "/v0/infer/",
+    config: { scope: "infer:write", streamsBody: true },
+    // The items are checked one by one, with their index.
+    validatorCompiler: () => (data) => ({ value: data }),
+    schema: {
+      summary: "Submit items",
+      description:
+        "Items with an sla answer later: poll the task. Items without one are answered in the response. `Output-Format: jsonl` gives output_url instead of objects.",
+      tags: ["inference"],
+      body: requestItems,
+      response: { 200: answers.task, ...failures(402, 404) },
+    },
+    handler: async (request, reply) => {
+      const { project } = request.caller;
+      const hasOutputFile = wantsFile(request);
+      const task = await tasks.submit(project, {
+        items: itemsOf(request),
+        hasOutputFile,
+        signal: leaving(reply),
+      });
+      const query = hasOutputFile ? undefined : { limit: OBJECTS_MAX };
+      return sendJson(reply, await taskJson(tasks, task, urlOf, query));
+    },
+  });
+}
+
+function registerReads(app: FastifyInstance, { tasks }: ServiceContext, urlOf: OutputUrl): void {
+  const bodies = new TaskBodies(tasks, urlOf);
+  app.get<{ Params: { id: string }; Querystring: PageRequest }>("/v0/infer/task/:id", {
+    config: { scope: "infer:read" },
+    schema: {
+      summary: "A task with its objects",
+      tags: ["inference"],
+      params: idParameter,
+      querystring: pageQuery,
+      response: { 200: answers.task, 304: unchanged },
+    },
+    handler: async ({ caller, params, query, headers }, reply) => {
+      const { etag, body } = await bodies.body(caller.project, params.id, query, headers["if-none-match"]);
+      return sendTagged(reply, etag, body);
+    },
+  });
+  app.get<{ Params: { id: string } }>("/v0/infer/object/:id", {
+    config: { scope: "infer:read" },
+    schema: {
+      summary: "An object",
+      tags: ["inference"],
+      params: idParameter,
+      response: { 200: answers.object, 304: unchanged },
+    },
+    handler: async ({ caller, params, headers }, reply) => {
+      const text = JSON.stringify(objectBody(await tasks.object(caller.project, params.id)));
+      const etag = etagOf(text);
+      return sendTagged(reply, etag, matches(headers["if-none-match"], etag) ? undefined : text);
+    },
+  });
+  app.get<{ Querystring: PageRequest }>("/v0/infer/tasks", {
+    config: { scope: "infer:read" },
+    schema: {
+      summary: "The tasks of the project, newest first",
+      tags: ["inference"],
+      querystring: pageQuery,
+      response: { 200: answers.tasks },
+    },
+    handler: async ({ caller, query }) => {
+      const { items, hasMore } = await tasks.list(caller.project, query);
+      return {
+        tasks: items.map((task) => taskHead(task, urlOf)),
+        has_more: hasMore,
+        last_id: items.at(-1)?.id ?? null,
+      };
+    },
+  });
+}
+
+function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf: OutputUrl): void {
+  app.post<{ Params: { id: string } }>("/v0/infer/task/:id/cancel", {
+    config: { scope: "infer:write" },
+    schema: {
+      summary: "Cancel what is not yet sent; what is in flight or answered stays",
+      tags: ["inference"],
+      params: idParameter,
+      response: { 200: answers.task },
+    },
+    handler: async ({ caller, params }, reply) => {
+      const task = await tasks.cancel(caller.project, params.id);
+      return sendJson(reply, await taskJson(tasks, task, urlOf, { limit: OBJECTS_MAX }));
+    },
+  });
+  app.delete<{ Params: { id: string } }>("/v0/infer/task/:id", {
+    config: { scope: "infer:write" },
+    schema: {
+      summary: "Erase the texts and answers of a task that is final",
+      tags: ["inference"],
+      params: idParameter,
+      response: { 200: answers.removed, ...failures(409) },
+    },
+    handler: async ({ caller, params }) => {
+      await tasks.remove(caller.project, params.id);
+      return { task_id: params.id.toLowerCase(), deleted: true };
+    },
+  });
+}
+
+/** Aborts when the client goes before it has its answer. */
+function leaving({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  raw.once("close", () => {
+    if (!raw.writableFinished) controller.abort(new PerigeeError("interrupted", "the client has left"));
+  });
+  return controller.signal;
+}
+
+/** Throws `usage` for another format than that of the interface. */
+function wantsFile({ headers }: FastifyRequest): boolean {
+  const format = headers["output-format"];
+  if (format === undefined) return false;
+  if (typeof format === "string" && format.toLowerCase() === "jsonl") return true;
+  throw new PerigeeError("usage", "Output-Format must be jsonl, or absent", {
+    details: { param: "Output-Format" },
+  });
+}
+
+function sendJson(reply: FastifyReply, text: string): FastifyReply {
+  return reply.header("content-type", "application/json; charset=utf-8").send(text);
+}
+
+/** 304 when the caller has it already. */
+function sendTagged(reply: FastifyReply, etag: string, body: string | Buffer | undefined): FastifyReply {
+  reply.header("etag", etag).header("cache-control", "private, no-cache");
+  if (body === undefined) return reply.code(304).send();
+  return reply.header("content-type", "application/json; charset=utf-8").send(body);
+}

@@ -1,0 +1,154 @@
+/**
+ * The shapes of the inference interface (2.1 to 2.3), with what perigee adds: as schemas for checks and for the
+ * description.
+ */
+import { z } from "../schema.ts";
+import type { RequestItem } from "../tasks/requests.ts";
+import { parseModelId } from "../work/request.ts";
+import { SLA_MINUTES_MAX } from "../work/sla.ts";
+
+const slaMinutes = z
+  .number()
+  .int()
+  .min(1)
+  .max(SLA_MINUTES_MAX)
+  .describe("Completion window in minutes; absent: at once.");
+const inlineItem = z
+  .strictObject({
+    model: z
+      .string()
+      .max(512)
+      .refine((id) => parseModelId(id) !== undefined, 'must be "<provider>:<name>"')
+      .describe("Model as <provider>:<name>.")
+      .meta({ examples: ["echo:test"] }),
+    input: z.string().describe("Prompt text."),
+    sla: slaMinutes.optional(),
+  })
+  .meta({ id: "InlineItem" });
+const fileItem = z
+  .strictObject({
+    file_id: z.string().max(64).describe("Id of an uploaded file: all its lines."),
+    sla: slaMinutes.optional(),
+  })
+  .meta({ id: "FileItem" });
+
+/** The body of POST /v0/infer/. */
+export const requestItems: z.ZodType = z.array(z.union([inlineItem, fileItem])).min(1);
+
+/** What is wrong with an item, and with which of its fields. */
+export interface ItemFault {
+  readonly field: string | undefined;
+  readonly message: string;
+}
+
+/** Returns the item as it is when it has the documented form and no field besides. */
+export function checkItem(value: unknown): RequestItem | ItemFault {
+  const isFile = typeof value === "object" && value !== null && "file_id" in value;
+  const parsed = (isFile ? fileItem : inlineItem).safeParse(value);
+  if (parsed.success) return parsed.data as RequestItem; // the schemas above state the same shapes
+  const issue = parsed.error.issues[0];
+  if (issue?.code === "unrecognized_keys") {
+    const field = issue.keys[0] ?? "";
+    return {
+      field,
+      message: isFile ? `${field} is no field of a file item` : `${field} is no field of an item`,
+    };
+  }
+  const field = issue?.path[0];
+  return { field: field === undefined ? undefined : String(field), message: issue?.message ?? "not an item" };
+}
+
+const tokens = z.number().int().min(0);
+const output = z
+  .object({
+    type: z.literal("text"),
+    text: z.string(),
+    finish_reason: z.literal("length").optional().describe("Cut at the token limit."),
+  })
+  .meta({ id: "Output" });
+const failure = z
+  .object({
+    code: z.string(),
+    message: z.string(),
+    retryable: z.boolean(),
+    attempts: z.number().int(),
+    ambiguous_attempts: z.number().int(),
+    provider: z.string().optional(),
+    provider_status: z.number().int().optional(),
+    line: z.number().int().optional(),
+  })
+  .meta({ id: "Failure" });
+const itemObject = z
+  .object({
+    object_id: z.string(),
+    status: z.enum(["submitted", "completed", "failed", "expired", "cancelled"]),
+    phase: z.enum(["queued", "running", "retrying"]).optional(),
+    usage: z.object({
+      input_tokens: tokens,
+      price_factor: z.number(),
+      output_tokens: tokens.optional().describe("Once completed."),
+    }),
+    output: output.optional().describe("Once completed."),
+    error: failure.nullable(),
+  })
+  .meta({ id: "Object" });
+const count = z.number().int().min(0);
+const taskFields = {
+  status: z.enum(["submitted", "completed", "failed"]),
+  task_id: z.string(),
+  total_items: count,
+  counts: z.object({
+    submitted: count,
+    completed: count,
+    failed: count,
+    expired: count,
+    cancelled: count,
+  }),
+  is_cancelled: z.boolean(),
+  created_at: z.iso.datetime(),
+  deadline: z.iso.datetime().nullable().describe("The latest of its items; null: none has an sla."),
+  finished_at: z.iso.datetime().nullable(),
+  eta: z.iso.datetime().nullable().describe("Estimated end; null: not known, or over."),
+  usage: z.object({ input_tokens: tokens, output_tokens: tokens, list_usd: z.number(), usd: z.number() }),
+  output_url: z.string().optional().describe("Only when Output-Format: jsonl was asked for."),
+};
+const taskHead = z.object(taskFields).meta({ id: "TaskHead" });
+const task = z
+  .object({
+    ...taskFields,
+    objects: z
+      .array(itemObject)
+      .max(1_000)
+      .optional()
+      .describe("Absent in the answer to a POST with an output file."),
+    has_more: z.boolean().describe("Whether objects follow; ask for them with after=last_id."),
+    last_id: z.string().nullable(),
+  })
+  .meta({ id: "Task" });
+
+/** Named schemas of answers. */
+export const answers: {
+  readonly task: z.ZodType;
+  readonly object: z.ZodType;
+  readonly tasks: z.ZodType;
+  readonly removed: z.ZodType;
+} = {
+  task,
+  object: itemObject,
+  tasks: z
+    .object({ tasks: z.array(taskHead), has_more: z.boolean(), last_id: z.string().nullable() })
+    .meta({ id: "TaskList" }),
+  removed: z.object({ task_id: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedTask" }),
+};
+
+/** The empty body of a 304. */
+export const unchanged: z.ZodType = z.undefined().describe("Nothing changed since the ETag.");
+
+/** `?after=&limit=`. */
+export const pageQuery: z.ZodType<{ readonly after?: string | undefined; readonly limit: number }> =
+  z.strictObject({
+    after: z.string().min(1).max(64).optional().describe("Id of the last one that you have."),
+    limit: z.coerce.number().int().min(1).max(1_000).default(1_000),
+  });
+
+export const idParameter: z.ZodType<{ readonly id: string }> = z.strictObject({ id: z.string() });

@@ -1,0 +1,55 @@
+/**
+ * Who may call: from the `Authorization` header of a request to the caller that its key stands for.
+ *
+ * `/v0` and the OpenAI paths (area `v0`) take `Bearer <key>` alone, satellites (area `v1`) the bare key alone
+ * (interface 5). A key in a URL is never looked at.
+ */
+import type { KeyStore } from "../store/key_store.ts";
+import { type Caller, SCOPES } from "./caller.ts";
+
+/** Which form of the header a path takes. */
+export type KeyArea = "v0" | "v1";
+
+/** Synchronous and cheap: called for every request, before its body is read. */
+export interface KeyVerifier {
+  /**
+   * The caller of a key that is known, not revoked and not expired. Undefined in every other case: no header, several,
+   * another form, a key that is none. A caller of this answers all of them alike (`unauthenticated`).
+   */
+  verify(authorization: string | undefined, area: KeyArea): Caller | undefined;
+}
+
+/** Bearer of RFC 6750, whose scheme may be written in any case. */
+const HEADER: Readonly<Record<KeyArea, RegExp>> = { v0: /^Bearer ([^ ]+)$/i, v1: /^([^ ]+)$/ };
+
+/** The verifier on the keys of a data folder. What the header holds is never kept, and never part of an error. */
+export function createKeyVerifier(keys: Pick<KeyStore, "accept">): KeyVerifier {
+  return {
+    verify: (authorization, area) => {
+      const [, text] = HEADER[area].exec(authorization ?? "") ?? [];
+      const key = text === undefined ? undefined : keys.accept(text);
+      if (key === undefined) return undefined;
+      const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
+      return { keyId: key.id, project: key.project, scopes, isBeta: key.isBeta };
+    },
+  };
+}
+
+/** What one more request of a key comes to; the figures are those of rate-limit headers. */
+export interface RequestAllowance {
+  /** False: the request is refused (429), and `retryAfterMs` says when the next one is taken. */
+  readonly isAllowed: boolean;
+  readonly limitPerMinute: number;
+  /** Further requests that would be taken at once. */
+  readonly remaining: number;
+  /** Until the whole allowance is there again. */
+  readonly resetMs: number;
+  /** 0 when allowed. */
+  readonly retryAfterMs: number;
+}
+
+/** How many requests a minute each key may make. */
+export interface RequestLimits {
+  /** Counts one request. */
+  take(keyId: string): RequestAllowance;
+}

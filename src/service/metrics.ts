@@ -1,0 +1,178 @@
+/**
+ * The door of prom-client: what a monitoring system asks of the process at `/metrics`.
+ *
+ *   HTTP, commits    counted as they happen
+ *   all the rest     read from their owners when somebody asks
+ *
+ * Labels come from closed sets alone: route patterns, methods, status, states, codes, configured providers; families of
+ * models, of which the first 200 lanes are shown. Never an id, a key, a URL, a project or a text.
+ *
+ * To leave: the format is text; `render` and the hook are all that others see.
+ */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Activity } from "./activity.ts";
+import type { LaneView } from "./lane_view.ts";
+
+const LANES_MAX = 200;
+const DURATION_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const COMMIT_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+const LANE_LABELS = ["provider", "tier", "family"] as const;
+const LIMITS = [
+  ["requests", "requests_per_minute"],
+  ["tokens", "tokens_per_minute"],
+  ["inputTokens", "input_tokens_per_minute"],
+  ["outputTokens", "output_tokens_per_minute"],
+] as const;
+const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+/** How much there is, by state. */
+export interface WorkCounts {
+  readonly tasks: Readonly<Record<string, number>>;
+  readonly objects: Readonly<Record<string, number>>;
+}
+
+export interface MetricsOptions {
+  readonly activity: Pick<Activity, "total" | "attempts">;
+  readonly lanes: () => readonly LaneView[];
+  readonly counts: () => WorkCounts | Promise<WorkCounts>;
+}
+
+/** One HTTP request that was answered, or given up by its caller. */
+export interface AnsweredRequest {
+  readonly method: string;
+  /** Its pattern, such as `/v0/infer/task/:id`; undefined when no route was met. */
+  readonly route: string | undefined;
+  readonly status: number;
+  /** Undefined when it was given up. */
+  readonly seconds: number | undefined;
+}
+
+/** Brings metrics whose figures others keep up to date. */
+type Refresh = () => void | Promise<void>;
+
+/** Counts from when it is made. */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #requests: Counter<"method" | "route" | "status">;
+  readonly #durations: Histogram<"method" | "route">;
+  readonly #commits: Histogram;
+  readonly #refreshes: readonly Refresh[];
+
+  constructor(options: MetricsOptions) {
+    const registers = [this.#registry];
+    this.#requests = new Counter({
+      name: "perigee_http_requests_total",
+      help: "HTTP requests answered.",
+      labelNames: ["method", "route", "status"],
+      registers,
+    });
+    this.#durations = new Histogram({
+      name: "perigee_http_request_duration_seconds",
+      help: "From a request's head to the end of its answer.",
+      labelNames: ["method", "route"],
+      buckets: DURATION_BOUNDS,
+      registers,
+    });
+    this.#commits = new Histogram({
+      name: "perigee_commit_duration_seconds",
+      help: "What a group commit of the store took.",
+      buckets: COMMIT_BOUNDS,
+      registers,
+    });
+    this.#refreshes = [
+      sums(registers, options.activity),
+      counts(registers, options.counts),
+      lanes(registers, options.lanes),
+    ];
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  answered({ method, route, status, seconds }: AnsweredRequest): void {
+    const labels = { method: METHODS.has(method) ? method : "other", route: route ?? "none" };
+    this.#requests.inc({ ...labels, status: String(status) });
+    if (seconds !== undefined) this.#durations.observe(labels, seconds);
+  }
+
+  /** A commit of the store took so long. */
+  committed(durationMs: number): void {
+    this.#commits.observe(durationMs / 1_000);
+  }
+
+  /** All of it as text, and what type of text. */
+  async render(): Promise<{ readonly contentType: string; readonly text: string }> {
+    for (const refresh of this.#refreshes) await refresh();
+    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
+  }
+}
+
+/** What items and attempts came to, in this process. */
+function sums(registers: Registry[], activity: MetricsOptions["activity"]): Refresh {
+  const counter = (name: string, help: string, labelNames: string[]): Counter =>
+    new Counter({ name, help, labelNames, registers });
+  const items = counter("perigee_items_total", "Items by how they ended.", ["outcome"]);
+  const tokens = counter("perigee_tokens_total", "Tokens of settled items.", ["direction"]);
+  const cost = counter("perigee_cost_usd_total", "Cost of settled items.", ["price"]);
+  const attempts = counter("perigee_attempts_total", "Requests to providers.", ["provider", "outcome"]);
+  return () => {
+    for (const one of [items, tokens, cost, attempts]) one.reset();
+    const { outcomes, inputTokens, outputTokens, listUsd, usd } = activity.total;
+    for (const [outcome, count] of outcomes) items.inc({ outcome }, count);
+    tokens.inc({ direction: "input" }, inputTokens);
+    tokens.inc({ direction: "output" }, outputTokens);
+    cost.inc({ price: "list" }, listUsd);
+    cost.inc({ price: "factored" }, usd);
+    for (const [key, count] of activity.attempts) {
+      const [provider = "", outcome = ""] = key.split(" ");
+      attempts.inc({ provider, outcome }, count);
+    }
+  };
+}
+
+function counts(registers: Registry[], read: MetricsOptions["counts"]): Refresh {
+  const labelNames = ["status"];
+  const tasks = new Gauge({ name: "perigee_tasks", help: "Tasks by status.", labelNames, registers });
+  const objects = new Gauge({ name: "perigee_objects", help: "Objects by status.", labelNames, registers });
+  return async () => {
+    const found = await read();
+    tasks.reset();
+    objects.reset();
+    for (const [status, count] of Object.entries(found.tasks)) tasks.set({ status }, count);
+    for (const [status, count] of Object.entries(found.objects)) objects.set({ status }, count);
+  };
+}
+
+function lanes(registers: Registry[], read: MetricsOptions["lanes"]): Refresh {
+  const gauge = (name: string, help: string, ...more: string[]): Gauge =>
+    new Gauge({ name, help, labelNames: [...LANE_LABELS, ...more], registers });
+  const known = new Gauge({ name: "perigee_lanes", help: "Lanes, those beyond 200 included.", registers });
+  const limit = gauge("perigee_lane_limit", "What a limit allows.", "limit");
+  const used = gauge("perigee_lane_used", "What of a limit is used.", "limit");
+  const inFlight = gauge("perigee_lane_in_flight", "Requests in flight.");
+  const waiting = gauge("perigee_lane_waiting", "Items that wait for a lane.");
+  const cooldown = gauge("perigee_lane_cooldown_seconds", "Until a cool-down ends.");
+  const isOpen = gauge(
+    "perigee_lane_open",
+    "1 where requests may be sent, 0 in a cool-down, outage or pause.",
+  );
+  const each = [limit, used, inFlight, waiting, cooldown, isOpen];
+  return () => {
+    const found = read();
+    known.set(found.length);
+    for (const one of each) one.reset();
+    for (const lane of found.slice(0, LANES_MAX)) {
+      const labels = { provider: lane.provider, tier: lane.tier, family: lane.family };
+      for (const [name, label] of LIMITS) {
+        const use = lane[name];
+        if (use === undefined) continue;
+        limit.set({ ...labels, limit: label }, use.limit);
+        used.set({ ...labels, limit: label }, use.used);
+      }
+      limit.set({ ...labels, limit: "concurrency" }, lane.inFlightMax);
+      used.set({ ...labels, limit: "concurrency" }, lane.inFlight);
+      inFlight.set(labels, lane.inFlight);
+      waiting.set(labels, lane.waiting);
+      cooldown.set(labels, lane.cooldownMs / 1_000);
+      isOpen.set(labels, lane.state === "open" ? 1 : 0);
+    }
+  };
+}

@@ -1,0 +1,57 @@
+/**
+ * What the operator page listens to: `GET /v0/operator/events`, server-sent events of the caller's project.
+ *
+ *   event: history    {start, items[], tokens[]}: the last minutes, a number a second
+ *   event: snapshot   once a second: throughput, lanes, a page of tasks, errors by code, cost
+ */
+import { PassThrough } from "node:stream";
+import { PerigeeError } from "../errors.ts";
+import type { FastifyInstance } from "./fastify.ts";
+import type { OperatorFeed } from "./operator_feed.ts";
+
+/** What a client may leave unread before it misses snapshots. */
+const UNREAD_BYTES_MAX = 64 * 1024;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+export interface OperatorContext {
+  readonly feed: OperatorFeed;
+  /** Whether the key of a header is still accepted; asked once a second. */
+  readonly isAccepted: (authorization: string | undefined) => boolean;
+}
+
+export function registerOperatorRoutes(app: FastifyInstance, { feed, isAccepted }: OperatorContext): void {
+  app.addHook("preClose", (done) => {
+    feed.close();
+    done();
+  });
+  app.get<{ Querystring: { readonly after?: string } }>("/v0/operator/events", {
+    config: { scope: "infer:read" },
+    exposeHeadRoute: false, // its answer never ends
+    handler: (request, reply) => {
+      const { caller, query, headers } = request;
+      const stream = new PassThrough({ highWaterMark: UNREAD_BYTES_MAX });
+      const leave = feed.join({
+        project: caller.project,
+        seesAllLanes: caller.scopes.has("admin"),
+        after: afterOf(query.after),
+        isAllowed: () => isAccepted(headers.authorization),
+        isReady: () => !stream.writableNeedDrain,
+        send: (event, data) => void stream.write(`event: ${event}\ndata: ${data}\n\n`),
+        end: () => void stream.end(),
+      });
+      stream.once("close", leave);
+      stream.once("error", leave); // the client went away while it was written to
+      return reply
+        .header("content-type", "text/event-stream; charset=utf-8")
+        .header("cache-control", "no-store")
+        .header("x-accel-buffering", "no") // nginx passes each event on at once
+        .send(stream);
+    },
+  });
+}
+
+function afterOf(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value === "string" && UUID.test(value)) return value;
+  throw new PerigeeError("usage", "after must be the id of a task", { details: { param: "after" } });
+}

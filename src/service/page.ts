@@ -1,0 +1,71 @@
+/**
+ * The operator page at `/`: plain files beside this one, and the door of uplot, whose chart they draw.
+ *
+ * The files are read once and are the same from the sources and from `dist`. The page holds no data: what it shows comes
+ * from `/v0/operator/events` with the key that its user types in, which never leaves the tab. The content security
+ * policy lets nothing run, load or connect that is not of this server.
+ *
+ * To leave: `page/chart.js` alone draws with uplot.
+ */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { FastifyInstance } from "./fastify.ts";
+
+const SCRIPT = "text/javascript; charset=utf-8";
+const STYLE = "text/css; charset=utf-8";
+
+/** Every file of the page: its address, where it is, and what it is. */
+const FILES: readonly { readonly url: string; readonly path: string | URL; readonly type: string }[] = [
+  { url: "/", path: own("index.html"), type: "text/html; charset=utf-8" },
+  { url: "/page/style.css", path: own("style.css"), type: STYLE },
+  ...["app", "chart", "dom", "feed", "format", "lanes", "tasks"].map((name) => ({
+    url: `/page/${name}.js`,
+    path: own(`${name}.js`),
+    type: SCRIPT,
+  })),
+  { url: "/page/uplot.js", path: ofUplot("uplot/dist/uPlot.iife.min.js"), type: SCRIPT },
+  { url: "/page/uplot.css", path: ofUplot("uplot/dist/uPlot.min.css"), type: STYLE },
+];
+
+const HEADERS: Readonly<Record<string, string>> = {
+  "content-security-policy": [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "connect-src 'self'",
+    "img-src 'self' data:",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+  ].join("; "),
+  "cache-control": "no-cache",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "permissions-policy": "camera=(), geolocation=(), microphone=()",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+};
+
+/** Throws the system's error when a file of the page is missing. */
+export function registerPageRoutes(app: FastifyInstance): void {
+  for (const { url, path, type } of FILES) {
+    const bytes = readFileSync(path);
+    const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
+    app.get(url, (request, reply) => {
+      reply.headers(HEADERS).header("etag", etag);
+      if (request.headers["if-none-match"] === etag) return reply.code(304).send();
+      return reply.type(type).send(bytes);
+    });
+  }
+}
+
+function own(name: string): URL {
+  return new URL(`./page/${name}`, import.meta.url);
+}
+
+function ofUplot(path: string): string {
+  return createRequire(import.meta.url).resolve(path);
+}

@@ -1,0 +1,95 @@
+/**
+ * The limits of each lane and how much of them is used, and errors by code.
+ */
+import { byId, keepList, make, makeTrack, setAttribute, setShare, setText } from "./dom.js";
+import { compact, count, duration } from "./format.js";
+
+/** Use from here on is close to the limit. */
+const HIGH = 0.9;
+
+const laneViews = new Map();
+const errorViews = new Map();
+
+export function showLanes(lanes) {
+  byId("lanes-empty").hidden = lanes.length > 0;
+  keepList(byId("lanes"), laneViews, lanes, laneKey, makeLane, updateLane);
+}
+
+/** `errors` maps codes to counts, the most frequent first. */
+export function showErrors(errors) {
+  const entries = Object.entries(errors);
+  const most = Math.max(1, ...entries.map(([, times]) => times));
+  byId("errors-empty").hidden = entries.length > 0;
+  keepList(
+    byId("errors"),
+    errorViews,
+    entries,
+    ([code]) => code,
+    ([code]) => {
+      const { track, fills } = makeTrack("error-share");
+      const number = make("span", "error-count");
+      setAttribute(track, "aria-hidden", "true");
+      return { element: make("li", "error", make("code", "", code), track, number), number, fill: fills[0] };
+    },
+    (view, [, times]) => {
+      setText(view.number, count(times));
+      setShare(view.fill, times / most);
+    },
+  );
+}
+
+function laneKey(lane) {
+  return `${lane.provider}:${lane.tier}:${lane.family}`;
+}
+
+function makeLane(lane) {
+  const name = make("span", "lane-name", `${lane.provider}:${lane.family}`);
+  const state = make("span", "badge");
+  const waiting = make("span", "lane-waiting");
+  const limits = make("div");
+  const head = make("div", "lane-head", name, state, waiting);
+  if (lane.tier !== "realtime") name.append(` (${lane.tier})`);
+  return { element: make("li", "lane", head, limits), state, waiting, limits, views: new Map() };
+}
+
+function updateLane(view, lane) {
+  const [text, kind] = stateOf(lane);
+  setText(view.state, text);
+  setAttribute(view.state, "data-kind", kind);
+  setText(view.waiting, `${compact(lane.waiting)} waiting`);
+  const places = { name: "in flight", used: lane.in_flight, limit: lane.in_flight_max };
+  keepList(view.limits, view.views, [...lane.limits, places], ({ name }) => name, makeLimit, updateLimit);
+}
+
+function makeLimit({ name }) {
+  const { track, fills } = makeTrack("");
+  const use = make("span", "limit-use");
+  const label = name === "in flight" ? "In flight" : `${name[0].toUpperCase()}${name.slice(1)}/min`;
+  track.setAttribute("role", "meter");
+  track.setAttribute("aria-label", label);
+  track.setAttribute("aria-valuemin", "0");
+  return {
+    element: make("div", "limit", make("span", "limit-name", label), track, use),
+    track,
+    use,
+    fill: fills[0],
+  };
+}
+
+function updateLimit(view, { used, limit }) {
+  const share = limit > 0 ? used / limit : 0;
+  const text = `${compact(used)} of ${compact(limit)}`;
+  setText(view.use, text);
+  setShare(view.fill, share);
+  setAttribute(view.track, "data-level", share >= HIGH ? "high" : "normal");
+  setAttribute(view.track, "aria-valuemax", String(limit));
+  setAttribute(view.track, "aria-valuenow", String(Math.min(used, limit)));
+  setAttribute(view.track, "aria-valuetext", text);
+}
+
+function stateOf({ state, cooldown_ms: cooldownMs }) {
+  if (state === "cooldown") return [`Cooling down, ${duration(cooldownMs)}`, "warn"];
+  if (state === "outage") return ["Provider is down", "bad"];
+  if (state === "paused") return ["Account stopped", "bad"];
+  return ["Open", "good"];
+}

@@ -1,0 +1,84 @@
+/**
+ * POST /v0/quote: what a list of items would take and cost, before it is submitted.
+ */
+import { createReadStream } from "node:fs";
+import { z } from "../schema.ts";
+import type { Files } from "../tasks/files.ts";
+import type { RequestItem } from "../tasks/requests.ts";
+import { SLA_MINUTES_MAX } from "../work/sla.ts";
+import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
+import type { FastifyInstance } from "./fastify.ts";
+import { checkedItems } from "./infer_body.ts";
+import { requestItems } from "./infer_schema.ts";
+
+/** Windows that are quoted besides the earliest one. */
+const SLAS: readonly number[] = [60, 1_440];
+
+const amount = z.number().nullable().describe("USD; null when no price is known.");
+const quoteAnswer = z
+  .looseObject({
+    items: z.number().int(),
+    rejected_lines: z.number().int().describe("Lines of files that hold no item and would fail."),
+    earliest_sla: z.number().int().nullable().describe("Minutes; null when even 30 days do not suffice."),
+    list_usd: z.number().describe("Of the models with a known price."),
+    slas: z.array(
+      z.looseObject({
+        sla_minutes: z.number().int(),
+        price_factor: z.number(),
+        usd: amount,
+        saved_usd: amount,
+        is_feasible: z.boolean(),
+      }),
+    ),
+    models: z.array(z.looseObject({ model: z.string(), items: z.number().int() })),
+    unpriced_models: z.array(z.string()),
+  })
+  .meta({ id: "Quote" });
+
+export function registerQuoteRoutes(app: FastifyInstance, { engine, files }: ServiceContext): void {
+  app.post("/v0/quote", {
+    config: { scope: "infer:read" },
+    validatorCompiler: () => (data) => ({ value: data }), // checked one by one, with their index
+    schema: {
+      summary: "Price and earliest sla of items that are not submitted",
+      description: "The body of POST /v0/infer/, at most 10 MiB; the slas of its items are quoted too.",
+      tags: ["inference"],
+      body: requestItems,
+      response: { 200: quoteAnswer, ...failures(404) },
+    },
+    handler: async (request) => {
+      const items = checkedItems(request.body);
+      const { project } = request.caller;
+      const slas = [...new Set([...SLAS, ...items.flatMap(({ sla }) => (sla === undefined ? [] : [sla]))])];
+      const found = await engine.quote(await linesOf(items, project, files), {
+        slas: slas.sort((a, b) => a - b),
+      });
+      const minutes = Math.max(1, Math.ceil(found.time.seconds / 60));
+      return { ...found, earliest_sla: minutes <= SLA_MINUTES_MAX ? minutes : null };
+    },
+  });
+}
+
+/** Throws `not_found` before anything is read. */
+async function linesOf(
+  items: readonly RequestItem[],
+  project: string,
+  files: Files,
+): Promise<AsyncIterable<Uint8Array>> {
+  const paths = new Map<string, string>();
+  for (const item of items)
+    if ("file_id" in item) paths.set(item.file_id, (await files.index(project, item.file_id)).path);
+  return (async function* () {
+    for (const [index, item] of items.entries()) {
+      if ("file_id" in item) {
+        yield* createReadStream(paths.get(item.file_id) as string); // found above
+        yield Buffer.from("\n");
+      } else yield Buffer.from(`${JSON.stringify(lineOf(item, index))}\n`);
+    }
+  })();
+}
+
+function lineOf({ model, input }: { readonly model: string; readonly input: string }, index: number): object {
+  return { key: String(index), request: { model, contents: [{ parts: [{ text: input }] }] } };
+}

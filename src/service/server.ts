@@ -1,0 +1,182 @@
+/**
+ * The HTTP server: Fastify with strict bounds, one shape of errors, and one hook for keys.
+ *
+ * Limits: headers 16 KiB within 10 s, a request 5 min or 1 MiB each further 5 min, idle 60 s, keep-alive 5 s, JSON
+ * 10 MiB (a list of items: `infer.ts`). Both slash forms of a path are one route. No CORS, no decoding of bodies.
+ */
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
+import { registerAuth } from "./auth.ts";
+import { Connections } from "./connections.ts";
+import { answerOf, type ErrorAnswer, envelope, plain } from "./errors.ts";
+import {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  fastify,
+  validatorCompiler,
+} from "./fastify.ts";
+import { registerJsonBody } from "./json_body.ts";
+import type { KeyVerifier, RequestLimits } from "./key_verifier.ts";
+import { RequestBuckets } from "./request_limits.ts";
+
+/** Bounds of the server, all of them with a default. */
+export interface ServerLimits {
+  /** Of one key. Default 600,000. */
+  readonly requestsPerMinute: number;
+  /** Without a valid key, of one address. Default 60. */
+  readonly keylessPerMinute: number;
+  readonly headersMs: number;
+  readonly uploadMs: number;
+  readonly idleMs: number;
+  readonly keepAliveMs: number;
+}
+
+const LIMITS: ServerLimits = {
+  requestsPerMinute: 600_000,
+  keylessPerMinute: 60,
+  headersMs: 10_000,
+  uploadMs: 300_000,
+  idleMs: 60_000,
+  keepAliveMs: 5_000,
+};
+
+const HEADER_BYTES_MAX = 16 * 1024;
+/** A file name of 255 bytes, all of them percent-encoded. */
+const PATH_PART_CHARS_MAX = 768;
+
+export interface ServerOptions {
+  readonly clock: Clock;
+  readonly verifier: KeyVerifier;
+  /** Instead of one limit for all keys. */
+  readonly requestLimits?: RequestLimits;
+  readonly limits?: Partial<ServerLimits>;
+  /** Believe the last hop's `X-Forwarded-For`. */
+  readonly isBehindProxy?: boolean;
+  /** Faults of ours, which answer 500 or 503. The error's text may hold what a user sent. */
+  readonly onFault?: (error: unknown, requestId: string) => void;
+}
+
+/** A server without routes. */
+export interface HttpServer {
+  readonly app: FastifyInstance;
+  /** Closes connections that are still at work. */
+  destroyConnections(): void;
+}
+
+export function createServer(options: ServerOptions): HttpServer {
+  const limits = { ...LIMITS, ...options.limits };
+  let connections: Connections | undefined;
+  const app = fastify({
+    http: {
+      insecureHTTPParser: false,
+      maxHeaderSize: HEADER_BYTES_MAX,
+      headersTimeout: limits.headersMs,
+      requestTimeout: 0,
+      connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
+    },
+    requestTimeout: 0, // by progress, see connections.ts
+    keepAliveTimeout: limits.keepAliveMs,
+    connectionTimeout: limits.idleMs,
+    bodyLimit: Number.MAX_SAFE_INTEGER, // each parser has its own bound
+    genReqId: () => `req_${randomUUID()}`,
+    requestIdHeader: false,
+    trustProxy: options.isBehindProxy === true ? (_address: string, hop: number) => hop === 0 : false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: PATH_PART_CHARS_MAX },
+    clientErrorHandler: (error, socket) => connections?.refuse(error, socket),
+    frameworkErrors: (error, request, reply) => {
+      answer(request, reply as unknown as FastifyReply, answerOf(error));
+    },
+  });
+  connections = new Connections(app.server, options.clock, limits);
+  app.setValidatorCompiler(validatorCompiler);
+  app.setSerializerCompiler(() => (body) => JSON.stringify(body));
+  registerHeaders(app);
+  registerJsonBody(app);
+  registerAuth(app, {
+    verifier: options.verifier,
+    perKey: options.requestLimits ?? new RequestBuckets(options.clock, limits.requestsPerMinute),
+    perAddress: new RequestBuckets(options.clock, limits.keylessPerMinute),
+  });
+  registerErrors(app, options.onFault ?? (() => undefined));
+  registerUnknown(app);
+  return { app, destroyConnections: () => connections?.destroy() };
+}
+
+/** The server as a function that a `node:http` server or Express calls; `ready` must have resolved. */
+export function handlerOf(
+  app: FastifyInstance,
+): (request: IncomingMessage, response: ServerResponse) => void {
+  return (request, response) => app.routing(request, response);
+}
+
+function registerHeaders(app: FastifyInstance): void {
+  app.addHook("onRequest", (request, reply, done) => {
+    reply.header("x-request-id", request.id);
+    reply.header("x-content-type-options", "nosniff");
+    const encoding = request.headers["content-encoding"];
+    if (encoding === undefined) done();
+    else done(Object.assign(new Error("content-encoding"), { statusCode: 415 }));
+  });
+}
+
+function registerErrors(app: FastifyInstance, onFault: (error: unknown, requestId: string) => void): void {
+  app.setErrorHandler((error, request, reply) => {
+    const found = answerOf(error);
+    if (found.isOurs) onFault(error, request.id);
+    answer(request, reply, found);
+  });
+}
+
+function answer(request: FastifyRequest, reply: FastifyReply, { status, headers, error }: ErrorAnswer): void {
+  reply
+    .code(status)
+    .headers(headers)
+    .type("application/json; charset=utf-8")
+    .send(envelope(error, request.id));
+}
+
+/** 404, or what a path that is there under another method says: 405, and 204 for OPTIONS. */
+function registerUnknown(app: FastifyInstance): void {
+  const methods = new Map<string, Set<string>>();
+  const patterns: (readonly [pattern: RegExp, methods: ReadonlySet<string>])[] = [];
+  app.addHook("onRoute", ({ url, method }) => {
+    const known = methods.get(url) ?? new Set(["OPTIONS"]);
+    if (!methods.has(url)) patterns.push([patternOf(url), known]);
+    methods.set(url, known);
+    for (const each of [method].flat()) known.add(each);
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split("?", 1)[0] ?? "";
+    const found = patterns.filter(([pattern]) => pattern.test(path)).flatMap(([, known]) => [...known]);
+    if (found.length === 0) throw Object.assign(new Error("no route"), { statusCode: 404 });
+    reply.header("allow", [...new Set(found)].sort().join(", "));
+    if (request.method === "OPTIONS") return reply.code(204).send();
+    return answer(request, reply, plain(405, "method_not_allowed", "this address does not take this method"));
+  });
+}
+
+function patternOf(url: string): RegExp {
+  const parts = url.replace(/\/$/, "").split("/");
+  const pattern = parts.map((part) => {
+    if (part.startsWith(":")) return "[^/]+";
+    return part === "*" ? ".*" : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  });
+  return new RegExp(`^${pattern.join("/")}/?$`);
+}
+
+/** Loopback addresses, where no key can be overheard. */
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** Throws `usage` for an address that others reach, where keys would cross the network in the clear. */
+export function checkAddress(host: string, isBehindProxy: boolean): void {
+  if (isBehindProxy || isLoopback(host)) return;
+  throw new PerigeeError(
+    "usage",
+    `refusing to listen on ${host} without TLS: keys would be readable on the way; put a TLS proxy in front and say --behind-proxy, or listen on 127.0.0.1`,
+  );
+}

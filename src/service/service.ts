@@ -1,0 +1,101 @@
+/**
+ * The service over a context: a server with all routes, as one that listens, as a handler and as a plugin.
+ *
+ *   made -> listening or mounted -> draining (nothing new is accepted, what is under way ends) -> closed
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { ServiceContext } from "./context.ts";
+import { registerDescription, registerDescriptionRoutes } from "./description.ts";
+import type { FastifyInstance } from "./fastify.ts";
+import { registerFileRoutes } from "./files.ts";
+import { registerHealthRoutes } from "./health.ts";
+import { registerInferRoutes } from "./infer.ts";
+import { registerOutputRoutes } from "./output.ts";
+import { registerQuoteRoutes } from "./quote.ts";
+import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
+import { registerUsageRoutes } from "./usage.ts";
+
+/** What is under way when the service closes has so long to end. */
+const DRAIN_MS = 30_000;
+
+export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
+  readonly context: ServiceContext;
+  readonly version: string;
+}
+
+export interface ListenOptions {
+  /** Default 127.0.0.1. Another address than loopback needs a TLS proxy in front: `isBehindProxy`. */
+  readonly host?: string;
+  /** 0 takes a free one. Default 8080. */
+  readonly port?: number;
+}
+
+/** A service; `listen`, `handler` and `plugin` may be used together. */
+export interface HttpService {
+  /** Resolves with the address when it answers. Throws `usage` for an address that would show keys to others. */
+  listen(options?: ListenOptions): Promise<string>;
+  /** For `node:http` and for Express, mounted before anything that reads bodies. */
+  readonly handler: (request: IncomingMessage, response: ServerResponse) => void;
+  /** For Fastify: `app.register(service.plugin, { prefix: "/perigee" })`. */
+  readonly plugin: (app: FastifyInstance) => Promise<void>;
+  /** The server behind it, for `inject`. */
+  readonly app: FastifyInstance;
+  /** Ends what is under way, at most 30 s. May be called twice. */
+  close(): Promise<void>;
+}
+
+export async function createHttpService(options: HttpServiceOptions): Promise<HttpService> {
+  const { context, version } = options;
+  const { app, destroyConnections } = createServer({ ...options, clock: context.clock });
+  let isReady = true;
+  await registerDescription(app, version);
+  registerHealthRoutes(app, () => isReady);
+  registerInferRoutes(app, context);
+  registerFileRoutes(app, context);
+  registerOutputRoutes(app, context);
+  registerQuoteRoutes(app, context);
+  registerUsageRoutes(app, context);
+  registerDescriptionRoutes(app);
+  await app.ready();
+  const handler = handlerOf(app);
+  return {
+    app,
+    handler,
+    plugin: (outer) => mount(outer, handler),
+    listen: async ({ host = "127.0.0.1", port = 8080 } = {}) => {
+      checkAddress(host, options.isBehindProxy === true);
+      await app.listen({ host, port });
+      return addressOf(app.server.address() as AddressInfo); // a TCP server's
+    },
+    close: async () => {
+      isReady = false;
+      const timer = context.clock.timer(DRAIN_MS, destroyConnections, { keepsAlive: false });
+      await app.close();
+      timer.cancel();
+    },
+  };
+}
+
+/** All requests below the prefix, unread, to the service's own server: its rules are not those of the outer one. */
+async function mount(outer: FastifyInstance, handler: HttpService["handler"]): Promise<void> {
+  outer.removeAllContentTypeParsers();
+  outer.addContentTypeParser("*", (_request, _payload, done) => done(null));
+  const forward = { method: [...outer.supportedMethods], exposeHeadRoute: false };
+  for (const url of ["/", "/*"]) {
+    outer.route({
+      ...forward,
+      url,
+      handler: (request, reply) => {
+        reply.hijack();
+        const { raw } = request;
+        raw.url = raw.url?.slice(outer.prefix.length).replace(/^(?=\?|$)/, "/");
+        handler(raw, reply.raw);
+      },
+    });
+  }
+}
+
+function addressOf({ address, family, port }: AddressInfo): string {
+  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+}

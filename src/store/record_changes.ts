@@ -1,0 +1,46 @@
+/**
+ * Changes of records on their way into a store: checked and copied, so that a record which a store takes can be read
+ * back from it, and shares no bytes with its caller's.
+ *
+ * Limit: a call takes at most 512 MiB; SQLite holds at most 1,000,000,000 bytes in a row.
+ */
+import assert from "node:assert";
+import { PerigeeError } from "../errors.ts";
+import type { RecordChange, StoredRecord } from "./records.ts";
+
+const CALL_BYTES_MAX = 512 << 20;
+
+/** SQLite's text ends at a NUL when it is read back, and half a surrogate pair has no UTF-8. */
+const NOT_STORABLE = /[\0\p{Surrogate}]/u;
+
+/** Throws `usage` for a text that cannot be stored, and above 512 MiB. */
+export function copyChanges(changes: readonly RecordChange[]): RecordChange[] {
+  let bytes = 0;
+  return changes.map((change) => {
+    if (!("record" in change)) return change;
+    const { record } = change;
+    assert(Number.isSafeInteger(record.createdWallMs), "a record's createdWallMs is in whole milliseconds");
+    const { collection, id, project, parent, body } = record;
+    if ([collection, id, project, parent, body].some((text) => NOT_STORABLE.test(text)))
+      throw new PerigeeError("usage", `a ${collection} has a NUL or half a surrogate pair in its texts`);
+    bytes += body.length + (record.payload?.byteLength ?? 0);
+    if (bytes > CALL_BYTES_MAX)
+      throw new PerigeeError("usage", `change takes at most ${CALL_BYTES_MAX} bytes, got more`);
+    return { kind: change.kind, record: copyRecord(record) };
+  });
+}
+
+/**
+ * With a payload in a buffer of its own, no larger than itself: a thread is sent the whole buffer behind a view. Not by
+ * `slice`, which gives another view when the payload is Node's `Buffer`.
+ */
+export function copyRecord(record: StoredRecord): StoredRecord {
+  return record.payload === undefined
+    ? { ...record }
+    : { ...record, payload: new Uint8Array(record.payload) };
+}
+
+/** The refusal of a record whose id is in use. */
+export function idTaken({ collection, id }: StoredRecord): PerigeeError {
+  return new PerigeeError("conflict", `there is a ${collection} ${JSON.stringify(id)} already`);
+}

@@ -1,0 +1,324 @@
+/**
+ * Usage and money of projects: what each used on each UTC day, and its cap on each UTC month.
+ *
+ *   money:  reserve -> held -> noted (usage with its hold) -> released (what is left of it)
+ *           refused with `budget_exceeded` while   spent this month + held + wanted > cap
+ *   usage:  noted -> in the sum of its day, once for each source
+ *
+ * Sums are records of the collection `usage`, one for a project and day; in `usage_source` stands which sources are in
+ * them, written in the same transaction, so that a note that is made again after a crash does not count twice.
+ * Holds live in memory: after a restart whoever goes on with accepted work holds its money anew (`hold`).
+ *
+ * Limits: notes that come while others are being written go together, at most 256 in one transaction.
+ */
+
+import type { Clock } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
+import type { RecordChange, RecordStore } from "../store/records.ts";
+
+/** Costs in USD: list price, and after the price factor. */
+export interface Usage {
+  readonly items: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly listUsd: number;
+  readonly usd: number;
+}
+
+export interface DayUsage extends Usage {
+  /** UTC, such as `2026-11-21`. */
+  readonly day: string;
+}
+
+/** Money kept for work that was accepted. */
+export interface Hold {
+  /** What is left of it, in USD. */
+  readonly usd: number;
+  /** Gives back what is left; twice changes nothing. */
+  release(): void;
+}
+
+/** What some work used. */
+export interface UsageNote {
+  readonly project: string;
+  /** What used it, such as a task or a part of one. The same source counts once, however often it is noted. */
+  readonly source: string;
+  /** When: decides on the day. */
+  readonly wallMs: number;
+  readonly usage: Usage;
+  /** The noted money is taken from it. */
+  readonly hold?: Hold;
+}
+
+/** Every method may be called concurrently. */
+export interface Spending {
+  /**
+   * Keeps money for work that is about to be accepted; throws `budget_exceeded` (`details.capUsd`, `spentUsd`,
+   * `heldUsd`) when the month's cap leaves no room for it. A project without a cap is never refused.
+   */
+  reserve(project: string, usd: number): Promise<Hold>;
+  /** Keeps money for work that was accepted before a restart, whatever the cap says by now. */
+  hold(project: string, usd: number): Hold;
+  /** Durable when it resolves; rejects as the store does, and may be called again. */
+  note(note: UsageNote): Promise<void>;
+  /** Days with usage, the oldest first; both ends (UTC, `2026-11-21`) included, at most 400 days apart. */
+  days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]>;
+  /** This month's; the cap is undefined where there is none. */
+  month(
+    project: string,
+  ): Promise<{ readonly spentUsd: number; readonly heldUsd: number; readonly capUsd: number | undefined }>;
+}
+
+export interface SpendingOptions {
+  readonly clock: Clock;
+  readonly store: RecordStore;
+  /** The cap of a project for each UTC month, in USD; undefined: none. */
+  readonly capUsd: (project: string) => number | undefined;
+}
+
+const DAY_MS = 86_400_000;
+const DAYS_MAX = 400;
+const NOTES_MAX = 256;
+/** Months kept in memory besides the current one's. */
+const MONTHS_KEPT = 1_000;
+
+export function createSpending(options: SpendingOptions): Spending {
+  return new RecordedSpending(options);
+}
+
+/** The days of one project in one month, as stored. */
+type Month = Map<string, Usage>;
+
+interface WaitingNote {
+  readonly note: UsageNote;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+class RecordedSpending implements Spending {
+  readonly #options: SpendingOptions;
+  /** By month and project. Loaded before anything is added, so they are what is stored. */
+  readonly #months = new Map<string, Promise<Month>>();
+  readonly #heldUsd = new Map<string, number>();
+  #waiting: WaitingNote[] = [];
+  #isWriting = false;
+
+  constructor(options: SpendingOptions) {
+    this.#options = options;
+  }
+
+  async reserve(project: string, usd: number): Promise<Hold> {
+    const capUsd = this.#options.capUsd(project);
+    if (capUsd !== undefined) {
+      const spentUsd = await this.#spentUsd(project);
+      const heldUsd = this.#heldUsd.get(project) ?? 0;
+      if (spentUsd + heldUsd + usd > capUsd)
+        throw new PerigeeError(
+          "budget_exceeded",
+          `this needs up to ${shown(usd)} USD; of the month's ${shown(capUsd)} USD, ${shown(spentUsd)} are spent and ${shown(heldUsd)} held for accepted work`,
+          { details: { capUsd, spentUsd, heldUsd } },
+        );
+    }
+    return this.hold(project, usd);
+  }
+
+  hold(project: string, usd: number): Hold {
+    return new ProjectHold(usd, (change) => {
+      const heldUsd = (this.#heldUsd.get(project) ?? 0) + change;
+      // What is left of many additions and subtractions of floats is no money.
+      if (heldUsd > 1e-9) this.#heldUsd.set(project, heldUsd);
+      else this.#heldUsd.delete(project);
+    });
+  }
+
+  note(note: UsageNote): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ note, resolve, reject });
+      if (!this.#isWriting) void this.#write();
+    });
+  }
+
+  async days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]> {
+    const fromMs = dayStartMs(fromDay);
+    const toMs = dayStartMs(toDay);
+    if (toMs - fromMs > DAYS_MAX * DAY_MS)
+      throw new PerigeeError("invalid_request", `from and to may be at most ${DAYS_MAX} days apart`, {
+        details: { param: "from" },
+      });
+    const found: DayUsage[] = [];
+    for (const month of monthsBetween(fromMs, toMs)) {
+      const days = await this.#readMonth(project, month);
+      for (const [day, usage] of days) if (day >= fromDay && day <= toDay) found.push({ day, ...usage });
+    }
+    return found.sort((left, right) => (left.day < right.day ? -1 : 1));
+  }
+
+  async month(project: string): ReturnType<Spending["month"]> {
+    const spentUsd = await this.#spentUsd(project);
+    return { spentUsd, heldUsd: this.#heldUsd.get(project) ?? 0, capUsd: this.#options.capUsd(project) };
+  }
+
+  async #spentUsd(project: string): Promise<number> {
+    const days = await this.#month(project, dayOf(this.#options.clock.wallMs()).slice(0, 7));
+    return [...days.values()].reduce((sum, { usd }) => sum + usd, 0);
+  }
+
+  async #write(): Promise<void> {
+    this.#isWriting = true;
+    while (this.#waiting.length > 0) {
+      const notes = this.#waiting.splice(0, NOTES_MAX);
+      try {
+        await this.#add(notes);
+      } catch (error) {
+        // One of them was noted before: the others are told apart from it.
+        if (isConflict(error)) for (const note of notes) await this.#addAlone(note);
+        else for (const { reject } of notes) reject(error);
+      }
+    }
+    this.#isWriting = false;
+    this.#forgetMonths();
+  }
+
+  async #addAlone(waiting: WaitingNote): Promise<void> {
+    try {
+      await this.#add([waiting]);
+    } catch (error) {
+      if (isConflict(error)) settle(waiting);
+      else waiting.reject(error);
+    }
+  }
+
+  async #add(notes: readonly WaitingNote[]): Promise<void> {
+    const nowWallMs = this.#options.clock.wallMs();
+    const changes: RecordChange[] = [];
+    const sums = new Map<
+      string,
+      { readonly project: string; readonly day: string; usage: Usage; month: Month }
+    >();
+    for (const { note } of notes) {
+      const { project, source, wallMs, usage } = note;
+      const day = dayOf(wallMs);
+      const id = `${day} ${project}`;
+      const month = await this.#month(project, day.slice(0, 7));
+      const sum = sums.get(id) ?? { project, day, usage: month.get(day) ?? NOTHING, month };
+      sum.usage = added(sum.usage, usage);
+      sums.set(id, sum);
+      const marker = { collection: "usage_source", id: `${project} ${source}`, project, parent: "" };
+      changes.push({ kind: "insert", record: { ...marker, createdWallMs: nowWallMs, body: "" } });
+    }
+    for (const [id, { project, day, usage }] of sums) {
+      const body = JSON.stringify(usage);
+      const record = {
+        collection: "usage",
+        id,
+        project,
+        parent: day.slice(0, 7),
+        createdWallMs: nowWallMs,
+        body,
+      };
+      changes.push({ kind: "put", record });
+    }
+    await this.#options.store.change(changes);
+    for (const { month, day, usage } of sums.values()) month.set(day, usage);
+    for (const note of notes) settle(note);
+  }
+
+  #month(project: string, month: string): Promise<Month> {
+    const id = `${month} ${project}`;
+    let days = this.#months.get(id);
+    if (days === undefined) {
+      days = this.#readMonth(project, month);
+      days.catch(() => this.#months.delete(id));
+      this.#months.set(id, days);
+    }
+    return days;
+  }
+
+  async #readMonth(project: string, month: string): Promise<Month> {
+    const records = await this.#options.store.records(project, {
+      collection: "usage",
+      parent: month,
+      limit: 31,
+    });
+    // The bodies are our own, written by `#add`.
+    return new Map(records.map(({ id, body }) => [id.slice(0, 10), JSON.parse(body) as Usage]));
+  }
+
+  /** Between writes alone: while one is under way it may be about to add to a month. */
+  #forgetMonths(): void {
+    if (this.#months.size <= MONTHS_KEPT) return;
+    const current = dayOf(this.#options.clock.wallMs()).slice(0, 7);
+    for (const id of this.#months.keys()) if (!id.startsWith(current)) this.#months.delete(id);
+  }
+}
+
+class ProjectHold implements Hold {
+  #usd: number;
+  readonly #change: (usd: number) => void;
+
+  constructor(usd: number, change: (usd: number) => void) {
+    this.#usd = usd;
+    this.#change = change;
+    change(usd);
+  }
+
+  get usd(): number {
+    return this.#usd;
+  }
+
+  take(usd: number): void {
+    const taken = Math.min(this.#usd, usd);
+    this.#usd -= taken;
+    this.#change(-taken);
+  }
+
+  release(): void {
+    this.take(this.#usd);
+  }
+}
+
+const NOTHING: Usage = { items: 0, inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
+
+function added(left: Usage, right: Usage): Usage {
+  return {
+    items: left.items + right.items,
+    inputTokens: left.inputTokens + right.inputTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+    listUsd: left.listUsd + right.listUsd,
+    usd: left.usd + right.usd,
+  };
+}
+
+function settle({ note, resolve }: WaitingNote): void {
+  if (note.hold instanceof ProjectHold) note.hold.take(note.usage.usd);
+  resolve();
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof PerigeeError && error.code === "conflict";
+}
+
+/** The UTC day of a Unix time. */
+export function dayOf(wallMs: number): string {
+  return new Date(wallMs).toISOString().slice(0, 10);
+}
+
+function dayStartMs(day: string): number {
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
+  if (Number.isNaN(ms) || dayOf(ms) !== day)
+    throw new PerigeeError(
+      "invalid_request",
+      `a day must be such as 2026-11-21, got ${JSON.stringify(day.slice(0, 40))}`,
+    );
+  return ms;
+}
+
+function monthsBetween(fromMs: number, toMs: number): string[] {
+  const months = new Set<string>();
+  for (let ms = fromMs; ms <= toMs; ms += DAY_MS) months.add(dayOf(ms).slice(0, 7));
+  return [...months];
+}
+
+function shown(usd: number): string {
+  return usd.toFixed(6).replace(/0{1,4}$/, "");
+}

@@ -1,0 +1,143 @@
+/**
+ * Tasks in memory: inline items alone, answered at once without an sla, and by `finish` with one.
+ */
+import { randomUUID } from "node:crypto";
+import { PerigeeError } from "../../src/errors.ts";
+import type { TaskRequest } from "../../src/tasks/requests.ts";
+import type { Page, PageQuery, TaskView } from "../../src/tasks/task_view.ts";
+import type { Tasks } from "../../src/tasks/tasks.ts";
+import type { TaskObject } from "../../src/work/task.ts";
+
+interface Held {
+  view: TaskView;
+  objects: TaskObject[];
+  readonly inputs: string[];
+}
+
+export class FakeTasks implements Tasks {
+  readonly held = new Map<string, Held>();
+  /** What `submit` throws next. */
+  failure: unknown;
+  objectReads = 0;
+
+  async submit(project: string, request: TaskRequest): Promise<TaskView> {
+    if (this.failure !== undefined) throw this.failure;
+    const id = randomUUID();
+    const objects: TaskObject[] = [];
+    const inputs: string[] = [];
+    for await (const item of request.items) {
+      if ("file_id" in item) throw new PerigeeError("not_found", `no file ${item.file_id}`);
+      const usage = { input_tokens: item.input.length, price_factor: item.sla === undefined ? 1 : 0.5 };
+      inputs.push(item.input);
+      objects.push(
+        item.sla === undefined
+          ? answered({ object_id: randomUUID(), status: "submitted", usage, error: null }, item.input)
+          : { object_id: randomUUID(), status: "submitted", phase: "queued", usage, error: null },
+      );
+    }
+    const view: TaskView = {
+      id,
+      project,
+      status: "submitted",
+      isCancelled: false,
+      totalItems: objects.length,
+      counts: { submitted: objects.length, completed: 0, failed: 0, expired: 0, cancelled: 0 },
+      createdWallMs: Date.now(),
+      hasOutputFile: request.hasOutputFile,
+      usage: { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 },
+      version: "v1",
+    };
+    const held = { view, objects, inputs };
+    this.held.set(id, held);
+    recount(held, "v1");
+    return held.view;
+  }
+
+  /** Answers every object of a task. */
+  finish(id: string): void {
+    const held = this.held.get(id);
+    if (held === undefined) throw new Error("no such task");
+    held.objects = held.objects.map((object, index) => answered(object, held.inputs[index] ?? ""));
+    recount(held, "v2");
+  }
+
+  async task(project: string, id: string): Promise<TaskView> {
+    return this.#of(project, id).view;
+  }
+
+  async list(project: string, query: PageQuery): Promise<Page<TaskView>> {
+    const views = [...this.held.values()].map(({ view }) => view).filter((view) => view.project === project);
+    return page(views.reverse(), (view) => view.id, query);
+  }
+
+  async objects(project: string, taskId: string, query: PageQuery): Promise<Page<TaskObject>> {
+    this.objectReads += 1;
+    return page(this.#of(project, taskId).objects, (object) => object.object_id, query);
+  }
+
+  async object(project: string, objectId: string): Promise<TaskObject> {
+    for (const { view, objects } of this.held.values()) {
+      const found = objects.find((object) => object.object_id === objectId);
+      if (found !== undefined && view.project === project) return found;
+    }
+    throw new PerigeeError("not_found", `no object ${objectId}`);
+  }
+
+  async cancel(project: string, id: string): Promise<TaskView> {
+    const held = this.#of(project, id);
+    held.objects = held.objects.map((object) =>
+      object.status === "submitted" ? { ...object, status: "cancelled" } : object,
+    );
+    recount(held, "v3");
+    held.view = { ...held.view, isCancelled: true };
+    return held.view;
+  }
+
+  async remove(project: string, id: string): Promise<void> {
+    if (this.#of(project, id).view.counts.submitted > 0)
+      throw new PerigeeError("conflict", "the task has objects that are not final; cancel it first");
+    this.held.delete(id);
+  }
+
+  output(): never {
+    throw new PerigeeError("not_ready", "not in this fake");
+  }
+
+  answers(): never {
+    throw new PerigeeError("not_ready", "not in this fake");
+  }
+
+  onFinished(): () => void {
+    return () => undefined;
+  }
+
+  #of(project: string, id: string): Held {
+    const held = this.held.get(id);
+    if (held === undefined || held.view.project !== project)
+      throw new PerigeeError("not_found", `no task ${id}`);
+    return held;
+  }
+}
+
+function answered(object: TaskObject, text: string): TaskObject {
+  const { phase: _phase, ...rest } = object;
+  const usage = { ...object.usage, output_tokens: 2 };
+  return { ...rest, status: "completed", usage, output: { type: "text", text } };
+}
+
+function recount(held: Held, version: string): void {
+  const counts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
+  for (const { status } of held.objects) counts[status] += 1;
+  held.view = {
+    ...held.view,
+    counts,
+    version,
+    status: counts.submitted > 0 ? "submitted" : "completed",
+  };
+}
+
+function page<T>(items: readonly T[], idOf: (item: T) => string, { after, limit }: PageQuery): Page<T> {
+  const start = after === undefined ? 0 : items.findIndex((item) => idOf(item) === after) + 1;
+  if (after !== undefined && start === 0) throw new PerigeeError("not_found", `none ${after}`);
+  return { items: items.slice(start, start + limit), hasMore: items.length > start + limit };
+}

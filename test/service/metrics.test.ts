@@ -1,0 +1,148 @@
+import { request as get } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fastify } from "fastify";
+import { afterEach, describe, expect, it } from "vitest";
+import { Activity } from "../../src/service/activity.ts";
+import type { LaneView } from "../../src/service/lane_view.ts";
+import { Metrics } from "../../src/service/metrics.ts";
+import { countRequests, openMetricsPort, registerMetricsRoute } from "../../src/service/metrics_routes.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+
+const LANE: LaneView = {
+  provider: "openai",
+  tier: "realtime",
+  family: "gpt-4o-mini",
+  state: "cooldown",
+  requests: { used: 120, limit: 500 },
+  inFlight: 7,
+  inFlightMax: 64,
+  waiting: 30,
+  cooldownMs: 1_500,
+};
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+function world(lanes: readonly LaneView[] = [LANE]) {
+  const activity = new Activity(new FakeClock());
+  const metrics = new Metrics({
+    activity,
+    lanes: () => lanes,
+    counts: async () => ({ tasks: { submitted: 2, completed: 9 }, objects: { submitted: 40 } }),
+  });
+  return { activity, metrics };
+}
+
+function figure(text: string, line: string): number {
+  const found = text.split("\n").find((one) => one.startsWith(`${line} `));
+  return Number(found?.slice(line.length + 1) ?? Number.NaN);
+}
+
+async function ask(port: number, headers: Record<string, string> = {}) {
+  return new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
+    get({ host: "127.0.0.1", port, path: "/metrics", headers }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => {
+        text += chunk;
+      });
+      response.on("end", () => resolve({ status: response.statusCode, text }));
+    })
+      .on("error", reject)
+      .end();
+  });
+}
+
+describe("metrics", () => {
+  it("count requests by the pattern of their route, never by their address", async () => {
+    const { metrics } = world();
+    const app = fastify();
+    countRequests(app, metrics);
+    app.get("/v0/infer/task/:id", async () => ({}));
+    app.get("/broken", async () => {
+      throw new Error("no");
+    });
+    for (const url of ["/v0/infer/task/secret-1?q=secret-2", "/v0/infer/task/b", "/broken", "/secret-3"])
+      await app.inject({ url });
+    const { text } = await metrics.render();
+    const task = 'method="GET",route="/v0/infer/task/:id"';
+    expect(figure(text, `perigee_http_requests_total{${task},status="200"}`)).toBe(2);
+    expect(figure(text, `perigee_http_request_duration_seconds_count{${task}}`)).toBe(2);
+    expect(figure(text, 'perigee_http_requests_total{method="GET",route="/broken",status="500"}')).toBe(1);
+    expect(figure(text, 'perigee_http_requests_total{method="GET",route="none",status="404"}')).toBe(1);
+    expect(text).not.toContain("secret");
+  });
+
+  it("tell what items, attempts and commits came to", async () => {
+    const { activity, metrics } = world();
+    const item = { project: "p", inputTokens: 10, outputTokens: 5, listUsd: 0.5, usd: 0.25 };
+    activity.settled({ ...item, status: "completed", code: undefined });
+    activity.settled({ ...item, status: "failed", code: "timeout" });
+    const attempt = { project: "p", lane: "openai:realtime:gpt", model: "openai:gpt", usage: undefined };
+    activity.attempted({ ...attempt, code: "timeout", latencyMs: 9 });
+    metrics.committed(4);
+    await metrics.render();
+    const { text } = await metrics.render(); // asked twice, counted once
+    expect(figure(text, 'perigee_items_total{outcome="completed"}')).toBe(1);
+    expect(figure(text, 'perigee_items_total{outcome="timeout"}')).toBe(1);
+    expect(figure(text, 'perigee_tokens_total{direction="input"}')).toBe(20);
+    expect(figure(text, 'perigee_cost_usd_total{price="list"}')).toBe(1);
+    expect(figure(text, 'perigee_cost_usd_total{price="factored"}')).toBe(0.5);
+    expect(figure(text, 'perigee_attempts_total{provider="openai",outcome="timeout"}')).toBe(1);
+    expect(figure(text, 'perigee_commit_duration_seconds_bucket{le="0.005"}')).toBe(1);
+    expect(figure(text, 'perigee_tasks{status="completed"}')).toBe(9);
+    expect(figure(text, 'perigee_objects{status="submitted"}')).toBe(40);
+    expect(figure(text, "nodejs_eventloop_lag_p99_seconds")).toBeGreaterThanOrEqual(0);
+    expect(figure(text, "process_resident_memory_bytes")).toBeGreaterThan(0);
+  });
+
+  it("show each lane's limits and their use", async () => {
+    const { metrics } = world();
+    const { text } = await metrics.render();
+    const lane = 'provider="openai",tier="realtime",family="gpt-4o-mini"';
+    expect(figure(text, `perigee_lane_limit{${lane},limit="requests_per_minute"}`)).toBe(500);
+    expect(figure(text, `perigee_lane_used{${lane},limit="requests_per_minute"}`)).toBe(120);
+    expect(figure(text, `perigee_lane_limit{${lane},limit="concurrency"}`)).toBe(64);
+    expect(figure(text, `perigee_lane_in_flight{${lane}}`)).toBe(7);
+    expect(figure(text, `perigee_lane_waiting{${lane}}`)).toBe(30);
+    expect(figure(text, `perigee_lane_cooldown_seconds{${lane}}`)).toBe(1.5);
+    expect(figure(text, `perigee_lane_open{${lane}}`)).toBe(0);
+    expect(text).not.toContain("input_tokens_per_minute");
+  });
+
+  it("show 200 lanes at most, and how many there are", async () => {
+    const { metrics } = world(Array.from({ length: 300 }, (_, index) => ({ ...LANE, family: `f${index}` })));
+    const { text } = await metrics.render();
+    expect(figure(text, "perigee_lanes")).toBe(300);
+    expect(text.match(/^perigee_lane_waiting\{/gm)).toHaveLength(200);
+  });
+
+  it("are given on the service's port to this machine alone, and not through a proxy on it", async () => {
+    const { metrics } = world();
+    const app = fastify();
+    registerMetricsRoute(app, metrics);
+    await app.listen({ host: "127.0.0.1", port: 0 });
+    closing.push(() => app.close());
+    const { port } = app.server.address() as AddressInfo;
+    const answer = await ask(port);
+    expect(answer.status).toBe(200);
+    expect(answer.text).toContain("perigee_lanes 1");
+    for (const header of ["X-Forwarded-For", "Forwarded", "Via"])
+      expect((await ask(port, { [header]: "203.0.113.9" })).status).not.toBe(200);
+    const foreign = await app.inject({ url: "/metrics", remoteAddress: "203.0.113.9" });
+    expect(foreign.statusCode).not.toBe(200);
+    expect(foreign.body).not.toContain("perigee_lanes");
+  });
+
+  it("are given on a port of their own when one is asked for", async () => {
+    const { metrics } = world();
+    const opened = await openMetricsPort(metrics, { host: "127.0.0.1", port: 0 });
+    closing.push(() => opened.close());
+    expect(await ask(opened.port, { Via: "a proxy" })).toMatchObject({ status: 200 });
+    const elsewhere = await fetch(`http://127.0.0.1:${opened.port}/v0/infer/task/1`);
+    expect(elsewhere.status).toBe(404);
+    const refused = openMetricsPort(metrics, { host: "127.0.0.1", port: opened.port });
+    await expect(refused).rejects.toMatchObject({ code: "EADDRINUSE" });
+  });
+});

@@ -1,0 +1,147 @@
+/**
+ * The whole service on a real engine: as a server, in Express, in Fastify.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import express from "express";
+import { fastify } from "fastify";
+import { afterEach, describe, expect, it } from "vitest";
+import { createPerigeeService, type PerigeeService } from "../../src/service/index.ts";
+import { fakeVerifier } from "./world.ts";
+
+const closers: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function openService(): Promise<PerigeeService> {
+  const dataDir = mkdtempSync(join(tmpdir(), "perigee-service-"));
+  closers.push(() => rmSync(dataDir, { recursive: true, force: true }));
+  const service = await createPerigeeService({ dataDir, env: {}, verifier: fakeVerifier });
+  closers.push(() => service.close());
+  return service;
+}
+
+const headers = { authorization: "Bearer key-one", "content-type": "application/json" };
+const body = JSON.stringify([
+  { model: "echo:test", input: "one", sla: 5 },
+  { model: "echo:other", input: "two", sla: 60 },
+]);
+
+/** Submits and polls until the task is over. */
+async function roundTrip(base: string): Promise<void> {
+  const posted = await fetch(`${base}/v0/infer/`, { method: "POST", headers, body });
+  const task = (await posted.json()) as { task_id: string; total_items: number };
+  expect([posted.status, task.total_items]).toEqual([200, 2]);
+  for (;;) {
+    const polled = (await (await fetch(`${base}/v0/infer/task/${task.task_id}`, { headers })).json()) as {
+      status: string;
+      objects: { output?: { text: string }; usage: { output_tokens?: number } }[];
+    };
+    if (polled.status === "submitted") continue;
+    expect(polled.objects.map(({ output }) => output?.text)).toEqual(["one", "two"]);
+    return;
+  }
+}
+
+describe("the service", () => {
+  it("listens on a port of its own and answers from its engine", async () => {
+    const service = await openService();
+    const url = await service.listen({ port: 0 });
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    await roundTrip(url);
+    const file = await fetch(`${url}/v0/infer/`, {
+      method: "POST",
+      headers: { ...headers, "Output-Format": "jsonl" },
+      body,
+    });
+    const { output_url } = (await file.json()) as { output_url: string };
+    expect(output_url.startsWith(url)).toBe(true);
+    expect((await fetch(output_url, { headers })).status).toBe(200);
+    expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ status: "ok" });
+  });
+
+  it("answers items without sla in the response", async () => {
+    const service = await openService();
+    const url = await service.listen({ port: 0 });
+    const response = await fetch(`${url}/v0/infer/`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify([{ model: "echo:test", input: "now" }]),
+    });
+    const { status, objects } = (await response.json()) as { status: string; objects: object[] };
+    expect(status).toBe("completed");
+    expect(objects[0]).toMatchObject({
+      status: "completed",
+      usage: { price_factor: 1, input_tokens: expect.any(Number), output_tokens: expect.any(Number) },
+      output: { type: "text", text: "now" },
+      error: null,
+    });
+  });
+
+  it("quotes what it would cost, and tells what was used", async () => {
+    const service = await openService();
+    const url = await service.listen({ port: 0 });
+    const quoted = await fetch(`${url}/v0/quote`, { method: "POST", headers, body });
+    expect(await quoted.json()).toMatchObject({
+      items: 2,
+      earliest_sla: expect.any(Number),
+      rejected_lines: 0,
+    });
+    expect(quoted.status).toBe(200);
+    await roundTrip(url);
+    const usage = await (await fetch(`${url}/v0/usage`, { headers })).json();
+    expect(usage).toMatchObject({ project: "one", tasks: 1, items: 2, is_complete: true });
+  });
+
+  it("refuses a public address without a proxy", async () => {
+    const service = await openService();
+    await expect(service.listen({ host: "0.0.0.0", port: 0 })).rejects.toMatchObject({ code: "usage" });
+  });
+
+  it("is mounted in Express", async () => {
+    const service = await openService();
+    const app = express();
+    app.use("/perigee", service.handler);
+    app.use(express.json());
+    app.get("/own", (_request, response) => {
+      response.json({ own: true });
+    });
+    const server = createServer(app);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await roundTrip(`${url}/perigee`);
+    expect(await (await fetch(`${url}/own`)).json()).toEqual({ own: true });
+    expect((await fetch(`${url}/perigee/v0/infer/`, { method: "POST", body })).status).toBe(401);
+  });
+
+  it("is mounted in Fastify, under its own rules", async () => {
+    const service = await openService();
+    const app = fastify();
+    await app.register(service.plugin, { prefix: "/perigee" });
+    app.post("/own", async (request) => ({ body: request.body }));
+    const url = await app.listen({ port: 0 });
+    closers.push(() => app.close());
+    await roundTrip(`${url}/perigee`);
+    expect((await fetch(`${url}/perigee/healthz?x=1`)).status).toBe(200);
+    expect((await fetch(`${url}/perigee/v0/none`, { headers })).status).toBe(404);
+    const own = await fetch(`${url}/own`, { method: "POST", headers, body: '{"a":1}' });
+    expect(await own.json()).toEqual({ body: { a: 1 } });
+  });
+
+  it("ends requests under way before it closes, and takes no new ones", async () => {
+    const service = await openService();
+    const url = await service.listen({ port: 0 });
+    const immediate = JSON.stringify(Array.from({ length: 200 }, () => ({ model: "echo:test", input: "x" })));
+    const pending = fetch(`${url}/v0/infer/`, { method: "POST", headers, body: immediate });
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await service.close();
+    expect((await pending).status).toBe(200);
+    await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+  });
+});

@@ -1,0 +1,120 @@
+/**
+ * Webhooks on a store in memory and a clock of the test's, with receivers that are functions.
+ */
+import type { Egress, GuardedRequest, GuardedResult } from "../../src/egress/egress.ts";
+import { PerigeeError } from "../../src/errors.ts";
+import { openWebhooks, type Webhooks } from "../../src/service/webhooks.ts";
+import { createMemoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { TaskView } from "../../src/tasks/task_view.ts";
+import type { TaskEvent } from "../../src/tasks/tasks.ts";
+import { FakeClock } from "../../src/testing/fake_clock.ts";
+
+export interface Seen extends GuardedRequest {
+  readonly atMs: number;
+  readonly id: string;
+  readonly text: string;
+}
+
+export type Receiver = (request: Seen) => GuardedResult | Promise<GuardedResult>;
+
+export interface WebhookWorld {
+  readonly clock: FakeClock;
+  readonly store: Store;
+  readonly seen: Seen[];
+  readonly faults: unknown[];
+  receiver: Receiver;
+  webhooks: Webhooks;
+  finish(task: string, given?: Partial<TaskView>, kind?: TaskEvent["kind"]): Promise<void>;
+  /** Tells of a task that need not be there. */
+  tell(event: TaskEvent): Promise<void>;
+  /** Ends this process and begins another on the same store. */
+  restart(): Promise<void>;
+}
+
+export function answer(status: number, headers: Record<string, string> = {}): GuardedResult {
+  return { ok: true, status, headers, body: new Uint8Array(), isWhole: true };
+}
+
+export function taskView(id: string, given: Partial<TaskView> = {}): TaskView {
+  return {
+    id,
+    project: "one",
+    status: "completed",
+    isCancelled: false,
+    totalItems: 2,
+    counts: { submitted: 0, completed: 2, failed: 0, expired: 0, cancelled: 0 },
+    createdWallMs: 1_767_225_600_000,
+    finishedWallMs: 1_767_225_601_000,
+    hasOutputFile: false,
+    usage: { inputTokens: 7, outputTokens: 9, listUsd: 0, usd: 0 },
+    version: "1",
+    ...given,
+  };
+}
+
+/** Without an `egress` of its own, requests go to `receiver`. */
+export async function openWebhookWorld(
+  given: (clock: FakeClock) => Egress | undefined = () => undefined,
+): Promise<WebhookWorld> {
+  const clock = new FakeClock();
+  const store = createMemoryStore();
+  const tasks = new Map<string, TaskView>();
+  const listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
+  const egress: Egress = given(clock) ?? {
+    check: (url) =>
+      url.includes("blocked")
+        ? { ok: false, message: "no" }
+        : { ok: true, origin: "", path: "", host: "", isAddress: false, isAllowedOnly: false },
+    async request(request) {
+      const text = new TextDecoder().decode(request.body);
+      const seen = { ...request, text, id: request.headers["webhook-id"] ?? "", atMs: clock.nowMs() };
+      world.seen.push(seen);
+      const aborted = new Promise<GuardedResult>((resolve) =>
+        request.signal?.addEventListener("abort", () =>
+          resolve({ ok: false, failure: "aborted", message: "stopped" }),
+        ),
+      );
+      return await Promise.race([world.receiver(seen), aborted]);
+    },
+  };
+  const open = (): Promise<Webhooks> =>
+    openWebhooks({
+      clock,
+      store,
+      egress,
+      onFault: (error) => world.faults.push(error),
+      tasks: {
+        task: async (project, id) => {
+          const task = tasks.get(id);
+          if (task?.project === project) return task;
+          throw new PerigeeError("not_found", "no such task");
+        },
+        onFinished: (listener) => {
+          listeners.add(listener);
+          return () => listeners.delete(listener);
+        },
+      },
+    });
+  const world: WebhookWorld = {
+    clock,
+    store,
+    seen: [],
+    faults: [],
+    receiver: () => answer(200),
+    webhooks: await open(),
+    async finish(id, given = {}, kind = "completed") {
+      const view = taskView(id, given);
+      tasks.set(id, view);
+      await world.tell({ kind, project: view.project, taskId: id });
+    },
+    async tell(event) {
+      await Promise.all([...listeners].map((listener) => listener(event)));
+    },
+    async restart() {
+      await world.webhooks.close();
+      world.webhooks = await open();
+    },
+  };
+  return world;
+}

@@ -1,0 +1,325 @@
+/** What endpoints are told, when, how often, and what a receiver can do to others. */
+import { Webhook } from "standardwebhooks";
+import { beforeEach, describe, expect, it } from "vitest";
+import { PerigeeError } from "../../src/errors.ts";
+import type { Endpoint, EventType } from "../../src/service/webhook_records.ts";
+import { answer, openWebhookWorld, type WebhookWorld } from "./webhook_world.ts";
+
+const ALL: readonly EventType[] = ["task.completed", "task.failed", "task.cancelled"];
+const TASK = "0b9fcf28-1111-4222-8333-444455556666";
+const DAY_MS = 86_400_000;
+
+let world: WebhookWorld;
+
+beforeEach(async () => {
+  world = await openWebhookWorld();
+});
+
+function endpoint(url = "https://a.net/hook", events = ALL, project = "one"): Promise<Endpoint> {
+  return world.webhooks.endpoints.create(project, { url, events, description: "" });
+}
+
+async function deliveries(id: string, project = "one") {
+  return (await world.webhooks.deliveries.list(project, id, { limit: 100 })).items;
+}
+
+describe("a task's end", () => {
+  it("is told to the endpoints of its project, signed, without texts", async () => {
+    const { secrets } = await endpoint();
+    await endpoint("https://b.net/hook", ALL, "two");
+    await world.finish(TASK);
+    await world.clock.advance(0);
+    expect(world.seen).toHaveLength(1);
+    const [seen] = world.seen;
+    expect(seen).toMatchObject({
+      url: "https://a.net/hook",
+      method: "POST",
+      timeoutMs: 15_000,
+      responseBytesMax: 65_536,
+    });
+    expect(JSON.parse(seen?.text ?? "")).toEqual({
+      type: "task.completed",
+      timestamp: "2026-01-01T00:00:01.000Z",
+      data: {
+        task_id: TASK,
+        status: "completed",
+        is_cancelled: false,
+        total_items: 2,
+        counts: { submitted: 0, completed: 2, failed: 0, expired: 0, cancelled: 0 },
+        usage: { input_tokens: 7, output_tokens: 9 },
+        created_at: "2026-01-01T00:00:00.000Z",
+      },
+    });
+    // Checked by hand: the package compares the timestamp with the machine's clock.
+    const {
+      "webhook-id": id = "",
+      "webhook-timestamp": time,
+      "webhook-signature": signature,
+    } = seen?.headers ?? {};
+    const expected = new Webhook(secrets[0]?.text ?? "").sign(
+      id,
+      new Date(Number(time) * 1_000),
+      seen?.text ?? "",
+    );
+    expect(signature).toBe(expected);
+  });
+
+  it("is told by its kind to those who want it", async () => {
+    await endpoint("https://failed.net/", ["task.failed"]);
+    await endpoint("https://cancelled.net/", ["task.cancelled"]);
+    await world.finish("1-1", { status: "failed" }, "failed");
+    await world.finish("1-2", { isCancelled: true });
+    await world.finish("1-3");
+    await world.clock.advance(0);
+    const told = world.seen.map(({ url, text }) => [url, JSON.parse(text).type]);
+    expect(told).toEqual([
+      ["https://failed.net/", "task.failed"],
+      ["https://cancelled.net/", "task.cancelled"],
+    ]);
+  });
+
+  it("is delivered once though it is told again, also after a restart", async () => {
+    const { id } = await endpoint();
+    await Promise.all([world.finish(TASK), world.finish(TASK)]);
+    await world.clock.advance(0);
+    await world.restart();
+    await world.finish(TASK);
+    await world.clock.advance(DAY_MS);
+    expect(world.seen).toHaveLength(1);
+    expect(await deliveries(id)).toMatchObject([{ status: "delivered", attempts: 1, lastStatus: 200 }]);
+  });
+
+  it("is durable before it is sent, and waits for room on the disk", async () => {
+    await endpoint();
+    const change = world.store.change.bind(world.store);
+    let isFull = true;
+    world.store.change = async (changes) => {
+      if (isFull) throw new PerigeeError("disk_full", "no room");
+      await change(changes);
+    };
+    const told = world.finish(TASK);
+    await world.clock.advance(60_000);
+    expect(world.seen).toEqual([]);
+    isFull = false;
+    await world.clock.runUntilSettled(told);
+    await world.clock.advance(0);
+    expect(world.seen).toHaveLength(1);
+  });
+
+  it("of a task that was removed meanwhile is told to nobody", async () => {
+    await endpoint();
+    await world.tell({ kind: "completed", project: "one", taskId: "removed" });
+    await world.clock.advance(0);
+    expect(world.seen).toEqual([]);
+  });
+});
+
+describe("a delivery that fails", () => {
+  it("is repeated after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h under one id, and then given up", async () => {
+    const { id } = await endpoint();
+    world.receiver = () => answer(500);
+    await world.finish(TASK);
+    await world.clock.advance(5 * DAY_MS);
+    const waits = world.seen.slice(1).map(({ atMs }, index) => atMs - (world.seen[index]?.atMs ?? 0));
+    const schedule = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000].map((seconds) => seconds * 1_000);
+    expect(waits).toHaveLength(schedule.length);
+    for (const [index, ms] of schedule.entries()) {
+      expect(waits[index]).toBeGreaterThanOrEqual(ms);
+      expect(waits[index]).toBeLessThanOrEqual(ms * 1.1 + 1);
+    }
+    expect(new Set(world.seen.map((seen) => seen.id)).size).toBe(1);
+    expect(new Set(world.seen.map((seen) => seen.headers["webhook-timestamp"])).size).toBe(8);
+    expect(await deliveries(id)).toMatchObject([{ status: "failed", attempts: 8, lastStatus: 500 }]);
+  });
+
+  it("is repeated later when the receiver asks for that, and not sooner when it asks for less", async () => {
+    await endpoint();
+    world.receiver = () => answer(503, { "retry-after": world.seen.length === 1 ? "3600" : "1" });
+    await world.finish(TASK);
+    await world.clock.advance(3_599_000);
+    expect(world.seen).toHaveLength(1);
+    await world.clock.advance(1_000);
+    expect(world.seen).toHaveLength(2);
+    await world.clock.advance(299_000);
+    expect(world.seen).toHaveLength(2);
+  });
+
+  it("goes on in the next process, under its id, at its time", async () => {
+    await endpoint();
+    world.receiver = () => answer(500);
+    await world.finish(TASK);
+    await world.clock.advance(10_000);
+    expect(world.seen).toHaveLength(2);
+    await world.restart();
+    await world.clock.advance(280_000);
+    expect(world.seen).toHaveLength(2);
+    world.receiver = () => answer(204);
+    await world.clock.advance(60_000);
+    expect(world.seen.map((seen) => seen.id)).toEqual(Array(3).fill(world.seen[0]?.id));
+    await world.clock.advance(DAY_MS);
+    expect(world.seen).toHaveLength(3);
+  });
+
+  it("that a closing process cut off is made again by the next one, and was no attempt", async () => {
+    const { id } = await endpoint();
+    world.receiver = () => new Promise(() => undefined);
+    await world.finish(TASK);
+    await world.clock.advance(0);
+    world.receiver = () => answer(200);
+    await world.restart();
+    await world.clock.advance(1);
+    expect(world.seen).toHaveLength(2);
+    expect(await deliveries(id)).toMatchObject([{ status: "delivered", attempts: 1 }]);
+  });
+
+  it("is tried again when its outcome could not be stored", async () => {
+    await endpoint();
+    await world.finish(TASK);
+    const change = world.store.change.bind(world.store);
+    let failures = 1;
+    world.store.change = async (changes) => {
+      if (failures-- > 0) throw new PerigeeError("disk_full", "no room");
+      await change(changes);
+    };
+    await world.clock.advance(60_000);
+    expect(world.seen.map((seen) => seen.id)).toEqual(Array(2).fill(world.seen[0]?.id));
+  });
+});
+
+describe("an endpoint", () => {
+  it("that answers 410 gets nothing more", async () => {
+    const { id } = await endpoint();
+    world.receiver = () => answer(410);
+    await world.finish("1-1");
+    await world.clock.advance(0);
+    await world.finish("1-2");
+    await world.clock.advance(DAY_MS);
+    expect(world.seen).toHaveLength(1);
+    expect((await world.webhooks.endpoints.get("one", id)).disabled).toBe("gone");
+    expect(await deliveries(id)).toMatchObject([{ status: "failed", lastStatus: 410 }]);
+  });
+
+  it("that fails for five days is disabled, what waits ends, and enabling it begins anew", async () => {
+    const { id } = await endpoint();
+    world.receiver = () => answer(500);
+    for (let day = 0; day < 6; day += 1) {
+      await world.finish(`1-${day}`);
+      await world.clock.advance(DAY_MS);
+    }
+    expect((await world.webhooks.endpoints.get("one", id)).disabled).toBe("failing");
+    const count = world.seen.length;
+    await world.finish("1-9");
+    await world.clock.advance(5 * DAY_MS);
+    expect(world.seen).toHaveLength(count);
+    expect((await deliveries(id)).filter(({ status }) => status === "waiting")).toEqual([]);
+    await world.webhooks.endpoints.change("one", id, { isEnabled: true });
+    await world.finish("2-1");
+    await world.clock.advance(60_000);
+    expect((await world.webhooks.endpoints.get("one", id)).disabled).toBeNull();
+    expect(world.seen.length).toBeGreaterThan(count);
+  });
+
+  it("that takes one of many is not failing", async () => {
+    const { id } = await endpoint();
+    for (let day = 0; day < 8; day += 1) {
+      world.receiver = () => answer(day % 3 === 0 ? 200 : 500);
+      await world.finish(`1-${day}`);
+      await world.clock.advance(DAY_MS);
+    }
+    expect((await world.webhooks.endpoints.get("one", id)).disabled).toBeNull();
+  });
+
+  it("is signed to by two secrets for a day after they were rotated", async () => {
+    const { id, secrets } = await endpoint();
+    const { secrets: rotated } = await world.webhooks.endpoints.rotate("one", id);
+    expect(rotated[0]?.text).not.toBe(secrets[0]?.text);
+    await world.finish("1-1");
+    await world.clock.advance(0);
+    const signaturesOf = (index: number) => world.seen[index]?.headers["webhook-signature"]?.split(" ");
+    const [first] = world.seen;
+    const sign = (text: string) =>
+      new Webhook(text).sign(first?.id ?? "", new Date(1_767_225_600_000), first?.text ?? "");
+    expect(signaturesOf(0)).toEqual([rotated[0], secrets[0]].map((secret) => sign(secret?.text ?? "")));
+    await world.clock.advance(DAY_MS);
+    await world.finish("1-2");
+    await world.clock.advance(0);
+    expect(signaturesOf(1)).toHaveLength(1);
+    await world.webhooks.endpoints.rotate("one", id);
+    expect((await world.webhooks.endpoints.rotate("one", id)).secrets).toHaveLength(2);
+  });
+
+  it("that is slow does not delay another, and gets eight at once", async () => {
+    const slow = await endpoint("https://slow.net/");
+    await endpoint("https://fast.net/");
+    world.receiver = ({ url }) => (url.includes("slow") ? new Promise(() => undefined) : answer(200));
+    for (let task = 0; task < 50; task += 1) await world.finish(`1-${task}`);
+    await world.clock.advance(0);
+    const told = (name: string) => world.seen.filter(({ url }) => url.includes(name)).length;
+    expect([told("slow"), told("fast")]).toEqual([8, 50]);
+    await world.webhooks.endpoints.remove("one", slow.id);
+  });
+
+  it("that was removed gets nothing more, and leaves nothing", async () => {
+    const { id } = await endpoint();
+    world.receiver = () => answer(500);
+    await world.finish(TASK);
+    await world.clock.advance(0);
+    await world.webhooks.endpoints.remove("one", id);
+    await world.clock.advance(DAY_MS);
+    expect(world.seen).toHaveLength(1);
+    await expect(world.webhooks.endpoints.get("one", id)).rejects.toMatchObject({ code: "not_found" });
+    for (const collection of ["webhook_endpoint", "webhook_delivery", "webhook_due"])
+      expect(await world.store.records("one", { collection, limit: 10 })).toEqual([]);
+  });
+
+  it("is tried by a test message once, also while it is disabled", async () => {
+    const { id } = await endpoint();
+    await world.webhooks.endpoints.change("one", id, { isEnabled: false });
+    world.receiver = () => answer(500);
+    const delivery = await world.clock.runUntilSettled(world.webhooks.test("one", id));
+    expect(delivery).toMatchObject({ type: "webhook.test", status: "failed", attempts: 1, lastStatus: 500 });
+    expect(JSON.parse(world.seen[0]?.text ?? "")).toMatchObject({
+      type: "webhook.test",
+      data: { webhook_id: id },
+    });
+    await world.clock.advance(DAY_MS);
+    expect(world.seen).toHaveLength(1);
+  });
+
+  it("may not lead inwards, and there are at most 20 in a project", async () => {
+    await expect(endpoint("https://blocked.net/")).rejects.toMatchObject({ code: "blocked_destination" });
+    const { id } = await endpoint();
+    await expect(
+      world.webhooks.endpoints.change("one", id, { url: "https://blocked.net/" }),
+    ).rejects.toMatchObject({ code: "blocked_destination" });
+    await expect(world.webhooks.endpoints.get("two", id)).rejects.toMatchObject({ code: "not_found" });
+    const more = await Promise.allSettled(Array.from({ length: 30 }, () => endpoint()));
+    expect(more.filter(({ status }) => status === "fulfilled")).toHaveLength(19);
+  });
+
+  it("with 10,000 that wait shows those beyond as failed", async () => {
+    const { id } = await endpoint();
+    world.receiver = () => answer(500);
+    for (let task = 0; task < 10_001; task += 1) await world.finish(`1-${task}`);
+    const [newest] = (await world.webhooks.deliveries.list("one", id, { limit: 1 })).items;
+    expect(newest).toMatchObject({ status: "failed", lastError: "too_many_waiting", attempts: 0 });
+  });
+});
+
+describe("deliveries", () => {
+  it("are listed newest first, in pages, of their own endpoint alone", async () => {
+    const { id } = await endpoint();
+    const other = await endpoint("https://b.net/");
+    for (const task of ["1-1", "1-2", "1-3"]) await world.finish(task);
+    await world.clock.advance(0);
+    const first = await world.webhooks.deliveries.list("one", id, { limit: 2 });
+    expect(first.items.map(({ messageId }) => messageId)).toEqual(["msg_13_finished", "msg_12_finished"]);
+    expect(first.hasMore).toBe(true);
+    const after = first.items[1]?.id ?? "";
+    const second = await world.webhooks.deliveries.list("one", id, { limit: 2, after });
+    expect(second).toMatchObject({ items: [{ messageId: "msg_11_finished" }], hasMore: false });
+    await expect(world.webhooks.deliveries.list("one", other.id, { limit: 2, after })).rejects.toMatchObject({
+      code: "not_found",
+    });
+  });
+});

@@ -12,6 +12,7 @@ import { parseModelId } from "../work/request.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../work/sla.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 import { tuneHeap } from "./heap.ts";
+import { createKey, listKeys, revokeKey } from "./keys.ts";
 import { quote } from "./quote.ts";
 import { run } from "./run.ts";
 
@@ -56,7 +57,42 @@ function program(): Command {
     .option("--model <id>", "count every line for this model instead", modelId)
     .option("--json", "print the quote as one JSON object")
     .action(async (input: string, options: Record<string, unknown>) => finish(await quote(input, options)));
+  addKeys(root);
   return root;
+}
+
+function addKeys(root: Command): void {
+  const keys = root
+    .command("keys")
+    .description("API keys of a service: make, list, revoke. Works while perigee serve runs.");
+  const data = (): Option =>
+    new Option("--data <dir>", "data folder of the service").default("./perigee-data");
+  keys
+    .command("create")
+    .description("Make a key for a project and print it, once.")
+    .requiredOption("--project <name>", "whose tasks and files it sees: lower case letters, digits, -")
+    .option("--name <name>", "what it is for; two active keys of one name at most", "default")
+    .option("--scopes <list>", "comma separated (default: every one but admin)", list)
+    .option("--beta", "may run vendor satellites")
+    .option("--admin", "has the scope admin as well")
+    .option("--expires <duration>", "is refused after 90m, 24h, 30d, ... (default: never)", durationMs)
+    .addOption(data())
+    .option("--json", "print id, key, project and scopes as one JSON object")
+    .action(async (options: Record<string, unknown>) => finish(await createKey(options)));
+  keys
+    .command("list")
+    .description("The keys that were made, revoked and expired ones as well.")
+    .option("--project <name>", "of this project alone")
+    .addOption(data())
+    .option("--json", "print them as one JSON object")
+    .action(async (options: Record<string, unknown>) => finish(await listKeys(options)));
+  keys
+    .command("revoke")
+    .description("Refuse a key from now on; a running service does within a second.")
+    .argument("<id>", "as keys list shows it")
+    .addOption(data())
+    .option("--json", "print the key as one JSON object")
+    .action(async (id: string, options: Record<string, unknown>) => finish(await revokeKey(id, options)));
 }
 
 function finish(code: number): void {
@@ -84,6 +120,16 @@ function modelId(text: string): string {
 
 function slaList(text: string, before: readonly number[] = []): readonly number[] {
   return [...before, ...text.split(",").map((part) => slaMinutes(part.trim()))];
+}
+
+function list(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, ...text.split(",").map((part) => part.trim())];
+}
+
+function durationMs(text: string): number {
+  const ms = parseDurationMs(text);
+  if (ms !== undefined && ms > 0) return ms;
+  throw new InvalidArgumentError("It must be a duration above 0, such as 90m, 24h or 30d.");
 }
 
 function version(): string {

@@ -2,14 +2,18 @@
  * Who calls: what a key that was accepted stands for.
  */
 
-export type Scope =
-  | "infer:read"
-  | "infer:write"
-  | "files:read"
-  | "files:write"
-  | "satellites:run"
-  | "satellites:read"
-  | "admin";
+/** What a key may do. `admin` includes nothing else: it is for what concerns the whole service. */
+export const SCOPES = [
+  "infer:read",
+  "infer:write",
+  "files:read",
+  "files:write",
+  "satellites:run",
+  "satellites:read",
+  "admin",
+] as const;
+
+export type Scope = (typeof SCOPES)[number];
 
 export interface Caller {
   readonly keyId: string;

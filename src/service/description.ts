@@ -59,14 +59,36 @@ export async function registerDescription(app: FastifyInstance, version: string)
       components: { securitySchemes: { key: { type: "http", scheme: "bearer" } } },
     },
     transform: (given) => {
-      const { scope } = given.route.config ?? {};
-      if (scope === undefined || given.schema.hide === true) return transform(given as never);
-      const response = { ...failures(401, 403, 429), ...(given.schema.response as object | undefined) };
-      const schema = { ...given.schema, security: [{ key: [] }], response };
-      return transform({ ...given, schema } as never); // the types of two versions of one plugin
+      const { schema, route } = given;
+      if (schema?.hide === true) return transform(given as never);
+      const { scope } = route.config ?? {};
+      const response = {
+        ...failures(...failuresOf(schema, scope !== undefined)),
+        ...(schema?.response as object),
+      };
+      const security = scope === undefined ? {} : { security: [{ key: [] }] };
+      return transform({ ...given, schema: { ...schema, ...security, response } } as never); // the types of two versions of one plugin
     },
     transformObject: createJsonSchemaTransformObject({}),
   });
+}
+
+/** What every route with a key, an id, a query or a body may answer. */
+function failuresOf(schema: DescribedRoute | undefined, hasScope: boolean): number[] {
+  const hasBody = schema?.body !== undefined || schema?.consumes !== undefined;
+  return [
+    ...(hasScope ? [401, 403, 429] : []),
+    ...(schema?.params === undefined ? [] : [404]),
+    ...(schema?.querystring === undefined ? [] : [404, 422]), // 404: after= names none
+    ...(hasBody ? [400, 413, 415, 422] : []),
+  ];
+}
+
+interface DescribedRoute {
+  readonly params?: unknown;
+  readonly querystring?: unknown;
+  readonly body?: unknown;
+  readonly consumes?: unknown;
 }
 
 /** After the routes. */
@@ -76,7 +98,7 @@ export function registerDescriptionRoutes(app: FastifyInstance): void {
   app.get("/openapi.json", {
     schema: { hide: true },
     handler: async (_request, reply) => {
-      json ??= JSON.stringify(app.swagger());
+      json ??= JSON.stringify(withoutHead(app.swagger()));
       return reply.header("content-type", "application/json; charset=utf-8").send(json);
     },
   });
@@ -85,11 +107,20 @@ export function registerDescriptionRoutes(app: FastifyInstance): void {
   app.get("/docs", {
     schema: { hide: true },
     handler: async (_request, reply) => {
-      html ??= descriptionPage(app.swagger());
+      html ??= descriptionPage(withoutHead(app.swagger()));
       return reply
         .headers({ "content-security-policy": policy, "referrer-policy": "no-referrer" })
         .type("text/html; charset=utf-8")
         .send(html);
     },
   });
+}
+
+/** HEAD answers as GET does. */
+function withoutHead(document: { readonly paths?: object }): object {
+  const paths = Object.entries(document.paths ?? {}).map(([path, methods]) => {
+    const { head: _head, ...others } = methods as Record<string, unknown>;
+    return [path, others];
+  });
+  return { ...document, paths: Object.fromEntries(paths) };
 }

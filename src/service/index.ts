@@ -8,6 +8,7 @@ import { mkdir } from "node:fs/promises";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import { createFiles } from "../tasks/file_store.ts";
+import { createSpending } from "../tasks/spending.ts";
 import { openTasks } from "../tasks/task_desk.ts";
 import type { KeyVerifier } from "./key_verifier.ts";
 import type { ServerLimits } from "./server.ts";
@@ -27,8 +28,15 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly isBehindProxy?: boolean;
   /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
   readonly publicUrl?: string;
+  /** What single projects may. */
+  readonly projects?: Readonly<Record<string, ProjectTerms>>;
   /** Told of faults, which answer 500 or 503, with the id of the request. The error's text may hold what a user sent. */
   readonly onFault?: (error: unknown, requestId: string) => void;
+}
+
+export interface ProjectTerms {
+  /** USD that its accepted work may cost in one UTC month; default: no cap. */
+  readonly maxCostUsd?: number;
 }
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
@@ -45,6 +53,7 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     isBehindProxy: _3,
     publicUrl: _4,
     onFault: _5,
+    projects: _6,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
@@ -64,7 +73,12 @@ async function serve(
   const { dataDir } = options;
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const tasks = await openTasks({ engine, parts, files, dataDir });
+  const spending = createSpending({
+    clock,
+    store,
+    capUsd: (project) => options.projects?.[project]?.maxCostUsd,
+  });
+  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
   let url = options.publicUrl ?? "http://127.0.0.1";
   const { verifier, serverLimits, isBehindProxy, onFault } = options;
   const service = await createHttpService({

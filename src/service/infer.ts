@@ -39,7 +39,7 @@ function registerSubmit(app: FastifyInstance, { tasks }: ServiceContext, urlOf: 
         "Items with an sla answer later: poll the task. Items without one are answered in the response. `Output-Format: jsonl` gives output_url instead of objects.",
       tags: ["inference"],
       body: requestItems,
-      response: { 200: answers.task, ...failures(400, 402, 404, 413, 415, 422) },
+      response: { 200: answers.task, ...failures(402, 404) },
     },
     handler: async (request, reply) => {
       const { project } = request.caller;
@@ -64,7 +64,7 @@ function registerReads(app: FastifyInstance, { tasks }: ServiceContext, urlOf: O
       tags: ["inference"],
       params: idParameter,
       querystring: pageQuery,
-      response: { 200: answers.task, 304: unchanged, ...failures(404, 422) },
+      response: { 200: answers.task, 304: unchanged },
     },
     handler: async ({ caller, params, query, headers }, reply) => {
       const { etag, body } = await bodies.body(caller.project, params.id, query, headers["if-none-match"]);
@@ -77,7 +77,7 @@ function registerReads(app: FastifyInstance, { tasks }: ServiceContext, urlOf: O
       summary: "An object",
       tags: ["inference"],
       params: idParameter,
-      response: { 200: answers.object, 304: unchanged, ...failures(404) },
+      response: { 200: answers.object, 304: unchanged },
     },
     handler: async ({ caller, params, headers }, reply) => {
       const text = JSON.stringify(objectBody(await tasks.object(caller.project, params.id)));
@@ -91,7 +91,7 @@ function registerReads(app: FastifyInstance, { tasks }: ServiceContext, urlOf: O
       summary: "The tasks of the project, newest first",
       tags: ["inference"],
       querystring: pageQuery,
-      response: { 200: answers.tasks, ...failures(404, 422) },
+      response: { 200: answers.tasks },
     },
     handler: async ({ caller, query }) => {
       const { items, hasMore } = await tasks.list(caller.project, query);
@@ -111,7 +111,7 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
       summary: "Cancel what is not yet sent; what is in flight or answered stays",
       tags: ["inference"],
       params: idParameter,
-      response: { 200: answers.task, ...failures(404) },
+      response: { 200: answers.task },
     },
     handler: async ({ caller, params }, reply) => {
       const task = await tasks.cancel(caller.project, params.id);
@@ -124,7 +124,7 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
       summary: "Erase the texts and answers of a task that is final",
       tags: ["inference"],
       params: idParameter,
-      response: { 200: answers.removed, ...failures(404, 409) },
+      response: { 200: answers.removed, ...failures(409) },
     },
     handler: async ({ caller, params }) => {
       await tasks.remove(caller.project, params.id);

@@ -4,7 +4,8 @@
  * `/v0` and the OpenAI paths (area `v0`) take `Bearer <key>` alone, satellites (area `v1`) the bare key alone
  * (interface 5). A key in a URL is never looked at.
  */
-import type { Caller } from "./caller.ts";
+import type { KeyStore } from "../store/key_store.ts";
+import { type Caller, SCOPES } from "./caller.ts";
 
 /** Which form of the header a path takes. */
 export type KeyArea = "v0" | "v1";
@@ -16,6 +17,22 @@ export interface KeyVerifier {
    * another form, a key that is none. A caller of this answers all of them alike (`unauthenticated`).
    */
   verify(authorization: string | undefined, area: KeyArea): Caller | undefined;
+}
+
+/** Bearer of RFC 6750, whose scheme may be written in any case. */
+const HEADER: Readonly<Record<KeyArea, RegExp>> = { v0: /^Bearer ([^ ]+)$/i, v1: /^([^ ]+)$/ };
+
+/** The verifier on the keys of a data folder. What the header holds is never kept, and never part of an error. */
+export function createKeyVerifier(keys: Pick<KeyStore, "accept">): KeyVerifier {
+  return {
+    verify: (authorization, area) => {
+      const [, text] = HEADER[area].exec(authorization ?? "") ?? [];
+      const key = text === undefined ? undefined : keys.accept(text);
+      if (key === undefined) return undefined;
+      const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
+      return { keyId: key.id, project: key.project, scopes, isBeta: key.isBeta };
+    },
+  };
 }
 
 /** What one more request of a key comes to; the figures are those of rate-limit headers. */

@@ -45,7 +45,7 @@ export function registerQuoteRoutes(app: FastifyInstance, { engine, files }: Ser
       description: "The body of POST /v0/infer/, at most 10 MiB; the slas of its items are quoted too.",
       tags: ["inference"],
       body: requestItems,
-      response: { 200: quoteAnswer, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: quoteAnswer, ...failures(404) },
     },
     handler: async (request) => {
       const items = checkedItems(request.body);

@@ -11,7 +11,7 @@
  * Limits: two active keys for each project and name, so that one can be replaced by the next without a gap.
  */
 import { timingSafeEqual } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
@@ -44,10 +44,14 @@ export interface KeyStoreOptions {
   /** Made when it does not exist. */
   readonly dataDir: string;
   readonly clock: Clock;
+  /** Throws `not_found` where no keys were made. Default false: makes an empty file for them. */
+  readonly mustExist?: boolean;
 }
 
 /** Opens or makes the keys of a data folder. Throws `data_dir_newer`, `store_damaged`, `disk_full`, `store_failed`. */
-export async function openKeyStore({ dataDir, clock }: KeyStoreOptions): Promise<KeyStore> {
+export async function openKeyStore({ dataDir, clock, mustExist }: KeyStoreOptions): Promise<KeyStore> {
+  if (mustExist === true && !existsSync(join(dataDir, "keys.sqlite")))
+    throw new PerigeeError("not_found", `no keys were made in ${dataDir}`);
   const open = await loadSqlite();
   return answering(`cannot open the keys in ${dataDir}`, () => {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });

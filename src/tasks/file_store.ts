@@ -56,6 +56,8 @@ class DiskFiles implements Files {
   readonly #folder: string;
   /** How often each file is held. */
   readonly #held = new Map<string, number>();
+  /** Ids whose bytes are being written. */
+  readonly #written = new Set<string>();
   /** The last search for duplicate keys: one at a time, because each may take a table of 64 MiB. */
   #lastCheck: Promise<unknown> = Promise.resolve();
 
@@ -75,9 +77,10 @@ class DiskFiles implements Files {
 
   async put(project: string, file: NewFile): Promise<FileView> {
     const name = checkFileName(file.name);
-    const id = randomUUID();
-    const path = join(this.#folder, id);
     const { disk, store, clock } = this.#options;
+    const id = file.id ?? randomUUID();
+    await this.#reserve(id);
+    const path = join(this.#folder, id);
     let isStoring = false;
     try {
       const { bytes, sha256, index } = await this.#write(path, file);
@@ -100,7 +103,18 @@ class DiskFiles implements Files {
       if (isStoring && !(error instanceof PerigeeError && error.code === "disk_full")) throw error;
       await disk.remove(path).catch(() => undefined); // the next start sweeps what could not be removed
       throw error;
+    } finally {
+      this.#written.delete(id);
     }
+  }
+
+  /** Before the first byte: whoever writes to a path must be alone with it. */
+  async #reserve(id: string): Promise<void> {
+    const isTaken = this.#written.has(id);
+    if (!isTaken) this.#written.add(id);
+    if (!isTaken && (await this.#options.store.record(EVERY_PROJECT, FILES, id)) === undefined) return;
+    if (!isTaken) this.#written.delete(id);
+    throw new PerigeeError("conflict", "there is a file with this id already");
   }
 
   async file(project: string, id: string): Promise<FileView> {

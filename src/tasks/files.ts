@@ -21,6 +21,8 @@ export interface FileView {
 }
 
 export interface NewFile {
+  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
+  readonly id?: string;
   readonly name: string;
   readonly purpose: FileView["purpose"];
   readonly mimeType?: string;

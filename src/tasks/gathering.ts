@@ -187,7 +187,20 @@ export class Gathering {
       }
     });
     const items = texts.reduce((count, text) => count + (text === undefined ? 0 : 1), 0);
-    const record: LotRecord = { ...lot.record, isSealed: true, lines: lines.length, items };
+    const members = lot.members.map(({ taskId, firstLine, lines: count }) => ({
+      taskId,
+      firstLine,
+      lines: count,
+    }));
+    const { estimatedUsd } = lot;
+    const record: LotRecord = {
+      ...lot.record,
+      isSealed: true,
+      lines: lines.length,
+      items,
+      members,
+      ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
+    };
     await room.waitFor(() => store.change([{ kind: "put", record: lotToRecord(record) }]));
     lot.record = record;
   }

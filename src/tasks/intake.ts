@@ -13,6 +13,7 @@ import { itemLine } from "../jsonl/items.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import type { RecordChange } from "../store/records.ts";
+import type { Admission, Admitted, Work } from "./admission.ts";
 import type { Gathering, GivenLines } from "./gathering.ts";
 import { objectId } from "./ids.ts";
 import type { Lot } from "./lot.ts";
@@ -53,22 +54,34 @@ export interface Accepted {
 interface Counted {
   readonly inputTokens: number[];
   readonly factors: number[];
+  readonly works: Map<string, { -readonly [name in keyof Work]: Work[name] }>;
+}
+
+interface Ready {
+  readonly offer: Offer;
+  readonly counted: Counted;
+  readonly admitted: Admitted;
 }
 
 export class Intake {
   readonly #parts: EngineParts;
   readonly #lots: Lots;
   readonly #gathering: Gathering;
+  readonly #admission: Admission;
   #offers: Offer[] = [];
   #isDue = false;
 
-  constructor(parts: EngineParts, lots: Lots, gathering: Gathering) {
+  constructor(parts: EngineParts, lots: Lots, gathering: Gathering, admission: Admission) {
     this.#parts = parts;
     this.#lots = lots;
     this.#gathering = gathering;
+    this.#admission = admission;
   }
 
-  /** Resolves when it is durable. Throws `usage` (`details.param`), `conflict` for an id that is taken, `disk_full`. */
+  /**
+   * Resolves when it is durable. Throws `usage` (`details.param`), `conflict` for an id that is taken, `disk_full`, and
+   * what admission throws.
+   */
   offer(task: SmallTask): Promise<Accepted> {
     return new Promise((resolve, reject) => {
       const id = task.id ?? randomUUID();
@@ -110,17 +123,24 @@ export class Intake {
   /** Never rejects: each offer is told. */
   async #accept(batch: readonly Offer[]): Promise<void> {
     try {
-      const measured = await this.#measure(batch);
-      const accepted = batch.filter((offer, index) => {
-        const refusal = measured[index];
-        if (!(refusal instanceof PerigeeError)) return true;
-        offer.reject(refusal);
-        return false;
-      });
-      const counted = measured.filter((one): one is Counted => !(one instanceof PerigeeError));
-      if (accepted.length > 0) await this.#commit(accepted, counted);
+      const counted = await this.#measure(batch);
+      const admitted = await Promise.all(batch.map((offer, index) => this.#admit(offer, counted[index])));
+      const ready = admitted.filter((one) => one !== undefined);
+      if (ready.length > 0) await this.#commit(ready);
     } catch (error) {
       for (const offer of batch) offer.reject(error);
+    }
+  }
+
+  /** Undefined when it was refused, and its caller told. */
+  async #admit(offer: Offer, counted: Counted | PerigeeError | undefined): Promise<Ready | undefined> {
+    try {
+      if (counted === undefined || counted instanceof PerigeeError) throw counted;
+      const admitted = await this.#admission.admit(offer.task.project, [...counted.works.values()]);
+      return { offer, counted, admitted };
+    } catch (error) {
+      offer.reject(error);
+      return undefined;
     }
   }
 
@@ -138,17 +158,19 @@ export class Intake {
     return countedOf(measured, batch, this.#parts);
   }
 
-  async #commit(batch: readonly Offer[], counted: readonly Counted[]): Promise<void> {
+  async #commit(batch: readonly Ready[]): Promise<void> {
     const given: GivenLines[] = [];
     const tasks: TaskRecord[] = [];
     const changes: RecordChange[] = [];
     const createdWallMs = this.#parts.clock.wallMs();
-    for (const [index, offer] of batch.entries()) {
+    for (const { offer, counted, admitted } of batch) {
       const { task, lines, chars } = offer;
       const one = this.#gathering.take(task.project, task.slaMinutes, lines.length, chars);
       const lot = this.#gathering.recordToStore(one.gathering);
       if (lot !== undefined) changes.push({ kind: "put", record: lotToRecord(lot) });
-      const record = recordOf(offer, one, counted[index] as Counted, createdWallMs);
+      const { estimatedUsd } = admitted;
+      const terms = { createdWallMs, ...(estimatedUsd > 0 ? { estimatedUsd } : {}) };
+      const record = recordOf(offer, one, counted, terms);
       const payload = Buffer.from(lines.join("\n"));
       changes.push({ kind: task.id === undefined ? "put" : "insert", record: taskToRecord(record, payload) });
       given.push(one);
@@ -158,10 +180,15 @@ export class Intake {
       await this.#parts.store.change(changes);
     } catch (error) {
       for (const one of given) this.#gathering.committed(one.gathering, false);
+      for (const { admitted } of batch) admitted.hold.release();
       throw error;
     }
-    for (const [index, offer] of batch.entries())
+    for (const [index, { offer, admitted }] of batch.entries()) {
+      const { gathering } = given[index] as GivenLines;
+      gathering.lot.holds.push(admitted.hold);
+      gathering.lot.estimatedUsd += admitted.estimatedUsd;
       this.#accepted(offer, given[index] as GivenLines, tasks[index] as TaskRecord);
+    }
     for (const one of given) this.#gathering.committed(one.gathering, true);
   }
 
@@ -179,13 +206,18 @@ export class Intake {
   }
 }
 
-function recordOf(offer: Offer, given: GivenLines, counted: Counted, createdWallMs: number): TaskRecord {
+function recordOf(
+  offer: Offer,
+  given: GivenLines,
+  counted: Counted,
+  terms: Pick<TaskRecord, "createdWallMs" | "estimatedUsd">,
+): TaskRecord {
   const { id, task, lines } = offer;
   const [factor = 1] = counted.factors;
   return {
     id,
     project: task.project,
-    createdWallMs,
+    ...terms,
     totalItems: lines.length,
     volumeTokens: 0,
     hasOutputFile: task.hasOutputFile,
@@ -216,7 +248,7 @@ function countedOf(
   for (let item = 0; item < measured.count; item += 1) itemOf.set(measured.lines[item] as number, item);
   let line = 0;
   return batch.map(({ lines, task }) => {
-    const counted: Counted = { inputTokens: [], factors: [] };
+    const counted: Counted = { inputTokens: [], factors: [], works: new Map() };
     let refusal: PerigeeError | undefined;
     for (const index of lines.keys()) {
       line += 1;
@@ -226,7 +258,19 @@ function countedOf(
         continue;
       }
       const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
-      counted.inputTokens.push(measured.inputTokens[item] as number);
+      const inputTokens = measured.inputTokens[item] as number;
+      counted.inputTokens.push(inputTokens);
+      const { slaMinutes } = task;
+      const work = counted.works.get(model) ?? {
+        model,
+        slaMinutes,
+        items: 0,
+        inputTokens: 0,
+        volumeTokens: 0,
+      };
+      work.items += 1;
+      work.inputTokens += inputTokens;
+      counted.works.set(model, work);
       counted.factors.push(priceFactor(model, task.slaMinutes ?? undefined, 0, rateCard));
     }
     return refusal ?? counted;

@@ -9,6 +9,7 @@ import { AnswerIndex } from "../engine/answer_index.ts";
 import type { SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
 import type { LotRecord } from "./lot_record.ts";
+import type { Hold } from "./spending.ts";
 
 /** Lines of a lot that are one task's objects. */
 export interface Member {
@@ -18,6 +19,8 @@ export interface Member {
   /** Items not yet final. */
   open: number;
   isCancelled: boolean;
+  /** Whoever waits for the end of tasks knows of it. */
+  isTold?: boolean;
   /** Told once when all are final. */
   whenFinal?: () => void;
   /** Once all are final. */
@@ -52,6 +55,9 @@ export class Lot {
   readonly live: Promise<void>;
   /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
   readonly ended: Promise<void>;
+  /** Money that is kept for it, and how much that was when it was accepted. */
+  readonly holds: Hold[] = [];
+  estimatedUsd = 0;
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
   readonly #linesMax: number;

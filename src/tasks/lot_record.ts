@@ -3,6 +3,7 @@
  *
  *   gathering -> sealed -> over        (`open_lot` until it is over, then `lot`: a start reads the open ones alone)
  */
+import type { SettledStatus } from "../engine/journal.ts";
 import type { StoredRecord } from "../store/records.ts";
 
 export const OPEN_LOTS = "open_lot";
@@ -29,14 +30,26 @@ export interface LotRecord {
   /** Where every 1,000th item begins, by line and byte; empty for shared lots. */
   readonly itemLines: readonly number[];
   readonly itemOffsets: readonly number[];
+  /** Of a sealed shared lot: the tasks on its lines, in their order. */
+  readonly members?: readonly LotMember[];
+  /** What its tasks were estimated to cost, in USD. */
+  readonly estimatedUsd?: number;
   /** Once it is over. */
   readonly over?: LotEnd;
+}
+
+export interface LotMember {
+  readonly taskId: string;
+  readonly firstLine: number;
+  readonly lines: number;
 }
 
 export interface LotEnd {
   readonly finishedWallMs: number;
   /** Of its run, as the engine knows it. */
   readonly runTaskId: string;
+  /** Its items by how they ended. */
+  readonly counts: Readonly<Record<SettledStatus, number>>;
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly listUsd: number;

@@ -1,10 +1,10 @@
 /**
  * The lots of a data folder: begun, continued after a restart, ended, and found again.
  *
- *   open (here for good) -> over (kept in memory for the last 64 looked at; else read from the store again)
+ *   open (here for good) -> over (kept in memory while few and small; else read from the store again)
  *
- * At most 32 lots of a project run at once, those with the earliest deadline first; a lot that wants to run at once is
- * begun at once, and so is one whose deadline has come, which ends its lines as expired.
+ * A lot waits while 32 of its project run whose deadlines are not later. One that wants to run at once is begun at once,
+ * and so is one whose deadline has come, which ends its lines as expired.
  *
  * The end of a lot: its run is over -> whoever waits for its tasks has taken in that they are final -> stored as over.
  */
@@ -18,12 +18,15 @@ import { decodeBody } from "../engine/task_body.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import { Lot, type Member } from "./lot.ts";
-import { LOTS, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 
 const RUNNING_MAX = 32;
-const OVER_KEPT_MAX = 64;
-const PAGE = 500;
+/** Lots that are over are kept for as long as they have no more lines than this all together. */
+const OVER_LINES_MAX = 4_000_000;
+/** Lots read at a time: one that tasks share names up to 4,096 of them. */
+const PAGE = 16;
 const RETRY_MS = 60_000;
 
 export interface LotsOptions {
@@ -31,8 +34,12 @@ export interface LotsOptions {
   readonly parts: EngineParts;
   /** Where the lines of a lot stand. */
   readonly pathOf: (lot: LotRecord) => string;
+  /** Told why a lot could not go on; it is tried again a minute later. */
+  readonly onFault: (error: unknown, lotId: string) => void;
   /** Told of each task whose objects in all its lots are final; at least once. */
   readonly onFinished: (event: TaskEvent) => Promise<void>;
+  /** Told when a run has ended, before that is stored; again by the next process when it is not. */
+  readonly onUsed: (lot: Lot, end: LotEnd, items: number) => Promise<void>;
   /** Told when a lot is over, after it was stored so. */
   readonly onOver: (lot: Lot) => Promise<void>;
 }
@@ -41,12 +48,13 @@ export class Lots {
   readonly #options: LotsOptions;
   readonly #open = new Map<string, Lot>();
   /** The one looked at last comes last. */
-  readonly #over = new Map<string, Promise<Lot>>();
-  /** Lots of each task that are not final. */
+  readonly #over = new Map<string, { readonly lot: Promise<Lot>; readonly lines: number }>();
+  /** Own lots of each task that are not final. */
   readonly #openOf = new Map<string, Set<string>>();
   /** Sealed, and not yet run. */
   readonly #waiting = new Set<Lot>();
-  readonly #running = new Map<string, number>();
+  /** Deadlines of the lots that run, by project. */
+  readonly #running = new Map<string, number[]>();
   #timer: Timer | undefined;
   #isClosed = false;
 
@@ -77,6 +85,7 @@ export class Lots {
   /** A task waits for lines of a lot that is not begun yet. */
   join(lot: Lot, member: Member): void {
     lot.add(member);
+    if (lot.record.taskId === undefined) return; // it has no other lot
     const lots = this.#openOf.get(member.taskId) ?? new Set();
     lots.add(lot.record.id);
     this.#openOf.set(member.taskId, lots);
@@ -97,30 +106,46 @@ export class Lots {
     return this.#open.values();
   }
 
+  /** What is stored of a lot, without reading how its lines ended. */
+  async recordOf(id: string): Promise<LotRecord> {
+    const open = this.#open.get(id);
+    if (open !== undefined) return open.record;
+    const known = this.#over.get(id);
+    return known === undefined ? this.#readRecord(id) : (await known.lot).record;
+  }
+
   /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
   async find(id: string): Promise<Lot> {
     const open = this.#open.get(id);
     if (open !== undefined) return this.#restored(open);
     const known = this.#over.get(id);
-    this.#over.delete(id);
-    const loading = known ?? this.#load(id);
-    this.#over.set(id, loading);
-    loading.catch(() => this.#over.delete(id));
-    for (const oldest of this.#over.keys()) {
-      if (this.#over.size <= OVER_KEPT_MAX) break;
-      this.#over.delete(oldest);
+    if (known !== undefined) {
+      this.#keep(id, known.lot, known.lines);
+      return known.lot;
     }
+    const record = await this.#readRecord(id);
+    const again = this.#over.get(id)?.lot;
+    if (again !== undefined) return again;
+    const loading = this.#load(record);
+    this.#keep(id, loading, record.lines);
+    loading.catch(() => this.#over.delete(id));
     return loading;
+  }
+
+  #keep(id: string, lot: Promise<Lot>, lines: number): void {
+    this.#over.delete(id);
+    this.#over.set(id, { lot, lines });
+    let total = [...this.#over.values()].reduce((sum, one) => sum + one.lines, 0);
+    for (const [oldest, { lines: freed }] of this.#over) {
+      if (total <= OVER_LINES_MAX || oldest === id) return;
+      this.#over.delete(oldest);
+      total -= freed;
+    }
   }
 
   /** What tasks knew of a lot that was erased. */
   forget(id: string): void {
     this.#over.delete(id);
-  }
-
-  /** Whether lots of a task are not final yet. */
-  isOpen(taskId: string): boolean {
-    return this.#openOf.has(taskId);
   }
 
   close(): void {
@@ -135,16 +160,17 @@ export class Lots {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const lot of [...this.#waiting].sort((a, b) => deadlineOf(a) - deadlineOf(b))) {
       const { project } = lot.record;
-      const running = this.#running.get(project) ?? 0;
+      const running = this.#running.get(project) ?? [];
       const deadlineMs = deadlineOf(lot);
       const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs;
-      if (!isDue && running >= RUNNING_MAX) {
+      const earlier = running.filter((other) => other <= deadlineMs).length;
+      if (!isDue && earlier >= RUNNING_MAX) {
         nextMs = Math.min(nextMs, deadlineMs);
         continue;
       }
       this.#waiting.delete(lot);
-      this.#running.set(project, running + 1);
-      void this.#answer(lot).finally(() => this.#ended(project));
+      this.#running.set(project, [...running, deadlineMs]);
+      void this.#answer(lot).finally(() => this.#ended(project, deadlineMs));
     }
     if (nextMs < Number.POSITIVE_INFINITY)
       this.#timer = this.#options.parts.clock.timer(nextMs - nowMs, () => this.#begin(), {
@@ -152,10 +178,10 @@ export class Lots {
       });
   }
 
-  #ended(project: string): void {
-    const running = (this.#running.get(project) ?? 1) - 1;
-    if (running > 0) this.#running.set(project, running);
-    else this.#running.delete(project);
+  #ended(project: string, deadlineMs: number): void {
+    const running = this.#running.get(project) ?? [];
+    running.splice(running.indexOf(deadlineMs), 1);
+    if (running.length === 0) this.#running.delete(project);
     this.#begin();
   }
 
@@ -175,6 +201,7 @@ export class Lots {
       lot.endWait();
       if (this.#isClosed || (error instanceof PerigeeError && error.code === "closed")) return;
       lot.leave();
+      this.#options.onFault(error, lot.record.id);
       this.#options.parts.clock.timer(RETRY_MS, () => this.sealed(lot), { keepsAlive: false });
     } finally {
       lot.end();
@@ -221,10 +248,7 @@ export class Lots {
     for (const member of members) {
       member.finishedWallMs ??= this.#options.parts.clock.wallMs();
       member.whenFinal?.();
-      const lots = this.#openOf.get(member.taskId);
-      lots?.delete(lot.record.id);
-      if (lots === undefined || lots.size > 0) continue;
-      this.#openOf.delete(member.taskId);
+      if (!this.#isLast(lot, member)) continue;
       const { project } = lot.record;
       const told = this.#options.onFinished({ kind: "completed", project, taskId: member.taskId });
       told.catch(() => undefined); // looked at when the lot ends
@@ -232,41 +256,58 @@ export class Lots {
     }
   }
 
+  /** Whether no other lot of the task is open; false when it was told before. */
+  #isLast(lot: Lot, member: Member): boolean {
+    if (lot.record.taskId === undefined) {
+      const isFirst = !member.isTold;
+      member.isTold = true;
+      return isFirst;
+    }
+    const lots = this.#openOf.get(member.taskId);
+    lots?.delete(lot.record.id);
+    if (lots === undefined || lots.size > 0) return false;
+    return this.#openOf.delete(member.taskId);
+  }
+
   async #end(lot: Lot, summary: Summary): Promise<void> {
     const { parts } = this.#options;
-    this.#tell(
-      lot,
-      lot.members.filter((member) => this.#openOf.get(member.taskId)?.has(lot.record.id) === true),
-    );
+    this.#tell(lot, lot.members);
     await Promise.all(lot.telling.splice(0));
     const { usage, cost } = summary;
+    const { completed, failed, expired, cancelled } = summary.counts;
     const over = {
       finishedWallMs: parts.clock.wallMs(),
       runTaskId: summary.task_id,
+      counts: { completed, failed, expired, cancelled },
       inputTokens: usage.input_tokens,
       outputTokens: usage.output_tokens,
       listUsd: cost.list_usd,
       usd: cost.usd,
     };
-    const record = { ...lot.record, over };
+    await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
+    const { members: _, ...rest } = lot.record;
+    const record = { ...rest, over };
     await parts.room.waitFor(() =>
       parts.store.change([
         { kind: "delete", collection: OPEN_LOTS, id: record.id },
+        { kind: "deleteOf", collection: CANCELS, parent: record.id },
         { kind: "put", record: lotToRecord(record) },
       ]),
     );
     lot.record = record;
     lot.version += 1;
     this.#open.delete(record.id);
-    this.#over.set(record.id, Promise.resolve(lot));
+    this.#keep(record.id, Promise.resolve(lot), record.lines);
     await this.#options.onOver(lot);
   }
 
-  async #load(id: string): Promise<Lot> {
-    const { store } = this.#options.parts;
-    const found = await store.record(EVERY_PROJECT, LOTS, id);
+  async #readRecord(id: string): Promise<LotRecord> {
+    const found = await this.#options.parts.store.record(EVERY_PROJECT, LOTS, id);
     if (found === undefined) throw new PerigeeError("store_failed", `lot ${id} is missing`);
-    const record = recordToLot(found);
+    return recordToLot(found);
+  }
+
+  async #load(record: LotRecord): Promise<Lot> {
     const lot = new Lot(record, this.#options.pathOf(record), record.lines);
     await this.#replay(lot);
     return lot;

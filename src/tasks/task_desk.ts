@@ -9,36 +9,34 @@
 import { join } from "node:path";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
-import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../store/records.ts";
+import type { RecordChange, StoredRecord } from "../store/records.ts";
 import type { TaskObject } from "../work/task.ts";
+import { Admission, type Admitted, type Work } from "./admission.ts";
 import { Erasure } from "./erasure.ts";
 import type { Files } from "./files.ts";
-import { Gathering, LOT_LINES_MAX } from "./gathering.ts";
+import { Gathering } from "./gathering.ts";
 import { isId, notFound, recordIdOf } from "./ids.ts";
 import { Intake } from "./intake.ts";
 import type { Lot } from "./lot.ts";
-import { type LotRecord, lotToRecord } from "./lot_record.ts";
+import { type LotEnd, type LotRecord, lotToRecord } from "./lot_record.ts";
 import { Lots } from "./lots.ts";
+import { reopenLots } from "./reopening.ts";
 import { type SpooledPart, type SpooledRequest, spoolRequest, volumeOf } from "./request_spool.ts";
 import type { TaskRequest } from "./requests.ts";
+import type { Spending } from "./spending.ts";
 import { TaskObjects } from "./task_objects.ts";
 import { openOutput, placesOf } from "./task_output.ts";
-import { recordToTask, TASKS, type TaskRecord, taskToRecord } from "./task_record.ts";
+import { cancelToRecord, recordToTask, TASKS, type TaskRecord, taskToRecord } from "./task_record.ts";
 import type { AnsweredLine, OutputView, Page, PageQuery, TaskOutput, TaskView } from "./task_view.ts";
 import { TaskViews } from "./task_views.ts";
 import type { TaskEvent, Tasks } from "./tasks.ts";
 
-const PAGE = 500;
-
 export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
   readonly dataDir: string;
-  /** Asked before a task is stored: whether the project may have it. Throws what `submit` then throws. */
-  readonly admit?: (task: {
-    readonly project: string;
-    readonly items: number;
-    readonly volumeTokens: number;
-  }) => Promise<void>;
+  readonly spending: Spending;
+  /** Told why the work on some tasks has stopped; it is tried again a minute later. */
+  readonly onFault?: (error: unknown, lotId: string) => void;
 }
 
 /** Tasks, and what their owner does with them. */
@@ -58,6 +56,7 @@ class TaskDesk implements OpenedTasks {
   readonly #options: TasksOptions;
   readonly #lots: Lots;
   readonly #gathering: Gathering;
+  readonly #admission: Admission;
   readonly #intake: Intake;
   readonly #objects: TaskObjects;
   readonly #views: TaskViews;
@@ -76,17 +75,26 @@ class TaskDesk implements OpenedTasks {
       onFinished: async (event) => {
         await Promise.all([...this.#listeners].map(async (listener) => listener(event)));
       },
+      onFault: (error, lotId) => options.onFault?.(error, lotId),
+      onUsed: (lot, end, items) => this.#note(lot, end, items),
       onOver: (lot) => this.#over(lot),
     });
+    this.#admission = new Admission({ parts, spending: options.spending });
     this.#gathering = new Gathering(parts, this.#lots);
-    this.#intake = new Intake(parts, this.#lots, this.#gathering);
+    this.#intake = new Intake(parts, this.#lots, this.#gathering, this.#admission);
     this.#objects = new TaskObjects(parts, this.#lots);
     this.#views = new TaskViews(parts, this.#lots);
     this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
   }
 
   async open(): Promise<void> {
-    for await (const record of this.#lots.stored()) await this.#restore(record);
+    await reopenLots({
+      parts: this.#options.parts,
+      lots: this.#lots,
+      gathering: this.#gathering,
+      admission: this.#admission,
+      begin: (lot, task) => this.#begin(lot, task),
+    });
   }
 
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
@@ -100,7 +108,6 @@ class TaskDesk implements OpenedTasks {
       request,
     );
     if (spooled.kind === "large") return this.#submitLarge(project, request, spooled);
-    await this.#options.admit?.({ project, items: spooled.items.length, volumeTokens: 0 });
     const { hasOutputFile, id, note } = request;
     const { items, slaMinutes } = spooled;
     const { task, lot } = await this.#intake.offer({ id, project, items, slaMinutes, hasOutputFile, note });
@@ -137,11 +144,14 @@ class TaskDesk implements OpenedTasks {
 
   async cancel(project: string, id: string): Promise<TaskView> {
     const task = await this.#find(project, id);
-    if (task.isCancelled === true || !this.#lots.isOpen(task.id)) return this.#views.view(task);
+    const before = await this.#views.view(task);
+    if (task.isCancelled === true || before.status !== "submitted") return before;
     const cancelled: TaskRecord = { ...task, isCancelled: true };
     const stored = (await this.#record(project, id)) as StoredRecord; // found above
     const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };
-    await this.#options.parts.store.change([{ kind: "put", record }]);
+    const changes: RecordChange[] = [{ kind: "put", record }];
+    if (record.parent !== "") changes.push({ kind: "put", record: cancelToRecord(cancelled, record.parent) });
+    await this.#options.parts.store.change(changes);
     for (const { lotId } of task.parts) await this.#cancelIn(await this.#lots.find(lotId), cancelled);
     return this.#views.view(cancelled);
   }
@@ -187,7 +197,6 @@ class TaskDesk implements OpenedTasks {
     const { parts } = this.#options;
     const volumeTokens = volumeOf(spooled.parts);
     const totalItems = spooled.parts.reduce((sum, part) => sum + part.items, 0);
-    await this.#options.admit?.({ project, items: totalItems, volumeTokens });
     const createdWallMs = parts.clock.wallMs();
     const lots = spooled.parts.map((part, index) =>
       lotOf(part, {
@@ -199,6 +208,8 @@ class TaskDesk implements OpenedTasks {
         maxCostUsd: request.maxCostUsd,
       }),
     );
+    const begun = lots.map((record) => this.#lots.add(record, record.lines));
+    const { estimatedUsd, hold } = await this.#admitLarge(project, begun);
     const task: TaskRecord = {
       id: spooled.taskId,
       project,
@@ -215,20 +226,37 @@ class TaskDesk implements OpenedTasks {
         slaMinutes,
       })),
       spans: spooled.spans,
+      ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
     };
     const changes: RecordChange[] = lots.map((lot) => ({ kind: "put", record: lotToRecord(lot) }));
     await parts.room.waitFor(() =>
       parts.store.change([{ kind: "insert", record: taskToRecord(task) }, ...changes]),
     );
-    const begun = lots.map((record) => this.#begin(record, task));
+    begun[0]?.holds.push(hold);
+    for (const lot of begun) this.#begin(lot, task);
     const immediate = begun.filter((lot) => lot.record.slaMinutes === null);
     if (immediate.length > 0) await this.#waitFor(task, immediate, request.signal);
     return this.#views.view(task);
   }
 
+  /** By the first thousand items of each lot, and its size. */
+  async #admitLarge(project: string, lots: readonly Lot[]): Promise<Admitted> {
+    try {
+      const works: Work[] = [];
+      for (const lot of lots) works.push(...(await this.#objects.worksOf(lot)));
+      return await this.#admission.admit(project, works);
+    } catch (error) {
+      for (const lot of lots) {
+        this.#lots.drop(lot);
+        if (lot.record.fileId === undefined) await this.#options.parts.disk.remove(lot.path);
+      }
+      throw error;
+    }
+  }
+
   /** An own lot whose lines are all there. */
-  #begin(record: LotRecord, task: Pick<TaskRecord, "id" | "isCancelled">, isRestored = false): Lot {
-    const lot = this.#lots.add(record, record.lines, isRestored);
+  #begin(lot: Lot, task: Pick<TaskRecord, "id" | "isCancelled">): void {
+    const { record } = lot;
     if (record.fileId !== undefined) this.#held.set(record.id, this.#options.files.hold(record.fileId));
     this.#lots.join(lot, {
       taskId: task.id,
@@ -238,7 +266,6 @@ class TaskDesk implements OpenedTasks {
       isCancelled: task.isCancelled === true,
     });
     this.#lots.sealed(lot);
-    return lot;
   }
 
   /** Resolves when the task's objects in these lots are final, or nothing can be done for them at present. */
@@ -275,46 +302,13 @@ class TaskDesk implements OpenedTasks {
     this.#lots.finished(lot, [member]);
   }
 
-  async #restore(record: LotRecord): Promise<void> {
-    if (record.taskId !== undefined) {
-      const found = await this.#options.parts.store.record(EVERY_PROJECT, TASKS, recordIdOf(record.taskId));
-      this.#begin(record, found === undefined ? { id: record.taskId } : recordToTask(found), true);
-      return;
-    }
-    const lot = this.#lots.add(record, LOT_LINES_MAX, true);
-    const texts: (string | undefined)[] = [];
-    for await (const stored of this.#tasksOf(record.id)) {
-      const task = recordToTask(stored);
-      const [part] = task.parts;
-      if (part === undefined) continue;
-      const { firstLine, lines } = part;
-      const isCancelled = task.isCancelled === true;
-      this.#lots.join(lot, { taskId: task.id, firstLine, lines, open: lines, isCancelled });
-      if (!record.isSealed)
-        for (const [index, text] of Buffer.from(stored.payload ?? [])
-          .toString()
-          .split("\n")
-          .entries())
-          texts[firstLine - 1 + index] = text;
-    }
-    if (record.isSealed) this.#lots.sealed(lot);
-    else await this.#gathering.restore(lot, texts);
-  }
-
-  async *#tasksOf(lotId: string): AsyncGenerator<StoredRecord> {
-    const { store } = this.#options.parts;
-    for (let after: string | undefined; ; ) {
-      const query = {
-        collection: TASKS,
-        parent: lotId,
-        limit: PAGE,
-        ...(after === undefined ? {} : { after }),
-      };
-      const page = await store.records(EVERY_PROJECT, query);
-      yield* page;
-      after = page.at(-1)?.id;
-      if (page.length < PAGE) return;
-    }
+  /** Money is held until what was used instead is durable. */
+  async #note({ record, holds }: Lot, end: LotEnd, items: number): Promise<void> {
+    const { project, id } = record;
+    const { inputTokens, outputTokens, listUsd, usd, finishedWallMs } = end;
+    const usage = { items, inputTokens, outputTokens, listUsd, usd };
+    await this.#options.spending.note({ project, source: id, wallMs: finishedWallMs, usage });
+    for (const hold of holds.splice(0)) hold.release();
   }
 
   async #over(lot: Lot): Promise<void> {

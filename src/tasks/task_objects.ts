@@ -6,6 +6,7 @@ import { endMessage } from "../engine/sender.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { Failure, Output } from "../work/outcome.ts";
 import type { TaskObject } from "../work/task.ts";
+import type { Work } from "./admission.ts";
 import { type LinePlace, readPlaces } from "./answer_file.ts";
 import { baseOf, notFound, objectId, objectNumber, placeOf } from "./ids.ts";
 import { LineTable } from "./line_table.ts";
@@ -57,6 +58,22 @@ export class TaskObjects {
     const [object] = await this.#objects(task, await this.#rows(task, position, position + 1));
     if (object === undefined) throw notFound("object", id);
     return object;
+  }
+
+  /** What a lot of its own holds, estimated from its first thousand items. */
+  async worksOf(lot: Lot): Promise<Work[]> {
+    const { items, slaMinutes, volumeTokens } = lot.record;
+    if (items === 0) return [];
+    const rows = await this.#table.rows(lot, 0);
+    const scale = items / rows.lines.length;
+    const works = new Map<string, { items: number; inputTokens: number }>();
+    for (const [index, model] of rows.models.entries()) {
+      const work = works.get(model) ?? { items: 0, inputTokens: 0 };
+      work.items += scale;
+      work.inputTokens += scale * (rows.inputTokens[index] ?? 0);
+      works.set(model, work);
+    }
+    return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens, ...work }));
   }
 
   /** Final lines of one part as `readPlaces` gives them, those at `places`. */

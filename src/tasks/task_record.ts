@@ -7,6 +7,8 @@ import type { StoredRecord } from "../store/records.ts";
 import { recordIdOf } from "./ids.ts";
 
 export const TASKS = "task";
+/** Of tasks in shared lots that were cancelled, by lot. */
+export const CANCELS = "cancel";
 
 /** Objects of a task that stand in one lot, in the order of its lines. */
 export interface TaskPart {
@@ -34,6 +36,8 @@ export interface TaskRecord {
   readonly inputTokens?: readonly number[];
   /** Of each object, or of all when it is one number. */
   readonly factors?: number | readonly number[];
+  /** What it was estimated to cost when it was admitted, in USD. */
+  readonly estimatedUsd?: number;
   /** In a shared lot, where nothing else says so: what is not sent will not be. */
   readonly isCancelled?: true;
 }
@@ -55,4 +59,9 @@ export function taskToRecord(task: TaskRecord, payload?: Uint8Array): StoredReco
 export function recordToTask({ project, createdWallMs, body }: StoredRecord): TaskRecord {
   const own = JSON.parse(body) as Omit<TaskRecord, "project" | "createdWallMs">; // written by this file
   return { ...own, project, createdWallMs };
+}
+
+/** Beside the record of a task that shares a lot. */
+export function cancelToRecord({ id, project, createdWallMs }: TaskRecord, lotId: string): StoredRecord {
+  return { collection: CANCELS, id: recordIdOf(id), project, parent: lotId, createdWallMs, body: "{}" };
 }

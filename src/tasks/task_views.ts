@@ -5,12 +5,19 @@ import { createHash, randomUUID } from "node:crypto";
 import type { EngineParts } from "../engine/parts.ts";
 import type { TaskCounts } from "../work/task.ts";
 import type { Lot } from "./lot.ts";
+import type { LotEnd, LotRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 import type { TaskPart, TaskRecord } from "./task_record.ts";
 import type { TaskView } from "./task_view.ts";
 
 /** Views kept at most. */
 const KEPT_MAX = 1_024;
+
+interface Look {
+  readonly record: LotRecord;
+  /** Undefined when its record says all. */
+  readonly lot: Lot | undefined;
+}
 
 interface PartSums {
   readonly counts: TaskCounts;
@@ -31,7 +38,7 @@ export class TaskViews {
   }
 
   async view(task: TaskRecord): Promise<TaskView> {
-    const lots = await Promise.all(task.parts.map(({ lotId }) => this.#lots.find(lotId)));
+    const lots = await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId)));
     const version = this.#versionOf(task, lots);
     const known = this.#kept.get(task.id);
     if (known?.version === version) return known;
@@ -45,10 +52,18 @@ export class TaskViews {
     return view;
   }
 
+  /** A lot of its own that is over says all in its record. */
+  async #look(lotId: string): Promise<Look> {
+    const record = await this.#lots.recordOf(lotId);
+    if (record.over !== undefined && record.taskId !== undefined) return { record, lot: undefined };
+    const lot = await this.#lots.find(lotId);
+    return { record: lot.record, lot };
+  }
+
   /** The same for all time once the objects are final. */
-  #versionOf(task: TaskRecord, lots: readonly Lot[]): string {
-    const states = lots.map((lot) => {
-      if (lot.isOver) return "x";
+  #versionOf(task: TaskRecord, lots: readonly Look[]): string {
+    const states = lots.map(({ lot }) => {
+      if (lot === undefined || lot.isOver) return "x";
       const member = lot.memberOf(task.id);
       const isFinal = member !== undefined && member.open === 0;
       return isFinal ? "x" : `${this.#process}.${lot.version}`;
@@ -58,8 +73,8 @@ export class TaskViews {
     return text.length <= 64 ? text : createHash("sha256").update(text).digest("base64url").slice(0, 22);
   }
 
-  #viewOf(task: TaskRecord, lots: readonly Lot[], version: string): TaskView {
-    const sums = task.parts.map((part, index) => sumsOf(task, part, lots[index] as Lot));
+  #viewOf(task: TaskRecord, lots: readonly Look[], version: string): TaskView {
+    const sums = task.parts.map((part, index) => sumsOf(task, part, lots[index] as Look));
     const counts = sums.reduce((total, each) => add(total, each.counts), NO_COUNTS);
     const usage = sums.reduce((total, each) => add(total, each.usage), NO_USAGE);
     const isFinal = counts.submitted === 0;
@@ -84,10 +99,10 @@ export class TaskViews {
     };
   }
 
-  #expectedEndOf(lots: readonly Lot[]): number | undefined {
+  #expectedEndOf(lots: readonly Look[]): number | undefined {
     let latestMs: number | undefined;
-    for (const lot of lots) {
-      if (lot.isOver || lot.record.taskId === undefined) continue;
+    for (const { lot, record } of lots) {
+      if (lot === undefined || lot.isOver || record.taskId === undefined) continue;
       const etaMs = lot.run?.progress().etaMs;
       if (etaMs === undefined) return undefined;
       latestMs = Math.max(latestMs ?? 0, etaMs);
@@ -104,7 +119,8 @@ function add<T extends object>(a: T, b: T): T {
   return Object.fromEntries(names.map((name) => [name, Number(a[name]) + Number(b[name])])) as T; // of the same names
 }
 
-function sumsOf(task: TaskRecord, part: TaskPart, lot: Lot): PartSums {
+function sumsOf(task: TaskRecord, part: TaskPart, { record, lot }: Look): PartSums {
+  if (lot === undefined) return sumsOver(part, record);
   const { firstLine, lines, items } = part;
   const last = firstLine + lines - 1;
   const counts = { ...lot.index.counts(firstLine, last) };
@@ -113,9 +129,8 @@ function sumsOf(task: TaskRecord, part: TaskPart, lot: Lot): PartSums {
       if (lot.index.statusOf(line) === undefined && lot.statusOf(line, true) === "cancelled")
         counts.cancelled += 1;
   const settled = counts.completed + counts.failed + counts.expired + counts.cancelled;
-  const { over } = lot.record;
   const isOwn = lot.record.taskId !== undefined;
-  const tokens = isOwn && over !== undefined ? over : lot.index.tokens(firstLine, last);
+  const tokens = lot.index.tokens(firstLine, last);
   const cost = isOwn ? ownCost(lot) : (lot.costOf(firstLine, lines) ?? { listUsd: 0, usd: 0 });
   const { inputTokens, outputTokens } = tokens;
   return {
@@ -124,8 +139,16 @@ function sumsOf(task: TaskRecord, part: TaskPart, lot: Lot): PartSums {
   };
 }
 
-function ownCost({ record, run }: Lot): { readonly listUsd: number; readonly usd: number } {
-  if (record.over !== undefined) return record.over;
+function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
+  const { counts, inputTokens, outputTokens, listUsd, usd } = over as LotEnd; // looked at only then
+  const settled = counts.completed + counts.failed + counts.expired + counts.cancelled;
+  return {
+    counts: { submitted: Math.max(0, items - settled), ...counts },
+    usage: { inputTokens, outputTokens, listUsd, usd },
+  };
+}
+
+function ownCost({ run }: Lot): { readonly listUsd: number; readonly usd: number } {
   const progress = run?.progress();
   return { listUsd: progress?.listUsd ?? 0, usd: progress?.costUsd ?? 0 };
 }
@@ -135,10 +158,10 @@ function deadlineOf(task: TaskRecord): number | undefined {
   return slas.length === 0 ? undefined : task.createdWallMs + Math.max(...slas) * 60_000;
 }
 
-function finishedOf(task: TaskRecord, lots: readonly Lot[]): number | undefined {
+function finishedOf(task: TaskRecord, lots: readonly Look[]): number | undefined {
   let latestMs: number | undefined;
-  for (const lot of lots) {
-    const finished = lot.memberOf(task.id)?.finishedWallMs ?? lot.record.over?.finishedWallMs;
+  for (const { lot, record } of lots) {
+    const finished = lot?.memberOf(task.id)?.finishedWallMs ?? record.over?.finishedWallMs;
     if (finished !== undefined) latestMs = Math.max(latestMs ?? 0, finished);
   }
   return latestMs;

@@ -139,3 +139,28 @@ describe("an item", () => {
     expect(counts.expired).toBeGreaterThanOrEqual(2);
   });
 });
+
+describe("a project with a cap", () => {
+  const config = {
+    prices: { "alpha:m1": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 1_000 } },
+  };
+
+  it("is refused work that would go beyond it, and its money is free again when work ends cheaper", async () => {
+    const world = new TaskWorld({ config });
+    world.capUsd = 1.5; // one item is estimated to cost about half a dollar: 512 tokens of output
+    let tasks = await world.tasks();
+    await world.settle(submit(tasks, items(1, 2, 43_200)));
+    const refused = expect(submit(tasks, items(3, 6, 43_200))).rejects.toMatchObject({
+      code: "budget_exceeded",
+    });
+    await world.settle(refused);
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    await world.settle(
+      expect(submit(tasks, items(3, 6, 43_200))).rejects.toMatchObject({ code: "budget_exceeded" }),
+    );
+    await world.clock.advance(60_000); // answered: ten tokens in and five out, each
+    const task = await world.settle(submit(tasks, items(11, 4, 43_200)));
+    expect(task.totalItems).toBe(4);
+  });
+});

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import type { Files } from "../../src/tasks/files.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
 
 export interface OpenTasks extends OpenedEngine {
@@ -22,7 +23,9 @@ export async function openTestTasks(
   options: Partial<EngineOptions> = {},
 ): Promise<OpenTasks> {
   const opened = await openEngine({ env: {}, ...options, dataDir });
-  const tasks = await openTasks({ ...opened, files, dataDir });
+  const { clock, store } = opened.parts;
+  const spending = createSpending({ clock, store, capUsd: () => undefined });
+  const tasks = await openTasks({ ...opened, files, spending, dataDir });
   return {
     ...opened,
     dataDir,

@@ -5,6 +5,7 @@ import type { Clock } from "../../src/clock.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import type { FileIndex, Files } from "../../src/tasks/files.ts";
 import type { RequestItem } from "../../src/tasks/requests.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
 import { itemLine, type Life, World } from "../engine/world.ts";
@@ -14,11 +15,15 @@ export const PROJECT = "acme";
 export class TaskWorld extends World {
   /** How many tasks hold each file. */
   readonly holds = new Map<string, number>();
+  /** The project's, for a month. */
+  capUsd: number | undefined;
   readonly #indexes = new Map<string, FileIndex>();
 
   async tasks(clock: Clock = this.clock, life?: Life): Promise<OpenedTasks> {
     const opened = await this.opened(clock, life);
-    return openTasks({ ...opened, files: this.#files(), dataDir: "/data" });
+    const { store } = opened.parts;
+    const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
+    return openTasks({ ...opened, files: this.#files(), spending, dataDir: "/data" });
   }
 
   /** An uploaded file of so many items, with a blank line before every tenth. */

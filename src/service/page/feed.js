@@ -17,10 +17,12 @@ export class Feed {
   #silence = null;
   #failures = 0;
   #isStopped = false;
+  #onOnline = () => {
+    if (this.#retry !== null) this.#restart();
+  };
 
   constructor(options) {
     this.#options = options;
-    this.#onOnline = this.#onOnline.bind(this);
     window.addEventListener("online", this.#onOnline);
     this.#connect();
   }
@@ -35,10 +37,6 @@ export class Feed {
     this.#isStopped = true;
     window.removeEventListener("online", this.#onOnline);
     this.#drop();
-  }
-
-  #onOnline() {
-    if (this.#retry !== null) this.#restart();
   }
 
   #restart() {

@@ -1,0 +1,101 @@
+/**
+ * Reopening: the open lots of a data folder, taken up by the next process.
+ *
+ *   own lot, sealed shared lot -> joined by the tasks that its record names -> begun
+ *   gathering lot              -> made again from the texts of its tasks -> sealed -> begun
+ *
+ * The records of tasks in sealed lots are not read, so that a million open tasks cost a start little.
+ */
+import type { EngineParts } from "../engine/parts.ts";
+import { EVERY_PROJECT, type StoredRecord } from "../store/records.ts";
+import type { Admission } from "./admission.ts";
+import { type Gathering, LOT_LINES_MAX } from "./gathering.ts";
+import { recordIdOf } from "./ids.ts";
+import type { Lot } from "./lot.ts";
+import type { LotRecord } from "./lot_record.ts";
+import type { Lots } from "./lots.ts";
+import { CANCELS, recordToTask, TASKS, type TaskRecord } from "./task_record.ts";
+
+const PAGE = 500;
+
+export interface ReopeningOptions {
+  readonly parts: EngineParts;
+  readonly lots: Lots;
+  readonly gathering: Gathering;
+  readonly admission: Admission;
+  /** Begins a lot of its own. */
+  readonly begin: (lot: Lot, task: Pick<TaskRecord, "id" | "isCancelled">) => void;
+}
+
+/** Resolves when every open task can be found and goes on. */
+export async function reopenLots(options: ReopeningOptions): Promise<void> {
+  for await (const record of options.lots.stored()) {
+    if (record.taskId !== undefined) await reopenOwn(options, record, record.taskId);
+    else if (record.isSealed) await reopenSealed(options, record);
+    else await remake(options, record);
+  }
+}
+
+async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: string): Promise<void> {
+  const { parts, lots } = options;
+  const found = await parts.store.record(EVERY_PROJECT, TASKS, recordIdOf(taskId));
+  const task = found === undefined ? undefined : recordToTask(found);
+  const lot = lots.add(record, record.lines, true);
+  if (task?.parts[0]?.lotId === record.id) hold(options, lot, task.estimatedUsd);
+  options.begin(lot, task ?? { id: taskId });
+}
+
+async function reopenSealed(options: ReopeningOptions, record: LotRecord): Promise<void> {
+  const { lots, parts } = options;
+  const lot = lots.add(record, LOT_LINES_MAX, true);
+  const cancelled = new Set<string>();
+  for await (const { id } of recordsOf(parts, CANCELS, record.id)) cancelled.add(id);
+  for (const { taskId, firstLine, lines } of record.members ?? []) {
+    const isCancelled = cancelled.has(recordIdOf(taskId));
+    lots.join(lot, { taskId, firstLine, lines, open: lines, isCancelled });
+  }
+  hold(options, lot, record.estimatedUsd);
+  lots.sealed(lot);
+}
+
+async function remake(options: ReopeningOptions, record: LotRecord): Promise<void> {
+  const { lots, parts, gathering } = options;
+  const lot = lots.add(record, LOT_LINES_MAX, true);
+  const texts: (string | undefined)[] = [];
+  for await (const stored of recordsOf(parts, TASKS, record.id)) {
+    const task = recordToTask(stored);
+    const [part] = task.parts;
+    if (part === undefined) continue;
+    const { firstLine, lines } = part;
+    lots.join(lot, {
+      taskId: task.id,
+      firstLine,
+      lines,
+      open: lines,
+      isCancelled: task.isCancelled === true,
+    });
+    lot.estimatedUsd += task.estimatedUsd ?? 0;
+    const own = Buffer.from(stored.payload ?? []).toString();
+    for (const [index, text] of own.split("\n").entries()) texts[firstLine - 1 + index] = text;
+  }
+  hold(options, lot, lot.estimatedUsd);
+  await gathering.restore(lot, texts);
+}
+
+async function* recordsOf(
+  { store }: EngineParts,
+  collection: string,
+  parent: string,
+): AsyncGenerator<StoredRecord> {
+  for (let after: string | undefined; ; ) {
+    const query = { collection, parent, limit: PAGE, ...(after === undefined ? {} : { after }) };
+    const page = await store.records(EVERY_PROJECT, query);
+    yield* page;
+    after = page.at(-1)?.id;
+    if (page.length < PAGE) return;
+  }
+}
+
+function hold({ admission }: ReopeningOptions, lot: Lot, estimatedUsd = 0): void {
+  if (estimatedUsd > 0) lot.holds.push(admission.again(lot.record.project, estimatedUsd));
+}

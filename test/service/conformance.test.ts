@@ -1,0 +1,229 @@
+/**
+ * The description against the service: every documented (path, method, status) is answered as documented, nothing
+ * answers what is not documented, and nothing that is sent makes it fail.
+ */
+import fc from "fast-check";
+import { beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { PerigeeError } from "../../src/errors.ts";
+import { formOf, openWhole, type Whole, type WholeAnswer, type WholeCall } from "./whole.ts";
+
+interface Operation {
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+  readonly security?: readonly object[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, unknown>> };
+  readonly responses: Readonly<
+    Record<string, { readonly content?: Readonly<Record<string, { schema: object }>> }>
+  >;
+}
+
+interface Description {
+  readonly openapi: string;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, object>> };
+}
+
+const UNKNOWN = "00000000-0000-4000-8000-000000000000";
+const item = { model: "echo:test", input: "hello", sla: 60 };
+const line = { key: "a", request: { model: "echo:test", contents: [{ parts: [{ text: "x" }] }] } };
+
+let whole: Whole;
+let description: Description;
+/** What was answered, as `METHOD path status`. */
+const seen = new Set<string>();
+
+beforeAll(async () => {
+  whole = await openWhole();
+  description = JSON.parse((await whole.call("GET", "/openapi.json", { key: "" })).text) as Description;
+});
+
+function operations(): [path: string, method: string, operation: Operation][] {
+  return Object.entries(description.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]): [string, string, Operation] => [
+      path,
+      method.toUpperCase(),
+      operation,
+    ]),
+  );
+}
+
+/** Sends, and checks that status and body are documented for the operation. */
+async function check(
+  path: string,
+  method: string,
+  values: Record<string, string>,
+  call: WholeCall & { query?: string } = {},
+): Promise<WholeAnswer> {
+  const url = path.replace(/\{(\w+)\}/g, (_match, name: string) => values[name] ?? UNKNOWN);
+  const answer = await whole.call(method, url + (call.query ?? ""), call);
+  const documented = description.paths[path]?.[method.toLowerCase()]?.responses ?? {};
+  const place = `${method} ${path} ${answer.status}`;
+  expect([place, Object.keys(documented)]).toEqual([place, expect.arrayContaining([String(answer.status)])]);
+  seen.add(place);
+  const schema = documented[String(answer.status)]?.content?.["application/json"]?.schema;
+  const isJson = answer.headers.get("content-type")?.startsWith("application/json") === true;
+  if (schema !== undefined && isJson) {
+    const parsed = validator(schema).safeParse(JSON.parse(answer.text));
+    expect([place, parsed.error?.issues ?? []]).toEqual([place, []]);
+  }
+  return answer;
+}
+
+function validator(schema: object): z.ZodType {
+  const text = JSON.stringify({ ...schema, $defs: description.components.schemas });
+  return z.fromJSONSchema(JSON.parse(text.replaceAll("#/components/schemas/", "#/$defs/")) as never);
+}
+
+async function newTask(
+  sla: number | undefined = 60,
+  headers: Record<string, string> = {},
+): Promise<{ task_id: string; objects: { object_id: string }[]; output_url: string }> {
+  const body = [sla === undefined ? { model: "echo:test", input: "x" } : { ...item, sla }];
+  const answer = await check("/v0/infer/", "POST", {}, { body, headers });
+  expect(answer.status).toBe(200);
+  return JSON.parse(answer.text);
+}
+
+async function finished(taskId: string): Promise<void> {
+  for (;;) {
+    const { text } = await whole.call("GET", `/v0/infer/task/${taskId}`);
+    if ((JSON.parse(text) as { status: string }).status !== "submitted") return;
+  }
+}
+
+async function newFile(): Promise<string> {
+  const { text } = await check(
+    "/v0/files/{file_name}",
+    "PUT",
+    { file_name: "in.jsonl" },
+    { body: formOf([line]) },
+  );
+  return (JSON.parse(text) as { file_id: string }).file_id;
+}
+
+describe("the description", () => {
+  it("is OpenAPI 3.1 with every registered route", async () => {
+    expect(description.openapi).toBe("3.1.0");
+    for (const [path, method] of operations()) {
+      const answer = await whole.call(method, path.replace(/\{\w+\}/g, UNKNOWN), { key: "" });
+      expect([path, method, answer.status]).not.toEqual([path, method, 405]);
+    }
+  });
+
+  it("is shown as a page without scripts, under a strict policy", async () => {
+    const { text, headers } = await whole.call("GET", "/docs", { key: "" });
+    expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; style-src 'sha256-/);
+    expect(headers.get("content-type")).toBe("text/html; charset=utf-8");
+    expect(text).not.toMatch(/<script|javascript:|https?:\/\//i);
+    for (const [path] of operations()) expect(text).toContain(path);
+    expect(text).toContain('id="Task"');
+  });
+});
+
+describe("every operation", () => {
+  it("answers valid requests with its documented bodies", async () => {
+    const task = await newTask(60, { "Output-Format": "jsonl" });
+    const { objects } = await newTask(undefined);
+    const file_id = await newFile();
+    const withFile = await check("/v0/infer/", "POST", {}, { body: [{ file_id, sla: 5 }, item] });
+    expect([withFile.status, JSON.parse(withFile.text).total_items]).toEqual([200, 2]);
+    const id = task.task_id;
+    const values = { id, file_id, name: `${id}.jsonl`, file_name: "in.jsonl" };
+    await finished(id);
+    const tag = (await check("/v0/infer/task/{id}", "GET", values)).headers.get("etag") ?? "";
+    await check("/v0/infer/task/{id}", "GET", values, { headers: { "if-none-match": tag } });
+    const object = { id: objects[0]?.object_id ?? "" };
+    const objectTag = (await check("/v0/infer/object/{id}", "GET", object)).headers.get("etag") ?? "";
+    await check("/v0/infer/object/{id}", "GET", object, { headers: { "if-none-match": objectTag } });
+    await check("/v0/infer/tasks", "GET", {}, { query: "?limit=1" });
+    await check("/v0/infer/task/{id}/cancel", "POST", values);
+    await check("/v0/infer/task/{id}", "DELETE", { id: await finishedTask() });
+    for (const path of ["/v0/usage", "/healthz", "/readyz", "/v0/files/"]) await check(path, "GET", {});
+    await check("/v0/quote", "POST", {}, { body: [item] });
+    await check("/v0/files/{file_id}", "GET", values);
+    await check("/v0/files/{file_id}/content", "GET", values);
+    await check("/v0/files/{file_id}/content", "GET", values, { headers: { range: "bytes=0-3" } });
+    await check("/v0/files/output/{name}", "GET", values);
+    await check("/v0/files/output/{name}", "GET", values, { headers: { range: "bytes=0-3" } });
+    const { url } = JSON.parse((await check("/v0/files/output/{name}/link", "POST", values)).text) as {
+      url: string;
+    };
+    const token = url.split("/").at(-1) as string;
+    await check("/v0/files/link/{token}", "GET", { token });
+    await check("/v0/files/link/{token}", "GET", { token }, { headers: { range: "bytes=0-3" } });
+    await check("/v0/files/{file_id}", "DELETE", { file_id: await newFile() });
+  });
+
+  async function finishedTask(): Promise<string> {
+    const { task_id } = await newTask(undefined);
+    await finished(task_id);
+    return task_id;
+  }
+
+  it("refuses a missing key, a missing scope, too many calls, unknown ids and queries that are none", async () => {
+    for (const [path, method, operation] of operations()) {
+      const isForm = operation.requestBody?.content["multipart/form-data"] !== undefined;
+      const body = operation.requestBody === undefined ? {} : { body: isForm ? formOf([line]) : [item] };
+      if (operation.security?.length === 1) {
+        expect((await check(path, method, {}, { ...body, key: "" })).status).toBe(401);
+        expect((await check(path, method, {}, { ...body, key: "powerless" })).status).toBe(403);
+        expect((await check(path, method, {}, { ...body, key: "hurried" })).status).toBe(429);
+      }
+      const inPath = operation.parameters?.filter((parameter) => parameter.in === "path") ?? [];
+      if (inPath.length > 0 && method !== "PUT") {
+        for (const value of [UNKNOWN, "x", "x".repeat(700), "%00", "%2e%2e%2f", "%F0%9F%92%A9"]) {
+          const values = Object.fromEntries(inPath.map(({ name }) => [name, value]));
+          expect([path, value, (await check(path, method, values, body)).status]).toEqual([path, value, 404]);
+        }
+      }
+      if (operation.parameters?.some((parameter) => parameter.in === "query") === true)
+        expect((await check(path, method, {}, { ...body, query: "?no-such-parameter=1" })).status).toBe(422);
+    }
+    expect((await check("/v0/infer/tasks", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
+    expect((await check("/v0/files/", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
+  });
+
+  it("refuses bodies that are none", async () => {
+    for (const [path, method, operation] of operations()) {
+      if (operation.requestBody === undefined) continue;
+      const isForm = operation.requestBody.content["multipart/form-data"] !== undefined;
+      await check(path, method, {}, { body: "[", headers: { "content-type": "text/plain" } });
+      if (isForm) continue;
+      await check(path, method, {}, { body: "[" });
+      await check(path, method, {}, { body: `["${"x".repeat(11 * 1024 * 1024)}"]` });
+      await check(path, method, {}, { body: [{ file_id: UNKNOWN, sla: 5 }] });
+      const json = fc.sample(fc.jsonValue({ maxDepth: 4 }), 60);
+      for (const body of json) await check(path, method, {}, { body: JSON.stringify(body) });
+      const fields = fc.record(
+        {
+          model: fc.oneof(fc.string(), fc.constant("echo:x"), fc.integer()),
+          input: fc.oneof(fc.string({ unit: "binary" }), fc.constant(null)),
+          sla: fc.oneof(fc.integer(), fc.double(), fc.constant(60), fc.string()),
+          file_id: fc.oneof(fc.uuid(), fc.string()),
+        },
+        { requiredKeys: [] },
+      );
+      for (const body of fc.sample(fc.array(fields, { maxLength: 3 }), 60))
+        await check(path, method, {}, { body });
+    }
+  });
+
+  it("tells what the tasks refuse", async () => {
+    whole.refuse(new PerigeeError("budget_exceeded", "no money left"));
+    expect((await check("/v0/infer/", "POST", {}, { body: [item] })).status).toBe(402);
+    const { text } = await whole.call("POST", "/v0/infer/", {
+      body: [{ model: "nobody:x", input: "x", sla: 60 }],
+    });
+    const { task_id } = JSON.parse(text) as { task_id: string };
+    expect((await check("/v0/infer/task/{id}", "DELETE", { id: task_id })).status).toBeLessThan(500);
+  });
+
+  it("was answered with every status that is documented for it", async () => {
+    const missing = operations().flatMap(([path, method, { responses }]) =>
+      Object.keys(responses)
+        .map((status) => `${method} ${path} ${status}`)
+        .filter((place) => !seen.has(place)),
+    );
+    expect(missing).toEqual([]);
+  });
+});

@@ -1,0 +1,243 @@
+import { describe, expect, it } from "vitest";
+import { PerigeeError } from "../../src/errors.ts";
+import { Activity } from "../../src/service/activity.ts";
+import type { LaneView } from "../../src/service/lane_view.ts";
+import { type Listener, OperatorFeed } from "../../src/service/operator_feed.ts";
+import type { TaskView } from "../../src/tasks/task_view.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+
+const ITEM = {
+  status: "completed",
+  code: undefined,
+  inputTokens: 10,
+  outputTokens: 5,
+  listUsd: 2,
+  usd: 1,
+} as const;
+
+function lane(family: string): LaneView {
+  return {
+    provider: "openai",
+    tier: "realtime",
+    family,
+    state: "open",
+    requests: { used: 5, limit: 60 },
+    inFlight: 2,
+    inFlightMax: 8,
+    waiting: 3,
+    cooldownMs: 0,
+  };
+}
+
+class World {
+  readonly clock = new FakeClock();
+  readonly activity = new Activity(this.clock);
+  readonly feed: OperatorFeed;
+  tasks: TaskView[] = [];
+  lists = 0;
+  isBroken = false;
+
+  constructor() {
+    this.feed = new OperatorFeed({
+      clock: this.clock,
+      activity: this.activity,
+      lanes: () => [lane("mine"), lane("theirs")],
+      tasks: {
+        list: async (project, { after, limit }) => {
+          this.lists += 1;
+          if (this.isBroken) throw new PerigeeError("store_failed", "no disk");
+          const own = this.tasks.filter((task) => task.project === project);
+          const start = after === undefined ? 0 : own.findIndex(({ id }) => id === after) + 1;
+          if (after !== undefined && start === 0) throw new PerigeeError("not_found", "no such task");
+          return { items: own.slice(start, start + limit), hasMore: own.length > start + limit };
+        },
+      },
+    });
+  }
+
+  task(id: string, more: Partial<TaskView> = {}): TaskView {
+    const made: TaskView = {
+      id,
+      project: "red",
+      status: "submitted",
+      isCancelled: false,
+      totalItems: 10,
+      counts: { submitted: 4, completed: 6, failed: 0, expired: 0, cancelled: 0 },
+      createdWallMs: this.clock.wallMs(),
+      hasOutputFile: false,
+      usage: { inputTokens: 1, outputTokens: 1, listUsd: 2, usd: 1.5 },
+      version: "1",
+      ...more,
+    };
+    this.tasks.push(made);
+    return made;
+  }
+
+  listen(more: Partial<Listener> = {}) {
+    const heard: { event: string; data: Record<string, never> & { [name: string]: never } }[] = [];
+    const page = {
+      heard,
+      isEnded: false,
+      isAllowed: true,
+      isReady: true,
+      snapshots: () => heard.filter(({ event }) => event === "snapshot").map(({ data }) => data),
+      leave: () => {},
+    };
+    page.leave = this.feed.join({
+      project: "red",
+      seesAllLanes: false,
+      after: undefined,
+      isAllowed: () => page.isAllowed,
+      isReady: () => page.isReady,
+      send: (event, data) => void heard.push({ event, data: JSON.parse(data) }),
+      end: () => {
+        page.isEnded = true;
+      },
+      ...more,
+    });
+    return page;
+  }
+}
+
+describe("the operator feed", () => {
+  it("begins with the past and a snapshot, and gives one a second", async () => {
+    const world = new World();
+    world.activity.settled({ ...ITEM, project: "red" });
+    await world.clock.advance(2_000);
+    const page = world.listen();
+    await world.clock.advance(0);
+    expect(page.heard.map(({ event }) => event)).toEqual(["history", "snapshot"]);
+    expect(page.heard[0]?.data).toMatchObject({ items: expect.arrayContaining([1]) });
+    await world.clock.advance(3_000);
+    expect(page.snapshots()).toHaveLength(4);
+  });
+
+  it("shows tasks with deadline and slack, errors by code, cost and what was saved", async () => {
+    const world = new World();
+    const nowMs = world.clock.wallMs();
+    world.task("a", { deadlineWallMs: nowMs + 60_000, expectedEndWallMs: nowMs + 20_000 });
+    world.task("b", { deadlineWallMs: nowMs + 60_000 });
+    world.task("c", { status: "completed", deadlineWallMs: nowMs, finishedWallMs: nowMs + 5_000 });
+    world.task("foreign", { project: "blue" });
+    world.activity.settled({ ...ITEM, project: "red" });
+    for (const code of ["timeout", "filtered", "filtered"] as const)
+      world.activity.settled({ ...ITEM, project: "red", status: "failed", code });
+    world.activity.settled({ ...ITEM, project: "blue", status: "failed", code: "overloaded" });
+    const page = world.listen();
+    await world.clock.advance(0);
+    const [snapshot] = page.snapshots();
+    expect(snapshot).toMatchObject({
+      time: nowMs,
+      errors: { filtered: 2, timeout: 1 },
+      totals: { items: 4, completed: 1, list_usd: 8, usd: 4, saved_usd: 4 },
+      tasks: {
+        has_more: false,
+        after: null,
+        items: [
+          { task_id: "a", slack_ms: 40_000, usd: 1.5, list_usd: 2, saved_usd: 0.5 },
+          { task_id: "b", slack_ms: null },
+          { task_id: "c", slack_ms: -5_000 },
+        ],
+      },
+    });
+  });
+
+  it("shows a project the lanes that it has used, and an administrator all", async () => {
+    const world = new World();
+    const attempt = { model: "openai:mine", code: undefined, usage: undefined, latencyMs: 1 };
+    world.activity.attempted({ ...attempt, project: "red", lane: "openai:realtime:mine" });
+    const pages = [world.listen(), world.listen({ seesAllLanes: true }), world.listen({ project: "blue" })];
+    await world.clock.advance(0);
+    expect(pages.map((page) => page.snapshots().map(({ lanes }) => lanes))).toEqual([
+      [
+        [
+          expect.objectContaining({
+            family: "mine",
+            waiting: 3,
+            limits: [{ name: "requests", used: 5, limit: 60 }],
+          }),
+        ],
+      ],
+      [[expect.objectContaining({ family: "mine" }), expect.objectContaining({ family: "theirs" })]],
+      [[]],
+    ]);
+  });
+
+  it("computes a snapshot once for all who look at the same, and none when nobody listens", async () => {
+    const world = new World();
+    const pages = [world.listen(), world.listen(), world.listen()];
+    await world.clock.advance(0);
+    const before = world.lists;
+    await world.clock.advance(5_000);
+    expect(world.lists - before).toBe(5);
+    for (const page of pages) page.leave();
+    const after = world.lists;
+    await world.clock.advance(60_000);
+    expect(world.lists).toBe(after);
+    world.listen();
+    await world.clock.advance(1_000);
+    expect(world.lists).toBe(after + 2);
+  });
+
+  it("shows 50 tasks behind the one that is named, and the first ones when that is gone", async () => {
+    const world = new World();
+    for (let index = 0; index < 120; index += 1) world.task(`t${index}`);
+    const [second, gone] = [world.listen({ after: "t49" }), world.listen({ after: "no more" })];
+    await world.clock.advance(0);
+    const page = second.snapshots()[0] as unknown as { tasks: { items: { task_id: string }[] } };
+    expect(page.tasks).toMatchObject({ after: "t49", has_more: true });
+    expect(page.tasks.items.map((task) => task.task_id)).toEqual(
+      Array.from({ length: 50 }, (_, index) => `t${index + 50}`),
+    );
+    expect(gone.snapshots()[0]).toMatchObject({ tasks: { after: null, items: { length: 50 } } });
+  });
+
+  it("ends when the key is not accepted any more", async () => {
+    const world = new World();
+    const [revoked, other] = [world.listen(), world.listen()];
+    await world.clock.advance(1_000);
+    revoked.isAllowed = false;
+    await world.clock.advance(1_000);
+    expect([revoked.isEnded, other.isEnded]).toEqual([true, false]);
+    const told = revoked.heard.length;
+    await world.clock.advance(2_000);
+    expect(revoked.heard).toHaveLength(told);
+  });
+
+  it("passes over who does not read, and drops it after ten seconds", async () => {
+    const world = new World();
+    const [slow, other] = [world.listen(), world.listen()];
+    await world.clock.advance(0);
+    slow.isReady = false;
+    await world.clock.advance(8_000);
+    expect([slow.snapshots().length, other.snapshots().length, slow.isEnded]).toEqual([1, 9, false]);
+    slow.isReady = true;
+    await world.clock.advance(1_000);
+    slow.isReady = false;
+    await world.clock.advance(10_000);
+    expect([slow.snapshots().length, slow.isEnded, other.isEnded]).toEqual([2, true, false]);
+  });
+
+  it("takes 16 pages of a project at once", () => {
+    const world = new World();
+    const pages = Array.from({ length: 16 }, () => world.listen());
+    expect(() => world.listen()).toThrow(expect.objectContaining({ code: "too_many" }));
+    world.listen({ project: "blue" });
+    pages[0]?.leave();
+    world.listen();
+  });
+
+  it("ends all when the service stops, or its store fails", async () => {
+    const world = new World();
+    const page = world.listen();
+    await world.clock.advance(1_000);
+    world.isBroken = true;
+    await world.clock.advance(1_000);
+    expect(page.isEnded).toBe(true);
+    world.isBroken = false;
+    const second = world.listen();
+    world.feed.close();
+    expect(second.isEnded).toBe(true);
+    expect(() => world.listen()).toThrow(expect.objectContaining({ code: "closed" }));
+  });
+});

@@ -1,0 +1,250 @@
+/**
+ * The operator page in a real browser, Debian's Chromium. Screenshots go to `test/service/screenshots`, which git ignores.
+ */
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import type { RequestItem } from "../../src/tasks/requests.ts";
+import { KEY, openPageWorld, type PageWorld, PROJECT } from "./page_world.ts";
+
+const CHROMIUM = process.env["PERIGEE_CHROMIUM"] ?? "/usr/bin/chromium";
+const SCREENSHOTS = join(import.meta.dirname, "screenshots");
+const MARKUP = `<img src=x onerror="document.title='run'">`;
+const isLeftOut = process.env["PERIGEE_WITHOUT_BROWSER"] === "1";
+
+let world: PageWorld;
+let browser: Browser;
+
+beforeAll(async () => {
+  if (isLeftOut) return;
+  if (!existsSync(CHROMIUM))
+    throw new Error(
+      `there is no browser at ${CHROMIUM}: install it (apt-get install chromium), name another with PERIGEE_CHROMIUM, or leave these tests out with PERIGEE_WITHOUT_BROWSER=1`,
+    );
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+  world = await openPageWorld();
+}, 60_000);
+
+afterAll(async () => {
+  await browser?.close();
+  await world?.close();
+});
+
+/** A page, and all that its console and network have complained of. */
+async function openPage(options: Parameters<Browser["newContext"]>[0] = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  onTestFinished(() => context.close());
+  context.setDefaultTimeout(8_000);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  await page.goto(world.url);
+  return { page, complaints, context };
+}
+
+async function enterKey(page: Page, key = KEY): Promise<void> {
+  await page.getByLabel("API key").fill(key);
+  await page.getByRole("button", { name: "Open" }).click();
+}
+
+function items(count: number, more: Partial<RequestItem> = {}): RequestItem[] {
+  return Array.from({ length: count }, (_, index) => ({
+    model: "demo:quick",
+    input: index % 40 === 39 ? "[[refuse]]" : `Question ${index}`,
+    sla: 60,
+    ...more,
+  }));
+}
+
+async function submit(requests: RequestItem[]): Promise<string> {
+  const task = await world.tasks.submit(PROJECT, { items: requests, hasOutputFile: true });
+  return task.id;
+}
+
+function rowOf(page: Page, id: string) {
+  return page.getByRole("row").filter({ hasText: id.slice(0, 8) });
+}
+
+describe.skipIf(isLeftOut)("the operator page", () => {
+  it("asks for the key once, and says when it is not accepted", async () => {
+    const { page } = await openPage();
+    await page.screenshot({ path: join(SCREENSHOTS, "key.png") });
+    await enterKey(page, "pgk_live_wrong");
+    await expect.poll(() => page.getByRole("alert").first().textContent()).toContain("not accepted");
+    await enterKey(page);
+    await page.getByRole("heading", { name: "Tasks" }).waitFor();
+    await page.reload();
+    await page.getByRole("heading", { name: "Tasks" }).waitFor();
+    expect(page.url()).toBe(world.url);
+    await page.getByRole("button", { name: "Forget key" }).click();
+    await page.getByLabel("API key").waitFor();
+    expect(await page.evaluate("sessionStorage.length")).toBe(0);
+  });
+
+  it("shows tasks as they go on, cancels one and downloads answers, without a complaint", async () => {
+    const { page, complaints } = await openPage();
+    await enterKey(page);
+    const [long, short] = [await submit(items(3_000)), await submit(items(80))];
+    const progress = rowOf(page, long).getByRole("progressbar");
+    const settled = async () => Number(await progress.getAttribute("aria-valuenow"));
+    await expect.poll(settled, { timeout: 10_000 }).toBeGreaterThan(0);
+    const before = await settled();
+    await expect.poll(settled, { timeout: 5_000 }).toBeGreaterThan(before);
+    await expect.poll(() => rowOf(page, short).textContent(), { timeout: 10_000 }).toContain("some errors");
+    await page.screenshot({ path: join(SCREENSHOTS, "running.png"), fullPage: true });
+
+    await rowOf(page, long)
+      .getByRole("button", { name: /^Cancel/ })
+      .click();
+    await page.getByRole("dialog").screenshot({ path: join(SCREENSHOTS, "cancel.png") });
+    await page.getByRole("button", { name: "Cancel the task" }).click();
+    await expect.poll(() => rowOf(page, long).textContent(), { timeout: 10_000 }).toContain("Cancelled");
+    expect((await world.tasks.task(PROJECT, long)).isCancelled).toBe(true);
+
+    const download = page.waitForEvent("download");
+    await rowOf(page, short)
+      .getByRole("button", { name: /^Download/ })
+      .click();
+    const saved = await download;
+    expect(saved.suggestedFilename()).toBe(`perigee-${short.slice(0, 8)}.jsonl`);
+    expect(
+      readFileSync(await saved.path(), "utf8")
+        .trimEnd()
+        .split("\n"),
+    ).toHaveLength(80);
+    expect(await page.getByRole("meter").count()).toBeGreaterThan(1);
+    expect(await page.locator("#errors").textContent()).toContain("invalid_request");
+    expect(complaints).toEqual([]);
+  });
+
+  it("shows names that hold markup as they are", async () => {
+    const { page, complaints } = await openPage();
+    await enterKey(page);
+    await submit(items(2, { model: `demo:${MARKUP}` }));
+    await expect
+      .poll(() => page.locator("#lanes").textContent(), { timeout: 10_000 })
+      .toContain(`demo:${MARKUP}`);
+    expect(await page.locator("#board img").count()).toBe(0);
+    expect(await page.title()).toBe("perigee");
+    expect(complaints).toEqual([]);
+  });
+
+  it.each([
+    { name: "phone-light", width: 360, height: 740, colorScheme: "light" },
+    { name: "phone-dark", width: 360, height: 740, colorScheme: "dark" },
+    { name: "desk-dark", width: 1280, height: 900, colorScheme: "dark" },
+    { name: "tablet-light", width: 820, height: 1100, colorScheme: "light" },
+  ] as const)(
+    "fits a screen of $width in the $colorScheme scheme",
+    async ({ name, colorScheme, ...viewport }) => {
+      const { page, complaints } = await openPage({ viewport, colorScheme });
+      await enterKey(page);
+      const id = await submit(items(600));
+      await rowOf(page, id).getByRole("progressbar").waitFor();
+      await page.waitForTimeout(1_200);
+      await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
+      const wide = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth");
+      expect(wide).toBeLessThanOrEqual(0);
+      expect(complaints).toEqual([]);
+      await world.tasks.cancel(PROJECT, id);
+    },
+  );
+
+  it("is used by keyboard alone", async () => {
+    const { page } = await openPage();
+    await page.keyboard.type(KEY); // the field has the focus
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Tasks" }).waitFor();
+    const id = await submit(items(2_000));
+    const cancel = rowOf(page, id).getByRole("button", { name: /^Cancel/ });
+    await cancel.focus();
+    await page.waitForTimeout(1_500); // rows are updated meanwhile, and keep the focus
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.press("Escape");
+    expect((await world.tasks.task(PROJECT, id)).isCancelled).toBe(false);
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await expect.poll(async () => (await world.tasks.task(PROJECT, id)).isCancelled).toBe(true);
+  });
+
+  it("shows 50 tasks a page", async () => {
+    const ids: string[] = [];
+    for (let index = 0; index < 60; index += 1) ids.push(await submit(items(1)));
+    const { page } = await openPage();
+    await enterKey(page);
+    await rowOf(page, ids.at(-1) ?? "").waitFor();
+    expect(await page.locator("#task-rows tr").count()).toBe(50);
+    await page.getByRole("button", { name: "Older" }).click();
+    await rowOf(page, ids[0] ?? "").waitFor();
+    expect(await page.getByText("Page 2").count()).toBe(1);
+    await page.getByRole("button", { name: "Newer" }).click();
+    await rowOf(page, ids.at(-1) ?? "").waitFor();
+  });
+
+  it("says when it has lost contact, comes back by itself, and asks anew when its key is revoked", async () => {
+    const { page } = await openPage();
+    const contact = () => page.locator("#contact").textContent();
+    await enterKey(page);
+    await expect.poll(contact).toContain("Live");
+    await world.cut();
+    await expect.poll(contact).toContain("Lost contact");
+    await page.screenshot({ path: join(SCREENSHOTS, "lost.png") });
+    await world.listen();
+    await expect.poll(contact, { timeout: 10_000 }).toContain("Live");
+    world.isKeyValid = false;
+    await expect
+      .poll(() => page.getByRole("alert").first().textContent(), { timeout: 5_000 })
+      .toContain("not accepted");
+    world.isKeyValid = true;
+  });
+});
+
+describe("the files of the operator page", () => {
+  it("come with a policy that lets in nothing from elsewhere", async () => {
+    const { fastify } = await import("fastify");
+    const { registerPageRoutes } = await import("../../src/service/page.ts");
+    const app = fastify();
+    registerPageRoutes(app);
+    const page = await app.inject({ url: "/" });
+    expect(page.headers["content-type"]).toBe("text/html; charset=utf-8");
+    expect(page.headers["content-security-policy"]).toContain(
+      "default-src 'none'; script-src 'self'; style-src 'self'",
+    );
+    expect(page.body).not.toMatch(/<script(?![^>]*src=)|\son\w+=|style=|https?:\/\/(?!www\.w3\.org)/);
+    const named = [...page.body.matchAll(/(?:src|href)="(page\/[^"]+)"/g)].map(([, url]) => `/${url}`);
+    expect(named).toHaveLength(4);
+    for (const url of named) {
+      const { statusCode, headers } = await app.inject({ url });
+      expect([url, statusCode]).toEqual([url, 200]);
+      const again = await app.inject({ url, headers: { "if-none-match": String(headers["etag"]) } });
+      expect(again.statusCode).toBe(304);
+    }
+    expect((await app.inject({ url: "/page/../page.ts" })).statusCode).toBe(404);
+  });
+
+  it("are all served, and import nothing that is not", async () => {
+    const { fastify } = await import("fastify");
+    const { registerPageRoutes } = await import("../../src/service/page.ts");
+    const app = fastify();
+    registerPageRoutes(app);
+    for (const url of [
+      "/page/app.js",
+      "/page/chart.js",
+      "/page/lanes.js",
+      "/page/tasks.js",
+      "/page/feed.js",
+    ]) {
+      const { body } = await app.inject({ url });
+      for (const [, name] of body.matchAll(/from "\.\/([\w.]+)"/g))
+        expect([name, (await app.inject({ url: `/page/${name}` })).statusCode]).toEqual([name, 200]);
+      expect(body).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(/);
+    }
+  });
+});

@@ -1,0 +1,153 @@
+/**
+ * The whole service on a real engine and real files, whose tasks can be made to refuse.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll } from "vitest";
+import { openEngine } from "../../src/engine/engine.ts";
+import type { Caller, Scope } from "../../src/service/caller.ts";
+import { createHttpService, type HttpService } from "../../src/service/service.ts";
+import { createFiles } from "../../src/tasks/file_store.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
+import { openTasks } from "../../src/tasks/task_desk.ts";
+import type { Tasks } from "../../src/tasks/tasks.ts";
+
+const ALL: readonly Scope[] = ["infer:read", "infer:write", "files:read", "files:write"];
+
+/** The keys that are accepted. */
+export const KEYS: Readonly<Record<string, Caller>> = {
+  own: caller("own", ALL),
+  other: caller("other", ALL),
+  reader: caller("own", ["infer:read", "files:read"]),
+  powerless: caller("own", []),
+  hurried: caller("own", ALL, "hurried"),
+};
+
+export interface Whole {
+  readonly service: HttpService;
+  readonly url: string;
+  /** What `submit` throws next, once. */
+  refuse(error: unknown): void;
+  /** Sends a request; `key` is one of `KEYS`, or anything else. */
+  call(method: string, path: string, options?: WholeCall): Promise<WholeAnswer>;
+}
+
+export interface WholeCall {
+  readonly key?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as it is when it is text or bytes or a form, as JSON otherwise. */
+  readonly body?: unknown;
+}
+
+export interface WholeAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** Closed after the file's tests. */
+export async function openWhole(): Promise<Whole> {
+  const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
+  const { engine, parts } = await openEngine({ dataDir, env: {} });
+  const { clock, disk, store, measurer } = parts;
+  const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  const tasks = await openTasks({
+    engine,
+    parts,
+    files,
+    spending: createSpending({ clock, store, capUsd: () => undefined }),
+    dataDir,
+  });
+  let refusal: unknown;
+  const submit: Tasks["submit"] = (project, request) => {
+    const error = refusal;
+    refusal = undefined;
+    return error === undefined ? tasks.submit(project, request) : Promise.reject(error);
+  };
+  let url = "";
+  const service = await createHttpService({
+    context: {
+      clock,
+      disk,
+      store,
+      engine,
+      tasks: withSubmit(tasks, submit),
+      files,
+      dataDir,
+      publicUrl: () => url,
+    },
+    verifier: {
+      verify: (authorization, area) =>
+        area === "v0" && authorization?.startsWith("Bearer ") === true
+          ? KEYS[authorization.slice(7)]
+          : undefined,
+    },
+    requestLimits: {
+      take: (keyId) => ({
+        isAllowed: keyId !== "hurried",
+        limitPerMinute: 100,
+        remaining: 1,
+        resetMs: 1_000,
+        retryAfterMs: 1_000,
+      }),
+    },
+    limits: { keylessPerMinute: 1_000_000 },
+    version: "0.0.0",
+  });
+  url = await service.listen({ port: 0 });
+  afterAll(async () => {
+    await service.close();
+    await tasks.close();
+    await engine.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  return {
+    service,
+    url,
+    refuse: (error) => {
+      refusal = error;
+    },
+    call: (method, path, options) => send(url + path, method, options ?? {}),
+  };
+}
+
+/** A form with one file of these lines. */
+export function formOf(lines: readonly object[], field = "file"): FormData {
+  const form = new FormData();
+  form.append(field, new Blob([lines.map((line) => `${JSON.stringify(line)}\n`).join("")]), "in.jsonl");
+  return form;
+}
+
+function withSubmit(tasks: Tasks, submit: Tasks["submit"]): Tasks {
+  return new Proxy(tasks, {
+    get: (_target, name: keyof Tasks) => {
+      if (name === "submit") return submit;
+      const method = tasks[name] as (...given: unknown[]) => unknown;
+      return (...given: unknown[]) => method.apply(tasks, given); // its fields are private to it
+    },
+  });
+}
+
+async function send(
+  url: string,
+  method: string,
+  { key = "own", headers, body }: WholeCall,
+): Promise<WholeAnswer> {
+  const isRaw = typeof body === "string" || body instanceof FormData || body instanceof Uint8Array;
+  const response = await fetch(url, {
+    method,
+    redirect: "manual",
+    headers: {
+      ...(key === "" ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined || body instanceof FormData ? {} : { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: isRaw ? body : JSON.stringify(body) }),
+  });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+function caller(project: string, scopes: readonly Scope[], keyId = `${project}${scopes.length}`): Caller {
+  return { keyId, project, scopes: new Set(scopes), isBeta: false };
+}

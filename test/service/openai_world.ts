@@ -36,7 +36,12 @@ export class OpenaiWorld {
     const opened = await openEngine({ env: {}, dataDir, providers });
     const { store, disk, clock, measurer } = opened.parts;
     const files = await createFiles({ store, disk, clock, measurer, dataDir });
-    const tasks = await openTasks({ ...opened, files, dataDir });
+    const tasks = await openTasks({
+      ...opened,
+      files,
+      spending: createSpending({ clock, store, capUsd: () => undefined }),
+      dataDir,
+    });
     const app = bareApp(
       { ...opened.parts, engine: opened.engine, files, tasks, dataDir },
       registerFileRoutes,

@@ -15,6 +15,7 @@ import type { LaneView } from "../../src/service/lane_view.ts";
 import { registerOperatorRoutes } from "../../src/service/operator.ts";
 import { OperatorFeed } from "../../src/service/operator_feed.ts";
 import { registerPageRoutes } from "../../src/service/page.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
 import { openTasks } from "../../src/tasks/task_desk.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
@@ -52,7 +53,12 @@ export async function openPageWorld(): Promise<PageWorld> {
     threads: 1,
   });
   const noFiles = new Proxy({}, { get: () => () => Promise.reject(new Error("no files here")) });
-  const tasks = await openTasks({ ...opened, dataDir, files: noFiles as never });
+  const tasks = await openTasks({
+    ...opened,
+    dataDir,
+    files: noFiles as never,
+    spending: createSpending({ ...opened.parts, capUsd: () => undefined }),
+  });
   const lanes = (): LaneView[] =>
     [...opened.parts.lanes()].map((lane) => {
       const [provider = "", , ...family] = lane.key.split(":");

@@ -14,6 +14,7 @@ import { registerFileRoutes } from "../../src/service/files.ts";
 import { registerOpenAiRoutes } from "../../src/service/openai_batches.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import type { Files } from "../../src/tasks/files.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
 import { bareApp } from "./app.ts";
 

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
+import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
@@ -48,7 +49,9 @@ export interface WholeAnswer {
 }
 
 /** Closed after the file's tests. */
-export async function openWhole(options: { readonly audit?: Audit } = {}): Promise<Whole> {
+export async function openWhole(
+  options: { readonly audit?: Audit; readonly verifier?: KeyVerifier } = {},
+): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { engine, parts } = await openEngine({ dataDir, env: {} });
   const { clock, disk, store, measurer } = parts;

@@ -124,7 +124,7 @@ class MemoryStore implements Store {
     this.#entries = this.#entries.filter((entry) => entry.taskId !== id);
   }
 
-  change(changes: readonly RecordChange[]): Promise<void> {
+  async change(changes: readonly RecordChange[]): Promise<void> {
     const copies = copyChanges(changes);
     return this.#order.behind(async () => {
       this.#assertOpen();

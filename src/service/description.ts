@@ -33,6 +33,7 @@ const REASONS: Readonly<Record<number, string>> = {
   409: "It cannot be done in this state.",
   413: "The body is too large.",
   415: "The content type or encoding is not taken.",
+  416: "The range is behind the end.",
   422: "A field is not as documented; `param` names it.",
   429: "Too many requests, or an sla that cannot be met.",
   503: "Not available now.",
@@ -63,7 +64,7 @@ export async function registerDescription(app: FastifyInstance, version: string)
       if (schema?.hide === true) return transform(given as never);
       const { scope } = route.config ?? {};
       const response = {
-        ...failures(...failuresOf(schema, scope !== undefined)),
+        ...failures(...failuresOf(schema, scope !== undefined, route.method)),
         ...(schema?.response as object),
       };
       const security = scope === undefined ? {} : { security: [{ key: [] }] };
@@ -74,14 +75,23 @@ export async function registerDescription(app: FastifyInstance, version: string)
 }
 
 /** What every route with a key, an id, a query or a body may answer. */
-function failuresOf(schema: DescribedRoute | undefined, hasScope: boolean): number[] {
+function failuresOf(
+  schema: DescribedRoute | undefined,
+  hasScope: boolean,
+  method: string | readonly string[],
+): number[] {
   const hasBody = schema?.body !== undefined || schema?.consumes !== undefined;
   return [
     ...(hasScope ? [401, 403, 429] : []),
-    ...(schema?.params === undefined ? [] : [404]),
-    ...(schema?.querystring === undefined ? [] : [404, 422]), // 404: after= names none
+    ...(schema?.params === undefined || method === "PUT" ? [] : [404]),
+    ...(schema?.querystring === undefined ? [] : [422]),
+    ...(isPaged(schema?.querystring) ? [404] : []), // after= names none
     ...(hasBody ? [400, 413, 415, 422] : []),
   ];
+}
+
+function isPaged(query: unknown): boolean {
+  return query instanceof z.ZodObject && "after" in query.shape;
 }
 
 interface DescribedRoute {

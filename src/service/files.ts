@@ -6,6 +6,7 @@
 import { z } from "../schema.ts";
 import type { FileView } from "../tasks/files.ts";
 import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import { type FastifyInstance, multipart } from "./fastify.ts";
 import { takeFile } from "./form.ts";
@@ -121,7 +122,7 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
       tags: ["files"],
       params: fileId,
       produces: ["application/jsonl"],
-      response: { 200: z.string(), 206: z.string() },
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;
@@ -138,7 +139,7 @@ function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
       summary: "Erase a file that no task is working on",
       tags: ["files"],
       params: fileId,
-      response: { 200: deletedFile },
+      response: { 200: deletedFile, ...failures(409) },
     },
     handler: async ({ caller, params }) => {
       await files.remove(caller.project, params.file_id);

@@ -7,6 +7,7 @@ import { z } from "../schema.ts";
 import { parseDurationMs } from "../work/sla.ts";
 import { Batches, type BatchView, secondsOf } from "./batches.ts";
 import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";
 import { fromBatchId, fromFileId, toBatchId, toFileId } from "./openai_ids.ts";
@@ -110,7 +111,7 @@ function registerCreate(app: FastifyInstance, batches: Batches): void {
       summary: "Begin a batch on an uploaded file (OpenAI)",
       tags: ["openai"],
       body: newBatch,
-      response: { 200: batchObject },
+      response: { 200: batchObject, ...failures(402, 404) },
     },
     handler: async (request) => {
       const { input_file_id, endpoint, completion_window, metadata = null } = request.body;

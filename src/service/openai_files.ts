@@ -7,6 +7,7 @@ import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
 import type { FileView } from "../tasks/files.ts";
 import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import { type FastifyInstance, multipart } from "./fastify.ts";
 import { contentOf } from "./files.ts";
@@ -146,7 +147,7 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
       tags: ["openai"],
       params: idParameter,
       produces: ["application/jsonl"],
-      response: { 200: z.string(), 206: z.string() },
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;
@@ -164,7 +165,7 @@ function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
       summary: "Erase a file that no batch is working on (OpenAI)",
       tags: ["openai"],
       params: idParameter,
-      response: { 200: fileDeleted },
+      response: { 200: fileDeleted, ...failures(409) },
     },
     handler: async (request) => {
       const { caller, params } = request;

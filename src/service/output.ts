@@ -8,6 +8,7 @@ import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
 import type { OutputView } from "../tasks/task_view.ts";
 import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
 import { LINK_SECONDS_MAX, type LinkTarget, SignedLinks } from "./signed_link.ts";
@@ -77,7 +78,7 @@ function registerOutput(app: FastifyInstance, send: Send): void {
       params: nameParameter,
       querystring: viewQuery,
       produces: [MIME_TYPE],
-      response: { 200: z.string(), 206: z.string() },
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: (request, reply) => {
       const { project, keyId } = request.caller;
@@ -119,7 +120,7 @@ function registerLinks(app: FastifyInstance, context: ServiceContext, links: Sig
       security: [],
       params: z.strictObject({ token: z.string() }),
       produces: [MIME_TYPE],
-      response: { 200: z.string(), 206: z.string() },
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: async (request, reply) => {
       const target = await links.open(request.params.token);

@@ -5,12 +5,14 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Spending } from "../tasks/spending.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerDescription, registerDescriptionRoutes } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { registerFileRoutes } from "./files.ts";
 import { registerHealthRoutes } from "./health.ts";
 import { registerInferRoutes } from "./infer.ts";
+import { registerOpenAiRoutes } from "./openai_batches.ts";
 import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
@@ -21,6 +23,7 @@ const DRAIN_MS = 30_000;
 
 export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
+  readonly spending: Pick<Spending, "days" | "month">;
   readonly version: string;
 }
 
@@ -54,8 +57,9 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerInferRoutes(app, context);
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);
+  registerOpenAiRoutes(app, context);
   registerQuoteRoutes(app, context);
-  registerUsageRoutes(app, context);
+  registerUsageRoutes(app, context.clock, options.spending);
   registerDescriptionRoutes(app);
   await app.ready();
   const handler = handlerOf(app);

@@ -151,6 +151,7 @@ function blocksConfig(): object {
         perigee: [join(ROOT, "src/index.ts")],
         "perigee/providers": [join(ROOT, "src/providers/index.ts")],
         "perigee/testing": [join(ROOT, "src/testing/index.ts")],
+        openai: [join(ROOT, "node_modules/openai/index.d.mts")],
       },
     },
     include: ["*.ts"],

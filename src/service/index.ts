@@ -5,11 +5,14 @@
  */
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { AllowList } from "../egress/address.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import { createSpending } from "../tasks/spending.ts";
 import { openTasks } from "../tasks/task_desk.ts";
+import { openAftercare } from "./aftercare.ts";
+import { Idempotency } from "./idempotency.ts";
 import type { KeyVerifier } from "./key_verifier.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
@@ -30,7 +33,11 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly publicUrl?: string;
   /** What single projects may. */
   readonly projects?: Readonly<Record<string, ProjectTerms>>;
-  /** Told of faults, which answer 500 or 503, with the id of the request. The error's text may hold what a user sent. */
+  /** Finished tasks and files go after so many days. Default 30. */
+  readonly retentionDays?: number;
+  /** CIDRs of own networks that webhooks may reach, beside public addresses. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
+  readonly egressAllow?: readonly string[];
+  /** Told of faults, which answer 500 or 503, with the id of the request (or `background`). The error's text may hold what a user sent. */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
 
@@ -54,6 +61,8 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     publicUrl: _4,
     onFault: _5,
     projects: _6,
+    retentionDays: _7,
+    egressAllow: _8,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
@@ -78,11 +87,34 @@ async function serve(
     store,
     capUsd: (project) => options.projects?.[project]?.maxCostUsd,
   });
-  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
+  const aftercare = await openAftercare({
+    clock,
+    store,
+    files,
+    egressAllow:
+      options.egressAllow === undefined
+        ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
+        : new AllowList(options.egressAllow),
+    retentionDays: options.retentionDays,
+    onFault: (error) => options.onFault?.(error, "background"),
+    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
+  });
+  const { tasks, webhooks } = aftercare;
   let url = options.publicUrl ?? "http://127.0.0.1";
   const { verifier, serverLimits, isBehindProxy, onFault } = options;
   const service = await createHttpService({
-    context: { clock, disk, store, engine, tasks, files, dataDir, publicUrl: () => url },
+    context: {
+      clock,
+      disk,
+      store,
+      engine,
+      tasks,
+      files,
+      webhooks,
+      idempotency: new Idempotency({ clock, store }),
+      dataDir,
+      publicUrl: () => url,
+    },
     verifier,
     version: packageVersion(),
     ...(serverLimits === undefined ? {} : { limits: serverLimits }),
@@ -103,7 +135,7 @@ async function serve(
     },
     close: async () => {
       await service.close();
-      await tasks.close();
+      await aftercare.close();
       await engine.close();
     },
   };

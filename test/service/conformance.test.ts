@@ -154,6 +154,25 @@ describe("every operation", () => {
     await check("/v0/files/{file_id}", "DELETE", { file_id: await newFile() });
   });
 
+  it("answers valid requests for webhooks with its documented bodies", async () => {
+    const body = { url: "https://hooks.example.org/in" };
+    const made = await check("/v0/webhooks", "POST", {}, { body: { ...body, events: ["task.failed"] } });
+    expect(made.status).toBe(201);
+    const { id } = JSON.parse(made.text) as { id: string };
+    expect((await check("/v0/webhooks", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
+    await check("/v0/webhooks", "GET", {});
+    await check("/v0/webhooks/{id}", "GET", { id });
+    await check("/v0/webhooks/{id}", "PATCH", { id }, { body: { url: "http://127.0.0.1:1/" } });
+    expect(
+      (await check("/v0/webhooks/{id}", "PATCH", { id }, { body: { url: "http://10.0.0.1/" } })).status,
+    ).toBe(422);
+    expect((await check("/v0/webhooks/{id}", "PATCH", { id }, { body: [item] })).status).toBe(422);
+    await check("/v0/webhooks/{id}/rotate", "POST", { id });
+    await check("/v0/webhooks/{id}/test", "POST", { id });
+    await check("/v0/webhooks/{id}/deliveries", "GET", { id });
+    await check("/v0/webhooks/{id}", "DELETE", { id });
+  });
+
   async function finishedTask(): Promise<string> {
     const { task_id } = await newTask(undefined);
     await finished(task_id);

@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
+import { openAftercare } from "../../src/service/aftercare.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
+import { Idempotency } from "../../src/service/idempotency.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
@@ -52,13 +54,16 @@ export async function openWhole(): Promise<Whole> {
   const { engine, parts } = await openEngine({ dataDir, env: {} });
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const tasks = await openTasks({
-    engine,
-    parts,
+  const spending = createSpending({ clock, store, capUsd: () => undefined });
+  const aftercare = await openAftercare({
+    clock,
+    store,
     files,
-    spending: createSpending({ clock, store, capUsd: () => undefined }),
-    dataDir,
+    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
+    egressAllow: "127.0.0.1",
+    retentionDays: undefined,
   });
+  const { tasks, webhooks } = aftercare;
   let refusal: unknown;
   const submit: Tasks["submit"] = (project, request) => {
     const error = refusal;
@@ -74,6 +79,8 @@ export async function openWhole(): Promise<Whole> {
       engine,
       tasks: withSubmit(tasks, submit),
       files,
+      webhooks,
+      idempotency: new Idempotency({ clock, store }),
       dataDir,
       publicUrl: () => url,
     },
@@ -98,7 +105,7 @@ export async function openWhole(): Promise<Whole> {
   url = await service.listen({ port: 0 });
   afterAll(async () => {
     await service.close();
-    await tasks.close();
+    await aftercare.close();
     await engine.close();
     rmSync(dataDir, { recursive: true, force: true });
   });

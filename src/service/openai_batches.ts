@@ -7,6 +7,7 @@ import { z } from "../schema.ts";
 import { parseDurationMs } from "../work/sla.ts";
 import { Batches, type BatchView, secondsOf } from "./batches.ts";
 import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";
 import { fromBatchId, fromFileId, toBatchId, toFileId } from "./openai_ids.ts";
@@ -105,22 +106,23 @@ export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceConte
 
 function registerCreate(app: FastifyInstance, batches: Batches): void {
   app.post<{ Body: z.infer<typeof newBatch> }>("/v1/batches", {
-    config: { scope: "infer:write" },
+    config: { scope: "infer:write", event: "task.created" },
     schema: {
       summary: "Begin a batch on an uploaded file (OpenAI)",
       tags: ["openai"],
       body: newBatch,
-      response: { 200: batchObject },
+      response: { 200: batchObject, ...failures(402, 404) },
     },
-    handler: async ({ caller, body }) => {
-      const { input_file_id, endpoint, completion_window, metadata = null } = body;
-      const view = await batches.create(caller.project, {
+    handler: async (request) => {
+      const { input_file_id, endpoint, completion_window, metadata = null } = request.body;
+      const view = await batches.create(request.caller.project, {
         endpoint,
         completionWindow: completion_window,
         windowMs: parseDurationMs(completion_window) ?? 0, // the schema has checked it
         inputFileId: fromFileId(input_file_id),
         metadata,
       });
+      request.audited = { id: toBatchId(view.batch.id) };
       return objectOf(view);
     },
   });
@@ -163,7 +165,7 @@ function registerReads(app: FastifyInstance, batches: Batches): void {
 
 function registerCancel(app: FastifyInstance, batches: Batches): void {
   app.post<{ Params: { id: string } }>("/v1/batches/:id/cancel", {
-    config: { scope: "infer:write" },
+    config: { scope: "infer:write", event: "task.cancelled" },
     schema: {
       summary: "Cancel what a batch has not yet sent (OpenAI)",
       tags: ["openai"],

@@ -7,6 +7,7 @@ import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
 import type { FileView } from "../tasks/files.ts";
 import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import { type FastifyInstance, multipart } from "./fastify.ts";
 import { contentOf } from "./files.ts";
@@ -66,7 +67,7 @@ export function registerOpenaiFileRoutes(app: FastifyInstance, context: ServiceC
 function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext): void {
   const uploads = new Transfers("uploads");
   app.post("/v1/files", {
-    config: { scope: "files:write" },
+    config: { scope: "files:write", event: "file.uploaded" },
     schema: {
       summary: "Upload a file (OpenAI)",
       description: "A form (multipart/form-data) with the fields file and purpose, which must be batch.",
@@ -82,6 +83,7 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
         const view = await takeFile(request, options, ({ name = "upload.jsonl", chunks }) =>
           files.put(project, { name, purpose: "batch", chunks }),
         );
+        request.audited = { id: view.id };
         return objectOf(view);
       } finally {
         over();
@@ -139,17 +141,18 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
   app.route<ById>({
     method: ["GET", "HEAD"],
     url: "/v1/files/:id/content",
-    config: { scope: "files:read" },
+    config: { scope: "files:read", event: "file.downloaded" },
     schema: {
       summary: "The bytes of a file (OpenAI)",
       tags: ["openai"],
       params: idParameter,
       produces: ["application/jsonl"],
-      response: { 200: z.string(), 206: z.string() },
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;
       const view = await files.file(project, fromFileId(request.params.id));
+      request.audited = { id: view.id };
       return sendDownload(request, reply, contentOf(view, files), { clock, transfers }, keyId);
     },
   });
@@ -157,15 +160,18 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
 
 function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
   app.delete<ById>("/v1/files/:id", {
-    config: { scope: "files:write" },
+    config: { scope: "files:write", event: "file.deleted" },
     schema: {
       summary: "Erase a file that no batch is working on (OpenAI)",
       tags: ["openai"],
       params: idParameter,
-      response: { 200: fileDeleted },
+      response: { 200: fileDeleted, ...failures(409) },
     },
-    handler: async ({ caller, params }) => {
-      await files.remove(caller.project, fromFileId(params.id));
+    handler: async (request) => {
+      const { caller, params } = request;
+      const id = fromFileId(params.id);
+      await files.remove(caller.project, id);
+      request.audited = { id };
       return { id: params.id, object: "file", deleted: true };
     },
   });

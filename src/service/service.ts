@@ -11,6 +11,7 @@ import type { FastifyInstance } from "./fastify.ts";
 import { registerFileRoutes } from "./files.ts";
 import { registerHealthRoutes } from "./health.ts";
 import { registerInferRoutes } from "./infer.ts";
+import { registerOpenAiRoutes } from "./openai_batches.ts";
 import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
@@ -55,6 +56,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerInferRoutes(app, context);
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);
+  registerOpenAiRoutes(app, context);
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context);
   registerWebhookRoutes(app, context);

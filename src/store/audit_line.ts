@@ -14,20 +14,20 @@ interface Actor {
   readonly keyId?: string | undefined;
 }
 
+/** What is done with a file. */
+export type FileEvent = "file.uploaded" | "file.downloaded" | "file.deleted";
+
+/** What is done with a task. */
+export type TaskEvent = "task.created" | "task.cancelled" | "task.deleted" | "task.downloaded";
+
 /** What is worth remembering for 13 months. */
 export type AuditEvent =
   /** `keyId` is the key that was made or revoked. */
   | { readonly kind: "key.created" | "key.revoked"; readonly project: string; readonly keyId: string }
   /** A request without a valid key; counted, and written once a minute. */
   | { readonly kind: "login.failed" }
-  | (Actor & {
-      readonly kind: "file.uploaded" | "file.downloaded" | "file.deleted";
-      readonly fileId: string;
-    })
-  | (Actor & {
-      readonly kind: "task.created" | "task.cancelled" | "task.deleted" | "task.downloaded";
-      readonly taskId: string;
-    })
+  | (Actor & { readonly kind: FileEvent; readonly fileId: string })
+  | (Actor & { readonly kind: TaskEvent; readonly taskId: string })
   /** `setting` is a name, never a value. */
   | { readonly kind: "config.changed"; readonly setting: string };
 

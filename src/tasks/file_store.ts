@@ -19,7 +19,7 @@ import { EVERY_PROJECT } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { checkFileName } from "./file_name.ts";
 import { FILE_INDEXES, FILES, fileDeletes, fileInserts, placesOf, viewOf } from "./file_record.ts";
-import type { FileIndex, Files, FileView, NewFile } from "./files.ts";
+import { FILE_BYTES_MAX, type FileIndex, type Files, type FileView, type NewFile } from "./files.ts";
 import type { Page, PageQuery } from "./task_view.ts";
 import { onDisk, type Uploaded, writeUpload } from "./upload.ts";
 
@@ -30,7 +30,7 @@ export interface FilesOptions {
   /** Scans the keys of large files. */
   readonly measurer: KeyScanner;
   readonly dataDir: string;
-  /** Bytes of a file for requests, at most. Default 2 GiB. */
+  /** Bytes of a file for requests, at most. Default `FILE_BYTES_MAX`. */
   readonly bytesMax?: number;
   /** Lines of a file for requests, at most. Default 5,000,000. */
   readonly linesMax?: number;
@@ -38,7 +38,6 @@ export interface FilesOptions {
   readonly lineBytesMax?: number;
 }
 
-const BYTES_MAX = 2 * 1024 * 1024 * 1024;
 const LINES_MAX = 5_000_000;
 const READ_BYTES = 256 * 1024;
 const MIME_TYPE = "application/jsonl";
@@ -188,7 +187,7 @@ class DiskFiles implements Files {
   }
 
   async #write(path: string, { chunks, purpose }: NewFile): Promise<Uploaded> {
-    const { disk, bytesMax = BYTES_MAX, linesMax = LINES_MAX } = this.#options;
+    const { disk, bytesMax = FILE_BYTES_MAX, linesMax = LINES_MAX } = this.#options;
     const isText = purpose === "batch";
     const bounds = isText ? { bytesMax, linesMax } : { bytesMax: Infinity, linesMax: Infinity };
     const file = await onDisk(disk.open(path, "write"));

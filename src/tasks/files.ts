@@ -3,6 +3,9 @@
  */
 import type { Page, PageQuery } from "./task_view.ts";
 
+/** Bytes of a file for requests, at most: 2 GiB. */
+export const FILE_BYTES_MAX: number = 2 * 1024 * 1024 * 1024;
+
 export interface FileView {
   /** UUID. */
   readonly id: string;

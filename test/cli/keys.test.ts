@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemDisk } from "../../src/disk.ts";
@@ -129,5 +129,21 @@ describe("perigee keys", () => {
       "2 perigee: not_found: no keys were made in none",
     ]);
     expect(readdirSync(desk.dir)).toEqual(["perigee-data"]);
+  });
+});
+
+describe("perigee audit", () => {
+  it("says that the log is whole, and where it was changed, with 74", async () => {
+    expect((await desk.perigee(["audit"])).stdout).toContain("0 lines, whole");
+    await keys("create", "--project", "acme");
+    await keys("create", "--project", "acme");
+    const whole = await desk.perigee(["audit", "--json"]);
+    expect([whole.code, JSON.parse(whole.stdout)]).toMatchObject([0, { lines: 2, first_line: 1 }]);
+    const name = readdirSync(join(desk.dir, "perigee-data")).find((one) => one.endsWith(".jsonl"))!;
+    const path = join("perigee-data", name);
+    writeFileSync(join(desk.dir, path), desk.read(path).replace("acme", "evil"));
+    const changed = await desk.perigee(["audit"]);
+    expect([changed.code, changed.stdout]).toEqual([74, ""]);
+    expect(changed.stderr).toBe(`perigee: store_damaged: ${path}: line 1 is not as it was written\n`);
   });
 });

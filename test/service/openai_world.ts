@@ -9,9 +9,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { openEngine } from "../../src/engine/engine.ts";
+import { registerAudit } from "../../src/service/audit.ts";
 import type { FastifyInstance } from "../../src/service/fastify.ts";
 import { registerFileRoutes } from "../../src/service/files.ts";
 import { registerOpenAiRoutes } from "../../src/service/openai_batches.ts";
+import type { AuditEvent } from "../../src/store/audit_line.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
@@ -24,6 +26,8 @@ export class OpenaiWorld {
   #waiting: (() => void)[] = [];
   #providerUrl = "";
   #isReleased = false;
+  /** What requests left in the audit log. */
+  readonly noted: AuditEvent[] = [];
   /** Prompts in the order of their coming. */
   readonly prompts: string[] = [];
 
@@ -45,6 +49,7 @@ export class OpenaiWorld {
     });
     const app = bareApp(
       { ...opened.parts, engine: opened.engine, files, tasks, dataDir },
+      (bare) => registerAudit(bare, { note: (event) => this.noted.push(event) }),
       registerFileRoutes,
       registerOpenAiRoutes,
     );

@@ -8,12 +8,13 @@ import { mkdir } from "node:fs/promises";
 import { AllowList } from "../egress/address.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import { openKeyStore } from "../store/key_store.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import { createSpending } from "../tasks/spending.ts";
 import { openTasks } from "../tasks/task_desk.ts";
 import { openAftercare } from "./aftercare.ts";
 import { Idempotency } from "./idempotency.ts";
-import type { KeyVerifier } from "./key_verifier.ts";
+import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 
@@ -25,7 +26,7 @@ export type { ListenOptions } from "./service.ts";
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */
 export interface PerigeeServiceOptions extends EngineOptions {
   /** Who a request's key stands for. Default: the keys of the data folder, made with `perigee keys create`. */
-  readonly verifier: KeyVerifier;
+  readonly verifier?: KeyVerifier;
   readonly serverLimits?: Partial<ServerLimits>;
   /** A TLS proxy stands in front: other addresses than loopback are allowed, and its `X-Forwarded-For` is believed. */
   readonly isBehindProxy?: boolean;
@@ -55,38 +56,44 @@ export interface PerigeeService extends Pick<HttpService, "listen" | "handler" |
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
 export async function createPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
   const {
-    verifier: _1,
-    serverLimits: _2,
-    isBehindProxy: _3,
-    publicUrl: _4,
-    onFault: _5,
-    projects: _6,
-    retentionDays: _7,
-    egressAllow: _8,
+    verifier,
+    serverLimits: _serverLimits,
+    isBehindProxy: _isBehindProxy,
+    publicUrl: _publicUrl,
+    onFault: _onFault,
+    projects: _projects,
+    retentionDays: _retentionDays,
+    egressAllow: _egressAllow,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
-  const opened = await openEngine(engineOptions);
+  const opened = await openEngine(engineOptions); // first: it locks the folder
   try {
-    return await serve(opened, options);
+    if (verifier !== undefined) return await open(opened, options, verifier);
+    const keys = await openKeyStore({ dataDir: options.dataDir, clock: opened.parts.clock });
+    try {
+      const service = await open(opened, options, createKeyVerifier(keys));
+      return { ...service, close: () => service.close().finally(() => keys.close()) };
+    } catch (error) {
+      keys.close();
+      throw error;
+    }
   } catch (error) {
     await opened.engine.close();
     throw error;
   }
 }
 
-async function serve(
+async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
+  verifier: KeyVerifier,
 ): Promise<PerigeeService> {
-  const { dataDir } = options;
+  const { dataDir, serverLimits, isBehindProxy, onFault } = options;
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const spending = createSpending({
-    clock,
-    store,
-    capUsd: (project) => options.projects?.[project]?.maxCostUsd,
-  });
+  const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
+  const spending = createSpending({ clock, store, capUsd });
   const aftercare = await openAftercare({
     clock,
     store,
@@ -101,7 +108,6 @@ async function serve(
   });
   const { tasks, webhooks } = aftercare;
   let url = options.publicUrl ?? "http://127.0.0.1";
-  const { verifier, serverLimits, isBehindProxy, onFault } = options;
   const service = await createHttpService({
     context: {
       clock,
@@ -115,6 +121,7 @@ async function serve(
       dataDir,
       publicUrl: () => url,
     },
+    spending,
     verifier,
     version: packageVersion(),
     ...(serverLimits === undefined ? {} : { limits: serverLimits }),

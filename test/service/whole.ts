@@ -73,6 +73,7 @@ export async function openWhole(options: { readonly audit?: Audit } = {}): Promi
   };
   let url = "";
   const service = await createHttpService({
+    spending,
     context: {
       clock,
       disk,

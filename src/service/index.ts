@@ -32,19 +32,8 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly isBehindProxy?: boolean;
   /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
   readonly publicUrl?: string;
-  /** What single projects may. */
-  readonly projects?: Readonly<Record<string, ProjectTerms>>;
-  /** Finished tasks and files go after so many days. Default 30. */
-  readonly retentionDays?: number;
-  /** CIDRs of own networks that webhooks may reach, beside public addresses. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
-  readonly egressAllow?: readonly string[];
   /** Told of faults, which answer 500 or 503, with the id of the request (or `background`). The error's text may hold what a user sent. */
   readonly onFault?: (error: unknown, requestId: string) => void;
-}
-
-export interface ProjectTerms {
-  /** USD that its accepted work may cost in one UTC month; default: no cap. */
-  readonly maxCostUsd?: number;
 }
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
@@ -61,9 +50,6 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     isBehindProxy: _isBehindProxy,
     publicUrl: _publicUrl,
     onFault: _onFault,
-    projects: _projects,
-    retentionDays: _retentionDays,
-    egressAllow: _egressAllow,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });

@@ -85,6 +85,15 @@ it("what a receiver would not take before a restart reaches it after, under the 
   expect(got[1]?.headers["webhook-id"]).toBe(got[0]?.headers["webhook-id"]);
 }, 20_000);
 
+it("a month's cap of the configuration refuses what it leaves no money for", async () => {
+  const prices = { "echo:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 1_000 } };
+  const { send } = await open({ projects: { one: { maxCostUsd: 0.001 } }, prices });
+  const { status, json } = await send("POST", "/v0/infer/", [
+    { model: "echo:test", input: "x ".repeat(5_000) },
+  ]);
+  expect([status, json["error"]]).toMatchObject([402, { code: "budget_exceeded", cap_usd: 0.001 }]);
+});
+
 it("days and networks that are none are refused at the start", async () => {
   await expect(open({ retentionDays: 0 })).rejects.toMatchObject({ code: "invalid_config" });
   await expect(open({ egressAllow: ["127.0.0.1/99"] })).rejects.toMatchObject({ code: "invalid_config" });

@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { AllowList } from "../egress/address.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
@@ -12,7 +13,9 @@ import { openKeyStore } from "../store/key_store.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import { createSpending } from "../tasks/spending.ts";
 import { openTasks } from "../tasks/task_desk.ts";
+import { openAftercare } from "./aftercare.ts";
 import { noteConfigChanges, type Settings } from "./config_changes.ts";
+import { Idempotency } from "./idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
@@ -31,15 +34,11 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly isBehindProxy?: boolean;
   /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
   readonly publicUrl?: string;
-  /** What single projects may. */
-  readonly projects?: Readonly<Record<string, ProjectTerms>>;
-  /** Told of faults, which answer 500 or 503, with the id of the request, or `audit` when its log cannot be written. The error's text may hold what a user sent. */
+  /**
+   * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
+   * written. The error's text may hold what a user sent.
+   */
   readonly onFault?: (error: unknown, requestId: string) => void;
-}
-
-export interface ProjectTerms {
-  /** USD that its accepted work may cost in one UTC month; default: no cap. */
-  readonly maxCostUsd?: number;
 }
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
@@ -56,7 +55,6 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     isBehindProxy: _isBehindProxy,
     publicUrl: _publicUrl,
     onFault: _onFault,
-    projects: _projects,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
@@ -100,10 +98,33 @@ async function open(
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
-  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
+  const aftercare = await openAftercare({
+    clock,
+    store,
+    files,
+    egressAllow:
+      options.egressAllow === undefined
+        ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
+        : new AllowList(options.egressAllow),
+    retentionDays: options.retentionDays,
+    onFault: (error) => options.onFault?.(error, "background"),
+    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
+  });
+  const { tasks, webhooks } = aftercare;
   let url = options.publicUrl ?? "http://127.0.0.1";
   const service = await createHttpService({
-    context: { clock, disk, store, engine, tasks, files, dataDir, publicUrl: () => url },
+    context: {
+      clock,
+      disk,
+      store,
+      engine,
+      tasks,
+      files,
+      webhooks,
+      idempotency: new Idempotency({ clock, store }),
+      dataDir,
+      publicUrl: () => url,
+    },
     spending,
     ...access,
     version: packageVersion(),
@@ -125,7 +146,7 @@ async function open(
     },
     close: async () => {
       await service.close();
-      await tasks.close();
+      await aftercare.close();
       await closeRest();
     },
   };

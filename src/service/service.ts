@@ -17,6 +17,7 @@ import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
 import { registerUsageRoutes } from "./usage.ts";
+import { registerWebhookRoutes } from "./webhook_routes.ts";
 
 /** What is under way when the service closes has so long to end. */
 const DRAIN_MS = 30_000;
@@ -60,6 +61,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerOpenAiRoutes(app, context);
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
+  registerWebhookRoutes(app, context);
   registerDescriptionRoutes(app);
   await app.ready();
   const handler = handlerOf(app);

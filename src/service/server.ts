@@ -20,6 +20,7 @@ import {
 } from "./fastify.ts";
 import { registerJsonBody } from "./json_body.ts";
 import type { KeyVerifier, RequestLimits } from "./key_verifier.ts";
+import type { LogSettings } from "./log.ts";
 import { RequestBuckets } from "./request_limits.ts";
 
 /** Bounds of the server, all of them with a default. */
@@ -55,6 +56,8 @@ export interface ServerOptions {
   readonly limits?: Partial<ServerLimits>;
   /** Believe the last hop's `X-Forwarded-For`. */
   readonly isBehindProxy?: boolean;
+  /** Default: no log. */
+  readonly log?: LogSettings | undefined;
   /** Faults of ours, which answer 500 or 503. The error's text may hold what a user sent. */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
@@ -70,6 +73,7 @@ export function createServer(options: ServerOptions): HttpServer {
   const limits = { ...LIMITS, ...options.limits };
   let connections: Connections | undefined;
   const app = fastify({
+    ...options.log,
     http: {
       insecureHTTPParser: false,
       maxHeaderSize: HEADER_BYTES_MAX,

@@ -11,6 +11,7 @@ import type { FastifyInstance } from "./fastify.ts";
 import { registerFileRoutes } from "./files.ts";
 import { registerHealthRoutes } from "./health.ts";
 import { registerInferRoutes } from "./infer.ts";
+import type { Observation } from "./observation.ts";
 import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
@@ -22,6 +23,8 @@ const DRAIN_MS = 30_000;
 export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
   readonly version: string;
+  /** Absent: no operator page, no metrics, no log. */
+  readonly observation?: Observation | undefined;
 }
 
 export interface ListenOptions {
@@ -46,9 +49,14 @@ export interface HttpService {
 }
 
 export async function createHttpService(options: HttpServiceOptions): Promise<HttpService> {
-  const { context, version } = options;
-  const { app, destroyConnections } = createServer({ ...options, clock: context.clock });
+  const { context, version, observation } = options;
+  const { app, destroyConnections } = createServer({
+    ...options,
+    clock: context.clock,
+    ...observation?.serverOptions,
+  });
   let isReady = true;
+  observation?.watch(app);
   await registerDescription(app, version);
   registerHealthRoutes(app, () => isReady);
   registerInferRoutes(app, context);
@@ -56,6 +64,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerOutputRoutes(app, context);
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context);
+  observation?.register(app);
   registerDescriptionRoutes(app);
   await app.ready();
   const handler = handlerOf(app);

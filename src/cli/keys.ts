@@ -1,11 +1,14 @@
 /**
  * `perigee keys`: makes, lists and revokes the API keys of a data folder, also while `perigee serve` owns it.
  *
- * The key itself is printed once, by `create`, and goes nowhere else.
+ * The key itself is printed once, by `create`, and goes nowhere else. What was made and revoked is in the audit log.
  */
 import { systemClock } from "../clock.ts";
+import { systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { SCOPES, type Scope } from "../service/caller.ts";
+import type { AuditEvent } from "../store/audit_line.ts";
+import { openAuditLog } from "../store/audit_log.ts";
 import { type KeyStore, openKeyStore } from "../store/key_store.ts";
 import type { StoredKey } from "../store/key_table.ts";
 import { errorJson } from "./exit.ts";
@@ -52,6 +55,7 @@ export function createKey(options: Record<string, unknown>): Promise<number> {
     return {
       json: { id, key, project, scopes },
       text: `${table(rows)}\nKeep the key now: it is stored as a hash, and nobody can show it again.\n`,
+      event: { kind: "key.created", project, keyId: id },
     };
   });
 }
@@ -74,6 +78,7 @@ export function revokeKey(id: string, options: Record<string, unknown>): Promise
     return {
       json: keyJson(revoked),
       text: `${revoked.id} of project ${revoked.project} is revoked; a running service refuses it within a second\n`,
+      event: { kind: "key.revoked", project: revoked.project, keyId: revoked.id },
     };
   });
 }
@@ -81,6 +86,7 @@ export function revokeKey(id: string, options: Record<string, unknown>): Promise
 interface Answer {
   readonly json: object;
   readonly text: string;
+  readonly event?: AuditEvent;
 }
 
 async function answer(
@@ -91,8 +97,9 @@ async function answer(
   try {
     const keys = await openKeyStore({ dataDir: given.data, clock: systemClock, mustExist });
     try {
-      const { json, text } = ask(keys);
+      const { json, text, event } = ask(keys);
       process.stdout.write(given.json === true ? `${JSON.stringify(json)}\n` : text);
+      if (event !== undefined) await record(given.data, event);
     } finally {
       keys.close();
     }
@@ -101,6 +108,12 @@ async function answer(
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     throw error;
   }
+}
+
+async function record(dataDir: string, event: AuditEvent): Promise<void> {
+  const log = await openAuditLog({ dataDir, clock: systemClock, disk: systemDisk });
+  log.note(event);
+  await log.close();
 }
 
 function scopesOf(given: CreateArguments): string[] {

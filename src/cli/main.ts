@@ -10,6 +10,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import { systemClock } from "../clock.ts";
 import { parseModelId } from "../work/request.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../work/sla.ts";
+import { audit } from "./audit.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 import { tuneHeap } from "./heap.ts";
 import { createKey, listKeys, revokeKey } from "./keys.ts";
@@ -58,6 +59,12 @@ function program(): Command {
     .option("--json", "print the quote as one JSON object")
     .action(async (input: string, options: Record<string, unknown>) => finish(await quote(input, options)));
   addKeys(root);
+  root
+    .command("audit")
+    .description("Check that nobody changed the audit log of a service.")
+    .addOption(dataOption())
+    .option("--json", "print what was found as one JSON object")
+    .action(async (options: Record<string, unknown>) => finish(await audit(options)));
   return root;
 }
 
@@ -65,8 +72,6 @@ function addKeys(root: Command): void {
   const keys = root
     .command("keys")
     .description("API keys of a service: make, list, revoke. Works while perigee serve runs.");
-  const data = (): Option =>
-    new Option("--data <dir>", "data folder of the service").default("./perigee-data");
   keys
     .command("create")
     .description("Make a key for a project and print it, once.")
@@ -76,23 +81,27 @@ function addKeys(root: Command): void {
     .option("--beta", "may run vendor satellites")
     .option("--admin", "has the scope admin as well")
     .option("--expires <duration>", "is refused after 90m, 24h, 30d, ... (default: never)", durationMs)
-    .addOption(data())
+    .addOption(dataOption())
     .option("--json", "print id, key, project and scopes as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await createKey(options)));
   keys
     .command("list")
     .description("The keys that were made, revoked and expired ones as well.")
     .option("--project <name>", "of this project alone")
-    .addOption(data())
+    .addOption(dataOption())
     .option("--json", "print them as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await listKeys(options)));
   keys
     .command("revoke")
     .description("Refuse a key from now on; a running service does within a second.")
     .argument("<id>", "as keys list shows it")
-    .addOption(data())
+    .addOption(dataOption())
     .option("--json", "print the key as one JSON object")
     .action(async (id: string, options: Record<string, unknown>) => finish(await revokeKey(id, options)));
+}
+
+function dataOption(): Option {
+  return new Option("--data <dir>", "data folder of the service").default("./perigee-data");
 }
 
 function finish(code: number): void {

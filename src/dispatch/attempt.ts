@@ -31,13 +31,13 @@ export interface AttemptResult {
   /** On success. */
   readonly finish?: "stop" | "length";
   /** The tier that the provider says it used. */
-  readonly servedTier?: string;
+  readonly servedTier?: string | undefined;
   /** The wait that the provider asked for. */
   readonly retryAfterMs?: number;
   readonly isRateLimit?: boolean;
   readonly isRampLimit?: boolean;
   /** Limits that the answer's headers told. */
-  readonly learnt?: LearntLimits;
+  readonly learnt?: LearntLimits | undefined;
   /** From the send to the decoded answer or failure. */
   readonly latencyMs: number;
 }
@@ -70,7 +70,6 @@ export function failedOnWire(failure: WireFailure, message: string, latencyMs: n
 export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
   const { status, learnt, latencyMs, inputTokens } = facts;
   const usage = isSound(decoded.usage) ? decoded.usage : undefined;
-  const rest = { status, latencyMs, ...(learnt === undefined ? {} : { learnt }) };
   if (decoded.class === "success" && decoded.text !== "") {
     return {
       class: "success",
@@ -79,10 +78,13 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
       text: decoded.text,
       finish: decoded.finish,
       usage: usage ?? estimate(inputTokens, decoded.text),
-      ...(decoded.servedTier === undefined ? {} : { servedTier: decoded.servedTier }),
-      ...rest,
+      servedTier: decoded.servedTier,
+      status,
+      learnt,
+      latencyMs,
     };
   }
+  const rest = { status, latencyMs, ...(learnt === undefined ? {} : { learnt }) };
   const billed = usage === undefined ? {} : { usage };
   if (decoded.class === "success")
     return {

@@ -278,11 +278,12 @@ function made(tally: Tally): {
 }
 
 function completed(tally: Tally, { text = "", finish }: AttemptResult): DispatchResult {
+  const { attempts, ambiguousAttempts, usage } = tally;
   const output =
     finish === "length"
       ? ({ type: "text", text, finish_reason: "length" } as const)
       : ({ type: "text", text } as const);
-  return { kind: "outcome", outcome: { status: "completed", output, ...made(tally) } };
+  return { kind: "outcome", outcome: { status: "completed", output, attempts, ambiguousAttempts, usage } };
 }
 
 function failed(call: Call, tally: Tally, code: FailureCode, result: AttemptResult): DispatchResult {

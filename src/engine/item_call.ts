@@ -6,6 +6,7 @@ import type { Reservation } from "../price/budget.ts";
 import type { Provider, WireHead } from "../providers/provider.ts";
 import type { Permit } from "../schedule/limits.ts";
 import type { Shard } from "../shard/shard.ts";
+import type { TokenLoad } from "../work/limits.ts";
 import type { Usage } from "../work/outcome.ts";
 import { NOTHING_SPENT, type Spent } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
@@ -27,6 +28,8 @@ export class ItemCall implements Call {
   /** Tokens reserved for it. */
   readonly expectedInputTokens: number;
   readonly expectedOutputTokens: number;
+  /** The same, as limits take it. */
+  readonly load: TokenLoad;
   /** What failed attempts of this call took; undefined before the first. */
   failed:
     | { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage }
@@ -41,7 +44,7 @@ export class ItemCall implements Call {
     shard: Shard,
     index: number,
     wire: { readonly provider: Provider; readonly head: WireHead },
-    expected: { readonly inputTokens: number; readonly outputTokens: number },
+    expected: TokenLoad,
   ) {
     this.run = run;
     this.shard = shard;
@@ -50,6 +53,7 @@ export class ItemCall implements Call {
     this.head = wire.head;
     this.expectedInputTokens = expected.inputTokens;
     this.expectedOutputTokens = expected.outputTokens;
+    this.load = expected;
     const made = run.made.size === 0 ? undefined : run.made.get(this.line);
     this.accountRefusals = made?.accountRefusals ?? 0;
     this.attempts = (made?.attempts ?? 0) - this.accountRefusals;

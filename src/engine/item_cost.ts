@@ -1,5 +1,7 @@
 /**
  * What the usage of one item costs in its run, and which price says so.
+ *
+ * Hot path, once an attempt: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it.
  */
 import { costOf, type ItemCost, isCharged } from "../price/cost.ts";
 import { laneFactor, laneTierOf } from "../price/lane_factors.ts";
@@ -37,5 +39,7 @@ export function priced(
     laneFactor: lane?.factor ?? 1,
     laneCachedFactor: lane?.cachedFactor ?? 1,
   });
-  return { ...cost, priceNumber: terms.prices.numberOf(model, isCharged(usage) ? "charged" : price) };
+  const { listUsd, usd, providerUsd, isEstimated } = cost;
+  const priceNumber = terms.prices.numberOf(model, isCharged(usage) ? "charged" : price);
+  return { listUsd, usd, providerUsd, isEstimated, priceNumber };
 }

@@ -1,14 +1,11 @@
 /**
  * A lane at work: asks whose turn it is, asks the limits, makes the intent durable, sends.
  *
- *   whose turn (schedule/fair_share.ts) -> their next item (lane_items.ts) --limits and money say yes--> intent -> durable
- *   -> sent;  retry asked -> intent -> sent again
+ *   whose turn (lane_projects.ts) -> their next item (lane_items.ts) --money and limits say yes--> intent -> durable -> sent
+ *   retry asked -> the same again
  *   durable, but the disk is full by now -> waits here for room -> sent, or given back when its run leaves
  *
- * Projects share the lane by weighted deficit round robin, and each serves its own items by their latest start. Costs are
- * milliseconds of the quota that an item uses most of (LaneLimits.costMs): that is what the lane runs out of, be it
- * requests or tokens. Where places in flight are what it runs out of, a project with its share of them or more waits
- * while another can go, however long its calls take. With one project nothing of that is reckoned.
+ * Where a provider's lanes wait for what they share, each asks for it in its turn (lane_turns.ts).
  *
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
  * a shard (backlog) or room on the disk. It never waits itself.
@@ -17,13 +14,13 @@
  */
 import type { Clock, Timer } from "../clock.ts";
 import type { FailureCode } from "../errors.ts";
-import { FairShare } from "../schedule/fair_share.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { LaneLimits, Permit } from "../schedule/limits.ts";
-import type { TokenLoad } from "../work/limits.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
-import { LaneItems, type LaneItemsParts, type Retry } from "./lane_items.ts";
+import type { LaneItems, Retry } from "./lane_items.ts";
+import { LaneProjects } from "./lane_projects.ts";
+import type { LaneTurns } from "./lane_turns.ts";
 import type { RunState } from "./run_state.ts";
 
 /** Items that a lane keeps open, of runs with money, so that it never waits for a shard to be loaded; split by projects. */
@@ -45,6 +42,8 @@ const MONEY_REFUSALS = {
 export interface LaneServices {
   readonly clock: Clock;
   readonly backlog: Backlog;
+  /** Those of the provider's lanes. */
+  readonly turns: LaneTurns;
   /** False while the disk is full or the engine stops. */
   mayAdmit(): boolean;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
@@ -87,13 +86,7 @@ export class Lane {
   /** Moving mean of what one answer takes, in milliseconds. */
   itemMs: number = ITEM_MS_START;
   readonly #services: LaneServices;
-  /** Of projects with something that waits or is in flight. */
-  readonly #projects = new Map<string, LaneItems>();
-  /** Those with something that waits. */
-  readonly #share = new FairShare<LaneItems>();
-  /** Found in the share with nothing that waits. */
-  readonly #emptied: LaneItems[] = [];
-  readonly #parts: LaneItemsParts;
+  readonly #projects: LaneProjects;
   #waitingForRoom: Intended[] = [];
   /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
   #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
@@ -102,8 +95,10 @@ export class Lane {
   #timer: Timer | undefined;
   #isPumping = false;
   #isBlocked = false;
-  /** A project that has as many requests in flight waits while others can go; Infinity of a lane with free places. */
-  #placesOfWeight = Number.POSITIVE_INFINITY;
+  /** Whether it waits for a place in flight. */
+  #isOutOfPlaces = false;
+  /** Whether it waits for what it shares with other lanes, or for its turn to ask for it. */
+  #isWaiting = false;
   #hasSent = false;
 
   constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
@@ -111,20 +106,36 @@ export class Lane {
     this.limits = limits;
     this.#services = services;
     const { backlog } = services;
-    this.#parts = {
+    this.#projects = new LaneProjects(limits, services.turns, {
       moneyless: this.#moneyless,
-      readyMax: () => READY_ITEMS / this.#share.size,
+      readyMax: () => READY_ITEMS / this.#projects.size,
+      isWaiting: (project) => backlog.peek(key, project) !== undefined,
       peek: (project) => backlog.peek(key, project, this.#moneyless),
       take: (project) => backlog.take(key, project, this.#moneyless),
       prepare: services.prepare,
       reload: services.reload,
       loaded: () => this.pump(),
-    };
+    });
+  }
+
+  /** See LaneTurns. */
+  get places(): number {
+    return this.limits.places;
+  }
+
+  /** See LaneTurns. */
+  canSend(project: string): boolean {
+    return this.#projects.canSend(project);
+  }
+
+  /** See LaneTurns. */
+  inFlightOf(project: string): number {
+    return this.#projects.find(project)?.inFlight ?? 0;
   }
 
   /** A shard of a run came into the backlog for this lane. */
   arrived(run: RunState): void {
-    this.#itemsOf(run);
+    this.#projects.of(run);
     this.pump();
   }
 
@@ -136,22 +147,25 @@ export class Lane {
     if (this.#services.mayAdmit())
       for (const intended of this.#waitingForRoom.splice(0)) this.#durable(intended);
     this.#moneyless.clear();
-    this.#sharePlaces();
+    this.#projects.sharePlaces(this.#isOutOfPlaces);
     try {
-      do this.#isBlocked = false;
+      do this.#isBlocked = this.#isWaiting = false;
       while (this.#step());
     } finally {
       this.#isPumping = false;
     }
+    if (!this.#isBlocked) this.#isOutOfPlaces = false;
+    if (!this.#isWaiting) this.#services.turns.left(this);
     const blockedBy = this.#isBlocked ? "limits" : undefined;
     this.#services.setBlocked(this.#moneyless.size > 0 ? "money" : blockedBy, this.#hasSent);
     this.#services.backlog.setIdle(this.key, this.#isShort() && !this.limits.isPaused);
+    this.#services.turns.pass(this);
   }
 
   /** Resolves when another attempt was admitted and its intent is durable. */
   admitAgain(call: ItemCall, attempt: number, ambiguousAttempts: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#itemsOf(call.run).addRetry({ call, attempt, ambiguousAttempts, resolve, reject });
+      this.#projects.of(call.run).addRetry({ call, attempt, ambiguousAttempts, resolve, reject });
       this.pump();
     });
   }
@@ -163,24 +177,21 @@ export class Lane {
 
   /** Keeps an item for later. */
   giveBack(call: ItemCall): void {
-    this.#itemsOf(call.run).giveBack(call);
+    this.#projects.of(call.run).giveBack(call);
     this.pump();
   }
 
   /** The attempt of a call is over: its place is free. */
   release(call: ItemCall, permit: Permit): void {
     this.limits.release(this.#services.clock.nowMs(), permit);
-    const items = this.#projects.get(call.run.settings.project);
-    if (items === undefined) return;
-    items.inFlight -= 1;
-    this.#tidy(items);
+    this.#projects.released(call);
   }
 
   /** Forgets what waits of a run that no longer sends; retries in wait are rejected with `reason`. */
   drop(run: RunState, reason: unknown): void {
-    const items = this.#projects.get(run.settings.project);
+    const items = this.#projects.find(run.settings.project);
     for (const retry of items?.drop(run) ?? []) retry.reject(reason);
-    if (items !== undefined) this.#tidy(items);
+    if (items !== undefined) this.#projects.tidy(items);
     const left = this.#waitingForRoom.filter(({ call }) => call.run === run);
     this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.run !== run);
     for (const intended of left) this.#giveUp(intended);
@@ -191,7 +202,7 @@ export class Lane {
     const isOf = (call: ItemCall): boolean => call.run === run;
     const isOut = ({ call, permit }: { readonly call: ItemCall; readonly permit: Permit }): boolean =>
       isOf(call) && call.permit === permit;
-    const items = this.#projects.get(run.settings.project);
+    const items = this.#projects.find(run.settings.project);
     return {
       claimed: (items?.retriesOf(run) ?? 0) + this.#probes.filter(isOut).length,
       hasMore: items?.holds(run) === true || this.#services.backlog.holds(run.id, this.key),
@@ -205,13 +216,13 @@ export class Lane {
   /** Moves one item on; false when the lane must wait. */
   #step(): boolean {
     if (!this.#services.mayAdmit()) return false;
-    const items = this.#nextTurn();
+    const items = this.#next();
     if (items === undefined) return false;
     const { retry } = items;
     if (retry !== undefined) return this.#stepRetry(items, retry);
     const call = items.candidate();
     if (call === undefined) {
-      this.#tidy(items);
+      this.#projects.tidy(items);
       return false;
     }
     if (this.#services.refuseUnwanted(call)) {
@@ -230,7 +241,7 @@ export class Lane {
     }
     if (!this.#reserveLimits(call)) return false;
     this.#claim(items, call);
-    this.#served(items, call);
+    this.#admitted(items, call);
     const attempt = call.attempts + call.accountRefusals + 1;
     const { send, giveUp } = this.#services;
     this.#intend({ call, go: () => send(call), giveUp: () => giveUp(call) }, attempt, call.ambiguousAttempts);
@@ -246,7 +257,7 @@ export class Lane {
     if (money === "wait") return this.#passOver(call);
     if (!this.#reserveLimits(call)) return false;
     items.removeRetry(retry);
-    this.#served(items, call);
+    this.#admitted(items, call);
     const giveUp = (): void => retry.reject(new Error("its run left"));
     this.#intend({ call, go: resolve, giveUp }, attempt, ambiguousAttempts);
     return true;
@@ -268,14 +279,35 @@ export class Lane {
     return true;
   }
 
+  /** Whose item goes next; undefined when nobody has one, or it is another lane's turn to ask for what is shared. */
+  #next(): LaneItems | undefined {
+    const { turns } = this.#services;
+    if (!turns.isContended(this)) return this.#projects.next();
+    const own = this.#projects.next();
+    if (own === undefined || !this.#projects.canSend(own.project)) return own;
+    this.#isWaiting = true;
+    turns.wait(this);
+    const project = turns.projectFor(this);
+    this.#isBlocked = project === undefined;
+    return project === undefined ? undefined : this.#projects.find(project);
+  }
+
+  #admitted(items: LaneItems, call: ItemCall): void {
+    if (this.#isWaiting) this.#projects.servedInTurn(items, this, call);
+    else this.#projects.served(items, call);
+  }
+
   #reserveLimits(call: ItemCall): boolean {
-    const { clock } = this.#services;
+    const { clock, turns } = this.#services;
     const nowMs = clock.nowMs();
-    const taken = this.limits.reserve(nowMs, loadOf(call));
+    const taken = this.limits.reserve(nowMs, call.load);
     if (taken.ok) {
       call.permit = taken.permit;
       return true;
     }
+    this.#isOutOfPlaces = taken.reason === "concurrency";
+    this.#isWaiting = this.limits.isHeldByShared;
+    if (this.#isWaiting) turns.wait(this, this.#isOutOfPlaces);
     this.#services.returnMoney(call);
     this.#timer?.cancel();
     this.#timer = Number.isFinite(taken.waitMs) ? clock.timer(taken.waitMs, () => this.pump()) : undefined;
@@ -317,6 +349,7 @@ export class Lane {
 
   #giveUp({ call, giveUp }: Intended): void {
     call.isUnsent = true;
+    this.#services.returnMoney(call);
     giveUp();
   }
 
@@ -331,66 +364,9 @@ export class Lane {
     if (permit !== undefined && nowMs - permit.atMs > LATE_MS) this.limits.postpone(nowMs, permit);
   }
 
-  /** What a project has here, ready to take its turns. */
-  #itemsOf({ settings: { project, weight } }: RunState): LaneItems {
-    let items = this.#projects.get(project);
-    if (items === undefined) {
-      items = new LaneItems(project, this.#parts);
-      this.#projects.set(project, items);
-    }
-    this.#share.join(items, weight);
-    return items;
-  }
-
-  /** Forgets a project of which nothing waits, and nothing is in flight. */
-  #tidy(items: LaneItems): void {
-    if (!items.isEmpty) return;
-    this.#share.leave(items);
-    if (items.inFlight === 0) this.#projects.delete(items.project);
-  }
-
-  #nextTurn(): LaneItems | undefined {
-    let next = this.#share.next(this.#costWithinPlaces);
-    if (next === undefined && this.#placesOfWeight < Number.POSITIVE_INFINITY) {
-      this.#placesOfWeight = Number.POSITIVE_INFINITY; // nobody else can go
-      next = this.#share.next(this.#costWithinPlaces);
-    }
-    if (this.#emptied.length > 0) for (const items of this.#emptied.splice(0)) this.#tidy(items);
-    return next;
-  }
-
-  /** What the next item of a project costs; undefined when it has none, or its share of scarce places. */
-  readonly #costWithinPlaces = (items: LaneItems): number | undefined => {
-    const call = items.retry?.call ?? items.candidate();
-    if (call === undefined && items.isEmpty) this.#emptied.push(items);
-    if (call === undefined || items.inFlight >= this.#placesOfWeight * call.run.settings.weight)
-      return undefined;
-    return this.limits.costMs(loadOf(call));
-  };
-
-  #served(items: LaneItems, call: ItemCall): void {
-    items.inFlight += 1;
-    if (this.#share.size > 1) this.#share.served(items, this.limits.costMs(loadOf(call)));
-  }
-
-  #sharePlaces(): void {
-    const isScarce = this.#isBlocked && this.#share.size > 1;
-    this.#placesOfWeight = isScarce ? this.limits.places / this.#share.weightTotal : Number.POSITIVE_INFINITY;
-  }
-
   #isShort(): boolean {
-    if (this.#services.backlog.isWaiting(this.key)) return false;
-    let ready = 0;
-    for (const items of this.#share.present()) {
-      ready += items.readyItems;
-      if (ready >= READY_ITEMS / 2) return false;
-    }
-    return true;
+    return !this.#services.backlog.isWaiting(this.key) && !this.#projects.hasReady(READY_ITEMS / 2);
   }
-}
-
-function loadOf(call: ItemCall): TokenLoad {
-  return { inputTokens: call.expectedInputTokens, outputTokens: call.expectedOutputTokens };
 }
 
 function rejected(items: LaneItems, retry: Retry, why: string): true {

@@ -34,7 +34,9 @@ export interface LaneItemsParts {
   readonly moneyless: ReadonlySet<string>;
   /** Items that a project keeps open, of runs with money, so that the lane never waits for its shards to be loaded. */
   readyMax(): number;
-  /** The project's shards that wait for the lane; see Backlog. */
+  /** Whether shards of the project wait for the lane. */
+  isWaiting(project: string): boolean;
+  /** The most urgent of them, of a run with money; see Backlog. */
   peek(project: string): ShardTicket | undefined;
   take(project: string): ShardTicket | undefined;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
@@ -49,6 +51,8 @@ export class LaneItems {
   readonly project: string;
   /** Of its calls, from the intent to the end of the attempt. */
   inFlight = 0;
+  /** As the run said that came last. */
+  weight = 1;
   readonly #parts: LaneItemsParts;
   readonly #cursors: Cursor[] = [];
   #retries: Retry[] = [];
@@ -80,7 +84,7 @@ export class LaneItems {
       this.#candidate === undefined &&
       this.#cursors.length + this.#retries.length + this.#returned.length + this.#unpaid.length === 0 &&
       this.#loading === undefined &&
-      this.#parts.peek(this.project) === undefined
+      !this.#parts.isWaiting(this.project)
     );
   }
 

@@ -17,6 +17,7 @@ import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { EngineConfig } from "./config.ts";
 import type { LaneRecord } from "./journal.ts";
 import { Lane } from "./lane.ts";
+import { LaneTurns } from "./lane_turns.ts";
 import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
 import { type ModelLane, RunStopped, type Sender } from "./sender.ts";
@@ -46,6 +47,7 @@ export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes = new Map<LaneKey, Lane>();
   readonly #shared = new Map<string, LaneLimits>();
+  readonly #turns = new Map<string, LaneTurns>();
   /** Lanes that wait for a place or for money, longest first: what one lane frees may be what another waits for. */
   readonly #blocked = new Map<Lane, "limits" | "money">();
   /** Lanes that their account has stopped, as it was told last. */
@@ -62,6 +64,7 @@ export class Lanes {
     const lane: Lane = new Lane(key, this.#limitsOf(key), {
       clock,
       backlog,
+      turns: this.#turnsOf(providerOf(key)),
       mayAdmit,
       prepare: (ticket, index) => sender.prepare(ticket, index),
       refuseUnwanted: (call) => sender.refuseUnwanted(call),
@@ -74,6 +77,7 @@ export class Lanes {
       refuse: (call, code, message) => sender.refuse(call, code, message),
     });
     this.#lanes.set(key, lane);
+    this.#turnsOf(providerOf(key)).add(lane);
     return lane;
   }
 
@@ -176,6 +180,12 @@ export class Lanes {
   #setBlocked(lane: Lane, by: "limits" | "money" | undefined, hasSent: boolean): void {
     if (by === undefined || hasSent) this.#blocked.delete(lane);
     if (by !== undefined) this.#blocked.set(lane, by);
+  }
+
+  #turnsOf(provider: string): LaneTurns {
+    const turns = this.#turns.get(provider) ?? new LaneTurns();
+    this.#turns.set(provider, turns);
+    return turns;
   }
 
   #limitsOf(key: LaneKey): LaneLimits {

@@ -1,148 +1,145 @@
 /**
- * Whose turn it is: those who wait for one lane share what it can do by their weights, by weighted deficit round robin
- * (Shreedhar and Varghese 1996, "Efficient fair queuing using deficit round-robin", section III).
+ * Whose turn it is: those who wait for the same share what it can do by their weights, by start-time fair queueing (Goyal,
+ * Vin and Cheng 1996, "Start-time fair queuing", section 2).
  *
- *   absent --join--> waiting its turn --next--> served, while its credit pays for its first item --> waiting its turn
- *   any --leave--> absent, its credit forgotten
+ *   absent --join--> waiting, in the order of start tags --next, served--> waiting with a later tag
+ *   waiting --cannot be served--> held, without losing its place --can--> waiting, from the present on
+ *   any --leave--> absent; its tag is kept until the present has passed it
  *
- * A round visits all in the order in which they joined. A visit adds `unit * weight` to the credit of one who can be
- * served; what it is served is taken from it, and what is left is kept for the next round. One who cannot be served gets
- * no credit, so nobody saves up for a burst. `unit` is fixed for a round: the mean cost of what the round before
- * served, divided by the highest weight: so a visit gives about one item at most, and turns are as short as they
- * can be. Rounds in which nobody's credit would suffice are not walked but reckoned.
+ *   start tag: max(present, end of what it was served); `served` adds cost / weight to it
+ *   present:   the start tag of what was served last, or the latest end when nobody was left
  *
- * Promise: over any time in which i and j can both be served, with Max the largest cost (lemma 2 of the paper):
+ * Promise (theorem 1 of the paper): over any time in which i and j can both be served, with Max the largest cost and
+ * weights that stay,
  *
- *   |served(i) / weight(i) - served(j) / weight(j)|  <=  unit + Max / weight(i) + Max / weight(j)
+ *   |served(i) / weight(i) - served(j) / weight(j)|  <=  Max / weight(i) + Max / weight(j)
  *
- * So who joins with n items of cost c while N others wait, all of weight 1, is done after at most (N + 1) (n + 1) of
- * the largest items: with one other, in twice its time alone and two items.
+ * So who comes with n items while N others wait, all items of cost c and all weights 1, is done within the time of
+ * (N + 1) n + N items: with one other, in twice its time alone and one item. Nobody saves up for a burst while it does not
+ * wait or is held, and nobody gets ahead by leaving and coming back.
  *
- * Limits: `next` looks at each of those present twice at most, and at one when their items cost alike; `join` and
- * `leave` take O(present). With one present nothing is reckoned.
+ * Why not deficit round robin (Shreedhar and Varghese 1996), which takes O(1): who comes waits for a round of all others,
+ * and the bound is looser by a round's credit (docs/decisions/0010-fair-share.md).
+ *
+ * Limits: `next` looks at those who cannot be served and at one more; `served`, `join` and `leave` move one entry of a
+ * sorted list, O(log n) comparisons. With one present nothing is reckoned.
  */
 
-interface Turn<T> {
+interface Entry<T> {
   readonly who: T;
-  weight: number;
-  credit: number;
+  startTag: number;
+  isHeld: boolean;
 }
 
-/** One for a lane. */
+export interface FairShareOptions<T> {
+  /** Above 0. Asked whenever it is served. */
+  readonly weightOf: (who: T) => number;
+  /** By which it is known when it comes back. */
+  readonly nameOf: (who: T) => string;
+}
+
+/** One for those who wait for the same. */
 export class FairShare<T> {
-  readonly #ring: Turn<T>[] = [];
-  /** Index of whose turn it is. */
-  #turn = 0;
-  /** Whether this visit has given its credit. */
-  #isCredited = false;
-  /** Credit of weight 1 in this round; 0 before the first cost is known. */
-  #unit = 0;
-  /** What was served since the round began. */
-  #served = 0;
-  #servings = 0;
-  #weightMax = 0;
+  readonly #options: FairShareOptions<T>;
+  /** By start tag, then by how long they have it. */
+  readonly #entries: Entry<T>[] = [];
+  /** Tags of those who left, by name, later than the present. */
+  readonly #left = new Map<string, number>();
+  #present = 0;
+
+  constructor(options: FairShareOptions<T>) {
+    this.#options = options;
+  }
 
   get size(): number {
-    return this.#ring.length;
+    return this.#entries.length;
   }
 
-  /** Sum of the weights of those present. */
-  get weightTotal(): number {
-    let total = 0;
-    for (const { weight } of this.#ring) total += weight;
-    return total;
+  /** All who wait. */
+  *waiting(): Generator<T> {
+    for (const { who } of this.#entries) yield who;
   }
 
-  /** In the order of the rounds. */
-  *present(): Generator<T> {
-    for (const { who } of this.#ring) yield who;
+  /** Waits from now on; false when it does already. */
+  join(who: T): boolean {
+    if (this.#find(who) >= 0) return false;
+    const name = this.#options.nameOf(who);
+    const startTag = Math.max(this.#present, this.#left.get(name) ?? 0);
+    this.#left.delete(name);
+    this.#insert({ who, startTag, isHeld: false });
+    return true;
   }
 
-  /** Has a turn from now on, after all others; who is present already keeps its place. `weight` is above 0. */
-  join(who: T, weight: number): void {
-    const known = this.#find(who);
-    if (known >= 0) {
-      (this.#ring[known] as Turn<T>).weight = weight;
-    } else {
-      this.#ring.splice(this.#turn, 0, { who, weight, credit: 0 });
-      if (this.#ring.length > 1) this.#turn += 1;
-      if (this.#ring.length <= 2) this.#beginRound();
-    }
-  }
-
-  /** Has nothing that waits any more. */
-  leave(who: T): void {
+  /** Waits no more; false when it did not. */
+  leave(who: T): boolean {
     const index = this.#find(who);
-    if (index < 0) return;
-    this.#ring.splice(index, 1);
-    if (index < this.#turn) this.#turn -= 1;
-    else if (index === this.#turn) this.#arrive(index);
+    if (index < 0) return false;
+    const [{ startTag = 0 } = {}] = this.#entries.splice(index, 1);
+    this.#left.set(this.#options.nameOf(who), startTag);
+    if (this.#entries.length === 0) for (const tag of this.#left.values()) this.#move(tag);
+    this.#forget();
+    return true;
   }
 
   /**
-   * Whose turn it is; asked again without `served` it names the same one while that can be served. `costOf` says
-   * what serving someone costs, above 0, and undefined when it cannot be served now. Undefined when nobody can. With
-   * one present that one is named without being asked.
+   * Whose turn it is; the same one when it is asked again without `served`, while that one can be. `canServe` is asked
+   * of who comes first, until it says yes; with one present that one is named without being asked. Undefined when
+   * nobody can be served.
    */
-  next(costOf: (who: T) => number | undefined): T | undefined {
-    const ring = this.#ring;
-    if (ring.length < 2) return ring[0]?.who;
-    for (;;) {
-      let lack = Number.POSITIVE_INFINITY;
-      for (let looked = 0; looked <= ring.length; looked += 1) {
-        const turn = ring[this.#turn] as Turn<T>;
-        const cost = costOf(turn.who);
-        if (cost !== undefined) {
-          this.#credit(turn, cost);
-          if (turn.credit >= cost) return turn.who;
-          lack = Math.min(lack, (cost - turn.credit) / turn.weight);
-        }
-        this.#arrive(this.#turn + 1);
+  next(canServe: (who: T) => boolean): T | undefined {
+    const entries = this.#entries;
+    if (entries.length < 2) return entries[0]?.who;
+    for (let index = 0; index < entries.length; index += 1) {
+      const entry = entries[index] as Entry<T>;
+      if (!canServe(entry.who)) {
+        entry.isHeld = true;
+      } else if (entry.isHeld && entry.startTag < this.#present) {
+        entries.splice(index, 1);
+        entry.isHeld = false;
+        entry.startTag = this.#present;
+        this.#insert(entry);
+        index -= 1;
+      } else {
+        entry.isHeld = false;
+        return entry.who;
       }
-      if (lack === Number.POSITIVE_INFINITY) return undefined;
-      this.#skip(Math.floor(lack / this.#unit), costOf);
     }
+    return undefined;
   }
 
-  /** What `next` named was served at this cost. */
+  /** What `next` named was served at this cost, above 0. */
   served(who: T, cost: number): void {
-    const turn = this.#ring[this.#turn];
-    if (this.#ring.length < 2 || turn?.who !== who) return;
-    turn.credit -= cost;
-    this.#served += cost;
-    this.#servings += 1;
+    if (this.#entries.length < 2) return;
+    const index = this.#find(who);
+    const [entry] = index < 0 ? [] : this.#entries.splice(index, 1);
+    if (entry === undefined) return;
+    this.#move(entry.startTag);
+    entry.startTag += cost / this.#options.weightOf(who);
+    this.#insert(entry);
   }
 
   #find(who: T): number {
-    return this.#ring.findIndex((turn) => turn.who === who);
+    return this.#entries.findIndex((entry) => entry.who === who);
   }
 
-  #credit(turn: Turn<T>, cost: number): void {
-    if (this.#isCredited) return;
-    this.#isCredited = true;
-    if (this.#unit === 0) this.#unit = cost / this.#weightMax;
-    turn.credit += this.#unit * turn.weight;
+  /** Behind all with an earlier tag or the same. */
+  #insert(entry: Entry<T>): void {
+    let [low, high] = [0, this.#entries.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#entries[middle] as Entry<T>).startTag <= entry.startTag) low = middle + 1;
+      else high = middle;
+    }
+    this.#entries.splice(low, 0, entry);
   }
 
-  /** As many rounds at once. */
-  #skip(rounds: number, costOf: (who: T) => number | undefined): void {
-    if (rounds === 0) return;
-    for (const turn of this.#ring)
-      if (costOf(turn.who) !== undefined) turn.credit += rounds * this.#unit * turn.weight;
+  #move(tag: number): void {
+    if (tag > this.#present) this.#present = tag;
   }
 
-  #arrive(index: number): void {
-    this.#isCredited = false;
-    this.#turn = index < this.#ring.length ? index : 0;
-    if (this.#turn === 0) this.#beginRound();
-  }
-
-  #beginRound(): void {
-    this.#weightMax = 0;
-    for (const { weight } of this.#ring) this.#weightMax = Math.max(this.#weightMax, weight);
-    if (this.#ring.length < 2) this.#unit = 0;
-    if (this.#servings > 0) this.#unit = this.#served / this.#servings / this.#weightMax;
-    this.#served = 0;
-    this.#servings = 0;
+  /** A tag that the present has passed says nothing; the list is gone through when it has grown with nothing to keep. */
+  #forget(): void {
+    if (this.#left.size <= 2 * this.#entries.length + 16) return;
+    for (const [name, tag] of this.#left) if (tag <= this.#present) this.#left.delete(name);
   }
 }

@@ -98,6 +98,7 @@ export class LaneLimits {
   readonly #shared: LaneLimits | undefined;
   /** The pace that the quotas were set to. */
   #pace = 1;
+  #isHeldByShared = false;
 
   constructor(options: LaneLimitsOptions) {
     const max = Math.min(options.inFlightMax, options.settings.concurrency ?? Number.POSITIVE_INFINITY);
@@ -124,6 +125,11 @@ export class LaneLimits {
     return this.#quotas.isLimited || this.#shared?.isRateLimited === true;
   }
 
+  /** Whether it was the shared limits that refused the last reservation. */
+  get isHeldByShared(): boolean {
+    return this.#isHeldByShared;
+  }
+
   /** Requests that may be in flight now. */
   get places(): number {
     return Math.min(this.#concurrency.limit, this.#shared?.places ?? Number.POSITIVE_INFINITY);
@@ -146,10 +152,14 @@ export class LaneLimits {
   /** Takes a place in flight, a request and `load` tokens of every quota, or nothing of any. */
   reserve(nowMs: number, load: TokenLoad): Reservation {
     const whole = wholeLoad(load);
+    this.#isHeldByShared = false;
     const refusal = this.#refusal(nowMs, whole);
     if (refusal !== undefined) return refusal;
     const shared = this.#shared?.reserve(nowMs, whole);
-    if (shared !== undefined && !shared.ok) return shared;
+    if (shared !== undefined && !shared.ok) {
+      this.#isHeldByShared = true;
+      return shared;
+    }
     const isProbe = this.#pause.isPaused || this.#gate.isDown;
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
     if (this.#gate.isDown) this.#gate.probed(nowMs);

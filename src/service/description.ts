@@ -33,6 +33,7 @@ const REASONS: Readonly<Record<number, string>> = {
   409: "It cannot be done in this state.",
   413: "The body is too large.",
   415: "The content type or encoding is not taken.",
+  416: "The range is behind the end.",
   422: "A field is not as documented; `param` names it.",
   429: "Too many requests, or an sla that cannot be met.",
   503: "Not available now.",

@@ -9,6 +9,7 @@
 import { Readable } from "node:stream";
 import type { Clock } from "../clock.ts";
 import { rangeOf } from "./byte_range.ts";
+import { envelope, plain } from "./errors.ts";
 import type { FastifyReply, FastifyRequest } from "./fastify.ts";
 import { StallWatch, type Transfers } from "./transfers.ts";
 
@@ -58,11 +59,20 @@ export function sendDownload(
   }
   reply.header("accept-ranges", "bytes");
   const range = rangeOf(askedRange(request, etag), bytes);
-  if (range.kind === "unsatisfiable")
-    return reply.code(416).header("content-range", `bytes */${bytes}`).send();
+  if (range.kind === "unsatisfiable") return refuseRange(request, reply, bytes);
   if (range.kind === "all") return sendBytes(request, reply, download, bytes, undefined, parts, holder);
   reply.code(206).header("content-range", `bytes ${range.start}-${range.end - 1}/${bytes}`);
   return sendBytes(request, reply, download, range.end - range.start, range, parts, holder);
+}
+
+function refuseRange(request: FastifyRequest, reply: FastifyReply, bytes: number): FastifyReply {
+  const { error } = plain(416, "range_not_satisfiable", `there are ${bytes} bytes`, "Range");
+  return reply
+    .code(416)
+    .header("content-range", `bytes */${bytes}`)
+    .removeHeader("content-disposition")
+    .type("application/json; charset=utf-8")
+    .send(envelope(error, request.id));
 }
 
 /** A name for a header: plain ASCII for old readers, and all of it by RFC 5987. */

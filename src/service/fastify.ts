@@ -3,6 +3,7 @@
  *
  * To leave: routes are functions of a request and a context; another framework needs this file and `server.ts` anew.
  */
+import type { FileEvent, TaskEvent } from "../store/audit_line.ts";
 import type { Caller, Scope } from "./caller.ts";
 import type { KeyArea } from "./key_verifier.ts";
 
@@ -14,10 +15,14 @@ declare module "fastify" {
     readonly area?: KeyArea;
     /** A JSON body above 1 MiB is given as the request itself, unread. */
     readonly streamsBody?: boolean;
+    /** What an answer of 2xx leaves in the audit log. */
+    readonly event?: FileEvent | TaskEvent;
   }
   interface FastifyRequest {
     /** Who calls; only on routes with a scope. */
     caller: Caller;
+    /** What it was about, where its first parameter does not say so; the project where no key says it. */
+    audited: { readonly id: string; readonly project?: string } | undefined;
   }
 }
 

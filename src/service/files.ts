@@ -6,6 +6,7 @@
 import { z } from "../schema.ts";
 import type { FileView } from "../tasks/files.ts";
 import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import { type FastifyInstance, multipart } from "./fastify.ts";
 import { takeFile } from "./form.ts";
@@ -57,7 +58,7 @@ export function registerFileRoutes(app: FastifyInstance, context: ServiceContext
 function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext): void {
   const uploads = new Transfers("uploads");
   app.put<{ Params: { file_name: string } }>("/v0/files/:file_name", {
-    config: { scope: "files:write" },
+    config: { scope: "files:write", event: "file.uploaded" },
     schema: {
       summary: "Upload a file of requests",
       description:
@@ -75,6 +76,7 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
         const view = await takeFile(request, { clock, fieldNames: [] }, ({ chunks }) =>
           files.put(project, { name, purpose: "batch", chunks }),
         );
+        request.audited = { id: view.id };
         return headOf(view);
       } finally {
         over();
@@ -114,13 +116,13 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
   app.route<ById>({
     method: ["GET", "HEAD"],
     url: "/v0/files/:file_id/content",
-    config: { scope: "files:read" },
+    config: { scope: "files:read", event: "file.downloaded" },
     schema: {
       summary: "The bytes of a file",
       tags: ["files"],
       params: fileId,
       produces: ["application/jsonl"],
-      response: { 200: z.string(), 206: z.string() },
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;
@@ -132,12 +134,12 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
 
 function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
   app.delete<ById>("/v0/files/:file_id", {
-    config: { scope: "files:write" },
+    config: { scope: "files:write", event: "file.deleted" },
     schema: {
       summary: "Erase a file that no task is working on",
       tags: ["files"],
       params: fileId,
-      response: { 200: deletedFile },
+      response: { 200: deletedFile, ...failures(409) },
     },
     handler: async ({ caller, params }) => {
       await files.remove(caller.project, params.file_id);

@@ -10,6 +10,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
+import { FILE_BYTES_MAX } from "../tasks/files.ts";
 import type { FastifyRequest, MultipartFile, MultipartValue } from "./fastify.ts";
 import { StallWatch } from "./transfers.ts";
 
@@ -36,6 +37,8 @@ type Part = MultipartFile | MultipartValue;
 const FIELD_BYTES_MAX = 1_024;
 const PART_HEADER_BYTES_MAX = 8 * 1024;
 const PART_HEADERS_MAX = 16;
+/** Of a form beside its file. */
+const FORM_BYTES_MAX = 64 * 1024;
 const DRAIN_MS = 60_000;
 const HEADER_END = Buffer.from("\r\n\r\n");
 
@@ -46,6 +49,7 @@ export async function takeFile<T>(
   take: (file: FormFile) => Promise<T>,
 ): Promise<T> {
   if (!request.isMultipart()) throw Object.assign(new Error("no form"), { statusCode: 415 });
+  refuseLength(request.raw);
   const reader = new FormReader(request, options);
   try {
     return await take(await reader.file());
@@ -55,6 +59,14 @@ export async function takeFile<T>(
   } finally {
     reader.close();
   }
+}
+
+/** Before any of it has come. */
+function refuseLength({ headers }: IncomingMessage): void {
+  if (!(Number(headers["content-length"]) > FILE_BYTES_MAX + FORM_BYTES_MAX)) return; // NaN when it is not told
+  throw new PerigeeError("too_large", `a file has at most ${FILE_BYTES_MAX} bytes`, {
+    details: { param: "file", max: FILE_BYTES_MAX },
+  });
 }
 
 class FormReader {

@@ -30,7 +30,7 @@ function registerSubmit(app: FastifyInstance, { tasks }: ServiceContext, urlOf: 
   app.route({
     method: "POST",
     url: "/v0/infer/",
-    config: { scope: "infer:write", streamsBody: true },
+    config: { scope: "infer:write", streamsBody: true, event: "task.created" },
     // The items are checked one by one, with their index.
     validatorCompiler: () => (data) => ({ value: data }),
     schema: {
@@ -49,6 +49,7 @@ function registerSubmit(app: FastifyInstance, { tasks }: ServiceContext, urlOf: 
         hasOutputFile,
         signal: leaving(reply),
       });
+      request.audited = { id: task.id };
       const query = hasOutputFile ? undefined : { limit: OBJECTS_MAX };
       return sendJson(reply, await taskJson(tasks, task, urlOf, query));
     },
@@ -106,7 +107,7 @@ function registerReads(app: FastifyInstance, { tasks }: ServiceContext, urlOf: O
 
 function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf: OutputUrl): void {
   app.post<{ Params: { id: string } }>("/v0/infer/task/:id/cancel", {
-    config: { scope: "infer:write" },
+    config: { scope: "infer:write", event: "task.cancelled" },
     schema: {
       summary: "Cancel what is not yet sent; what is in flight or answered stays",
       tags: ["inference"],
@@ -119,7 +120,7 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
     },
   });
   app.delete<{ Params: { id: string } }>("/v0/infer/task/:id", {
-    config: { scope: "infer:write" },
+    config: { scope: "infer:write", event: "task.deleted" },
     schema: {
       summary: "Erase the texts and answers of a task that is final",
       tags: ["inference"],

@@ -8,6 +8,7 @@ import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
 import type { OutputView } from "../tasks/task_view.ts";
 import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
 import { LINK_SECONDS_MAX, type LinkTarget, SignedLinks } from "./signed_link.ts";
@@ -40,6 +41,7 @@ export function registerOutputRoutes(app: FastifyInstance, context: ServiceConte
     target: LinkTarget,
     holder: string,
   ): Promise<FastifyReply> => {
+    request.audited = { id: target.taskId, project: target.project };
     const output = await context.tasks.output(target.project, target.taskId, target.view);
     const name = target.view === "all" ? target.taskId : `${target.taskId}-${target.view}`;
     const download = {
@@ -67,7 +69,7 @@ function registerOutput(app: FastifyInstance, send: Send): void {
   app.route<{ Params: { name: string }; Querystring: { view: OutputView } }>({
     method: ["GET", "HEAD"],
     url: "/v0/files/output/:name",
-    config: { scope: "infer:read" },
+    config: { scope: "infer:read", event: "task.downloaded" },
     schema: {
       summary: "The answers of a task as JSONL",
       description:
@@ -76,7 +78,7 @@ function registerOutput(app: FastifyInstance, send: Send): void {
       params: nameParameter,
       querystring: viewQuery,
       produces: [MIME_TYPE],
-      response: { 200: z.string(), 206: z.string() },
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: (request, reply) => {
       const { project, keyId } = request.caller;
@@ -111,13 +113,14 @@ function registerLinks(app: FastifyInstance, context: ServiceContext, links: Sig
   app.route<{ Params: { token: string } }>({
     method: ["GET", "HEAD"],
     url: "/v0/files/link/:token",
+    config: { event: "task.downloaded" },
     schema: {
       summary: "The answers of a task, by a signed link",
       tags: ["files"],
       security: [],
       params: z.strictObject({ token: z.string() }),
       produces: [MIME_TYPE],
-      response: { 200: z.string(), 206: z.string() },
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: async (request, reply) => {
       const target = await links.open(request.params.token);

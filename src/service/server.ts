@@ -8,6 +8,8 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
+import type { Audit } from "../store/audit_log.ts";
+import { registerAudit } from "./audit.ts";
 import { registerAuth } from "./auth.ts";
 import { Connections } from "./connections.ts";
 import { answerOf, type ErrorAnswer, envelope, plain } from "./errors.ts";
@@ -54,6 +56,8 @@ export interface ServerOptions {
   /** Instead of one limit for all keys. */
   readonly requestLimits?: RequestLimits;
   readonly limits?: Partial<ServerLimits>;
+  /** Where what requests did is written; default nowhere. */
+  readonly audit?: Audit;
   /** Believe the last hop's `X-Forwarded-For`. */
   readonly isBehindProxy?: boolean;
   /** Default: no log. */
@@ -99,6 +103,7 @@ export function createServer(options: ServerOptions): HttpServer {
   app.setSerializerCompiler(() => (body) => JSON.stringify(body));
   registerHeaders(app);
   registerJsonBody(app);
+  registerAudit(app, options.audit);
   registerAuth(app, {
     verifier: options.verifier,
     perKey: options.requestLimits ?? new RequestBuckets(options.clock, limits.requestsPerMinute),

@@ -12,6 +12,7 @@ import { registerFileRoutes } from "./files.ts";
 import { registerHealthRoutes } from "./health.ts";
 import { registerInferRoutes } from "./infer.ts";
 import type { Observation } from "./observation.ts";
+import { registerOpenAiRoutes } from "./openai_batches.ts";
 import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
@@ -62,6 +63,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerInferRoutes(app, context);
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);
+  registerOpenAiRoutes(app, context);
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context);
   observation?.register(app);

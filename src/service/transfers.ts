@@ -8,9 +8,9 @@ import type { Clock, Timer } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 
 /** Of one key and one direction at a time. */
-export const TRANSFERS_MAX = 20;
+const TRANSFERS_MAX = 20;
 /** Without any progress of the other side. */
-export const STALL_MS = 60_000;
+const STALL_MS = 60_000;
 
 /** Counts what is under way for each key. */
 export class Transfers {

@@ -3,8 +3,10 @@
  * nothing survives the process, and calls take effect at once.
  */
 import { PerigeeError } from "../errors.ts";
+import { CallOrder } from "./call_order.ts";
 import { MemoryRecords } from "./memory_records.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
+import { copyChanges } from "./record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
 
@@ -22,8 +24,14 @@ class MemoryStore implements Store {
   #entries: StoredEntry[] = [];
   readonly #records = new MemoryRecords();
   #isClosed = false;
+  readonly #order = new CallOrder();
 
-  async putTask(task: StoredTask): Promise<void> {
+  putTask(task: StoredTask): Promise<void> {
+    const copy = { ...task };
+    return this.#order.behind(async () => this.#put(copy));
+  }
+
+  #put(task: StoredTask): void {
     this.#assertOpen();
     const holder = this.#idByName.get(task.name);
     if (holder !== undefined && holder !== task.id) {
@@ -31,23 +39,29 @@ class MemoryStore implements Store {
     }
     const replaced = this.#tasks.get(task.id);
     if (replaced !== undefined) this.#idByName.delete(replaced.name);
-    this.#tasks.set(task.id, { ...task });
+    this.#tasks.set(task.id, task);
     this.#idByName.set(task.name, task.id);
   }
 
-  async task(id: string): Promise<StoredTask | undefined> {
+  task(id: string): Promise<StoredTask | undefined> {
+    return this.#order.behind(async () => this.#find(id));
+  }
+
+  taskByName(name: string): Promise<StoredTask | undefined> {
+    return this.#order.behind(async () => this.#find(this.#idByName.get(name)));
+  }
+
+  #find(id: string | undefined): StoredTask | undefined {
     this.#assertOpen();
-    const task = this.#tasks.get(id);
+    const task = id === undefined ? undefined : this.#tasks.get(id);
     return task === undefined ? undefined : { ...task };
   }
 
-  async taskByName(name: string): Promise<StoredTask | undefined> {
-    this.#assertOpen();
-    const id = this.#idByName.get(name);
-    return id === undefined ? undefined : this.task(id);
+  tasks(options: { readonly after?: string; readonly limit: number }): Promise<readonly StoredTask[]> {
+    return this.#order.behind(async () => this.#list(options));
   }
 
-  async tasks(options: { readonly after?: string; readonly limit: number }): Promise<readonly StoredTask[]> {
+  #list(options: { readonly after?: string; readonly limit: number }): StoredTask[] {
     this.#assertOpen();
     const all = [...this.#tasks.values()];
     const afterIndex = options.after === undefined ? -1 : all.findIndex((task) => task.id === options.after);
@@ -57,15 +71,20 @@ class MemoryStore implements Store {
 
   async append(entries: readonly JournalEntry[]): Promise<void> {
     this.#assertOpen();
-    if (hasOutputs(entries)) await writeOutputs(entries);
-    this.#push(entries);
-    if (hasOutputs(entries)) await syncOutputs(entries);
+    const copies = entries.map((entry) => ({ ...entry, records: entry.records.slice() }));
+    if (!hasOutputs(entries)) return this.#order.behind(async () => this.#push(copies));
+    await this.#order.after(
+      () => writeOutputs(entries),
+      async () => this.#push(copies),
+    );
+    await syncOutputs(entries);
   }
 
   #push(entries: readonly JournalEntry[]): void {
+    this.#assertOpen();
     for (const { taskId, wallMs, records } of entries) {
       const journal = this.#journals.get(taskId) ?? [];
-      const entry = { taskId, wallMs, records: records.slice(), sequence: journal.length + 1 };
+      const entry = { taskId, wallMs, records, sequence: journal.length + 1 };
       journal.push(entry);
       this.#journals.set(taskId, journal);
       this.#entries.push(entry);
@@ -73,6 +92,8 @@ class MemoryStore implements Store {
   }
 
   async *journal(taskId: string): AsyncGenerator<StoredEntry, void, undefined> {
+    this.#assertOpen();
+    await this.#order.behind(async () => undefined);
     for (let index = 0; ; index += 1) {
       this.#assertOpen();
       const entry = this.#journals.get(taskId)?.[index];
@@ -83,13 +104,18 @@ class MemoryStore implements Store {
 
   async *latestEntries(): AsyncGenerator<StoredEntry, void, undefined> {
     this.#assertOpen();
+    await this.#order.behind(async () => undefined);
     for (const entry of this.#entries.toReversed()) {
       this.#assertOpen();
       yield copyOf(entry);
     }
   }
 
-  async deleteTask(id: string): Promise<void> {
+  deleteTask(id: string): Promise<void> {
+    return this.#order.behind(async () => this.#delete(id));
+  }
+
+  #delete(id: string): void {
     this.#assertOpen();
     const task = this.#tasks.get(id);
     if (task !== undefined) this.#idByName.delete(task.name);
@@ -99,22 +125,31 @@ class MemoryStore implements Store {
   }
 
   async change(changes: readonly RecordChange[]): Promise<void> {
-    this.#assertOpen();
-    await this.#records.change(changes);
+    const copies = copyChanges(changes);
+    return this.#order.behind(async () => {
+      this.#assertOpen();
+      await this.#records.change(copies);
+    });
   }
 
-  async record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {
-    this.#assertOpen();
-    return this.#records.record(project, collection, id);
+  record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {
+    return this.#order.behind(async () => {
+      this.#assertOpen();
+      return this.#records.record(project, collection, id);
+    });
   }
 
-  async records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]> {
-    this.#assertOpen();
-    return this.#records.records(project, query);
+  records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]> {
+    return this.#order.behind(async () => {
+      this.#assertOpen();
+      return this.#records.records(project, query);
+    });
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true;
+  close(): Promise<void> {
+    return this.#order.behind(async () => {
+      this.#isClosed = true;
+    });
   }
 
   #assertOpen(): void {

@@ -15,13 +15,13 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { PerigeeError } from "../errors.ts";
+import { CallOrder } from "./call_order.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
 import { pack, packOutputs } from "./pack_entries.ts";
 import { copyChanges } from "./record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import {
   type EntryPage,
-  type PackedEntries,
   type PageStart,
   packScope,
   type StoreReplies,
@@ -96,6 +96,9 @@ class ThreadedStore implements SqliteStore {
   #isSpaceLow = false;
   /** What every later call rejects with. */
   #ended: PerigeeError | undefined;
+  /** Why nothing is answered any more. */
+  #lost: PerigeeError | undefined;
+  readonly #order = new CallOrder();
   #closing: Promise<void> | undefined;
   readonly #exited: Promise<void>;
 
@@ -137,9 +140,15 @@ class ThreadedStore implements SqliteStore {
 
   async append(entries: readonly JournalEntry[]): Promise<void> {
     const outputs = packOutputs(entries);
-    if (outputs !== undefined || !hasOutputs(entries)) return this.#append(pack(entries, outputs));
-    await writeOutputs(entries); // a file that the thread cannot reach
-    await Promise.all([this.#append(pack(entries, undefined)), syncOutputs(entries)]);
+    const packed = pack(entries, outputs);
+    const buffers = [packed.bytes.buffer];
+    if (outputs !== undefined) buffers.push(outputs.bytes.buffer);
+    if (outputs !== undefined || !hasOutputs(entries)) return this.#call({ kind: "append", packed }, buffers);
+    if (this.#ended !== undefined) throw this.#ended;
+    await this.#order.after(
+      () => writeOutputs(entries), // files that the thread cannot reach
+      () => Promise.all([this.#post<void>({ kind: "append", packed }, buffers), syncOutputs(entries)]),
+    );
   }
 
   poll(): void {
@@ -187,12 +196,6 @@ class ThreadedStore implements SqliteStore {
     return this.#closing;
   }
 
-  #append(packed: PackedEntries): Promise<void> {
-    const buffers = [packed.bytes.buffer];
-    if (packed.outputs !== undefined) buffers.push(packed.outputs.bytes.buffer);
-    return this.#call({ kind: "append", packed }, buffers);
-  }
-
   async #close(): Promise<void> {
     const closed = this.#call<void>({ kind: "close" });
     this.#ended ??= new PerigeeError("closed", "the store is closed");
@@ -218,6 +221,11 @@ class ThreadedStore implements SqliteStore {
   /** The thread answers each kind with the value that `group_commit.ts` gives for it: the caller's `T`. */
   #call<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[] = []): Promise<T> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    return this.#order.behind(() => this.#post<T>(request, transfer));
+  }
+
+  #post<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[]): Promise<T> {
+    if (this.#lost !== undefined) return Promise.reject(this.#lost); // while it waited for its turn
     this.#lastId += 1;
     const answered = this.#await<T>(this.#lastId);
     this.#port.postMessage({ ...request, id: this.#lastId }, transfer);
@@ -244,6 +252,7 @@ class ThreadedStore implements SqliteStore {
   }
 
   #end(error: PerigeeError): void {
+    this.#lost ??= error;
     this.#ended ??= error;
     for (const call of this.#pending.values()) call.reject(error);
     this.#pending.clear();

@@ -60,6 +60,8 @@ const TASK_COLUMNS = "row, id, name, created_ms, crc, body";
 const ENTRY_COLUMNS = "row, task_id, sequence, wall_ms, crc, records";
 
 const STATEMENTS = {
+  begin: "BEGIN IMMEDIATE",
+  commit: "COMMIT",
   putTask: `INSERT INTO tasks (id, name, created_ms, crc, body) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET name = excluded.name, created_ms = excluded.created_ms,
       crc = excluded.crc, body = excluded.body`,
@@ -117,12 +119,12 @@ export class SqliteTables {
   }
 
   begin(): void {
-    this.#database.exec("BEGIN IMMEDIATE");
+    this.#statements.begin.run();
   }
 
   /** Returns once the transaction is synced. */
   commit(): void {
-    this.#database.exec("COMMIT");
+    this.#statements.commit.run();
     this.records.committed();
   }
 

@@ -19,7 +19,7 @@ import { EVERY_PROJECT } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { checkFileName } from "./file_name.ts";
 import { FILE_INDEXES, FILES, fileDeletes, fileInserts, placesOf, viewOf } from "./file_record.ts";
-import type { FileIndex, Files, FileView, NewFile } from "./files.ts";
+import { FILE_BYTES_MAX, type FileIndex, type Files, type FileView, type NewFile } from "./files.ts";
 import type { Page, PageQuery } from "./task_view.ts";
 import { onDisk, type Uploaded, writeUpload } from "./upload.ts";
 
@@ -30,7 +30,7 @@ export interface FilesOptions {
   /** Scans the keys of large files. */
   readonly measurer: KeyScanner;
   readonly dataDir: string;
-  /** Bytes of a file for requests, at most. Default 2 GiB. */
+  /** Bytes of a file for requests, at most. Default `FILE_BYTES_MAX`. */
   readonly bytesMax?: number;
   /** Lines of a file for requests, at most. Default 5,000,000. */
   readonly linesMax?: number;
@@ -38,7 +38,6 @@ export interface FilesOptions {
   readonly lineBytesMax?: number;
 }
 
-const BYTES_MAX = 2 * 1024 * 1024 * 1024;
 const LINES_MAX = 5_000_000;
 const READ_BYTES = 256 * 1024;
 const MIME_TYPE = "application/jsonl";
@@ -56,6 +55,8 @@ class DiskFiles implements Files {
   readonly #folder: string;
   /** How often each file is held. */
   readonly #held = new Map<string, number>();
+  /** Ids whose bytes are being written. */
+  readonly #written = new Set<string>();
   /** The last search for duplicate keys: one at a time, because each may take a table of 64 MiB. */
   #lastCheck: Promise<unknown> = Promise.resolve();
 
@@ -75,9 +76,10 @@ class DiskFiles implements Files {
 
   async put(project: string, file: NewFile): Promise<FileView> {
     const name = checkFileName(file.name);
-    const id = randomUUID();
-    const path = join(this.#folder, id);
     const { disk, store, clock } = this.#options;
+    const id = file.id ?? randomUUID();
+    await this.#reserve(id);
+    const path = join(this.#folder, id);
     let isStoring = false;
     try {
       const { bytes, sha256, index } = await this.#write(path, file);
@@ -100,7 +102,18 @@ class DiskFiles implements Files {
       if (isStoring && !(error instanceof PerigeeError && error.code === "disk_full")) throw error;
       await disk.remove(path).catch(() => undefined); // the next start sweeps what could not be removed
       throw error;
+    } finally {
+      this.#written.delete(id);
     }
+  }
+
+  /** Before the first byte: whoever writes to a path must be alone with it. */
+  async #reserve(id: string): Promise<void> {
+    const isTaken = this.#written.has(id);
+    if (!isTaken) this.#written.add(id);
+    if (!isTaken && (await this.#options.store.record(EVERY_PROJECT, FILES, id)) === undefined) return;
+    if (!isTaken) this.#written.delete(id);
+    throw new PerigeeError("conflict", "there is a file with this id already");
   }
 
   async file(project: string, id: string): Promise<FileView> {
@@ -174,7 +187,7 @@ class DiskFiles implements Files {
   }
 
   async #write(path: string, { chunks, purpose }: NewFile): Promise<Uploaded> {
-    const { disk, bytesMax = BYTES_MAX, linesMax = LINES_MAX } = this.#options;
+    const { disk, bytesMax = FILE_BYTES_MAX, linesMax = LINES_MAX } = this.#options;
     const isText = purpose === "batch";
     const bounds = isText ? { bytesMax, linesMax } : { bytesMax: Infinity, linesMax: Infinity };
     const file = await onDisk(disk.open(path, "write"));

@@ -3,6 +3,9 @@
  */
 import type { Page, PageQuery } from "./task_view.ts";
 
+/** Bytes of a file for requests, at most: 2 GiB. */
+export const FILE_BYTES_MAX: number = 2 * 1024 * 1024 * 1024;
+
 export interface FileView {
   /** UUID. */
   readonly id: string;
@@ -21,6 +24,8 @@ export interface FileView {
 }
 
 export interface NewFile {
+  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
+  readonly id?: string;
   readonly name: string;
   readonly purpose: FileView["purpose"];
   readonly mimeType?: string;

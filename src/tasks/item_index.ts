@@ -8,7 +8,7 @@
 import { asBuffer, BOM_BYTES } from "../jsonl/lines.ts";
 
 /** Items from one noted place to the next. */
-export const INDEX_STEP = 1_000;
+const INDEX_STEP = 1_000;
 
 const LF = 0x0a;
 const CR = 0x0d;

@@ -9,6 +9,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
+import { CallOrder } from "../store/call_order.ts";
 import { createMemoryStore } from "../store/memory.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "../store/outputs.ts";
 import { copyChanges } from "../store/record_changes.ts";
@@ -129,6 +130,7 @@ class Session implements Store {
   readonly #write: (apply: () => Promise<void>) => Promise<void>;
   readonly #release: () => void;
   #ended: PerigeeError | undefined;
+  readonly #order = new CallOrder();
   /** The last write: `close` waits for it, and reads come behind it. */
   #lastWrite: Promise<unknown> = Promise.resolve();
 
@@ -152,8 +154,12 @@ class Session implements Store {
     const copies = entries.map(({ output, ...entry }) => ({ ...entry, records: entry.records.slice() }));
     if (!hasOutputs(entries)) return this.#begin(() => this.#memory.append(copies));
     this.#assertUsable();
-    await writeOutputs(entries);
-    await Promise.all([this.#begin(() => this.#memory.append(copies)), syncOutputs(entries)]);
+    const written = this.#order.after(
+      () => writeOutputs(entries),
+      () => Promise.all([this.#writeNow(() => this.#memory.append(copies)), syncOutputs(entries)]),
+    );
+    this.#lastWrite = written.catch(() => undefined);
+    await written;
   }
 
   deleteTask(id: string): Promise<void> {
@@ -209,9 +215,15 @@ class Session implements Store {
 
   async #begin(apply: () => Promise<void>): Promise<void> {
     this.#assertUsable();
-    const written = this.#write(apply);
+    const written = this.#order.behind(() => this.#writeNow(apply));
     this.#lastWrite = written.catch(() => undefined);
     await written;
+  }
+
+  /** In its turn; the process may have died meanwhile. */
+  #writeNow(apply: () => Promise<void>): Promise<void> {
+    if (this.#ended !== undefined && !this.#isEndedBy("closed")) return Promise.reject(this.#ended);
+    return this.#write(apply);
   }
 
   async #behindWrites<T>(read: () => Promise<T>): Promise<T> {

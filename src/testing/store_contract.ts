@@ -27,6 +27,8 @@ export function storeContract(
       writesOutputs(store, outputs),
     "an output that cannot be written is refused by name, with nothing of its call in the journal": (store) =>
       refusesOutputs(store, outputs),
+    "calls behind an append with an output take effect behind it": (store) =>
+      keepsOrderBehindOutputs(store, outputs),
     "a task is read back by id and by name": readsTasks,
     "putting a task again replaces it, and frees its old name": replacesTasks,
     "a name that another task has is a conflict, and nothing changes": refusesTakenNames,
@@ -247,6 +249,26 @@ async function writesOutputs(store: Store, { disk, path }: OutputsUnderTest): Pr
   assert.deepEqual(texts(await all(store.journal("a"))), ["a1", "a2"]);
   assert.deepEqual(texts(await all(store.journal("c"))), ["c1"]);
   for (const file of files) await file.close();
+}
+
+async function keepsOrderBehindOutputs(store: Store, { disk, path }: OutputsUnderTest): Promise<void> {
+  const file = await disk.open(path(), "write");
+  const output = { file, position: 0, bytes: new TextEncoder().encode("line\n") };
+  const calls = [
+    store.append([{ ...entry("a", 1, "a1"), output }]),
+    store.append([entry("a", 2, "a2")]),
+    store.append([{ ...entry("b", 3, "b1"), output: { ...output, position: 5 } }]),
+    store.deleteTask("b"),
+  ];
+  assert.deepEqual(texts(await all(store.journal("a"))), ["a1", "a2"]);
+  assert.deepEqual(texts(await all(store.journal("b"))), []);
+  await Promise.all(calls);
+  const last = store.append([{ ...entry("b", 4, "b2"), output: { ...output, position: 10 } }]);
+  const closed = store.close();
+  await last;
+  await closed;
+  assert.equal(await textOf(file), "line\nline\nline\n");
+  await file.close();
 }
 
 async function refusesOutputs(store: Store, { disk, path }: OutputsUnderTest): Promise<void> {

@@ -1,7 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemDisk } from "../../src/disk.ts";
 import { createKeyVerifier } from "../../src/service/key_verifier.ts";
+import { verifyAudit } from "../../src/store/audit_check.ts";
 import { openKeyStore } from "../../src/store/key_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
@@ -52,6 +54,21 @@ describe("perigee keys", () => {
     });
     opened.close();
     await store.close();
+    const place = { dataDir, clock, disk: systemDisk };
+    expect(await verifyAudit(place)).toMatchObject({ isWhole: true, lines: 2 });
+    const log = readFileSync(
+      join(dataDir, readdirSync(dataDir).find((name) => name.endsWith(".jsonl"))!),
+      "utf8",
+    );
+    expect(
+      log
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+    ).toMatchObject([
+      { event: "key.created", project: "acme", key: made["id"] },
+      { event: "key.revoked", project: "acme", key: made["id"] },
+    ]);
   });
 
   it("makes keys with fewer scopes, with more, for the beta, and for a time", async () => {
@@ -112,5 +129,21 @@ describe("perigee keys", () => {
       "2 perigee: not_found: no keys were made in none",
     ]);
     expect(readdirSync(desk.dir)).toEqual(["perigee-data"]);
+  });
+});
+
+describe("perigee audit", () => {
+  it("says that the log is whole, and where it was changed, with 74", async () => {
+    expect((await desk.perigee(["audit"])).stdout).toContain("0 lines, whole");
+    await keys("create", "--project", "acme");
+    await keys("create", "--project", "acme");
+    const whole = await desk.perigee(["audit", "--json"]);
+    expect([whole.code, JSON.parse(whole.stdout)]).toMatchObject([0, { lines: 2, first_line: 1 }]);
+    const name = readdirSync(join(desk.dir, "perigee-data")).find((one) => one.endsWith(".jsonl"))!;
+    const path = join("perigee-data", name);
+    writeFileSync(join(desk.dir, path), desk.read(path).replace("acme", "evil"));
+    const changed = await desk.perigee(["audit"]);
+    expect([changed.code, changed.stdout]).toEqual([74, ""]);
+    expect(changed.stderr).toBe(`perigee: store_damaged: ${path}: line 1 is not as it was written\n`);
   });
 });

@@ -85,3 +85,26 @@ describe("a run that waits for its own money", () => {
     expect(await world.settle(free.finished)).toMatchObject({ counts: { completed: 100 } });
   });
 });
+
+describe("money of what was not sent", () => {
+  it.each([
+    ["a first attempt", () => ok(0)],
+    ["another attempt", (_: number, attempt: number) => (attempt === 1 ? status(503) : ok(0))],
+  ])("because the disk filled up before %s is there for the next call", async (_, answer) => {
+    const world = new World({ config: { ...PRICES, maxInFlight: 4 }, answer });
+    world.input(8);
+    const options = { out: OUTPUT, maxCostUsd: 0.45 }; // the eighth is sent while 0.375 are spent or held
+    const engine = await world.engine();
+    const run = engine.run(INPUT, options);
+    await world.clock.advance(5);
+    world.disk.setFull(10);
+    await world.clock.advance(5_000);
+    run.stop();
+    await world.clock.advance(500);
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    expect(await world.settle(run.finished)).toMatchObject({ status: "stopped" });
+    await world.settle(engine.close());
+    const again = (await world.engine()).run(INPUT, options);
+    expect(await world.settle(again.finished)).toMatchObject({ counts: { completed: 8, failed: 0 } });
+  });
+});

@@ -11,21 +11,19 @@ const SMALL = 1_000_000;
 interface Given {
   readonly world: WorldOptions;
   readonly large: number;
+  /** Of the thousands. */
+  readonly models?: (line: number) => string;
+  /** Of the ten. */
   readonly model?: string;
   readonly small?: RunOptions;
   readonly arriveMs?: number;
 }
 
 /** Milliseconds from the arrival of the small project's ten items to its end. */
-async function tenItemsMs({
-  world: options,
-  large,
-  model,
-  small,
-  arriveMs = 30_000,
-}: Given): Promise<number> {
+async function tenItemsMs(given: Given): Promise<number> {
+  const { world: options, large, models = "alpha:m1", model, small, arriveMs = 30_000 } = given;
   const world = new World(options);
-  world.input(large);
+  world.input(large, models);
   const lines = Array.from({ length: 10 }, (_, index) => itemLine(SMALL + index, model));
   world.disk.put("/small.jsonl", lines.join(""));
   const engine = await world.engine();
@@ -84,7 +82,7 @@ describe("ten items of a project beside another's thousands", () => {
     expect(beside).toBeLessThanOrEqual(alone * 2 + 2_000);
   });
 
-  it("take half of that with a third of the others' weight less", async () => {
+  it("take the longer the less their project weighs", async () => {
     const world = { config: { limits: { alpha: { requestsPerMinute: 60 } } }, latencyMs: 500 };
     const light = await tenItemsMs({ world, large: 6_000, small: { weight: 0.25 } });
     const heavy = await tenItemsMs({ world, large: 6_000, small: { weight: 4 } });
@@ -99,10 +97,36 @@ describe("ten items of a project beside another's thousands", () => {
     const { alone, beside } = await delays({ world });
     expect(beside).toBeLessThanOrEqual(alone * 2 + 2_000);
   });
+});
 
-  it("take at most twice their time alone in another lane of the provider whose limit they share", async () => {
+describe("ten items of a project beside another's thousands in many lanes of one provider", () => {
+  const models = (line: number): string => `alpha:m${line % 12}`;
+  const small = ["alpha:m0", "alpha:other"];
+
+  it("take at most twice their time alone where the provider's requests a minute are the limit", async () => {
     const world = { config: { limits: { alpha: { requestsPerMinute: 60 } } }, latencyMs: 500 };
-    const { alone, beside } = await delays({ world, model: "alpha:m2" });
-    expect(beside).toBeLessThanOrEqual(alone * 2 + 2_000);
+    for (const model of small) {
+      const { alone, beside } = await delays({ world, models, model });
+      expect(beside).toBeLessThanOrEqual(alone * 2 + 2_000);
+    }
+  });
+
+  it("take at most twice their time alone where places in flight are the limit", async () => {
+    const answer = (line: number) => ({ afterMs: 1_000 + (line % 7) * 100, result: ok(line) });
+    for (const config of [{ maxInFlight: 4 }, { limits: { alpha: { concurrency: 4 } } }]) {
+      for (const model of small) {
+        const { alone, beside } = await delays({ world: { config, answer }, models, model });
+        expect(beside).toBeLessThanOrEqual(alone * 2 + 1_600);
+      }
+    }
+  });
+
+  it("are not held by calls of many minutes in other lanes", async () => {
+    const answer = (line: number) => ({ afterMs: line < SMALL ? 60_000 : 1_000, result: ok(line) });
+    for (const model of small) {
+      const given = { world: { config: { maxInFlight: 8 }, answer }, models, model, arriveMs: 90_000 };
+      const { alone, beside } = await delays(given);
+      expect(beside).toBeLessThanOrEqual(alone * 2 + 60_000);
+    }
   });
 });

@@ -150,8 +150,8 @@ describe("two processes on one folder", () => {
   });
 });
 
-/** A module for `node --import` that puts a step before SQLite's `exec(sql)`, in the store's thread as well. */
-function stepBeforeExec(step: string): string {
+/** A module for `node --import` that puts a step before each run of a statement, in the store's thread as well. */
+function stepBeforeRun(step: string): string {
   const file = join(root, `step-${folders}.mjs`);
   writeFileSync(
     file,
@@ -160,8 +160,15 @@ function stepBeforeExec(step: string): string {
      const { DatabaseSync } = builtIn ?? createRequire(${JSON.stringify(built)})("@photostructure/sqlite");
      class Stepping {
        constructor(path) { this.real = new DatabaseSync(path); }
-       exec(sql) { ${step}; this.real.exec(sql); }
-       prepare(sql) { return this.real.prepare(sql); }
+       exec(sql) { this.real.exec(sql); }
+       prepare(sql) {
+         const statement = this.real.prepare(sql);
+         return {
+           run: (...values) => { ${step}; return statement.run(...values); },
+           get: (...values) => statement.get(...values),
+           all: (...values) => statement.all(...values),
+         };
+       }
        close() { this.real.close(); }
      }
      process.getBuiltinModule = () => ({ DatabaseSync: Stepping });`,
@@ -172,7 +179,7 @@ function stepBeforeExec(step: string): string {
 describe("a disk that misbehaves under a whole process", () => {
   it("fault 38: commits of 200 ms do not stop the event loop, and calls share them", async () => {
     const dataDir = freshFolder();
-    const step = stepBeforeExec(
+    const step = stepBeforeRun(
       `if (sql === "COMMIT") Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)`,
     );
     const child = start(
@@ -202,7 +209,7 @@ describe("a disk that misbehaves under a whole process", () => {
 
   it("fault 37: a sync that fails ends the store for good; the next process finds what was acknowledged", async () => {
     const dataDir = freshFolder();
-    const step = stepBeforeExec(
+    const step = stepBeforeRun(
       `if (sql === "COMMIT" && (globalThis.n = (globalThis.n ?? 0) + 1) > 2)
          throw Object.assign(new Error("disk I/O error"), { errcode: 1034 })`,
     );

@@ -35,6 +35,14 @@ describe("output lines", () => {
     expect(text.startsWith('{"key":null,"line":7,"output":null,"error":{"code":"invalid_json",')).toBe(true);
   });
 
+  it("spell each character of a text as JSON.stringify does", () => {
+    for (let unit = 0; unit <= 0xffff; unit += 1) {
+      const text = `a${String.fromCharCode(unit)}b`;
+      const expected = `{"key":"k","output":{"type":"text","text":${JSON.stringify(text)}}}\n`;
+      if (completedLine('"k"', text) !== expected) expect.fail(`unit ${unit}: ${completedLine('"k"', text)}`);
+    }
+  });
+
   it("are valid UTF-8 JSON on one line even when the text is not well formed", () => {
     const text = completedLine('"a"', "\ud800\u2028\r\n", "stop");
     expect(text.indexOf("\n")).toBe(text.length - 1);

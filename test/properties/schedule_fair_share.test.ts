@@ -18,7 +18,10 @@ const client: fc.Arbitrary<Client> = fc.record({
 
 /** Serves some items; the service that each got. */
 class Server {
-  readonly share = new FairShare<number>();
+  readonly share = new FairShare<number>({
+    weightOf: (who) => (this.#clients[who] as Client).weight,
+    nameOf: String,
+  });
   readonly got: number[];
   readonly #clients: readonly Client[];
   readonly #next: number[];
@@ -34,7 +37,7 @@ class Server {
       const { costs } = this.#clients[who] as Client;
       return costs[(this.#next[who] as number) % costs.length] as number;
     };
-    const who = this.share.next((each) => (isBlocked(each) ? undefined : cost(each)));
+    const who = this.share.next((each) => !isBlocked(each));
     if (who === undefined) return undefined;
     const paid = cost(who);
     this.share.served(who, paid);
@@ -44,10 +47,9 @@ class Server {
   }
 }
 
-/** Lemma 2 of Shreedhar and Varghese with the header's unit, which is at most the largest cost of the lowest weight. */
-function bound(clients: readonly Client[]): number {
-  const weightMin = Math.min(...clients.map(({ weight }) => weight));
-  return (3 * COST_MAX) / weightMin;
+/** Theorem 1 of Goyal, Vin and Cheng, and what rounding takes. */
+function bound(left: Client, right: Client): number {
+  return COST_MAX / left.weight + COST_MAX / right.weight + 1e-6;
 }
 
 describe("sharing", () => {
@@ -55,9 +57,7 @@ describe("sharing", () => {
     fc.assert(
       fc.property(fc.array(client, { minLength: 2, maxLength: 6 }), fc.nat(300), (clients, startAt) => {
         const server = new Server(clients);
-        clients.forEach(({ weight }, who) => {
-          server.share.join(who, weight);
-        });
+        for (const who of clients.keys()) server.share.join(who);
         for (let each = 0; each < startAt; each++) server.serve();
         const before = [...server.got];
         for (let each = 0; each < 300; each++) {
@@ -65,7 +65,12 @@ describe("sharing", () => {
           const normal = clients.map(
             ({ weight }, who) => ((server.got[who] as number) - (before[who] as number)) / weight,
           );
-          expect(Math.max(...normal) - Math.min(...normal)).toBeLessThanOrEqual(bound(clients));
+          const [least, most] = [Math.min(...normal), Math.max(...normal)].map((value) =>
+            normal.indexOf(value),
+          );
+          expect((normal[most ?? 0] as number) - (normal[least ?? 0] as number)).toBeLessThanOrEqual(
+            bound(clients[least ?? 0] as Client, clients[most ?? 0] as Client),
+          );
         }
       }),
       { numRuns: 200 },
@@ -84,16 +89,18 @@ describe("sharing", () => {
         (clients, events) => {
           const server = new Server(clients);
           const held = new Set<number>();
-          for (const who of [0, 1]) server.share.join(who, (clients[who] as Client).weight);
+          for (const who of [0, 1]) server.share.join(who);
           for (const { who, kind } of events) {
-            if (kind === "join") server.share.join(who, (clients[who] as Client).weight);
+            if (kind === "join") server.share.join(who);
             else if (kind === "leave") server.share.leave(who);
             else if (kind === "hold" && !held.delete(who)) held.add(who);
             server.serve((each) => held.has(each));
             const [first = 0, second = 0] = [0, 1].map(
               (each) => (server.got[each] as number) / (clients[each] as Client).weight,
             );
-            expect(Math.abs(first - second)).toBeLessThanOrEqual(bound(clients));
+            expect(Math.abs(first - second)).toBeLessThanOrEqual(
+              bound(clients[0] as Client, clients[1] as Client),
+            );
           }
         },
       ),
@@ -105,9 +112,7 @@ describe("sharing", () => {
     fc.assert(
       fc.property(fc.array(client, { minLength: 1, maxLength: 8 }), fc.nat(7), (clients, alone) => {
         const server = new Server(clients);
-        clients.forEach(({ weight }, who) => {
-          server.share.join(who, weight);
-        });
+        for (const who of clients.keys()) server.share.join(who);
         const only = alone % clients.length;
         for (let each = 0; each < 50; each++) expect(server.serve((who) => who !== only)).toBe(only);
       }),

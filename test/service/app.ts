@@ -28,6 +28,7 @@ export function bareApp(
   const app = fastify({
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 768 },
     bodyLimit: Number.MAX_SAFE_INTEGER,
+    forceCloseConnections: true, // clients keep theirs alive
   });
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (body) => JSON.stringify(body));

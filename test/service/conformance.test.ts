@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { PerigeeError } from "../../src/errors.ts";
+import { callOpenai, manyLines, refusedRange } from "./conformance_files.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer, type WholeCall } from "./whole.ts";
 
 interface Operation {
@@ -91,14 +92,20 @@ async function finished(taskId: string): Promise<void> {
   }
 }
 
-async function newFile(): Promise<string> {
+async function newFile(lines: readonly object[] = [line]): Promise<string> {
   const { text } = await check(
     "/v0/files/{file_name}",
     "PUT",
     { file_name: "in.jsonl" },
-    { body: formOf([line]) },
+    { body: formOf(lines) },
   );
   return (JSON.parse(text) as { file_id: string }).file_id;
+}
+
+async function newFileAtWork(): Promise<string> {
+  const file_id = await newFile(manyLines);
+  await check("/v0/infer/", "POST", {}, { body: [{ file_id, sla: 60 }] });
+  return file_id;
 }
 
 describe("the description", () => {
@@ -144,12 +151,16 @@ describe("every operation", () => {
     await check("/v0/files/{file_id}/content", "GET", values);
     await check("/v0/files/{file_id}/content", "GET", values, { headers: { range: "bytes=0-3" } });
     await check("/v0/files/output/{name}", "GET", values);
+    await check("/v0/files/output/{name}", "GET", values, refusedRange);
+    await check("/v0/files/{file_id}/content", "GET", values, refusedRange);
+    await check("/v0/files/{file_id}", "DELETE", { file_id: await newFileAtWork() });
     await check("/v0/files/output/{name}", "GET", values, { headers: { range: "bytes=0-3" } });
     const { url } = JSON.parse((await check("/v0/files/output/{name}/link", "POST", values)).text) as {
       url: string;
     };
     const token = url.split("/").at(-1) as string;
     await check("/v0/files/link/{token}", "GET", { token });
+    await check("/v0/files/link/{token}", "GET", { token }, refusedRange);
     await check("/v0/files/link/{token}", "GET", { token }, { headers: { range: "bytes=0-3" } });
     await check("/v0/files/{file_id}", "DELETE", { file_id: await newFile() });
   });
@@ -181,6 +192,10 @@ describe("every operation", () => {
     }
     expect((await check("/v0/infer/tasks", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
     expect((await check("/v0/files/", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
+  });
+
+  it("of OpenAI's interface answers valid requests and wrong ones with its documented bodies", async () => {
+    await callOpenai({ check, whole, seen });
   });
 
   it("refuses bodies that are none", async () => {

@@ -262,6 +262,26 @@ describe("uploads over a socket", () => {
     while (!holds()) await turn();
   }
 
+  it("that are too large are refused before they come", async () => {
+    const { port } = await listening();
+    const { headers } = form(file(""));
+    const length = { "content-length": 3 * 1024 ** 3 };
+    const status = await new Promise((resolve) => {
+      const upload = httpRequest({
+        port,
+        method: "PUT",
+        path: "/v0/files/x",
+        headers: { ...headers, ...length },
+      });
+      upload.on("response", (response) => {
+        resolve(response.statusCode);
+        upload.destroy();
+      });
+      upload.flushHeaders();
+    });
+    expect(status).toBe(413);
+  });
+
   it("leave nothing when the client leaves", async () => {
     const { port, disk } = await listening();
     const upload = begin(port);

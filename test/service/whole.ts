@@ -8,6 +8,7 @@ import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
+import type { Audit } from "../../src/store/audit_log.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
 import { openTasks } from "../../src/tasks/task_desk.ts";
@@ -47,7 +48,7 @@ export interface WholeAnswer {
 }
 
 /** Closed after the file's tests. */
-export async function openWhole(): Promise<Whole> {
+export async function openWhole(options: { readonly audit?: Audit } = {}): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { engine, parts } = await openEngine({ dataDir, env: {} });
   const { clock, disk, store, measurer } = parts;
@@ -94,6 +95,7 @@ export async function openWhole(): Promise<Whole> {
     },
     limits: { keylessPerMinute: 1_000_000 },
     version: "0.0.0",
+    ...options,
   });
   url = await service.listen({ port: 0 });
   afterAll(async () => {

@@ -6,7 +6,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GroupCommit, type OutputFiles } from "../../src/store/group_commit.ts";
 import type { StoredRecord } from "../../src/store/records.ts";
 import type { ReadRequest, StoreReply, WriteRequest } from "../../src/store/requests.ts";
-import { loadSqlite, type OpenDatabase, type SqliteDatabase } from "../../src/store/sqlite_database.ts";
+import {
+  loadSqlite,
+  type OpenDatabase,
+  type SqliteDatabase,
+  type SqliteValue,
+} from "../../src/store/sqlite_database.ts";
 import { SqliteTables } from "../../src/store/sqlite_tables.ts";
 
 const root = mkdtempSync(join(tmpdir(), "perigee-group-"));
@@ -26,14 +31,25 @@ function setUp(reserveBytes = 1, outputs?: OutputFiles) {
     reserve: reserveBytes > 0,
     hasRoom: false,
   };
+  const step = (sql: string) => {
+    if (sql === state.failures[0]?.at)
+      throw Object.assign(new Error("made to fail"), { errcode: state.failures.shift()?.errcode });
+    if (sql === "COMMIT") state.commits += 1;
+  };
   const database: SqliteDatabase = {
-    ...{ prepare: (sql) => real.prepare(sql), close: () => real.close() },
-    exec: (sql) => {
-      if (sql === state.failures[0]?.at) {
-        throw Object.assign(new Error("made to fail"), { errcode: state.failures.shift()?.errcode });
-      }
-      real.exec(sql);
-      if (sql === "COMMIT") state.commits += 1;
+    exec: (sql) => real.exec(sql),
+    close: () => real.close(),
+    prepare: (sql) => {
+      const statement = real.prepare(sql);
+      const run = (...values: SqliteValue[]) => {
+        step(sql);
+        return statement.run(...values);
+      };
+      return {
+        run,
+        get: (...values) => statement.get(...values),
+        all: (...values) => statement.all(...values),
+      };
     },
   };
   const reserve = {

@@ -222,6 +222,16 @@ describe("files", () => {
     });
   });
 
+  it("takes an id once", async () => {
+    const files = await new FileWorld().files();
+    const id = "11111111-2222-4333-8444-555555555555";
+    const both = [files.put("p", { ...batch("a\n"), id }), files.put("q", { ...batch("b\n"), id })];
+    await expect(Promise.all(both)).rejects.toMatchObject({ code: "conflict" });
+    await Promise.allSettled(both);
+    await expect(files.put("p", { ...batch("c\n"), id })).rejects.toMatchObject({ code: "conflict" });
+    expect(await textOf(files.read("p", id))).toBe("a\n");
+  });
+
   it("keeps a name and no path", async () => {
     const world = new FileWorld();
     const files = await world.files();

@@ -96,7 +96,7 @@ export class Chart {
           width: 2,
           points: { show: false },
         },
-        { scale: "tokens", stroke: colour("--second"), width: 1.5, points: { show: false } },
+        { scale: "tokens", stroke: colour("--second"), width: 1.5, dash: [5, 3], points: { show: false } },
       ],
     };
   }

@@ -45,7 +45,7 @@ export function usd(value) {
   if (size >= 1 || size === 0)
     return `${sign}$${size.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
   if (size < 0.000_001) return `${sign}$0.00`;
-  return `${sign}$${size.toLocaleString("en-US", { minimumFractionDigits: 2, maximumSignificantDigits: 3 })}`;
+  return `${sign}$${size.toFixed(size >= 0.01 ? 4 : 6)}`;
 }
 
 /** `45 s`, `12 min`, `3 h 20 min`, `5 d 2 h`. */

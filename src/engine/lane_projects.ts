@@ -1,0 +1,134 @@
+/**
+ * The projects of a lane: what each has there, and whose turn it is.
+ *
+ *   absent --something of it waits--> in turn --nothing waits--> in flight alone --its last place is free--> absent
+ *
+ * Turns go by weights (schedule/fair_share.ts). Costs are milliseconds of the quota that an item
+ * uses most of (LaneLimits.costMs), be it requests or tokens: that is what the lane runs out of; where nothing is
+ * limited, each request counts the same. Places in flight are held for as long as a call takes: where they are what
+ * the lane runs out of, a project with its share of them or more waits while another can go, so that many long calls
+ * do not hold all of them. Nobody waits for a place that nobody else can use.
+ */
+import { FairShare } from "../schedule/fair_share.ts";
+import type { LaneLimits } from "../schedule/limits.ts";
+import type { ItemCall } from "./item_call.ts";
+import { LaneItems, type LaneItemsParts } from "./lane_items.ts";
+import type { LaneTurns, TurnTaker } from "./lane_turns.ts";
+import type { RunState } from "./run_state.ts";
+
+/** One for a lane. */
+export class LaneProjects {
+  readonly #limits: LaneLimits;
+  readonly #turns: LaneTurns;
+  readonly #parts: LaneItemsParts;
+  /** With something that waits or is in flight. */
+  readonly #projects = new Map<string, LaneItems>();
+  /** With something that waits. */
+  readonly #share: FairShare<LaneItems>;
+  /** Found in the share with nothing that waits. */
+  readonly #emptied: LaneItems[] = [];
+  /** A project that has as many requests in flight waits while others can go; Infinity while places are free. */
+  #placesOfWeight = Number.POSITIVE_INFINITY;
+  constructor(limits: LaneLimits, turns: LaneTurns, parts: LaneItemsParts) {
+    this.#limits = limits;
+    this.#turns = turns;
+    this.#parts = parts;
+    this.#share = new FairShare({
+      weightOf: ({ weight }) => weight,
+      nameOf: ({ project }) => project,
+    });
+  }
+
+  /** Projects with something that waits. */
+  get size(): number {
+    return this.#share.size;
+  }
+
+  /** What a project has here; undefined when nothing waits or is in flight. */
+  find(project: string): LaneItems | undefined {
+    return this.#projects.get(project);
+  }
+
+  /** What a run's project has here, with a turn of its own from now on. */
+  of({ settings: { project, weight } }: RunState): LaneItems {
+    let items = this.#projects.get(project);
+    if (items === undefined) {
+      items = new LaneItems(project, this.#parts);
+      this.#projects.set(project, items);
+    }
+    items.weight = weight;
+    if (this.#share.join(items)) this.#turns.began(project, weight);
+    return items;
+  }
+
+  /** Whose turn it is; undefined when nobody has anything to send, but for a project alone, which is named anyhow. */
+  next(): LaneItems | undefined {
+    let next = this.#share.next(this.#canSend);
+    if (next === undefined && this.#placesOfWeight < Number.POSITIVE_INFINITY) {
+      this.#placesOfWeight = Number.POSITIVE_INFINITY; // nobody else can go
+      next = this.#share.next(this.#canSend);
+    }
+    if (this.#emptied.length > 0) for (const items of this.#emptied.splice(0)) this.tidy(items);
+    return next;
+  }
+
+  /** A call of whose turn it was has been admitted. */
+  served(items: LaneItems, { load }: ItemCall): void {
+    items.inFlight += 1;
+    if (this.#share.size > 1) this.#share.served(items, this.#limits.costMs(load));
+  }
+
+  /** A call has been admitted whose turn LaneTurns has named. */
+  servedInTurn(items: LaneItems, lane: TurnTaker, { load }: ItemCall): void {
+    items.inFlight += 1;
+    this.#turns.served(lane, items.project, this.#limits.costMs(load));
+  }
+
+  /** The attempt of a call is over. */
+  released({ run }: ItemCall): void {
+    const items = this.#projects.get(run.settings.project);
+    if (items === undefined) return;
+    items.inFlight -= 1;
+    this.tidy(items);
+  }
+
+  /** Forgets a project of which nothing waits, and nothing is in flight. */
+  tidy(items: LaneItems): void {
+    if (!items.isEmpty) return;
+    if (this.#share.leave(items)) this.#turns.ended(items.project);
+    if (items.inFlight === 0) this.#projects.delete(items.project);
+  }
+
+  /** From now on places are scarce or not. */
+  sharePlaces(isScarce: boolean): void {
+    let weights = 0;
+    if (isScarce && this.#share.size > 1) for (const { weight } of this.#share.waiting()) weights += weight;
+    this.#placesOfWeight = weights > 0 ? this.#limits.places / weights : Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether at least so many items of open shards are ready. */
+  hasReady(count: number): boolean {
+    let ready = 0;
+    for (const items of this.#share.waiting()) {
+      ready += items.readyItems;
+      if (ready >= count) return true;
+    }
+    return false;
+  }
+
+  /** Whether a project has something to send. */
+  canSend(project: string): boolean {
+    const items = this.#projects.get(project);
+    return items !== undefined && this.#hasItem(items);
+  }
+
+  /** The same, and not its share of scarce places. */
+  readonly #canSend = (items: LaneItems): boolean =>
+    items.inFlight < this.#placesOfWeight * items.weight && this.#hasItem(items);
+
+  #hasItem(items: LaneItems): boolean {
+    const hasItem = items.retry !== undefined || items.candidate() !== undefined;
+    if (!hasItem && items.isEmpty) this.#emptied.push(items);
+    return hasItem;
+  }
+}

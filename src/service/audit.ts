@@ -1,0 +1,44 @@
+/**
+ * What requests leave in the audit log: after an answer of 2xx on a route that names an event, and after each one that was refused for want of a key.
+ *
+ * The id is that of the route's first parameter, or what the handler set as `request.audited` where it makes one.
+ */
+import type { Audit } from "../store/audit_log.ts";
+import type { Caller } from "./caller.ts";
+import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
+
+export function registerAudit(app: FastifyInstance, audit: Audit | undefined): void {
+  app.decorateRequest("audited", undefined);
+  if (audit === undefined) return;
+  app.addHook("onResponse", (request, reply, done) => {
+    const isKeyless = (request.caller as Caller | undefined) === undefined;
+    if (isKeyless && [401, 429].includes(reply.statusCode)) audit.note({ kind: "login.failed" });
+    else if (reply.statusCode >= 200 && reply.statusCode < 300) noteEvent(audit, request);
+    done();
+  });
+}
+
+function noteEvent(audit: Audit, request: FastifyRequest): void {
+  const kind = request.routeOptions.config.event;
+  if (kind === undefined || request.method === "HEAD") return;
+  const { caller, audited } = request;
+  const id = audited?.id ?? firstParameter(request);
+  const who = {
+    project: audited?.project ?? caller.project,
+    keyId: (caller as Caller | undefined)?.keyId,
+  };
+  switch (kind) {
+    case "file.uploaded":
+    case "file.downloaded":
+    case "file.deleted":
+      audit.note({ kind, ...who, fileId: id });
+      return;
+    default:
+      audit.note({ kind, ...who, taskId: id });
+  }
+}
+
+function firstParameter({ params }: FastifyRequest): string {
+  const [value] = Object.values(typeof params === "object" && params !== null ? params : {});
+  return String(value);
+}

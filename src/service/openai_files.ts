@@ -1,0 +1,190 @@
+/**
+ * OpenAI's files interface on our files: POST, GET, list, content and DELETE under /v1/files.
+ *
+ * Source: https://platform.openai.com/docs/api-reference/files
+ */
+import { PerigeeError } from "../errors.ts";
+import { z } from "../schema.ts";
+import type { FileView } from "../tasks/files.ts";
+import type { ServiceContext } from "./context.ts";
+import { failures } from "./description.ts";
+import { sendDownload } from "./download.ts";
+import { type FastifyInstance, multipart } from "./fastify.ts";
+import { contentOf } from "./files.ts";
+import { takeFile } from "./form.ts";
+import { fromFileId, toFileId } from "./openai_ids.ts";
+import { Transfers } from "./transfers.ts";
+
+/** Larger pages are asked for by clients, and given as several. */
+const LIST_MAX = 1_000;
+
+const fileObject = z
+  .object({
+    id: z.string(),
+    object: z.literal("file"),
+    bytes: z.number().int().min(0),
+    created_at: z.number().int().describe("Unix time in seconds."),
+    filename: z.string(),
+    purpose: z.enum(["batch", "batch_output"]),
+    status: z.literal("processed"),
+  })
+  .meta({ id: "OpenaiFile" });
+const fileObjects = z
+  .object({
+    object: z.literal("list"),
+    data: z.array(fileObject),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+    has_more: z.boolean(),
+  })
+  .meta({ id: "OpenaiFileList" });
+const fileDeleted = z
+  .object({ id: z.string(), object: z.literal("file"), deleted: z.literal(true) })
+  .meta({ id: "OpenaiFileDeleted" });
+const listQuery = z.strictObject({
+  after: z.string().min(1).max(64).optional(),
+  limit: z.coerce.number().int().min(1).max(10_000).default(10_000),
+  order: z.literal("desc").optional().describe("The newest first."),
+  purpose: z.enum(["batch", "batch_output"]).optional(),
+});
+const idParameter = z.strictObject({ id: z.string() });
+
+interface ById {
+  Params: { id: string };
+}
+
+export function registerOpenaiFileRoutes(app: FastifyInstance, context: ServiceContext): void {
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    await scope.register(multipart);
+    registerUpload(scope, context);
+  });
+  registerReads(app, context);
+  registerContent(app, context);
+  registerRemove(app, context);
+}
+
+function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext): void {
+  const uploads = new Transfers("uploads");
+  app.post("/v1/files", {
+    config: { scope: "files:write", event: "file.uploaded" },
+    schema: {
+      summary: "Upload a file (OpenAI)",
+      description: "A form (multipart/form-data) with the fields file and purpose, which must be batch.",
+      tags: ["openai"],
+      consumes: ["multipart/form-data"],
+      response: { 200: fileObject },
+    },
+    handler: async (request) => {
+      const { keyId, project } = request.caller;
+      const over = uploads.begin(keyId);
+      try {
+        const options = { clock, fieldNames: ["purpose"], check: checkPurpose };
+        const view = await takeFile(request, options, ({ name = "upload.jsonl", chunks }) =>
+          files.put(project, { name, purpose: "batch", chunks }),
+        );
+        request.audited = { id: view.id };
+        return objectOf(view);
+      } finally {
+        over();
+      }
+    },
+  });
+}
+
+function checkPurpose(fields: ReadonlyMap<string, string>): void {
+  if (fields.get("purpose") === "batch") return;
+  throw new PerigeeError("invalid_request", "the form must have a field purpose, and it must be batch", {
+    details: { param: "purpose" },
+  });
+}
+
+function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
+  app.get<{ Querystring: { after?: string; limit: number; purpose?: FileView["purpose"] } }>("/v1/files", {
+    config: { scope: "files:read" },
+    schema: {
+      summary: "The files of the project, newest first (OpenAI)",
+      tags: ["openai"],
+      querystring: listQuery,
+      response: { 200: fileObjects },
+    },
+    handler: async ({ caller, query: { after, limit, ...query } }) => {
+      const { items, hasMore } = await files.list(caller.project, {
+        ...query,
+        limit: Math.min(limit, LIST_MAX),
+        ...(after === undefined ? {} : { after: fromFileId(after) }),
+      });
+      const data = items.map(objectOf);
+      return {
+        object: "list",
+        data,
+        first_id: data[0]?.id ?? null,
+        last_id: data.at(-1)?.id ?? null,
+        has_more: hasMore,
+      };
+    },
+  });
+  app.get<ById>("/v1/files/:id", {
+    config: { scope: "files:read" },
+    schema: {
+      summary: "A file (OpenAI)",
+      tags: ["openai"],
+      params: idParameter,
+      response: { 200: fileObject },
+    },
+    handler: async ({ caller, params }) => objectOf(await files.file(caller.project, fromFileId(params.id))),
+  });
+}
+
+function registerContent(app: FastifyInstance, { files, clock }: ServiceContext): void {
+  const transfers = new Transfers("downloads");
+  app.route<ById>({
+    method: ["GET", "HEAD"],
+    url: "/v1/files/:id/content",
+    config: { scope: "files:read", event: "file.downloaded" },
+    schema: {
+      summary: "The bytes of a file (OpenAI)",
+      tags: ["openai"],
+      params: idParameter,
+      produces: ["application/jsonl"],
+      response: { 200: z.string(), 206: z.string(), ...failures(416) },
+    },
+    handler: async (request, reply) => {
+      const { project, keyId } = request.caller;
+      const view = await files.file(project, fromFileId(request.params.id));
+      request.audited = { id: view.id };
+      return sendDownload(request, reply, contentOf(view, files), { clock, transfers }, keyId);
+    },
+  });
+}
+
+function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
+  app.delete<ById>("/v1/files/:id", {
+    config: { scope: "files:write", event: "file.deleted" },
+    schema: {
+      summary: "Erase a file that no batch is working on (OpenAI)",
+      tags: ["openai"],
+      params: idParameter,
+      response: { 200: fileDeleted, ...failures(409) },
+    },
+    handler: async (request) => {
+      const { caller, params } = request;
+      const id = fromFileId(params.id);
+      await files.remove(caller.project, id);
+      request.audited = { id };
+      return { id: params.id, object: "file", deleted: true };
+    },
+  });
+}
+
+function objectOf({ id, bytes, createdWallMs, name, purpose }: FileView): z.infer<typeof fileObject> {
+  return {
+    id: toFileId(id),
+    object: "file",
+    bytes,
+    created_at: Math.floor(createdWallMs / 1_000),
+    filename: name,
+    purpose,
+    status: "processed",
+  };
+}

@@ -1,0 +1,171 @@
+/**
+ * Webhooks over HTTP: make, list, change, remove, rotate the secret, try, and look at deliveries.
+ *
+ * A secret is in the answer that made it and in no other.
+ */
+import { PerigeeError } from "../errors.ts";
+import { z } from "../schema.ts";
+import { failures } from "./description.ts";
+import type { FastifyInstance } from "./fastify.ts";
+import { idParameter } from "./infer_schema.ts";
+import { EVENT_TYPES } from "./webhook_records.ts";
+import {
+  deliveryBody,
+  newWebhook,
+  secretBody,
+  type WebhookChange,
+  webhookAnswers,
+  webhookBody,
+  webhookChange,
+} from "./webhook_schema.ts";
+import type { Webhooks } from "./webhooks.ts";
+
+const PATH = "/v0/webhooks";
+const ONE = `${PATH}/:id`;
+const SCOPE = { scope: "infer:write" } as const;
+const TAGS = ["webhooks"];
+
+interface ById {
+  readonly Params: { readonly id: string };
+}
+
+interface Paged {
+  readonly Querystring: { readonly after?: string; readonly limit: number };
+}
+
+/** An id of a delivery is longer than others. */
+const pageQuery = z.strictObject({
+  after: z.string().min(1).max(128).optional().describe("Id of the last one that you have."),
+  limit: z.coerce.number().int().min(1).max(1_000).default(100),
+});
+
+export function registerWebhookRoutes(app: FastifyInstance, webhooks: Webhooks): void {
+  registerMaking(app, webhooks);
+  registerReading(app, webhooks);
+  registerChanging(app, webhooks);
+}
+
+function registerMaking(app: FastifyInstance, { endpoints }: Webhooks): void {
+  app.post<{ Body: z.infer<typeof newWebhook> }>(PATH, {
+    config: SCOPE,
+    schema: {
+      summary: "Make a webhook; the answer has its secret, once",
+      tags: TAGS,
+      body: newWebhook,
+      response: { 201: webhookAnswers.secret, ...failures(400, 413, 415, 422) },
+    },
+    handler: async ({ caller, body }, reply) => {
+      const { url, events = EVENT_TYPES, description = "" } = body;
+      const settings = { url, events: [...new Set(events)], description };
+      return reply.code(201).send(secretBody(await endpoints.create(caller.project, settings)));
+    },
+  });
+  app.post<ById>(`${ONE}/rotate`, {
+    config: SCOPE,
+    schema: {
+      summary: "Make a new secret; the one before it signs for 24 hours more",
+      tags: TAGS,
+      params: idParameter,
+      response: { 200: webhookAnswers.secret, ...failures(404) },
+    },
+    handler: async ({ caller, params }) => secretBody(await endpoints.rotate(caller.project, params.id)),
+  });
+}
+
+function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhooks): void {
+  app.get<Paged>(PATH, {
+    config: SCOPE,
+    schema: {
+      summary: "The webhooks of the project",
+      tags: TAGS,
+      querystring: pageQuery,
+      response: { 200: webhookAnswers.webhooks, ...failures(404, 422) },
+    },
+    handler: async ({ caller, query: { after, limit } }) => {
+      const all = await endpoints.list(caller.project);
+      const index = after === undefined ? -1 : all.findIndex(({ id }) => id === after);
+      if (after !== undefined && index < 0) throw new PerigeeError("not_found", "no such webhook");
+      const items = all.slice(index + 1, index + 1 + limit);
+      return {
+        webhooks: items.map(webhookBody),
+        has_more: index + 1 + limit < all.length,
+        last_id: items.at(-1)?.id ?? null,
+      };
+    },
+  });
+  app.get<ById>(ONE, {
+    config: SCOPE,
+    schema: {
+      summary: "A webhook",
+      tags: TAGS,
+      params: idParameter,
+      response: { 200: webhookAnswers.webhook, ...failures(404) },
+    },
+    handler: async ({ caller, params }) => webhookBody(await endpoints.get(caller.project, params.id)),
+  });
+  app.get<ById & Paged>(`${ONE}/deliveries`, {
+    config: SCOPE,
+    schema: {
+      summary: "What was sent to a webhook and what came of it, newest first",
+      tags: TAGS,
+      params: idParameter,
+      querystring: pageQuery,
+      response: { 200: webhookAnswers.deliveries, ...failures(404, 422) },
+    },
+    handler: async ({ caller, params, query }) => {
+      await endpoints.get(caller.project, params.id);
+      const { items, hasMore } = await deliveries.list(caller.project, params.id, query);
+      return {
+        deliveries: items.map(deliveryBody),
+        has_more: hasMore,
+        last_id: items.at(-1)?.id ?? null,
+      };
+    },
+  });
+}
+
+function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
+  const { endpoints } = webhooks;
+  app.patch<ById & { readonly Body: WebhookChange }>(ONE, {
+    config: SCOPE,
+    schema: {
+      summary: "Change a webhook, or enable it again",
+      tags: TAGS,
+      params: idParameter,
+      body: webhookChange,
+      response: { 200: webhookAnswers.webhook, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async ({ caller, params, body: { status, url, events, description } }) => {
+      const changed = await endpoints.change(caller.project, params.id, {
+        ...(url === undefined ? {} : { url }),
+        ...(events === undefined ? {} : { events: [...new Set(events)] }),
+        ...(description === undefined ? {} : { description }),
+        ...(status === undefined ? {} : { isEnabled: status === "enabled" }),
+      });
+      return webhookBody(changed);
+    },
+  });
+  app.delete<ById>(ONE, {
+    config: SCOPE,
+    schema: {
+      summary: "Remove a webhook with its deliveries",
+      tags: TAGS,
+      params: idParameter,
+      response: { 200: webhookAnswers.removed, ...failures(404) },
+    },
+    handler: async ({ caller, params }) => {
+      await endpoints.remove(caller.project, params.id);
+      return { id: params.id, deleted: true };
+    },
+  });
+  app.post<ById>(`${ONE}/test`, {
+    config: SCOPE,
+    schema: {
+      summary: "Send a test message once, and say what came of it",
+      tags: TAGS,
+      params: idParameter,
+      response: { 200: webhookAnswers.delivery, ...failures(404) },
+    },
+    handler: async ({ caller, params }) => deliveryBody(await webhooks.test(caller.project, params.id)),
+  });
+}

@@ -1,0 +1,91 @@
+/**
+ * The lines of the audit log: one event each, chained by hashes.
+ *
+ *   {"n":2,"at":"2026-01-01T00:00:00.000Z","event":"task.created",...,"prev":"<hash of line 1>","hash":"<hash>"}
+ *   hash = SHA-256 of the line's text before `,"hash"`, in hexadecimal
+ *
+ * Only the fields below are written, so nothing of prompts, answers or keys can be. Limit: 200 characters each.
+ */
+import { createHash } from "node:crypto";
+
+/** Who did it. `keyId` is absent where no key was used, as on the command line. */
+interface Actor {
+  readonly project: string;
+  readonly keyId?: string | undefined;
+}
+
+/** What is done with a file. */
+export type FileEvent = "file.uploaded" | "file.downloaded" | "file.deleted";
+
+/** What is done with a task. */
+export type TaskEvent = "task.created" | "task.cancelled" | "task.deleted" | "task.downloaded";
+
+/** What is worth remembering for 13 months. */
+export type AuditEvent =
+  /** `keyId` is the key that was made or revoked. */
+  | { readonly kind: "key.created" | "key.revoked"; readonly project: string; readonly keyId: string }
+  /** A request without a valid key; counted, and written once a minute. */
+  | { readonly kind: "login.failed" }
+  | (Actor & { readonly kind: FileEvent; readonly fileId: string })
+  | (Actor & { readonly kind: TaskEvent; readonly taskId: string })
+  /** `setting` is a name, never a value. */
+  | { readonly kind: "config.changed"; readonly setting: string };
+
+/** An event on its way to the disk. */
+export interface TimedEvent {
+  readonly wallMs: number;
+  readonly kind: AuditEvent["kind"] | "events.lost";
+  readonly project?: string | undefined;
+  readonly keyId?: string | undefined;
+  readonly fileId?: string | undefined;
+  readonly taskId?: string | undefined;
+  readonly setting?: string | undefined;
+  /** How many of them, where they are counted. */
+  readonly count?: number;
+}
+
+/** Where a chain stands: what the next line refers to. */
+export interface ChainEnd {
+  /** Number of the last line. */
+  readonly n: number;
+  readonly hash: string;
+}
+
+/** Before the first line. */
+export const CHAIN_START: ChainEnd = { n: 0, hash: "0".repeat(64) };
+
+const FIELD_CHARACTERS_MAX = 200;
+const LINE = /^(\{"n":(\d{1,15}),.*"prev":"([0-9a-f]{64})"),"hash":"([0-9a-f]{64})"\}$/;
+
+/** The line of an event, without its line end, and where the chain stands then. */
+export function auditLine(
+  event: TimedEvent,
+  before: ChainEnd,
+): { readonly text: string; readonly end: ChainEnd } {
+  const n = before.n + 1;
+  const { wallMs, kind, project, keyId, fileId, taskId, setting, count } = event;
+  const fields = {
+    ...{ n, at: new Date(wallMs).toISOString(), event: kind, count, project: clipped(project) },
+    ...{ key: clipped(keyId), file: clipped(fileId), task: clipped(taskId), setting: clipped(setting) },
+    prev: before.hash,
+  };
+  const hashed = JSON.stringify(fields).slice(0, -1);
+  const hash = hashOf(hashed);
+  return { text: `${hashed},"hash":"${hash}"}`, end: { n, hash } };
+}
+
+/** What a line says of its place in the chain; undefined when it does not hold what was written. */
+export function readAuditLine(text: string): { readonly prev: string; readonly end: ChainEnd } | undefined {
+  const [, hashed, n, prev, hash] = LINE.exec(text) ?? [];
+  if (hashed === undefined || prev === undefined || hash === undefined || hashOf(hashed) !== hash)
+    return undefined;
+  return { prev, end: { n: Number(n), hash } };
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+function clipped(text: string | undefined): string | undefined {
+  return text?.slice(0, FIELD_CHARACTERS_MAX);
+}

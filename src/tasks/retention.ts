@@ -1,0 +1,146 @@
+/**
+ * Retention: what is older than it is to be kept goes, a little at a time.
+ *
+ *   resting (an hour) -> sweeping: each kind, the oldest first, until one is young enough -> resting
+ *
+ * What a sweep finds follows from what is stored, so a restart loses nothing. What cannot go yet, such as a task whose
+ * objects are not final or a file that one works on, is passed over and looked at again an hour later.
+ *
+ * Limits: 100 records at a time, a second apart; the first sweep is a minute after the start.
+ */
+import type { Clock, Timer } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
+import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../store/records.ts";
+import { FILES } from "./file_record.ts";
+import type { Files } from "./files.ts";
+import { recordToTask, TASKS } from "./task_record.ts";
+import type { Tasks } from "./tasks.ts";
+
+/** One kind of records, and how long they are kept. */
+export interface Kept {
+  readonly collection: string;
+  /** From `createdWallMs`, which is the least that they are kept. */
+  readonly keepMs: number;
+  /** Removes one that is old enough; false when it stays. Absent: the record is all there is. */
+  readonly remove?: (record: StoredRecord, oldestWallMs: number) => Promise<boolean>;
+}
+
+export interface RetentionOptions {
+  readonly clock: Clock;
+  readonly store: RecordStore;
+  readonly kinds: readonly Kept[];
+  /** Told of what ought not to happen; the next sweep tries again. */
+  readonly onFault?: (error: unknown) => void;
+}
+
+export interface Retention {
+  /** Resolves when nothing is being removed any more. */
+  close(): Promise<void>;
+}
+
+const FIRST_MS = 60_000;
+const REST_MS = 3_600_000;
+const PAGE = 100;
+const PACE_MS = 1_000;
+
+/** Begins to remove what is too old, until it is closed. */
+export function startRetention(options: RetentionOptions): Retention {
+  return new HourlyRetention(options);
+}
+
+/** Tasks go so long after they have ended. */
+export function keptTasks(tasks: Pick<Tasks, "task" | "remove">, keepMs: number): Kept {
+  return {
+    collection: TASKS,
+    keepMs,
+    remove: async (record, oldestWallMs) => {
+      const { project, id } = recordToTask(record);
+      const { status, finishedWallMs = Number.POSITIVE_INFINITY } = await tasks.task(project, id);
+      if (status === "submitted" || finishedWallMs > oldestWallMs) return false;
+      await tasks.remove(project, id);
+      return true;
+    },
+  };
+}
+
+export function keptFiles(files: Pick<Files, "remove">, keepMs: number): Kept {
+  return {
+    collection: FILES,
+    keepMs,
+    remove: async ({ project, id }) => {
+      await files.remove(project, id);
+      return true;
+    },
+  };
+}
+
+class HourlyRetention implements Retention {
+  readonly #options: RetentionOptions;
+  readonly #closing = new AbortController();
+  #timer: Timer | undefined;
+  #sweep: Promise<void> = Promise.resolve();
+
+  constructor(options: RetentionOptions) {
+    this.#options = options;
+    this.#rest(FIRST_MS);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new PerigeeError("closed", "the service is closing"));
+    this.#timer?.cancel();
+    await this.#sweep;
+  }
+
+  #rest(ms: number): void {
+    if (this.#closing.signal.aborted) return;
+    const begin = (): void => {
+      this.#sweep = this.#all().then(() => this.#rest(REST_MS));
+    };
+    this.#timer = this.#options.clock.timer(ms, begin, { keepsAlive: false });
+  }
+
+  async #all(): Promise<void> {
+    for (const kind of this.#options.kinds) {
+      try {
+        await this.#one(kind);
+      } catch (error) {
+        if (this.#closing.signal.aborted) return;
+        this.#options.onFault?.(error);
+      }
+    }
+  }
+
+  async #one({ collection, keepMs, remove }: Kept): Promise<void> {
+    const { clock, store } = this.#options;
+    const oldestWallMs = clock.wallMs() - keepMs;
+    /** The last that stayed: pages begin behind records that are still there. */
+    let after: string | undefined;
+    for (;;) {
+      const query = { collection, limit: PAGE, ...(after === undefined ? {} : { after }) };
+      const records = await store.records(EVERY_PROJECT, query);
+      const old = records.filter(({ createdWallMs }) => createdWallMs <= oldestWallMs);
+      if (remove === undefined) await this.#removeRecords(old);
+      else for (const record of old) if (!(await isRemoved(remove(record, oldestWallMs)))) after = record.id;
+      if (old.length < PAGE) return;
+      await clock.sleep(PACE_MS, { signal: this.#closing.signal });
+    }
+  }
+
+  async #removeRecords(records: readonly StoredRecord[]): Promise<void> {
+    if (records.length === 0) return;
+    await this.#options.store.change(
+      records.map(({ collection, id }) => ({ kind: "delete", collection, id })),
+    );
+  }
+}
+
+/** False when it cannot go for now: it is at work, or half gone already. */
+async function isRemoved(removing: Promise<boolean>): Promise<boolean> {
+  try {
+    return await removing;
+  } catch (error) {
+    if (error instanceof PerigeeError && (error.code === "conflict" || error.code === "not_found"))
+      return false;
+    throw error;
+  }
+}

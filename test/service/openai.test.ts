@@ -1,0 +1,265 @@
+/**
+ * The official SDK against perigee, unchanged: it uploads, creates, polls, downloads, cancels and lists.
+ */
+import OpenAI, { toFile } from "openai";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { batchLines, ended, jsonLines, type OpenaiProcess, OpenaiWorld } from "./openai_world.ts";
+
+let world: OpenaiWorld;
+let service: OpenaiProcess;
+
+beforeEach(async () => {
+  world = new OpenaiWorld();
+  service = await world.start();
+});
+
+afterEach(async () => {
+  world.release();
+  await service.close();
+  await world.remove();
+});
+
+async function upload(text: string, client: OpenAI = service.client): Promise<OpenAI.FileObject> {
+  return client.files.create({ file: await toFile(Buffer.from(text), "in.jsonl"), purpose: "batch" });
+}
+
+function create(input_file_id: string, more: object = {}): Promise<OpenAI.Batch> {
+  return service.client.batches.create({
+    input_file_id,
+    endpoint: "/v1/chat/completions",
+    completion_window: "24h",
+    ...more,
+  });
+}
+
+describe("the openai SDK", () => {
+  it("uploads a file, runs it as a batch and downloads answers and errors", async () => {
+    const { client } = service;
+    const file = await upload(batchLines(["one", "fail two", "long three"]));
+    expect(file).toMatchObject({
+      id: expect.stringMatching(/^file-[0-9a-f]{32}$/),
+      object: "file",
+      purpose: "batch",
+      filename: "in.jsonl",
+      status: "processed",
+    });
+    const created = await create(file.id, { metadata: { run: "nightly" } });
+    expect(created).toMatchObject({
+      id: expect.stringMatching(/^batch_[0-9a-f]{32}$/),
+      object: "batch",
+      endpoint: "/v1/chat/completions",
+      input_file_id: file.id,
+      completion_window: "24h",
+      metadata: { run: "nightly" },
+      errors: null,
+      expires_at: created.created_at + 86_400,
+    });
+    const batch = await ended(client, created.id);
+    expect(batch).toMatchObject({
+      status: "completed",
+      request_counts: { total: 3, completed: 2, failed: 1 },
+    });
+    expect(batch.completed_at).toBeGreaterThanOrEqual(batch.finalizing_at ?? Number.POSITIVE_INFINITY);
+    const answers = await jsonLines(client, batch.output_file_id);
+    expect(answers).toHaveLength(2);
+    expect(answers).toContainEqual({
+      id: expect.stringMatching(/^batch_req_/),
+      custom_id: "r3",
+      response: {
+        status_code: 200,
+        request_id: expect.stringMatching(/^req_/),
+        body: {
+          id: expect.stringMatching(/^chatcmpl-/),
+          object: "chat.completion",
+          created: expect.any(Number),
+          model: "gpt-test",
+          choices: [
+            {
+              index: 0,
+              message: { role: "assistant", content: "LONG THREE", refusal: null },
+              logprobs: null,
+              finish_reason: "length",
+            },
+          ],
+          usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
+        },
+      },
+      error: null,
+    });
+    expect(await jsonLines(client, batch.error_file_id)).toEqual([
+      {
+        id: expect.stringMatching(/^batch_req_/),
+        custom_id: "r2",
+        response: null,
+        error: { code: "invalid_request", message: expect.any(String), line: 2 },
+      },
+    ]);
+    const output = await client.files.retrieve(batch.output_file_id ?? "");
+    expect(output).toMatchObject({ purpose: "batch_output", filename: `${batch.id}_output.jsonl` });
+  });
+
+  it("has no file of answers and none of errors where there are none", async () => {
+    const { client } = service;
+    const good = await create((await upload(batchLines(["one"]))).id);
+    expect(await ended(client, good.id)).toMatchObject({ error_file_id: null, status: "completed" });
+    const bad = await create((await upload("no JSON\n")).id);
+    const batch = await ended(client, bad.id);
+    expect(batch).toMatchObject({
+      output_file_id: null,
+      request_counts: { total: 1, completed: 0, failed: 1 },
+    });
+    expect(await jsonLines(client, batch.error_file_id)).toMatchObject([
+      { custom_id: null, error: { code: "invalid_json", line: 1 } },
+    ]);
+    const empty = await create((await upload("\n\n")).id);
+    expect(await ended(client, empty.id)).toMatchObject({
+      output_file_id: null,
+      error_file_id: null,
+      request_counts: { total: 0, completed: 0, failed: 0 },
+    });
+  });
+
+  it("names the model of each line, of a thousand lines in the order of their ending", async () => {
+    const lines = Array.from({ length: 1_000 }, (_, index) =>
+      batchLines([`prompt ${index}`], `gpt-${index % 7}`).replace('"r1"', `"k${index}"`),
+    );
+    const { id } = await create((await upload(lines.join("\n"))).id);
+    const batch = await ended(service.client, id);
+    const answers = await jsonLines(service.client, batch.output_file_id);
+    expect(answers).toHaveLength(1_000);
+    for (const answer of answers as { custom_id: string; response: { body: { model: string } } }[])
+      expect(answer.response.body.model).toBe(`gpt-${Number(answer.custom_id.slice(1)) % 7}`);
+  });
+
+  it("takes a model with its provider", async () => {
+    const { id } = await create((await upload(batchLines(["hello"], "echo:any"))).id);
+    const batch = await ended(service.client, id);
+    expect(await jsonLines(service.client, batch.output_file_id)).toMatchObject([
+      { response: { body: { model: "echo:any" } } },
+    ]);
+    expect(world.prompts).toEqual([]);
+  });
+
+  it("cancels a batch, keeps what was answered and tells the rest as cancelled", async () => {
+    const { client } = service;
+    const prompts = Array.from({ length: 2_000 }, (_, index) => (index === 0 ? "one" : `hang ${index}`));
+    const { id } = await create((await upload(batchLines(prompts))).id, { completion_window: "30d" });
+    while (world.prompts.length < 5) await new Promise((resolve) => setTimeout(resolve, 10));
+    const file = (await client.batches.retrieve(id)).input_file_id;
+    await expect(client.files.delete(file)).rejects.toMatchObject({ status: 409 });
+    const cancelling = await client.batches.cancel(id);
+    expect(cancelling).toMatchObject({ status: "cancelling", cancelling_at: expect.any(Number) });
+    world.release();
+    const batch = await ended(client, id);
+    expect(batch).toMatchObject({ status: "cancelled", cancelled_at: expect.any(Number) });
+    const { total, completed, failed } = batch.request_counts ?? { total: 0, completed: 0, failed: 0 };
+    expect([total, completed + failed]).toEqual([2_000, 2_000]);
+    expect(await jsonLines(client, batch.output_file_id)).toHaveLength(completed);
+    const errors = await jsonLines(client, batch.error_file_id);
+    expect(errors).toHaveLength(failed);
+    expect(errors[0]).toMatchObject({ error: { code: "batch_cancelled" } });
+    expect(await client.batches.cancel(id)).toMatchObject({ status: "cancelled" });
+    expect(await client.files.delete(file)).toEqual({ id: file, object: "file", deleted: true });
+  });
+
+  it("lists files and batches page by page, the newest first", async () => {
+    const { client } = service;
+    const files: string[] = [];
+    for (const key of ["a", "b", "c"]) files.unshift((await upload(batchLines([key]))).id);
+    const seen: string[] = [];
+    for await (const file of client.files.list({ limit: 2, purpose: "batch" })) seen.push(file.id);
+    expect(seen).toEqual(files);
+    const batches: string[] = [];
+    for (const file of files) batches.unshift((await create(file)).id);
+    const listed: string[] = [];
+    for await (const batch of client.batches.list({ limit: 2 })) listed.push(batch.id);
+    expect(listed).toEqual(batches);
+    await Promise.all(batches.map((id) => ended(client, id)));
+    expect((await service.clientOf("beta").batches.list()).data).toEqual([]);
+    expect((await service.clientOf("beta").files.list()).data).toEqual([]);
+  });
+
+  it("gets errors that say what is wrong", async () => {
+    const { client } = service;
+    const { id } = await upload(batchLines(["one"]));
+    for (const completion_window of ["14m", "31d", "1 day", "901s", ""])
+      await expect(create(id, { completion_window })).rejects.toMatchObject({ status: 422 });
+    const pairs = Object.fromEntries(Array.from({ length: 17 }, (_, index) => [`k${index}`, "v"]));
+    await expect(create(id, { metadata: pairs })).rejects.toMatchObject({ status: 422 });
+    await expect(create(id, { endpoint: "/v1/embeddings" })).rejects.toMatchObject({ status: 422 });
+    await expect(create(id, { base_url: "http://evil.test" })).rejects.toMatchObject({ status: 422 });
+    const wrong = client.files.create({ file: await toFile(Buffer.from("x"), "x"), purpose: "fine-tune" });
+    await expect(wrong).rejects.toBeInstanceOf(OpenAI.BadRequestError);
+    await expect(upload('{"custom_id":"a"}\n{"custom_id":"a"}\n')).rejects.toMatchObject({ status: 422 });
+    await expect(service.clientOf("be/ta").files.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
+    expect((await client.files.list()).data).toHaveLength(1);
+  });
+
+  // Faults 86 and 87.
+  it("finds nothing by ids of others, of OpenAI, or of another form", async () => {
+    const { client } = service;
+    const file = await upload(batchLines(["one"]));
+    const { id } = await create(file.id);
+    const batch = await ended(client, id);
+    const uuid = file.id.slice(5).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+    const beta = service.clientOf("beta");
+    const asks = [
+      ...["file-abc123", uuid, file.id.toUpperCase(), `file-${"0".repeat(32)}`, id].flatMap((wrong) => [
+        () => client.files.retrieve(wrong),
+        () => client.files.content(wrong),
+        () => client.files.delete(wrong),
+        () => create(wrong),
+      ]),
+      () => beta.files.retrieve(file.id),
+      () => beta.files.content(batch.output_file_id ?? ""),
+      () => beta.files.delete(file.id),
+      () => beta.batches.retrieve(id),
+      () => beta.batches.cancel(id),
+      () => beta.batches.list({ after: id }).then(() => undefined),
+      () => client.batches.retrieve("batch_abc123"),
+      () => client.batches.retrieve(file.id),
+    ];
+    for (const ask of asks) await expect(ask()).rejects.toBeInstanceOf(OpenAI.NotFoundError);
+    await expect(create(batch.output_file_id ?? "")).rejects.toMatchObject({ status: 400 });
+  });
+});
+
+describe("an upload of OpenAI's form", () => {
+  it.each([
+    ["purpose first", ["purpose", "file"], 200],
+    ["file first", ["file", "purpose"], 200],
+    ["no purpose", ["file"], 400],
+    ["purpose twice", ["purpose", "file", "purpose"], 400],
+    ["an unknown field", ["purpose", "file", "other"], 400],
+  ])("with %s", async (_what, names, status) => {
+    const body = new FormData();
+    for (const name of names)
+      if (name === "file") body.append("file", new Blob([batchLines(["one"])]), "x.jsonl");
+      else body.append(name, "batch");
+    const headers = { authorization: "Bearer alpha" };
+    const response = await fetch(`${service.baseURL}/files`, { method: "POST", body, headers });
+    expect(response.status).toBe(status);
+    await response.text();
+    expect((await service.client.files.list()).data).toHaveLength(status === 200 ? 1 : 0);
+  });
+});
+
+describe("a batch over restarts", () => {
+  it("is finished by the next process, its files made once", async () => {
+    const file = await upload(batchLines(["one", "hang two"]));
+    const { id } = await create(file.id);
+    while (world.prompts.length < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+    const closing = service.close();
+    world.release();
+    await closing;
+    service = await world.start();
+    const batch = await ended(service.client, id);
+    expect(batch).toMatchObject({ status: "completed", request_counts: { total: 2, completed: 2 } });
+    await service.close();
+    service = await world.start();
+    expect(await service.client.batches.retrieve(id)).toEqual(batch);
+    const made = await service.client.files.list({ purpose: "batch_output" });
+    expect(made.data.map((each) => each.id)).toEqual([batch.output_file_id]);
+    expect(await jsonLines(service.client, batch.output_file_id)).toHaveLength(2);
+  });
+});

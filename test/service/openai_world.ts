@@ -1,0 +1,140 @@
+/**
+ * The OpenAI front on a real engine, over a real socket, before a provider that a test scripts by the prompt:
+ * `fail` is refused, `hang` waits until `release`, all else is answered in capitals.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import OpenAI from "openai";
+import { openEngine } from "../../src/engine/engine.ts";
+import { registerAudit } from "../../src/service/audit.ts";
+import type { FastifyInstance } from "../../src/service/fastify.ts";
+import { registerFileRoutes } from "../../src/service/files.ts";
+import { registerOpenAiRoutes } from "../../src/service/openai_batches.ts";
+import type { AuditEvent } from "../../src/store/audit_line.ts";
+import { createFiles } from "../../src/tasks/file_store.ts";
+import type { Files } from "../../src/tasks/files.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
+import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
+import { bareApp } from "./app.ts";
+
+export class OpenaiWorld {
+  readonly dataDir: string = mkdtempSync(join(tmpdir(), "perigee-openai-"));
+  readonly #provider = createServer((request, response) => void this.#answer(request, response));
+  #waiting: (() => void)[] = [];
+  #providerUrl = "";
+  #isReleased = false;
+  /** What requests left in the audit log. */
+  readonly noted: AuditEvent[] = [];
+  /** Prompts in the order of their coming. */
+  readonly prompts: string[] = [];
+
+  async start(): Promise<OpenaiProcess> {
+    if (this.#providerUrl === "") {
+      await new Promise<void>((resolve) => this.#provider.listen(0, "127.0.0.1", resolve));
+      this.#providerUrl = `http://127.0.0.1:${(this.#provider.address() as AddressInfo).port}/v1`;
+    }
+    const { dataDir } = this;
+    const providers = { openai: { baseUrl: this.#providerUrl, key: "k" } };
+    const opened = await openEngine({ env: {}, dataDir, providers });
+    const { store, disk, clock, measurer } = opened.parts;
+    const files = await createFiles({ store, disk, clock, measurer, dataDir });
+    const tasks = await openTasks({
+      ...opened,
+      files,
+      spending: createSpending({ clock, store, capUsd: () => undefined }),
+      dataDir,
+    });
+    const app = bareApp(
+      { ...opened.parts, engine: opened.engine, files, tasks, dataDir },
+      (bare) => registerAudit(bare, { note: (event) => this.noted.push(event) }),
+      registerFileRoutes,
+      registerOpenAiRoutes,
+    );
+    await app.listen({ port: 0, host: "127.0.0.1" });
+    const baseURL = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}/v1`;
+    const client = (apiKey: string) => new OpenAI({ apiKey, baseURL, maxRetries: 0 });
+    const close = async (): Promise<void> => {
+      await app.close();
+      await tasks.close();
+      await opened.engine.close();
+    };
+    return { app, files, tasks, client: client("alpha"), clientOf: client, baseURL, close };
+  }
+
+  /** Answers what hangs, and nothing hangs from now on. */
+  release(): void {
+    this.#isReleased = true;
+    for (const answer of this.#waiting.splice(0)) answer();
+  }
+
+  async remove(): Promise<void> {
+    this.#provider.closeAllConnections();
+    await new Promise((resolve) => this.#provider.close(resolve));
+    rmSync(this.dataDir, { recursive: true, force: true });
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let text = "";
+    for await (const chunk of request) text += String(chunk);
+    const body = JSON.parse(text) as { model: string; messages: { content: string }[] };
+    const prompt = body.messages.at(-1)?.content ?? "";
+    this.prompts.push(prompt);
+    if (prompt.includes("hang") && !this.#isReleased)
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const isFailure = prompt.includes("fail");
+    response.writeHead(isFailure ? 400 : 200, { "content-type": "application/json" });
+    const message = { role: "assistant", content: prompt.toUpperCase() };
+    const answer = {
+      id: "chatcmpl-1",
+      object: "chat.completion",
+      model: body.model,
+      choices: [{ index: 0, message, finish_reason: prompt.includes("long") ? "length" : "stop" }],
+      usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
+    };
+    const error = { error: { message: "no", type: "invalid_request_error", code: "bad" } };
+    response.end(JSON.stringify(isFailure ? error : answer));
+  }
+}
+
+export interface OpenaiProcess {
+  readonly app: FastifyInstance;
+  readonly files: Files;
+  readonly tasks: OpenedTasks;
+  /** Of project alpha. */
+  readonly client: OpenAI;
+  clientOf(project: string): OpenAI;
+  readonly baseURL: string;
+  close(): Promise<void>;
+}
+
+/** Lines of OpenAI's batch layout, one for each prompt, `r1` first. */
+export function batchLines(prompts: readonly string[], model = "gpt-test"): string {
+  return prompts
+    .map((content, index) => {
+      const body = { model, messages: [{ role: "user", content }], max_tokens: 16 };
+      const line = { custom_id: `r${index + 1}`, method: "POST", url: "/v1/chat/completions", body };
+      return `${JSON.stringify(line)}\n`;
+    })
+    .join("");
+}
+
+/** Polls as users of the interface do. */
+export async function ended(client: OpenAI, id: string): Promise<OpenAI.Batch> {
+  for (;;) {
+    const batch = await client.batches.retrieve(id);
+    if (["completed", "failed", "expired", "cancelled"].includes(batch.status)) return batch;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+export async function jsonLines(client: OpenAI, fileId: string | undefined): Promise<unknown[]> {
+  const response = await client.files.content(fileId ?? "");
+  const text = await response.text();
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as unknown);
+}

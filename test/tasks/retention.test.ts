@@ -1,0 +1,144 @@
+/** What goes when it is old enough, how fast, and what stays. */
+import { beforeEach, describe, expect, it } from "vitest";
+import { PerigeeError } from "../../src/errors.ts";
+import { createMemoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import {
+  type Kept,
+  keptFiles,
+  keptTasks,
+  type Retention,
+  startRetention,
+} from "../../src/tasks/retention.ts";
+import { taskToRecord } from "../../src/tasks/task_record.ts";
+import type { TaskView } from "../../src/tasks/task_view.ts";
+import { FakeClock } from "../../src/testing/fake_clock.ts";
+
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+
+let clock: FakeClock;
+let store: Store;
+let faults: unknown[];
+
+beforeEach(() => {
+  clock = new FakeClock();
+  store = createMemoryStore();
+  faults = [];
+});
+
+function start(...kinds: Kept[]): Retention {
+  return startRetention({ clock, store, kinds, onFault: (error) => faults.push(error) });
+}
+
+async function put(collection: string, id: string, ageDays: number): Promise<void> {
+  const createdWallMs = clock.wallMs() - ageDays * DAY_MS;
+  await store.change([
+    { kind: "put", record: { collection, id, project: "one", parent: "", createdWallMs, body: "{}" } },
+  ]);
+}
+
+async function ids(collection: string): Promise<string[]> {
+  return (await store.records("one", { collection, limit: 10_000 })).map(({ id }) => id);
+}
+
+describe("records", () => {
+  it("go when they are as old as they are kept, a hundred a second", async () => {
+    for (let index = 0; index < 250; index += 1) await put("note", `old-${index}`, 31);
+    await put("note", "young", 29);
+    const retention = start({ collection: "note", keepMs: 30 * DAY_MS });
+    await clock.advance(60_000);
+    expect(await ids("note")).toHaveLength(151);
+    await clock.advance(2_000);
+    expect(await ids("note")).toEqual(["young"]);
+    await clock.advance(DAY_MS + HOUR_MS);
+    expect(await ids("note")).toEqual([]);
+    await retention.close();
+    expect(clock.pendingTimers).toBe(0);
+  });
+
+  it("that cannot be removed now are passed over, and looked at again an hour later", async () => {
+    for (let index = 0; index < 250; index += 1) await put("file", `${index}`, 31);
+    const held = new Set(["0", "99", "100", "249"]);
+    const files = {
+      remove: async (_project: string, id: string) => {
+        if (held.has(id)) throw new PerigeeError("conflict", "a task is working on it");
+        await store.change([{ kind: "delete", collection: "file", id }]);
+      },
+    };
+    const retention = start(keptFiles(files, 30 * DAY_MS));
+    await clock.advance(65_000);
+    expect(await ids("file")).toEqual([...held]);
+    held.clear();
+    await clock.advance(HOUR_MS);
+    expect(await ids("file")).toEqual([]);
+    expect(faults).toEqual([]);
+    await retention.close();
+  });
+
+  it("wait while the disk has no room, and the fault is told", async () => {
+    await put("a", "1", 31);
+    await put("b", "1", 31);
+    let isFull = true;
+    const remove = async (): Promise<boolean> => {
+      if (isFull) throw new PerigeeError("disk_full", "no room");
+      await store.change([{ kind: "delete", collection: "a", id: "1" }]);
+      return true;
+    };
+    const retention = start({ collection: "a", keepMs: DAY_MS, remove }, { collection: "b", keepMs: DAY_MS });
+    await clock.advance(60_000);
+    expect([await ids("a"), await ids("b"), faults]).toMatchObject([["1"], [], [{ code: "disk_full" }]]);
+    isFull = false;
+    await clock.advance(HOUR_MS);
+    expect(await ids("a")).toEqual([]);
+    await retention.close();
+  });
+
+  it("are left alone once it is closed, also in the middle of a sweep", async () => {
+    for (let index = 0; index < 250; index += 1) await put("note", `old-${index}`, 31);
+    const retention = start({ collection: "note", keepMs: 30 * DAY_MS });
+    await clock.advance(60_000);
+    await retention.close();
+    await clock.advance(DAY_MS);
+    expect(await ids("note")).toHaveLength(150);
+    expect(faults).toEqual([]);
+  });
+});
+
+describe("tasks", () => {
+  it("go 30 days after they have ended, not after they were made", async () => {
+    const ages = { "ended-long-ago": 31, "ended-lately": 29, running: undefined };
+    const removed: string[] = [];
+    for (const name of Object.keys(ages))
+      await store.change([
+        {
+          kind: "put",
+          record: taskToRecord({
+            id: name,
+            project: "one",
+            createdWallMs: clock.wallMs() - 40 * DAY_MS,
+            totalItems: 1,
+            volumeTokens: 0,
+            hasOutputFile: false,
+            parts: [],
+            spans: [],
+          }),
+        },
+      ]);
+    const tasks = {
+      task: async (_project: string, id: string) => {
+        const age = ages[id as keyof typeof ages];
+        const view =
+          age === undefined
+            ? { status: "submitted" }
+            : { status: "completed", finishedWallMs: clock.wallMs() - age * DAY_MS };
+        return view as TaskView;
+      },
+      remove: async (_project: string, id: string) => void removed.push(id),
+    };
+    const retention = start(keptTasks(tasks, 30 * DAY_MS));
+    await clock.advance(60_000);
+    expect(removed).toEqual(["ended-long-ago"]);
+    await retention.close();
+  });
+});

@@ -5,12 +5,16 @@
  */
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { systemClock } from "../clock.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import { openKeyStore } from "../store/key_store.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import { createSpending } from "../tasks/spending.ts";
 import { openTasks } from "../tasks/task_desk.ts";
-import type { KeyVerifier } from "./key_verifier.ts";
+import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
+import type { LogOptions } from "./log.ts";
+import { Observation } from "./observation.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 
@@ -22,7 +26,7 @@ export type { ListenOptions } from "./service.ts";
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */
 export interface PerigeeServiceOptions extends EngineOptions {
   /** Who a request's key stands for. Default: the keys of the data folder, made with `perigee keys create`. */
-  readonly verifier: KeyVerifier;
+  readonly verifier?: KeyVerifier;
   readonly serverLimits?: Partial<ServerLimits>;
   /** A TLS proxy stands in front: other addresses than loopback are allowed, and its `X-Forwarded-For` is believed. */
   readonly isBehindProxy?: boolean;
@@ -30,9 +34,16 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly publicUrl?: string;
   /** What single projects may. */
   readonly projects?: Readonly<Record<string, ProjectTerms>>;
+  /** Lines of JSON for requests and faults, of ids, codes and sizes alone. Default: no log. */
+  readonly log?: ServiceLog;
+  /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
+  readonly metricsPort?: number;
   /** Told of faults, which answer 500 or 503, with the id of the request. The error's text may hold what a user sent. */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
+
+/** Where the log goes. */
+export type ServiceLog = Omit<LogOptions, "clock">;
 
 export interface ProjectTerms {
   /** USD that its accepted work may cost in one UTC month; default: no cap. */
@@ -48,46 +59,57 @@ export interface PerigeeService extends Pick<HttpService, "listen" | "handler" |
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
 export async function createPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
   const {
-    verifier: _1,
-    serverLimits: _2,
-    isBehindProxy: _3,
-    publicUrl: _4,
-    onFault: _5,
-    projects: _6,
+    verifier,
+    serverLimits: _serverLimits,
+    isBehindProxy: _isBehindProxy,
+    publicUrl: _publicUrl,
+    onFault: _onFault,
+    projects: _projects,
+    log: _log,
+    metricsPort: _metricsPort,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
-  const opened = await openEngine(engineOptions);
+  const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
+  const opened = await openEngine({ ...engineOptions, observer: observation.observer }); // first: it locks the folder
   try {
-    return await serve(opened, options);
+    if (verifier !== undefined) return await open(opened, options, verifier, observation);
+    const keys = await openKeyStore({ dataDir: options.dataDir, clock: opened.parts.clock });
+    try {
+      const service = await open(opened, options, createKeyVerifier(keys), observation);
+      return { ...service, close: () => service.close().finally(() => keys.close()) };
+    } catch (error) {
+      keys.close();
+      throw error;
+    }
   } catch (error) {
     await opened.engine.close();
     throw error;
   }
 }
 
-async function serve(
+async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
+  verifier: KeyVerifier,
+  observation: Observation,
 ): Promise<PerigeeService> {
-  const { dataDir } = options;
+  const { dataDir, serverLimits, isBehindProxy } = options;
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const spending = createSpending({
-    clock,
-    store,
-    capUsd: (project) => options.projects?.[project]?.maxCostUsd,
-  });
+  const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
+  const spending = createSpending({ clock, store, capUsd });
   const tasks = await openTasks({ engine, parts, files, spending, dataDir });
+  observation.join({ tasks, verifier, lanes: () => parts.lanes() });
   let url = options.publicUrl ?? "http://127.0.0.1";
-  const { verifier, serverLimits, isBehindProxy, onFault } = options;
   const service = await createHttpService({
     context: { clock, disk, store, engine, tasks, files, dataDir, publicUrl: () => url },
+    spending,
     verifier,
     version: packageVersion(),
+    observation,
     ...(serverLimits === undefined ? {} : { limits: serverLimits }),
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
-    ...(onFault === undefined ? {} : { onFault }),
   });
   const failed = new Promise<PerigeeError>((resolve) => {
     parts.onFailure(resolve);
@@ -99,10 +121,12 @@ async function serve(
     listen: async (where) => {
       const address = await service.listen(where);
       url = options.publicUrl ?? address;
+      await observation.listen(where?.host ?? "127.0.0.1");
       return address;
     },
     close: async () => {
       await service.close();
+      await observation.close();
       await tasks.close();
       await engine.close();
     },

@@ -2,7 +2,7 @@
  * What the service tells of itself: metrics, its log, traces, the operator page. Made before the engine, whose observer it
  * is, and joined with the server when that is made.
  *
- *   made -> engine opened with its observer -> `join`ed with what the engine runs -> `watch` (hooks, before any route)
+ *   made -> engine opened with its observer -> `join`ed with what the engine runs -> server made with `serverOptions`
  *        -> `register` (routes) -> closed
  */
 import type { Clock } from "../clock.ts";
@@ -27,8 +27,10 @@ export interface ObservationOptions {
   readonly log?: Omit<LogOptions, "clock"> | undefined;
   /** Metrics have a port of their own, and the service's own has none. */
   readonly metricsPort?: number | undefined;
-  /** Told the same. */
+  /** Told what the observer here is told. */
   readonly observer?: EngineObserver | undefined;
+  /** Told of faults; the log says them without their text. */
+  readonly onFault?: ServerOptions["onFault"] | undefined;
 }
 
 /** What there is to tell of. */
@@ -42,7 +44,7 @@ export interface ObservedParts {
 export class Observation {
   readonly observer: EngineObserver;
   /** For `createServer`. */
-  readonly serverOptions: Pick<ServerOptions, "log" | "onFault">;
+  readonly serverOptions: Pick<ServerOptions, "log" | "watch" | "onFault">;
   readonly #options: ObservationOptions;
   readonly #activity: Activity;
   readonly #metrics: Metrics;
@@ -54,15 +56,14 @@ export class Observation {
   constructor(options: ObservationOptions) {
     const { clock, observer, log } = options;
     this.#options = options;
-    this.serverOptions =
-      log === undefined
-        ? {}
-        : {
-            log: logSettings({ ...log, clock }),
-            onFault: (error, requestId) => {
-              if (this.#app !== undefined) logFault(this.#app, error, requestId);
-            },
-          };
+    this.serverOptions = {
+      log: log === undefined ? undefined : logSettings({ ...log, clock }),
+      watch: (app) => this.#watch(app),
+      onFault: (error, requestId) => {
+        if (this.#app !== undefined) logFault(this.#app, error, requestId);
+        options.onFault?.(error, requestId);
+      },
+    };
     this.#activity = new Activity(clock);
     this.#metrics = new Metrics({
       activity: this.#activity,
@@ -95,13 +96,6 @@ export class Observation {
     });
   }
 
-  watch(app: FastifyInstance): void {
-    this.#app = app;
-    countRequests(app, this.#metrics);
-    logRequests(app);
-    this.#telemetry.watch(app);
-  }
-
   register(app: FastifyInstance): void {
     const [parts, { clock, metricsPort }] = [this.#parts, this.#options];
     if (parts === undefined) throw new Error("nothing to observe was joined");
@@ -127,5 +121,12 @@ export class Observation {
 
   async close(): Promise<void> {
     await this.#port?.close();
+  }
+
+  #watch(app: FastifyInstance): void {
+    this.#app = app;
+    countRequests(app, this.#metrics);
+    if (this.#options.log !== undefined) logRequests(app);
+    this.#telemetry.watch(app);
   }
 }

@@ -20,7 +20,7 @@ import {
   fastify,
   validatorCompiler,
 } from "./fastify.ts";
-import { registerJsonBody } from "./json_body.ts";
+import { registerJsonBody, tooLarge } from "./json_body.ts";
 import type { KeyVerifier, RequestLimits } from "./key_verifier.ts";
 import type { LogSettings } from "./log.ts";
 import { RequestBuckets } from "./request_limits.ts";
@@ -47,6 +47,8 @@ const LIMITS: ServerLimits = {
 };
 
 const HEADER_BYTES_MAX = 16 * 1024;
+/** The largest file, and the form around it; each kind of body has a bound of its own below that. */
+const BODY_BYTES_MAX = 2 * 1024 ** 3 + 1024 ** 2;
 /** A file name of 255 bytes, all of them percent-encoded. */
 const PATH_PART_CHARS_MAX = 768;
 
@@ -62,6 +64,8 @@ export interface ServerOptions {
   readonly isBehindProxy?: boolean;
   /** Default: no log. */
   readonly log?: LogSettings | undefined;
+  /** Adds hooks that see every request, refused ones as well. */
+  readonly watch?: ((app: FastifyInstance) => void) | undefined;
   /** Faults of ours, which answer 500 or 503. The error's text may hold what a user sent. */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
@@ -92,6 +96,7 @@ export function createServer(options: ServerOptions): HttpServer {
     genReqId: () => `req_${randomUUID()}`,
     requestIdHeader: false,
     trustProxy: options.isBehindProxy === true ? (_address: string, hop: number) => hop === 0 : false,
+    return503OnClosing: false, // what has come is answered
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: PATH_PART_CHARS_MAX },
     clientErrorHandler: (error, socket) => connections?.refuse(error, socket),
     frameworkErrors: (error, request, reply) => {
@@ -101,6 +106,7 @@ export function createServer(options: ServerOptions): HttpServer {
   connections = new Connections(app.server, options.clock, limits);
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (body) => JSON.stringify(body));
+  options.watch?.(app);
   registerHeaders(app);
   registerJsonBody(app);
   registerAudit(app, options.audit);
@@ -125,9 +131,11 @@ function registerHeaders(app: FastifyInstance): void {
   app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
     reply.header("x-content-type-options", "nosniff");
-    const encoding = request.headers["content-encoding"];
-    if (encoding === undefined) done();
-    else done(Object.assign(new Error("content-encoding"), { statusCode: 415 }));
+    const { headers } = request;
+    if (headers["content-encoding"] !== undefined)
+      done(Object.assign(new Error("content-encoding"), { statusCode: 415 }));
+    else if (Number(headers["content-length"] ?? 0) > BODY_BYTES_MAX) done(tooLarge(BODY_BYTES_MAX));
+    else done();
   });
 }
 

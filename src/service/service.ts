@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Spending } from "../tasks/spending.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerDescription, registerDescriptionRoutes } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
@@ -23,6 +24,7 @@ const DRAIN_MS = 30_000;
 
 export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
+  readonly spending: Pick<Spending, "days" | "month">;
   readonly version: string;
   /** Absent: no operator page, no metrics, no log. */
   readonly observation?: Observation | undefined;
@@ -57,7 +59,6 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
     ...observation?.serverOptions,
   });
   let isReady = true;
-  observation?.watch(app);
   await registerDescription(app, version);
   registerHealthRoutes(app, () => isReady);
   registerInferRoutes(app, context);
@@ -65,7 +66,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerOutputRoutes(app, context);
   registerOpenAiRoutes(app, context);
   registerQuoteRoutes(app, context);
-  registerUsageRoutes(app, context);
+  registerUsageRoutes(app, context.clock, options.spending);
   observation?.register(app);
   registerDescriptionRoutes(app);
   await app.ready();

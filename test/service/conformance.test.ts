@@ -2,6 +2,9 @@
  * The description against the service: every documented (path, method, status) is answered as documented, nothing
  * answers what is not documented, and nothing that is sent makes it fail.
  */
+import { once } from "node:events";
+import { request } from "node:http";
+import { connect } from "node:net";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -100,6 +103,20 @@ async function newFile(lines: readonly object[] = [line]): Promise<string> {
     { body: formOf(lines) },
   );
   return (JSON.parse(text) as { file_id: string }).file_id;
+}
+
+/** Of a request whose body never comes. */
+async function statusOf(
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+): Promise<number | undefined> {
+  const sent = request(whole.url + path, { method, headers: { authorization: "Bearer own", ...headers } });
+  sent.flushHeaders();
+  sent.on("error", () => undefined);
+  const [response] = (await once(sent, "response")) as [{ statusCode?: number }];
+  sent.destroy();
+  return response.statusCode;
 }
 
 async function newFileAtWork(): Promise<string> {
@@ -226,11 +243,44 @@ describe("every operation", () => {
   it("tells what the tasks refuse", async () => {
     whole.refuse(new PerigeeError("budget_exceeded", "no money left"));
     expect((await check("/v0/infer/", "POST", {}, { body: [item] })).status).toBe(402);
-    const { text } = await whole.call("POST", "/v0/infer/", {
-      body: [{ model: "nobody:x", input: "x", sla: 60 }],
-    });
-    const { task_id } = JSON.parse(text) as { task_id: string };
-    expect((await check("/v0/infer/task/{id}", "DELETE", { id: task_id })).status).toBeLessThan(500);
+    const { task_id } = JSON.parse(
+      (await whole.call("POST", "/v0/infer/", { body: Array(1_000).fill(item) })).text,
+    );
+    expect((await check("/v0/infer/task/{id}", "DELETE", { id: task_id })).status).toBe(409);
+  });
+
+  it("refuses forms that are none, and bodies that are too large before they come", async () => {
+    const path = "/v0/files/{file_name}";
+    const put = (
+      body: unknown,
+      name = "in.jsonl",
+      headers: Record<string, string> = {},
+    ): Promise<WholeAnswer> => check(path, "PUT", { file_name: name }, { body, headers });
+    expect((await put("x", "in.jsonl", { "content-type": "text/plain" })).status).toBe(415);
+    expect((await put("x", "in.jsonl", { "content-type": "multipart/form-data" })).status).toBe(400);
+    expect((await put(formOf([line]), "%00")).status).toBe(400);
+    expect((await put(formOf([line, line]))).status).toBe(422);
+    const large = {
+      "content-length": String(4 * 1024 ** 3),
+      "content-type": "multipart/form-data; boundary=x",
+    };
+    expect(await statusOf("PUT", "/v0/files/in.jsonl", large)).toBe(413);
+    seen.add(`PUT ${path} 413`);
+    const json = { "content-length": String(2 * 1024 ** 3), "content-type": "application/json" };
+    expect(await statusOf("POST", "/v0/infer/", json)).toBe(413);
+    seen.add("POST /v0/infer/ 413");
+  });
+
+  it("says that it is not ready while it closes", async () => {
+    const socket = connect(Number(new URL(whole.url).port), "127.0.0.1");
+    socket.write("GET /readyz HTTP/1.1\r\nhost: x\r\n");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const closed = whole.service.close();
+    socket.write("\r\n");
+    const [bytes] = (await once(socket, "data")) as [Buffer];
+    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 503 /);
+    seen.add("GET /readyz 503");
+    await closed;
   });
 
   it("was answered with every status that is documented for it", async () => {

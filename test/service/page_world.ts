@@ -65,7 +65,7 @@ export async function openPageWorld(): Promise<PageWorld> {
         ? { keyId: "k1", project: PROJECT, scopes: new Set(["infer:read", "infer:write"]), isBeta: false }
         : undefined,
     async listen() {
-      service = await createHttpService({ context, verifier, version: "0.0.0", observation });
+      service = await createHttpService({ context, spending, verifier, version: "0.0.0", observation });
       const port = Number(new URL(world.url || "http://x:0").port);
       world.url = `${await service.listen({ port })}/`;
     },

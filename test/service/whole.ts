@@ -53,13 +53,8 @@ export async function openWhole(options: { readonly audit?: Audit } = {}): Promi
   const { engine, parts } = await openEngine({ dataDir, env: {} });
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const tasks = await openTasks({
-    engine,
-    parts,
-    files,
-    spending: createSpending({ clock, store, capUsd: () => undefined }),
-    dataDir,
-  });
+  const spending = createSpending({ clock, store, capUsd: () => undefined });
+  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
   let refusal: unknown;
   const submit: Tasks["submit"] = (project, request) => {
     const error = refusal;
@@ -68,6 +63,7 @@ export async function openWhole(options: { readonly audit?: Audit } = {}): Promi
   };
   let url = "";
   const service = await createHttpService({
+    spending,
     context: {
       clock,
       disk,

@@ -84,7 +84,11 @@ class TaskDesk implements OpenedTasks {
       onUsed: (lot, end, items) => this.#note(lot, end, items),
       onOver: (lot) => this.#over(lot),
     });
-    this.#admission = new Admission({ parts, spending: options.spending });
+    this.#admission = new Admission({
+      parts,
+      spending: options.spending,
+      unreadItems: (project, deadlineWallMs) => this.#lots.unreadItems(project, deadlineWallMs),
+    });
     this.#gathering = new Gathering(parts, this.#lots);
     this.#intake = new Intake(parts, this.#lots, this.#gathering, this.#admission);
     this.#objects = new TaskObjects(parts, this.#lots);

@@ -7,11 +7,15 @@
  * work really cost is noted.
  */
 import type { EngineParts } from "../engine/parts.ts";
+import { PerigeeError } from "../errors.ts";
 import { costOf } from "../price/cost.ts";
 import { priceFactor } from "../price/factor.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
+import { SLA_MINUTES_MAX } from "../work/sla.ts";
 import type { Hold, Spending } from "./spending.ts";
+
+const MINUTE_MS = 60_000;
 
 /** Items of one model and one window. */
 export interface Work {
@@ -43,6 +47,7 @@ export class Admission {
 
   /** Throws `sla_infeasible` and `budget_exceeded`; nothing is held then. */
   async admit(project: string, works: readonly Work[]): Promise<Admitted> {
+    for (const work of works) this.#checkSla(project, work);
     const estimatedUsd = works.reduce((sum, work) => sum + this.#usdOf(work), 0);
     return { estimatedUsd, hold: await this.#options.spending.reserve(project, estimatedUsd) };
   }
@@ -50,6 +55,20 @@ export class Admission {
   /** Holds the money of work that was admitted before a restart. */
   again(project: string, estimatedUsd: number): Hold {
     return this.#options.spending.hold(project, estimatedUsd);
+  }
+
+  /** Beside what waits now; of what comes later, nothing is known. */
+  #checkSla(project: string, { model, slaMinutes, items, inputTokens }: Work): void {
+    if (slaMinutes === null || items === 0) return;
+    const { clock, forecast } = this.#options.parts;
+    const nowMs = clock.nowMs();
+    const deadlineMs = nowMs + slaMinutes * MINUTE_MS;
+    const expected = forecast({ model, project, items, inputTokens, deadlineMs });
+    if (expected.sla !== "infeasible") return;
+    const minutes = Math.ceil((expected.earliestDeadlineMs - nowMs) / MINUTE_MS);
+    const message = `${items} items of ${model} would not be done in ${slaMinutes} minutes behind what waits, but in about ${minutes}`;
+    const earliestSlaMinutes = minutes <= SLA_MINUTES_MAX ? minutes : null;
+    throw new PerigeeError("sla_infeasible", message, { details: { earliestSlaMinutes } });
   }
 
   #usdOf({ model, slaMinutes, items, inputTokens, volumeTokens }: Work): number {

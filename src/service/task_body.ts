@@ -66,7 +66,7 @@ export async function taskJson(
 ): Promise<string> {
   const head = taskHead(task, outputUrl);
   if (query === undefined) return JSON.stringify({ ...head, has_more: false, last_id: null });
-  const { items, hasMore } = await tasks.objects(task.project, task.id, query);
+  const { items, hasMore } = await tasks.objects(task.project, task, query);
   return JSON.stringify({
     ...head,
     objects: items.map(objectBody),

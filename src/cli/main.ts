@@ -58,6 +58,7 @@ function program(): Command {
     .option("--model <id>", "count every line for this model instead", modelId)
     .option("--json", "print the quote as one JSON object")
     .action(async (input: string, options: Record<string, unknown>) => finish(await quote(input, options)));
+  addServe(root);
   addKeys(root);
   root
     .command("audit")
@@ -66,6 +67,22 @@ function program(): Command {
     .option("--json", "print what was found as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await audit(options)));
   return root;
+}
+
+function addServe(root: Command): void {
+  root
+    .command("serve")
+    .description("The HTTP service on a data folder. Prints its address as one line of JSON.")
+    .option("--host <address>", "where to listen", "127.0.0.1")
+    .option("--port <number>", "0 takes a free one", portNumber, 8080)
+    .option("--data <dir>", "where the service keeps its state", "./perigee-data")
+    .option("--config <file>", "configuration: providers, limits, prices")
+    .option("--behind-proxy", "a TLS proxy stands in front: listen on any address, believe X-Forwarded-For")
+    .option("--public-url <url>", "where users reach the service (default: where it listens)")
+    .action(async (options: Record<string, unknown>) => {
+      const { serve } = await import("./serve.ts"); // the server takes longer to load than other commands to run
+      finish(await serve(options));
+    });
 }
 
 function addKeys(root: Command): void {
@@ -120,6 +137,11 @@ function slaMinutes(text: string): number {
 function amount(text: string): number {
   if (/^\d{1,9}(\.\d{1,9})?$/.test(text) && Number(text) > 0) return Number(text);
   throw new InvalidArgumentError("It must be an amount in USD above 0, such as 4 or 0.50.");
+}
+
+function portNumber(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
+  throw new InvalidArgumentError("It must be a port from 0 to 65535.");
 }
 
 function modelId(text: string): string {

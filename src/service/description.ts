@@ -64,7 +64,7 @@ export async function registerDescription(app: FastifyInstance, version: string)
       if (schema?.hide === true) return transform(given as never);
       const { scope } = route.config ?? {};
       const response = {
-        ...failures(...failuresOf(schema, scope !== undefined)),
+        ...failures(...failuresOf(schema, scope !== undefined, route.method)),
         ...(schema?.response as object),
       };
       const security = scope === undefined ? {} : { security: [{ key: [] }] };
@@ -75,14 +75,23 @@ export async function registerDescription(app: FastifyInstance, version: string)
 }
 
 /** What every route with a key, an id, a query or a body may answer. */
-function failuresOf(schema: DescribedRoute | undefined, hasScope: boolean): number[] {
+function failuresOf(
+  schema: DescribedRoute | undefined,
+  hasScope: boolean,
+  method: string | readonly string[],
+): number[] {
   const hasBody = schema?.body !== undefined || schema?.consumes !== undefined;
   return [
     ...(hasScope ? [401, 403, 429] : []),
-    ...(schema?.params === undefined ? [] : [404]),
-    ...(schema?.querystring === undefined ? [] : [404, 422]), // 404: after= names none
+    ...(schema?.params === undefined || method === "PUT" ? [] : [404]),
+    ...(schema?.querystring === undefined ? [] : [422]),
+    ...(isPaged(schema?.querystring) ? [404] : []), // after= names none
     ...(hasBody ? [400, 413, 415, 422] : []),
   ];
+}
+
+function isPaged(query: unknown): boolean {
+  return query instanceof z.ZodObject && "after" in query.shape;
 }
 
 interface DescribedRoute {

@@ -5,12 +5,18 @@
  */
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { AllowList } from "../egress/address.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import { type Audit, openAuditLog } from "../store/audit_log.ts";
+import { openKeyStore } from "../store/key_store.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import { createSpending } from "../tasks/spending.ts";
 import { openTasks } from "../tasks/task_desk.ts";
-import type { KeyVerifier } from "./key_verifier.ts";
+import { openAftercare } from "./aftercare.ts";
+import { noteConfigChanges, type Settings } from "./config_changes.ts";
+import { Idempotency } from "./idempotency.ts";
+import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 
@@ -22,21 +28,17 @@ export type { ListenOptions } from "./service.ts";
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */
 export interface PerigeeServiceOptions extends EngineOptions {
   /** Who a request's key stands for. Default: the keys of the data folder, made with `perigee keys create`. */
-  readonly verifier: KeyVerifier;
+  readonly verifier?: KeyVerifier;
   readonly serverLimits?: Partial<ServerLimits>;
   /** A TLS proxy stands in front: other addresses than loopback are allowed, and its `X-Forwarded-For` is believed. */
   readonly isBehindProxy?: boolean;
   /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
   readonly publicUrl?: string;
-  /** What single projects may. */
-  readonly projects?: Readonly<Record<string, ProjectTerms>>;
-  /** Told of faults, which answer 500 or 503, with the id of the request. The error's text may hold what a user sent. */
+  /**
+   * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
+   * written. The error's text may hold what a user sent.
+   */
   readonly onFault?: (error: unknown, requestId: string) => void;
-}
-
-export interface ProjectTerms {
-  /** USD that its accepted work may cost in one UTC month; default: no cap. */
-  readonly maxCostUsd?: number;
 }
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
@@ -48,42 +50,83 @@ export interface PerigeeService extends Pick<HttpService, "listen" | "handler" |
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
 export async function createPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
   const {
-    verifier: _1,
-    serverLimits: _2,
-    isBehindProxy: _3,
-    publicUrl: _4,
-    onFault: _5,
-    projects: _6,
+    verifier,
+    serverLimits: _serverLimits,
+    isBehindProxy: _isBehindProxy,
+    publicUrl: _publicUrl,
+    onFault: _onFault,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
-  const opened = await openEngine(engineOptions);
+  const opened = await openEngine(engineOptions); // first: it locks the folder
+  const { clock, disk, store } = opened.parts;
+  const { dataDir, onFault } = options;
+  const closers: (() => unknown)[] = [() => opened.engine.close()];
+  const closeAll = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
   try {
-    return await serve(opened, options);
+    const onFailure = (error: unknown): void => onFault?.(error, "audit");
+    const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
+    closers.push(() => audit.close().catch(onFailure));
+    await noteConfigChanges({ store, clock, audit }, settingsOf(options), options.env ?? process.env);
+    if (verifier !== undefined) return await open(opened, options, { verifier, audit }, closeAll);
+    const keys = await openKeyStore({ dataDir, clock });
+    closers.push(() => keys.close());
+    return await open(opened, options, { verifier: createKeyVerifier(keys), audit }, closeAll);
   } catch (error) {
-    await opened.engine.close();
+    await closeAll();
     throw error;
   }
 }
 
-async function serve(
+/** What an operator sets; not the seams. */
+function settingsOf(options: PerigeeServiceOptions): Settings {
+  const { dataDir, env, clock, transport, disk, store, measurer, observer, verifier, onFault, ...settings } =
+    options;
+  return settings;
+}
+
+async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
+  access: { readonly verifier: KeyVerifier; readonly audit: Audit },
+  closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
-  const { dataDir } = options;
+  const { dataDir, serverLimits, isBehindProxy, onFault } = options;
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const spending = createSpending({
+  const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
+  const spending = createSpending({ clock, store, capUsd });
+  const aftercare = await openAftercare({
     clock,
     store,
-    capUsd: (project) => options.projects?.[project]?.maxCostUsd,
+    files,
+    egressAllow:
+      options.egressAllow === undefined
+        ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
+        : new AllowList(options.egressAllow),
+    retentionDays: options.retentionDays,
+    onFault: (error) => options.onFault?.(error, "background"),
+    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
   });
-  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
+  const { tasks, webhooks } = aftercare;
   let url = options.publicUrl ?? "http://127.0.0.1";
-  const { verifier, serverLimits, isBehindProxy, onFault } = options;
   const service = await createHttpService({
-    context: { clock, disk, store, engine, tasks, files, dataDir, publicUrl: () => url },
-    verifier,
+    context: {
+      clock,
+      disk,
+      store,
+      engine,
+      tasks,
+      files,
+      webhooks,
+      idempotency: new Idempotency({ clock, store }),
+      dataDir,
+      publicUrl: () => url,
+    },
+    spending,
+    ...access,
     version: packageVersion(),
     ...(serverLimits === undefined ? {} : { limits: serverLimits }),
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
@@ -103,8 +146,8 @@ async function serve(
     },
     close: async () => {
       await service.close();
-      await tasks.close();
-      await engine.close();
+      await aftercare.close();
+      await closeRest();
     },
   };
 }

@@ -20,7 +20,7 @@ import {
   fastify,
   validatorCompiler,
 } from "./fastify.ts";
-import { registerJsonBody } from "./json_body.ts";
+import { registerJsonBody, tooLarge } from "./json_body.ts";
 import type { KeyVerifier, RequestLimits } from "./key_verifier.ts";
 import { RequestBuckets } from "./request_limits.ts";
 
@@ -46,6 +46,8 @@ const LIMITS: ServerLimits = {
 };
 
 const HEADER_BYTES_MAX = 16 * 1024;
+/** The largest file, and the form around it; each kind of body has a bound of its own below that. */
+const BODY_BYTES_MAX = 2 * 1024 ** 3 + 1024 ** 2;
 /** A file name of 255 bytes, all of them percent-encoded. */
 const PATH_PART_CHARS_MAX = 768;
 
@@ -88,6 +90,7 @@ export function createServer(options: ServerOptions): HttpServer {
     genReqId: () => `req_${randomUUID()}`,
     requestIdHeader: false,
     trustProxy: options.isBehindProxy === true ? (_address: string, hop: number) => hop === 0 : false,
+    return503OnClosing: false, // what has come is answered
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: PATH_PART_CHARS_MAX },
     clientErrorHandler: (error, socket) => connections?.refuse(error, socket),
     frameworkErrors: (error, request, reply) => {
@@ -121,9 +124,11 @@ function registerHeaders(app: FastifyInstance): void {
   app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
     reply.header("x-content-type-options", "nosniff");
-    const encoding = request.headers["content-encoding"];
-    if (encoding === undefined) done();
-    else done(Object.assign(new Error("content-encoding"), { statusCode: 415 }));
+    const { headers } = request;
+    if (headers["content-encoding"] !== undefined)
+      done(Object.assign(new Error("content-encoding"), { statusCode: 415 }));
+    else if (Number(headers["content-length"] ?? 0) > BODY_BYTES_MAX) done(tooLarge(BODY_BYTES_MAX));
+    else done();
   });
 }
 

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Spending } from "../tasks/spending.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerDescription, registerDescriptionRoutes } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
@@ -16,12 +17,14 @@ import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
 import { registerUsageRoutes } from "./usage.ts";
+import { registerWebhookRoutes } from "./webhook_routes.ts";
 
 /** What is under way when the service closes has so long to end. */
 const DRAIN_MS = 30_000;
 
 export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
+  readonly spending: Pick<Spending, "days" | "month">;
   readonly version: string;
 }
 
@@ -57,7 +60,8 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerOutputRoutes(app, context);
   registerOpenAiRoutes(app, context);
   registerQuoteRoutes(app, context);
-  registerUsageRoutes(app, context);
+  registerUsageRoutes(app, context.clock, options.spending);
+  registerWebhookRoutes(app, context);
   registerDescriptionRoutes(app);
   await app.ready();
   const handler = handlerOf(app);

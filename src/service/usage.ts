@@ -1,90 +1,104 @@
 /**
- * GET /v0/usage: what the project's tasks came to.
- *
- * Limits: the newest 10,000 tasks; `is_complete` says whether there are older ones.
+ * GET /v0/usage: what the project used, day by day, and what is left of its money this month.
  */
+import type { Clock } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
-import type { TaskView } from "../tasks/task_view.ts";
-import type { Tasks } from "../tasks/tasks.ts";
-import type { ServiceContext } from "./context.ts";
+import { dayOf, type Spending, type Usage } from "../tasks/spending.ts";
 import type { FastifyInstance } from "./fastify.ts";
 
-const PAGE = 1_000;
-const PAGES_MAX = 10;
+const DAY_MS = 86_400_000;
+/** Days that are told unless others are asked for. */
+const DAYS = 31;
+const DAYS_MAX = 400;
 
-const whole = z.number().int().min(0);
+const day = z.iso.date().describe("UTC day, both included; at most 400 days. Default: the last 31 days.");
+const usageQuery = z.strictObject({ from: day.optional(), to: day.optional() });
+const usage = {
+  items: z.number().int().min(0),
+  input_tokens: z.number().int().min(0),
+  output_tokens: z.number().int().min(0),
+  list_usd: z.number().describe("At list price."),
+  usd: z.number().describe("After the price factors."),
+  saved_usd: z.number(),
+};
 const usageAnswer = z
   .object({
     project: z.string(),
-    tasks: whole,
-    items: whole,
-    counts: z.object({
-      submitted: whole,
-      completed: whole,
-      failed: whole,
-      expired: whole,
-      cancelled: whole,
+    from: z.string(),
+    to: z.string(),
+    ...usage,
+    days: z.array(z.object({ day: z.string(), ...usage })),
+    month: z.object({
+      spent_usd: z.number(),
+      held_usd: z.number().describe("Kept for accepted work that is not answered yet."),
+      cap_usd: z.number().nullable(),
     }),
-    input_tokens: whole,
-    output_tokens: whole,
-    list_usd: z.number().describe("At list price."),
-    usd: z.number().describe("After the price factors."),
-    saved_usd: z.number(),
-    is_complete: z.boolean().describe("False: there are older tasks, which are not counted."),
   })
   .meta({ id: "Usage" });
 
-interface Totals {
-  tasks: number;
-  items: number;
-  readonly counts: Record<keyof TaskView["counts"], number>;
-  inputTokens: number;
-  outputTokens: number;
-  listUsd: number;
-  usd: number;
+interface UsageRequest {
+  Querystring: { readonly from?: string; readonly to?: string };
 }
 
-export function registerUsageRoutes(app: FastifyInstance, { tasks }: ServiceContext): void {
-  app.get("/v0/usage", {
+export function registerUsageRoutes(
+  app: FastifyInstance,
+  clock: Pick<Clock, "wallMs">,
+  spending: Pick<Spending, "days" | "month">,
+): void {
+  app.get<UsageRequest>("/v0/usage", {
     config: { scope: "infer:read" },
-    schema: { summary: "What the project used", tags: ["inference"], response: { 200: usageAnswer } },
-    handler: async ({ caller: { project } }) => {
-      const { totals, isComplete } = await sumOf(tasks, project);
-      const { inputTokens, outputTokens, listUsd, usd, ...rest } = totals;
+    schema: {
+      summary: "What the project used and what it cost",
+      tags: ["inference"],
+      querystring: usageQuery,
+      response: { 200: usageAnswer },
+    },
+    handler: async ({ caller: { project }, query }) => {
+      const to = query.to ?? dayOf(clock.wallMs());
+      const from = query.from ?? dayOf(Date.parse(to) - (DAYS - 1) * DAY_MS);
+      checkDays(from, to);
+      const days = await spending.days(project, from, to);
+      const { spentUsd, heldUsd, capUsd } = await spending.month(project);
       return {
         project,
-        ...rest,
-        input_tokens: inputTokens,
-        output_tokens: outputTokens,
-        list_usd: listUsd,
-        usd,
-        saved_usd: Math.max(0, listUsd - usd),
-        is_complete: isComplete,
+        from,
+        to,
+        ...usageBody(days.reduce(sum, NOTHING)),
+        days: days.map((one) => ({ day: one.day, ...usageBody(one) })),
+        month: { spent_usd: spentUsd, held_usd: heldUsd, cap_usd: capUsd ?? null },
       };
     },
   });
 }
 
-async function sumOf(tasks: Tasks, project: string): Promise<{ totals: Totals; isComplete: boolean }> {
-  const counts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
-  const totals: Totals = { tasks: 0, items: 0, counts, inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
-  let after: string | undefined;
-  for (let page = 0; page < PAGES_MAX; page += 1) {
-    const found = await tasks.list(project, { limit: PAGE, ...(after === undefined ? {} : { after }) });
-    for (const task of found.items) add(totals, task);
-    after = found.items.at(-1)?.id;
-    if (!found.hasMore) return { totals, isComplete: true };
-  }
-  return { totals, isComplete: false };
+const NOTHING: Usage = { items: 0, inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
+
+function sum(a: Usage, b: Usage): Usage {
+  return {
+    items: a.items + b.items,
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    listUsd: a.listUsd + b.listUsd,
+    usd: a.usd + b.usd,
+  };
 }
 
-function add(totals: Totals, { totalItems, counts, usage }: TaskView): void {
-  totals.tasks += 1;
-  totals.items += totalItems;
-  for (const status of Object.keys(counts) as (keyof typeof counts)[])
-    totals.counts[status] += counts[status];
-  totals.inputTokens += usage.inputTokens;
-  totals.outputTokens += usage.outputTokens;
-  totals.listUsd += usage.listUsd;
-  totals.usd += usage.usd;
+function usageBody({ items, inputTokens, outputTokens, listUsd, usd }: Usage): Record<string, number> {
+  return {
+    items,
+    input_tokens: inputTokens,
+    output_tokens: outputTokens,
+    list_usd: listUsd,
+    usd,
+    saved_usd: Math.max(0, listUsd - usd),
+  };
+}
+
+function checkDays(from: string, to: string): void {
+  const days = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
+  if (days >= 1 && days <= DAYS_MAX) return;
+  throw new PerigeeError("usage", `from must be a day before to, at most ${DAYS_MAX} days`, {
+    details: { param: "from" },
+  });
 }

@@ -39,7 +39,7 @@ describe("README.md", () => {
 describe("docs/reference/cli.md", () => {
   it("shows the help of each command as it is", async () => {
     const text = read("docs/reference/cli.md");
-    for (const command of ["run", "quote", "keys create", "keys list", "keys revoke", "audit"]) {
+    for (const command of ["run", "quote", "serve", "keys create", "keys list", "keys revoke", "audit"]) {
       const { stdout } = await perigee([...command.split(" "), "--help"]);
       expect(text).toContain(`\`\`\`text\n${stdout.trimEnd()}\n\`\`\`\n`);
     }
@@ -150,6 +150,7 @@ function blocksConfig(): object {
       paths: {
         perigee: [join(ROOT, "src/index.ts")],
         "perigee/providers": [join(ROOT, "src/providers/index.ts")],
+        "perigee/service": [join(ROOT, "src/service/index.ts")],
         "perigee/testing": [join(ROOT, "src/testing/index.ts")],
         openai: [join(ROOT, "node_modules/openai/index.d.mts")],
       },

@@ -2,6 +2,9 @@
  * The description against the service: every documented (path, method, status) is answered as documented, nothing
  * answers what is not documented, and nothing that is sent makes it fail.
  */
+import { once } from "node:events";
+import { request } from "node:http";
+import { connect } from "node:net";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -102,6 +105,20 @@ async function newFile(lines: readonly object[] = [line]): Promise<string> {
   return (JSON.parse(text) as { file_id: string }).file_id;
 }
 
+/** Of a request whose body never comes. */
+async function statusOf(
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+): Promise<number | undefined> {
+  const sent = request(whole.url + path, { method, headers: { authorization: "Bearer own", ...headers } });
+  sent.flushHeaders();
+  sent.on("error", () => undefined);
+  const [response] = (await once(sent, "response")) as [{ statusCode?: number }];
+  sent.destroy();
+  return response.statusCode;
+}
+
 async function newFileAtWork(): Promise<string> {
   const file_id = await newFile(manyLines);
   await check("/v0/infer/", "POST", {}, { body: [{ file_id, sla: 60 }] });
@@ -143,6 +160,9 @@ describe("every operation", () => {
     const objectTag = (await check("/v0/infer/object/{id}", "GET", object)).headers.get("etag") ?? "";
     await check("/v0/infer/object/{id}", "GET", object, { headers: { "if-none-match": objectTag } });
     await check("/v0/infer/tasks", "GET", {}, { query: "?limit=1" });
+    const keyed = { headers: { "idempotency-key": "infer" } };
+    await check("/v0/infer/", "POST", {}, { body: [item], ...keyed });
+    expect((await check("/v0/infer/", "POST", {}, { body: [item, item], ...keyed })).status).toBe(409);
     await check("/v0/infer/task/{id}/cancel", "POST", values);
     await check("/v0/infer/task/{id}", "DELETE", { id: await finishedTask() });
     for (const path of ["/v0/usage", "/healthz", "/readyz", "/v0/files/"]) await check(path, "GET", {});
@@ -163,6 +183,25 @@ describe("every operation", () => {
     await check("/v0/files/link/{token}", "GET", { token }, refusedRange);
     await check("/v0/files/link/{token}", "GET", { token }, { headers: { range: "bytes=0-3" } });
     await check("/v0/files/{file_id}", "DELETE", { file_id: await newFile() });
+  });
+
+  it("answers valid requests for webhooks with its documented bodies", async () => {
+    const body = { url: "https://hooks.example.org/in" };
+    const made = await check("/v0/webhooks", "POST", {}, { body: { ...body, events: ["task.failed"] } });
+    expect(made.status).toBe(201);
+    const { id } = JSON.parse(made.text) as { id: string };
+    expect((await check("/v0/webhooks", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
+    await check("/v0/webhooks", "GET", {});
+    await check("/v0/webhooks/{id}", "GET", { id });
+    await check("/v0/webhooks/{id}", "PATCH", { id }, { body: { url: "http://127.0.0.1:1/" } });
+    expect(
+      (await check("/v0/webhooks/{id}", "PATCH", { id }, { body: { url: "http://10.0.0.1/" } })).status,
+    ).toBe(422);
+    expect((await check("/v0/webhooks/{id}", "PATCH", { id }, { body: [item] })).status).toBe(422);
+    await check("/v0/webhooks/{id}/rotate", "POST", { id });
+    await check("/v0/webhooks/{id}/test", "POST", { id });
+    await check("/v0/webhooks/{id}/deliveries", "GET", { id });
+    await check("/v0/webhooks/{id}", "DELETE", { id });
   });
 
   async function finishedTask(): Promise<string> {
@@ -226,11 +265,44 @@ describe("every operation", () => {
   it("tells what the tasks refuse", async () => {
     whole.refuse(new PerigeeError("budget_exceeded", "no money left"));
     expect((await check("/v0/infer/", "POST", {}, { body: [item] })).status).toBe(402);
-    const { text } = await whole.call("POST", "/v0/infer/", {
-      body: [{ model: "nobody:x", input: "x", sla: 60 }],
-    });
-    const { task_id } = JSON.parse(text) as { task_id: string };
-    expect((await check("/v0/infer/task/{id}", "DELETE", { id: task_id })).status).toBeLessThan(500);
+    const { task_id } = JSON.parse(
+      (await whole.call("POST", "/v0/infer/", { body: Array(1_000).fill(item) })).text,
+    );
+    expect((await check("/v0/infer/task/{id}", "DELETE", { id: task_id })).status).toBe(409);
+  });
+
+  it("refuses forms that are none, and bodies that are too large before they come", async () => {
+    const path = "/v0/files/{file_name}";
+    const put = (
+      body: unknown,
+      name = "in.jsonl",
+      headers: Record<string, string> = {},
+    ): Promise<WholeAnswer> => check(path, "PUT", { file_name: name }, { body, headers });
+    expect((await put("x", "in.jsonl", { "content-type": "text/plain" })).status).toBe(415);
+    expect((await put("x", "in.jsonl", { "content-type": "multipart/form-data" })).status).toBe(400);
+    expect((await put(formOf([line]), "%00")).status).toBe(400);
+    expect((await put(formOf([line, line]))).status).toBe(422);
+    const large = {
+      "content-length": String(4 * 1024 ** 3),
+      "content-type": "multipart/form-data; boundary=x",
+    };
+    expect(await statusOf("PUT", "/v0/files/in.jsonl", large)).toBe(413);
+    seen.add(`PUT ${path} 413`);
+    const json = { "content-length": String(2 * 1024 ** 3), "content-type": "application/json" };
+    expect(await statusOf("POST", "/v0/infer/", json)).toBe(413);
+    seen.add("POST /v0/infer/ 413");
+  });
+
+  it("says that it is not ready while it closes", async () => {
+    const socket = connect(Number(new URL(whole.url).port), "127.0.0.1");
+    socket.write("GET /readyz HTTP/1.1\r\nhost: x\r\n");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const closed = whole.service.close();
+    socket.write("\r\n");
+    const [bytes] = (await once(socket, "data")) as [Buffer];
+    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 503 /);
+    seen.add("GET /readyz 503");
+    await closed;
   });
 
   it("was answered with every status that is documented for it", async () => {

@@ -94,8 +94,10 @@ describe("the service", () => {
     });
     expect(quoted.status).toBe(200);
     await roundTrip(url);
-    const usage = await (await fetch(`${url}/v0/usage`, { headers })).json();
-    expect(usage).toMatchObject({ project: "one", tasks: 1, items: 2, is_complete: true });
+    const usage = async (): Promise<unknown> => (await fetch(`${url}/v0/usage`, { headers })).json();
+    await expect
+      .poll(usage, { timeout: 20_000 })
+      .toMatchObject({ project: "one", items: 2, days: [{ items: 2 }], month: { cap_usd: null } });
   });
 
   it("refuses a public address without a proxy", async () => {

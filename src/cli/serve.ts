@@ -1,0 +1,81 @@
+/**
+ * `perigee serve`: the service as a process.
+ *
+ *   opening -> {"url"} on stdout -> first SIGTERM or SIGINT: draining -> exit 0; a second one ends at once
+ *   the engine cannot go on (a disk that failed): draining -> exit 74, to be started again
+ */
+import { systemClock } from "../clock.ts";
+import { readConfigFile } from "../engine/config.ts";
+import { PerigeeError } from "../errors.ts";
+import { createPerigeeService, type PerigeeService } from "../service/index.ts";
+import { exitCodeOf, printError } from "./exit.ts";
+
+/** Options as commander gives them. */
+interface ServeArguments {
+  readonly host: string;
+  readonly port: number;
+  readonly data: string;
+  readonly config?: string;
+  readonly behindProxy?: boolean;
+  readonly publicUrl?: string;
+}
+
+/** Returns the exit code when the service has ended; throws for what `exitCodeOf` knows. */
+export async function serve(options: Record<string, unknown>): Promise<number> {
+  const given = options as unknown as ServeArguments; // commander's own shape, declared in main.ts
+  const file = given.config === undefined ? {} : await readConfigFile(given.config);
+  const isBehindProxy = given.behindProxy === true;
+  process.umask(0o077);
+  const service = await createPerigeeService({
+    ...file,
+    dataDir: given.data,
+    isBehindProxy,
+    ...(given.publicUrl === undefined ? {} : { publicUrl: given.publicUrl.replace(/\/+$/, "") }),
+    onFault: logFault,
+  });
+  const stopped = signalled();
+  try {
+    const url = await service.listen({ host: given.host, port: given.port });
+    process.stdout.write(`${JSON.stringify({ url })}\n`);
+    return await Promise.race([stopped, failed(service)]);
+  } finally {
+    await service.close();
+  }
+}
+
+/** 0 after the first signal; the second one ends the process. */
+function signalled(): Promise<number> {
+  return new Promise((resolve) => {
+    let isStopping = false;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (isStopping) process.exit(130);
+      isStopping = true;
+      process.stderr.write(`perigee: ${signal}, finishing what is under way (again to end at once)\n`);
+      resolve(0);
+    };
+    process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  });
+}
+
+async function failed({ failed }: PerigeeService): Promise<number> {
+  const error = await failed;
+  printError(error);
+  return exitCodeOf(error);
+}
+
+/** Its message may hold what a user sent; the code and where it was thrown do not. */
+function logFault(error: unknown, requestId: string): void {
+  const name =
+    error instanceof PerigeeError ? error.code : error instanceof Error ? error.name : typeof error;
+  const frames = error instanceof Error ? (error.stack ?? "").match(/^ {4}at .*$/gm) : null;
+  const time = new Date(systemClock.wallMs()).toISOString();
+  const record = {
+    level: "error",
+    time,
+    msg: "fault",
+    request_id: requestId,
+    error: name,
+    at: frames?.slice(0, 5),
+  };
+  process.stderr.write(`${JSON.stringify(record)}\n`);
+}

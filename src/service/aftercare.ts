@@ -13,6 +13,7 @@ import { type Kept, keptFiles, keptTasks, startRetention } from "../tasks/retent
 import { USAGE_SOURCES } from "../tasks/spending.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
 import type { TaskEvent } from "../tasks/tasks.ts";
+import { keptBatches } from "./batch_record.ts";
 import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./idempotency.ts";
 import { DELIVERIES } from "./webhook_records.ts";
 import { openWebhooks, type Webhooks } from "./webhooks.ts";
@@ -63,7 +64,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   });
   opening.tasks = options.openTasks((event) => webhooks.told(event));
   const tasks = await opening.tasks;
-  const kinds = keptKinds(tasks, files, retentionDays * DAY_MS);
+  const kinds = keptKinds(store, tasks, files, retentionDays * DAY_MS);
   const retention = startRetention({ clock, store, kinds, ...fault });
   return {
     tasks,
@@ -76,8 +77,9 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   };
 }
 
-function keptKinds(tasks: OpenedTasks, files: Files, keepMs: number): readonly Kept[] {
+function keptKinds(store: Store, tasks: OpenedTasks, files: Files, keepMs: number): readonly Kept[] {
   return [
+    keptBatches(store, keepMs),
     keptTasks(tasks, keepMs),
     keptFiles(files, keepMs),
     { collection: DELIVERIES, keepMs },

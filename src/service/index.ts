@@ -8,11 +8,13 @@ import { mkdir } from "node:fs/promises";
 import { AllowList } from "../egress/address.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import { type Audit, openAuditLog } from "../store/audit_log.ts";
 import { openKeyStore } from "../store/key_store.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import { createSpending } from "../tasks/spending.ts";
 import { openTasks } from "../tasks/task_desk.ts";
 import { openAftercare } from "./aftercare.ts";
+import { noteConfigChanges, type Settings } from "./config_changes.ts";
 import { Idempotency } from "./idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
 import type { ServerLimits } from "./server.ts";
@@ -32,7 +34,10 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly isBehindProxy?: boolean;
   /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
   readonly publicUrl?: string;
-  /** Told of faults, which answer 500 or 503, with the id of the request (or `background`). The error's text may hold what a user sent. */
+  /**
+   * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
+   * written. The error's text may hold what a user sent.
+   */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
 
@@ -54,26 +59,39 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const opened = await openEngine(engineOptions); // first: it locks the folder
+  const { clock, disk, store } = opened.parts;
+  const { dataDir, onFault } = options;
+  const closers: (() => unknown)[] = [() => opened.engine.close()];
+  const closeAll = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
   try {
-    if (verifier !== undefined) return await open(opened, options, verifier);
-    const keys = await openKeyStore({ dataDir: options.dataDir, clock: opened.parts.clock });
-    try {
-      const service = await open(opened, options, createKeyVerifier(keys));
-      return { ...service, close: () => service.close().finally(() => keys.close()) };
-    } catch (error) {
-      keys.close();
-      throw error;
-    }
+    const onFailure = (error: unknown): void => onFault?.(error, "audit");
+    const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
+    closers.push(() => audit.close().catch(onFailure));
+    await noteConfigChanges({ store, clock, audit }, settingsOf(options), options.env ?? process.env);
+    if (verifier !== undefined) return await open(opened, options, { verifier, audit }, closeAll);
+    const keys = await openKeyStore({ dataDir, clock });
+    closers.push(() => keys.close());
+    return await open(opened, options, { verifier: createKeyVerifier(keys), audit }, closeAll);
   } catch (error) {
-    await opened.engine.close();
+    await closeAll();
     throw error;
   }
+}
+
+/** What an operator sets; not the seams. */
+function settingsOf(options: PerigeeServiceOptions): Settings {
+  const { dataDir, env, clock, transport, disk, store, measurer, observer, verifier, onFault, ...settings } =
+    options;
+  return settings;
 }
 
 async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
-  verifier: KeyVerifier,
+  access: { readonly verifier: KeyVerifier; readonly audit: Audit },
+  closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy, onFault } = options;
   const { clock, disk, store, measurer } = parts;
@@ -109,7 +127,7 @@ async function open(
       publicUrl: () => url,
     },
     spending,
-    verifier,
+    ...access,
     version: packageVersion(),
     ...(serverLimits === undefined ? {} : { limits: serverLimits }),
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
@@ -130,7 +148,7 @@ async function open(
     close: async () => {
       await service.close();
       await aftercare.close();
-      await engine.close();
+      await closeRest();
     },
   };
 }

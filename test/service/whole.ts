@@ -9,6 +9,7 @@ import { openEngine } from "../../src/engine/engine.ts";
 import { openAftercare } from "../../src/service/aftercare.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
+import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
@@ -50,7 +51,9 @@ export interface WholeAnswer {
 }
 
 /** Closed after the file's tests. */
-export async function openWhole(options: { readonly audit?: Audit } = {}): Promise<Whole> {
+export async function openWhole(
+  options: { readonly audit?: Audit; readonly verifier?: KeyVerifier } = {},
+): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { engine, parts } = await openEngine({ dataDir, env: {} });
   const { clock, disk, store, measurer } = parts;

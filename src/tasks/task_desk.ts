@@ -43,6 +43,8 @@ export interface TasksOptions extends OpenedEngine {
 
 /** Tasks, and what their owner does with them. */
 export interface OpenedTasks extends Tasks {
+  /** What is not final by now, of all projects. */
+  openCounts(): { readonly tasks: number; readonly objects: number };
   /** Stops gathering; the engine is closed by its owner. */
   close(): Promise<void>;
 }
@@ -185,6 +187,21 @@ class TaskDesk implements OpenedTasks {
   onFinished(listener: (event: TaskEvent) => void | Promise<void>): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  openCounts(): { readonly tasks: number; readonly objects: number } {
+    const large = new Set<string>(); // a task of its own lots may have many
+    let small = 0;
+    let objects = 0;
+    for (const { record, members } of this.#lots.openLots) {
+      for (const { taskId, open } of members) {
+        if (open === 0) continue;
+        objects += open;
+        if (record.taskId === undefined) small += 1;
+        else large.add(taskId);
+      }
+    }
+    return { tasks: large.size + small, objects };
   }
 
   async close(): Promise<void> {

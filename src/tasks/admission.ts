@@ -89,7 +89,7 @@ export class Admission {
       : "with what waits, it cannot be done within 30 days";
     throw new PerigeeError("sla_infeasible", `${model} cannot answer this ${asked}: ${advice}`, {
       details: {
-        ...(isPossible ? { earliestSlaMinutes: minutes } : {}),
+        earliestSlaMinutes: isPossible ? minutes : null,
         retryAfterSeconds: RETRY_AFTER_SECONDS,
       },
     });

@@ -7,6 +7,7 @@ export type { Transport, WireFailure, WireRequest, WireResult } from "./dispatch
 export { type ConfigOptions, type ProviderOptions, readConfigFile } from "./engine/config.ts";
 export { createEngine, type Engine, type EngineOptions } from "./engine/engine.ts";
 export type { Source } from "./engine/input.ts";
+export type { LaneStatus, LimitStatus } from "./engine/lane_status.ts";
 export type { AttemptReport, EngineObserver, SettledReport } from "./engine/observer.ts";
 export type { LaneProgress, Progress, Summary } from "./engine/progress.ts";
 export type { ProgressEnd, ProgressEvent, ProgressOptions } from "./engine/progress_feed.ts";

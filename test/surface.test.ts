@@ -68,7 +68,9 @@ describe("the doors", () => {
         "InlineItem",
         "JournalEntry",
         "LaneProgress",
+        "LaneStatus",
         "LimitSettings",
+        "LimitStatus",
         "LineItem",
         "Measurer",
         "Moment",
@@ -209,9 +211,10 @@ describe("the fixed calls", () => {
     expectTypeOf<Engine["forget"]>().toEqualTypeOf<(taskId: string) => Promise<void>>();
     expectTypeOf<Engine["quote"]>().toBeCallableWith("in.jsonl", { slas: [60, 1_440], model: "echo:x" });
     expectTypeOf<Engine["quote"]>().returns.resolves.toEqualTypeOf<door.Quote>();
+    expectTypeOf<Engine["lanes"]>().toEqualTypeOf<() => readonly door.LaneStatus[]>();
     expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
     expectTypeOf<keyof Engine>().toEqualTypeOf<
-      "run" | "submit" | "task" | "object" | "forget" | "quote" | "close"
+      "run" | "submit" | "task" | "object" | "forget" | "quote" | "lanes" | "close"
     >();
   });
 });

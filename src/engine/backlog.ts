@@ -27,6 +27,15 @@ export interface ShardTicket extends Ticket {
   readonly needMs: number;
 }
 
+/** What waits of a run. */
+export interface RunLoad {
+  readonly run: RunState;
+  shards: number;
+  items: number;
+  inputTokens: number;
+  outputTokens: number;
+}
+
 export interface BacklogBounds {
   /** Prepared bytes that may wait; what is beyond is dropped and made again later. */
   readonly preparedBytesMax: number;
@@ -42,10 +51,10 @@ export class Backlog {
   readonly #projects = new Map<string, Scheduler<ShardTicket>>();
   readonly #bounds: BacklogBounds;
   readonly #idle = new Set<LaneKey>();
-  /** Shards that wait, of each run in each lane. */
-  readonly #shards = new Map<string, Map<LaneKey, number>>();
-  /** Shards that wait in each lane. */
-  readonly #lanes = new Map<LaneKey, number>();
+  /** What waits in each lane, by the ids of runs. */
+  readonly #lanes = new Map<LaneKey, Map<string, RunLoad>>();
+  /** Shards that wait, by the ids of runs. */
+  readonly #shards = new Map<string, number>();
   #waitingItems = 0;
   #preparedBytes = 0;
   #waiters: (() => void)[] = [];
@@ -71,18 +80,23 @@ export class Backlog {
       scheduler = new Scheduler<ShardTicket>((each) => each.needMs);
       this.#projects.set(project, scheduler);
     }
-    this.#count(scheduler.add(ticket, budget !== undefined), ticket.runId, 1);
+    this.#count(scheduler.add(ticket, budget !== undefined), ticket, 1);
     this.#waitingItems += ticket.items;
   }
 
   /** Whether shards of a run wait for a lane. */
   holds(runId: string, lane: LaneKey): boolean {
-    return this.#shards.get(runId)?.has(lane) === true;
+    return this.#lanes.get(lane)?.has(runId) === true;
   }
 
   /** Whether shards of anybody wait for a lane. */
   isWaiting(lane: LaneKey): boolean {
     return this.#lanes.has(lane);
+  }
+
+  /** What waits for a lane. */
+  loads(lane: LaneKey): Iterable<Readonly<RunLoad>> {
+    return this.#lanes.get(lane)?.values() ?? [];
   }
 
   /** A project's most urgent shard that waits for a lane, of no run with a cost cap in `without`. */
@@ -94,7 +108,7 @@ export class Backlog {
   take(lane: LaneKey, project: string, without?: ReadonlySet<string>): ShardTicket | undefined {
     const ticket = this.#projects.get(project)?.take(lane, without);
     if (ticket === undefined) return undefined;
-    this.#count(lane, ticket.runId, -1);
+    this.#count(lane, ticket, -1);
     this.#removed(ticket);
     return ticket;
   }
@@ -108,7 +122,7 @@ export class Backlog {
   }
 
   removeRun({ id, settings: { project } }: RunState): void {
-    for (const [lane, shards] of this.#shards.get(id) ?? []) this.#countOf(lane, -shards);
+    for (const [lane, runs] of this.#lanes) if (runs.delete(id) && runs.size === 0) this.#lanes.delete(lane);
     this.#shards.delete(id);
     for (const ticket of this.#projects.get(project)?.removeRun(id) ?? []) this.#removed(ticket);
   }
@@ -142,20 +156,21 @@ export class Backlog {
     for (const resolve of waiters) resolve();
   }
 
-  #count(lane: LaneKey, runId: string, change: 1 | -1): void {
-    const lanes = this.#shards.get(runId) ?? new Map<LaneKey, number>();
-    const shards = (lanes.get(lane) ?? 0) + change;
-    if (shards > 0) lanes.set(lane, shards);
-    else lanes.delete(lane);
-    if (lanes.size > 0) this.#shards.set(runId, lanes);
-    else this.#shards.delete(runId);
-    this.#countOf(lane, change);
-  }
-
-  #countOf(lane: LaneKey, change: number): void {
-    const shards = (this.#lanes.get(lane) ?? 0) + change;
-    if (shards > 0) this.#lanes.set(lane, shards);
+  #count(lane: LaneKey, ticket: ShardTicket, sign: 1 | -1): void {
+    const { run, runId } = ticket;
+    const runs = this.#lanes.get(lane) ?? new Map<string, RunLoad>();
+    const load = runs.get(runId) ?? { run, shards: 0, items: 0, inputTokens: 0, outputTokens: 0 };
+    load.shards += sign;
+    load.items += sign * ticket.items;
+    load.inputTokens += sign * ticket.inputTokens;
+    load.outputTokens += sign * ticket.expectedOutputTokens;
+    if (load.shards > 0) runs.set(runId, load);
+    else runs.delete(runId);
+    if (runs.size > 0) this.#lanes.set(lane, runs);
     else this.#lanes.delete(lane);
+    const shards = (this.#shards.get(runId) ?? 0) + sign;
+    if (shards > 0) this.#shards.set(runId, shards);
+    else this.#shards.delete(runId);
   }
 
   #removed(ticket: ShardTicket): void {

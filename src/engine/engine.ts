@@ -27,6 +27,7 @@ import { type ConfigOptions, checkOptions, type EngineConfig, resolveConfig } fr
 import { Forgotten } from "./forgotten.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
+import { type LaneStatus, laneStatus } from "./lane_status.ts";
 import { Lanes } from "./lanes.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { EngineParts } from "./parts.ts";
@@ -85,6 +86,8 @@ export interface Engine {
   forget(taskId: string): Promise<void>;
   /** Counts and prices a source without sending anything. */
   quote(source: Source, options?: QuoteOptions): Promise<Quote>;
+  /** How each lane that was ever used stands; cheap enough for once a second. */
+  lanes(): readonly LaneStatus[];
   /** Stops runs as `stop()` does, waits for what is in flight (at most 30 s), and frees everything. */
   close(): Promise<void>;
 }
@@ -274,6 +277,11 @@ class LocalEngine implements Engine {
     return quoteSource(this.parts, this.#config, source, options);
   }
 
+  lanes(): readonly LaneStatus[] {
+    const nowMs = this.#seams.clock.nowMs();
+    return Array.from(this.#lanes.all(), (lane) => laneStatus(lane, nowMs));
+  }
+
   async close(): Promise<void> {
     if (this.#isClosed) return;
     const runs = [...this.#runs];
@@ -310,6 +318,7 @@ class LocalEngine implements Engine {
       lanes: () => this.#lanes.all(),
       arrived: (key, state) => this.#lanes.of(key).arrived(state),
       plan: (place, work) => this.#lanes.plan(place, work),
+      forecast: (work) => this.#lanes.forecast(work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: (state) => this.#lanes.accountStops(state),
       onAccountStop: (listener) => {

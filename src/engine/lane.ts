@@ -18,7 +18,7 @@ import type { LaneKey } from "../schedule/lanes.ts";
 import type { LaneLimits, Permit } from "../schedule/limits.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
-import type { LaneItems, Retry } from "./lane_items.ts";
+import type { LaneItems, Retry, RunWaiting } from "./lane_items.ts";
 import { LaneProjects } from "./lane_projects.ts";
 import type { LaneTurns } from "./lane_turns.ts";
 import type { RunState } from "./run_state.ts";
@@ -100,6 +100,7 @@ export class Lane {
   /** Whether it waits for what it shares with other lanes, or for its turn to ask for it. */
   #isWaiting = false;
   #hasSent = false;
+  #hasAnswered = false;
 
   constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
     this.key = key;
@@ -170,8 +171,25 @@ export class Lane {
     });
   }
 
+  /** Whether `itemMs` was measured. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered;
+  }
+
+  /** Projects of which something waits. */
+  get waitingProjects(): number {
+    return this.#projects.size;
+  }
+
+  /** What was read and not sent; a run may come up several times. */
+  *waiting(): Generator<RunWaiting> {
+    yield* this.#services.backlog.loads(this.key);
+    yield* this.#projects.loads();
+  }
+
   /** An answer took `latencyMs`. */
   answered(latencyMs: number): void {
+    this.#hasAnswered = true;
     this.itemMs += (latencyMs - this.itemMs) * ITEM_WEIGHT;
   }
 

@@ -10,6 +10,7 @@
  * whose shards were dropped holds up itself alone.
  */
 import { latestStartMs } from "../schedule/queue.ts";
+import type { TokenLoad } from "../work/limits.ts";
 import type { ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { RunState } from "./run_state.ts";
@@ -21,6 +22,12 @@ export interface Retry {
   readonly ambiguousAttempts: number;
   readonly resolve: () => void;
   readonly reject: (reason: unknown) => void;
+}
+
+/** Items of a run that wait together. */
+export interface RunWaiting extends TokenLoad {
+  readonly run: RunState;
+  readonly items: number;
 }
 
 interface Cursor {
@@ -65,6 +72,24 @@ export class LaneItems {
   constructor(project: string, parts: LaneItemsParts) {
     this.project = project;
     this.#parts = parts;
+  }
+
+  /** What waits here, shards in the backlog aside. */
+  *loads(): Generator<RunWaiting> {
+    for (const { ticket, next } of this.#cursors) {
+      const items = ticket.shard.count - next;
+      const share = items / ticket.shard.count;
+      const tokens = { inputTokens: ticket.inputTokens, outputTokens: ticket.expectedOutputTokens };
+      yield {
+        run: ticket.run,
+        items,
+        inputTokens: tokens.inputTokens * share,
+        outputTokens: tokens.outputTokens * share,
+      };
+    }
+    if (this.#candidate !== undefined) yield waitingOf(this.#candidate);
+    for (const call of [...this.#unpaid, ...this.#returned]) yield waitingOf(call);
+    for (const { call } of this.#retries) yield waitingOf(call);
   }
 
   /** The first retry whose run has money. */
@@ -211,6 +236,10 @@ export class LaneItems {
     }
     return best;
   }
+}
+
+function waitingOf({ run, load }: ItemCall): RunWaiting {
+  return { run, items: 1, ...load };
 }
 
 function startOf({ ticket }: Cursor): number {

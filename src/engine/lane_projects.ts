@@ -12,7 +12,7 @@
 import { FairShare } from "../schedule/fair_share.ts";
 import type { LaneLimits } from "../schedule/limits.ts";
 import type { ItemCall } from "./item_call.ts";
-import { LaneItems, type LaneItemsParts } from "./lane_items.ts";
+import { LaneItems, type LaneItemsParts, type RunWaiting } from "./lane_items.ts";
 import type { LaneTurns, TurnTaker } from "./lane_turns.ts";
 import type { RunState } from "./run_state.ts";
 
@@ -104,6 +104,11 @@ export class LaneProjects {
     let weights = 0;
     if (isScarce && this.#share.size > 1) for (const { weight } of this.#share.waiting()) weights += weight;
     this.#placesOfWeight = weights > 0 ? this.#limits.places / weights : Number.POSITIVE_INFINITY;
+  }
+
+  /** What waits here, shards in the backlog aside. */
+  *loads(): Generator<RunWaiting> {
+    for (const items of this.#share.waiting()) yield* items.loads();
   }
 
   /** Whether at least so many items of open shards are ready. */

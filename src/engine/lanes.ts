@@ -8,7 +8,7 @@ import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
 import { LaneLimits } from "../schedule/limits.ts";
-import { type Capacity, needMs, planLane, type Work } from "../schedule/planner.ts";
+import { needMs, planLane, type Work } from "../schedule/planner.ts";
 import type { SentLoad } from "../schedule/quotas.ts";
 import type { Measurer } from "../shard/pool.ts";
 import { reloadShard } from "../shard/reload.ts";
@@ -18,6 +18,7 @@ import type { EngineConfig } from "./config.ts";
 import type { LaneRecord } from "./journal.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
+import { capacityOf, type Forecast, forecastOf, type NewWork, Outlooks } from "./outlook.ts";
 import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
 import { type ModelLane, RunStopped, type Sender } from "./sender.ts";
@@ -47,6 +48,7 @@ export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes = new Map<LaneKey, Lane>();
   readonly #shared = new Map<string, LaneLimits>();
+  readonly #outlooks = new Outlooks();
   readonly #turns = new Map<string, LaneTurns>();
   /** Lanes that wait for a place or for money, longest first: what one lane frees may be what another waits for. */
   readonly #blocked = new Map<Lane, "limits" | "money">();
@@ -137,6 +139,16 @@ export class Lanes {
     return { key: plan === undefined ? place.key : laneKey(plan.lane), needMs: needMs(work, capacity) };
   }
 
+  /** When new work would be done. */
+  forecast(work: NewWork): Forecast {
+    const { clock, sender } = this.#options;
+    const { provider, key } = sender.laneFor(work.model);
+    const lane = this.of(key);
+    const outlook = this.#outlooks.of(lane, this.#beside(lane, provider), clock.nowMs());
+    const { weight = 1, outputTokens = work.items * sender.expectedOutputTokensOf(work.model, 0) } = work;
+    return forecastOf(outlook, { ...work, weight, outputTokens });
+  }
+
   /** Lets no lane send for a run any more. */
   drop(state: RunState): void {
     this.#options.backlog.removeRun(state);
@@ -201,6 +213,14 @@ export class Lanes {
     });
   }
 
+  /** The lanes whose limits a lane shares. */
+  #beside(lane: Lane, provider: string): readonly Lane[] {
+    const shared = Object.keys(this.#options.config.limits[provider] ?? {});
+    return shared.length === 0
+      ? [lane]
+      : [...this.#lanes.values()].filter(({ key }) => providerOf(key) === provider);
+  }
+
   #sharedOf(provider: string): LaneLimits {
     const { clock, config } = this.#options;
     const known = this.#shared.get(provider);
@@ -230,19 +250,6 @@ export class Lanes {
       return false;
     }
   }
-}
-
-/** What a lane can do as its limits stand now. */
-function capacityOf(lane: Lane, nowMs: number): Capacity {
-  const { requests, tokens, inputTokens, outputTokens, inFlightMax } = lane.limits.snapshot(nowMs);
-  return {
-    itemMs: lane.itemMs,
-    concurrency: inFlightMax,
-    ...(requests === undefined ? {} : { requestsPerMinute: requests.limit }),
-    ...(tokens === undefined ? {} : { tokensPerMinute: tokens.limit }),
-    ...(inputTokens === undefined ? {} : { inputTokensPerMinute: inputTokens.limit }),
-    ...(outputTokens === undefined ? {} : { outputTokensPerMinute: outputTokens.limit }),
-  };
 }
 
 function providerOf(key: LaneKey): string {

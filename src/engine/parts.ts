@@ -14,6 +14,7 @@ import type { Backlog } from "./backlog.ts";
 import type { Lane } from "./lane.ts";
 import type { AccountStop } from "./lanes.ts";
 import type { EngineObserver } from "./observer.ts";
+import type { Forecast, NewWork } from "./outlook.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Room } from "./room.ts";
 import type { RunState } from "./run_state.ts";
@@ -46,6 +47,8 @@ export interface EngineParts {
   lanes(): Iterable<Lane>;
   /** Where work on a model should run, and how long it takes there. */
   plan(place: ModelLane, work: Work): { readonly key: LaneKey; readonly needMs: number };
+  /** When new work would be done, beside what waits; an estimate. */
+  forecast(work: NewWork): Forecast;
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
   /** A shard of a run waits in the backlog for a lane. */

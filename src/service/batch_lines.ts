@@ -37,13 +37,13 @@ export function answerLine(line: AnsweredLine, model: string | null, createdSeco
 }
 
 /** The line of a request that has no answer. */
-export function errorLine({ objectId, key, error }: AnsweredLine): string {
-  const code = error?.code ?? "internal_error";
+export function errorLine({ objectId, key, status, error }: AnsweredLine): string {
+  const code = CODES[status] ?? error?.code ?? "internal_error";
   return `${JSON.stringify({
     id: `batch_req_${objectId.replaceAll("-", "")}`,
     custom_id: key,
     response: null,
-    error: { code: CODES[code] ?? code, message: error?.message ?? "", line: error?.line },
+    error: { code, message: error?.message ?? "", line: error?.line },
   })}\n`;
 }
 

@@ -6,12 +6,17 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
+import { AllowList } from "../egress/address.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import { type Audit, openAuditLog } from "../store/audit_log.ts";
 import { openKeyStore } from "../store/key_store.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import { createSpending } from "../tasks/spending.ts";
 import { openTasks } from "../tasks/task_desk.ts";
+import { openAftercare } from "./aftercare.ts";
+import { noteConfigChanges, type Settings } from "./config_changes.ts";
+import { Idempotency } from "./idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
 import type { LogOptions } from "./log.ts";
 import { Observation } from "./observation.ts";
@@ -32,23 +37,19 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly isBehindProxy?: boolean;
   /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
   readonly publicUrl?: string;
-  /** What single projects may. */
-  readonly projects?: Readonly<Record<string, ProjectTerms>>;
   /** Lines of JSON for requests and faults, of ids, codes and sizes alone. Default: no log. */
   readonly log?: ServiceLog;
   /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
   readonly metricsPort?: number;
-  /** Told of faults, which answer 500 or 503, with the id of the request. The error's text may hold what a user sent. */
+  /**
+   * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
+   * written. The error's text may hold what a user sent.
+   */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
 
 /** Where the log goes. */
 export type ServiceLog = Omit<LogOptions, "clock">;
-
-export interface ProjectTerms {
-  /** USD that its accepted work may cost in one UTC month; default: no cap. */
-  readonly maxCostUsd?: number;
-}
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
 export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
@@ -64,7 +65,6 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     isBehindProxy: _isBehindProxy,
     publicUrl: _publicUrl,
     onFault: _onFault,
-    projects: _projects,
     log: _log,
     metricsPort: _metricsPort,
     ...engineOptions
@@ -72,42 +72,90 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const opened = await openEngine({ ...engineOptions, observer: observation.observer }); // first: it locks the folder
+  const { clock, disk, store } = opened.parts;
+  const { dataDir } = options;
+  const closers: (() => unknown)[] = [() => opened.engine.close()];
+  const closeAll = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
   try {
-    if (verifier !== undefined) return await open(opened, options, verifier, observation);
-    const keys = await openKeyStore({ dataDir: options.dataDir, clock: opened.parts.clock });
-    try {
-      const service = await open(opened, options, createKeyVerifier(keys), observation);
-      return { ...service, close: () => service.close().finally(() => keys.close()) };
-    } catch (error) {
-      keys.close();
-      throw error;
-    }
+    const onFailure = (error: unknown): void => observation.onFault(error, "audit");
+    const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
+    closers.push(() => audit.close().catch(onFailure));
+    await noteConfigChanges({ store, clock, audit }, settingsOf(options), options.env ?? process.env);
+    if (verifier !== undefined)
+      return await open(opened, options, { verifier, audit, observation }, closeAll);
+    const keys = await openKeyStore({ dataDir, clock });
+    closers.push(() => keys.close());
+    return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
   } catch (error) {
-    await opened.engine.close();
+    await closeAll();
     throw error;
   }
+}
+
+/** What an operator sets; not the seams. */
+function settingsOf(options: PerigeeServiceOptions): Settings {
+  const {
+    dataDir,
+    env,
+    clock,
+    transport,
+    disk,
+    store,
+    measurer,
+    observer,
+    verifier,
+    onFault,
+    log,
+    ...settings
+  } = options;
+  return settings;
 }
 
 async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
-  verifier: KeyVerifier,
-  observation: Observation,
+  access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
+  closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
+  const { observation, verifier } = access;
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
-  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
-  observation.join({ tasks, verifier, lanes: () => parts.lanes() });
+  const aftercare = await openAftercare({
+    clock,
+    store,
+    files,
+    egressAllow:
+      options.egressAllow === undefined
+        ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
+        : new AllowList(options.egressAllow),
+    retentionDays: options.retentionDays,
+    onFault: (error) => observation.onFault(error, "background"),
+    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
+  });
+  const { tasks, webhooks } = aftercare;
+  observation.join({ tasks, verifier, engine });
   let url = options.publicUrl ?? "http://127.0.0.1";
   const service = await createHttpService({
-    context: { clock, disk, store, engine, tasks, files, dataDir, publicUrl: () => url },
+    context: {
+      clock,
+      disk,
+      store,
+      engine,
+      tasks,
+      files,
+      webhooks,
+      idempotency: new Idempotency({ clock, store }),
+      dataDir,
+      publicUrl: () => url,
+    },
     spending,
-    verifier,
+    ...access,
     version: packageVersion(),
-    observation,
     ...(serverLimits === undefined ? {} : { limits: serverLimits }),
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
@@ -127,8 +175,8 @@ async function open(
     close: async () => {
       await service.close();
       await observation.close();
-      await tasks.close();
-      await engine.close();
+      await aftercare.close();
+      await closeRest();
     },
   };
 }

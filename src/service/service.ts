@@ -18,6 +18,7 @@ import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
 import { registerUsageRoutes } from "./usage.ts";
+import { registerWebhookRoutes } from "./webhook_routes.ts";
 
 /** What is under way when the service closes has so long to end. */
 const DRAIN_MS = 30_000;
@@ -67,6 +68,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerOpenAiRoutes(app, context);
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
+  registerWebhookRoutes(app, context);
   observation?.register(app);
   registerDescriptionRoutes(app);
   await app.ready();

@@ -48,6 +48,8 @@ export interface AuditOptions {
   readonly dataDir: string;
   readonly clock: Clock;
   readonly disk: Disk;
+  /** Told when a group could not be written: its events wait, or are lost when the code is `store_failed`. */
+  readonly onFailure?: (error: unknown) => void;
   /** Default: a lock of the operating system on `audit.lock` in the folder, which ends with the process. */
   readonly lock?: AuditLock;
 }
@@ -130,8 +132,9 @@ export class AuditLog implements Audit {
   }
 
   #writeGroup(): void {
-    this.flush().catch(() => {
-      // Kept as `#failure`, or still waiting; both are told by `close`. Events that wait are tried again.
+    this.flush().catch((error: unknown) => {
+      this.#options.onFailure?.(error);
+      // Events that wait are tried again.
       if (this.#failure === undefined && !this.#isClosed)
         this.#groupTimer ??= this.#options.clock.timer(COUNT_MS, () => this.#writeGroup(), {
           keepsAlive: false,

@@ -1,7 +1,7 @@
 /**
  * Records in plain memory, for the memory store.
  */
-import { copyChanges, copyRecord, idTaken } from "./record_changes.ts";
+import { copyRecord, idTaken } from "./record_changes.ts";
 import {
   EVERY_PROJECT,
   type ProjectScope,
@@ -11,15 +11,14 @@ import {
   type StoredRecord,
 } from "./records.ts";
 
-/** Copies what it is given and what it gives. */
+/** Keeps what it is given, and copies what it gives. */
 export class MemoryRecords implements RecordStore {
   /** Collections, each by id in order of creation. */
   readonly #collections = new Map<string, Map<string, StoredRecord>>();
 
   async change(changes: readonly RecordChange[]): Promise<void> {
-    const copies = copyChanges(changes);
-    this.#refuseTaken(copies);
-    for (const change of copies) this.#apply(change);
+    this.#refuseTaken(changes);
+    for (const change of changes) this.#apply(change);
   }
 
   async record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {

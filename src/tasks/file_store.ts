@@ -39,6 +39,8 @@ export interface FilesOptions {
 }
 
 const LINES_MAX = 5_000_000;
+/** Files up to here do not wait for the keys of larger ones, which take seconds. */
+const SMALL_BYTES_MAX = 64 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 const MIME_TYPE = "application/jsonl";
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -57,8 +59,11 @@ class DiskFiles implements Files {
   readonly #held = new Map<string, number>();
   /** Ids whose bytes are being written. */
   readonly #written = new Set<string>();
-  /** The last search for duplicate keys: one at a time, because each may take a table of 64 MiB. */
-  #lastCheck: Promise<unknown> = Promise.resolve();
+  /** The last searches for duplicate keys: one at a time, because each may take a table of 64 MiB. */
+  readonly #lastChecks: Record<"small" | "large", Promise<unknown>> = {
+    small: Promise.resolve(),
+    large: Promise.resolve(),
+  };
 
   constructor(options: FilesOptions) {
     this.#options = options;
@@ -207,8 +212,9 @@ class DiskFiles implements Files {
 
   #checkKeys(file: DiskFile, sizeBytes: number): Promise<unknown> {
     const parts = { measurer: this.#options.measurer, lineBytesMax: this.#lineBytesMax };
-    const check = this.#lastCheck.then(() => checkKeys(parts, { file, identity: { sizeBytes } }));
-    this.#lastCheck = check.catch(() => undefined);
+    const lane = sizeBytes <= SMALL_BYTES_MAX ? "small" : "large";
+    const check = this.#lastChecks[lane].then(() => checkKeys(parts, { file, identity: { sizeBytes } }));
+    this.#lastChecks[lane] = check.catch(() => undefined);
     return check;
   }
 

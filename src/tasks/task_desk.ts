@@ -37,6 +37,8 @@ export interface TasksOptions extends OpenedEngine {
   readonly spending: Spending;
   /** Told why the work on some tasks has stopped; it is tried again a minute later. */
   readonly onFault?: (error: unknown, lotId: string) => void;
+  /** Listens from the start, as `Tasks.onFinished`: what ends while tasks are being opened is told, too. */
+  readonly onFinished?: (event: TaskEvent) => void | Promise<void>;
 }
 
 /** Tasks, and what their owner does with them. */
@@ -69,7 +71,8 @@ class TaskDesk implements OpenedTasks {
 
   constructor(options: TasksOptions) {
     this.#options = options;
-    const { engine, parts } = options;
+    const { engine, parts, onFinished } = options;
+    if (onFinished !== undefined) this.#listeners.add(onFinished);
     this.#lots = new Lots({
       engine,
       parts,

@@ -2,7 +2,7 @@
  * `perigee serve` as a process.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -89,6 +89,39 @@ describe("perigee serve", () => {
     const second = await serve();
     const found = await fetch(`${second.url}/v0/infer/task/${task_id}`, { headers });
     expect([found.status, ((await found.json()) as { task_id: string }).task_id]).toEqual([200, task_id]);
+  });
+
+  it("writes what requests and perigee keys did to one audit log, with which settings changed", async () => {
+    const { id, headers } = await newKey();
+    const first = await serve();
+    const posted = await fetch(`${first.url}/v0/infer/`, { method: "POST", headers, body });
+    const { task_id } = (await posted.json()) as { task_id: string };
+    await run(process.execPath, [MAIN, "keys", "revoke", id, "--data", "state"], { cwd: dir, env });
+    await fetch(`${first.url}/v0/infer/tasks`);
+    await fetch(`${first.url}/v0/infer/tasks`);
+    first.child.kill("SIGTERM");
+    expect(await first.ended).toBe(0);
+    const second = await serve("--public-url", "https://perigee.test");
+    second.child.kill("SIGTERM");
+    expect(await second.ended).toBe(0);
+    const checked = await run(process.execPath, [MAIN, "audit", "--data", "state", "--json"], {
+      cwd: dir,
+      env,
+    });
+    expect(JSON.parse(checked.stdout)).toMatchObject({ lines: 5, first_line: 1 });
+    const name = readdirSync(join(dir, "state")).find((one) => one.startsWith("audit-"))!;
+    const lines = readFileSync(join(dir, "state", name), "utf8")
+      .trim()
+      .split("\n");
+    const found = lines.map((line) => JSON.parse(line) as { event: string });
+    const failed = { event: "login.failed", count: 2 };
+    expect(found.toSorted((a, b) => (a.event < b.event ? -1 : 1))).toMatchObject([
+      { event: "config.changed", setting: "publicUrl" },
+      { event: "key.created", project: "one", key: id },
+      { event: "key.revoked", project: "one", key: id },
+      failed,
+      { event: "task.created", project: "one", key: id, task: task_id },
+    ]);
   });
 
   it("loses no acknowledged task when it is killed", async () => {

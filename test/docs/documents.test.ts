@@ -152,6 +152,7 @@ function blocksConfig(): object {
         "perigee/providers": [join(ROOT, "src/providers/index.ts")],
         "perigee/service": [join(ROOT, "src/service/index.ts")],
         "perigee/testing": [join(ROOT, "src/testing/index.ts")],
+        openai: [join(ROOT, "node_modules/openai/index.d.mts")],
       },
     },
     include: ["*.ts"],

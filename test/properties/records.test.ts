@@ -79,11 +79,16 @@ describe("records", () => {
         const real = openDatabase(":memory:");
         let isDiskFull = false;
         const tables = new SqliteTables({
-          prepare: (sql) => real.prepare(sql),
+          exec: (sql) => real.exec(sql),
           close: () => real.close(),
-          exec: (sql) => {
-            if (isDiskFull && sql === "COMMIT") throw Object.assign(new Error("full"), { errcode: 13 });
-            real.exec(sql);
+          prepare: (sql) => {
+            const statement = real.prepare(sql);
+            if (sql !== "COMMIT") return statement;
+            const run = () => {
+              if (isDiskFull) throw Object.assign(new Error("full"), { errcode: 13 });
+              return statement.run();
+            };
+            return { run, get: () => undefined, all: () => [] };
           },
         });
         const commits = new GroupCommit(tables, { release: () => false, take: () => true });

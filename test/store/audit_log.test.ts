@@ -220,12 +220,15 @@ describe("the audit log", () => {
   });
 
   it("fault 35: keeps events while the disk is full, and writes them when there is room", async () => {
-    const { open, disk, verify, clock } = setUp();
-    const log = await open();
+    const { place, disk, verify, clock } = setUp();
+    const told: unknown[] = [];
+    const log = await openAuditLog({ ...place, lock: free(), onFailure: (error) => told.push(error) });
     log.note(taken("a"));
     await log.flush();
     disk.setFull(100);
     log.note(taken("b"));
+    await clock.advance(50);
+    expect(told).toMatchObject([{ code: "disk_full" }]);
     await expect(log.flush()).rejects.toMatchObject({ code: "disk_full" });
     expect(await verify()).toMatchObject({ isWhole: true, lines: 1 });
     disk.setFull(Number.POSITIVE_INFINITY);

@@ -13,7 +13,7 @@ export class FileWorld {
 
   async files(options: Partial<FilesOptions> = {}): Promise<Files> {
     return createFiles({
-      store: await this.store.open(),
+      store: options.store ?? (await this.store.open()),
       disk: this.disk,
       clock: this.clock,
       measurer: inlineScanner,

@@ -1,0 +1,145 @@
+/**
+ * The service over loopback: POST of one item (with an sla, acknowledged when synced), polls of a task of 1,000 objects,
+ * 100,000 items in one POST. The load generator (undici, in a process of its own) shares the machine.
+ *
+ *   npm run build && node --import tsx bench/service.ts [seconds]
+ *
+ * Targets on two cores: 5,000 POSTs/s with p99 under 20 ms, 2,000 polls/s, 100,000 items in 3 s.
+ */
+import { type ChildProcess, execFileSync, fork, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Client } from "undici";
+
+const MAIN = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
+const SELF = fileURLToPath(import.meta.url);
+const CONNECTIONS = 32;
+
+interface Load {
+  readonly url: string;
+  readonly key: string;
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly body?: string;
+  readonly etag?: string;
+  readonly seconds: number;
+}
+
+if (process.send !== undefined) process.once("message", (load) => void generate(load as Load));
+else await main(Number(process.argv[2] ?? 10));
+
+async function main(seconds: number): Promise<void> {
+  const dir = mkdtempSync(join(tmpdir(), "perigee-bench-"));
+  const args = ["keys", "create", "--project", "bench", "--data", dir, "--json"];
+  const { key } = JSON.parse(execFileSync(process.execPath, [MAIN, ...args], { encoding: "utf8" })) as {
+    key: string;
+  };
+  const profile =
+    process.env["PROFILE"] === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${process.env["PROFILE"]}`];
+  const child = spawn(process.execPath, [...profile, MAIN, "serve", "--port", "0", "--data", dir], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  try {
+    const url = await addressOf(child);
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const item = { model: "echo:bench", input: "Name a river that flows through two countries.", sla: 1_440 };
+    await report("POST one item", {
+      url,
+      key,
+      method: "POST",
+      path: "/v0/infer/",
+      body: JSON.stringify([item]),
+      seconds,
+    });
+
+    const thousand = await fetch(`${url}/v0/infer/`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify(Array(1_000).fill(item)),
+    });
+    const { task_id } = (await thousand.json()) as { task_id: string };
+    const path = `/v0/infer/task/${task_id}`;
+    let polled: Response;
+    for (;;) {
+      polled = await fetch(url + path, { headers });
+      if (((await polled.json()) as { status: string }).status === "completed") break;
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+    await report("poll 1,000 objects, whole", { url, key, method: "GET", path, seconds });
+    const etag = polled.headers.get("etag") ?? "";
+    await report("poll 1,000 objects, 304", { url, key, method: "GET", path, etag, seconds });
+
+    const many = JSON.stringify(
+      Array.from({ length: 100_000 }, (_, n) => ({ ...item, input: `${item.input} ${n}` })),
+    );
+    const startMs = performance.now();
+    const posted = await fetch(`${url}/v0/infer/`, { method: "POST", headers, body: many });
+    await posted.text();
+    console.log(
+      `POST 100,000 items (${(many.length / 1e6).toFixed(1)} MB): ${posted.status} in ${((performance.now() - startMs) / 1_000).toFixed(2)} s`,
+    );
+  } finally {
+    child.kill("SIGTERM");
+    await new Promise((resolve) => child.once("exit", resolve));
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function report(name: string, load: Load): Promise<void> {
+  const generator = fork(SELF, { execArgv: process.execArgv });
+  const result = await new Promise<{
+    perSecond: number;
+    p50: number;
+    p99: number;
+    statuses: Record<string, number>;
+  }>((resolve) => {
+    generator.once("message", (message) => resolve(message as never));
+    generator.send(load);
+  });
+  const { perSecond, p50, p99, statuses } = result;
+  console.log(
+    `${name}: ${Math.round(perSecond)}/s, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, ${JSON.stringify(statuses)}`,
+  );
+}
+
+function addressOf(child: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`perigee serve ended with ${code}`)));
+    child.stdout?.once("data", (chunk: Buffer) =>
+      resolve((JSON.parse(chunk.toString()) as { url: string }).url),
+    );
+  });
+}
+
+/** In the process of the load: one request after the other on each connection. */
+async function generate({ url, key, method, path, body, etag, seconds }: Load): Promise<void> {
+  const headers = {
+    authorization: `Bearer ${key}`,
+    ...(body === undefined ? {} : { "content-type": "application/json" }),
+    ...(etag === undefined ? {} : { "if-none-match": etag }),
+  };
+  const statuses: Record<string, number> = {};
+  const times: number[] = [];
+  const warmMs = performance.now() + 1_000;
+  const endMs = warmMs + seconds * 1_000;
+  const one = async (): Promise<void> => {
+    const client = new Client(url);
+    for (;;) {
+      const startMs = performance.now();
+      if (startMs >= endMs) break;
+      const response = await client.request({ method, path, headers, body: body ?? null });
+      await response.body.dump({ limit: 16 * 1024 * 1024 });
+      if (startMs < warmMs) continue;
+      times.push(performance.now() - startMs);
+      statuses[response.statusCode] = (statuses[response.statusCode] ?? 0) + 1;
+    }
+    await client.close();
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, one));
+  times.sort((a, b) => a - b);
+  const at = (share: number): number => times[Math.floor(times.length * share)] ?? Number.NaN;
+  process.send?.({ perSecond: times.length / seconds, p50: at(0.5), p99: at(0.99), statuses });
+  process.disconnect();
+}

@@ -1,0 +1,106 @@
+/**
+ * When new work would be done: what waits in the lanes, put together for schedule/feasibility.ts.
+ *
+ * Counted is what was read and not sent, and of a file the lines that were not read yet, in the lanes in which its run
+ * waits, like those that were. Where a provider's limits are shared by its lanes, all of them stand before the work.
+ * What is in flight, and when an account's stop ends, is not known.
+ *
+ * What waits is put together at most ten times a second for a lane: submissions in between see the same.
+ */
+import {
+  earliestDeadlineMs,
+  earliestDoneMs,
+  type LaneOutlook,
+  type ProjectWork,
+  slaOutlook,
+} from "../schedule/feasibility.ts";
+import type { Capacity } from "../schedule/planner.ts";
+import type { Lane } from "./lane.ts";
+import type { RunState } from "./run_state.ts";
+
+const REMEMBERED_MS = 100;
+
+/** Work that is to be accepted. */
+export interface NewWork extends Omit<ProjectWork, "weight" | "outputTokens"> {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** Of its project; 1. */
+  readonly weight?: number;
+  /** Expected of all items together; absent: what the model's answers have taught. */
+  readonly outputTokens?: number;
+}
+
+/** What would come of work; times are monotonic. */
+export type Forecast =
+  | { readonly sla: "feasible" | "at_risk"; readonly doneMs: number }
+  | { readonly sla: "infeasible"; readonly doneMs: number; readonly earliestDeadlineMs: number };
+
+export function forecastOf(lane: LaneOutlook, work: ProjectWork): Forecast {
+  const doneMs = earliestDoneMs(lane, work);
+  const sla = slaOutlook(lane, work);
+  return sla === "infeasible"
+    ? { sla, doneMs, earliestDeadlineMs: earliestDeadlineMs(lane, work) }
+    : { sla, doneMs };
+}
+
+/** One for an engine. */
+export class Outlooks {
+  readonly #remembered = new Map<Lane, LaneOutlook>();
+
+  /** `beside`: the lanes that share its limits, itself included. */
+  of(lane: Lane, beside: readonly Lane[], nowMs: number): LaneOutlook {
+    const remembered = this.#remembered.get(lane);
+    if (remembered !== undefined && nowMs - remembered.nowMs < REMEMBERED_MS) return remembered;
+    const outlook = {
+      nowMs,
+      closedMs: lane.limits.snapshot(nowMs).cooldownMs,
+      capacity: capacityOf(lane, nowMs),
+      waiting: beside.flatMap(waitingIn),
+    };
+    this.#remembered.set(lane, outlook);
+    return outlook;
+  }
+}
+
+function waitingIn(lane: Lane): ProjectWork[] {
+  const runs = new Map<RunState, { items: number; inputTokens: number; outputTokens: number }>();
+  for (const { run, items, inputTokens, outputTokens } of lane.waiting()) {
+    const load = runs.get(run) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
+    load.items += items;
+    load.inputTokens += inputTokens;
+    load.outputTokens += outputTokens;
+    runs.set(run, load);
+  }
+  return [...runs].map(([run, load]) => {
+    const { project, weight, deadlineMs } = run.settings;
+    const more = 1 + unreadItems(run) / Math.max(1, run.waitingItems);
+    const { items, inputTokens, outputTokens } = load;
+    return {
+      project,
+      weight,
+      deadlineMs,
+      items: items * more,
+      inputTokens: inputTokens * more,
+      outputTokens: outputTokens * more,
+    };
+  });
+}
+
+/** Lines of a run that were not read yet. */
+function unreadItems({ linesTotal, linesRead, blankLines, settings: { totals } }: RunState): number {
+  if (linesTotal === undefined) return 0;
+  return Math.max(0, Math.min(linesTotal - linesRead, linesTotal - blankLines - totals.settled));
+}
+
+/** What a lane can do as its limits stand now. */
+export function capacityOf(lane: Lane, nowMs: number): Capacity {
+  const { requests, tokens, inputTokens, outputTokens, inFlightMax } = lane.limits.snapshot(nowMs);
+  return {
+    itemMs: lane.itemMs,
+    concurrency: inFlightMax,
+    ...(requests === undefined ? {} : { requestsPerMinute: requests.limit }),
+    ...(tokens === undefined ? {} : { tokensPerMinute: tokens.limit }),
+    ...(inputTokens === undefined ? {} : { inputTokensPerMinute: inputTokens.limit }),
+    ...(outputTokens === undefined ? {} : { outputTokensPerMinute: outputTokens.limit }),
+  };
+}

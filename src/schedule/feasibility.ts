@@ -1,0 +1,110 @@
+/**
+ * When new work would be done, behind what waits and beside those who share. Pure; what waits is data.
+ *
+ *   own    = the work + what of its project stands before it: an earlier deadline, or none (queue.ts)
+ *   drain  = max over quotas of (amount / rate) , items * itemMs / concurrency
+ *   finish = opens + max(need(own), drain(own) + sum over other projects j of min(drain(j), drain(own) * weight j / weight) + itemMs)
+ *
+ * The sum is exact for the fluid model of fair queueing (Parekh and Gallager 1993, "generalized processor sharing"): when
+ * a project has been served `drain(own)`, another has been served by its weight, or all it had. `need` is that of planner.ts:
+ * nothing is ever said to be done sooner than limits and answers allow. More work, or more that waits, is never done sooner.
+ *
+ * It is an estimate: of what comes later nothing is known, answers get longer or shorter, and a place that is taken
+ * is free at the end of a call.
+ */
+import { type Capacity, needMs, type Work } from "./planner.ts";
+
+/** Work of one project with one deadline. */
+export interface ProjectWork extends Work {
+  readonly project: string;
+  /** Of its project, above 0. */
+  readonly weight: number;
+}
+
+/** Where work would run, as it stands now. */
+export interface LaneOutlook {
+  /** Monotonic. */
+  readonly nowMs: number;
+  /** Milliseconds until it sends anything; 0 when open. */
+  readonly closedMs: number;
+  readonly capacity: Capacity;
+  /** What waits for it, or for what it shares with other lanes. */
+  readonly waiting: readonly ProjectWork[];
+}
+
+/** Below, the work is accepted; the last tenth of its time is left for what cannot be foreseen. */
+const AT_RISK_SHARE = 0.9;
+
+/** Monotonic time at which `work` would be done; Infinity when the lane never gets there. */
+export function earliestDoneMs(lane: LaneOutlook, work: ProjectWork): number {
+  if (work.items <= 0) return lane.nowMs;
+  const { capacity, nowMs } = lane;
+  const own = { items: work.items, inputTokens: work.inputTokens, outputTokens: work.outputTokens };
+  const others = new Map<string, { load: Load; weight: number }>();
+  for (const waiting of lane.waiting) {
+    if (waiting.project !== work.project) {
+      const other = others.get(waiting.project) ?? { load: noLoad(), weight: waiting.weight };
+      add(other.load, waiting);
+      others.set(waiting.project, other);
+    } else if (isBefore(waiting, work, lane)) {
+      add(own, waiting);
+    }
+  }
+  const drain = drainMs(own, capacity);
+  let sharedMs = drain + capacity.itemMs;
+  for (const { load, weight } of others.values())
+    sharedMs += Math.min(drainMs(load, capacity), (drain * weight) / work.weight);
+  return nowMs + lane.closedMs + Math.max(needMs(own, capacity), sharedMs);
+}
+
+/**
+ * The earliest deadline that `work` would meet; its own is not looked at. The later a deadline, the more of its project
+ * goes before it: so each guess asks what the one before would have come to, until it holds.
+ */
+export function earliestDeadlineMs(lane: LaneOutlook, work: ProjectWork): number {
+  let deadlineMs = lane.nowMs;
+  for (let guess = 0; guess <= lane.waiting.length; guess += 1) {
+    const doneMs = earliestDoneMs(lane, { ...work, deadlineMs });
+    if (doneMs <= deadlineMs) return deadlineMs;
+    deadlineMs = doneMs;
+  }
+  return deadlineMs;
+}
+
+/** What a deadline is worth: `at_risk` when it leaves less than a tenth of its time, `infeasible` when it is not met. */
+export function slaOutlook(lane: LaneOutlook, work: ProjectWork): "feasible" | "at_risk" | "infeasible" {
+  if (work.deadlineMs === Number.POSITIVE_INFINITY) return "feasible";
+  const takesMs = earliestDoneMs(lane, work) - lane.nowMs;
+  const windowMs = work.deadlineMs - lane.nowMs;
+  if (takesMs > windowMs) return "infeasible";
+  return takesMs > windowMs * AT_RISK_SHARE ? "at_risk" : "feasible";
+}
+
+interface Load {
+  items: number;
+  inputTokens: number;
+  outputTokens: number;
+}
+
+function noLoad(): Load {
+  return { items: 0, inputTokens: 0, outputTokens: 0 };
+}
+
+function add(load: Load, more: Omit<Work, "deadlineMs">): void {
+  load.items += more.items;
+  load.inputTokens += more.inputTokens;
+  load.outputTokens += more.outputTokens;
+}
+
+/** What has no deadline wants to run at once, and goes before all that need not have started yet. */
+function isBefore(waiting: Work, work: Work, { capacity, nowMs }: LaneOutlook): boolean {
+  if (waiting.deadlineMs === Number.POSITIVE_INFINITY) return true;
+  if (work.deadlineMs !== Number.POSITIVE_INFINITY) return waiting.deadlineMs <= work.deadlineMs;
+  return waiting.deadlineMs - needMs(waiting, capacity) <= nowMs;
+}
+
+/** Milliseconds for which the lane is busy with `load`. */
+function drainMs(load: Load, capacity: Capacity): number {
+  const placesMs = (load.items * capacity.itemMs) / (capacity.concurrency ?? Number.POSITIVE_INFINITY);
+  return Math.max(placesMs, needMs(load, { ...capacity, itemMs: 0, waitingMs: 0 }));
+}

@@ -1,0 +1,245 @@
+/**
+ * Who may do what: every kind of key, at every route, with ids of its own, of another project, unknown and malformed.
+ */
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { SCOPES } from "../../src/service/caller.ts";
+import { createKeyVerifier } from "../../src/service/key_verifier.ts";
+import { openKeyStore } from "../../src/store/key_store.ts";
+import { formOf, openWhole, type Whole, type WholeAnswer } from "./whole.ts";
+
+const READ = SCOPES.filter((scope) => scope.endsWith(":read"));
+const line = { key: "a", request: { model: "echo:test", contents: [{ parts: [{ text: "x" }] }] } };
+
+interface Operation {
+  readonly path: string;
+  readonly method: string;
+  readonly isOpen: boolean;
+  readonly names: readonly string[];
+  readonly isForm: boolean;
+}
+
+/** What a project has made, by kind. */
+interface Things {
+  readonly task: string;
+  readonly object: string;
+  readonly file: string;
+  readonly batch: string;
+}
+
+let whole: Whole;
+let operations: Operation[];
+let own: Things;
+let foreign: Things;
+const keys: Record<string, string> = {};
+
+beforeAll(async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "perigee-keys-"));
+  const store = await openKeyStore({ dataDir, clock: systemClock });
+  afterAll(() => {
+    store.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  const make = (name: string, scopes: readonly string[], project = "own", expiresWallMs?: number): void => {
+    const { key, stored } = store.create({ project, name, scopes, isBeta: false, expiresWallMs });
+    keys[name] = key;
+    if (name === "revoked") store.revoke(stored.id);
+  };
+  make("full", SCOPES);
+  make("other", SCOPES, "other");
+  make("reader", READ);
+  make("revoked", SCOPES);
+  make("expired", SCOPES, "own", 1);
+  keys["wrong"] = `${keys["full"]?.slice(0, -1)}${keys["full"]?.endsWith("0") ? "1" : "0"}`;
+  keys["none"] = "";
+  whole = await openWhole({ verifier: createKeyVerifier(store) });
+  operations = await described();
+  own = await thingsOf("full");
+  foreign = await thingsOf("other");
+});
+
+async function described(): Promise<Operation[]> {
+  const { paths } = JSON.parse((await whole.call("GET", "/openapi.json", { key: "" })).text) as {
+    paths: Record<
+      string,
+      Record<
+        string,
+        {
+          security?: object[];
+          responses: Record<string, unknown>;
+          parameters?: { name: string; in: string }[];
+        }
+      >
+    >;
+  };
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { responses, parameters = [] }]) => ({
+      path,
+      method: method.toUpperCase(),
+      isOpen: responses["401"] === undefined,
+      names: parameters.filter((parameter) => parameter.in === "path").map(({ name }) => name),
+      isForm: method === "put" || (method === "post" && path === "/v1/files"),
+    })),
+  );
+}
+
+async function thingsOf(name: string): Promise<Things> {
+  const key = keys[name] as string;
+  const posted = await whole.call("POST", "/v0/infer/", { key, body: [{ model: "echo:test", input: "x" }] });
+  const { task_id, objects } = JSON.parse(posted.text) as {
+    task_id: string;
+    objects: { object_id: string }[];
+  };
+  const put = await whole.call("PUT", "/v0/files/in.jsonl", { key, body: formOf([line]) });
+  const { file_id } = JSON.parse(put.text) as { file_id: string };
+  const input = {
+    input_file_id: openaiId("file-", file_id),
+    endpoint: "/v1/chat/completions",
+    completion_window: "1h",
+  };
+  const batch = JSON.parse((await whole.call("POST", "/v1/batches", { key, body: input })).text) as {
+    id: string;
+  };
+  const second = await whole.call("PUT", "/v0/files/in.jsonl", { key, body: formOf([line]) });
+  const { file_id: file } = JSON.parse(second.text) as { file_id: string };
+  return { task: task_id, object: objects[0]?.object_id ?? "", file, batch: batch.id };
+}
+
+/** The path with an id of the kind that belongs there. */
+function pathOf({ path, names }: Operation, things: Things): string {
+  return names.reduce((url, name) => url.replace(`{${name}}`, idFor(path, things)), path);
+}
+
+function idFor(path: string, { task, object, file, batch }: Things): string {
+  if (path.includes("/object/")) return object;
+  if (path.startsWith("/v1/files/")) return openaiId("file-", file);
+  if (path.startsWith("/v1/batches/")) return batch;
+  if (path.startsWith("/v0/files/output/")) return `${task}.jsonl`;
+  return path.startsWith("/v0/files/") ? file : task;
+}
+
+function withPurpose(form: FormData): FormData {
+  form.append("purpose", "batch");
+  return form;
+}
+
+function openaiId(prefix: string, id: string): string {
+  return prefix + id.replaceAll("-", "");
+}
+
+const unknown = (): Things => ({
+  task: randomUUID(),
+  object: randomUUID(),
+  file: randomUUID(),
+  batch: openaiId("batch_", randomUUID()),
+});
+const malformed: Things = { task: "x", object: "%00", file: "%2e%2e%2fx", batch: "batch_" };
+
+function bodyFor({ method, path, isForm }: Operation): { body?: unknown } {
+  if (isForm) return { body: path.startsWith("/v1/") ? withPurpose(formOf([line])) : formOf([line]) };
+  if (method !== "POST") return {};
+  if (path === "/v0/infer/" || path === "/v0/quote")
+    return { body: [{ model: "echo:test", input: "x", sla: 60 }] };
+  if (path !== "/v1/batches") return {};
+  const input_file_id = openaiId("file-", own.file);
+  return { body: { input_file_id, endpoint: "/v1/chat/completions", completion_window: "1h" } };
+}
+
+function call(operation: Operation, name: string, things: Things): Promise<WholeAnswer> {
+  return whole.call(operation.method, pathOf(operation, things), { ...bodyFor(operation), key: keys[name] });
+}
+
+/** Without what differs in every answer. */
+function bodyOf({ text }: WholeAnswer): string {
+  return text.replace(/"request_id":"[^"]*"/, "");
+}
+
+describe("the authorization matrix", () => {
+  it("has every route that is not open to everybody", () => {
+    const open = operations.filter(({ isOpen }) => isOpen).map(({ path }) => path);
+    expect(open.sort()).toEqual(["/healthz", "/readyz", "/v0/files/link/{token}"].sort());
+    expect(operations.length).toBeGreaterThan(15);
+  });
+
+  it("answers one 401 at every route and id to no key, a wrong, a revoked and an expired one", async () => {
+    const bodies = new Set<string>();
+    for (const operation of operations.filter(({ isOpen }) => !isOpen)) {
+      for (const name of ["none", "wrong", "revoked", "expired"]) {
+        for (const things of [own, foreign, unknown(), malformed]) {
+          const answer = await call(operation, name, things);
+          if (answer.status === 404 && things === malformed) continue; // the id makes it no route
+          expect([operation.path, name, answer.status]).toEqual([operation.path, name, 401]);
+          bodies.add(bodyOf(answer));
+        }
+      }
+    }
+    expect(bodies.size).toBe(1);
+  });
+
+  it("answers ids of another project as unknown ones, byte for byte", async () => {
+    const withIds = operations.filter(
+      ({ isOpen, names, method }) => !isOpen && names.length > 0 && method !== "PUT",
+    );
+    expect(withIds.length).toBeGreaterThan(8);
+    for (const operation of withIds) {
+      const unknownAnswer = await call(operation, "full", unknown());
+      expect([operation.method, operation.path, unknownAnswer.status]).toEqual([
+        operation.method,
+        operation.path,
+        404,
+      ]);
+      const foreignAnswer = await call(operation, "full", foreign);
+      expect([foreignAnswer.status, bodyOf(foreignAnswer)]).toEqual([404, bodyOf(unknownAnswer)]);
+      expect(headersOf(foreignAnswer)).toEqual(headersOf(unknownAnswer));
+      expect((await call(operation, "full", malformed)).status).toBe(404);
+    }
+  });
+
+  it("answers a file of another project inside a POST as an unknown one", async () => {
+    for (const path of ["/v0/infer/", "/v0/quote"]) {
+      const answers = [];
+      for (const { file } of [foreign, unknown()])
+        answers.push(
+          await whole.call("POST", path, { key: keys["full"], body: [{ file_id: file, sla: 60 }] }),
+        );
+      expect([path, answers[0]?.status]).toEqual([path, 404]);
+      expect(bodyOf(answers[0] as WholeAnswer)).toBe(bodyOf(answers[1] as WholeAnswer));
+    }
+  });
+
+  it("lets a key that reads read, and change nothing", async () => {
+    for (const operation of operations.filter(({ isOpen }) => !isOpen)) {
+      const { method, path } = operation;
+      const answer = await call(operation, "reader", own);
+      const isReading = method === "GET" || path === "/v0/quote" || path.endsWith("/link");
+      expect([method, path, answer.status]).toEqual([method, path, isReading ? 200 : 403]);
+    }
+  });
+
+  it("lists to a project its own things alone", async () => {
+    for (const { path, names, method } of operations) {
+      if (method !== "GET" || names.length > 0) continue;
+      const { text } = await whole.call("GET", path, { key: keys["other"] });
+      for (const id of Object.values(own)) expect([path, text.includes(id)]).toEqual([path, false]);
+    }
+  });
+
+  it("lets the owner do all of it", async () => {
+    const last = (operation: Operation): number => (operation.method === "DELETE" ? 1 : 0);
+    for (const operation of [...operations].sort((a, b) => last(a) - last(b))) {
+      if (operation.isOpen) continue;
+      const { method, path } = operation;
+      const things = method === "DELETE" && path.includes("/files/") ? await thingsOf("full") : own; // own.file is at work
+
+      expect([method, path, (await call(operation, "full", things)).status]).toEqual([method, path, 200]);
+    }
+  });
+});
+
+function headersOf({ headers }: WholeAnswer): string[] {
+  return [...headers.keys()].filter((name) => name !== "date").sort();
+}

@@ -29,6 +29,18 @@ export interface ConfigOptions {
   readonly pauseWaitMs?: number;
   /** One request at most. Default 600,000. */
   readonly attemptMsMax?: number;
+  /** For the service alone: what single projects may, by name. */
+  readonly projects?: Readonly<Record<string, ProjectTerms>>;
+  /** For the service alone: finished tasks and files go after so many days, 1 to 3,650. Default 30. */
+  readonly retentionDays?: number;
+  /** For the service alone: CIDRs of own networks that webhooks may reach. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
+  readonly egressAllow?: readonly string[];
+}
+
+/** What one project of the service may. */
+export interface ProjectTerms {
+  /** USD that its accepted work may cost in one UTC month; default: no cap. */
+  readonly maxCostUsd?: number;
 }
 
 /** One provider's options. */

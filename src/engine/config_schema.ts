@@ -69,6 +69,9 @@ const fileOptions = z.strictObject({
   diskWaitMs: z.number().min(0).optional(),
   pauseWaitMs: z.number().min(0).optional(),
   attemptMsMax: positive.optional(),
+  projects: z.record(z.string().min(1), z.strictObject({ maxCostUsd: usd.optional() })).optional(),
+  retentionDays: z.number().min(1).max(3_650).optional(),
+  egressAllow: z.array(z.string()).max(1_000).optional(),
 });
 
 /** Throws `invalid_config` naming the first place that is not as it must be. */

@@ -93,9 +93,8 @@ export class Batches {
   }
 
   /** Throws `not_found` for the file, and what `Tasks.submit` throws. */
-  async create(project: string, terms: NewBatch): Promise<BatchView> {
+  async create(project: string, terms: NewBatch, id: string = randomUUID()): Promise<BatchView> {
     const { tasks, files, store, clock } = this.#parts;
-    const id = randomUUID();
     const release = files.hold(terms.inputFileId);
     const chosen = { outputFileId: randomUUID(), errorFileId: randomUUID() };
     const batch: BatchRecord = { id, project, createdWallMs: clock.wallMs(), ...terms, ...chosen };

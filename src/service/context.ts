@@ -7,6 +7,8 @@ import type { Engine } from "../engine/engine.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
+import type { Idempotency } from "./idempotency.ts";
+import type { Webhooks } from "./webhooks.ts";
 
 export interface ServiceContext {
   readonly clock: Clock;
@@ -15,6 +17,8 @@ export interface ServiceContext {
   readonly engine: Engine;
   readonly tasks: Tasks;
   readonly files: Files;
+  readonly webhooks: Webhooks;
+  readonly idempotency: Idempotency;
   readonly dataDir: string;
   /** Under which the service is reached from outside, without a slash at the end: the beginning of `output_url`. */
   readonly publicUrl: () => string;

@@ -21,6 +21,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Who calls; only on routes with a scope. */
     caller: Caller;
+    /** The bytes of a JSON body that was read whole; only with an `Idempotency-Key`. */
+    wholeBody: Uint8Array | undefined;
     /** What it was about, where its first parameter does not say so; the project where no key says it. */
     audited: { readonly id: string; readonly project?: string } | undefined;
   }

@@ -8,7 +8,7 @@
  * it. So after a crash between any two steps, either a task of that id is there, and its digest too, or the key is free.
  *
  * A repeat while the first is under way is `idempotency_in_progress`; one with another body, path or header that matters
- * is `idempotency_mismatch` (docs/decisions/0011-idempotency.md). Only requests with the header pay for any of this.
+ * is `idempotency_mismatch` (docs/decisions/0012-idempotency.md). Only requests with the header pay for any of this.
  *
  * Limits: keys of 1 to 255 characters. The stored key is a hash.
  */

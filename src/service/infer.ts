@@ -16,6 +16,7 @@ import {
   requestItems,
   unchanged,
 } from "./infer_schema.ts";
+import { onceFor } from "./keyed_request.ts";
 import { outputUrl } from "./output.ts";
 import { type OutputUrl, objectBody, TaskBodies, taskHead, taskJson } from "./task_body.ts";
 
@@ -31,7 +32,11 @@ export function registerInferRoutes(app: FastifyInstance, context: ServiceContex
   registerChanges(app, context, urlOf);
 }
 
-function registerSubmit(app: FastifyInstance, { tasks }: ServiceContext, urlOf: OutputUrl): void {
+function registerSubmit(
+  app: FastifyInstance,
+  { tasks, idempotency }: ServiceContext,
+  urlOf: OutputUrl,
+): void {
   app.route({
     method: "POST",
     url: "/v0/infer/",
@@ -41,19 +46,29 @@ function registerSubmit(app: FastifyInstance, { tasks }: ServiceContext, urlOf: 
     schema: {
       summary: "Submit items",
       description:
-        "Items with an sla answer later: poll the task. Items without one are answered in the response. `Output-Format: jsonl` gives output_url instead of objects.",
+        "Items with an sla answer later: poll the task. Items without one are answered in the response. `Output-Format: jsonl` gives output_url instead of objects. A POST that is repeated with its `Idempotency-Key` within 24 hours gets the same task.",
       tags: ["inference"],
       body: requestItems,
-      response: { 200: answers.task, ...failures(402, 404) },
+      response: { 200: answers.task, ...failures(402, 404, 409) },
     },
     handler: async (request, reply) => {
       const { project } = request.caller;
       const hasOutputFile = wantsFile(request);
-      const task = await tasks.submit(project, {
-        items: itemsOf(request),
-        hasOutputFile,
-        signal: leaving(reply),
-      });
+      const task = await onceFor(
+        idempotency,
+        { request, reply },
+        {
+          about: [hasOutputFile ? "jsonl" : ""],
+          make: (id, body) =>
+            tasks.submit(project, {
+              ...(id === undefined ? {} : { id }),
+              items: itemsOf(request, body),
+              hasOutputFile,
+              signal: leaving(reply),
+            }),
+          find: (id) => tasks.task(project, id),
+        },
+      );
       request.audited = { id: task.id };
       const query = hasOutputFile ? undefined : { limit: OBJECTS_MAX };
       return sendJson(reply, await taskJson(tasks, task, urlOf, query));

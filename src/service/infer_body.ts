@@ -16,12 +16,19 @@ import { lengthOf, tooLarge } from "./json_body.ts";
 const BODY_BYTES_MAX = 1024 * 1024 * 1024;
 const ITEMS_MAX = 1_000_000;
 
-/** Throws `usage`, `too_many` or `too_large`, at once for a body that has come, while it is iterated otherwise. */
-export function itemsOf(request: FastifyRequest): readonly RequestItem[] | AsyncIterable<RequestItem> {
+/** Throws `usage`, `too_many` or `too_large`, at once for a body that has come, while it is iterated otherwise. `bytes` are read in place of a streamed body. */
+export function itemsOf(
+  request: FastifyRequest,
+  bytes?: AsyncIterable<Uint8Array>,
+): readonly RequestItem[] | AsyncIterable<RequestItem> {
   const { body, raw } = request;
-  if (body !== raw) return checkedItems(body);
+  return body === raw ? streamedItems(raw, bytes ?? bodyBytes(raw)) : checkedItems(body);
+}
+
+/** The bytes of a body that is streamed; throws `too_large` at once when it says that it is. */
+export function bodyBytes(raw: IncomingMessage): AsyncIterable<Uint8Array> {
   if (lengthOf(raw) > BODY_BYTES_MAX) throw tooLarge(BODY_BYTES_MAX);
-  return streamedItems(raw);
+  return boundedBytes(raw);
 }
 
 /** Items of a whole body. */
@@ -38,10 +45,13 @@ function checkedItem(value: unknown, index: number): RequestItem {
   throw wrongItem(index, found.field, found.message);
 }
 
-async function* streamedItems(raw: IncomingMessage): AsyncGenerator<RequestItem> {
+async function* streamedItems(
+  raw: IncomingMessage,
+  bytes: AsyncIterable<Uint8Array>,
+): AsyncGenerator<RequestItem> {
   let index = 0;
   try {
-    for await (const elements of arrayLines(boundedBytes(raw))) {
+    for await (const elements of arrayLines(bytes)) {
       for (const element of elements) {
         if (element.kind === "refused") throw wrongItem(index, undefined, refusalText(element.code));
         yield checkedItem(JSON.parse(element.text), index);

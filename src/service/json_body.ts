@@ -13,10 +13,14 @@ export const JSON_BYTES_MAX: number = 10 * 1024 * 1024;
 /** From here on a route that streams gets the body unread. */
 const STREAMED_BYTES_MIN = 1024 * 1024;
 
+/** With it a request's body is kept as it came, too. */
+export const KEY_HEADER = "idempotency-key";
+
 type Done = (error: Error | null, body?: unknown) => void;
 
 /** Takes `application/json` alone; everything else is 415. */
 export function registerJsonBody(app: FastifyInstance): void {
+  app.decorateRequest("wholeBody", undefined);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", readJson);
 }
@@ -32,7 +36,7 @@ function readJson(request: FastifyRequest, payload: IncomingMessage, done: Done)
     return;
   }
   if (length > JSON_BYTES_MAX) done(tooLarge(JSON_BYTES_MAX));
-  else collect(payload, done);
+  else collect(request, payload, done);
 }
 
 /** NaN when it is not told. */
@@ -44,7 +48,7 @@ export function tooLarge(bytesMax: number): PerigeeError {
   return new PerigeeError("too_large", `the body has more than ${bytesMax} bytes`);
 }
 
-function collect(payload: IncomingMessage, done: Done): void {
+function collect(request: FastifyRequest, payload: IncomingMessage, done: Done): void {
   const chunks: Buffer[] = [];
   let bytes = 0;
   let isOver = false;
@@ -61,7 +65,9 @@ function collect(payload: IncomingMessage, done: Done): void {
   });
   payload.on("end", () => {
     if (isOver) return;
-    const parsed = parse(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    const whole = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    if (payload.headers[KEY_HEADER] !== undefined) request.wholeBody = whole;
+    const parsed = parse(whole);
     if (parsed instanceof PerigeeError) finish(parsed);
     else finish(null, parsed);
   });

@@ -9,6 +9,7 @@ import { Batches, type BatchView, secondsOf } from "./batches.ts";
 import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
+import { onceFor } from "./keyed_request.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";
 import { fromBatchId, fromFileId, toBatchId, toFileId } from "./openai_ids.ts";
 
@@ -99,29 +100,35 @@ export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceConte
   const batches = new Batches(context);
   app.addHook("onReady", () => batches.open());
   app.addHook("onClose", async () => batches.close());
-  registerCreate(app, batches);
+  registerCreate(app, batches, context);
   registerReads(app, batches);
   registerCancel(app, batches);
 }
 
-function registerCreate(app: FastifyInstance, batches: Batches): void {
+function registerCreate(app: FastifyInstance, batches: Batches, { idempotency }: ServiceContext): void {
   app.post<{ Body: z.infer<typeof newBatch> }>("/v1/batches", {
     config: { scope: "infer:write", event: "task.created" },
     schema: {
       summary: "Begin a batch on an uploaded file (OpenAI)",
       tags: ["openai"],
       body: newBatch,
-      response: { 200: batchObject, ...failures(402, 404) },
+      response: { 200: batchObject, ...failures(402, 404, 409) },
     },
-    handler: async (request) => {
+    handler: async (request, reply) => {
       const { input_file_id, endpoint, completion_window, metadata = null } = request.body;
-      const view = await batches.create(request.caller.project, {
+      const { project } = request.caller;
+      const terms = {
         endpoint,
         completionWindow: completion_window,
         windowMs: parseDurationMs(completion_window) ?? 0, // the schema has checked it
         inputFileId: fromFileId(input_file_id),
         metadata,
-      });
+      };
+      const view = await onceFor(
+        idempotency,
+        { request, reply },
+        { make: (id) => batches.create(project, terms, id), find: (id) => batches.batch(project, id) },
+      );
       request.audited = { id: toBatchId(view.batch.id) };
       return objectOf(view);
     },

@@ -24,6 +24,8 @@ const TASKS_PAGE = 50;
 const MISSED_MAX = 10;
 /** Seconds of throughput in each snapshot: more than one, for those who missed some. */
 const SECONDS_SENT = 15;
+/** How items end without an error: what their user cancels is none. */
+const NO_ERRORS: readonly string[] = ["completed", "cancelled"];
 /** Rates are means over so many seconds. */
 const RATE_SECONDS = 10;
 
@@ -230,21 +232,21 @@ function laneBody(lane: LaneView): Record<string, unknown> {
     limits,
     in_flight: lane.inFlight,
     in_flight_max: lane.inFlightMax,
-    waiting: lane.waiting,
+    waiting: lane.waiting ?? null,
     cooldown_ms: Math.ceil(lane.cooldownMs),
   };
 }
 
 function errorsOf(tally: Tally | undefined): Record<string, number> {
-  const failed = [...(tally?.outcomes ?? [])].filter(([outcome]) => outcome !== "completed");
+  const failed = [...(tally?.outcomes ?? [])].filter(([outcome]) => !NO_ERRORS.includes(outcome));
   return Object.fromEntries(failed.sort((left, right) => right[1] - left[1]));
 }
 
 function totalsOf(tally: Tally | undefined): Record<string, number> {
   const { inputTokens = 0, outputTokens = 0, listUsd = 0, usd = 0 } = tally ?? {};
   return {
-    items: sum([...(tally?.outcomes.values() ?? [])]),
     completed: tally?.outcomes.get("completed") ?? 0,
+    failed: sum(Object.values(errorsOf(tally))),
     input_tokens: inputTokens,
     output_tokens: outputTokens,
     list_usd: listUsd,

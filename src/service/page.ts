@@ -54,7 +54,7 @@ export function registerPageRoutes(app: FastifyInstance): void {
   for (const { url, path, type } of FILES) {
     const bytes = readFileSync(path);
     const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
-    app.get(url, (request, reply) => {
+    app.get(url, { schema: { hide: true } }, (request, reply) => {
       reply.headers(HEADERS).header("etag", etag);
       if (request.headers["if-none-match"] === etag) return reply.code(304).send();
       return reply.type(type).send(bytes);

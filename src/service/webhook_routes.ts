@@ -5,6 +5,7 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
+import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { idParameter } from "./infer_schema.ts";
@@ -39,7 +40,10 @@ const pageQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(1_000).default(100),
 });
 
-export function registerWebhookRoutes(app: FastifyInstance, webhooks: Webhooks): void {
+export function registerWebhookRoutes(
+  app: FastifyInstance,
+  { webhooks }: Pick<ServiceContext, "webhooks">,
+): void {
   registerMaking(app, webhooks);
   registerReading(app, webhooks);
   registerChanging(app, webhooks);
@@ -126,8 +130,10 @@ function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhoo
 
 function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
   const { endpoints } = webhooks;
-  app.patch<ById & { readonly Body: WebhookChange }>(ONE, {
+  app.patch<ById>(ONE, {
     config: SCOPE,
+    // Whose it is comes first: the body is checked in the handler.
+    validatorCompiler: () => (data) => ({ value: data }),
     schema: {
       summary: "Change a webhook, or enable it again",
       tags: TAGS,
@@ -135,7 +141,9 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
       body: webhookChange,
       response: { 200: webhookAnswers.webhook, ...failures(400, 404, 413, 415, 422) },
     },
-    handler: async ({ caller, params, body: { status, url, events, description } }) => {
+    handler: async ({ caller, params, body }) => {
+      await endpoints.get(caller.project, params.id);
+      const { status, url, events, description } = checkedChange(body);
       const changed = await endpoints.change(caller.project, params.id, {
         ...(url === undefined ? {} : { url }),
         ...(events === undefined ? {} : { events: [...new Set(events)] }),
@@ -167,5 +175,15 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
       response: { 200: webhookAnswers.delivery, ...failures(404) },
     },
     handler: async ({ caller, params }) => deliveryBody(await webhooks.test(caller.project, params.id)),
+  });
+}
+
+function checkedChange(body: unknown): WebhookChange {
+  const parsed = webhookChange.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const param = issue?.path.join(".") || "body";
+  throw new PerigeeError("usage", `${param}: ${issue?.message ?? "not as documented"}`, {
+    details: { param },
   });
 }

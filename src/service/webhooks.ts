@@ -21,7 +21,7 @@ export interface WebhookParts {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly egress: Egress;
-  readonly tasks: Pick<Tasks, "task" | "onFinished">;
+  readonly tasks: Pick<Tasks, "task">;
   /** Told of faults of ours, for the log. */
   readonly onFault?: (error: unknown) => void;
 }
@@ -29,27 +29,27 @@ export interface WebhookParts {
 export interface Webhooks {
   readonly endpoints: WebhookEndpoints;
   readonly deliveries: WebhookDeliveries;
+  /** For `Tasks.onFinished`: resolves when every delivery of the message is durable. */
+  told(event: TaskEvent): Promise<void>;
   /** Sends a message to try an endpoint, once, also when it is disabled. Throws `not_found`. */
   test(project: string, endpointId: string): Promise<Delivery>;
-  /** Listens no more and cuts off what is under way; the next process goes on. */
+  /** Cuts off what is under way; the next process goes on. */
   close(): Promise<void>;
 }
 
 const AGAIN_MS = 5_000;
 
-/** Goes on with the deliveries that are stored, and listens to the tasks. */
+/** Goes on with the deliveries that are stored. */
 export async function openWebhooks(parts: WebhookParts): Promise<Webhooks> {
   const { clock, tasks, onFault = () => undefined } = parts;
   const endpoints = new WebhookEndpoints(parts);
   const deliveries = new WebhookDeliveries({ ...parts, endpoints, onFault });
   const closing = new AbortController();
   await deliveries.start();
-  const stop = tasks.onFinished((event) =>
-    told({ tasks, endpoints, deliveries, clock }, event, closing.signal),
-  );
   return {
     endpoints,
     deliveries,
+    told: (event) => told({ tasks, endpoints, deliveries, clock }, event, closing.signal),
     async test(project, endpointId) {
       const endpoint = await endpoints.get(project, endpointId);
       const body = messageBody("webhook.test", clock.wallMs(), { webhook_id: endpointId });
@@ -60,7 +60,6 @@ export async function openWebhooks(parts: WebhookParts): Promise<Webhooks> {
       });
     },
     async close() {
-      stop();
       closing.abort(new PerigeeError("closed", "the service is closing"));
       await deliveries.close();
     },

@@ -76,6 +76,9 @@ export interface SpendingOptions {
   readonly capUsd: (project: string) => number | undefined;
 }
 
+/** Which sources are in the sums. */
+export const USAGE_SOURCES = "usage_source";
+
 const DAY_MS = 86_400_000;
 const DAYS_MAX = 400;
 const NOTES_MAX = 256;
@@ -142,7 +145,7 @@ class RecordedSpending implements Spending {
     const fromMs = dayStartMs(fromDay);
     const toMs = dayStartMs(toDay);
     if (toMs - fromMs > DAYS_MAX * DAY_MS)
-      throw new PerigeeError("invalid_request", `from and to may be at most ${DAYS_MAX} days apart`, {
+      throw new PerigeeError("usage", `from and to may be at most ${DAYS_MAX} days apart`, {
         details: { param: "from" },
       });
     const found: DayUsage[] = [];
@@ -203,7 +206,7 @@ class RecordedSpending implements Spending {
       const sum = sums.get(id) ?? { project, day, usage: month.get(day) ?? NOTHING, month };
       sum.usage = added(sum.usage, usage);
       sums.set(id, sum);
-      const marker = { collection: "usage_source", id: `${project} ${source}`, project, parent: "" };
+      const marker = { collection: USAGE_SOURCES, id: `${project} ${source}`, project, parent: "" };
       changes.push({ kind: "insert", record: { ...marker, createdWallMs: nowWallMs, body: "" } });
     }
     for (const [id, { project, day, usage }] of sums) {
@@ -307,7 +310,7 @@ function dayStartMs(day: string): number {
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
   if (Number.isNaN(ms) || dayOf(ms) !== day)
     throw new PerigeeError(
-      "invalid_request",
+      "usage",
       `a day must be such as 2026-11-21, got ${JSON.stringify(day.slice(0, 40))}`,
     );
   return ms;

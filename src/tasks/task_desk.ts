@@ -37,10 +37,14 @@ export interface TasksOptions extends OpenedEngine {
   readonly spending: Spending;
   /** Told why the work on some tasks has stopped; it is tried again a minute later. */
   readonly onFault?: (error: unknown, lotId: string) => void;
+  /** Listens from the start, as `Tasks.onFinished`: what ends while tasks are being opened is told, too. */
+  readonly onFinished?: (event: TaskEvent) => void | Promise<void>;
 }
 
 /** Tasks, and what their owner does with them. */
 export interface OpenedTasks extends Tasks {
+  /** What is not final by now, of all projects. */
+  openCounts(): { readonly tasks: number; readonly objects: number };
   /** Stops gathering; the engine is closed by its owner. */
   close(): Promise<void>;
 }
@@ -67,7 +71,8 @@ class TaskDesk implements OpenedTasks {
 
   constructor(options: TasksOptions) {
     this.#options = options;
-    const { engine, parts } = options;
+    const { engine, parts, onFinished } = options;
+    if (onFinished !== undefined) this.#listeners.add(onFinished);
     this.#lots = new Lots({
       engine,
       parts,
@@ -182,6 +187,21 @@ class TaskDesk implements OpenedTasks {
   onFinished(listener: (event: TaskEvent) => void | Promise<void>): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  openCounts(): { readonly tasks: number; readonly objects: number } {
+    const large = new Set<string>(); // a task of its own lots may have many
+    let small = 0;
+    let objects = 0;
+    for (const { record, members } of this.#lots.openLots) {
+      for (const { taskId, open } of members) {
+        if (open === 0) continue;
+        objects += open;
+        if (record.taskId === undefined) small += 1;
+        else large.add(taskId);
+      }
+    }
+    return { tasks: large.size + small, objects };
   }
 
   async close(): Promise<void> {

@@ -160,6 +160,9 @@ describe("every operation", () => {
     const objectTag = (await check("/v0/infer/object/{id}", "GET", object)).headers.get("etag") ?? "";
     await check("/v0/infer/object/{id}", "GET", object, { headers: { "if-none-match": objectTag } });
     await check("/v0/infer/tasks", "GET", {}, { query: "?limit=1" });
+    const keyed = { headers: { "idempotency-key": "infer" } };
+    await check("/v0/infer/", "POST", {}, { body: [item], ...keyed });
+    expect((await check("/v0/infer/", "POST", {}, { body: [item, item], ...keyed })).status).toBe(409);
     await check("/v0/infer/task/{id}/cancel", "POST", values);
     await check("/v0/infer/task/{id}", "DELETE", { id: await finishedTask() });
     for (const path of ["/v0/usage", "/healthz", "/readyz", "/v0/files/"]) await check(path, "GET", {});
@@ -180,6 +183,25 @@ describe("every operation", () => {
     await check("/v0/files/link/{token}", "GET", { token }, refusedRange);
     await check("/v0/files/link/{token}", "GET", { token }, { headers: { range: "bytes=0-3" } });
     await check("/v0/files/{file_id}", "DELETE", { file_id: await newFile() });
+  });
+
+  it("answers valid requests for webhooks with its documented bodies", async () => {
+    const body = { url: "https://hooks.example.org/in" };
+    const made = await check("/v0/webhooks", "POST", {}, { body: { ...body, events: ["task.failed"] } });
+    expect(made.status).toBe(201);
+    const { id } = JSON.parse(made.text) as { id: string };
+    expect((await check("/v0/webhooks", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
+    await check("/v0/webhooks", "GET", {});
+    await check("/v0/webhooks/{id}", "GET", { id });
+    await check("/v0/webhooks/{id}", "PATCH", { id }, { body: { url: "http://127.0.0.1:1/" } });
+    expect(
+      (await check("/v0/webhooks/{id}", "PATCH", { id }, { body: { url: "http://10.0.0.1/" } })).status,
+    ).toBe(422);
+    expect((await check("/v0/webhooks/{id}", "PATCH", { id }, { body: [item] })).status).toBe(422);
+    await check("/v0/webhooks/{id}/rotate", "POST", { id });
+    await check("/v0/webhooks/{id}/test", "POST", { id });
+    await check("/v0/webhooks/{id}/deliveries", "GET", { id });
+    await check("/v0/webhooks/{id}", "DELETE", { id });
   });
 
   async function finishedTask(): Promise<string> {

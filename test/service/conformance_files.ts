@@ -53,7 +53,13 @@ async function callBatches({ check, whole }: Conformance, input_file_id: string)
   const body = { ...terms, input_file_id, metadata: { run: "1" } };
   whole.refuse(new PerigeeError("budget_exceeded", "no money left"));
   expect((await check("/v1/batches", "POST", {}, { body })).status).toBe(402);
-  const created = await check("/v1/batches", "POST", {}, { body });
+  const keyed = { headers: { "idempotency-key": "batch" } };
+  const created = await check("/v1/batches", "POST", {}, { body, ...keyed });
+  const other = { ...body, metadata: { other: "yes" } };
+  expect((await check("/v1/batches", "POST", {}, { body: other, ...keyed })).status).toBe(409);
+  expect((await check("/v1/batches", "POST", {}, { body, ...keyed })).text).toContain(
+    JSON.parse(created.text).id,
+  );
   expect(created.status).toBe(200);
   const { id } = JSON.parse(created.text) as { id: string };
   expect((await check("/v1/files/{id}", "DELETE", { id: input_file_id })).status).toBe(409);

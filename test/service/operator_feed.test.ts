@@ -129,7 +129,7 @@ describe("the operator feed", () => {
     expect(snapshot).toMatchObject({
       time: nowMs,
       errors: { filtered: 2, timeout: 1 },
-      totals: { items: 4, completed: 1, list_usd: 8, usd: 4, saved_usd: 4 },
+      totals: { completed: 1, failed: 3, list_usd: 8, usd: 4, saved_usd: 4 },
       tasks: {
         has_more: false,
         after: null,

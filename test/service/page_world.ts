@@ -1,20 +1,20 @@
 /**
- * A service for tests of the operator page: a real engine and tasks, a provider that answers at a pace, and the routes
- * that the page uses, for one key.
+ * A service for tests of the operator page: a real engine and tasks, a provider that answers at a pace, and one
+ * key.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type FastifyInstance, fastify } from "fastify";
 import { systemClock } from "../../src/clock.ts";
 import { openEngine } from "../../src/engine/engine.ts";
-import { Activity } from "../../src/service/activity.ts";
-import type { LaneView } from "../../src/service/lane_view.ts";
-import { registerOperatorRoutes } from "../../src/service/operator.ts";
-import { OperatorFeed } from "../../src/service/operator_feed.ts";
-import { registerPageRoutes } from "../../src/service/page.ts";
+import { openAftercare } from "../../src/service/aftercare.ts";
+import type { Caller } from "../../src/service/caller.ts";
+import { Idempotency } from "../../src/service/idempotency.ts";
+import { Observation } from "../../src/service/observation.ts";
+import { createHttpService, type HttpService } from "../../src/service/service.ts";
+import { createFiles } from "../../src/tasks/file_store.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
 import { openTasks } from "../../src/tasks/task_desk.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
@@ -23,7 +23,7 @@ export const KEY = "pgk_live_test";
 export const PROJECT = "red";
 
 export interface PageWorld {
-  readonly url: string;
+  url: string;
   readonly tasks: Tasks;
   /** What the provider takes for an answer. */
   delayMs: number;
@@ -38,90 +38,75 @@ export interface PageWorld {
 export async function openPageWorld(): Promise<PageWorld> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-page-"));
   const provider = await startProvider(() => world.delayMs);
-  const activity = new Activity(systemClock);
+  const observation = new Observation({ clock: systemClock });
   const opened = await openEngine({
     dataDir,
     env: {},
     providers: { demo: { baseUrl: provider.url, key: "k" } },
     limits: { demo: { requestsPerMinute: 30_000, tokensPerMinute: 1_200_000, concurrency: 24 } },
     prices: { "demo:*": { inputUsdPerMillion: 2, outputUsdPerMillion: 8 } },
-    observer: {
-      attempted: (report) => activity.attempted(report),
-      settled: (report) => activity.settled(report),
-      committed: () => undefined,
-    },
+    observer: observation.observer,
     threads: 1,
   });
-  const noFiles = new Proxy({}, { get: () => () => Promise.reject(new Error("no files here")) });
-  const tasks = await openTasks({
-    ...opened,
-    dataDir,
-    files: noFiles as never,
-    spending: createSpending({ ...opened.parts, capUsd: () => undefined }),
+  const { clock, disk, store, measurer } = opened.parts;
+  const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  const spending = createSpending({ clock, store, capUsd: () => undefined });
+  const aftercare = await openAftercare({
+    clock,
+    store,
+    files,
+    egressAllow: undefined,
+    retentionDays: undefined,
+    onFault: () => undefined,
+    openTasks: (onFinished) => openTasks({ ...opened, files, spending, dataDir, onFinished }),
   });
-  const lanes = (): LaneView[] =>
-    [...opened.parts.lanes()].map((lane) => {
-      const [provider = "", , ...family] = lane.key.split(":");
-      const limits = lane.limits.snapshot(systemClock.nowMs());
-      return { provider, tier: "realtime", family: family.join(":"), waiting: 0, ...limits };
-    });
-  const isAccepted = (header: string | undefined) => world.isKeyValid && header === `Bearer ${KEY}`;
-  let app: FastifyInstance;
-  let port = 0;
-  const world: PageWorld = {
+  const { tasks, webhooks } = aftercare;
+  const verifier = { verify: (header: string | undefined) => world.callerOf(header) };
+  observation.join({ tasks, verifier, lanes: () => opened.parts.lanes() });
+  const { engine } = opened;
+  const idempotency = new Idempotency({ clock, store });
+  const context = {
+    clock,
+    disk,
+    store,
+    engine,
+    tasks,
+    files,
+    webhooks,
+    idempotency,
+    dataDir,
+    publicUrl: () => world.url,
+  };
+  let service: HttpService;
+  const world: PageWorld & { callerOf(header: string | undefined): Caller | undefined } = {
     url: "",
     tasks,
     delayMs: 40,
     isKeyValid: true,
+    callerOf: (header) =>
+      world.isKeyValid && header === `Bearer ${KEY}`
+        ? { keyId: "k1", project: PROJECT, scopes: new Set(["infer:read", "infer:write"]), isBeta: false }
+        : undefined,
     async listen() {
-      app = fastify({ forceCloseConnections: true });
-      const feed = new OperatorFeed({ clock: systemClock, tasks, activity, lanes });
-      registerPageRoutes(app);
-      registerCaller(app, isAccepted);
-      registerOperatorRoutes(app, { feed, isAccepted });
-      registerActions(app, tasks);
-      await app.listen({ host: "127.0.0.1", port });
-      port = (app.server.address() as AddressInfo).port;
+      service = await createHttpService({ context, spending, verifier, version: "0.0.0", observation });
+      const port = Number(new URL(world.url || "http://x:0").port);
+      world.url = `${await service.listen({ port })}/`;
     },
     async cut() {
-      const closed = app.close();
-      app.server.closeAllConnections();
+      const closed = service.close();
+      service.app.server.closeAllConnections();
       await closed;
     },
     async close() {
       await world.cut();
-      await tasks.close();
-      await opened.engine.close();
+      await aftercare.close();
+      await engine.close();
       await provider.close();
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
   await world.listen();
-  return Object.assign(world, { url: `http://127.0.0.1:${port}/` });
-}
-
-function registerCaller(app: FastifyInstance, isAccepted: (header: string | undefined) => boolean): void {
-  app.addHook("onRequest", async (request, reply) => {
-    if (request.routeOptions.config.scope === undefined) return;
-    if (!isAccepted(request.headers.authorization)) {
-      return reply.code(401).send({ error: { message: "a valid API key is needed" } });
-    }
-    request.caller = { keyId: "k1", project: PROJECT, scopes: new Set(["infer:read"]), isBeta: false };
-  });
-}
-
-function registerActions(app: FastifyInstance, tasks: Tasks): void {
-  const config = { scope: "infer:write" } as const;
-  app.post<{ Params: { id: string } }>("/v0/infer/task/:id/cancel", { config }, async ({ params }) => ({
-    task: await tasks.cancel(PROJECT, params.id),
-  }));
-  app.get<{ Params: { id: string } }>("/v0/files/output/:id", { config }, async ({ params }, reply) => {
-    const { isComplete, read } = await tasks.output(PROJECT, params.id);
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of read()) chunks.push(chunk);
-    if (!isComplete) reply.header("x-incomplete", "true");
-    return reply.type("application/jsonl").send(Buffer.concat(chunks));
-  });
+  return world;
 }
 
 /** Speaks OpenAI's protocol; a prompt that holds `[[refuse]]` is refused. */

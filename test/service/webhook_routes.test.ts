@@ -9,7 +9,6 @@ import { createEgress } from "../../src/egress/egress.ts";
 import { registerWebhookRoutes } from "../../src/service/webhook_routes.ts";
 import { openWebhooks, type Webhooks } from "../../src/service/webhooks.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
-import type { TaskEvent } from "../../src/tasks/tasks.ts";
 import { taskView } from "./webhook_world.ts";
 import { openWorld, type World } from "./world.ts";
 
@@ -17,7 +16,6 @@ const URL = "https://hooks.example.org/in";
 
 let webhooks: Webhooks;
 let world: World;
-let finish: (event: TaskEvent) => void | Promise<void> = () => undefined;
 const closers: (() => void)[] = [];
 
 beforeEach(async () => {
@@ -27,13 +25,9 @@ beforeEach(async () => {
     egress: createEgress({ clock: systemClock, allow: new AllowList(["127.0.0.1"]) }),
     tasks: {
       task: async (_project, id) => taskView(id),
-      onFinished: (listener) => {
-        finish = listener;
-        return () => undefined;
-      },
     },
   });
-  world = await openWorld({ register: ({ app }) => registerWebhookRoutes(app, webhooks) });
+  world = await openWorld({ register: ({ app }) => registerWebhookRoutes(app, { webhooks }) });
 });
 
 afterEach(async () => {
@@ -133,7 +127,7 @@ it("a real receiver is told of a task, and can check the signature with the stan
     last_status: 204,
   });
   const rotated = await world.call("POST", `/v0/webhooks/${json.id}/rotate`);
-  await finish({ kind: "completed", project: "one", taskId: "1-2" });
+  await webhooks.told({ kind: "completed", project: "one", taskId: "1-2" });
   await expect.poll(() => seen.length).toBe(2);
   for (const secret of [json.secret, rotated.json.secret]) {
     const [, told] = seen;

@@ -60,7 +60,6 @@ export async function openWebhookWorld(
   const clock = new FakeClock();
   const store = createMemoryStore();
   const tasks = new Map<string, TaskView>();
-  const listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
   const egress: Egress = given(clock) ?? {
     check: (url) =>
       url.includes("blocked")
@@ -90,10 +89,6 @@ export async function openWebhookWorld(
           if (task?.project === project) return task;
           throw new PerigeeError("not_found", "no such task");
         },
-        onFinished: (listener) => {
-          listeners.add(listener);
-          return () => listeners.delete(listener);
-        },
       },
     });
   const world: WebhookWorld = {
@@ -108,9 +103,7 @@ export async function openWebhookWorld(
       tasks.set(id, view);
       await world.tell({ kind, project: view.project, taskId: id });
     },
-    async tell(event) {
-      await Promise.all([...listeners].map((listener) => listener(event)));
-    },
+    tell: (event) => world.webhooks.told(event),
     async restart() {
       await world.webhooks.close();
       world.webhooks = await open();

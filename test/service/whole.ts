@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
+import { openAftercare } from "../../src/service/aftercare.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
+import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
@@ -57,7 +59,15 @@ export async function openWhole(
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
+  const aftercare = await openAftercare({
+    clock,
+    store,
+    files,
+    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
+    egressAllow: "127.0.0.1",
+    retentionDays: undefined,
+  });
+  const { tasks, webhooks } = aftercare;
   let refusal: unknown;
   const submit: Tasks["submit"] = (project, request) => {
     const error = refusal;
@@ -74,6 +84,8 @@ export async function openWhole(
       engine,
       tasks: withSubmit(tasks, submit),
       files,
+      webhooks,
+      idempotency: new Idempotency({ clock, store }),
       dataDir,
       publicUrl: () => url,
     },
@@ -99,7 +111,7 @@ export async function openWhole(
   url = await service.listen({ port: 0 });
   afterAll(async () => {
     await service.close();
-    await tasks.close();
+    await aftercare.close();
     await engine.close();
     rmSync(dataDir, { recursive: true, force: true });
   });

@@ -80,9 +80,9 @@ describe("usage", () => {
 
   it("is refused for days that are none, and for more than 400 of them", async () => {
     for (const day of ["2026-11-31", "21.11.2026", "2026-11-21T00:00", ""])
-      await expect(open().days("a", day, "2026-11-21")).rejects.toMatchObject({ code: "invalid_request" });
+      await expect(open().days("a", day, "2026-11-21")).rejects.toMatchObject({ code: "usage" });
     await expect(open().days("a", "2025-01-01", "2026-11-21")).rejects.toMatchObject({
-      code: "invalid_request",
+      code: "usage",
     });
   });
 });

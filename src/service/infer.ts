@@ -8,13 +8,18 @@ import { failures } from "./description.ts";
 import { etagOf, matches } from "./etag.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
 import { itemsOf } from "./infer_body.ts";
-import { answers, idParameter, pageQuery, requestItems, unchanged } from "./infer_schema.ts";
+import {
+  answers,
+  idParameter,
+  OBJECTS_MAX,
+  objectsQuery,
+  pageQuery,
+  requestItems,
+  unchanged,
+} from "./infer_schema.ts";
 import { onceFor } from "./keyed_request.ts";
 import { outputUrl } from "./output.ts";
 import { type OutputUrl, objectBody, TaskBodies, taskHead, taskJson } from "./task_body.ts";
-
-/** Objects in the answer to a POST. */
-const OBJECTS_MAX = 1_000;
 
 interface PageRequest {
   readonly after?: string;
@@ -82,7 +87,7 @@ function registerReads(app: FastifyInstance, { tasks }: ServiceContext, urlOf: O
       summary: "A task with its objects",
       tags: ["inference"],
       params: idParameter,
-      querystring: pageQuery,
+      querystring: objectsQuery,
       response: { 200: answers.task, 304: unchanged },
     },
     handler: async ({ caller, params, query, headers }, reply) => {

@@ -1,5 +1,6 @@
 /**
- * What requests leave in the audit log: after an answer of 2xx on a route that names an event, and after each one that was refused for want of a key.
+ * What requests leave in the audit log: with an answer of 2xx on a route that names an event, and
+ * with each one that was refused for want of a key; before the answer leaves.
  *
  * The id is that of the route's first parameter, or what the handler set as `request.audited` where it makes one.
  */
@@ -10,7 +11,7 @@ import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
 export function registerAudit(app: FastifyInstance, audit: Audit | undefined): void {
   app.decorateRequest("audited", undefined);
   if (audit === undefined) return;
-  app.addHook("onResponse", (request, reply, done) => {
+  app.addHook("onSend", (request, reply, _payload, done) => {
     const isKeyless = (request.caller as Caller | undefined) === undefined;
     if (isKeyless && [401, 429].includes(reply.statusCode)) audit.note({ kind: "login.failed" });
     else if (reply.statusCode >= 200 && reply.statusCode < 300) noteEvent(audit, request);

@@ -10,7 +10,6 @@ const whole = await openWhole({ audit: { note: (event) => noted.push(event) } })
 async function traced(method: string, path: string, body?: unknown, key = "own") {
   noted.length = 0;
   const { status, text } = await whole.call(method, path, { key, body });
-  await new Promise((resolve) => setTimeout(resolve, 20)); // the log is told after the answer
   return { status, json: text.startsWith("{") ? JSON.parse(text) : undefined, events: [...noted] };
 }
 

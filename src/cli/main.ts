@@ -79,6 +79,12 @@ function addServe(root: Command): void {
     .option("--config <file>", "configuration: providers, limits, prices")
     .option("--behind-proxy", "a TLS proxy stands in front: listen on any address, believe X-Forwarded-For")
     .option("--public-url <url>", "where users reach the service (default: where it listens)")
+    .option("--metrics-port <number>", "serve /metrics there instead of to this machine alone", portNumber)
+    .addOption(
+      new Option("--log-level <level>", "error: faults alone, no line for each request")
+        .choices(["info", "error"])
+        .default("info"),
+    )
     .action(async (options: Record<string, unknown>) => {
       const { serve } = await import("./serve.ts"); // the server takes longer to load than other commands to run
       finish(await serve(options));

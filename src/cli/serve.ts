@@ -4,9 +4,7 @@
  *   opening -> {"url"} on stdout -> first SIGTERM or SIGINT: draining -> exit 0; a second one ends at once
  *   the engine cannot go on (a disk that failed): draining -> exit 74, to be started again
  */
-import { systemClock } from "../clock.ts";
 import { readConfigFile } from "../engine/config.ts";
-import { PerigeeError } from "../errors.ts";
 import { createPerigeeService, type PerigeeService } from "../service/index.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 
@@ -18,6 +16,8 @@ interface ServeArguments {
   readonly config?: string;
   readonly behindProxy?: boolean;
   readonly publicUrl?: string;
+  readonly metricsPort?: number;
+  readonly logLevel: "info" | "error";
 }
 
 /** Returns the exit code when the service has ended; throws for what `exitCodeOf` knows. */
@@ -31,7 +31,8 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
     dataDir: given.data,
     isBehindProxy,
     ...(given.publicUrl === undefined ? {} : { publicUrl: given.publicUrl.replace(/\/+$/, "") }),
-    onFault: logFault,
+    log: { level: given.logLevel, write: (lines) => void process.stderr.write(lines) },
+    ...(given.metricsPort === undefined ? {} : { metricsPort: given.metricsPort }),
   });
   const stopped = signalled();
   try {
@@ -61,21 +62,4 @@ async function failed({ failed }: PerigeeService): Promise<number> {
   const error = await failed;
   printError(error);
   return exitCodeOf(error);
-}
-
-/** Its message may hold what a user sent; the code and where it was thrown do not. */
-function logFault(error: unknown, requestId: string): void {
-  const name =
-    error instanceof PerigeeError ? error.code : error instanceof Error ? error.name : typeof error;
-  const frames = error instanceof Error ? (error.stack ?? "").match(/^ {4}at .*$/gm) : null;
-  const time = new Date(systemClock.wallMs()).toISOString();
-  const record = {
-    level: "error",
-    time,
-    msg: "fault",
-    request_id: requestId,
-    error: name,
-    at: frames?.slice(0, 5),
-  };
-  process.stderr.write(`${JSON.stringify(record)}\n`);
 }

@@ -59,6 +59,7 @@ export class Tally implements ActivitySums {
     this.outputTokens += report.outputTokens;
     this.listUsd += report.listUsd;
     this.usd += report.usd;
+    if (report.status === "cancelled" || report.status === "expired") return; // nothing was put through
     const at = this.#turn(second);
     this.#items[at] = (this.#items[at] ?? 0) + 1;
     this.#tokens[at] = (this.#tokens[at] ?? 0) + report.inputTokens + report.outputTokens;

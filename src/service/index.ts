@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { systemClock } from "../clock.ts";
 import { AllowList } from "../egress/address.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
@@ -17,6 +18,8 @@ import { openAftercare } from "./aftercare.ts";
 import { noteConfigChanges, type Settings } from "./config_changes.ts";
 import { Idempotency } from "./idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
+import type { LogOptions } from "./log.ts";
+import { Observation } from "./observation.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 
@@ -34,12 +37,19 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly isBehindProxy?: boolean;
   /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
   readonly publicUrl?: string;
+  /** Lines of JSON for requests and faults, of ids, codes and sizes alone. Default: no log. */
+  readonly log?: ServiceLog;
+  /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
+  readonly metricsPort?: number;
   /**
    * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
    * written. The error's text may hold what a user sent.
    */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
+
+/** Where the log goes. */
+export type ServiceLog = Omit<LogOptions, "clock">;
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
 export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
@@ -55,25 +65,29 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     isBehindProxy: _isBehindProxy,
     publicUrl: _publicUrl,
     onFault: _onFault,
+    log: _log,
+    metricsPort: _metricsPort,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
-  const opened = await openEngine(engineOptions); // first: it locks the folder
+  const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
+  const opened = await openEngine({ ...engineOptions, observer: observation.observer }); // first: it locks the folder
   const { clock, disk, store } = opened.parts;
-  const { dataDir, onFault } = options;
+  const { dataDir } = options;
   const closers: (() => unknown)[] = [() => opened.engine.close()];
   const closeAll = async (): Promise<void> => {
     for (const close of closers.splice(0).reverse()) await close();
   };
   try {
-    const onFailure = (error: unknown): void => onFault?.(error, "audit");
+    const onFailure = (error: unknown): void => observation.onFault(error, "audit");
     const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
     closers.push(() => audit.close().catch(onFailure));
     await noteConfigChanges({ store, clock, audit }, settingsOf(options), options.env ?? process.env);
-    if (verifier !== undefined) return await open(opened, options, { verifier, audit }, closeAll);
+    if (verifier !== undefined)
+      return await open(opened, options, { verifier, audit, observation }, closeAll);
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
-    return await open(opened, options, { verifier: createKeyVerifier(keys), audit }, closeAll);
+    return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
   } catch (error) {
     await closeAll();
     throw error;
@@ -82,18 +96,31 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
 
 /** What an operator sets; not the seams. */
 function settingsOf(options: PerigeeServiceOptions): Settings {
-  const { dataDir, env, clock, transport, disk, store, measurer, observer, verifier, onFault, ...settings } =
-    options;
+  const {
+    dataDir,
+    env,
+    clock,
+    transport,
+    disk,
+    store,
+    measurer,
+    observer,
+    verifier,
+    onFault,
+    log,
+    ...settings
+  } = options;
   return settings;
 }
 
 async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
-  access: { readonly verifier: KeyVerifier; readonly audit: Audit },
+  access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
-  const { dataDir, serverLimits, isBehindProxy, onFault } = options;
+  const { dataDir, serverLimits, isBehindProxy } = options;
+  const { observation, verifier } = access;
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
@@ -106,11 +133,13 @@ async function open(
       options.egressAllow === undefined
         ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
         : new AllowList(options.egressAllow),
+    egressPorts: options.egressPorts,
     retentionDays: options.retentionDays,
-    onFault: (error) => options.onFault?.(error, "background"),
+    onFault: (error) => observation.onFault(error, "background"),
     openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
   });
   const { tasks, webhooks } = aftercare;
+  observation.join({ tasks, verifier, engine });
   let url = options.publicUrl ?? "http://127.0.0.1";
   const service = await createHttpService({
     context: {
@@ -130,7 +159,6 @@ async function open(
     version: packageVersion(),
     ...(serverLimits === undefined ? {} : { limits: serverLimits }),
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
-    ...(onFault === undefined ? {} : { onFault }),
   });
   const failed = new Promise<PerigeeError>((resolve) => {
     parts.onFailure(resolve);
@@ -142,10 +170,12 @@ async function open(
     listen: async (where) => {
       const address = await service.listen(where);
       url = options.publicUrl ?? address;
+      await observation.listen(where?.host ?? "127.0.0.1");
       return address;
     },
     close: async () => {
       await service.close();
+      await observation.close();
       await aftercare.close();
       await closeRest();
     },

@@ -10,8 +10,8 @@
  * To leave: the format is text; `render` and the hook are all that others see.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { LaneStatus } from "../engine/lane_status.ts";
 import type { Activity } from "./activity.ts";
-import type { LaneView } from "./lane_view.ts";
 
 const LANES_MAX = 200;
 const DURATION_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -25,16 +25,16 @@ const LIMITS = [
 ] as const;
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
-/** How much there is, by state. */
-export interface WorkCounts {
-  readonly tasks: Readonly<Record<string, number>>;
-  readonly objects: Readonly<Record<string, number>>;
+/** What is not final by now. */
+export interface OpenCounts {
+  readonly tasks: number;
+  readonly objects: number;
 }
 
 export interface MetricsOptions {
   readonly activity: Pick<Activity, "total" | "attempts">;
-  readonly lanes: () => readonly LaneView[];
-  readonly counts: () => WorkCounts | Promise<WorkCounts>;
+  readonly lanes: () => readonly LaneStatus[];
+  readonly open: () => OpenCounts;
 }
 
 /** One HTTP request that was answered, or given up by its caller. */
@@ -48,7 +48,7 @@ export interface AnsweredRequest {
 }
 
 /** Brings metrics whose figures others keep up to date. */
-type Refresh = () => void | Promise<void>;
+type Refresh = () => void;
 
 /** Counts from when it is made. */
 export class Metrics {
@@ -56,6 +56,7 @@ export class Metrics {
   readonly #requests: Counter<"method" | "route" | "status">;
   readonly #durations: Histogram<"method" | "route">;
   readonly #commits: Histogram;
+  readonly #tasks: Counter<"status">;
   readonly #refreshes: readonly Refresh[];
 
   constructor(options: MetricsOptions) {
@@ -79,9 +80,15 @@ export class Metrics {
       buckets: COMMIT_BOUNDS,
       registers,
     });
+    this.#tasks = new Counter({
+      name: "perigee_tasks_finished_total",
+      help: "Tasks that became final, by their status.",
+      labelNames: ["status"],
+      registers,
+    });
     this.#refreshes = [
       sums(registers, options.activity),
-      counts(registers, options.counts),
+      openWork(registers, options.open),
       lanes(registers, options.lanes),
     ];
     collectDefaultMetrics({ register: this.#registry });
@@ -98,9 +105,14 @@ export class Metrics {
     this.#commits.observe(durationMs / 1_000);
   }
 
+  /** A task became final. */
+  finished(status: "completed" | "failed"): void {
+    this.#tasks.inc({ status });
+  }
+
   /** All of it as text, and what type of text. */
   async render(): Promise<{ readonly contentType: string; readonly text: string }> {
-    for (const refresh of this.#refreshes) await refresh();
+    for (const refresh of this.#refreshes) refresh();
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
   }
 }
@@ -128,16 +140,13 @@ function sums(registers: Registry[], activity: MetricsOptions["activity"]): Refr
   };
 }
 
-function counts(registers: Registry[], read: MetricsOptions["counts"]): Refresh {
-  const labelNames = ["status"];
-  const tasks = new Gauge({ name: "perigee_tasks", help: "Tasks by status.", labelNames, registers });
-  const objects = new Gauge({ name: "perigee_objects", help: "Objects by status.", labelNames, registers });
-  return async () => {
-    const found = await read();
-    tasks.reset();
-    objects.reset();
-    for (const [status, count] of Object.entries(found.tasks)) tasks.set({ status }, count);
-    for (const [status, count] of Object.entries(found.objects)) objects.set({ status }, count);
+function openWork(registers: Registry[], read: MetricsOptions["open"]): Refresh {
+  const tasks = new Gauge({ name: "perigee_tasks_open", help: "Tasks that are not final.", registers });
+  const objects = new Gauge({ name: "perigee_objects_open", help: "Objects that are not final.", registers });
+  return () => {
+    const open = read();
+    tasks.set(open.tasks);
+    objects.set(open.objects);
   };
 }
 

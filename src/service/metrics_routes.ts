@@ -33,7 +33,7 @@ export function countRequests(app: FastifyInstance, metrics: Metrics): void {
 
 /** On the service's own port. Throws `not_found` at callers from elsewhere. */
 export function registerMetricsRoute(app: FastifyInstance, metrics: Metrics): void {
-  app.get("/metrics", async (request, reply) => {
+  app.get("/metrics", { schema: { hide: true } }, async (request, reply) => {
     if (!isFromThisMachine(request)) throw new PerigeeError("not_found", "there is nothing at this address");
     const { contentType, text } = await metrics.render();
     return reply.header("cache-control", "no-store").type(contentType).send(text);

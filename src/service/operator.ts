@@ -27,6 +27,7 @@ export function registerOperatorRoutes(app: FastifyInstance, { feed, isAccepted 
   app.get<{ Querystring: { readonly after?: string } }>("/v0/operator/events", {
     config: { scope: "infer:read" },
     exposeHeadRoute: false, // its answer never ends
+    schema: { hide: true },
     handler: (request, reply) => {
       const { caller, query, headers } = request;
       const stream = new PassThrough({ highWaterMark: UNREAD_BYTES_MAX });

@@ -22,6 +22,7 @@ import {
 } from "./fastify.ts";
 import { registerJsonBody, tooLarge } from "./json_body.ts";
 import type { KeyVerifier, RequestLimits } from "./key_verifier.ts";
+import type { LogSettings } from "./log.ts";
 import { RequestBuckets } from "./request_limits.ts";
 
 /** Bounds of the server, all of them with a default. */
@@ -61,6 +62,10 @@ export interface ServerOptions {
   readonly audit?: Audit;
   /** Believe the last hop's `X-Forwarded-For`. */
   readonly isBehindProxy?: boolean;
+  /** Default: no log. */
+  readonly log?: LogSettings | undefined;
+  /** Adds hooks that see every request, refused ones as well. */
+  readonly watch?: ((app: FastifyInstance) => void) | undefined;
   /** Faults of ours, which answer 500 or 503. The error's text may hold what a user sent. */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
@@ -76,6 +81,7 @@ export function createServer(options: ServerOptions): HttpServer {
   const limits = { ...LIMITS, ...options.limits };
   let connections: Connections | undefined;
   const app = fastify({
+    ...options.log,
     http: {
       insecureHTTPParser: false,
       maxHeaderSize: HEADER_BYTES_MAX,
@@ -100,6 +106,7 @@ export function createServer(options: ServerOptions): HttpServer {
   connections = new Connections(app.server, options.clock, limits);
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (body) => JSON.stringify(body));
+  options.watch?.(app);
   registerHeaders(app);
   registerJsonBody(app);
   registerAudit(app, options.audit);

@@ -12,6 +12,7 @@ import type { FastifyInstance } from "./fastify.ts";
 import { registerFileRoutes } from "./files.ts";
 import { registerHealthRoutes } from "./health.ts";
 import { registerInferRoutes } from "./infer.ts";
+import type { Observation } from "./observation.ts";
 import { registerOpenAiRoutes } from "./openai_batches.ts";
 import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
@@ -26,6 +27,8 @@ export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
   readonly spending: Pick<Spending, "days" | "month">;
   readonly version: string;
+  /** Absent: no operator page, no metrics, no log. */
+  readonly observation?: Observation | undefined;
 }
 
 export interface ListenOptions {
@@ -50,8 +53,12 @@ export interface HttpService {
 }
 
 export async function createHttpService(options: HttpServiceOptions): Promise<HttpService> {
-  const { context, version } = options;
-  const { app, destroyConnections } = createServer({ ...options, clock: context.clock });
+  const { context, version, observation } = options;
+  const { app, destroyConnections } = createServer({
+    ...options,
+    clock: context.clock,
+    ...observation?.serverOptions,
+  });
   let isReady = true;
   await registerDescription(app, version);
   registerHealthRoutes(app, () => isReady);
@@ -62,6 +69,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
   registerWebhookRoutes(app, context);
+  observation?.register(app);
   registerDescriptionRoutes(app);
   await app.ready();
   const handler = handlerOf(app);

@@ -48,6 +48,15 @@ describe("activity", () => {
     });
   });
 
+  it("counts nothing as put through that was cancelled or came too late", async () => {
+    const { clock, activity } = fresh();
+    activity.settled({ ...ITEM, project: "red", status: "cancelled", code: "cancelled" });
+    activity.settled({ ...ITEM, project: "red", status: "expired", code: "expired" });
+    await clock.advance(1_000);
+    expect(activity.project("red")?.recent(activity.second(), 2).items).toEqual([0, 0]);
+    expect(activity.project("red")?.outcomes.get("expired")).toBe(1);
+  });
+
   it("forgets seconds that are longer ago than it keeps", async () => {
     const { clock, activity } = fresh();
     activity.settled({ ...ITEM, project: "red" });

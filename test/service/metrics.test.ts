@@ -2,22 +2,23 @@ import { request as get } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fastify } from "fastify";
 import { afterEach, describe, expect, it } from "vitest";
+import type { LaneStatus } from "../../src/engine/lane_status.ts";
 import { Activity } from "../../src/service/activity.ts";
-import type { LaneView } from "../../src/service/lane_view.ts";
 import { Metrics } from "../../src/service/metrics.ts";
 import { countRequests, openMetricsPort, registerMetricsRoute } from "../../src/service/metrics_routes.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
-const LANE: LaneView = {
+const LANE: LaneStatus = {
   provider: "openai",
   tier: "realtime",
   family: "gpt-4o-mini",
   state: "cooldown",
-  requests: { used: 120, limit: 500 },
+  requests: { used: 120, limit: 500, share: 0.24 },
   inFlight: 7,
   inFlightMax: 64,
   waiting: 30,
   cooldownMs: 1_500,
+  projects: 1,
 };
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -25,12 +26,12 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-function world(lanes: readonly LaneView[] = [LANE]) {
+function world(lanes: readonly LaneStatus[] = [LANE]) {
   const activity = new Activity(new FakeClock());
   const metrics = new Metrics({
     activity,
     lanes: () => lanes,
-    counts: async () => ({ tasks: { submitted: 2, completed: 9 }, objects: { submitted: 40 } }),
+    open: () => ({ tasks: 2, objects: 40 }),
   });
   return { activity, metrics };
 }
@@ -82,6 +83,7 @@ describe("metrics", () => {
     const attempt = { project: "p", lane: "openai:realtime:gpt", model: "openai:gpt", usage: undefined };
     activity.attempted({ ...attempt, code: "timeout", latencyMs: 9 });
     metrics.committed(4);
+    metrics.finished("completed");
     await metrics.render();
     const { text } = await metrics.render(); // asked twice, counted once
     expect(figure(text, 'perigee_items_total{outcome="completed"}')).toBe(1);
@@ -91,8 +93,9 @@ describe("metrics", () => {
     expect(figure(text, 'perigee_cost_usd_total{price="factored"}')).toBe(0.5);
     expect(figure(text, 'perigee_attempts_total{provider="openai",outcome="timeout"}')).toBe(1);
     expect(figure(text, 'perigee_commit_duration_seconds_bucket{le="0.005"}')).toBe(1);
-    expect(figure(text, 'perigee_tasks{status="completed"}')).toBe(9);
-    expect(figure(text, 'perigee_objects{status="submitted"}')).toBe(40);
+    expect(figure(text, "perigee_tasks_open")).toBe(2);
+    expect(figure(text, "perigee_objects_open")).toBe(40);
+    expect(figure(text, 'perigee_tasks_finished_total{status="completed"}')).toBe(1);
     expect(figure(text, "nodejs_eventloop_lag_p99_seconds")).toBeGreaterThanOrEqual(0);
     expect(figure(text, "process_resident_memory_bytes")).toBeGreaterThan(0);
   });

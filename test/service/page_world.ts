@@ -1,131 +1,124 @@
 /**
- * A service for tests of the operator page: a real engine and tasks, a provider that answers at a pace, and the routes
- * that the page uses, for one key.
+ * The whole service for tests of the operator page: a provider that answers at a pace, one key, and a way to it that
+ * can be cut.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import {
+  type AddressInfo,
+  connect,
+  createServer as createTcpServer,
+  type Server,
+  type Socket,
+} from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type FastifyInstance, fastify } from "fastify";
-import { systemClock } from "../../src/clock.ts";
-import { openEngine } from "../../src/engine/engine.ts";
-import { Activity } from "../../src/service/activity.ts";
-import type { LaneView } from "../../src/service/lane_view.ts";
-import { registerOperatorRoutes } from "../../src/service/operator.ts";
-import { OperatorFeed } from "../../src/service/operator_feed.ts";
-import { registerPageRoutes } from "../../src/service/page.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
-import { openTasks } from "../../src/tasks/task_desk.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import type { Caller } from "../../src/service/caller.ts";
+import { createPerigeeService } from "../../src/service/index.ts";
 
 export const KEY = "pgk_live_test";
-export const PROJECT = "red";
 
 export interface PageWorld {
+  /** Where the page is. */
   readonly url: string;
-  readonly tasks: Tasks;
-  /** What the provider takes for an answer. */
-  delayMs: number;
   /** Whether the key is accepted. */
   isKeyValid: boolean;
-  close(): Promise<void>;
-  /** Stops listening and breaks every connection, as a crash would; `listen` begins again on the same port. */
+  /** Sends a request with the key, and gives the answer's JSON. */
+  call(method: string, path: string, body?: unknown): Promise<Record<string, unknown>>;
+  /** Nobody reaches the service, and connections to it break. */
   cut(): Promise<void>;
-  listen(): Promise<void>;
+  /** It is reached again. */
+  mend(): Promise<void>;
+  close(): Promise<void>;
 }
 
 export async function openPageWorld(): Promise<PageWorld> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-page-"));
-  const provider = await startProvider(() => world.delayMs);
-  const activity = new Activity(systemClock);
-  const opened = await openEngine({
+  const provider = await startProvider();
+  const caller: Caller = {
+    keyId: "k1",
+    project: "red",
+    scopes: new Set(["infer:read", "infer:write"]),
+    isBeta: false,
+  };
+  const service = await createPerigeeService({
     dataDir,
     env: {},
     providers: { demo: { baseUrl: provider.url, key: "k" } },
     limits: { demo: { requestsPerMinute: 30_000, tokensPerMinute: 1_200_000, concurrency: 24 } },
     prices: { "demo:*": { inputUsdPerMillion: 2, outputUsdPerMillion: 8 } },
-    observer: {
-      attempted: (report) => activity.attempted(report),
-      settled: (report) => activity.settled(report),
-      committed: () => undefined,
-    },
     threads: 1,
-  });
-  const noFiles = new Proxy({}, { get: () => () => Promise.reject(new Error("no files here")) });
-  const tasks = await openTasks({
-    ...opened,
-    dataDir,
-    files: noFiles as never,
-    spending: createSpending({ ...opened.parts, capUsd: () => undefined }),
-  });
-  const lanes = (): LaneView[] =>
-    [...opened.parts.lanes()].map((lane) => {
-      const [provider = "", , ...family] = lane.key.split(":");
-      const limits = lane.limits.snapshot(systemClock.nowMs());
-      return { provider, tier: "realtime", family: family.join(":"), waiting: 0, ...limits };
-    });
-  const isAccepted = (header: string | undefined) => world.isKeyValid && header === `Bearer ${KEY}`;
-  let app: FastifyInstance;
-  let port = 0;
-  const world: PageWorld = {
-    url: "",
-    tasks,
-    delayMs: 40,
-    isKeyValid: true,
-    async listen() {
-      app = fastify({ forceCloseConnections: true });
-      const feed = new OperatorFeed({ clock: systemClock, tasks, activity, lanes });
-      registerPageRoutes(app);
-      registerCaller(app, isAccepted);
-      registerOperatorRoutes(app, { feed, isAccepted });
-      registerActions(app, tasks);
-      await app.listen({ host: "127.0.0.1", port });
-      port = (app.server.address() as AddressInfo).port;
+    verifier: {
+      verify: (header) => (world.isKeyValid && header === `Bearer ${KEY}` ? caller : undefined),
     },
-    async cut() {
-      const closed = app.close();
-      app.server.closeAllConnections();
-      await closed;
+  });
+  const direct = await service.listen({ port: 0 });
+  const way = new Way(Number(new URL(direct).port));
+  await way.open();
+  const world: PageWorld = {
+    url: `http://127.0.0.1:${way.port}/`,
+    isKeyValid: true,
+    cut: () => way.close(),
+    mend: () => way.open(),
+    async call(method, path, body) {
+      const response = await fetch(direct + path, {
+        method,
+        headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      if (!response.ok) throw new Error(`${method} ${path}: ${await response.text()}`);
+      return (await response.json()) as Record<string, unknown>;
     },
     async close() {
-      await world.cut();
-      await tasks.close();
-      await opened.engine.close();
+      await way.close();
+      await service.close();
       await provider.close();
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
-  await world.listen();
-  return Object.assign(world, { url: `http://127.0.0.1:${port}/` });
+  return world;
 }
 
-function registerCaller(app: FastifyInstance, isAccepted: (header: string | undefined) => boolean): void {
-  app.addHook("onRequest", async (request, reply) => {
-    if (request.routeOptions.config.scope === undefined) return;
-    if (!isAccepted(request.headers.authorization)) {
-      return reply.code(401).send({ error: { message: "a valid API key is needed" } });
-    }
-    request.caller = { keyId: "k1", project: PROJECT, scopes: new Set(["infer:read"]), isBeta: false };
-  });
+/** Passes bytes on from a port of its own, which it keeps. */
+class Way {
+  port = 0;
+  readonly #to: number;
+  #server: Server | undefined;
+  readonly #sockets = new Set<Socket>();
+
+  constructor(to: number) {
+    this.#to = to;
+  }
+
+  async open(): Promise<void> {
+    const server = createTcpServer((socket) => {
+      const onward = connect(this.#to, "127.0.0.1");
+      for (const [one, other] of [
+        [socket, onward],
+        [onward, socket],
+      ] as const) {
+        this.#sockets.add(one);
+        one.on("error", () => other.destroy()).on("close", () => other.destroy());
+        one.pipe(other);
+      }
+    });
+    this.#server = server;
+    await new Promise<void>((resolve) => server.listen(this.port, "127.0.0.1", resolve));
+    this.port = (server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server?.close(resolve));
+    for (const socket of this.#sockets) socket.destroy();
+    this.#sockets.clear();
+    await closed;
+  }
 }
 
-function registerActions(app: FastifyInstance, tasks: Tasks): void {
-  const config = { scope: "infer:write" } as const;
-  app.post<{ Params: { id: string } }>("/v0/infer/task/:id/cancel", { config }, async ({ params }) => ({
-    task: await tasks.cancel(PROJECT, params.id),
-  }));
-  app.get<{ Params: { id: string } }>("/v0/files/output/:id", { config }, async ({ params }, reply) => {
-    const { isComplete, read } = await tasks.output(PROJECT, params.id);
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of read()) chunks.push(chunk);
-    if (!isComplete) reply.header("x-incomplete", "true");
-    return reply.type("application/jsonl").send(Buffer.concat(chunks));
-  });
-}
+const ANSWER_MS = 40;
 
 /** Speaks OpenAI's protocol; a prompt that holds `[[refuse]]` is refused. */
-async function startProvider(delayMs: () => number) {
+async function startProvider() {
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk: Buffer) => {
@@ -143,7 +136,7 @@ async function startProvider(delayMs: () => number) {
             };
         response.writeHead(isRefused ? 400 : 200, { "content-type": "application/json" });
         response.end(JSON.stringify(answer));
-      }, delayMs());
+      }, ANSWER_MS);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

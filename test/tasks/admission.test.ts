@@ -11,7 +11,8 @@ function work(items: number, slaMinutes: number | null): Work {
 
 function admissionOf(parts: EngineParts): Admission {
   const { clock, store } = parts;
-  return new Admission({ parts, spending: createSpending({ clock, store, capUsd: () => undefined }) });
+  const spending = createSpending({ clock, store, capUsd: () => undefined });
+  return new Admission({ parts, spending, unreadItems: () => 0 });
 }
 
 describe("admission", () => {
@@ -24,7 +25,8 @@ describe("admission", () => {
       code: "sla_infeasible",
       details: { earliestSlaMinutes: 10 },
     });
-    await expect(admission.admit("a", [work(600, null)])).resolves.toBeDefined();
+    await expect(admission.admit("a", [work(60, null)])).resolves.toBeDefined();
+    await expect(admission.admit("a", [work(600, null)])).rejects.toMatchObject({ code: "sla_infeasible" });
     await expect(admission.admit("a", [work(60 * 43_201, 43_200)])).rejects.toMatchObject({
       details: { earliestSlaMinutes: null },
     });
@@ -40,8 +42,8 @@ describe("admission", () => {
     await world.clock.advance(5_000);
     const details = async (project: string): Promise<unknown> =>
       admission.admit(project, [work(60, 1)]).catch((error: { details: unknown }) => error.details);
-    expect(await details("other")).toEqual({ earliestSlaMinutes: 3 });
-    expect(await details("large")).toEqual({ earliestSlaMinutes: 2 });
+    expect(await details("other")).toMatchObject({ earliestSlaMinutes: 3 });
+    expect(await details("large")).toMatchObject({ earliestSlaMinutes: 2 });
     const late = admission.admit("large", [work(3_000, 121)]);
     await expect(late).rejects.toMatchObject({ details: { earliestSlaMinutes: 150 } });
     run.stop();

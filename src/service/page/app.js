@@ -112,12 +112,12 @@ function show(snapshot) {
   chart.add(throughput.seconds);
   setText(byId("items-rate"), rate(throughput.items_per_second));
   setText(byId("tokens-rate"), rate(throughput.tokens_per_second));
-  const failed = totals.items - totals.completed;
+  const { failed } = totals;
   setText(byId("answered"), compact(totals.completed));
   setText(byId("answered-tokens"), compact(totals.input_tokens + totals.output_tokens));
   setText(byId("errors-total"), compact(failed));
   byId("errors-total").className = failed > 0 ? "value bad" : "value";
-  setText(byId("errors-share"), percent(totals.items === 0 ? 0 : failed / totals.items));
+  setText(byId("errors-share"), percent(failed === 0 ? 0 : failed / (failed + totals.completed)));
   setText(byId("cost"), usd(totals.usd));
   setText(byId("cost-list"), usd(totals.list_usd));
   setText(byId("saved"), usd(totals.saved_usd));

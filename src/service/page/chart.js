@@ -73,7 +73,8 @@ export class Chart {
         {
           ...axis,
           size: 26,
-          incrs: [60],
+          incrs: [60, 120, 300],
+          space: 64,
           values: (_plot, ticks) => ticks.map((tick) => seconds.format(new Date(tick * 1_000))),
         },
         { ...axis, scale: "items", size: 46, values: (_plot, ticks) => ticks.map(rate) },
@@ -95,7 +96,7 @@ export class Chart {
           width: 2,
           points: { show: false },
         },
-        { scale: "tokens", stroke: colour("--second"), width: 1.5, points: { show: false } },
+        { scale: "tokens", stroke: colour("--second"), width: 1.5, dash: [5, 3], points: { show: false } },
       ],
     };
   }

@@ -5,6 +5,13 @@ const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
 const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
 const dateTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const timeOfDay = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const dayAndTime = new Intl.DateTimeFormat(undefined, {
+  month: "short",
+  day: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+});
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -38,7 +45,7 @@ export function usd(value) {
   if (size >= 1 || size === 0)
     return `${sign}$${size.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
   if (size < 0.000_001) return `${sign}$0.00`;
-  return `${sign}$${size.toLocaleString("en-US", { minimumFractionDigits: 2, maximumSignificantDigits: 3 })}`;
+  return `${sign}$${size.toFixed(size >= 0.01 ? 4 : 6)}`;
 }
 
 /** `45 s`, `12 min`, `3 h 20 min`, `5 d 2 h`. */
@@ -57,6 +64,12 @@ export function fromNow(ms) {
 
 export function moment(wallMs) {
   return dateTime.format(new Date(wallMs));
+}
+
+/** The time of day, with the date where it is another day than `nowMs`. */
+export function clockTime(wallMs, nowMs) {
+  const [date, now] = [new Date(wallMs), new Date(nowMs)];
+  return date.toDateString() === now.toDateString() ? timeOfDay.format(date) : dayAndTime.format(date);
 }
 
 /** The beginning of an id, by which people tell tasks apart. */

@@ -2,7 +2,7 @@
  * The table of tasks: a page of 50, newest first, each with its progress, deadline, slack, cost and what can be done.
  */
 import { byId, keepList, make, makeTrack, setAttribute, setShare, setText } from "./dom.js";
-import { compact, count, duration, fromNow, moment, shortId, usd } from "./format.js";
+import { clockTime, compact, count, duration, fromNow, moment, shortId, usd } from "./format.js";
 
 export class TaskTable {
   #views = new Map();
@@ -131,7 +131,7 @@ function updateTimes(view, task, nowMs) {
     setText(view.deadlineAt, "");
   } else {
     setText(view.deadline, fromNow(deadlineAt - nowMs));
-    setText(view.deadlineAt, moment(deadlineAt).replace(/^.*?, (?=\d{1,2}:)/, ""));
+    setText(view.deadlineAt, clockTime(deadlineAt, nowMs));
     view.deadlineAt.title = moment(deadlineAt);
   }
   const isLate = slackMs !== null && slackMs < 0;

@@ -1,0 +1,150 @@
+/**
+ * The log of the service: a line of JSON for each request and each fault, of fields that are allowed and no others.
+ *
+ * Whatever is logged, by us, by fastify or by a plugin, comes through here: fields that are not named below are left
+ * out, and so is every message, because texts of errors and addresses hold what users sent. Of an error: its name, its
+ * code, and the places in our code that it came through.
+ *
+ * Lines of one turn are written together.
+ */
+import type { Clock } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
+import { type FastifyInstance, type FastifyRequest, LogController } from "./fastify.ts";
+
+/** A log line may hold these. Ids, sizes, names of ours and codes; never a text, an address or a header of a user. */
+const FIELDS = [
+  "event",
+  "request_id",
+  "method",
+  "route",
+  "status",
+  "ms",
+  "key_id",
+  "project",
+  "code",
+  "error",
+  "at",
+] as const;
+
+type Fields = Partial<Record<(typeof FIELDS)[number], string | number | readonly string[]>>;
+
+const FRAMES_MAX = 5;
+/** Codes of ours, of Node and of fastify; anything else may be a text. */
+const CODE = /^[A-Za-z0-9_]{1,64}$/;
+
+export interface LogOptions {
+  readonly clock: Pick<Clock, "wallMs" | "soon">;
+  /** `info` has a line for each request, `error` faults alone. */
+  readonly level: "info" | "error";
+  readonly write: (lines: string) => void;
+}
+
+/** Options of fastify that make its log ours. */
+export interface LogSettings {
+  readonly logger: object;
+  /** Without fastify's own lines, which hold addresses. */
+  readonly logController: LogController;
+  /** One logger for all requests: children would bring fields of their own. */
+  readonly childLoggerFactory: (logger: FastifyInstance["log"]) => FastifyInstance["log"];
+}
+
+export function logSettings({ clock, level, write }: LogOptions): LogSettings {
+  let waiting = "";
+  const stream = {
+    write: (line: string): void => {
+      if (waiting === "") {
+        clock.soon(() => {
+          const lines = waiting;
+          waiting = "";
+          write(lines);
+        });
+      }
+      waiting += line;
+    },
+  };
+  const logger = {
+    level,
+    stream,
+    base: null,
+    timestamp: () => `,"time":"${new Date(clock.wallMs()).toISOString()}"`,
+    serializers: {},
+    formatters: { level: (label: string) => ({ level: label }), bindings: () => ({}) },
+    hooks: {
+      logMethod(this: unknown, given: readonly unknown[], method: (...line: unknown[]) => void): void {
+        const fields = fieldsOf(given[0]);
+        if (Object.keys(fields).length > 1) method.call(this, fields); // else it was a message alone
+      },
+    },
+  };
+  const logController = new LogController({ disableRequestLogging: true });
+  return { logger, logController, childLoggerFactory: (parent) => parent };
+}
+
+/** A line for each request that is answered or given up, for routes that are registered from now on. */
+export function logRequests(app: FastifyInstance): void {
+  const codes = new WeakMap<FastifyRequest, string>();
+  app.addHook("onError", (request, _reply, error, done) => {
+    if (!isRefusal(error)) codes.set(request, codeOf(error));
+    done();
+  });
+  const log = (request: FastifyRequest, status: number, ms: number | undefined): void => {
+    const caller: FastifyRequest["caller"] | undefined = request.caller; // only where the route has a scope
+    const code = codes.get(request);
+    const line: Fields = {
+      event: "request",
+      request_id: request.id,
+      method: request.method,
+      route: (request.is404 ? undefined : request.routeOptions.url) ?? "none",
+      status,
+      ...(ms === undefined ? {} : { ms: Math.round(ms * 10) / 10 }),
+      ...(caller === undefined ? {} : { key_id: caller.keyId, project: caller.project }),
+      ...(code === undefined ? {} : { code }),
+    };
+    app.log.info(line);
+  };
+  app.addHook("onResponse", (request, reply, done) => {
+    log(request, reply.statusCode, reply.elapsedTime);
+    done();
+  });
+  app.addHook("onRequestAbort", (request, done) => {
+    log(request, 499, undefined);
+    done();
+  });
+}
+
+/** A fault of ours: an answer of 500 or 503. */
+export function logFault(app: FastifyInstance, error: unknown, requestId: string): void {
+  app.log.error({ event: "fault", request_id: requestId, ...errorFields(error) });
+}
+
+function fieldsOf(given: unknown): Fields {
+  if (given instanceof Error) return { event: "error", ...errorFields(given) };
+  if (typeof given !== "object" || given === null) return { event: "note" };
+  const { err } = given as { readonly err?: unknown };
+  const known = given as Fields; // read by name alone
+  const fields: Fields = err === undefined ? {} : errorFields(err);
+  for (const name of FIELDS) if (known[name] !== undefined) fields[name] = known[name];
+  return fields.event === undefined ? { event: "note", ...fields } : fields;
+}
+
+function errorFields(error: unknown): Fields {
+  if (!(error instanceof Error)) return { error: typeof error };
+  const frames = (error.stack ?? "").match(/^ {4}at .*$/gm) ?? [];
+  return {
+    error: CODE.test(error.name) ? error.name : "Error",
+    code: codeOf(error),
+    at: frames.slice(0, FRAMES_MAX).map((frame) => frame.trim()),
+  };
+}
+
+/** Of fastify's own, whose status says all. */
+function isRefusal(error: unknown): boolean {
+  const { code, statusCode } = error as { readonly code?: unknown; readonly statusCode?: unknown };
+  return code === undefined && typeof statusCode === "number" && statusCode < 500;
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof PerigeeError) return error.code;
+  const { code } = error as { readonly code?: unknown };
+  return typeof code === "string" && CODE.test(code) ? code : "internal_error";
+}

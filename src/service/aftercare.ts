@@ -7,7 +7,7 @@ import type { Clock } from "../clock.ts";
 import { type AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import type { Store } from "../store/store.ts";
+import type { RecordStore } from "../store/records.ts";
 import type { Files } from "../tasks/files.ts";
 import { type Kept, keptFiles, keptTasks, startRetention } from "../tasks/retention.ts";
 import { USAGE_SOURCES } from "../tasks/spending.ts";
@@ -20,12 +20,14 @@ import { openWebhooks, type Webhooks } from "./webhooks.ts";
 
 export interface AftercareOptions {
   readonly clock: Clock;
-  readonly store: Store;
+  readonly store: RecordStore;
   readonly files: Files;
   /** Opens the tasks with a listener from the start. */
   readonly openTasks: (onFinished: (event: TaskEvent) => Promise<void>) => Promise<OpenedTasks>;
   /** CIDRs, or the text of `PERIGEE_EGRESS_ALLOW`. */
   readonly egressAllow: AllowList | string | undefined;
+  /** Ports besides 80, 443 and 8443. */
+  readonly egressPorts?: readonly number[] | undefined;
   /** Default 30. */
   readonly retentionDays: number | undefined;
   readonly onFault?: ((error: unknown) => void) | undefined;
@@ -52,7 +54,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   const webhooks = await openWebhooks({
     clock,
     store,
-    egress: createEgress({ clock, allow }),
+    egress: createEgress({ clock, allow, ports: options.egressPorts ?? [] }),
     tasks: {
       task: async (project, id) => {
         const tasks = await opening.tasks;

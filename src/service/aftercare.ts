@@ -13,7 +13,7 @@ import { type Kept, keptFiles, keptTasks, startRetention } from "../tasks/retent
 import { USAGE_SOURCES } from "../tasks/spending.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
 import type { TaskEvent } from "../tasks/tasks.ts";
-import { BATCHES, recordToBatch } from "./batch_record.ts";
+import { keptBatches } from "./batch_record.ts";
 import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./idempotency.ts";
 import { DELIVERIES } from "./webhook_records.ts";
 import { openWebhooks, type Webhooks } from "./webhooks.ts";
@@ -66,7 +66,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   });
   opening.tasks = options.openTasks((event) => webhooks.told(event));
   const tasks = await opening.tasks;
-  const kinds = keptKinds({ store, tasks, files }, retentionDays * DAY_MS);
+  const kinds = keptKinds(store, tasks, files, retentionDays * DAY_MS);
   const retention = startRetention({ clock, store, kinds, ...fault });
   return {
     tasks,
@@ -79,31 +79,11 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   };
 }
 
-/** Batches of OpenAI's interface have texts of users of their own: their metadata. */
-function keptBatches(store: RecordStore, keepMs: number): Kept {
-  return {
-    collection: BATCHES,
-    keepMs,
-    remove: async (record, oldestWallMs) => {
-      const { id, end } = recordToBatch(record);
-      if (end === undefined || end.endedWallMs > oldestWallMs) return false;
-      await store.change([{ kind: "delete", collection: BATCHES, id }]);
-      return true;
-    },
-  };
-}
-
-interface KeptParts {
-  readonly store: RecordStore;
-  readonly tasks: OpenedTasks;
-  readonly files: Files;
-}
-
-function keptKinds({ store, tasks, files }: KeptParts, keepMs: number): readonly Kept[] {
+function keptKinds(store: Store, tasks: OpenedTasks, files: Files, keepMs: number): readonly Kept[] {
   return [
+    keptBatches(store, keepMs),
     keptTasks(tasks, keepMs),
     keptFiles(files, keepMs),
-    keptBatches(store, keepMs),
     { collection: DELIVERIES, keepMs },
     { collection: IDEMPOTENCY, keepMs: IDEMPOTENCY_MS },
     // A task is told of again until it has gone: longer than that, so that it is not counted twice.

@@ -32,7 +32,7 @@ export type { MultipartFile, MultipartValue } from "@fastify/multipart";
 export { default as multipart } from "@fastify/multipart";
 export { default as swagger } from "@fastify/swagger";
 export type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-export { fastify } from "fastify";
+export { fastify, LogController } from "fastify";
 export {
   createJsonSchemaTransform,
   createJsonSchemaTransformObject,

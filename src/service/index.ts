@@ -79,7 +79,7 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     for (const close of closers.splice(0).reverse()) await close();
   };
   try {
-    const onFailure = (error: unknown): void => observation.serverOptions.onFault?.(error, "audit");
+    const onFailure = (error: unknown): void => observation.onFault(error, "audit");
     const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
     closers.push(() => audit.close().catch(onFailure));
     await noteConfigChanges({ store, clock, audit }, settingsOf(options), options.env ?? process.env);
@@ -120,7 +120,7 @@ async function open(
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
-  const { observation } = access;
+  const { observation, verifier } = access;
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
@@ -133,12 +133,13 @@ async function open(
       options.egressAllow === undefined
         ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
         : new AllowList(options.egressAllow),
+    egressPorts: options.egressPorts,
     retentionDays: options.retentionDays,
-    onFault: (error) => observation.serverOptions.onFault?.(error, "background"),
+    onFault: (error) => observation.onFault(error, "background"),
     openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
   });
   const { tasks, webhooks } = aftercare;
-  observation.join({ tasks, verifier: access.verifier, lanes: () => parts.lanes() });
+  observation.join({ tasks, verifier, engine });
   let url = options.publicUrl ?? "http://127.0.0.1";
   const service = await createHttpService({
     context: {

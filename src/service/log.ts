@@ -9,7 +9,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
-import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
+import { type FastifyInstance, type FastifyRequest, LogController } from "./fastify.ts";
 
 /** A log line may hold these. Ids, sizes, names of ours and codes; never a text, an address or a header of a user. */
 const FIELDS = [
@@ -42,8 +42,8 @@ export interface LogOptions {
 /** Options of fastify that make its log ours. */
 export interface LogSettings {
   readonly logger: object;
-  /** Fastify's own lines hold addresses. */
-  readonly disableRequestLogging: true;
+  /** Without fastify's own lines, which hold addresses. */
+  readonly logController: LogController;
   /** One logger for all requests: children would bring fields of their own. */
   readonly childLoggerFactory: (logger: FastifyInstance["log"]) => FastifyInstance["log"];
 }
@@ -71,18 +71,20 @@ export function logSettings({ clock, level, write }: LogOptions): LogSettings {
     formatters: { level: (label: string) => ({ level: label }), bindings: () => ({}) },
     hooks: {
       logMethod(this: unknown, given: readonly unknown[], method: (...line: unknown[]) => void): void {
-        method.call(this, fieldsOf(given[0]));
+        const fields = fieldsOf(given[0]);
+        if (Object.keys(fields).length > 1) method.call(this, fields); // else it was a message alone
       },
     },
   };
-  return { logger, disableRequestLogging: true, childLoggerFactory: (parent) => parent };
+  const logController = new LogController({ disableRequestLogging: true });
+  return { logger, logController, childLoggerFactory: (parent) => parent };
 }
 
 /** A line for each request that is answered or given up, for routes that are registered from now on. */
 export function logRequests(app: FastifyInstance): void {
   const codes = new WeakMap<FastifyRequest, string>();
   app.addHook("onError", (request, _reply, error, done) => {
-    codes.set(request, codeOf(error));
+    if (!isRefusal(error)) codes.set(request, codeOf(error));
     done();
   });
   const log = (request: FastifyRequest, status: number, ms: number | undefined): void => {
@@ -133,6 +135,12 @@ function errorFields(error: unknown): Fields {
     code: codeOf(error),
     at: frames.slice(0, FRAMES_MAX).map((frame) => frame.trim()),
   };
+}
+
+/** Of fastify's own, whose status says all. */
+function isRefusal(error: unknown): boolean {
+  const { code, statusCode } = error as { readonly code?: unknown; readonly statusCode?: unknown };
+  return code === undefined && typeof statusCode === "number" && statusCode < 500;
 }
 
 function codeOf(error: unknown): string {

@@ -10,8 +10,8 @@
  * To leave: the format is text; `render` and the hook are all that others see.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { LaneStatus } from "../engine/lane_status.ts";
 import type { Activity } from "./activity.ts";
-import type { LaneView } from "./lane_view.ts";
 
 const LANES_MAX = 200;
 const DURATION_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -33,7 +33,7 @@ export interface OpenCounts {
 
 export interface MetricsOptions {
   readonly activity: Pick<Activity, "total" | "attempts">;
-  readonly lanes: () => readonly LaneView[];
+  readonly lanes: () => readonly LaneStatus[];
   readonly open: () => OpenCounts;
 }
 
@@ -179,7 +179,7 @@ function lanes(registers: Registry[], read: MetricsOptions["lanes"]): Refresh {
       limit.set({ ...labels, limit: "concurrency" }, lane.inFlightMax);
       used.set({ ...labels, limit: "concurrency" }, lane.inFlight);
       inFlight.set(labels, lane.inFlight);
-      if (lane.waiting !== undefined) waiting.set(labels, lane.waiting);
+      waiting.set(labels, lane.waiting);
       cooldown.set(labels, lane.cooldownMs / 1_000);
       isOpen.set(labels, lane.state === "open" ? 1 : 0);
     }

@@ -6,12 +6,12 @@
  *        -> `register` (routes) -> closed
  */
 import type { Clock } from "../clock.ts";
+import type { Engine } from "../engine/engine.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../engine/observer.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
 import { Activity } from "./activity.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import type { KeyVerifier } from "./key_verifier.ts";
-import { laneViews, type ObservedLane } from "./lane_view.ts";
 import { type LogOptions, logFault, logRequests, logSettings } from "./log.ts";
 import { Metrics } from "./metrics.ts";
 import { countRequests, type MetricsPort, openMetricsPort, registerMetricsRoute } from "./metrics_routes.ts";
@@ -36,7 +36,7 @@ export interface ObservationOptions {
 /** What there is to tell of. */
 export interface ObservedParts {
   readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
-  readonly lanes: () => Iterable<ObservedLane>;
+  readonly engine: Pick<Engine, "lanes">;
   readonly verifier: Pick<KeyVerifier, "verify">;
 }
 
@@ -59,15 +59,12 @@ export class Observation {
     this.serverOptions = {
       log: log === undefined ? undefined : logSettings({ ...log, clock }),
       watch: (app) => this.#watch(app),
-      onFault: (error, requestId) => {
-        if (this.#app !== undefined) logFault(this.#app, error, requestId);
-        options.onFault?.(error, requestId);
-      },
+      onFault: (error, requestId) => this.onFault(error, requestId),
     };
     this.#activity = new Activity(clock);
     this.#metrics = new Metrics({
       activity: this.#activity,
-      lanes: () => laneViews(this.#parts?.lanes() ?? [], clock.nowMs()),
+      lanes: () => this.#parts?.engine.lanes() ?? [],
       open: () => this.#parts?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
     });
     const [activity, metrics, telemetry] = [this.#activity, this.#metrics, this.#telemetry];
@@ -88,6 +85,12 @@ export class Observation {
     };
   }
 
+  /** A fault of ours; `place` is the id of the request, or where it was. */
+  onFault(error: unknown, place: string): void {
+    if (this.#app !== undefined) logFault(this.#app, error, place);
+    this.#options.onFault?.(error, place);
+  }
+
   join(parts: ObservedParts): void {
     this.#parts = parts;
     parts.tasks.onFinished(async ({ kind, project, taskId }) => {
@@ -104,7 +107,7 @@ export class Observation {
       clock,
       tasks: parts.tasks,
       activity: this.#activity,
-      lanes: () => laneViews(parts.lanes(), clock.nowMs()),
+      lanes: () => parts.engine.lanes(),
     });
     registerPageRoutes(app);
     registerOperatorRoutes(app, {

@@ -9,12 +9,12 @@
  * Limits: 128 listeners, 16 of one project; 50 tasks a snapshot; who has not read for 10 s is dropped.
  */
 import type { Clock, Timer } from "../clock.ts";
+import type { LaneStatus } from "../engine/lane_status.ts";
 import { PerigeeError } from "../errors.ts";
 import { laneKey } from "../schedule/lanes.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import { type Activity, SECONDS_KEPT, type Tally } from "./activity.ts";
-import type { LaneView } from "./lane_view.ts";
 
 const EVERY_MS = 1_000;
 const LISTENERS_MAX = 128;
@@ -33,7 +33,7 @@ export interface FeedOptions {
   readonly clock: Clock;
   readonly tasks: Pick<Tasks, "list">;
   readonly activity: Pick<Activity, "project" | "second">;
-  readonly lanes: () => readonly LaneView[];
+  readonly lanes: () => readonly LaneStatus[];
 }
 
 /** One page that is open somewhere. */
@@ -217,13 +217,13 @@ function slackMs(task: TaskView, nowMs: number): number | null {
   return endMs === undefined ? null : deadlineWallMs - endMs;
 }
 
-function laneBody(lane: LaneView): Record<string, unknown> {
+function laneBody(lane: LaneStatus): Record<string, unknown> {
   const limits = [
-    { name: "requests", ...lane.requests },
-    { name: "tokens", ...lane.tokens },
-    { name: "input tokens", ...lane.inputTokens },
-    { name: "output tokens", ...lane.outputTokens },
-  ].filter((limit) => "limit" in limit);
+    { name: "requests", use: lane.requests },
+    { name: "tokens", use: lane.tokens },
+    { name: "input tokens", use: lane.inputTokens },
+    { name: "output tokens", use: lane.outputTokens },
+  ].flatMap(({ name, use }) => (use === undefined ? [] : [{ name, used: use.used, limit: use.limit }]));
   return {
     provider: lane.provider,
     tier: lane.tier,
@@ -232,7 +232,7 @@ function laneBody(lane: LaneView): Record<string, unknown> {
     limits,
     in_flight: lane.inFlight,
     in_flight_max: lane.inFlightMax,
-    waiting: lane.waiting ?? null,
+    waiting: lane.waiting,
     cooldown_ms: Math.ceil(lane.cooldownMs),
   };
 }

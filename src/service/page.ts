@@ -12,6 +12,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { FastifyInstance } from "./fastify.ts";
 
+const require = createRequire(import.meta.url);
 const SCRIPT = "text/javascript; charset=utf-8";
 const STYLE = "text/css; charset=utf-8";
 
@@ -24,8 +25,8 @@ const FILES: readonly { readonly url: string; readonly path: string | URL; reado
     path: own(`${name}.js`),
     type: SCRIPT,
   })),
-  { url: "/page/uplot.js", path: ofUplot("uplot/dist/uPlot.iife.min.js"), type: SCRIPT },
-  { url: "/page/uplot.css", path: ofUplot("uplot/dist/uPlot.min.css"), type: STYLE },
+  { url: "/page/uplot.js", path: require.resolve("uplot/dist/uPlot.iife.min.js"), type: SCRIPT },
+  { url: "/page/uplot.css", path: require.resolve("uplot/dist/uPlot.min.css"), type: STYLE },
 ];
 
 const HEADERS: Readonly<Record<string, string>> = {
@@ -64,8 +65,4 @@ export function registerPageRoutes(app: FastifyInstance): void {
 
 function own(name: string): URL {
   return new URL(`./page/${name}`, import.meta.url);
-}
-
-function ofUplot(path: string): string {
-  return createRequire(import.meta.url).resolve(path);
 }

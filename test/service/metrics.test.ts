@@ -2,22 +2,23 @@ import { request as get } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fastify } from "fastify";
 import { afterEach, describe, expect, it } from "vitest";
+import type { LaneStatus } from "../../src/engine/lane_status.ts";
 import { Activity } from "../../src/service/activity.ts";
-import type { LaneView } from "../../src/service/lane_view.ts";
 import { Metrics } from "../../src/service/metrics.ts";
 import { countRequests, openMetricsPort, registerMetricsRoute } from "../../src/service/metrics_routes.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
-const LANE: LaneView = {
+const LANE: LaneStatus = {
   provider: "openai",
   tier: "realtime",
   family: "gpt-4o-mini",
   state: "cooldown",
-  requests: { used: 120, limit: 500 },
+  requests: { used: 120, limit: 500, share: 0.24 },
   inFlight: 7,
   inFlightMax: 64,
   waiting: 30,
   cooldownMs: 1_500,
+  projects: 1,
 };
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -25,7 +26,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-function world(lanes: readonly LaneView[] = [LANE]) {
+function world(lanes: readonly LaneStatus[] = [LANE]) {
   const activity = new Activity(new FakeClock());
   const metrics = new Metrics({
     activity,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { LaneStatus } from "../../src/engine/lane_status.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { Activity } from "../../src/service/activity.ts";
-import type { LaneView } from "../../src/service/lane_view.ts";
 import { type Listener, OperatorFeed } from "../../src/service/operator_feed.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
 import { FakeClock } from "../../src/testing/index.ts";
@@ -15,17 +15,18 @@ const ITEM = {
   usd: 1,
 } as const;
 
-function lane(family: string): LaneView {
+function lane(family: string): LaneStatus {
   return {
     provider: "openai",
     tier: "realtime",
     family,
     state: "open",
-    requests: { used: 5, limit: 60 },
+    requests: { used: 5, limit: 60, share: 1 / 12 },
     inFlight: 2,
     inFlightMax: 8,
     waiting: 3,
     cooldownMs: 0,
+    projects: 1,
   };
 }
 

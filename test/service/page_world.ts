@@ -1,116 +1,124 @@
 /**
- * A service for tests of the operator page: a real engine and tasks, a provider that answers at a pace, and one
- * key.
+ * The whole service for tests of the operator page: a provider that answers at a pace, one key, and a way to it that
+ * can be cut.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import {
+  type AddressInfo,
+  connect,
+  createServer as createTcpServer,
+  type Server,
+  type Socket,
+} from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../src/clock.ts";
-import { openEngine } from "../../src/engine/engine.ts";
-import { openAftercare } from "../../src/service/aftercare.ts";
 import type { Caller } from "../../src/service/caller.ts";
-import { Idempotency } from "../../src/service/idempotency.ts";
-import { Observation } from "../../src/service/observation.ts";
-import { createHttpService, type HttpService } from "../../src/service/service.ts";
-import { createFiles } from "../../src/tasks/file_store.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
-import { openTasks } from "../../src/tasks/task_desk.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import { createPerigeeService } from "../../src/service/index.ts";
 
 export const KEY = "pgk_live_test";
-export const PROJECT = "red";
 
 export interface PageWorld {
-  url: string;
-  readonly tasks: Tasks;
-  /** What the provider takes for an answer. */
-  delayMs: number;
+  /** Where the page is. */
+  readonly url: string;
   /** Whether the key is accepted. */
   isKeyValid: boolean;
-  close(): Promise<void>;
-  /** Stops listening and breaks every connection, as a crash would; `listen` begins again on the same port. */
+  /** Sends a request with the key, and gives the answer's JSON. */
+  call(method: string, path: string, body?: unknown): Promise<Record<string, unknown>>;
+  /** Nobody reaches the service, and connections to it break. */
   cut(): Promise<void>;
-  listen(): Promise<void>;
+  /** It is reached again. */
+  mend(): Promise<void>;
+  close(): Promise<void>;
 }
 
 export async function openPageWorld(): Promise<PageWorld> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-page-"));
-  const provider = await startProvider(() => world.delayMs);
-  const observation = new Observation({ clock: systemClock });
-  const opened = await openEngine({
+  const provider = await startProvider();
+  const caller: Caller = {
+    keyId: "k1",
+    project: "red",
+    scopes: new Set(["infer:read", "infer:write"]),
+    isBeta: false,
+  };
+  const service = await createPerigeeService({
     dataDir,
     env: {},
     providers: { demo: { baseUrl: provider.url, key: "k" } },
     limits: { demo: { requestsPerMinute: 30_000, tokensPerMinute: 1_200_000, concurrency: 24 } },
     prices: { "demo:*": { inputUsdPerMillion: 2, outputUsdPerMillion: 8 } },
-    observer: observation.observer,
     threads: 1,
-  });
-  const { clock, disk, store, measurer } = opened.parts;
-  const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const aftercare = await openAftercare({
-    clock,
-    store,
-    files,
-    egressAllow: undefined,
-    retentionDays: undefined,
-    onFault: () => undefined,
-    openTasks: (onFinished) => openTasks({ ...opened, files, spending, dataDir, onFinished }),
-  });
-  const { tasks, webhooks } = aftercare;
-  const verifier = { verify: (header: string | undefined) => world.callerOf(header) };
-  observation.join({ tasks, verifier, lanes: () => opened.parts.lanes() });
-  const { engine } = opened;
-  const idempotency = new Idempotency({ clock, store });
-  const context = {
-    clock,
-    disk,
-    store,
-    engine,
-    tasks,
-    files,
-    webhooks,
-    idempotency,
-    dataDir,
-    publicUrl: () => world.url,
-  };
-  let service: HttpService;
-  const world: PageWorld & { callerOf(header: string | undefined): Caller | undefined } = {
-    url: "",
-    tasks,
-    delayMs: 40,
-    isKeyValid: true,
-    callerOf: (header) =>
-      world.isKeyValid && header === `Bearer ${KEY}`
-        ? { keyId: "k1", project: PROJECT, scopes: new Set(["infer:read", "infer:write"]), isBeta: false }
-        : undefined,
-    async listen() {
-      service = await createHttpService({ context, spending, verifier, version: "0.0.0", observation });
-      const port = Number(new URL(world.url || "http://x:0").port);
-      world.url = `${await service.listen({ port })}/`;
+    verifier: {
+      verify: (header) => (world.isKeyValid && header === `Bearer ${KEY}` ? caller : undefined),
     },
-    async cut() {
-      const closed = service.close();
-      service.app.server.closeAllConnections();
-      await closed;
+  });
+  const direct = await service.listen({ port: 0 });
+  const way = new Way(Number(new URL(direct).port));
+  await way.open();
+  const world: PageWorld = {
+    url: `http://127.0.0.1:${way.port}/`,
+    isKeyValid: true,
+    cut: () => way.close(),
+    mend: () => way.open(),
+    async call(method, path, body) {
+      const response = await fetch(direct + path, {
+        method,
+        headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      if (!response.ok) throw new Error(`${method} ${path}: ${await response.text()}`);
+      return (await response.json()) as Record<string, unknown>;
     },
     async close() {
-      await world.cut();
-      await aftercare.close();
-      await engine.close();
+      await way.close();
+      await service.close();
       await provider.close();
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
-  await world.listen();
   return world;
 }
 
+/** Passes bytes on from a port of its own, which it keeps. */
+class Way {
+  port = 0;
+  readonly #to: number;
+  #server: Server | undefined;
+  readonly #sockets = new Set<Socket>();
+
+  constructor(to: number) {
+    this.#to = to;
+  }
+
+  async open(): Promise<void> {
+    const server = createTcpServer((socket) => {
+      const onward = connect(this.#to, "127.0.0.1");
+      for (const [one, other] of [
+        [socket, onward],
+        [onward, socket],
+      ] as const) {
+        this.#sockets.add(one);
+        one.on("error", () => other.destroy()).on("close", () => other.destroy());
+        one.pipe(other);
+      }
+    });
+    this.#server = server;
+    await new Promise<void>((resolve) => server.listen(this.port, "127.0.0.1", resolve));
+    this.port = (server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server?.close(resolve));
+    for (const socket of this.#sockets) socket.destroy();
+    this.#sockets.clear();
+    await closed;
+  }
+}
+
+const ANSWER_MS = 40;
+
 /** Speaks OpenAI's protocol; a prompt that holds `[[refuse]]` is refused. */
-async function startProvider(delayMs: () => number) {
+async function startProvider() {
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk: Buffer) => {
@@ -128,7 +136,7 @@ async function startProvider(delayMs: () => number) {
             };
         response.writeHead(isRefused ? 400 : 200, { "content-type": "application/json" });
         response.end(JSON.stringify(answer));
-      }, delayMs());
+      }, ANSWER_MS);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

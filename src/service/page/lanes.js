@@ -56,7 +56,7 @@ function updateLane(view, lane) {
   const [text, kind] = stateOf(lane);
   setText(view.state, text);
   setAttribute(view.state, "data-kind", kind);
-  setText(view.waiting, lane.waiting === null ? "" : `${compact(lane.waiting)} waiting`);
+  setText(view.waiting, `${compact(lane.waiting)} waiting`);
   const places = { name: "in flight", used: lane.in_flight, limit: lane.in_flight_max };
   keepList(view.limits, view.views, [...lane.limits, places], ({ name }) => name, makeLimit, updateLimit);
 }

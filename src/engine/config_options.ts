@@ -35,6 +35,8 @@ export interface ConfigOptions {
   readonly retentionDays?: number;
   /** For the service alone: CIDRs of own networks that webhooks may reach. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
   readonly egressAllow?: readonly string[];
+  /** For the service alone: ports that webhooks may go to, beside 80, 443 and 8443. */
+  readonly egressPorts?: readonly number[];
 }
 
 /** What one project of the service may. */

@@ -72,6 +72,7 @@ const fileOptions = z.strictObject({
   projects: z.record(z.string().min(1), z.strictObject({ maxCostUsd: usd.optional() })).optional(),
   retentionDays: z.number().min(1).max(3_650).optional(),
   egressAllow: z.array(z.string()).max(1_000).optional(),
+  egressPorts: z.array(positive.max(65_535)).max(100).optional(),
 });
 
 /** Throws `invalid_config` naming the first place that is not as it must be. */

@@ -145,7 +145,7 @@ export class Lanes {
     const { provider, key } = sender.laneFor(work.model);
     const lane = this.of(key);
     const outlook = this.#outlooks.of(lane, this.#beside(lane, provider), clock.nowMs());
-    const { weight = 1, outputTokens = work.items * sender.expectedOutputTokensOf(work.model, 0) } = work;
+    const { weight = 1, outputTokens = work.items * sender.meanOutputTokensOf(work.model) } = work;
     return forecastOf(outlook, { ...work, weight, outputTokens });
   }
 

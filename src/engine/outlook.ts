@@ -3,7 +3,8 @@
  *
  * Counted is what was read and not sent, and of a file the lines that were not read yet, in the lanes in which its run
  * waits, like those that were. Where a provider's limits are shared by its lanes, all of them stand before the work.
- * What is in flight, and when an account's stop ends, is not known.
+ * What is in flight, and when an account's stop ends, is not known. What was never measured (how long an answer takes
+ * and gets, how many requests a provider bears) is taken for nothing: work is not refused for a guess.
  *
  * What waits is put together at most ten times a second for a lane: submissions in between see the same.
  */
@@ -26,7 +27,7 @@ export interface NewWork extends Omit<ProjectWork, "weight" | "outputTokens"> {
   readonly model: string;
   /** Of its project; 1. */
   readonly weight?: number;
-  /** Expected of all items together; absent: what the model's answers have taught. */
+  /** Expected of all items together; absent: as many as the model's mean answers had. */
   readonly outputTokens?: number;
 }
 
@@ -54,7 +55,11 @@ export class Outlooks {
     const outlook = {
       nowMs,
       closedMs: lane.limits.snapshot(nowMs).cooldownMs,
-      capacity: capacityOf(lane, nowMs),
+      capacity: {
+        ...capacityOf(lane, nowMs),
+        itemMs: lane.hasAnswered ? lane.itemMs : 0,
+        concurrency: lane.limits.placesHoped,
+      },
       waiting: beside.flatMap(waitingIn),
     };
     this.#remembered.set(lane, outlook);

@@ -100,6 +100,11 @@ export class Sender implements Admission<ItemCall> {
     return this.#outputLengths.expect(model, maxOutputTokens);
   }
 
+  /** Output tokens of a mean answer; 0 before any is known. */
+  meanOutputTokensOf(model: string): number {
+    return this.#outputLengths.mean(model) ?? 0;
+  }
+
   /** Whether a lane has ever been answered with success in this process. */
   hasAnswered(key: LaneKey): boolean {
     return this.#answeredLanes.has(key);

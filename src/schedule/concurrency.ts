@@ -60,6 +60,11 @@ export class Concurrency {
     return Math.floor(this.#limit);
   }
 
+  /** What the limit will come to if nothing is refused: `max` until something was. */
+  get limitHoped(): number {
+    return this.#isSlowStart ? this.max : this.limit;
+  }
+
   get roundTripMs(): number {
     return this.#roundTripMs;
   }

@@ -58,26 +58,44 @@ export function earliestDoneMs(lane: LaneOutlook, work: ProjectWork): number {
 }
 
 /**
- * The earliest deadline that `work` would meet; its own is not looked at. The later a deadline, the more of its project
- * goes before it: so each guess asks what the one before would have come to, until it holds.
+ * The earliest deadline that `work` would meet without making other work of its project late; its own is not looked at.
+ * The later a deadline, the more goes before it: so each guess asks what the one before would have come to, until it
+ * holds. Each adds at least one that goes before.
  */
 export function earliestDeadlineMs(lane: LaneOutlook, work: ProjectWork): number {
   let deadlineMs = lane.nowMs;
-  for (let guess = 0; guess <= lane.waiting.length; guess += 1) {
-    const doneMs = earliestDoneMs(lane, { ...work, deadlineMs });
+  for (;;) {
+    const guess = { ...work, deadlineMs };
+    const doneMs = Math.max(earliestDoneMs(lane, guess), harmed(lane, guess)?.deadlineMs ?? 0);
     if (doneMs <= deadlineMs) return deadlineMs;
     deadlineMs = doneMs;
   }
-  return deadlineMs;
 }
 
-/** What a deadline is worth: `at_risk` when it leaves less than a tenth of its time, `infeasible` when it is not met. */
+/**
+ * What a deadline is worth: `at_risk` when it leaves less than a tenth of its time, `infeasible` when it is not met, or
+ * when work of its project that was accepted before would miss its own by it.
+ */
 export function slaOutlook(lane: LaneOutlook, work: ProjectWork): "feasible" | "at_risk" | "infeasible" {
   if (work.deadlineMs === Number.POSITIVE_INFINITY) return "feasible";
   const takesMs = earliestDoneMs(lane, work) - lane.nowMs;
   const windowMs = work.deadlineMs - lane.nowMs;
-  if (takesMs > windowMs) return "infeasible";
+  if (takesMs > windowMs || harmed(lane, work) !== undefined) return "infeasible";
   return takesMs > windowMs * AT_RISK_SHARE ? "at_risk" : "feasible";
+}
+
+/** The last of its project's work that would be in time without `work`, and late behind it. */
+function harmed(lane: LaneOutlook, work: ProjectWork): ProjectWork | undefined {
+  let last: ProjectWork | undefined;
+  const allDoneMs = earliestDoneMs(lane, { ...work, deadlineMs: Number.MAX_VALUE });
+  for (const own of lane.waiting) {
+    if (own.project !== work.project || own.deadlineMs >= allDoneMs) continue;
+    if (own.deadlineMs <= work.deadlineMs || own.deadlineMs <= (last?.deadlineMs ?? 0)) continue;
+    const waiting = lane.waiting.filter((other) => other !== own);
+    if (earliestDoneMs({ ...lane, waiting }, own) > own.deadlineMs) continue;
+    if (earliestDoneMs({ ...lane, waiting: [...waiting, work] }, own) > own.deadlineMs) last = own;
+  }
+  return last;
 }
 
 interface Load {

@@ -135,6 +135,11 @@ export class LaneLimits {
     return Math.min(this.#concurrency.limit, this.#shared?.places ?? Number.POSITIVE_INFINITY);
   }
 
+  /** What `places` will come to if nothing is refused. */
+  get placesHoped(): number {
+    return Math.min(this.#concurrency.limitHoped, this.#shared?.placesHoped ?? Number.POSITIVE_INFINITY);
+  }
+
   /**
    * Milliseconds that one request with `load` takes of the quota it uses most of, here or in the shared limits: its
    * dominant share (Ghodsi et al. 2011, "Dominant resource fairness"). 1 where no rate is limited: all are equal.

@@ -41,6 +41,16 @@ export class OutputLengths {
     return maxOutputTokens > 0 ? Math.min(maxOutputTokens, tokens) : tokens;
   }
 
+  /** Mean of what the last answers had, at most 9 % high; undefined before 20 observations. */
+  mean(model: string): number | undefined {
+    const histogram = this.#histograms.get(model);
+    if (histogram === undefined || histogram.observations < OBSERVATIONS_MIN) return undefined;
+    let tokens = 0;
+    for (let each = 0; each < BUCKETS; each++)
+      tokens += (histogram.counts[each] ?? 0) * 2 ** (each / BUCKETS_PER_DOUBLING);
+    return tokens / histogram.total;
+  }
+
   /** An answer had `outputTokens`. What is not a number from 0 is ignored. */
   observe(model: string, outputTokens: number): void {
     if (!(outputTokens >= 0)) return;

@@ -7,24 +7,27 @@ import type { Clock } from "../clock.ts";
 import { type AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import type { Store } from "../store/store.ts";
+import type { RecordStore } from "../store/records.ts";
 import type { Files } from "../tasks/files.ts";
 import { type Kept, keptFiles, keptTasks, startRetention } from "../tasks/retention.ts";
 import { USAGE_SOURCES } from "../tasks/spending.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
 import type { TaskEvent } from "../tasks/tasks.ts";
+import { keptBatches } from "./batch_record.ts";
 import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./idempotency.ts";
 import { DELIVERIES } from "./webhook_records.ts";
 import { openWebhooks, type Webhooks } from "./webhooks.ts";
 
 export interface AftercareOptions {
   readonly clock: Clock;
-  readonly store: Store;
+  readonly store: RecordStore;
   readonly files: Files;
   /** Opens the tasks with a listener from the start. */
   readonly openTasks: (onFinished: (event: TaskEvent) => Promise<void>) => Promise<OpenedTasks>;
   /** CIDRs, or the text of `PERIGEE_EGRESS_ALLOW`. */
   readonly egressAllow: AllowList | string | undefined;
+  /** Ports besides 80, 443 and 8443. */
+  readonly egressPorts?: readonly number[] | undefined;
   /** Default 30. */
   readonly retentionDays: number | undefined;
   readonly onFault?: ((error: unknown) => void) | undefined;
@@ -51,7 +54,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   const webhooks = await openWebhooks({
     clock,
     store,
-    egress: createEgress({ clock, allow }),
+    egress: createEgress({ clock, allow, ports: options.egressPorts ?? [] }),
     tasks: {
       task: async (project, id) => {
         const tasks = await opening.tasks;
@@ -63,7 +66,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   });
   opening.tasks = options.openTasks((event) => webhooks.told(event));
   const tasks = await opening.tasks;
-  const kinds = keptKinds(tasks, files, retentionDays * DAY_MS);
+  const kinds = keptKinds(store, tasks, files, retentionDays * DAY_MS);
   const retention = startRetention({ clock, store, kinds, ...fault });
   return {
     tasks,
@@ -76,8 +79,9 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   };
 }
 
-function keptKinds(tasks: OpenedTasks, files: Files, keepMs: number): readonly Kept[] {
+function keptKinds(store: Store, tasks: OpenedTasks, files: Files, keepMs: number): readonly Kept[] {
   return [
+    keptBatches(store, keepMs),
     keptTasks(tasks, keepMs),
     keptFiles(files, keepMs),
     { collection: DELIVERIES, keepMs },

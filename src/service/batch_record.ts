@@ -5,7 +5,8 @@
  *
  * Once it has ended, the record alone tells of it: the task may be erased.
  */
-import type { StoredRecord } from "../store/records.ts";
+import type { RecordStore, StoredRecord } from "../store/records.ts";
+import type { Kept } from "../tasks/retention.ts";
 
 export const BATCHES = "openai_batch";
 export const OPEN = "open";
@@ -49,4 +50,18 @@ export function batchToRecord(batch: BatchRecord): StoredRecord {
 export function recordToBatch({ id, project, createdWallMs, body }: StoredRecord): BatchRecord {
   const own = JSON.parse(body) as Omit<BatchRecord, "id" | "project" | "createdWallMs">; // written by this file
   return { ...own, id, project, createdWallMs };
+}
+
+/** Batches go so long after they have ended. */
+export function keptBatches(store: RecordStore, keepMs: number): Kept {
+  return {
+    collection: BATCHES,
+    keepMs,
+    remove: async (record, oldestWallMs) => {
+      const { id, end } = recordToBatch(record);
+      if (end === undefined || end.endedWallMs > oldestWallMs) return false;
+      await store.change([{ kind: "delete", collection: BATCHES, id }]);
+      return true;
+    },
+  };
 }

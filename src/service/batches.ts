@@ -119,6 +119,13 @@ export class Batches {
     return this.#view(await this.#find(project, id));
   }
 
+  /** As `batch`, but one that was never begun is `not_found`: whoever repeats its request may begin it. */
+  async begun(project: string, id: string): Promise<BatchView> {
+    const view = await this.batch(project, id);
+    if (view.batch.end?.kind === "failed") throw noBatch();
+    return view;
+  }
+
   async list(project: string, { after, limit }: PageQuery): Promise<Page<BatchView>> {
     if (after !== undefined) await this.#find(project, after);
     const records = await this.#parts.store.records(project, {
@@ -256,7 +263,7 @@ export class Batches {
 
   async #find(project: string, id: string): Promise<BatchRecord> {
     const record = await this.#parts.store.record(project, BATCHES, id);
-    if (record === undefined) throw new PerigeeError("not_found", "there is no batch with this id");
+    if (record === undefined) throw noBatch();
     return recordToBatch(record);
   }
 
@@ -274,6 +281,10 @@ export class Batches {
 /** Unix time in whole seconds. */
 export function secondsOf(wallMs: number): number {
   return Math.floor(wallMs / 1_000);
+}
+
+function noBatch(): PerigeeError {
+  return new PerigeeError("not_found", "there is no batch with this id");
 }
 
 function kindOf(batch: BatchRecord, task: TaskView | undefined): BatchEnd["kind"] {

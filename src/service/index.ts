@@ -133,6 +133,7 @@ async function open(
       options.egressAllow === undefined
         ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
         : new AllowList(options.egressAllow),
+    egressPorts: options.egressPorts,
     retentionDays: options.retentionDays,
     onFault: (error) => observation.onFault(error, "background"),
     openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),

@@ -2,18 +2,24 @@
  * The inference interface (4.1 to 4.3), and what perigee adds to it: list, cancel, delete.
  */
 import { PerigeeError } from "../errors.ts";
+import type { RequestItem } from "../tasks/requests.ts";
 import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import { etagOf, matches } from "./etag.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
 import { itemsOf } from "./infer_body.ts";
-import { answers, idParameter, pageQuery, requestItems, unchanged } from "./infer_schema.ts";
+import {
+  answers,
+  idParameter,
+  OBJECTS_MAX,
+  objectsQuery,
+  pageQuery,
+  requestItems,
+  unchanged,
+} from "./infer_schema.ts";
 import { onceFor } from "./keyed_request.ts";
 import { outputUrl } from "./output.ts";
 import { type OutputUrl, objectBody, TaskBodies, taskHead, taskJson } from "./task_body.ts";
-
-/** Objects in the answer to a POST. */
-const OBJECTS_MAX = 1_000;
 
 interface PageRequest {
   readonly after?: string;
@@ -54,13 +60,15 @@ function registerSubmit(
         { request, reply },
         {
           about: [hasOutputFile ? "jsonl" : ""],
-          make: (id, body) =>
-            tasks.submit(project, {
+          make: (id, body) => {
+            const items = itemsOf(request, body);
+            return tasks.submit(project, {
               ...(id === undefined ? {} : { id }),
-              items: itemsOf(request, body),
+              ...(isQuick(items) ? {} : { signal: leaving(reply) }),
+              items,
               hasOutputFile,
-              signal: leaving(reply),
-            }),
+            });
+          },
           find: (id) => tasks.task(project, id),
         },
       );
@@ -79,7 +87,7 @@ function registerReads(app: FastifyInstance, { tasks }: ServiceContext, urlOf: O
       summary: "A task with its objects",
       tags: ["inference"],
       params: idParameter,
-      querystring: pageQuery,
+      querystring: objectsQuery,
       response: { 200: answers.task, 304: unchanged },
     },
     handler: async ({ caller, params, query, headers }, reply) => {
@@ -147,6 +155,11 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
       return { task_id: params.id.toLowerCase(), deleted: true };
     },
   });
+}
+
+/** Items that are all there and wait for nothing: by the time that a client could leave they are stored. */
+function isQuick(items: ReturnType<typeof itemsOf>): boolean {
+  return Array.isArray(items) && items.every(({ sla }: RequestItem) => sla !== undefined);
 }
 
 /** Aborts when the client goes before it has its answer. */

@@ -7,6 +7,9 @@ import type { RequestItem } from "../tasks/requests.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
 
+/** Objects of a task in one answer. */
+export const OBJECTS_MAX: number = 10_000;
+
 const slaMinutes = z
   .number()
   .int()
@@ -118,7 +121,7 @@ const task = z
     ...taskFields,
     objects: z
       .array(itemObject)
-      .max(1_000)
+      .max(OBJECTS_MAX)
       .optional()
       .describe("Absent in the answer to a POST with an output file."),
     has_more: z.boolean().describe("Whether objects follow; ask for them with after=last_id."),
@@ -144,11 +147,16 @@ export const answers: {
 /** The empty body of a 304. */
 export const unchanged: z.ZodType = z.undefined().describe("Nothing changed since the ETag.");
 
-/** `?after=&limit=`. */
+const after = z.string().min(1).max(64).optional().describe("Id of the last one that you have.");
+
+/** `?after=&limit=` of tasks. */
 export const pageQuery: z.ZodType<{ readonly after?: string | undefined; readonly limit: number }> =
-  z.strictObject({
-    after: z.string().min(1).max(64).optional().describe("Id of the last one that you have."),
-    limit: z.coerce.number().int().min(1).max(1_000).default(1_000),
-  });
+  z.strictObject({ after, limit: z.coerce.number().int().min(1).max(1_000).default(1_000) });
+
+/** The same of the objects of a task. */
+export const objectsQuery: typeof pageQuery = z.strictObject({
+  after,
+  limit: z.coerce.number().int().min(1).max(OBJECTS_MAX).default(OBJECTS_MAX),
+});
 
 export const idParameter: z.ZodType<{ readonly id: string }> = z.strictObject({ id: z.string() });

@@ -127,7 +127,7 @@ function registerCreate(app: FastifyInstance, batches: Batches, { idempotency }:
       const view = await onceFor(
         idempotency,
         { request, reply },
-        { make: (id) => batches.create(project, terms, id), find: (id) => batches.batch(project, id) },
+        { make: (id) => batches.create(project, terms, id), find: (id) => batches.begun(project, id) },
       );
       request.audited = { id: toBatchId(view.batch.id) };
       return objectOf(view);

@@ -7,6 +7,7 @@ import type { PageQuery, TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import type { TaskObject } from "../work/task.ts";
 import { matches } from "./etag.ts";
+import { SharedReads } from "./shared_reads.ts";
 
 /** Bytes of bodies that are kept. */
 const KEPT_BYTES_MAX = 64 * 1024 * 1024;
@@ -65,7 +66,7 @@ export async function taskJson(
 ): Promise<string> {
   const head = taskHead(task, outputUrl);
   if (query === undefined) return JSON.stringify({ ...head, has_more: false, last_id: null });
-  const { items, hasMore } = await tasks.objects(task.project, task.id, query);
+  const { items, hasMore } = await tasks.objects(task.project, task, query);
   return JSON.stringify({
     ...head,
     objects: items.map(objectBody),
@@ -77,12 +78,14 @@ export async function taskJson(
 /** Bodies of tasks by their version; the one asked for last stays longest. */
 export class TaskBodies {
   readonly #tasks: Tasks;
+  readonly #reads: SharedReads;
   readonly #outputUrl: OutputUrl;
   readonly #kept = new Map<string, TaggedBody>();
   #keptBytes = 0;
 
   constructor(tasks: Tasks, outputUrl: OutputUrl) {
     this.#tasks = tasks;
+    this.#reads = new SharedReads(tasks);
     this.#outputUrl = outputUrl;
   }
 
@@ -93,7 +96,7 @@ export class TaskBodies {
     query: PageQuery,
     ifNoneMatch: string | undefined,
   ): Promise<TaggedBody | { readonly etag: string; readonly body?: undefined }> {
-    const task = await this.#tasks.task(project, id);
+    const task = await this.#reads.task(project, id);
     const etag = `"${task.version}${query.after === undefined ? "" : `.${query.after.replace(/[^\w-]/g, "")}`}.${query.limit}"`;
     if (matches(ifNoneMatch, etag)) return { etag };
     const name = `${project} ${task.id} ${query.after ?? ""} ${query.limit}`;

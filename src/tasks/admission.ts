@@ -3,14 +3,19 @@
  *
  *   estimated (tokens, expected answers, money) -> feasible within its sla? -> money held -> accepted
  *
+ * Feasible by what the lanes are seen to do (engine/outlook.ts), behind what is accepted and not read by the engine yet,
+ * which counts as items of the same size. Work without sla must be done within two minutes, for which its caller waits.
+ *
  * Money is an estimate: counted input, expected output, today's price after the price factor. It is held until what the
  * work really cost is noted.
  */
 import type { EngineParts } from "../engine/parts.ts";
+import { PerigeeError } from "../errors.ts";
 import { costOf } from "../price/cost.ts";
 import { priceFactor } from "../price/factor.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
+import { SLA_MINUTES_MAX } from "../work/sla.ts";
 import type { Hold, Spending } from "./spending.ts";
 
 /** Items of one model and one window. */
@@ -32,7 +37,15 @@ export interface Admitted {
 export interface AdmissionOptions {
   readonly parts: EngineParts;
   readonly spending: Spending;
+  /** Items of a project that are accepted and that the engine has not read, with a deadline (Unix time) of at most so much. */
+  readonly unreadItems: (project: string, deadlineWallMs: number) => number;
 }
+
+/** How long work without sla may take. */
+const IMMEDIATE_MS_MAX = 120_000;
+const MINUTE_MS = 60_000;
+/** What waits may be less by then. */
+const RETRY_AFTER_SECONDS = 60;
 
 export class Admission {
   readonly #options: AdmissionOptions;
@@ -43,6 +56,7 @@ export class Admission {
 
   /** Throws `sla_infeasible` and `budget_exceeded`; nothing is held then. */
   async admit(project: string, works: readonly Work[]): Promise<Admitted> {
+    for (const work of works) this.#assertFeasible(project, work);
     const estimatedUsd = works.reduce((sum, work) => sum + this.#usdOf(work), 0);
     return { estimatedUsd, hold: await this.#options.spending.reserve(project, estimatedUsd) };
   }
@@ -50,6 +64,35 @@ export class Admission {
   /** Holds the money of work that was admitted before a restart. */
   again(project: string, estimatedUsd: number): Hold {
     return this.#options.spending.hold(project, estimatedUsd);
+  }
+
+  #assertFeasible(project: string, { model, slaMinutes, items, inputTokens }: Work): void {
+    const { parts, unreadItems } = this.#options;
+    if (parseModelId(model) === undefined || items === 0) return; // its lines end as errors, at once
+    const windowMs = slaMinutes === null ? IMMEDIATE_MS_MAX : slaMinutes * MINUTE_MS;
+    const unread = unreadItems(project, parts.clock.wallMs() + windowMs);
+    const scale = 1 + unread / items;
+    const nowMs = parts.clock.nowMs();
+    const forecast = parts.forecast({
+      model,
+      project,
+      items: items * scale,
+      inputTokens: inputTokens * scale,
+      deadlineMs: nowMs + windowMs,
+    });
+    if (forecast.sla !== "infeasible") return;
+    const minutes = Math.ceil((forecast.earliestDeadlineMs - nowMs) / MINUTE_MS);
+    const isPossible = minutes <= SLA_MINUTES_MAX;
+    const asked = slaMinutes === null ? "at once" : `within ${slaMinutes} minutes`;
+    const advice = isPossible
+      ? `the earliest sla that can be kept now is ${minutes} minutes`
+      : "with what waits, it cannot be done within 30 days";
+    throw new PerigeeError("sla_infeasible", `${model} cannot answer this ${asked}: ${advice}`, {
+      details: {
+        earliestSlaMinutes: isPossible ? minutes : null,
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      },
+    });
   }
 
   #usdOf({ model, slaMinutes, items, inputTokens, volumeTokens }: Work): number {

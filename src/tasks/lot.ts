@@ -87,6 +87,11 @@ export class Lot {
     });
   }
 
+  /** Its run has begun to answer, or goes on. */
+  get isLive(): boolean {
+    return this.#isLive;
+  }
+
   get isOver(): boolean {
     return this.record.over !== undefined;
   }

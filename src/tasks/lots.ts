@@ -28,6 +28,7 @@ const OVER_LINES_MAX = 4_000_000;
 /** Lots read at a time: one that tasks share names up to 4,096 of them. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
+const UNREAD_KEPT_MS = 100;
 
 export interface LotsOptions {
   readonly engine: Engine;
@@ -55,6 +56,9 @@ export class Lots {
   readonly #waiting = new Set<Lot>();
   /** Deadlines of the lots that run, by project. */
   readonly #running = new Map<string, number[]>();
+  /** Lots that are not read yet, by project, as they were a moment ago. */
+  readonly #unread = new Map<string, Lot[]>();
+  #unreadMs = Number.NEGATIVE_INFINITY;
   #timer: Timer | undefined;
   #isClosed = false;
 
@@ -146,6 +150,26 @@ export class Lots {
   /** What tasks knew of a lot that was erased. */
   forget(id: string): void {
     this.#over.delete(id);
+  }
+
+  /** Items that are accepted and that no run has read yet, of lots with a deadline (Unix time) of at most so much. */
+  unreadItems(project: string, deadlineWallMs: number): number {
+    const nowMs = this.#options.parts.clock.nowMs();
+    if (nowMs - this.#unreadMs >= UNREAD_KEPT_MS) {
+      this.#unreadMs = nowMs;
+      this.#unread.clear();
+      for (const lot of this.#open.values()) {
+        if (lot.isLive) continue;
+        const lots = this.#unread.get(lot.record.project) ?? [];
+        lots.push(lot);
+        this.#unread.set(lot.record.project, lots);
+      }
+    }
+    let items = 0;
+    for (const lot of this.#unread.get(project) ?? [])
+      if (deadlineOf(lot) <= deadlineWallMs)
+        items += lot.record.isSealed ? lot.record.items : (lot.members.at(-1)?.firstLine ?? 0);
+    return items;
   }
 
   close(): void {

@@ -65,6 +65,8 @@ class TaskDesk implements OpenedTasks {
   readonly #objects: TaskObjects;
   readonly #views: TaskViews;
   readonly #erasure: Erasure;
+  /** What views that were given out were made of. */
+  readonly #shown = new WeakMap<TaskView, TaskRecord>();
   readonly #listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
   /** Files that open lots read. */
   readonly #held = new Map<string, () => void>();
@@ -84,7 +86,11 @@ class TaskDesk implements OpenedTasks {
       onUsed: (lot, end, items) => this.#note(lot, end, items),
       onOver: (lot) => this.#over(lot),
     });
-    this.#admission = new Admission({ parts, spending: options.spending });
+    this.#admission = new Admission({
+      parts,
+      spending: options.spending,
+      unreadItems: (project, deadlineWallMs) => this.#lots.unreadItems(project, deadlineWallMs),
+    });
     this.#gathering = new Gathering(parts, this.#lots);
     this.#intake = new Intake(parts, this.#lots, this.#gathering, this.#admission);
     this.#objects = new TaskObjects(parts, this.#lots);
@@ -117,11 +123,11 @@ class TaskDesk implements OpenedTasks {
     const { items, slaMinutes } = spooled;
     const { task, lot } = await this.#intake.offer({ id, project, items, slaMinutes, hasOutputFile, note });
     if (slaMinutes === null) await this.#waitFor(task, [lot], request.signal);
-    return this.#views.view(task);
+    return this.#view(task);
   }
 
   async task(project: string, id: string): Promise<TaskView> {
-    return this.#views.view(await this.#find(project, id));
+    return this.#view(await this.#find(project, id));
   }
 
   async list(project: string, { after, limit }: PageQuery): Promise<Page<TaskView>> {
@@ -137,8 +143,10 @@ class TaskDesk implements OpenedTasks {
     return { items, hasMore: records.length > limit };
   }
 
-  async objects(project: string, taskId: string, query: PageQuery): Promise<Page<TaskObject>> {
-    return this.#objects.page(await this.#find(project, taskId), query);
+  async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {
+    const known = typeof task === "string" || task.project !== project ? undefined : this.#shown.get(task);
+    const id = typeof task === "string" ? task : task.id;
+    return this.#objects.page(known ?? (await this.#find(project, id)), query);
   }
 
   async object(project: string, id: string): Promise<TaskObject> {
@@ -256,7 +264,7 @@ class TaskDesk implements OpenedTasks {
     for (const lot of begun) this.#begin(lot, task);
     const immediate = begun.filter((lot) => lot.record.slaMinutes === null);
     if (immediate.length > 0) await this.#waitFor(task, immediate, request.signal);
-    return this.#views.view(task);
+    return this.#view(task);
   }
 
   /** By the first thousand items of each lot, and its size. */
@@ -335,6 +343,12 @@ class TaskDesk implements OpenedTasks {
     this.#held.get(lot.record.id)?.();
     this.#held.delete(lot.record.id);
     await this.#erasure.over(lot);
+  }
+
+  async #view(task: TaskRecord): Promise<TaskView> {
+    const view = await this.#views.view(task);
+    this.#shown.set(view, task);
+    return view;
   }
 
   async #find(project: string, id: string): Promise<TaskRecord> {

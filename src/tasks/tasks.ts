@@ -26,8 +26,8 @@ export interface Tasks {
   task(project: string, id: string): Promise<TaskView>;
   /** Newest first. */
   list(project: string, query: PageQuery): Promise<Page<TaskView>>;
-  /** In the order of submission. */
-  objects(project: string, taskId: string, query: PageQuery): Promise<Page<TaskObject>>;
+  /** In the order of submission. A view that `submit` or `task` gave saves looking for the task again. */
+  objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>>;
   object(project: string, objectId: string): Promise<TaskObject>;
   /** Sends nothing more; what is in flight or answered stays. Idempotent, also once it is final. */
   cancel(project: string, id: string): Promise<TaskView>;

@@ -18,6 +18,8 @@ export interface UploadBounds {
   readonly lineBytesMax: number;
   /** Whether bytes that are no UTF-8 text are refused. */
   readonly isText: boolean;
+  /** Asked before so many bytes are written; may throw. */
+  readonly reserve: (bytes: number) => void;
 }
 
 export interface Uploaded {
@@ -41,6 +43,7 @@ export async function writeUpload(
   for await (const chunk of withHead(chunks)) {
     if (bytes === 0 && bounds.isText) refuseEncoding(chunk, "the file");
     if (bytes + chunk.byteLength > bounds.bytesMax) throw tooLarge("bytes", bounds.bytesMax);
+    bounds.reserve(chunk.byteLength);
     hash.update(chunk);
     index.add(chunk);
     if (index.lineCount > bounds.linesMax) throw tooLarge("lines", bounds.linesMax);

@@ -82,6 +82,12 @@ describe("an allowed destination", () => {
     });
   });
 
+  it("is reached as localhost, which the system resolves", async () => {
+    const port = await receiver((_request, response) => response.end());
+    const { request } = egress({ allow: new AllowList(["127.0.0.0/8", "::1"]) });
+    expect(await request(post(`http://localhost:${port}/`))).toMatchObject({ ok: true, status: 200 });
+  });
+
   it("is tried at its next address when the first takes no connection", async () => {
     const port = await receiver((_request, response) => response.end());
     const { request } = egress({ resolve: async () => ["127.0.0.2", "127.0.0.1"] });

@@ -69,6 +69,15 @@ describe("earliestDeadlineMs", () => {
     expect(earliestDeadlineMs({ ...LANE, waiting }, work(60))).toBe(181_500);
     expect(earliestDeadlineMs(LANE, work(60))).toBe(61_500);
   });
+
+  it("comes after work of its project that it would make late, not after what is late without it", () => {
+    const tight = [work(600, { deadlineMs: 610_000 })];
+    const late = [work(600, { deadlineMs: 300_000 })];
+    expect(earliestDeadlineMs({ ...LANE, waiting: tight }, work(5))).toBe(6_500);
+    expect(earliestDeadlineMs({ ...LANE, waiting: tight }, work(60))).toBe(661_500);
+    expect(earliestDeadlineMs({ ...LANE, waiting: late }, work(60))).toBe(61_500);
+    expect(slaOutlook({ ...LANE, waiting: tight }, work(60, { deadlineMs: 200_000 }))).toBe("infeasible");
+  });
 });
 
 describe("slaOutlook", () => {

@@ -81,3 +81,15 @@ describe("InputRatios", () => {
     expect(ratios.ratio("m", true)).toBeLessThan(0.6);
   });
 });
+
+describe("OutputLengths.mean", () => {
+  it("is known after 20 answers, and at most 9 % high", () => {
+    const lengths = new OutputLengths();
+    for (let each = 0; each < 19; each++) lengths.observe("m", each % 2 === 0 ? 100 : 300);
+    expect(lengths.mean("m")).toBeUndefined();
+    lengths.observe("m", 300);
+    expect(lengths.mean("m")).toBeGreaterThanOrEqual(200);
+    expect(lengths.mean("m")).toBeLessThan(218.1);
+    expect(lengths.mean("other")).toBeUndefined();
+  });
+});

@@ -13,6 +13,8 @@ import { openKeyStore } from "../../src/store/key_store.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer } from "./whole.ts";
 
 const READ = SCOPES.filter((scope) => scope.endsWith(":read"));
+/** Nothing listens there, and the tests' service may go there. */
+const HOOK = { url: "http://127.0.0.1:1/" };
 const line = { key: "a", request: { model: "echo:test", contents: [{ parts: [{ text: "x" }] }] } };
 
 interface Operation {
@@ -29,6 +31,7 @@ interface Things {
   readonly object: string;
   readonly file: string;
   readonly batch: string;
+  readonly webhook: string;
 }
 
 let whole: Whole;
@@ -106,7 +109,9 @@ async function thingsOf(name: string): Promise<Things> {
   };
   const second = await whole.call("PUT", "/v0/files/in.jsonl", { key, body: formOf([line]) });
   const { file_id: file } = JSON.parse(second.text) as { file_id: string };
-  return { task: task_id, object: objects[0]?.object_id ?? "", file, batch: batch.id };
+  const hook = await whole.call("POST", "/v0/webhooks", { key, body: HOOK });
+  const { id: webhook } = JSON.parse(hook.text) as { id: string };
+  return { task: task_id, object: objects[0]?.object_id ?? "", file, batch: batch.id, webhook };
 }
 
 /** The path with an id of the kind that belongs there. */
@@ -114,7 +119,8 @@ function pathOf({ path, names }: Operation, things: Things): string {
   return names.reduce((url, name) => url.replace(`{${name}}`, idFor(path, things)), path);
 }
 
-function idFor(path: string, { task, object, file, batch }: Things): string {
+function idFor(path: string, { task, object, file, batch, webhook }: Things): string {
+  if (path.startsWith("/v0/webhooks/")) return webhook;
   if (path.includes("/object/")) return object;
   if (path.startsWith("/v1/files/")) return openaiId("file-", file);
   if (path.startsWith("/v1/batches/")) return batch;
@@ -136,12 +142,15 @@ const unknown = (): Things => ({
   object: randomUUID(),
   file: randomUUID(),
   batch: openaiId("batch_", randomUUID()),
+  webhook: randomUUID(),
 });
-const malformed: Things = { task: "x", object: "%00", file: "%2e%2e%2fx", batch: "batch_" };
+const malformed: Things = { task: "x", object: "%00", file: "%2e%2e%2fx", batch: "batch_", webhook: "x" };
 
 function bodyFor({ method, path, isForm }: Operation): { body?: unknown } {
   if (isForm) return { body: path.startsWith("/v1/") ? withPurpose(formOf([line])) : formOf([line]) };
+  if (method === "PATCH") return { body: {} };
   if (method !== "POST") return {};
+  if (path === "/v0/webhooks") return { body: HOOK };
   if (path === "/v0/infer/" || path === "/v0/quote")
     return { body: [{ model: "echo:test", input: "x", sla: 60 }] };
   if (path !== "/v1/batches") return {};

@@ -3,7 +3,10 @@
  */
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
+import { keptBatches } from "../../src/service/batch_record.ts";
 import { Batches } from "../../src/service/batches.ts";
+import type { StoredRecord } from "../../src/store/records.ts";
+import type { Store } from "../../src/store/store.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import { objectId } from "../../src/tasks/ids.ts";
 import type { TaskRequest } from "../../src/tasks/requests.ts";
@@ -78,14 +81,14 @@ class BatchWorld extends FileWorld {
   readonly tasks = new TwoLineTasks();
   #open: Batches | undefined;
 
-  async start(): Promise<{ readonly batches: Batches; readonly files: Files }> {
+  async start(): Promise<{ readonly batches: Batches; readonly files: Files; readonly store: Store }> {
     const store = await this.store.open();
     const files = await this.files({ store });
     const { disk, clock } = this;
     const batches = new Batches({ store, disk, clock, files, tasks: this.tasks as unknown as Tasks });
     await batches.open();
     this.#open = batches;
-    return { batches, files };
+    return { batches, files, store };
   }
 
   kill(): void {
@@ -222,6 +225,20 @@ describe("a batch", () => {
     const lost = items[0]?.batch.id ?? "";
     const { batch } = await until(() => again.batches.batch("p", lost), isEnded);
     expect(batch.end).toMatchObject({ kind: "failed", total: 0, hasOutput: false, hasErrors: false });
+    await expect(again.batches.begun("p", lost)).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  it("goes so long after its end", async () => {
+    const { world, batches, id, store } = await begun();
+    const kept = keptBatches(store, 0);
+    const stored = async () => (await store.record("p", "openai_batch", id)) as StoredRecord;
+    expect(await kept.remove?.(await stored(), Number.POSITIVE_INFINITY)).toBe(false);
+    world.tasks.end(id);
+    await world.tasks.tell(id);
+    const { endedWallMs = 0 } = (await batches.batch("p", id)).batch.end ?? {};
+    expect(await kept.remove?.(await stored(), endedWallMs - 1)).toBe(false);
+    expect(await kept.remove?.(await stored(), endedWallMs)).toBe(true);
+    await expect(batches.batch("p", id)).rejects.toMatchObject({ code: "not_found" });
   });
 
   it("is cancelled once, and its end tells so", async () => {

@@ -70,9 +70,13 @@ export class FakeTasks implements Tasks {
     return page(views.reverse(), (view) => view.id, query);
   }
 
-  async objects(project: string, taskId: string, query: PageQuery): Promise<Page<TaskObject>> {
+  async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {
     this.objectReads += 1;
-    return page(this.#of(project, taskId).objects, (object) => object.object_id, query);
+    return page(
+      this.#of(project, typeof task === "string" ? task : task.id).objects,
+      (object) => object.object_id,
+      query,
+    );
   }
 
   async object(project: string, objectId: string): Promise<TaskObject> {

@@ -102,10 +102,10 @@ describe("POST /v0/infer/", () => {
     expect([status, json.total_items, json.objects.length, json.has_more]).toEqual([
       200,
       20_000,
-      1_000,
+      10_000,
       true,
     ]);
-    expect(json.last_id).toBe(json.objects[999].object_id);
+    expect(json.last_id).toBe(json.objects[9_999].object_id);
     expect(tasks.held.get(json.task_id)?.inputs).toEqual(items.map(({ input }) => input));
   });
 
@@ -211,7 +211,7 @@ describe("a task", () => {
     const { json: made } = await call("POST", "/v0/infer/", { body: [item] });
     for (const [query, param] of [
       ["limit=0", "limit"],
-      ["limit=1001", "limit"],
+      ["limit=10001", "limit"],
       ["limit=x", "limit"],
     ]) {
       const { status, json } = await call("GET", `/v0/infer/task/${made.task_id}?${query}`);

@@ -13,6 +13,7 @@ import { registerAudit } from "../../src/service/audit.ts";
 import type { FastifyInstance } from "../../src/service/fastify.ts";
 import { registerFileRoutes } from "../../src/service/files.ts";
 import { registerOpenAiRoutes } from "../../src/service/openai_batches.ts";
+import { registerOutputRoutes } from "../../src/service/output.ts";
 import type { AuditEvent } from "../../src/store/audit_line.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import type { Files } from "../../src/tasks/files.ts";
@@ -51,6 +52,7 @@ export class OpenaiWorld {
       { ...opened.parts, engine: opened.engine, files, tasks, dataDir },
       (bare) => registerAudit(bare, { note: (event) => this.noted.push(event) }),
       registerFileRoutes,
+      registerOutputRoutes,
       registerOpenAiRoutes,
     );
     await app.listen({ port: 0, host: "127.0.0.1" });

@@ -164,3 +164,42 @@ describe("a project with a cap", () => {
     expect(task.totalItems).toBe(4);
   });
 });
+
+describe("work that cannot be done in time", () => {
+  const config = { limits: { alpha: { requestsPerMinute: 60 } } };
+
+  it("is refused with the earliest sla that can be kept, which then is accepted and kept", async () => {
+    const world = new TaskWorld({ config });
+    const tasks = await world.tasks();
+    const many = (sla: number) => submit(tasks, items(1, 600, sla));
+    const error = await world.settle(many(5).catch((reason: unknown) => reason));
+    expect(error).toMatchObject({
+      code: "sla_infeasible",
+      details: { earliestSlaMinutes: expect.any(Number) },
+    });
+    const { earliestSlaMinutes } = (error as { details: { earliestSlaMinutes: number } }).details;
+    expect(earliestSlaMinutes).toBeGreaterThanOrEqual(10);
+    expect(earliestSlaMinutes).toBeLessThanOrEqual(12);
+    const task = await world.settle(many(earliestSlaMinutes));
+    await world.clock.advance(earliestSlaMinutes * 60_000);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({ counts: { completed: 600 } });
+  });
+
+  it("counts what was accepted a moment ago and nobody has read yet", async () => {
+    const world = new TaskWorld({ config });
+    const tasks = await world.tasks();
+    const posts = Array.from({ length: 5 }, (_, post) =>
+      world.clock.sleep(post * 120).then(() => submit(tasks, items(1 + post * 100, 100, 5))),
+    );
+    const ends = await world.settle(Promise.allSettled(posts));
+    expect(ends.filter(({ status: end }) => end === "fulfilled")).toHaveLength(3); // 60 a minute, five minutes
+  });
+
+  it("is not waited for when it wants to be done at once", async () => {
+    const world = new TaskWorld({ config });
+    const tasks = await world.tasks();
+    await world.settle(
+      expect(submit(tasks, items(1, 300))).rejects.toMatchObject({ code: "sla_infeasible" }),
+    );
+  });
+});

@@ -108,6 +108,24 @@ describe("files", () => {
     expect(world.disk.paths).toHaveLength(1);
   });
 
+  it("holds a project to its bytes in all, also after a restart, and others to theirs", async () => {
+    const world = new FileWorld();
+    const options = { storedBytesMax: 3 * itemLines(4).length };
+    let files = await world.files(options);
+    const first = await files.put("p", batch(itemLines(4)));
+    await files.put("p", batch(itemLines(4)));
+    await expect(files.put("p", batch(itemLines(5)))).rejects.toMatchObject({ code: "too_large" });
+    await expect(files.put("p", batch('{"key":"a"}\n{"key":"a"}'))).rejects.toThrow("the same key");
+    world.store.crash();
+    files = await world.files(options);
+    await expect(files.put("p", batch(itemLines(5)))).rejects.toMatchObject({ code: "too_large" });
+    await files.put("q", batch(itemLines(5)));
+    await files.put("p", { ...batch(itemLines(5)), purpose: "batch_output" });
+    await expect(files.put("p", batch("{}"))).rejects.toMatchObject({ code: "too_large" });
+    await files.remove("p", first.id);
+    await files.put("p", batch("{}"));
+  });
+
   it("leaves nothing behind of an upload that breaks off", async () => {
     const world = new FileWorld();
     const files = await world.files();

@@ -13,6 +13,7 @@ import {
 import { taskToRecord } from "../../src/tasks/task_record.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
+import { openTestTasks, temporaryFolder } from "./open.ts";
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -106,6 +107,30 @@ describe("records", () => {
 });
 
 describe("tasks", () => {
+  it("are gone for their project when they are old enough", async () => {
+    const folder = temporaryFolder();
+    const { tasks, parts, close } = await openTestTasks(folder.path);
+    const { id } = await tasks.submit("one", {
+      items: [{ model: "echo:test", input: "hello" }],
+      hasOutputFile: false,
+    });
+    const later = (days: number) => new FakeClock({ wallMs: parts.clock.wallMs() + days * DAY_MS });
+    for (const [days, isThere] of [
+      [29, true],
+      [31, false],
+    ] as const) {
+      clock = later(days);
+      const kinds = [keptTasks(tasks, 30 * DAY_MS)];
+      const retention = startRetention({ clock, store: parts.store, kinds });
+      await clock.advance(60_000);
+      await retention.close();
+      const found = await tasks.task("one", id).catch((error: PerigeeError) => error.code);
+      expect(found === "not_found").toBe(!isThere);
+    }
+    await close();
+    folder.remove();
+  });
+
   it("go 30 days after they have ended, not after they were made", async () => {
     const ages = { "ended-long-ago": 31, "ended-lately": 29, running: undefined };
     const removed: string[] = [];

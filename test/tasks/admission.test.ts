@@ -1,0 +1,59 @@
+/** Whether work is accepted, by what waits. */
+import { describe, expect, it } from "vitest";
+import type { EngineParts } from "../../src/engine/parts.ts";
+import { Admission, type Work } from "../../src/tasks/admission.ts";
+import { createSpending } from "../../src/tasks/spending.ts";
+import { INPUT, OUTPUT, World } from "../engine/world.ts";
+
+function work(items: number, slaMinutes: number | null): Work {
+  return { model: "alpha:m1", slaMinutes, items, inputTokens: items * 10, volumeTokens: 0 };
+}
+
+function admissionOf(parts: EngineParts): Admission {
+  const { clock, store } = parts;
+  const spending = createSpending({ clock, store, capUsd: () => undefined });
+  return new Admission({ parts, spending, unreadItems: () => 0 });
+}
+
+describe("admission", () => {
+  it("refuses work that cannot be done within its sla, and names the earliest that it can", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
+    const { engine, parts } = await world.opened();
+    const admission = admissionOf(parts);
+    await expect(admission.admit("a", [work(600, 20)])).resolves.toMatchObject({ estimatedUsd: 0 });
+    await expect(admission.admit("a", [work(600, 9)])).rejects.toMatchObject({
+      code: "sla_infeasible",
+      details: { earliestSlaMinutes: 10 },
+    });
+    await expect(admission.admit("a", [work(60, null)])).resolves.toBeDefined();
+    await expect(admission.admit("a", [work(600, null)])).rejects.toMatchObject({ code: "sla_infeasible" });
+    await expect(admission.admit("a", [work(60 * 43_201, 43_200)])).rejects.toMatchObject({
+      details: { earliestSlaMinutes: null },
+    });
+    await engine.close();
+  });
+
+  it("counts what its own project has waiting, and of another's no more than its share", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
+    world.input(6_000);
+    const { engine, parts } = await world.opened();
+    const admission = admissionOf(parts);
+    const run = engine.run(INPUT, { out: OUTPUT, project: "large", sla: 120 });
+    await world.clock.advance(5_000);
+    const details = async (project: string): Promise<unknown> =>
+      admission.admit(project, [work(60, 1)]).catch((error: { details: unknown }) => error.details);
+    expect(await details("other")).toMatchObject({ earliestSlaMinutes: 3 });
+    expect(await details("large")).toMatchObject({ earliestSlaMinutes: 2 });
+    const late = admission.admit("large", [work(3_000, 121)]);
+    await expect(late).rejects.toMatchObject({ details: { earliestSlaMinutes: 150 } });
+    run.stop();
+    await world.settle(run.finished);
+    await engine.close();
+  });
+
+  it("refuses nothing for what was never measured", async () => {
+    const { engine, parts } = await new World().opened();
+    await expect(admissionOf(parts).admit("a", [work(1_000_000, 1)])).resolves.toBeDefined();
+    await engine.close();
+  });
+});

@@ -44,8 +44,6 @@ export interface AdmissionOptions {
 /** How long work without sla may take. */
 const IMMEDIATE_MS_MAX = 120_000;
 const MINUTE_MS = 60_000;
-/** Of a limit, what is surely used: requests are spread so that no 60 s have more of them (schedule/bucket.ts). */
-const SURE_SHARE = 0.95;
 /** What waits may be less by then. */
 const RETRY_AFTER_SECONDS = 60;
 
@@ -80,10 +78,10 @@ export class Admission {
       project,
       items: items * scale,
       inputTokens: inputTokens * scale,
-      deadlineMs: nowMs + windowMs * SURE_SHARE,
+      deadlineMs: nowMs + windowMs,
     });
     if (forecast.sla !== "infeasible") return;
-    const minutes = Math.ceil((forecast.earliestDeadlineMs - nowMs) / SURE_SHARE / MINUTE_MS);
+    const minutes = Math.ceil((forecast.earliestDeadlineMs - nowMs) / MINUTE_MS);
     const isPossible = minutes <= SLA_MINUTES_MAX;
     const asked = slaMinutes === null ? "at once" : `within ${slaMinutes} minutes`;
     const advice = isPossible

@@ -45,7 +45,7 @@ describe("admission", () => {
     expect(await details("other")).toMatchObject({ earliestSlaMinutes: 3 });
     expect(await details("large")).toMatchObject({ earliestSlaMinutes: 2 });
     const late = admission.admit("large", [work(3_000, 121)]);
-    await expect(late).rejects.toMatchObject({ details: { earliestSlaMinutes: 158 } });
+    await expect(late).rejects.toMatchObject({ details: { earliestSlaMinutes: 151 } });
     run.stop();
     await world.settle(run.finished);
     await engine.close();

@@ -1,10 +1,12 @@
 /**
  * The scheduler's hot paths: `npx tsx bench/schedule.ts`.
  *
- * Targets: take 0.2 us, reserve + observe + settle + release 1 us, push + pop 1 us at 40,000 tickets.
+ * Targets: take 0.2 us, reserve + observe + settle + release 1 us, push + pop 1 us at 40,000 tickets, a turn among 1,000
+ * projects 1 us.
  */
 import { systemClock } from "../src/clock.ts";
 import { WindowBucket } from "../src/schedule/bucket.ts";
+import { FairShare } from "../src/schedule/fair_share.ts";
 import { LaneLimits, type RampOptions } from "../src/schedule/limits.ts";
 import { ShardQueue, type Ticket } from "../src/schedule/queue.ts";
 
@@ -92,3 +94,11 @@ measure("queue: push and pop among 40,000 tickets", TICKETS * 2, () => {
     push(each);
   }
 });
+
+for (const present of [2, 1_000]) {
+  measure(`fair share: next and served among ${present}`, CALLS, () => {
+    const share = new FairShare<number>({ weightOf: () => 1, nameOf: String });
+    for (let who = 0; who < present; who++) share.join(who);
+    for (let each = 0; each < CALLS; each++) share.served(share.next(() => true) as number, 1 + (each % 7));
+  });
+}

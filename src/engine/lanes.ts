@@ -21,7 +21,8 @@ import { LaneTurns } from "./lane_turns.ts";
 import { capacityOf, type Forecast, forecastOf, type NewWork, Outlooks } from "./outlook.ts";
 import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
-import { type ModelLane, RunStopped, type Sender } from "./sender.ts";
+import { RunStopped } from "./run_stopped.ts";
+import type { ModelLane, Sender } from "./sender.ts";
 
 /** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
 export const LIMITS_WINDOW_MS = 61_000;

@@ -20,6 +20,8 @@ import type { Lane } from "./lane.ts";
 import type { RunState } from "./run_state.ts";
 
 const REMEMBERED_MS = 100;
+/** What the guard of a window takes of a limit, at most (schedule/bucket.ts). */
+const GUARD_SHARE = 0.006;
 
 /** Work that is to be accepted. */
 export interface NewWork extends Omit<ProjectWork, "weight" | "outputTokens"> {
@@ -56,7 +58,7 @@ export class Outlooks {
       nowMs,
       closedMs: lane.limits.snapshot(nowMs).cooldownMs,
       capacity: {
-        ...capacityOf(lane, nowMs),
+        ...capacityOf(lane, nowMs, 1 - GUARD_SHARE),
         itemMs: lane.hasAnswered ? lane.itemMs : 0,
         concurrency: lane.limits.placesHoped,
       },
@@ -97,15 +99,15 @@ function unreadItems({ linesTotal, linesRead, blankLines, settings: { totals } }
   return Math.max(0, Math.min(linesTotal - linesRead, linesTotal - blankLines - totals.settled));
 }
 
-/** What a lane can do as its limits stand now. */
-export function capacityOf(lane: Lane, nowMs: number): Capacity {
+/** What a lane can do as its limits stand now, at `share` of its rates. */
+export function capacityOf(lane: Lane, nowMs: number, share: number = 1): Capacity {
   const { requests, tokens, inputTokens, outputTokens, inFlightMax } = lane.limits.snapshot(nowMs);
   return {
     itemMs: lane.itemMs,
     concurrency: inFlightMax,
-    ...(requests === undefined ? {} : { requestsPerMinute: requests.limit }),
-    ...(tokens === undefined ? {} : { tokensPerMinute: tokens.limit }),
-    ...(inputTokens === undefined ? {} : { inputTokensPerMinute: inputTokens.limit }),
-    ...(outputTokens === undefined ? {} : { outputTokensPerMinute: outputTokens.limit }),
+    ...(requests === undefined ? {} : { requestsPerMinute: requests.limit * share }),
+    ...(tokens === undefined ? {} : { tokensPerMinute: tokens.limit * share }),
+    ...(inputTokens === undefined ? {} : { inputTokensPerMinute: inputTokens.limit * share }),
+    ...(outputTokens === undefined ? {} : { outputTokensPerMinute: outputTokens.limit * share }),
   };
 }

@@ -9,7 +9,7 @@ import { readBlocks } from "../jsonl/read.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import type { EngineParts } from "./parts.ts";
 import type { OpenedRun } from "./run_open.ts";
-import { endMessage } from "./sender.ts";
+import { endMessage } from "./run_stopped.ts";
 import { settleUnsent } from "./settle.ts";
 import { encodeBody } from "./task_body.ts";
 

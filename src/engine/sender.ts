@@ -28,6 +28,7 @@ import type { Lane } from "./lane.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { AttemptsMade } from "./recover.ts";
 import type { RunState } from "./run_state.ts";
+import { endMessage, RunStopped } from "./run_stopped.ts";
 import { costOfUsage, settleOutcome, settleUnsent, spentWith } from "./settle.ts";
 import type { Wires } from "./wires.ts";
 
@@ -89,10 +90,8 @@ export class Sender implements Admission<ItemCall> {
 
   /** Output tokens that the items of a shard are expected to take together. */
   expectedOutputTokens(shard: Shard): number {
-    return (
-      shard.count *
-      this.expectedOutputTokensOf(shard.model, Math.ceil(shard.maxOutputTokensTotal / shard.count))
-    );
+    const limit = Math.ceil(shard.maxOutputTokensTotal / shard.count);
+    return shard.count * this.expectedOutputTokensOf(shard.model, limit);
   }
 
   /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 for none. */
@@ -385,18 +384,4 @@ function faultOf(error: unknown): PerigeeError {
   return new PerigeeError("internal_error", "a fault of perigee ended the run; please report it", {
     cause: error,
   });
-}
-
-/** Why a waiting retry was given up: its run no longer sends. */
-export class RunStopped extends Error {
-  constructor() {
-    super("the run no longer sends");
-    this.name = "RunStopped";
-  }
-}
-
-export function endMessage(status: "expired" | "cancelled"): string {
-  return status === "expired"
-    ? "the sla passed before the item was answered"
-    : "it was cancelled before the item was answered";
 }

@@ -101,6 +101,12 @@ export class Lot {
     return this.#members;
   }
 
+  /** Lines up to the last of its tasks. */
+  get linesTaken(): number {
+    const last = this.#members.at(-1);
+    return last === undefined ? 0 : last.firstLine + last.lines - 1;
+  }
+
   /** Its lines come behind those of the members before. */
   add(member: Member): void {
     this.#members.push(member);

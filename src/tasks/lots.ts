@@ -167,8 +167,7 @@ export class Lots {
     }
     let items = 0;
     for (const lot of this.#unread.get(project) ?? [])
-      if (deadlineOf(lot) <= deadlineWallMs)
-        items += lot.record.isSealed ? lot.record.items : (lot.members.at(-1)?.firstLine ?? 0);
+      if (deadlineOf(lot) <= deadlineWallMs) items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
     return items;
   }
 

@@ -2,7 +2,7 @@
  * Objects of a task, in the order of submission, as they are now.
  */
 import type { EngineParts } from "../engine/parts.ts";
-import { endMessage } from "../engine/sender.ts";
+import { endMessage } from "../engine/run_stopped.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { Failure, Output } from "../work/outcome.ts";
 import type { TaskObject } from "../work/task.ts";

@@ -23,7 +23,7 @@ describe("admission", () => {
     await expect(admission.admit("a", [work(600, 20)])).resolves.toMatchObject({ estimatedUsd: 0 });
     await expect(admission.admit("a", [work(600, 9)])).rejects.toMatchObject({
       code: "sla_infeasible",
-      details: { earliestSlaMinutes: 10 },
+      details: { earliestSlaMinutes: 11 },
     });
     await expect(admission.admit("a", [work(60, null)])).resolves.toBeDefined();
     await expect(admission.admit("a", [work(600, null)])).rejects.toMatchObject({ code: "sla_infeasible" });
@@ -45,7 +45,7 @@ describe("admission", () => {
     expect(await details("other")).toMatchObject({ earliestSlaMinutes: 3 });
     expect(await details("large")).toMatchObject({ earliestSlaMinutes: 2 });
     const late = admission.admit("large", [work(3_000, 121)]);
-    await expect(late).rejects.toMatchObject({ details: { earliestSlaMinutes: 150 } });
+    await expect(late).rejects.toMatchObject({ details: { earliestSlaMinutes: 151 } });
     run.stop();
     await world.settle(run.finished);
     await engine.close();

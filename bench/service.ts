@@ -39,7 +39,7 @@ async function main(seconds: number): Promise<void> {
   const profile =
     process.env["PROFILE"] === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${process.env["PROFILE"]}`];
   const child = spawn(process.execPath, [...profile, MAIN, "serve", "--port", "0", "--data", dir], {
-    stdio: ["ignore", "pipe", "inherit"],
+    stdio: ["ignore", "pipe", "ignore"],
   });
   try {
     const url = await addressOf(child);

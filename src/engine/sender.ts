@@ -90,10 +90,8 @@ export class Sender implements Admission<ItemCall> {
 
   /** Output tokens that the items of a shard are expected to take together. */
   expectedOutputTokens(shard: Shard): number {
-    return (
-      shard.count *
-      this.expectedOutputTokensOf(shard.model, Math.ceil(shard.maxOutputTokensTotal / shard.count))
-    );
+    const limit = Math.ceil(shard.maxOutputTokensTotal / shard.count);
+    return shard.count * this.expectedOutputTokensOf(shard.model, limit);
   }
 
   /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 for none. */

@@ -79,7 +79,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   };
 }
 
-function keptKinds(store: Store, tasks: OpenedTasks, files: Files, keepMs: number): readonly Kept[] {
+function keptKinds(store: RecordStore, tasks: OpenedTasks, files: Files, keepMs: number): readonly Kept[] {
   return [
     keptBatches(store, keepMs),
     keptTasks(tasks, keepMs),

@@ -1,21 +1,27 @@
 /**
- * What requests leave in the audit log: after an answer of 2xx on a route that names an event, and after each one that was refused for want of a key.
+ * What requests leave in the audit log: with an answer of 2xx on a route that names an event, and
+ * with each one that was refused for want of a key; before the answer leaves.
  *
  * The id is that of the route's first parameter, or what the handler set as `request.audited` where it makes one.
  */
 import type { Audit } from "../store/audit_log.ts";
 import type { Caller } from "./caller.ts";
-import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
 
 export function registerAudit(app: FastifyInstance, audit: Audit | undefined): void {
   app.decorateRequest("audited", undefined);
   if (audit === undefined) return;
-  app.addHook("onResponse", (request, reply, done) => {
+  app.addHook("onSend", (request, reply, _payload, done) => {
     const isKeyless = (request.caller as Caller | undefined) === undefined;
     if (isKeyless && [401, 429].includes(reply.statusCode)) audit.note({ kind: "login.failed" });
-    else if (reply.statusCode >= 200 && reply.statusCode < 300) noteEvent(audit, request);
+    else if (reply.statusCode >= 200 && reply.statusCode < 300 && !isReplay(reply)) noteEvent(audit, request);
     done();
   });
+}
+
+/** What an `Idempotency-Key` has found again was noted when it was made. */
+function isReplay(reply: FastifyReply): boolean {
+  return reply.hasHeader("idempotent-replayed");
 }
 
 function noteEvent(audit: Audit, request: FastifyRequest): void {
@@ -32,6 +38,12 @@ function noteEvent(audit: Audit, request: FastifyRequest): void {
     case "file.downloaded":
     case "file.deleted":
       audit.note({ kind, ...who, fileId: id });
+      return;
+    case "webhook.created":
+    case "webhook.changed":
+    case "webhook.rotated":
+    case "webhook.deleted":
+      audit.note({ kind, ...who, webhookId: id });
       return;
     default:
       audit.note({ kind, ...who, taskId: id });

@@ -101,16 +101,21 @@ export class Batches {
     try {
       await this.#checkInput(project, terms.inputFileId);
       await store.change([{ kind: "insert", record: batchToRecord(batch) }]);
-      this.#held.set(id, release);
+    } catch (error) {
+      release();
+      throw error;
+    }
+    this.#held.set(id, release);
+    try {
       const item = { file_id: terms.inputFileId, sla: terms.windowMs / 60_000 };
       const note = JSON.stringify({ batch_id: toBatchId(id) });
       const task = await tasks.submit(project, { items: [item], hasOutputFile: false, id, note });
       if (task.status !== "submitted") void this.#finish(project, id); // an empty file
       return { batch, task };
     } catch (error) {
+      await store.change([{ kind: "delete", collection: BATCHES, id }]);
       release();
       this.#held.delete(id);
-      await store.change([{ kind: "delete", collection: BATCHES, id }]);
       throw error;
     }
   }

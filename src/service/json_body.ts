@@ -9,7 +9,7 @@ import { PerigeeError } from "../errors.ts";
 import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
 
 /** A body that is parsed at once has at most so many bytes. */
-export const JSON_BYTES_MAX: number = 10 * 1024 * 1024;
+const JSON_BYTES_MAX = 10 * 1024 * 1024;
 /** From here on a route that streams gets the body unread. */
 const STREAMED_BYTES_MIN = 1024 * 1024;
 

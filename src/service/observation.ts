@@ -95,7 +95,9 @@ export class Observation {
     this.#parts = parts;
     parts.tasks.onFinished(async ({ kind, project, taskId }) => {
       this.#metrics.finished(kind);
-      if (this.#telemetry.isTracing) this.#telemetry.finished(await parts.tasks.task(project, taskId));
+      if (!this.#telemetry.isTracing) return;
+      const task = await parts.tasks.task(project, taskId).catch(() => undefined); // it may be removed by now
+      if (task !== undefined) this.#telemetry.finished(task);
     });
   }
 

@@ -50,21 +50,23 @@ export function registerWebhookRoutes(
 
 function registerMaking(app: FastifyInstance, { endpoints }: Webhooks): void {
   app.post<{ Body: z.infer<typeof newWebhook> }>(PATH, {
-    config: SCOPE,
+    config: { ...SCOPE, event: "webhook.created" },
     schema: {
       summary: "Make a webhook; the answer has its secret, once",
       tags: TAGS,
       body: newWebhook,
       response: { 200: webhookAnswers.secret },
     },
-    handler: async ({ caller, body }) => {
-      const { url, events = EVENT_TYPES, description = "" } = body;
+    handler: async (request) => {
+      const { url, events = EVENT_TYPES, description = "" } = request.body;
       const settings = { url, events: [...new Set(events)], description };
-      return secretBody(await endpoints.create(caller.project, settings));
+      const endpoint = await endpoints.create(request.caller.project, settings);
+      request.audited = { id: endpoint.id };
+      return secretBody(endpoint);
     },
   });
   app.post<ById>(`${ONE}/rotate`, {
-    config: SCOPE,
+    config: { ...SCOPE, event: "webhook.rotated" },
     schema: {
       summary: "Make a new secret; the one before it signs for 24 hours more",
       tags: TAGS,
@@ -130,7 +132,7 @@ function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhoo
 function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
   const { endpoints } = webhooks;
   app.patch<ById>(ONE, {
-    config: SCOPE,
+    config: { ...SCOPE, event: "webhook.changed" },
     // Whose it is comes first: the body is checked in the handler.
     validatorCompiler: () => (data) => ({ value: data }),
     schema: {
@@ -153,7 +155,7 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
     },
   });
   app.delete<ById>(ONE, {
-    config: SCOPE,
+    config: { ...SCOPE, event: "webhook.deleted" },
     schema: {
       summary: "Remove a webhook with its deliveries",
       tags: TAGS,

@@ -20,6 +20,9 @@ export type FileEvent = "file.uploaded" | "file.downloaded" | "file.deleted";
 /** What is done with a task. */
 export type TaskEvent = "task.created" | "task.cancelled" | "task.deleted" | "task.downloaded";
 
+/** What is done with a webhook, which decides where a project's events go. */
+export type WebhookEvent = "webhook.created" | "webhook.changed" | "webhook.rotated" | "webhook.deleted";
+
 /** What is worth remembering for 13 months. */
 export type AuditEvent =
   /** `keyId` is the key that was made or revoked. */
@@ -28,6 +31,7 @@ export type AuditEvent =
   | { readonly kind: "login.failed" }
   | (Actor & { readonly kind: FileEvent; readonly fileId: string })
   | (Actor & { readonly kind: TaskEvent; readonly taskId: string })
+  | (Actor & { readonly kind: WebhookEvent; readonly webhookId: string })
   /** `setting` is a name, never a value. */
   | { readonly kind: "config.changed"; readonly setting: string };
 
@@ -39,6 +43,7 @@ export interface TimedEvent {
   readonly keyId?: string | undefined;
   readonly fileId?: string | undefined;
   readonly taskId?: string | undefined;
+  readonly webhookId?: string | undefined;
   readonly setting?: string | undefined;
   /** How many of them, where they are counted. */
   readonly count?: number;
@@ -63,10 +68,11 @@ export function auditLine(
   before: ChainEnd,
 ): { readonly text: string; readonly end: ChainEnd } {
   const n = before.n + 1;
-  const { wallMs, kind, project, keyId, fileId, taskId, setting, count } = event;
+  const { wallMs, kind, project, keyId, fileId, taskId, webhookId, setting, count } = event;
   const fields = {
     ...{ n, at: new Date(wallMs).toISOString(), event: kind, count, project: clipped(project) },
-    ...{ key: clipped(keyId), file: clipped(fileId), task: clipped(taskId), setting: clipped(setting) },
+    ...{ key: clipped(keyId), file: clipped(fileId), task: clipped(taskId), webhook: clipped(webhookId) },
+    setting: clipped(setting),
     prev: before.hash,
   };
   const hashed = JSON.stringify(fields).slice(0, -1);

@@ -8,8 +8,20 @@
 import { AnswerIndex } from "../engine/answer_index.ts";
 import type { SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
+import type { FailureCode } from "../errors.ts";
 import type { LotRecord } from "./lot_record.ts";
 import type { Hold } from "./spending.ts";
+
+/** Why a line makes no object. */
+const UNREADABLE: ReadonlySet<FailureCode> = new Set([
+  "invalid_json",
+  "invalid_line",
+  "invalid_utf8",
+  "line_too_long",
+  "too_deep",
+  "duplicate_member",
+  "invalid_key",
+]);
 
 /** Lines of a lot that are one task's objects. */
 export interface Member {
@@ -43,6 +55,8 @@ export class Lot {
   isRestored = false;
   /** Of the file with its answers; undefined before its run was ever opened. */
   out: string | undefined;
+  /** Items that could not be read as requests. */
+  unreadable = 0;
   /** First byte behind its durable answers. */
   outEnd = 0;
   /** Rises with every durable step. */
@@ -101,6 +115,12 @@ export class Lot {
     return this.#members;
   }
 
+  /** Lines up to the last of its tasks. */
+  get linesTaken(): number {
+    const last = this.#members.at(-1);
+    return last === undefined ? 0 : last.firstLine + last.lines - 1;
+  }
+
   /** Its lines come behind those of the members before. */
   add(member: Member): void {
     this.#members.push(member);
@@ -112,6 +132,7 @@ export class Lot {
     this.run = run;
     this.reading = undefined;
     this.index = new AnswerIndex(this.#linesMax);
+    this.unreadable = 0;
     this.#isLive = false;
   }
 
@@ -136,6 +157,7 @@ export class Lot {
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
     const finished: Member[] = [];
     for (const outcome of step.outcomes) {
+      if (outcome.code !== undefined && UNREADABLE.has(outcome.code)) this.unreadable += 1;
       if (this.#costs !== undefined) {
         this.#costs.listUsd[outcome.line] = outcome.listUsd;
         this.#costs.usd[outcome.line] = outcome.usd;

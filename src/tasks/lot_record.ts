@@ -5,6 +5,7 @@
  */
 import type { SettledStatus } from "../engine/journal.ts";
 import type { StoredRecord } from "../store/records.ts";
+import type { SpooledPart } from "./request_spool.ts";
 
 export const OPEN_LOTS = "open_lot";
 export const LOTS = "lot";
@@ -50,6 +51,8 @@ export interface LotEnd {
   readonly runTaskId: string;
   /** Its items by how they ended. */
   readonly counts: Readonly<Record<SettledStatus, number>>;
+  /** Of those that failed, items that could not be read as requests. */
+  readonly unreadable: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly listUsd: number;
@@ -71,4 +74,28 @@ export function lotToRecord(lot: LotRecord): StoredRecord {
 export function recordToLot({ id, project, body }: StoredRecord): LotRecord {
   const own = JSON.parse(body) as Omit<LotRecord, "id" | "project">; // written by this file
   return { id, project, ...own };
+}
+
+/** The lot of a part of a large task. */
+export function lotOf(
+  { slaMinutes, fileId, items, lines, itemLines, itemOffsets }: SpooledPart,
+  {
+    maxCostUsd,
+    ...terms
+  }: Pick<LotRecord, "id" | "project" | "acceptedWallMs" | "volumeTokens"> & {
+    readonly taskId: string;
+    readonly maxCostUsd: number | undefined;
+  },
+): LotRecord {
+  return {
+    ...terms,
+    slaMinutes,
+    ...(fileId === undefined ? {} : { fileId }),
+    isSealed: true,
+    lines,
+    items,
+    ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
+    itemLines,
+    itemOffsets,
+  };
 }

@@ -38,7 +38,7 @@ export interface LotsOptions {
   /** Told why a lot could not go on; it is tried again a minute later. */
   readonly onFault: (error: unknown, lotId: string) => void;
   /** Told of each task whose objects in all its lots are final; at least once. */
-  readonly onFinished: (event: TaskEvent) => Promise<void>;
+  readonly onFinished: (task: Pick<TaskEvent, "project" | "taskId">, lot: Lot) => Promise<void>;
   /** Told when a run has ended, before that is stored; again by the next process when it is not. */
   readonly onUsed: (lot: Lot, end: LotEnd, items: number) => Promise<void>;
   /** Told when a lot is over, after it was stored so. */
@@ -167,8 +167,7 @@ export class Lots {
     }
     let items = 0;
     for (const lot of this.#unread.get(project) ?? [])
-      if (deadlineOf(lot) <= deadlineWallMs)
-        items += lot.record.isSealed ? lot.record.items : (lot.members.at(-1)?.firstLine ?? 0);
+      if (deadlineOf(lot) <= deadlineWallMs) items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
     return items;
   }
 
@@ -274,7 +273,7 @@ export class Lots {
       member.whenFinal?.();
       if (!this.#isLast(lot, member)) continue;
       const { project } = lot.record;
-      const told = this.#options.onFinished({ kind: "completed", project, taskId: member.taskId });
+      const told = this.#options.onFinished({ project, taskId: member.taskId }, lot);
       told.catch(() => undefined); // looked at when the lot ends
       lot.telling.push(told);
     }
@@ -303,6 +302,7 @@ export class Lots {
       finishedWallMs: parts.clock.wallMs(),
       runTaskId: summary.task_id,
       counts: { completed, failed, expired, cancelled },
+      unreadable: lot.unreadable,
       inputTokens: usage.input_tokens,
       outputTokens: usage.output_tokens,
       listUsd: cost.list_usd,

@@ -22,7 +22,7 @@ const ITEMS_MAX = 1_000_000;
 const SLAS_MAX = 64;
 const FILES_MAX = 64;
 /** Items without sla that a call waits for. */
-export const IMMEDIATE_MAX = 1_000;
+const IMMEDIATE_MAX = 1_000;
 const CHUNK_CHARS = 1024 * 1024;
 /** Every so many items their place is kept. */
 export const INDEX_STEP = 1_000;

@@ -18,10 +18,10 @@ import { Gathering } from "./gathering.ts";
 import { isId, notFound, recordIdOf } from "./ids.ts";
 import { Intake } from "./intake.ts";
 import type { Lot } from "./lot.ts";
-import { type LotEnd, type LotRecord, lotToRecord } from "./lot_record.ts";
+import { type LotEnd, type LotRecord, lotOf, lotToRecord } from "./lot_record.ts";
 import { Lots } from "./lots.ts";
 import { reopenLots } from "./reopening.ts";
-import { type SpooledPart, type SpooledRequest, spoolRequest, volumeOf } from "./request_spool.ts";
+import { type SpooledRequest, spoolRequest, volumeOf } from "./request_spool.ts";
 import type { TaskRequest } from "./requests.ts";
 import type { Spending } from "./spending.ts";
 import { TaskObjects } from "./task_objects.ts";
@@ -79,7 +79,8 @@ class TaskDesk implements OpenedTasks {
       engine,
       parts,
       pathOf: (lot) => this.#pathOf(lot),
-      onFinished: async (event) => {
+      onFinished: async (ended, lot) => {
+        const event = { ...ended, kind: await this.#kindOf(ended, lot) };
         await Promise.all([...this.#listeners].map(async (listener) => listener(event)));
       },
       onFault: (error, lotId) => options.onFault?.(error, lotId),
@@ -351,6 +352,13 @@ class TaskDesk implements OpenedTasks {
     return view;
   }
 
+  /** A task that shares its lot has objects: what makes none is refused when it is submitted. */
+  async #kindOf({ project, taskId }: Omit<TaskEvent, "kind">, lot: Lot): Promise<TaskEvent["kind"]> {
+    if (lot.unreadable === 0 || lot.record.taskId === undefined) return "completed";
+    const { status } = await this.task(project, taskId);
+    return status === "failed" ? "failed" : "completed";
+  }
+
   async #find(project: string, id: string): Promise<TaskRecord> {
     const record = isId(id) ? await this.#record(project, id) : undefined;
     const task = record === undefined ? undefined : recordToTask(record);
@@ -369,27 +377,4 @@ class TaskDesk implements OpenedTasks {
   #ownPath(lotId: string): string {
     return join(this.#options.dataDir, "lots", `${lotId}.jsonl`);
   }
-}
-
-function lotOf(
-  { slaMinutes, fileId, items, lines, itemLines, itemOffsets }: SpooledPart,
-  {
-    maxCostUsd,
-    ...terms
-  }: Pick<LotRecord, "id" | "project" | "acceptedWallMs" | "volumeTokens"> & {
-    readonly taskId: string;
-    readonly maxCostUsd: number | undefined;
-  },
-): LotRecord {
-  return {
-    ...terms,
-    slaMinutes,
-    ...(fileId === undefined ? {} : { fileId }),
-    isSealed: true,
-    lines,
-    items,
-    ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
-    itemLines,
-    itemOffsets,
-  };
 }

@@ -20,6 +20,7 @@ interface Look {
 }
 
 interface PartSums {
+  readonly unreadable: number;
   readonly counts: TaskCounts;
   readonly usage: TaskView["usage"];
 }
@@ -84,7 +85,7 @@ export class TaskViews {
     return {
       id: task.id,
       project: task.project,
-      status: isFinal ? "completed" : "submitted",
+      status: statusOf(task, counts, sums),
       isCancelled: task.isCancelled === true,
       totalItems: task.totalItems,
       counts,
@@ -119,6 +120,16 @@ function add<T extends object>(a: T, b: T): T {
   return Object.fromEntries(names.map((name) => [name, Number(a[name]) + Number(b[name])])) as T; // of the same names
 }
 
+function statusOf(
+  { totalItems }: TaskRecord,
+  { submitted, failed }: TaskCounts,
+  sums: readonly PartSums[],
+): TaskView["status"] {
+  if (submitted > 0) return "submitted";
+  const unreadable = sums.reduce((total, each) => total + each.unreadable, 0);
+  return totalItems > 0 && failed === totalItems && unreadable >= totalItems ? "failed" : "completed";
+}
+
 function sumsOf(task: TaskRecord, part: TaskPart, { record, lot }: Look): PartSums {
   if (lot === undefined) return sumsOver(part, record);
   const { firstLine, lines, items } = part;
@@ -134,15 +145,17 @@ function sumsOf(task: TaskRecord, part: TaskPart, { record, lot }: Look): PartSu
   const cost = isOwn ? ownCost(lot) : (lot.costOf(firstLine, lines) ?? { listUsd: 0, usd: 0 });
   const { inputTokens, outputTokens } = tokens;
   return {
+    unreadable: isOwn ? lot.unreadable : 0,
     counts: { submitted: Math.max(0, items - settled), ...counts },
     usage: { inputTokens, outputTokens, listUsd: cost.listUsd, usd: cost.usd },
   };
 }
 
 function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
-  const { counts, inputTokens, outputTokens, listUsd, usd } = over as LotEnd; // looked at only then
+  const { counts, unreadable, inputTokens, outputTokens, listUsd, usd } = over as LotEnd; // looked at only then
   const settled = counts.completed + counts.failed + counts.expired + counts.cancelled;
   return {
+    unreadable,
     counts: { submitted: Math.max(0, items - settled), ...counts },
     usage: { inputTokens, outputTokens, listUsd, usd },
   };

@@ -3,8 +3,10 @@
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -63,6 +65,19 @@ async function newKey(): Promise<{ id: string; headers: Record<string, string> }
   );
   const { id, key } = JSON.parse(stdout) as { id: string; key: string };
   return { id, headers: { authorization: `Bearer ${key}`, "content-type": "application/json" } };
+}
+
+/** A list of items that all come after an hour, about 500 bytes each. */
+function* pieces(text: string, count: number): Generator<string> {
+  for (let index = 0; index < count; index += 100) {
+    const items = Array.from({ length: 100 }, (_, n) => ({
+      model: "echo:x",
+      input: `${text}${index + n}`,
+      sla: 1_440,
+    }));
+    yield `${index === 0 ? "[" : ","}${JSON.stringify(items).slice(1, -1)}`;
+  }
+  yield "]";
 }
 
 const body = JSON.stringify([{ model: "echo:test", input: "hello", sla: 60 }]);
@@ -162,6 +177,27 @@ describe("perigee serve", () => {
     await expect(serve("--host", "0.0.0.0")).rejects.toThrow(/ended with 2: .*--behind-proxy/s);
     await serve("--host", "0.0.0.0", "--behind-proxy");
     await expect(serve()).rejects.toThrow(/ended with 74: .*data_dir_in_use/s);
+  });
+
+  it("takes a list of 60 MB in flat memory", { timeout: 120_000 }, async () => {
+    const { headers } = await newKey();
+    const { url, child } = await serve();
+    const text = "Name a river that flows through two countries. ".repeat(10);
+    const count = 120_000;
+    const answer = await new Promise<{ total_items: number }>((resolve, reject) => {
+      const sent = request(`${url}/v0/infer/`, { method: "POST", headers }, (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("end", () =>
+          resolve(JSON.parse(Buffer.concat(chunks).toString()) as { total_items: number }),
+        );
+      });
+      sent.on("error", reject);
+      Readable.from(pieces(text, count)).pipe(sent);
+    });
+    expect(answer.total_items).toBe(count);
+    const peak = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))?.[1];
+    expect(Number(peak) / 1_024).toBeLessThan(300);
   });
 
   it("writes nothing on standard output but its address, and no text of a user anywhere", async () => {

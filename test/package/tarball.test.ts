@@ -3,7 +3,7 @@
  * What runs is run by this Node and by those whose binaries `PERIGEE_TEST_NODES` lists, with commas between them.
  */
 import { execFile, execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -51,6 +51,8 @@ describe("the package", () => {
     ]);
     const shipped = paths.filter((path) => !path.startsWith("docs/examples/")); // the README links to these
     expect(shipped.filter((path) => /(^|\/)(src|test|bench|scripts)\/|(?<!\.d)\.ts$/.test(path))).toEqual([]);
+    for (const name of readdirSync(join(ROOT, "src/service/page")))
+      expect(paths).toContain(`dist/service/page/${name}`);
     expect(packed.size).toBeLessThan(BYTES_MAX);
     expect(statSync(join(project, packed.filename)).size).toBe(packed.size);
   });

@@ -10,7 +10,6 @@ const whole = await openWhole({ audit: { note: (event) => noted.push(event) } })
 async function traced(method: string, path: string, body?: unknown, key = "own") {
   noted.length = 0;
   const { status, text } = await whole.call(method, path, { key, body });
-  await new Promise((resolve) => setTimeout(resolve, 20)); // the log is told after the answer
   return { status, json: text.startsWith("{") ? JSON.parse(text) : undefined, events: [...noted] };
 }
 
@@ -49,6 +48,31 @@ it("tells the audit log who made, read, cancelled and erased what, and nothing o
   expect((await traced("DELETE", ofFile)).events).toEqual([
     { kind: "file.deleted", ...who, fileId: file.json.file_id },
   ]);
+});
+
+it("tells who made, changed and removed webhooks, without their secrets and addresses", async () => {
+  const made = await traced("POST", "/v0/webhooks", { url: "https://hooks.example.org/in" });
+  const webhookId = made.json.id;
+  const path = `/v0/webhooks/${webhookId}`;
+  const all = [...made.events];
+  for (const [method, where, body] of [
+    ["PATCH", "", { description: "mine" }],
+    ["POST", "/rotate", undefined],
+    ["GET", "", undefined],
+    ["DELETE", "", undefined],
+  ] as const)
+    all.push(...(await traced(method, path + where, body)).events);
+  const kinds = ["webhook.created", "webhook.changed", "webhook.rotated", "webhook.deleted"];
+  expect(all).toEqual(kinds.map((kind) => ({ kind, ...who, webhookId })));
+});
+
+it("notes a POST that is repeated with its Idempotency-Key once", async () => {
+  noted.length = 0;
+  const call = { key: "own", headers: { "idempotency-key": "audited" } };
+  const body = [{ model: "echo:x", input: "x", sla: 60 }];
+  for (let count = 0; count < 3; count += 1) await whole.call("POST", "/v0/infer/", { ...call, body });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(noted.map(({ kind }) => kind)).toEqual(["task.created"]);
 });
 
 it("notes a request without a valid key, and none that was refused for another reason", async () => {

@@ -210,6 +210,15 @@ describe("a batch", () => {
     await files.remove("p", other.id);
   });
 
+  it("stays as it is when another one is to have its id", async () => {
+    const { batches, files, id, inputFileId } = await begun();
+    await expect(batches.create("p", { ...terms, inputFileId }, id)).rejects.toMatchObject({
+      code: "conflict",
+    });
+    expect((await batches.batch("p", id)).batch.end).toBeUndefined();
+    await expect(files.remove("p", inputFileId)).rejects.toMatchObject({ code: "conflict" });
+  });
+
   it("whose process died before its task was stored has failed", async () => {
     const { world, batches, inputFileId } = await begun();
     let killed: Promise<unknown> = Promise.resolve();

@@ -17,7 +17,7 @@ const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const run = promisify(execFile);
 const CANARY = "canary";
 /** Of what is sent, so much is refused. */
-const REFUSED = 10;
+const REFUSED = 11;
 const TEXT = `${CANARY}-prompt`;
 
 let dir: string;
@@ -28,6 +28,7 @@ let key: string;
 let stdout = "";
 let stderr = "";
 let ended: Promise<unknown>;
+let webhookSecret = "";
 /** Bodies of all that was refused. */
 const refusals: string[] = [];
 
@@ -137,6 +138,11 @@ async function sendAll(): Promise<void> {
       .toBe("completed");
     await send("GET", `/v0/files/output/${taskId}`);
   }
+  const hook = await send("POST", "/v0/webhooks", { url: "https://hooks.example.org/" });
+  webhookSecret = (JSON.parse(hook.text) as { secret: string }).secret;
+  await send("POST", "/v0/webhooks", { url: `ftp://${CANARY}.example.org/` });
+  const again = { "idempotency-key": `${CANARY}-idempotency` };
+  await send("POST", "/v0/infer/", [{ model: "echo:test", input: TEXT, sla: 60 }], again);
   await send("POST", "/v0/infer/", `[{"model": "echo:test", "input": "${TEXT}`);
   await send("POST", "/v0/infer/", [{ model: "echo:test", input: TEXT, sla: `${CANARY}-sla` }]);
   await send("POST", "/v0/infer/", [{ model: "echo:test", input: { text: TEXT } }]);
@@ -182,7 +188,9 @@ describe("a service that was sent canaries", () => {
     const metrics = await (await fetch(`${url}/metrics`)).text();
     child.kill("SIGTERM");
     await ended;
-    const isFound = (text: string): boolean => text.includes(CANARY) || text.includes(key);
+    expect(webhookSecret).toMatch(/^whsec_/);
+    const isFound = (text: string): boolean =>
+      text.includes(CANARY) || text.includes(key) || text.includes(webhookSecret);
     expect(refusals).toHaveLength(REFUSED);
     expect(refusals.filter(isFound)).toEqual([]);
     expect(stdout).toBe(`{"url":"${url}"}\n`);
@@ -198,6 +206,9 @@ describe("a service that was sent canaries", () => {
     const named = values.filter((value) => value.includes(`${CANARY}-name.jsonl`));
     expect(named.every((value) => value.includes('"name"'))).toBe(true); // a file's name is kept to be shown
     expect(values.length).toBeGreaterThan(20);
-    expect(values.map((value) => value.replaceAll(`${CANARY}-name.jsonl`, "")).filter(isFound)).toEqual([]);
+    const others = values
+      .map((value) => value.replaceAll(`${CANARY}-name.jsonl`, ""))
+      .filter((value) => !value.includes('"secret')); // webhooks are signed with theirs
+    expect(others.filter(isFound)).toEqual([]);
   });
 });

@@ -162,7 +162,9 @@ describe("every operation", () => {
     await check("/v0/infer/tasks", "GET", {}, { query: "?limit=1" });
     const keyed = { headers: { "idempotency-key": "infer" } };
     await check("/v0/infer/", "POST", {}, { body: [item], ...keyed });
-    expect((await check("/v0/infer/", "POST", {}, { body: [item, item], ...keyed })).status).toBe(409);
+    expect((await check("/v0/infer/", "POST", {}, { body: [item, item], ...keyed })).status).toBe(422);
+    whole.refuse(new PerigeeError("idempotency_in_progress", "not answered yet"));
+    expect((await check("/v0/infer/", "POST", {}, { body: [item] })).status).toBe(409);
     await check("/v0/infer/task/{id}/cancel", "POST", values);
     await check("/v0/infer/task/{id}", "DELETE", { id: await finishedTask() });
     for (const path of ["/v0/usage", "/healthz", "/readyz", "/v0/files/"]) await check(path, "GET", {});

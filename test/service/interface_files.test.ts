@@ -163,6 +163,20 @@ describe("2.5 input lines", () => {
     ]);
   });
 
+  it("make a task that failed when none of them can be read", async () => {
+    const file = await upload(call, "in.jsonl", "no json\nnor this\n");
+    const { body } = await submit(call, [{ file_id: file.body.file_id, sla: 60 }]);
+    const task = await vi.waitFor(
+      async () => {
+        const answer = await call("GET", `/v0/infer/task/${body.task_id}`);
+        expect(answer.body.status).not.toBe("submitted");
+        return answer;
+      },
+      { timeout: 20_000, interval: 50 },
+    );
+    expect(task.body).toMatchObject({ status: "failed", counts: { submitted: 0, completed: 0 } });
+  });
+
   it("refuse the file when two of them have one key, naming both lines", async () => {
     const text = lines(line("twice", "1"), line("b", "2"), line("twice", "3"));
     const put = await upload(call, "in.jsonl", text);

@@ -9,7 +9,10 @@ let service: Service;
 let call: Call;
 
 beforeAll(async () => {
-  service = await startService();
+  service = await startService({
+    PERIGEE_PROVIDER_NARROW_BASE_URL: "http://127.0.0.1:9/v1",
+    PERIGEE_LIMIT_NARROW_RPM: "1",
+  });
   call = service.caller(`Bearer ${(await service.createKey("acme")).key}`);
 });
 afterAll(() => service.stop());
@@ -45,6 +48,21 @@ describe("8 sla", () => {
     const answer = await submit(call, [ITEM, { ...ITEM, sla: 0 }]);
     expect(answer.status).toBe(422);
     expect(answer.body).not.toHaveProperty("task_id");
+  });
+
+  it("one that cannot be kept is refused with the earliest that can, which is taken", async () => {
+    const items = Array.from({ length: 30 }, () => ({ model: "narrow:model", input: "x", sla: 2 }));
+    const answer = await submit(call, items);
+    expect(answer).toMatchObject({ status: 429, body: { error: { code: "sla_infeasible" } } });
+    expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+    const sla = answer.body.error.earliest_sla_minutes;
+    expect(sla).toBeGreaterThan(2);
+    expect(
+      await submit(
+        call,
+        items.map((item) => ({ ...item, sla })),
+      ),
+    ).toMatchObject({ status: 200 });
   });
 });
 

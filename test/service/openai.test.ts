@@ -131,6 +131,22 @@ describe("the openai SDK", () => {
       expect(answer.response.body.model).toBe(`gpt-${Number(answer.custom_id.slice(1)) % 7}`);
   });
 
+  it("gives names of files back as they were", async () => {
+    const { client } = service;
+    for (const name of ["größe 你好.jsonl", "a b;c='d'.jsonl", "100%.jsonl"]) {
+      const file = await client.files.create({
+        file: await toFile(Buffer.from("{}"), name),
+        purpose: "batch",
+      });
+      expect(file.filename).toBe(name);
+    }
+    const path = await client.files.create({
+      file: await toFile(Buffer.from("{}"), "../../etc/x.jsonl"),
+      purpose: "batch",
+    });
+    expect(path.filename).toBe("x.jsonl");
+  });
+
   it("takes a model with its provider", async () => {
     const { id } = await create((await upload(batchLines(["hello"], "echo:any"))).id);
     const batch = await ended(service.client, id);

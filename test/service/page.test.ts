@@ -158,6 +158,7 @@ describe.skipIf(isLeftOut)("the operator page", () => {
       await page.screenshot({ path, fullPage: true });
       const tooWide = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth");
       expect([width, colorScheme, tooWide]).toEqual([width, colorScheme, 0]);
+      expect(await rowOf(page, id).getByRole("cell").count()).toBe(8);
     }
     expect(complaints).toEqual([]);
     await world.call("POST", `/v0/infer/task/${id}/cancel`);

@@ -42,7 +42,11 @@ export interface Body {
     readonly object_id: string;
     readonly usage: { readonly price_factor: number; readonly input_tokens: number };
   }[];
-  readonly error: { readonly message: string; readonly code: string };
+  readonly error: {
+    readonly message: string;
+    readonly code: string;
+    readonly earliest_sla_minutes?: number;
+  };
 }
 
 /** An answer as it came; `body` is read where it is said to be JSON. */

@@ -20,7 +20,7 @@ import type { Tasks } from "../../src/tasks/tasks.ts";
 const ALL: readonly Scope[] = ["infer:read", "infer:write", "files:read", "files:write"];
 
 /** The keys that are accepted. */
-export const KEYS: Readonly<Record<string, Caller>> = {
+const KEYS: Readonly<Record<string, Caller>> = {
   own: caller("own", ALL),
   other: caller("other", ALL),
   reader: caller("own", ["infer:read", "files:read"]),

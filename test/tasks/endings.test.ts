@@ -192,7 +192,7 @@ describe("work that cannot be done in time", () => {
       world.clock.sleep(post * 120).then(() => submit(tasks, items(1 + post * 100, 100, 5))),
     );
     const ends = await world.settle(Promise.allSettled(posts));
-    expect(ends.filter(({ status: end }) => end === "fulfilled")).toHaveLength(3); // 60 a minute, five minutes
+    expect(ends.filter(({ status: end }) => end === "fulfilled")).toHaveLength(2); // of nearly 300 in five minutes
   });
 
   it("is not waited for when it wants to be done at once", async () => {

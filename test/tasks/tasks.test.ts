@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type OpenTasks, openTestTasks, temporaryFolder } from "./open.ts";
 
-const folder = { path: "", remove: () => undefined as void };
+const folder = { path: "", remove: (): void => undefined };
 let opened: OpenTasks;
 
 beforeEach(async () => {

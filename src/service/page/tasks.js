@@ -11,6 +11,9 @@ export class TaskTable {
   /** `actions` are `{ cancel(task), download(task) }`. */
   constructor(actions) {
     this.#actions = actions;
+    // Shown as cards, a table would be none for screen readers.
+    byId("tasks").setAttribute("role", "table");
+    byId("task-rows").setAttribute("role", "rowgroup");
   }
 
   /** Tasks of a snapshot that was made at `nowMs`. */
@@ -67,7 +70,7 @@ export class TaskTable {
 function rowOf(view, name) {
   const id = make("code", "", name);
   id.title = view.task.task_id;
-  return make(
+  const row = make(
     "tr",
     "",
     make("td", "", id, view.created),
@@ -79,6 +82,9 @@ function rowOf(view, name) {
     labelled("Saved", make("td", "number", view.saved)),
     make("td", "acts", make("div", "actions", view.cancel, view.download)),
   );
+  row.setAttribute("role", "row");
+  for (const cell of row.children) cell.setAttribute("role", "cell");
+  return row;
 }
 
 /** The label shows where the table is a list of cards. */

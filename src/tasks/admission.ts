@@ -47,8 +47,20 @@ const MINUTE_MS = 60_000;
 /** What waits may be less by then. */
 const RETRY_AFTER_SECONDS = 60;
 
+/** The same work and less needs no new forecast for so long: what waits is looked at no more often either. */
+const EASY_MS = 100;
+const EASY_KEPT_MAX = 4_096;
+
+interface Easy {
+  readonly untilMs: number;
+  readonly items: number;
+  readonly inputTokens: number;
+}
+
 export class Admission {
   readonly #options: AdmissionOptions;
+  /** Work that was found to leave at least half of its window, by project, model and sla; the outlook is as old. */
+  readonly #easy = new Map<string, Easy>();
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -70,9 +82,13 @@ export class Admission {
     const { parts, unreadItems } = this.#options;
     if (parseModelId(model) === undefined || items === 0) return; // its lines end as errors, at once
     const windowMs = slaMinutes === null ? IMMEDIATE_MS_MAX : slaMinutes * MINUTE_MS;
+    const key = `${project}\n${model}\n${windowMs}`;
+    const easy = this.#easy.get(key);
+    const nowMs = parts.clock.nowMs();
+    if (easy !== undefined && nowMs < easy.untilMs && items <= easy.items && inputTokens <= easy.inputTokens)
+      return;
     const unread = unreadItems(project, parts.clock.wallMs() + windowMs);
     const scale = 1 + unread / items;
-    const nowMs = parts.clock.nowMs();
     const forecast = parts.forecast({
       model,
       project,
@@ -80,6 +96,8 @@ export class Admission {
       inputTokens: inputTokens * scale,
       deadlineMs: nowMs + windowMs,
     });
+    if (forecast.doneMs - nowMs < windowMs / 2)
+      this.#remember(key, { untilMs: nowMs + EASY_MS, items, inputTokens });
     if (forecast.sla !== "infeasible") return;
     const minutes = Math.ceil((forecast.earliestDeadlineMs - nowMs) / MINUTE_MS);
     const isPossible = minutes <= SLA_MINUTES_MAX;
@@ -93,6 +111,11 @@ export class Admission {
         retryAfterSeconds: RETRY_AFTER_SECONDS,
       },
     });
+  }
+
+  #remember(key: string, easy: Easy): void {
+    if (this.#easy.size >= EASY_KEPT_MAX) this.#easy.clear();
+    this.#easy.set(key, easy);
   }
 
   #usdOf({ model, slaMinutes, items, inputTokens, volumeTokens }: Work): number {

@@ -6,7 +6,7 @@
  * 22 bytes a line while it is in memory, 16 more where tasks share it.
  */
 import { AnswerIndex } from "../engine/answer_index.ts";
-import type { SettledStatus, Step } from "../engine/journal.ts";
+import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
 import type { FailureCode } from "../errors.ts";
 import type { LotRecord } from "./lot_record.ts";
@@ -37,6 +37,13 @@ export interface Member {
   whenFinal?: () => void;
   /** Once all are final. */
   finishedWallMs?: number;
+}
+
+/** How the items of a lot have ended by now. */
+export interface LotSums {
+  readonly counts: Readonly<Record<SettledStatus, number>>;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
 }
 
 /** Money of single lines, where a lot is shared. */
@@ -76,6 +83,9 @@ export class Lot {
   readonly telling: Promise<void>[] = [];
   readonly #linesMax: number;
   readonly #costs: LineCosts | undefined;
+  /** Of all lines; undefined when a step took some back, until they are counted again. */
+  #sums: { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } | undefined =
+    noSums();
   #tellWaited: () => void = () => undefined;
   #tellEnded: () => void = () => undefined;
   #tellLive: () => void = () => undefined;
@@ -133,6 +143,7 @@ export class Lot {
     this.reading = undefined;
     this.index = new AnswerIndex(this.#linesMax);
     this.unreadable = 0;
+    this.#sums = noSums();
     this.#isLive = false;
   }
 
@@ -155,8 +166,10 @@ export class Lot {
     this.index.apply(sequence, step);
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
+    if (step.voids > 0) this.#sums = undefined;
     const finished: Member[] = [];
     for (const outcome of step.outcomes) {
+      this.#count(outcome);
       if (outcome.code !== undefined && UNREADABLE.has(outcome.code)) this.unreadable += 1;
       if (this.#costs !== undefined) {
         this.#costs.listUsd[outcome.line] = outcome.listUsd;
@@ -169,6 +182,23 @@ export class Lot {
       if (member.open === 0) finished.push(member);
     }
     return finished;
+  }
+
+  /** Of all its lines; cheap, so that a task of a million objects can be asked for often. */
+  sums(): LotSums {
+    this.#sums ??= {
+      counts: { ...this.index.counts(1, this.#linesMax) },
+      ...this.index.tokens(1, this.#linesMax),
+    };
+    return this.#sums;
+  }
+
+  #count({ status, inputTokens, outputTokens }: OutcomeRecord): void {
+    const sums = this.#sums;
+    if (sums === undefined) return;
+    sums.counts[status] += 1;
+    sums.inputTokens += inputTokens;
+    sums.outputTokens += outputTokens;
   }
 
   /** From here on steps are new ones; returns the tasks that were final before. */
@@ -223,4 +253,8 @@ export class Lot {
       column.subarray(firstLine, firstLine + lines).reduce((total, each) => total + each, 0);
     return { listUsd: sum(this.#costs.listUsd), usd: sum(this.#costs.usd) };
   }
+}
+
+function noSums(): { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } {
+  return { counts: { completed: 0, failed: 0, expired: 0, cancelled: 0 }, inputTokens: 0, outputTokens: 0 };
 }

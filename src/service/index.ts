@@ -136,7 +136,8 @@ async function open(
     egressPorts: options.egressPorts,
     retentionDays: options.retentionDays,
     onFault: (error) => observation.onFault(error, "background"),
-    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
+    openTasks: (onFinished) =>
+      openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished }),
   });
   const { tasks, webhooks } = aftercare;
   observation.join({ tasks, verifier, engine });

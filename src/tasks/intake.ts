@@ -140,7 +140,9 @@ export class Intake {
   async #admit(offer: Offer, counted: Counted | PerigeeError | undefined): Promise<Ready | undefined> {
     try {
       if (counted === undefined || counted instanceof PerigeeError) throw counted;
-      const admitted = await this.#admission.admit(offer.task.project, [...counted.works.values()]);
+      const { task, lines, chars } = offer;
+      const amount = { items: lines.length, bytes: chars };
+      const admitted = await this.#admission.admit(task.project, [...counted.works.values()], amount);
       return { offer, counted, admitted };
     } catch (error) {
       offer.reject(error);
@@ -184,7 +186,10 @@ export class Intake {
       await this.#parts.store.change(changes);
     } catch (error) {
       for (const one of given) this.#gathering.committed(one.gathering, false);
-      for (const { admitted } of batch) admitted.hold.release();
+      for (const { admitted } of batch) {
+        admitted.hold.release();
+        admitted.room.release();
+      }
       throw error;
     }
     for (const [index, { offer, admitted }] of batch.entries()) {
@@ -192,6 +197,7 @@ export class Intake {
       gathering.lot.holds.push(admitted.hold);
       gathering.lot.estimatedUsd += admitted.estimatedUsd;
       this.#accepted(offer, given[index] as GivenLines, tasks[index] as TaskRecord);
+      admitted.room.release(); // counted with its lot from here on
     }
     for (const one of given) this.#gathering.committed(one.gathering, true);
   }
@@ -206,6 +212,7 @@ export class Intake {
       open: length,
       isCancelled: false,
     });
+    gathering.lot.share?.grow({ items: length, bytes: offer.chars });
     offer.resolve({ task, lot: gathering.lot });
   }
 }

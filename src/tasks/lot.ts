@@ -9,6 +9,7 @@ import { AnswerIndex } from "../engine/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
 import type { FailureCode } from "../errors.ts";
+import type { Share } from "./backlog.ts";
 import type { LotRecord } from "./lot_record.ts";
 import type { Hold } from "./spending.ts";
 
@@ -79,6 +80,8 @@ export class Lot {
   /** Money that is kept for it, and how much that was when it was accepted. */
   readonly holds: Hold[] = [];
   estimatedUsd = 0;
+  /** Its open items in the backlog; undefined for one that is over. */
+  share: Share | undefined;
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
   readonly #linesMax: number;

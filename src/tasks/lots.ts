@@ -17,6 +17,7 @@ import type { Run } from "../engine/run.ts";
 import { decodeBody } from "../engine/task_body.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
+import type { Backlog } from "./backlog.ts";
 import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { CANCELS } from "./task_record.ts";
@@ -33,6 +34,7 @@ const UNREAD_KEPT_MS = 100;
 export interface LotsOptions {
   readonly engine: Engine;
   readonly parts: EngineParts;
+  readonly backlog: Backlog;
   /** Where the lines of a lot stand. */
   readonly pathOf: (lot: LotRecord) => string;
   /** Told why a lot could not go on; it is tried again a minute later. */
@@ -82,6 +84,7 @@ export class Lots {
   add(record: LotRecord, linesMax: number, isRestored = false): Lot {
     const lot = new Lot(record, this.#options.pathOf(record), linesMax);
     lot.isRestored = isRestored;
+    lot.share = this.#options.backlog.share(record.project);
     this.#open.set(record.id, lot);
     return lot;
   }
@@ -104,6 +107,7 @@ export class Lots {
   /** Its lines never became durable. */
   drop(lot: Lot): void {
     this.#open.delete(lot.record.id);
+    lot.share?.release();
   }
 
   get openLots(): Iterable<Lot> {
@@ -249,7 +253,10 @@ export class Lots {
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       onAccountStop: () => lot.endWait(),
-      onStep: (sequence, step) => this.#tell(lot, lot.apply(sequence, step)),
+      onStep: (sequence, step) => {
+        this.#tell(lot, lot.apply(sequence, step));
+        if (lot.isLive) lot.share?.settle(step.outcomes.length);
+      },
     });
   }
 
@@ -257,6 +264,7 @@ export class Lots {
     const itemsOf = (member: Member): number =>
       lot.record.taskId === undefined ? member.lines : lot.record.items;
     this.#tell(lot, lot.goLive(itemsOf));
+    lot.share?.setItems(lot.members.reduce((sum, { open }) => sum + open, 0));
     if (lot.record.taskId !== undefined && lot.members.some((member) => member.isCancelled))
       void run.cancel();
     return run.finished;
@@ -321,6 +329,7 @@ export class Lots {
     lot.record = record;
     lot.version += 1;
     this.#open.delete(record.id);
+    lot.share?.release();
     this.#keep(record.id, Promise.resolve(lot), record.lines);
     await this.#options.onOver(lot);
   }

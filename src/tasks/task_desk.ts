@@ -7,18 +7,20 @@
  *   start:   open lots are read; those that were not sealed are made again from their tasks' texts
  */
 import { join } from "node:path";
+import type { BacklogBounds } from "../engine/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
 import type { RecordChange, StoredRecord } from "../store/records.ts";
 import type { TaskObject } from "../work/task.ts";
 import { Admission, type Admitted, type Work } from "./admission.ts";
+import { Backlog } from "./backlog.ts";
 import { Erasure } from "./erasure.ts";
 import type { Files } from "./files.ts";
 import { Gathering } from "./gathering.ts";
 import { isId, notFound, recordIdOf } from "./ids.ts";
 import { Intake } from "./intake.ts";
 import type { Lot } from "./lot.ts";
-import { type LotEnd, type LotRecord, lotOf, lotToRecord } from "./lot_record.ts";
+import { amountOf, type LotEnd, type LotRecord, lotOf, lotToRecord } from "./lot_record.ts";
 import { Lots } from "./lots.ts";
 import { reopenLots } from "./reopening.ts";
 import { type SpooledRequest, spoolRequest, volumeOf } from "./request_spool.ts";
@@ -35,6 +37,8 @@ export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
   readonly dataDir: string;
   readonly spending: Spending;
+  /** How much accepted work may wait. */
+  readonly backlog?: BacklogBounds | undefined;
   /** Told why the work on some tasks has stopped; it is tried again a minute later. */
   readonly onFault?: (error: unknown, lotId: string) => void;
   /** Listens from the start, as `Tasks.onFinished`: what ends while tasks are being opened is told, too. */
@@ -74,10 +78,12 @@ class TaskDesk implements OpenedTasks {
   constructor(options: TasksOptions) {
     this.#options = options;
     const { engine, parts, onFinished } = options;
+    const backlog = new Backlog(options.backlog);
     if (onFinished !== undefined) this.#listeners.add(onFinished);
     this.#lots = new Lots({
       engine,
       parts,
+      backlog,
       pathOf: (lot) => this.#pathOf(lot),
       onFinished: async (ended, lot) => {
         const event = { ...ended, kind: await this.#kindOf(ended, lot) };
@@ -90,6 +96,7 @@ class TaskDesk implements OpenedTasks {
     this.#admission = new Admission({
       parts,
       spending: options.spending,
+      backlog,
       unreadItems: (project, deadlineWallMs) => this.#lots.unreadItems(project, deadlineWallMs),
     });
     this.#gathering = new Gathering(parts, this.#lots);
@@ -111,6 +118,7 @@ class TaskDesk implements OpenedTasks {
 
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
     const { parts, files } = this.#options;
+    this.#admission.assertRoom(project);
     const spooled = await spoolRequest(
       {
         disk: parts.disk,
@@ -238,7 +246,7 @@ class TaskDesk implements OpenedTasks {
       }),
     );
     const begun = lots.map((record) => this.#lots.add(record, record.lines));
-    const { estimatedUsd, hold } = await this.#admitLarge(project, begun);
+    const { estimatedUsd, hold, room } = await this.#admitLarge(project, begun);
     const task: TaskRecord = {
       id: spooled.taskId,
       project,
@@ -258,11 +266,18 @@ class TaskDesk implements OpenedTasks {
       ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
     };
     const changes: RecordChange[] = lots.map((lot) => ({ kind: "put", record: lotToRecord(lot) }));
-    await parts.room.waitFor(() =>
-      parts.store.change([{ kind: "insert", record: taskToRecord(task) }, ...changes]),
-    );
-    begun[0]?.holds.push(hold);
-    for (const lot of begun) this.#begin(lot, task);
+    try {
+      await parts.room.waitFor(() =>
+        parts.store.change([{ kind: "insert", record: taskToRecord(task) }, ...changes]),
+      );
+      begun[0]?.holds.push(hold);
+      for (const lot of begun) {
+        lot.share?.grow(amountOf([lot.record]));
+        this.#begin(lot, task);
+      }
+    } finally {
+      room.release();
+    }
     const immediate = begun.filter((lot) => lot.record.slaMinutes === null);
     if (immediate.length > 0) await this.#waitFor(task, immediate, request.signal);
     return this.#view(task);
@@ -273,7 +288,7 @@ class TaskDesk implements OpenedTasks {
     try {
       const works: Work[] = [];
       for (const lot of lots) works.push(...(await this.#objects.worksOf(lot)));
-      return await this.#admission.admit(project, works);
+      return await this.#admission.admit(project, works, amountOf(lots.map(({ record }) => record)));
     } catch (error) {
       for (const lot of lots) {
         this.#lots.drop(lot);

@@ -19,7 +19,7 @@ import type { Lot } from "./lot.ts";
 import { type LotRecord, lotToRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 
-export const LOT_LINES_MAX = 4_096;
+const LOT_LINES_MAX = 4_096;
 const LOT_BYTES_MAX = 4 * 1024 * 1024;
 const GATHER_MS = 250;
 /** Lots without sla of one project on their way to their run, beyond which the next one gathers. */
@@ -118,7 +118,7 @@ export class Gathering {
       itemLines: [],
       itemOffsets: [],
     };
-    const lot = this.#lots.add(record, LOT_LINES_MAX);
+    const lot = this.#lots.add(record);
     const gathering: GatheringLot = {
       lot,
       texts: [],

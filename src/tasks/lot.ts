@@ -40,9 +40,15 @@ export interface Member {
 }
 
 /** Money of single lines, where a lot is shared. */
-interface LineCosts {
+class LineCosts {
   readonly listUsd: Float64Array;
   readonly usd: Float64Array;
+
+  /** Lines count from 1 to `count`. */
+  constructor(count: number) {
+    this.listUsd = new Float64Array(count + 1);
+    this.usd = new Float64Array(count + 1);
+  }
 }
 
 export class Lot {
@@ -74,22 +80,17 @@ export class Lot {
   estimatedUsd = 0;
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
-  readonly #linesMax: number;
-  readonly #costs: LineCosts | undefined;
+  #costs: LineCosts | undefined;
   #tellWaited: () => void = () => undefined;
   #tellEnded: () => void = () => undefined;
   #tellLive: () => void = () => undefined;
   #isLive = false;
 
-  constructor(record: LotRecord, path: string, linesMax: number) {
+  constructor(record: LotRecord, path: string) {
     this.record = record;
     this.path = path;
-    this.#linesMax = linesMax;
-    this.index = new AnswerIndex(linesMax);
-    this.#costs =
-      record.taskId === undefined
-        ? { listUsd: new Float64Array(linesMax + 1), usd: new Float64Array(linesMax + 1) }
-        : undefined;
+    this.index = new AnswerIndex(record.lines);
+    this.#costs = record.taskId === undefined ? new LineCosts(record.lines) : undefined;
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
     });
@@ -127,11 +128,12 @@ export class Lot {
     this.#memberOf.set(member.taskId, member);
   }
 
-  /** Its run tells all its steps, from the first on. */
+  /** Its run tells all its steps, from the first on. The lot is sealed: only now it is known how many lines it has. */
   begin(run: Run): void {
     this.run = run;
     this.reading = undefined;
-    this.index = new AnswerIndex(this.#linesMax);
+    this.index = new AnswerIndex(this.record.lines);
+    if (this.record.taskId === undefined) this.#costs = new LineCosts(this.record.lines);
     this.unreadable = 0;
     this.#isLive = false;
   }

@@ -23,8 +23,10 @@ import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 
 const RUNNING_MAX = 32;
-/** Lots that are over are kept for as long as they have no more lines than this all together. */
+/** Lots that are over are kept for as long as they have no more lines than this all together: 100 MB. */
 const OVER_LINES_MAX = 4_000_000;
+/** What a lot takes besides its lines, in lines: about 5 kB. */
+const LOT_AS_LINES = 200;
 /** Lots read at a time: one that tasks share names up to 4,096 of them. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
@@ -50,6 +52,8 @@ export class Lots {
   readonly #open = new Map<string, Lot>();
   /** The one looked at last comes last. */
   readonly #over = new Map<string, { readonly lot: Promise<Lot>; readonly lines: number }>();
+  /** Of those, with what each takes besides. */
+  #overLines = 0;
   /** Own lots of each task that are not final. */
   readonly #openOf = new Map<string, Set<string>>();
   /** Sealed, and not yet run. */
@@ -79,8 +83,8 @@ export class Lots {
   }
 
   /** Takes an open lot in; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
-  add(record: LotRecord, linesMax: number, isRestored = false): Lot {
-    const lot = new Lot(record, this.#options.pathOf(record), linesMax);
+  add(record: LotRecord, isRestored = false): Lot {
+    const lot = new Lot(record, this.#options.pathOf(record));
     lot.isRestored = isRestored;
     this.#open.set(record.id, lot);
     return lot;
@@ -131,24 +135,24 @@ export class Lots {
     const again = this.#over.get(id)?.lot;
     if (again !== undefined) return again;
     const loading = this.#load(record);
-    this.#keep(id, loading, record.lines);
-    loading.catch(() => this.#over.delete(id));
+    this.#keep(id, loading, record.lines + LOT_AS_LINES);
+    loading.catch(() => this.forget(id));
     return loading;
   }
 
   #keep(id: string, lot: Promise<Lot>, lines: number): void {
-    this.#over.delete(id);
+    this.forget(id);
     this.#over.set(id, { lot, lines });
-    let total = [...this.#over.values()].reduce((sum, one) => sum + one.lines, 0);
-    for (const [oldest, { lines: freed }] of this.#over) {
-      if (total <= OVER_LINES_MAX || oldest === id) return;
-      this.#over.delete(oldest);
-      total -= freed;
+    this.#overLines += lines;
+    for (const oldest of this.#over.keys()) {
+      if (this.#overLines <= OVER_LINES_MAX || oldest === id) return;
+      this.forget(oldest);
     }
   }
 
-  /** What tasks knew of a lot that was erased. */
+  /** Not kept any more: others are looked at, or it was erased. */
   forget(id: string): void {
+    this.#overLines -= this.#over.get(id)?.lines ?? 0;
     this.#over.delete(id);
   }
 
@@ -321,7 +325,7 @@ export class Lots {
     lot.record = record;
     lot.version += 1;
     this.#open.delete(record.id);
-    this.#keep(record.id, Promise.resolve(lot), record.lines);
+    this.#keep(record.id, Promise.resolve(lot), record.lines + LOT_AS_LINES);
     await this.#options.onOver(lot);
   }
 
@@ -332,7 +336,7 @@ export class Lots {
   }
 
   async #load(record: LotRecord): Promise<Lot> {
-    const lot = new Lot(record, this.#options.pathOf(record), record.lines);
+    const lot = new Lot(record, this.#options.pathOf(record));
     await this.#replay(lot);
     return lot;
   }

@@ -237,7 +237,7 @@ class TaskDesk implements OpenedTasks {
         maxCostUsd: request.maxCostUsd,
       }),
     );
-    const begun = lots.map((record) => this.#lots.add(record, record.lines));
+    const begun = lots.map((record) => this.#lots.add(record));
     const { estimatedUsd, hold } = await this.#admitLarge(project, begun);
     const task: TaskRecord = {
       id: spooled.taskId,

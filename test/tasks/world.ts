@@ -15,6 +15,8 @@ export const PROJECT = "acme";
 export class TaskWorld extends World {
   /** How many tasks hold each file. */
   readonly holds = new Map<string, number>();
+  /** Told by the tasks. */
+  readonly faults: unknown[] = [];
   /** The project's, for a month. */
   capUsd: number | undefined;
   readonly #indexes = new Map<string, FileIndex>();
@@ -23,7 +25,13 @@ export class TaskWorld extends World {
     const opened = await this.opened(clock, life);
     const { store } = opened.parts;
     const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
-    return openTasks({ ...opened, files: this.#files(), spending, dataDir: "/data" });
+    return openTasks({
+      ...opened,
+      files: this.#files(),
+      spending,
+      dataDir: "/data",
+      onFault: (error) => this.faults.push(error),
+    });
   }
 
   /** An uploaded file of so many items, with a blank line before every tenth. */

@@ -3,6 +3,7 @@
  *
  *   gathering (lines are given out, their records commit) -> closing (no more lines) -> file written and synced
  *     -> sealed (stored) -> handed to the lots
+ *   closing -> closing: a disk that failed is told, and tried again a minute later
  *
  * A line whose record did not commit stays blank. The texts stay in the records of their tasks: a lot that a crash has
  * kept from being sealed is made again from them.
@@ -167,8 +168,9 @@ export class Gathering {
     try {
       await this.#write(lot, texts);
       this.#lots.sealed(lot);
-    } catch {
-      lot.endWait(); // a disk that fails: the tasks are durable, the next process makes the lot again
+    } catch (error) {
+      lot.endWait(); // the tasks are durable: whoever waits may ask again, and a crash loses nothing
+      this.#lots.tryAgain(lot, error, () => void this.#seal(gathering));
     }
   }
 

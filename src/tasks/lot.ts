@@ -31,7 +31,7 @@ export interface Member {
   /** Items not yet final. */
   open: number;
   isCancelled: boolean;
-  /** Whoever waits for the end of tasks knows of it. */
+  /** Whoever waits for the end of tasks knows of it; false when telling them has failed. */
   isTold?: boolean;
   /** Told once when all are final. */
   whenFinal?: () => void;
@@ -154,7 +154,7 @@ export class Lot {
 
   /** A durable step of its run, those of earlier processes first; returns the tasks that are final by it. */
   apply(sequence: number, step: Step): Member[] {
-    this.index.apply(sequence, step);
+    const placed = this.index.apply(sequence, step);
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
     const finished: Member[] = [];
@@ -164,8 +164,10 @@ export class Lot {
         this.#costs.listUsd[outcome.line] = outcome.listUsd;
         this.#costs.usd[outcome.line] = outcome.usd;
       }
-      if (!this.#isLive) continue;
-      const member = this.memberAt(outcome.line);
+    }
+    if (!this.#isLive) return finished;
+    for (const { line } of placed) {
+      const member = this.memberAt(line);
       if (member === undefined || member.open === 0) continue;
       member.open -= 1;
       if (member.open === 0) finished.push(member);
@@ -212,10 +214,14 @@ export class Lot {
     return this.memberAt(line)?.isCancelled === true;
   }
 
-  /** What a line has come to; one that was cancelled before it was taken will not be sent. */
+  /**
+   * What a line has come to; one that was cancelled before it was taken will not be sent. Undefined also while the
+   * answer waits for room on the disk: what is final can be read.
+   */
   statusOf(line: number, isCancelled: boolean): SettledStatus | undefined {
-    const status = this.index.statusOf(line);
-    if (status !== undefined || !isCancelled || this.run?.isClaimed(line) === true) return status;
+    const { status, lengthBytes } = this.index.get(line);
+    if (status !== undefined) return lengthBytes === 0 ? undefined : status;
+    if (!isCancelled || this.run?.isClaimed(line) === true) return undefined;
     return this.record.taskId === undefined ? "cancelled" : undefined;
   }
 

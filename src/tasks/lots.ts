@@ -105,6 +105,16 @@ export class Lots {
     this.#begin();
   }
 
+  /** Tells why a lot cannot go on, and takes the step again a minute later. */
+  tryAgain(lot: Lot, error: unknown, step: () => void): void {
+    if (this.#isClosed) return;
+    this.#options.onFault(error, lot.record.id);
+    const again = (): void => {
+      if (!this.#isClosed) step();
+    };
+    this.#options.parts.clock.timer(RETRY_MS, again, { keepsAlive: false });
+  }
+
   /** Its lines never became durable. */
   drop(lot: Lot): void {
     this.#open.delete(lot.record.id);
@@ -228,8 +238,7 @@ export class Lots {
       lot.endWait();
       if (this.#isClosed || (error instanceof PerigeeError && error.code === "closed")) return;
       lot.leave();
-      this.#options.onFault(error, lot.record.id);
-      this.#options.parts.clock.timer(RETRY_MS, () => this.sealed(lot), { keepsAlive: false });
+      this.tryAgain(lot, error, () => this.sealed(lot));
     } finally {
       lot.end();
     }
@@ -275,31 +284,31 @@ export class Lots {
     for (const member of members) {
       member.finishedWallMs ??= this.#options.parts.clock.wallMs();
       member.whenFinal?.();
-      if (!this.#isLast(lot, member)) continue;
+      if (member.isTold === true || !this.#isLast(lot, member)) continue;
+      member.isTold = true;
       const { project } = lot.record;
       const told = this.#options.onFinished({ project, taskId: member.taskId }, lot);
-      told.catch(() => undefined); // looked at when the lot ends
+      told.catch(() => {
+        member.isTold = false; // the lot does not end by this: it is told again when that is tried again
+      });
       lot.telling.push(told);
     }
   }
 
-  /** Whether no other lot of the task is open; false when it was told before. */
-  #isLast(lot: Lot, member: Member): boolean {
-    if (lot.record.taskId === undefined) {
-      const isFirst = !member.isTold;
-      member.isTold = true;
-      return isFirst;
-    }
-    const lots = this.#openOf.get(member.taskId);
+  /** Whether no other lot of the task is open. */
+  #isLast(lot: Lot, { taskId, isTold }: Member): boolean {
+    if (lot.record.taskId === undefined || isTold === false) return true;
+    const lots = this.#openOf.get(taskId);
     lots?.delete(lot.record.id);
     if (lots === undefined || lots.size > 0) return false;
-    return this.#openOf.delete(member.taskId);
+    return this.#openOf.delete(taskId);
   }
 
   async #end(lot: Lot, summary: Summary): Promise<void> {
     const { parts } = this.#options;
     this.#tell(lot, lot.members);
-    await Promise.all(lot.telling.splice(0));
+    const told = await Promise.allSettled(lot.telling.splice(0));
+    for (const one of told) if (one.status === "rejected") throw one.reason;
     const { usage, cost } = summary;
     const { completed, failed, expired, cancelled } = summary.counts;
     const over = {

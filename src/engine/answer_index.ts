@@ -111,7 +111,7 @@ export class AnswerIndex {
       this.#inputTokens[outcome.line] = outcome.inputTokens;
       this.#outputTokens[outcome.line] = outcome.outputTokens;
     }
-    let placed = released;
+    let placed: readonly PlacedLine[] = released;
     if (step.held.byteLength > 0) this.#held.push(...step.outcomes);
     else if (step.voids !== RELEASES_HELD) {
       this.#place(step.outcomes, step.outStart);

@@ -13,7 +13,7 @@ import type { RecordChange, StoredRecord } from "../store/records.ts";
 import type { TaskObject } from "../work/task.ts";
 import { Admission, type Admitted, type Work } from "./admission.ts";
 import { Erasure } from "./erasure.ts";
-import type { Files } from "./files.ts";
+import type { FileIndex, Files } from "./files.ts";
 import { Gathering } from "./gathering.ts";
 import { isId, notFound, recordIdOf } from "./ids.ts";
 import { Intake } from "./intake.ts";
@@ -111,15 +111,27 @@ class TaskDesk implements OpenedTasks {
 
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
     const { parts, files } = this.#options;
-    const spooled = await spoolRequest(
-      {
-        disk: parts.disk,
-        pathOf: (taskId, part) => this.#ownPath(`${taskId}-${part}`),
-        indexOf: (fileId) => files.index(project, fileId),
-      },
-      request,
-    );
-    if (spooled.kind === "large") return this.#submitLarge(project, request, spooled);
+    const holds: (() => void)[] = []; // until its lots hold the files themselves
+    const indexOf = async (fileId: string): Promise<FileIndex> => {
+      await files.file(project, fileId); // first: what is another project's is not held
+      holds.push(files.hold(fileId));
+      return files.index(project, fileId);
+    };
+    const pathOf = (taskId: string, part: number): string => this.#ownPath(`${taskId}-${part}`);
+    try {
+      const spooled = await spoolRequest({ disk: parts.disk, pathOf, indexOf }, request);
+      if (spooled.kind === "large") return await this.#submitLarge(project, request, spooled);
+      return await this.#submitSmall(project, request, spooled);
+    } finally {
+      for (const release of holds) release();
+    }
+  }
+
+  async #submitSmall(
+    project: string,
+    request: TaskRequest,
+    spooled: Extract<SpooledRequest, { kind: "small" }>,
+  ): Promise<TaskView> {
     const { hasOutputFile, id, note } = request;
     const { items, slaMinutes } = spooled;
     const { task, lot } = await this.#intake.offer({ id, project, items, slaMinutes, hasOutputFile, note });

@@ -56,7 +56,7 @@ export class Admission {
 
   /** Throws `sla_infeasible` and `budget_exceeded`; nothing is held then. */
   async admit(project: string, works: readonly Work[]): Promise<Admitted> {
-    for (const work of works) this.#assertFeasible(project, work);
+    for (const work of works) this.#assertFeasible(project, work, works);
     const estimatedUsd = works.reduce((sum, work) => sum + this.#usdOf(work), 0);
     return { estimatedUsd, hold: await this.#options.spending.reserve(project, estimatedUsd) };
   }
@@ -66,11 +66,18 @@ export class Admission {
     return this.#options.spending.hold(project, estimatedUsd);
   }
 
-  #assertFeasible(project: string, { model, slaMinutes, items, inputTokens }: Work): void {
+  #assertFeasible(project: string, work: Work, works: readonly Work[]): void {
     const { parts, unreadItems } = this.#options;
+    const { model, slaMinutes, items, inputTokens } = work;
     if (parseModelId(model) === undefined || items === 0) return; // its lines end as errors, at once
-    const windowMs = slaMinutes === null ? IMMEDIATE_MS_MAX : slaMinutes * MINUTE_MS;
-    const unread = unreadItems(project, parts.clock.wallMs() + windowMs);
+    const windowMs = windowMsOf(work);
+    const before = works.filter(
+      (other) => other !== work && other.model === model && windowMsOf(other) <= windowMs,
+    );
+    const unread = before.reduce(
+      (sum, other) => sum + other.items,
+      unreadItems(project, parts.clock.wallMs() + windowMs),
+    );
     const scale = 1 + unread / items;
     const nowMs = parts.clock.nowMs();
     const forecast = parts.forecast({
@@ -107,4 +114,8 @@ export class Admission {
     const factor = priceFactor(model, slaMinutes ?? undefined, volumeTokens, parts.rateCard);
     return items * costOf(usage, parts.prices.price(id, parts.clock.wallMs()), { factor, laneFactor: 1 }).usd;
   }
+}
+
+function windowMsOf({ slaMinutes }: Work): number {
+  return slaMinutes === null ? IMMEDIATE_MS_MAX : slaMinutes * MINUTE_MS;
 }

@@ -28,6 +28,8 @@ export interface LotRecord {
   readonly items: number;
   readonly volumeTokens: number;
   readonly maxCostUsd?: number;
+  /** Price factors of models, as they were promised; others are as the rate card says. */
+  readonly factors?: Readonly<Record<string, number>>;
   /** Where every 1,000th item begins, by line and byte; empty for shared lots. */
   readonly itemLines: readonly number[];
   readonly itemOffsets: readonly number[];

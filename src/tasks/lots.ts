@@ -84,10 +84,15 @@ export class Lots {
 
   /** Takes an open lot in; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
   add(record: LotRecord, isRestored = false): Lot {
-    const lot = new Lot(record, this.#options.pathOf(record));
+    const lot = new Lot(record, this.pathOf(record));
     lot.isRestored = isRestored;
     this.#open.set(record.id, lot);
     return lot;
+  }
+
+  /** Where its lines stand. */
+  pathOf(record: LotRecord): string {
+    return this.#options.pathOf(record);
   }
 
   /** A task waits for lines of a lot that is not begun yet. */
@@ -252,13 +257,14 @@ export class Lots {
 
   #run(lot: Lot): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId } = lot.record;
+    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId, factors } = lot.record;
     return engine.run(lot.path, {
       id: `lot:${id}`,
       acceptedWallMs,
       volumeTokens,
       ...(slaMinutes === null ? {} : { sla: slaMinutes }),
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
+      ...(factors === undefined ? {} : { priceFactors: factors }),
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       onAccountStop: () => lot.endWait(),
@@ -345,7 +351,7 @@ export class Lots {
   }
 
   async #load(record: LotRecord): Promise<Lot> {
-    const lot = new Lot(record, this.#options.pathOf(record));
+    const lot = new Lot(record, this.pathOf(record));
     await this.#replay(lot);
     return lot;
   }

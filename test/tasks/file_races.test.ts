@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { itemLine } from "../engine/world.ts";
 import { chunked } from "./files.ts";
-import { PROJECT, submit, TaskWorld } from "./world.ts";
+import { PROJECT, submit, TaskWorld, textOf } from "./world.ts";
 
 const text = itemLine(1) + itemLine(2);
 
@@ -43,4 +43,17 @@ describe("a file that is removed while a task is submitted on it", () => {
         expect(view.counts).toMatchObject({ completed: 2 });
       }
     });
+});
+describe("a task whose file was removed after it was completed", () => {
+  it("can still be looked at, also after a restart", async () => {
+    const { world, tasks: first, files, id } = await uploaded();
+    const { id: taskId } = await world.settle(submit(first, [{ file_id: id, sla: 60 }]));
+    await world.clock.advance(10_000);
+    const before = await world.settle(first.objects(PROJECT, taskId, { limit: 10 }));
+    await world.settle(files.remove(PROJECT, id));
+    world.kill();
+    const tasks = await world.tasks();
+    expect(await world.settle(tasks.objects(PROJECT, taskId, { limit: 10 }))).toEqual(before);
+    expect((await world.settle(textOf(tasks, taskId))).trimEnd().split("\n")).toHaveLength(2);
+  });
 });

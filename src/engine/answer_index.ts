@@ -28,7 +28,8 @@ export interface IndexedAnswer {
   readonly outputTokens: number;
 }
 
-interface PlacedLine {
+/** A line of the output, its line end included. */
+export interface PlacedLine {
   readonly line: number;
   readonly lineBytes: number;
 }
@@ -72,11 +73,11 @@ export class AnswerIndex {
     return STATUSES[this.#status[line] ?? 0];
   }
 
-  /** How many of the lines from `first` to `last` have ended in each way. */
+  /** How many of the lines from `first` to `last` have ended in each way, and stand in the output. */
   counts(first: number, last: number): Readonly<Record<SettledStatus, number>> {
     const counts = [0, 0, 0, 0, 0];
     for (let line = first; line <= last; line += 1) {
-      const status = this.#status[line] ?? 0;
+      const status = this.#lengths[line] === 0 ? 0 : (this.#status[line] ?? 0);
       counts[status] = (counts[status] as number) + 1;
     }
     const [, completed = 0, failed = 0, expired = 0, cancelled = 0] = counts;
@@ -94,8 +95,8 @@ export class AnswerIndex {
     return { inputTokens, outputTokens };
   }
 
-  /** `sequence` is the step's number in the journal where known (replay), 0 live. */
-  apply(sequence: number, step: Step): void {
+  /** `sequence` is the step's number in the journal where known (replay), 0 live. Returns what stands in the output by it. */
+  apply(sequence: number, step: Step): readonly PlacedLine[] {
     if (step.voids > 0 && this.#last?.sequence === step.voids) this.#void(this.#last);
     const released = step.voids === RELEASES_HELD ? this.#held : [];
     if (step.voids === RELEASES_HELD) {
@@ -110,9 +111,14 @@ export class AnswerIndex {
       this.#inputTokens[outcome.line] = outcome.inputTokens;
       this.#outputTokens[outcome.line] = outcome.outputTokens;
     }
+    let placed: readonly PlacedLine[] = released;
     if (step.held.byteLength > 0) this.#held.push(...step.outcomes);
-    else if (step.voids !== RELEASES_HELD) this.#place(step.outcomes, step.outStart);
+    else if (step.voids !== RELEASES_HELD) {
+      this.#place(step.outcomes, step.outStart);
+      placed = step.outcomes;
+    }
     if (step.outEnd > step.outStart) this.#last = { sequence, step, released };
+    return placed;
   }
 
   /** Lines that were written by themselves are open again; those that were held wait for room again. */

@@ -48,6 +48,8 @@ export interface RunOptions extends ProgressOptions {
   readonly acceptedWallMs?: number;
   /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
   readonly volumeTokens?: number;
+  /** Price factors of models that are settled already; those of others follow from the rate card. */
+  readonly priceFactors?: Readonly<Record<string, number>>;
   /** Runs every line on this model instead of its own. */
   readonly model?: string;
   /** Aborting stops the run as `stop()` does. */
@@ -309,7 +311,7 @@ async function openState(
 ): Promise<RunState> {
   const { clock, rateCard, room, store } = parts;
   const { slaMinutes, volumeTokens, acceptedWallMs } = body;
-  const factors = new Map<string, number>();
+  const factors = new Map<string, number>(Object.entries(options.priceFactors ?? {}));
   const terms: CostTerms = {
     factorOf: (model) => {
       const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);

@@ -125,6 +125,7 @@ async function open(
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
+  const onFault = (error: unknown): void => observation.onFault(error, "background");
   const aftercare = await openAftercare({
     clock,
     store,
@@ -135,9 +136,9 @@ async function open(
         : new AllowList(options.egressAllow),
     egressPorts: options.egressPorts,
     retentionDays: options.retentionDays,
-    onFault: (error) => observation.onFault(error, "background"),
+    onFault,
     openTasks: (onFinished) =>
-      openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished }),
+      openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
   });
   const { tasks, webhooks } = aftercare;
   observation.join({ tasks, verifier, engine });

@@ -81,7 +81,7 @@ export class Admission {
     const { backlog, spending } = this.#options;
     const room = backlog.reserve(project, amount);
     try {
-      for (const work of works) this.#assertFeasible(project, work);
+      for (const work of works) this.#assertFeasible(project, work, works);
       const estimatedUsd = works.reduce((sum, work) => sum + this.#usdOf(work), 0);
       return { estimatedUsd, hold: await spending.reserve(project, estimatedUsd), room };
     } catch (error) {
@@ -95,16 +95,23 @@ export class Admission {
     return this.#options.spending.hold(project, estimatedUsd);
   }
 
-  #assertFeasible(project: string, { model, slaMinutes, items, inputTokens }: Work): void {
+  #assertFeasible(project: string, work: Work, works: readonly Work[]): void {
     const { parts, unreadItems } = this.#options;
+    const { model, slaMinutes, items, inputTokens } = work;
     if (parseModelId(model) === undefined || items === 0) return; // its lines end as errors, at once
-    const windowMs = slaMinutes === null ? IMMEDIATE_MS_MAX : slaMinutes * MINUTE_MS;
+    const windowMs = windowMsOf(work);
+    const before = works.filter(
+      (other) => other !== work && other.model === model && windowMsOf(other) <= windowMs,
+    );
     const key = `${project}\n${model}\n${windowMs}`;
-    const easy = this.#easy.get(key);
+    const easy = before.length > 0 ? undefined : this.#easy.get(key);
     const nowMs = parts.clock.nowMs();
     if (easy !== undefined && nowMs < easy.untilMs && items <= easy.items && inputTokens <= easy.inputTokens)
       return;
-    const unread = unreadItems(project, parts.clock.wallMs() + windowMs);
+    const unread = before.reduce(
+      (sum, other) => sum + other.items,
+      unreadItems(project, parts.clock.wallMs() + windowMs),
+    );
     const scale = 1 + unread / items;
     const forecast = parts.forecast({
       model,
@@ -147,4 +154,8 @@ export class Admission {
     const factor = priceFactor(model, slaMinutes ?? undefined, volumeTokens, parts.rateCard);
     return items * costOf(usage, parts.prices.price(id, parts.clock.wallMs()), { factor, laneFactor: 1 }).usd;
   }
+}
+
+function windowMsOf({ slaMinutes }: Work): number {
+  return slaMinutes === null ? IMMEDIATE_MS_MAX : slaMinutes * MINUTE_MS;
 }

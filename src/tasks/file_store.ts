@@ -63,6 +63,8 @@ class DiskFiles implements Files {
   readonly #stored: StoredBytes;
   /** How often each file is held. */
   readonly #held = new Map<string, number>();
+  /** Files whose records are being deleted. */
+  readonly #removed = new Set<string>();
   /** Ids whose bytes are being written. */
   readonly #written = new Set<string>();
   /** The last searches for duplicate keys: one at a time, because each may take a table of 64 MiB. */
@@ -168,12 +170,14 @@ class DiskFiles implements Files {
 
   async remove(project: string, id: string): Promise<void> {
     const { bytes } = await this.file(project, id);
-    // Nothing waits between this look and the change: a hold that comes later finds no record any more.
+    // Nothing waits between this look and the change: who holds it later finds no index any more.
     if (this.#held.has(id)) throw new PerigeeError("conflict", "a task is working on this file");
     const release = this.hold(id); // who else removes it finds a conflict, and its bytes are counted off once
+    this.#removed.add(id);
     try {
       await this.#options.store.change(fileDeletes(id));
     } finally {
+      this.#removed.delete(id);
       release();
     }
     this.#stored.subtract(project, bytes);
@@ -202,6 +206,7 @@ class DiskFiles implements Files {
   }
 
   async index(project: string, id: string): Promise<FileIndex> {
+    if (this.#removed.has(id)) throw notFound();
     const { items, bytes } = await this.file(project, id);
     const record = await this.#options.store.record(project, FILE_INDEXES, id);
     if (record === undefined) throw notFound();

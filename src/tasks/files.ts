@@ -66,7 +66,7 @@ export interface Files {
     id: string,
     range?: { readonly start: number; readonly end: number },
   ): AsyncIterable<Uint8Array>;
-  /** For tasks on the file. */
+  /** For tasks on the file, which hold it before they ask: then it stays. */
   index(project: string, id: string): Promise<FileIndex>;
   /** While held it cannot be removed; released once. A restart holds what unfinished tasks need again. */
   hold(id: string): () => void;

@@ -3,6 +3,7 @@
  *
  *   gathering (lines are given out, their records commit) -> closing (no more lines) -> file written and synced
  *     -> sealed (stored) -> handed to the lots
+ *   closing -> closing: a disk that failed is told, and tried again a minute later
  *
  * A line whose record did not commit stays blank. The texts stay in the records of their tasks: a lot that a crash has
  * kept from being sealed is made again from them.
@@ -19,7 +20,7 @@ import type { Lot } from "./lot.ts";
 import { type LotRecord, lotToRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 
-export const LOT_LINES_MAX = 4_096;
+const LOT_LINES_MAX = 4_096;
 const LOT_BYTES_MAX = 4 * 1024 * 1024;
 const GATHER_MS = 250;
 /** Lots without sla of one project on their way to their run, beyond which the next one gathers. */
@@ -118,7 +119,7 @@ export class Gathering {
       itemLines: [],
       itemOffsets: [],
     };
-    const lot = this.#lots.add(record, LOT_LINES_MAX);
+    const lot = this.#lots.add(record);
     const gathering: GatheringLot = {
       lot,
       texts: [],
@@ -167,8 +168,9 @@ export class Gathering {
     try {
       await this.#write(lot, texts);
       this.#lots.sealed(lot);
-    } catch {
-      lot.endWait(); // a disk that fails: the tasks are durable, the next process makes the lot again
+    } catch (error) {
+      lot.endWait(); // the tasks are durable: whoever waits may ask again, and a crash loses nothing
+      this.#lots.tryAgain(lot, error, () => void this.#seal(gathering));
     }
   }
 

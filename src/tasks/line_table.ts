@@ -1,8 +1,11 @@
 /**
  * The items of a lot's own file, a thousand at a time: on which line each stands, its tokens and its model.
  *
- * Counted when somebody looks, in the threads, and kept for the last 64 thousands looked at.
+ * Counted when somebody looks, in the threads, and kept for the last 64 thousands looked at. Of a file that was removed
+ * since its lot ended, the lot's own index tells which lines were items, and their tokens as the provider counted; the
+ * model is known while the lot has but one.
  */
+import { errorCodeOf } from "../disk.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import type { Lot } from "./lot.ts";
@@ -27,12 +30,17 @@ export class LineTable {
     this.#parts = parts;
   }
 
-  /** Items `step` x 1,000 and following; throws when the file is gone. */
+  /** The first thousand of a lot that need not be open yet. */
+  firstRows(lot: Pick<Lot, "record" | "path">): Promise<ItemRows> {
+    return this.#read(lot, 0);
+  }
+
+  /** Items `step` x 1,000 and following. */
   rows(lot: Lot, step: number): Promise<ItemRows> {
     const key = `${lot.record.id}\n${step}`;
     const known = this.#kept.get(key);
     this.#kept.delete(key);
-    const rows = known ?? this.#read(lot, step);
+    const rows = known ?? this.#readOrRecall(lot, step);
     this.#kept.set(key, rows);
     rows.catch(() => this.#kept.delete(key));
     for (const oldest of this.#kept.keys()) {
@@ -55,7 +63,16 @@ export class LineTable {
     return low;
   }
 
-  async #read(lot: Lot, step: number): Promise<ItemRows> {
+  async #readOrRecall(lot: Lot, step: number): Promise<ItemRows> {
+    try {
+      return await this.#read(lot, step);
+    } catch (error) {
+      if (lot.isOver && errorCodeOf(error) === "ENOENT") return recalled(lot, step);
+      throw error;
+    }
+  }
+
+  async #read(lot: Pick<Lot, "record" | "path">, step: number): Promise<ItemRows> {
     const { disk, measurer, lineBytesMax } = this.#parts;
     const { itemLines, itemOffsets } = lot.record;
     const found: { readonly line: number; readonly tokens: number; readonly model: string }[] = [];
@@ -92,4 +109,18 @@ export class LineTable {
       models: items.map(({ model }) => model),
     };
   }
+}
+
+function recalled({ record, index }: Lot, step: number): ItemRows {
+  const { itemLines, lines: lineCount, factors = {} } = record;
+  const [model = "", ...others] = Object.keys(factors);
+  const lines: number[] = [];
+  const last = (itemLines[step + 1] ?? lineCount + 1) - 1;
+  for (let line = itemLines[step] ?? 1; line <= last; line += 1)
+    if (index.statusOf(line) !== undefined) lines.push(line);
+  return {
+    lines,
+    inputTokens: lines.map((line) => index.get(line).inputTokens),
+    models: lines.map(() => (others.length === 0 ? model : "")),
+  };
 }

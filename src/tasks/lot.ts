@@ -32,7 +32,7 @@ export interface Member {
   /** Items not yet final. */
   open: number;
   isCancelled: boolean;
-  /** Whoever waits for the end of tasks knows of it. */
+  /** Whoever waits for the end of tasks knows of it; false when telling them has failed. */
   isTold?: boolean;
   /** Told once when all are final. */
   whenFinal?: () => void;
@@ -48,9 +48,15 @@ export interface LotSums {
 }
 
 /** Money of single lines, where a lot is shared. */
-interface LineCosts {
+class LineCosts {
   readonly listUsd: Float64Array;
   readonly usd: Float64Array;
+
+  /** Lines count from 1 to `count`. */
+  constructor(count: number) {
+    this.listUsd = new Float64Array(count + 1);
+    this.usd = new Float64Array(count + 1);
+  }
 }
 
 export class Lot {
@@ -84,9 +90,8 @@ export class Lot {
   share: Share | undefined;
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
-  readonly #linesMax: number;
-  readonly #costs: LineCosts | undefined;
-  /** Of all lines; undefined when a step took some back, until they are counted again. */
+  #costs: LineCosts | undefined;
+  /** Of all lines; undefined when a step took some back or holds some, until they are counted again. */
   #sums: { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } | undefined =
     noSums();
   #tellWaited: () => void = () => undefined;
@@ -94,15 +99,11 @@ export class Lot {
   #tellLive: () => void = () => undefined;
   #isLive = false;
 
-  constructor(record: LotRecord, path: string, linesMax: number) {
+  constructor(record: LotRecord, path: string) {
     this.record = record;
     this.path = path;
-    this.#linesMax = linesMax;
-    this.index = new AnswerIndex(linesMax);
-    this.#costs =
-      record.taskId === undefined
-        ? { listUsd: new Float64Array(linesMax + 1), usd: new Float64Array(linesMax + 1) }
-        : undefined;
+    this.index = new AnswerIndex(record.lines);
+    this.#costs = record.taskId === undefined ? new LineCosts(record.lines) : undefined;
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
     });
@@ -140,11 +141,12 @@ export class Lot {
     this.#memberOf.set(member.taskId, member);
   }
 
-  /** Its run tells all its steps, from the first on. */
+  /** Its run tells all its steps, from the first on. The lot is sealed: only now it is known how many lines it has. */
   begin(run: Run): void {
     this.run = run;
     this.reading = undefined;
-    this.index = new AnswerIndex(this.#linesMax);
+    this.index = new AnswerIndex(this.record.lines);
+    if (this.record.taskId === undefined) this.#costs = new LineCosts(this.record.lines);
     this.unreadable = 0;
     this.#sums = noSums();
     this.#isLive = false;
@@ -166,10 +168,10 @@ export class Lot {
 
   /** A durable step of its run, those of earlier processes first; returns the tasks that are final by it. */
   apply(sequence: number, step: Step): Member[] {
-    this.index.apply(sequence, step);
+    const placed = this.index.apply(sequence, step);
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
-    if (step.voids > 0) this.#sums = undefined;
+    if (step.voids > 0 || step.held.byteLength > 0) this.#sums = undefined;
     const finished: Member[] = [];
     for (const outcome of step.outcomes) {
       this.#count(outcome);
@@ -178,8 +180,10 @@ export class Lot {
         this.#costs.listUsd[outcome.line] = outcome.listUsd;
         this.#costs.usd[outcome.line] = outcome.usd;
       }
-      if (!this.#isLive) continue;
-      const member = this.memberAt(outcome.line);
+    }
+    if (!this.#isLive) return finished;
+    for (const { line } of placed) {
+      const member = this.memberAt(line);
       if (member === undefined || member.open === 0) continue;
       member.open -= 1;
       if (member.open === 0) finished.push(member);
@@ -190,8 +194,8 @@ export class Lot {
   /** Of all its lines; cheap, so that a task of a million objects can be asked for often. */
   sums(): LotSums {
     this.#sums ??= {
-      counts: { ...this.index.counts(1, this.#linesMax) },
-      ...this.index.tokens(1, this.#linesMax),
+      counts: { ...this.index.counts(1, this.record.lines) },
+      ...this.index.tokens(1, this.record.lines),
     };
     return this.#sums;
   }
@@ -243,10 +247,14 @@ export class Lot {
     return this.memberAt(line)?.isCancelled === true;
   }
 
-  /** What a line has come to; one that was cancelled before it was taken will not be sent. */
+  /**
+   * What a line has come to; one that was cancelled before it was taken will not be sent. Undefined also while the
+   * answer waits for room on the disk: what is final can be read.
+   */
   statusOf(line: number, isCancelled: boolean): SettledStatus | undefined {
-    const status = this.index.statusOf(line);
-    if (status !== undefined || !isCancelled || this.run?.isClaimed(line) === true) return status;
+    const { status, lengthBytes } = this.index.get(line);
+    if (status !== undefined) return lengthBytes === 0 ? undefined : status;
+    if (!isCancelled || this.run?.isClaimed(line) === true) return undefined;
     return this.record.taskId === undefined ? "cancelled" : undefined;
   }
 

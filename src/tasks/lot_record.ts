@@ -31,6 +31,8 @@ export interface LotRecord {
   /** Of the lines that its tasks brought; absent for an uploaded file. */
   readonly bytes?: number;
   readonly maxCostUsd?: number;
+  /** Price factors of models, as they were promised; others are as the rate card says. */
+  readonly factors?: Readonly<Record<string, number>>;
   /** Where every 1,000th item begins, by line and byte; empty for shared lots. */
   readonly itemLines: readonly number[];
   readonly itemOffsets: readonly number[];

@@ -24,8 +24,10 @@ import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 
 const RUNNING_MAX = 32;
-/** Lots that are over are kept for as long as they have no more lines than this all together. */
+/** Lots that are over are kept for as long as they have no more lines than this all together: 100 MB. */
 const OVER_LINES_MAX = 4_000_000;
+/** What a lot takes besides its lines, in lines: about 5 kB. */
+const LOT_AS_LINES = 200;
 /** Lots read at a time: one that tasks share names up to 4,096 of them. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
@@ -52,6 +54,8 @@ export class Lots {
   readonly #open = new Map<string, Lot>();
   /** The one looked at last comes last. */
   readonly #over = new Map<string, { readonly lot: Promise<Lot>; readonly lines: number }>();
+  /** Of those, with what each takes besides. */
+  #overLines = 0;
   /** Own lots of each task that are not final. */
   readonly #openOf = new Map<string, Set<string>>();
   /** Sealed, and not yet run. */
@@ -81,12 +85,17 @@ export class Lots {
   }
 
   /** Takes an open lot in; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
-  add(record: LotRecord, linesMax: number, isRestored = false): Lot {
-    const lot = new Lot(record, this.#options.pathOf(record), linesMax);
+  add(record: LotRecord, isRestored = false): Lot {
+    const lot = new Lot(record, this.pathOf(record));
     lot.isRestored = isRestored;
     lot.share = this.#options.backlog.share(record.project);
     this.#open.set(record.id, lot);
     return lot;
+  }
+
+  /** Where its lines stand. */
+  pathOf(record: LotRecord): string {
+    return this.#options.pathOf(record);
   }
 
   /** A task waits for lines of a lot that is not begun yet. */
@@ -102,6 +111,16 @@ export class Lots {
   sealed(lot: Lot): void {
     this.#waiting.add(lot);
     this.#begin();
+  }
+
+  /** Tells why a lot cannot go on, and takes the step again a minute later. */
+  tryAgain(lot: Lot, error: unknown, step: () => void): void {
+    if (this.#isClosed) return;
+    this.#options.onFault(error, lot.record.id);
+    const again = (): void => {
+      if (!this.#isClosed) step();
+    };
+    this.#options.parts.clock.timer(RETRY_MS, again, { keepsAlive: false });
   }
 
   /** Its lines never became durable. */
@@ -135,24 +154,24 @@ export class Lots {
     const again = this.#over.get(id)?.lot;
     if (again !== undefined) return again;
     const loading = this.#load(record);
-    this.#keep(id, loading, record.lines);
-    loading.catch(() => this.#over.delete(id));
+    this.#keep(id, loading, record.lines + LOT_AS_LINES);
+    loading.catch(() => this.forget(id));
     return loading;
   }
 
   #keep(id: string, lot: Promise<Lot>, lines: number): void {
-    this.#over.delete(id);
+    this.forget(id);
     this.#over.set(id, { lot, lines });
-    let total = [...this.#over.values()].reduce((sum, one) => sum + one.lines, 0);
-    for (const [oldest, { lines: freed }] of this.#over) {
-      if (total <= OVER_LINES_MAX || oldest === id) return;
-      this.#over.delete(oldest);
-      total -= freed;
+    this.#overLines += lines;
+    for (const oldest of this.#over.keys()) {
+      if (this.#overLines <= OVER_LINES_MAX || oldest === id) return;
+      this.forget(oldest);
     }
   }
 
-  /** What tasks knew of a lot that was erased. */
+  /** Not kept any more: others are looked at, or it was erased. */
   forget(id: string): void {
+    this.#overLines -= this.#over.get(id)?.lines ?? 0;
     this.#over.delete(id);
   }
 
@@ -228,8 +247,7 @@ export class Lots {
       lot.endWait();
       if (this.#isClosed || (error instanceof PerigeeError && error.code === "closed")) return;
       lot.leave();
-      this.#options.onFault(error, lot.record.id);
-      this.#options.parts.clock.timer(RETRY_MS, () => this.sealed(lot), { keepsAlive: false });
+      this.tryAgain(lot, error, () => this.sealed(lot));
     } finally {
       lot.end();
     }
@@ -243,13 +261,14 @@ export class Lots {
 
   #run(lot: Lot): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId } = lot.record;
+    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId, factors } = lot.record;
     return engine.run(lot.path, {
       id: `lot:${id}`,
       acceptedWallMs,
       volumeTokens,
       ...(slaMinutes === null ? {} : { sla: slaMinutes }),
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
+      ...(factors === undefined ? {} : { priceFactors: factors }),
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       onAccountStop: () => lot.endWait(),
@@ -279,31 +298,31 @@ export class Lots {
     for (const member of members) {
       member.finishedWallMs ??= this.#options.parts.clock.wallMs();
       member.whenFinal?.();
-      if (!this.#isLast(lot, member)) continue;
+      if (member.isTold === true || !this.#isLast(lot, member)) continue;
+      member.isTold = true;
       const { project } = lot.record;
       const told = this.#options.onFinished({ project, taskId: member.taskId }, lot);
-      told.catch(() => undefined); // looked at when the lot ends
+      told.catch(() => {
+        member.isTold = false; // the lot does not end by this: it is told again when that is tried again
+      });
       lot.telling.push(told);
     }
   }
 
-  /** Whether no other lot of the task is open; false when it was told before. */
-  #isLast(lot: Lot, member: Member): boolean {
-    if (lot.record.taskId === undefined) {
-      const isFirst = !member.isTold;
-      member.isTold = true;
-      return isFirst;
-    }
-    const lots = this.#openOf.get(member.taskId);
+  /** Whether no other lot of the task is open. */
+  #isLast(lot: Lot, { taskId, isTold }: Member): boolean {
+    if (lot.record.taskId === undefined || isTold === false) return true;
+    const lots = this.#openOf.get(taskId);
     lots?.delete(lot.record.id);
     if (lots === undefined || lots.size > 0) return false;
-    return this.#openOf.delete(member.taskId);
+    return this.#openOf.delete(taskId);
   }
 
   async #end(lot: Lot, summary: Summary): Promise<void> {
     const { parts } = this.#options;
     this.#tell(lot, lot.members);
-    await Promise.all(lot.telling.splice(0));
+    const told = await Promise.allSettled(lot.telling.splice(0));
+    for (const one of told) if (one.status === "rejected") throw one.reason;
     const { usage, cost } = summary;
     const { completed, failed, expired, cancelled } = summary.counts;
     const over = {
@@ -330,7 +349,7 @@ export class Lots {
     lot.version += 1;
     this.#open.delete(record.id);
     lot.share?.release();
-    this.#keep(record.id, Promise.resolve(lot), record.lines);
+    this.#keep(record.id, Promise.resolve(lot), record.lines + LOT_AS_LINES);
     await this.#options.onOver(lot);
   }
 
@@ -341,7 +360,7 @@ export class Lots {
   }
 
   async #load(record: LotRecord): Promise<Lot> {
-    const lot = new Lot(record, this.#options.pathOf(record), record.lines);
+    const lot = new Lot(record, this.pathOf(record));
     await this.#replay(lot);
     return lot;
   }

@@ -9,7 +9,7 @@
 import type { EngineParts } from "../engine/parts.ts";
 import { EVERY_PROJECT, type StoredRecord } from "../store/records.ts";
 import type { Admission } from "./admission.ts";
-import { type Gathering, LOT_LINES_MAX } from "./gathering.ts";
+import type { Gathering } from "./gathering.ts";
 import { recordIdOf } from "./ids.ts";
 import type { Lot } from "./lot.ts";
 import { amountOf, type LotRecord } from "./lot_record.ts";
@@ -40,7 +40,7 @@ async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: s
   const { parts, lots } = options;
   const found = await parts.store.record(EVERY_PROJECT, TASKS, recordIdOf(taskId));
   const task = found === undefined ? undefined : recordToTask(found);
-  const lot = lots.add(record, record.lines, true);
+  const lot = lots.add(record, true);
   if (task?.parts[0]?.lotId === record.id) hold(options, lot, task.estimatedUsd);
   lot.share?.grow(amountOf([record]));
   options.begin(lot, task ?? { id: taskId });
@@ -48,7 +48,7 @@ async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: s
 
 async function reopenSealed(options: ReopeningOptions, record: LotRecord): Promise<void> {
   const { lots, parts } = options;
-  const lot = lots.add(record, LOT_LINES_MAX, true);
+  const lot = lots.add(record, true);
   const cancelled = new Set<string>();
   for await (const { id } of recordsOf(parts, CANCELS, record.id)) cancelled.add(id);
   for (const { taskId, firstLine, lines } of record.members ?? []) {
@@ -62,7 +62,7 @@ async function reopenSealed(options: ReopeningOptions, record: LotRecord): Promi
 
 async function remake(options: ReopeningOptions, record: LotRecord): Promise<void> {
   const { lots, parts, gathering } = options;
-  const lot = lots.add(record, LOT_LINES_MAX, true);
+  const lot = lots.add(record, true);
   const texts: (string | undefined)[] = [];
   for await (const stored of recordsOf(parts, TASKS, record.id)) {
     const task = recordToTask(stored);

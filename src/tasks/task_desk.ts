@@ -10,20 +10,21 @@ import { join } from "node:path";
 import type { BacklogBounds } from "../engine/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
-import type { RecordChange, StoredRecord } from "../store/records.ts";
+import { EVERY_PROJECT, type ProjectScope, type RecordChange, type StoredRecord } from "../store/records.ts";
 import type { TaskObject } from "../work/task.ts";
-import { Admission, type Admitted, type Work } from "./admission.ts";
+import { Admission } from "./admission.ts";
 import { Backlog } from "./backlog.ts";
 import { Erasure } from "./erasure.ts";
-import type { Files } from "./files.ts";
+import type { FileIndex, Files } from "./files.ts";
 import { Gathering } from "./gathering.ts";
 import { isId, notFound, recordIdOf } from "./ids.ts";
 import { Intake } from "./intake.ts";
+import { LargeIntake } from "./large_intake.ts";
 import type { Lot } from "./lot.ts";
-import { amountOf, type LotEnd, type LotRecord, lotOf, lotToRecord } from "./lot_record.ts";
+import type { LotEnd, LotRecord } from "./lot_record.ts";
 import { Lots } from "./lots.ts";
 import { reopenLots } from "./reopening.ts";
-import { type SpooledRequest, spoolRequest, volumeOf } from "./request_spool.ts";
+import { type SpooledRequest, spoolRequest } from "./request_spool.ts";
 import type { TaskRequest } from "./requests.ts";
 import type { Spending } from "./spending.ts";
 import { TaskObjects } from "./task_objects.ts";
@@ -66,6 +67,7 @@ class TaskDesk implements OpenedTasks {
   readonly #gathering: Gathering;
   readonly #admission: Admission;
   readonly #intake: Intake;
+  readonly #largeIntake: LargeIntake;
   readonly #objects: TaskObjects;
   readonly #views: TaskViews;
   readonly #erasure: Erasure;
@@ -102,6 +104,8 @@ class TaskDesk implements OpenedTasks {
     this.#gathering = new Gathering(parts, this.#lots);
     this.#intake = new Intake(parts, this.#lots, this.#gathering, this.#admission);
     this.#objects = new TaskObjects(parts, this.#lots);
+    const [lots, objects, admission] = [this.#lots, this.#objects, this.#admission];
+    this.#largeIntake = new LargeIntake({ parts, lots, objects, admission });
     this.#views = new TaskViews(parts, this.#lots);
     this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
   }
@@ -118,16 +122,30 @@ class TaskDesk implements OpenedTasks {
 
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
     const { parts, files } = this.#options;
+    if (request.id !== undefined && (await this.#record(EVERY_PROJECT, request.id)) !== undefined)
+      throw new PerigeeError("conflict", "there is a task with this id already"); // before its lines are overwritten
     this.#admission.assertRoom(project);
-    const spooled = await spoolRequest(
-      {
-        disk: parts.disk,
-        pathOf: (taskId, part) => this.#ownPath(`${taskId}-${part}`),
-        indexOf: (fileId) => files.index(project, fileId),
-      },
-      request,
-    );
-    if (spooled.kind === "large") return this.#submitLarge(project, request, spooled);
+    const holds: (() => void)[] = []; // until its lots hold the files themselves
+    const indexOf = async (fileId: string): Promise<FileIndex> => {
+      await files.file(project, fileId); // first: what is another project's is not held
+      holds.push(files.hold(fileId));
+      return files.index(project, fileId);
+    };
+    const pathOf = (taskId: string, part: number): string => this.#ownPath(`${taskId}-${part}`);
+    try {
+      const spooled = await spoolRequest({ disk: parts.disk, pathOf, indexOf }, request);
+      if (spooled.kind === "large") return await this.#submitLarge(project, request, spooled);
+      return await this.#submitSmall(project, request, spooled);
+    } finally {
+      for (const release of holds) release();
+    }
+  }
+
+  async #submitSmall(
+    project: string,
+    request: TaskRequest,
+    spooled: Extract<SpooledRequest, { kind: "small" }>,
+  ): Promise<TaskView> {
     const { hasOutputFile, id, note } = request;
     const { items, slaMinutes } = spooled;
     const { task, lot } = await this.#intake.offer({ id, project, items, slaMinutes, hasOutputFile, note });
@@ -231,71 +249,11 @@ class TaskDesk implements OpenedTasks {
     request: TaskRequest,
     spooled: Extract<SpooledRequest, { kind: "large" }>,
   ): Promise<TaskView> {
-    const { parts } = this.#options;
-    const volumeTokens = volumeOf(spooled.parts);
-    const totalItems = spooled.parts.reduce((sum, part) => sum + part.items, 0);
-    const createdWallMs = parts.clock.wallMs();
-    const lots = spooled.parts.map((part, index) =>
-      lotOf(part, {
-        id: `${spooled.taskId}-${index}`,
-        project,
-        acceptedWallMs: createdWallMs,
-        taskId: spooled.taskId,
-        volumeTokens,
-        maxCostUsd: request.maxCostUsd,
-      }),
-    );
-    const begun = lots.map((record) => this.#lots.add(record, record.lines));
-    const { estimatedUsd, hold, room } = await this.#admitLarge(project, begun);
-    const task: TaskRecord = {
-      id: spooled.taskId,
-      project,
-      createdWallMs,
-      totalItems,
-      volumeTokens,
-      hasOutputFile: request.hasOutputFile,
-      ...(request.note === undefined ? {} : { note: request.note }),
-      parts: lots.map(({ id, lines, items, slaMinutes }) => ({
-        lotId: id,
-        firstLine: 1,
-        lines,
-        items,
-        slaMinutes,
-      })),
-      spans: spooled.spans,
-      ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
-    };
-    const changes: RecordChange[] = lots.map((lot) => ({ kind: "put", record: lotToRecord(lot) }));
-    try {
-      await parts.room.waitFor(() =>
-        parts.store.change([{ kind: "insert", record: taskToRecord(task) }, ...changes]),
-      );
-      begun[0]?.holds.push(hold);
-      for (const lot of begun) {
-        lot.share?.grow(amountOf([lot.record]));
-        this.#begin(lot, task);
-      }
-    } finally {
-      room.release();
-    }
-    const immediate = begun.filter((lot) => lot.record.slaMinutes === null);
+    const { task, lots } = await this.#largeIntake.offer(project, request, spooled);
+    for (const lot of lots) this.#begin(lot, task);
+    const immediate = lots.filter((lot) => lot.record.slaMinutes === null);
     if (immediate.length > 0) await this.#waitFor(task, immediate, request.signal);
     return this.#view(task);
-  }
-
-  /** By the first thousand items of each lot, and its size. */
-  async #admitLarge(project: string, lots: readonly Lot[]): Promise<Admitted> {
-    try {
-      const works: Work[] = [];
-      for (const lot of lots) works.push(...(await this.#objects.worksOf(lot)));
-      return await this.#admission.admit(project, works, amountOf(lots.map(({ record }) => record)));
-    } catch (error) {
-      for (const lot of lots) {
-        this.#lots.drop(lot);
-        if (lot.record.fileId === undefined) await this.#options.parts.disk.remove(lot.path);
-      }
-      throw error;
-    }
   }
 
   /** An own lot whose lines are all there. */
@@ -381,7 +339,7 @@ class TaskDesk implements OpenedTasks {
     return task;
   }
 
-  #record(project: string, id: string): Promise<StoredRecord | undefined> {
+  #record(project: ProjectScope, id: string): Promise<StoredRecord | undefined> {
     return this.#options.parts.store.record(project, TASKS, recordIdOf(id));
   }
 

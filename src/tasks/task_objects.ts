@@ -61,10 +61,10 @@ export class TaskObjects {
   }
 
   /** What a lot of its own holds, estimated from its first thousand items. */
-  async worksOf(lot: Lot): Promise<Work[]> {
+  async worksOf(lot: Pick<Lot, "record" | "path">): Promise<Work[]> {
     const { items, slaMinutes, volumeTokens } = lot.record;
     if (items === 0) return [];
-    const rows = await this.#table.rows(lot, 0);
+    const rows = await this.#table.firstRows(lot);
     const scale = items / rows.lines.length;
     const works = new Map<string, { items: number; inputTokens: number }>();
     for (const [index, model] of rows.models.entries()) {
@@ -162,13 +162,14 @@ export class TaskObjects {
     const rows = await this.#table.rows(lot, Math.floor(ordinal / INDEX_STEP));
     const index = ordinal % INDEX_STEP;
     const line = rows.lines[index] ?? 0;
+    const model = rows.models[index] ?? "";
     const sla = terms.slaMinutes ?? undefined;
     return {
       part,
       number: line,
       line,
       inputTokens: rows.inputTokens[index] ?? 0,
-      factor: priceFactor(rows.models[index] ?? "", sla, task.volumeTokens, this.#parts.rateCard),
+      factor: lot.record.factors?.[model] ?? priceFactor(model, sla, task.volumeTokens, this.#parts.rateCard),
     };
   }
 

@@ -2,8 +2,11 @@
  * The world of engine tests with tasks in it: what is submitted, killed and started again happens in virtual time.
  */
 import type { Clock } from "../../src/clock.ts";
+import type { OpenedEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
-import type { FileIndex, Files } from "../../src/tasks/files.ts";
+import { inlineScanner } from "../../src/shard/measurer.ts";
+import { createFiles } from "../../src/tasks/file_store.ts";
+import type { FileIndex, Files, FileView } from "../../src/tasks/files.ts";
 import type { RequestItem } from "../../src/tasks/requests.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
@@ -15,6 +18,11 @@ export const PROJECT = "acme";
 export class TaskWorld extends World {
   /** How many tasks hold each file. */
   readonly holds = new Map<string, number>();
+  /** Whether files are kept as a service keeps them. */
+  hasFileStore = false;
+  fileStore: Files | undefined;
+  /** Told by the tasks. */
+  readonly faults: unknown[] = [];
   /** The project's, for a month. */
   capUsd: number | undefined;
   readonly #indexes = new Map<string, FileIndex>();
@@ -23,7 +31,13 @@ export class TaskWorld extends World {
     const opened = await this.opened(clock, life);
     const { store } = opened.parts;
     const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
-    return openTasks({ ...opened, files: this.#files(), spending, dataDir: "/data" });
+    return openTasks({
+      ...opened,
+      files: await this.#filesOn(opened.parts),
+      spending,
+      dataDir: "/data",
+      onFault: (error) => this.faults.push(error),
+    });
   }
 
   /** An uploaded file of so many items, with a blank line before every tenth. */
@@ -49,13 +63,21 @@ export class TaskWorld extends World {
     this.#indexes.set(id, { path, items: count, lineCount, bytes: text.length, lines, offsets });
   }
 
+  /** Those that were put with `file`, unless a test has set `hasFileStore`. */
+  async #filesOn({ store, disk }: OpenedEngine["parts"]): Promise<Files> {
+    if (!this.hasFileStore) return this.#files();
+    const { clock } = this;
+    this.fileStore = await createFiles({ store, disk, clock, measurer: inlineScanner, dataDir: "/data" });
+    return this.fileStore;
+  }
+
   #files(): Files {
     const none = (): never => {
       throw new PerigeeError("not_found", "no such file");
     };
     return {
       put: none,
-      file: none,
+      file: async (_project, id) => (this.#indexes.has(id) ? ({ id } as FileView) : none()), // as far as tasks look
       list: none,
       remove: none,
       read: none,

@@ -1,0 +1,53 @@
+/** What is promised to a task that has lots of its own, from the moment it is accepted or refused. */
+import { describe, expect, it } from "vitest";
+import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
+
+const mixed = (from: number, count: number) =>
+  Array.from({ length: count }, (_, index) => item(from + index, index % 2 === 0 ? 60 : 90));
+
+describe("a large task", () => {
+  it("keeps its price factors over a restart with another rate card", async () => {
+    const world = new TaskWorld({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
+    let tasks = await world.tasks();
+    const large = await world.settle(submit(tasks, mixed(1, 4)));
+    const small = await world.settle(submit(tasks, [item(11, 90)]));
+    await world.clock.advance(1_000);
+    const factors = async () => {
+      const found: number[] = [];
+      for (const { id } of [large, small]) {
+        const { items } = await world.settle(tasks.objects(PROJECT, id, { limit: 10 }));
+        found.push(...items.map(({ usage }) => usage.price_factor));
+      }
+      return found;
+    };
+    const before = await factors();
+    world.kill();
+    world.reconfigure({ rateCard: { standard: { laneDiscount: 0 } } });
+    tasks = await world.tasks();
+    expect(await factors()).toEqual(before);
+    expect(before.every((factor) => factor < 1)).toBe(true);
+  });
+
+  it("does not count itself as waiting when it is asked whether it can be done in time", async () => {
+    const world = new TaskWorld({ config: { limits: { alpha: { requestsPerMinute: 12 } } } });
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, mixed(1, 900)));
+    expect(task.status).toBe("submitted");
+    const other = new TaskWorld({ config: { limits: { alpha: { requestsPerMinute: 12 } } } });
+    const refusing = await other.tasks();
+    await expect(other.settle(submit(refusing, mixed(1, 1_200)))).rejects.toMatchObject({
+      code: "sla_infeasible", // 600 in 60 minutes fit, 1,200 in 90 do not
+    });
+  });
+
+  it("is refused under the id of another, whose lines stay as they are", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    const first = await world.settle(submit(tasks, mixed(1, 4)));
+    const second = tasks.submit(PROJECT, { id: first.id, items: mixed(11, 4), hasOutputFile: false });
+    await expect(world.settle(second)).rejects.toMatchObject({ code: "conflict" });
+    await world.clock.advance(10_000);
+    expect(await world.settle(textOf(tasks, first.id))).not.toContain("answer 11");
+    expect(await world.settle(tasks.task(PROJECT, first.id))).toMatchObject({ counts: { completed: 4 } });
+  });
+});

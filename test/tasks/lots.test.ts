@@ -1,0 +1,119 @@
+/** What lots take of memory, and what becomes of tasks when a disk, a run or a listener fails. */
+import { describe, expect, it } from "vitest";
+import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
+
+const items = (from: number, count: number, sla?: number) =>
+  Array.from({ length: count }, (_, index) => item(from + index, sla));
+
+describe("lots that are over", () => {
+  it("take memory for the lines they have, not for those they could have had", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    await world.settle(submit(tasks, items(1, 1)));
+    // The world itself takes 13 MiB meanwhile; columns for 4,096 lines each would be 46 more.
+    const beforeBytes = process.memoryUsage().arrayBuffers;
+    for (let post = 2; post < 302; post += 1) await world.settle(submit(tasks, items(post, 1)));
+    expect(process.memoryUsage().arrayBuffers - beforeBytes).toBeLessThan(28 * 1024 * 1024);
+  });
+});
+
+describe("a disk that fails", () => {
+  it("while a lot is written is told, and tried again a minute later", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, items(1, 3, 60)));
+    world.disk.failSync();
+    await world.clock.advance(1_000);
+    expect(world.faults).toHaveLength(1);
+    await world.clock.advance(62_000);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({ counts: { completed: 3 } });
+  });
+
+  it("for want of room leaves no object final whose line is not in the output", async () => {
+    const world = new TaskWorld({ latencyMs: 1_000 });
+    const tasks = await world.tasks();
+    const [small, large] = await world.settle(
+      Promise.all([
+        submit(tasks, items(1, 3, 60)),
+        submit(tasks, [...items(11, 2, 60), ...items(21, 2, 90)]),
+      ]),
+    );
+    await world.clock.advance(500);
+    world.disk.setFull(0);
+    await world.clock.advance(20_000);
+    for (const id of [small?.id ?? "", large?.id ?? ""]) {
+      const view = await world.settle(tasks.task(PROJECT, id));
+      const text = await world.settle(textOf(tasks, id));
+      const lines = text === "" ? 0 : text.trimEnd().split("\n").length;
+      const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 10 }));
+      expect(objects.filter(({ status }) => status === "completed")).toHaveLength(view.counts.completed);
+      expect(lines).toBe(view.counts.completed);
+    }
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    await world.clock.advance(120_000);
+    for (const id of [small?.id ?? "", large?.id ?? ""]) {
+      const view = await world.settle(tasks.task(PROJECT, id));
+      expect(view.status).toBe("completed");
+      expect((await world.settle(textOf(tasks, id))).trimEnd().split("\n")).toHaveLength(view.totalItems);
+    }
+  });
+});
+
+describe("a listener that cannot take in the end of a task", () => {
+  for (const [what, list] of [
+    ["that shares its lot", items(1, 2, 60)],
+    ["of its own lots", [...items(1, 2, 60), ...items(11, 2, 90)]],
+  ] as const)
+    it(`is told again, of a task ${what}`, async () => {
+      const world = new TaskWorld();
+      const tasks = await world.tasks();
+      const told: string[] = [];
+      tasks.onFinished(async ({ taskId }) => {
+        told.push(taskId);
+        if (told.length === 1) throw new Error("no room to note it");
+      });
+      const task = await world.settle(submit(tasks, list));
+      await world.clock.advance(150_000);
+      expect(told).toEqual([task.id, task.id]);
+    });
+});
+
+describe("removing", () => {
+  it("a task twice at once, or while it is cancelled, leaves nothing of it and every list readable", async () => {
+    const world = new TaskWorld({ commitMs: 5 });
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, items(1, 2, 60)));
+    const other = await world.settle(submit(tasks, items(11, 1, 60)));
+    await world.clock.advance(10_000);
+    const ended = await world.settle(
+      Promise.allSettled([
+        tasks.remove(PROJECT, task.id),
+        tasks.remove(PROJECT, task.id),
+        tasks.list(PROJECT, { limit: 10 }),
+        tasks.task(PROJECT, task.id),
+        tasks.cancel(PROJECT, task.id),
+      ]),
+    );
+    for (const one of ended)
+      if (one.status === "rejected") expect(one.reason).toMatchObject({ code: "not_found" });
+    const { items: left } = await world.settle(tasks.list(PROJECT, { limit: 10 }));
+    expect(left.map(({ id }) => id)).toEqual([other.id]);
+  });
+
+  it("of a task in a list that is being read takes the task out of it", async () => {
+    const world = new TaskWorld({ commitMs: 5 });
+    const tasks = await world.tasks();
+    const ids: string[] = [];
+    for (let one = 0; one < 3; one += 1) {
+      ids.push((await world.settle(submit(tasks, items(one * 10 + 1, 1, 60)))).id);
+      await world.clock.advance(1_000);
+    }
+    await world.clock.advance(10_000);
+    for (let delay = 0; delay < 3; delay += 1) {
+      const listing = tasks.list(PROJECT, { limit: 10 });
+      for (let turn = 0; turn < delay; turn += 1) await Promise.resolve();
+      const removing = tasks.remove(PROJECT, ids[delay] ?? "");
+      await world.settle(Promise.all([listing, removing]));
+    }
+  });
+});

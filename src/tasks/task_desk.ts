@@ -246,7 +246,7 @@ class TaskDesk implements OpenedTasks {
       }),
     );
     const begun = lots.map((record) => this.#lots.add(record, record.lines));
-    const { estimatedUsd, hold, room } = await this.#admitLarge(project, begun);
+    const { estimatedUsd, hold } = await this.#admitLarge(project, begun);
     const task: TaskRecord = {
       id: spooled.taskId,
       project,
@@ -270,14 +270,13 @@ class TaskDesk implements OpenedTasks {
       await parts.room.waitFor(() =>
         parts.store.change([{ kind: "insert", record: taskToRecord(task) }, ...changes]),
       );
-      begun[0]?.holds.push(hold);
-      for (const lot of begun) {
-        lot.share?.grow(amountOf([lot.record]));
-        this.#begin(lot, task);
-      }
-    } finally {
-      room.release();
+    } catch (error) {
+      hold.release();
+      for (const lot of begun) this.#lots.drop(lot);
+      throw error;
     }
+    begun[0]?.holds.push(hold);
+    for (const lot of begun) this.#begin(lot, task);
     const immediate = begun.filter((lot) => lot.record.slaMinutes === null);
     if (immediate.length > 0) await this.#waitFor(task, immediate, request.signal);
     return this.#view(task);
@@ -288,7 +287,11 @@ class TaskDesk implements OpenedTasks {
     try {
       const works: Work[] = [];
       for (const lot of lots) works.push(...(await this.#objects.worksOf(lot)));
-      return await this.#admission.admit(project, works, amountOf(lots.map(({ record }) => record)));
+      const amount = amountOf(lots.map(({ record }) => record));
+      const admitted = await this.#admission.admit(project, works, amount);
+      for (const { share, record } of lots) share?.grow(amountOf([record]));
+      admitted.room.release(); // counted with its lots from here on
+      return admitted;
     } catch (error) {
       for (const lot of lots) {
         this.#lots.drop(lot);

@@ -86,6 +86,11 @@ export class Share {
     this.#change = change;
   }
 
+  /** Items that are accepted and not final. */
+  get items(): number {
+    return this.#items;
+  }
+
   grow({ items, bytes }: Amount): void {
     this.#items += items;
     this.#bytes += bytes;

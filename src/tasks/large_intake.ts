@@ -64,6 +64,8 @@ export class LargeIntake {
       // Only now: a lot that is open counts as waiting, and none waits behind itself.
       for (const [index, record] of records.entries())
         opened.push(lots.add({ ...record, factors: this.#factorsOf(works[index] ?? []) }));
+      for (const { share, record } of opened) share?.grow(amountOf([record]));
+      admitted.room.release(); // counted with its lots from here on
       const terms = { project, createdWallMs, volumeTokens, estimatedUsd: admitted.estimatedUsd };
       const task = taskOf(spooled, request, records, terms);
       const changes: RecordChange[] = opened.map((lot) => ({ kind: "put", record: lotToRecord(lot.record) }));
@@ -71,7 +73,6 @@ export class LargeIntake {
         parts.store.change([{ kind: "insert", record: taskToRecord(task) }, ...changes]),
       );
       opened[0]?.holds.push(admitted.hold);
-      for (const lot of opened) lot.share?.grow(amountOf([lot.record]));
       return { task, lots: opened };
     } catch (error) {
       admitted?.hold.release();
@@ -79,7 +80,7 @@ export class LargeIntake {
       if (admitted === undefined || isNotStored(error)) await this.#removeLines(records);
       throw error;
     } finally {
-      admitted?.room.release(); // counted with its lots from here on
+      admitted?.room.release();
     }
   }
 

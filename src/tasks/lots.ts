@@ -189,8 +189,11 @@ export class Lots {
       }
     }
     let items = 0;
-    for (const lot of this.#unread.get(project) ?? [])
-      if (deadlineOf(lot) <= deadlineWallMs) items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
+    for (const lot of this.#unread.get(project) ?? []) {
+      const isAccepted = (lot.share?.items ?? 0) > 0; // one that is being admitted asks for itself
+      if (isAccepted && deadlineOf(lot) <= deadlineWallMs)
+        items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
+    }
     return items;
   }
 

@@ -4,7 +4,7 @@
  *   open (here for good) -> over (kept in memory while few and small; else read from the store again)
  *
  * A lot waits while 32 of its project run whose deadlines are not later. One that wants to run at once is begun at once,
- * and so is one whose deadline has come, which ends its lines as expired.
+ * and so is one whose deadline has come or whose task was cancelled, which ends its lines.
  *
  * The end of a lot: its run is over -> whoever waits for its tasks has taken in that they are final -> stored as over.
  */
@@ -120,6 +120,11 @@ export class Lots {
     this.#options.parts.clock.timer(RETRY_MS, again, { keepsAlive: false });
   }
 
+  /** One of a task's own that waits for its turn is begun at once, to end its lines. */
+  cancelled(lot: Lot): void {
+    if (this.#waiting.has(lot)) this.#begin();
+  }
+
   /** Its lines never became durable. */
   drop(lot: Lot): void {
     this.#open.delete(lot.record.id);
@@ -204,7 +209,7 @@ export class Lots {
       const { project } = lot.record;
       const running = this.#running.get(project) ?? [];
       const deadlineMs = deadlineOf(lot);
-      const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs;
+      const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs || isCancelled(lot);
       const earlier = running.filter((other) => other <= deadlineMs).length;
       if (!isDue && earlier >= RUNNING_MAX) {
         nextMs = Math.min(nextMs, deadlineMs);
@@ -276,8 +281,7 @@ export class Lots {
     const itemsOf = (member: Member): number =>
       lot.record.taskId === undefined ? member.lines : lot.record.items;
     this.#tell(lot, lot.goLive(itemsOf));
-    if (lot.record.taskId !== undefined && lot.members.some((member) => member.isCancelled))
-      void run.cancel();
+    if (isCancelled(lot)) void run.cancel();
     return run.finished;
   }
 
@@ -378,6 +382,11 @@ export class Lots {
     }
     lot.out = decodeBody(task.body).out;
   }
+}
+
+/** As a whole: of one that tasks share, single lines are. */
+function isCancelled({ record, members }: Lot): boolean {
+  return record.taskId !== undefined && members.some((member) => member.isCancelled);
 }
 
 /** Under which its run is stored. */

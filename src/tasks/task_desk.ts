@@ -70,6 +70,8 @@ class TaskDesk implements OpenedTasks {
   /** What views that were given out were made of. */
   readonly #shown = new WeakMap<TaskView, TaskRecord>();
   readonly #listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
+  /** Of each task that is being changed: the last change. */
+  readonly #turns = new Map<string, Promise<void>>();
   /** Files that open lots read. */
   readonly #held = new Map<string, () => void>();
 
@@ -158,23 +160,36 @@ class TaskDesk implements OpenedTasks {
       ...(after === undefined ? {} : { after: recordIdOf(after) }),
     });
     const items: TaskView[] = [];
-    for (const record of records.slice(0, limit)) items.push(await this.#views.view(recordToTask(record)));
+    for (const record of records.slice(0, limit)) {
+      const view = await this.#viewIfThere(recordToTask(record));
+      if (view !== undefined) items.push(view);
+    }
     return { items, hasMore: records.length > limit };
   }
 
   async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {
     const known = typeof task === "string" || task.project !== project ? undefined : this.#shown.get(task);
     const id = typeof task === "string" ? task : task.id;
-    return this.#objects.page(known ?? (await this.#find(project, id)), query);
+    const found = known ?? (await this.#find(project, id));
+    return this.#unlessRemoved(found, this.#objects.page(found, query));
   }
 
   async object(project: string, id: string): Promise<TaskObject> {
     const record = isId(id) ? await this.#record(project, id) : undefined;
     if (record === undefined) throw notFound("object", id);
-    return this.#objects.object(recordToTask(record), id);
+    const task = recordToTask(record);
+    return this.#unlessRemoved(task, this.#objects.object(task, id));
   }
 
-  async cancel(project: string, id: string): Promise<TaskView> {
+  cancel(project: string, id: string): Promise<TaskView> {
+    return this.#inTurn(id, () => this.#cancel(project, id));
+  }
+
+  remove(project: string, id: string): Promise<void> {
+    return this.#inTurn(id, () => this.#remove(project, id));
+  }
+
+  async #cancel(project: string, id: string): Promise<TaskView> {
     const task = await this.#find(project, id);
     const before = await this.#views.view(task);
     if (task.isCancelled === true || before.status !== "submitted") return before;
@@ -188,7 +203,7 @@ class TaskDesk implements OpenedTasks {
     return this.#views.view(cancelled);
   }
 
-  async remove(project: string, id: string): Promise<void> {
+  async #remove(project: string, id: string): Promise<void> {
     const task = await this.#find(project, id);
     const view = await this.#views.view(task);
     if (view.status === "submitted")
@@ -198,9 +213,10 @@ class TaskDesk implements OpenedTasks {
 
   async output(project: string, id: string, view: OutputView = "all"): Promise<TaskOutput> {
     const task = await this.#find(project, id);
-    const { status, version } = await this.#views.view(task);
+    const { status, version } = await this.#view(task);
     const { parts } = this.#options;
-    return openOutput({ parts, lots: this.#lots, task, isFinal: status !== "submitted", version }, view);
+    const terms = { parts, lots: this.#lots, task, isFinal: status !== "submitted", version };
+    return this.#unlessRemoved(task, openOutput(terms, view));
   }
 
   async *answers(project: string, id: string, view: OutputView = "all"): AsyncGenerator<AnsweredLine> {
@@ -288,6 +304,7 @@ class TaskDesk implements OpenedTasks {
     lot.version += 1;
     if (lot.record.taskId !== undefined) {
       await lot.run?.cancel();
+      this.#lots.cancelled(lot);
       return;
     }
     const { firstLine, lines } = member;
@@ -312,9 +329,43 @@ class TaskDesk implements OpenedTasks {
   }
 
   async #view(task: TaskRecord): Promise<TaskView> {
-    const view = await this.#views.view(task);
+    const view = await this.#unlessRemoved(task, this.#views.view(task));
     this.#shown.set(view, task);
     return view;
+  }
+
+  async #viewIfThere(task: TaskRecord): Promise<TaskView | undefined> {
+    try {
+      return await this.#view(task);
+    } catch (error) {
+      if (error instanceof PerigeeError && error.code === "not_found") return undefined;
+      throw error;
+    }
+  }
+
+  /** What fails for a task that was removed meanwhile is `not_found`. */
+  async #unlessRemoved<T>(task: TaskRecord, reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      if ((await this.#record(task.project, task.id)) === undefined) throw notFound("task", task.id);
+      throw error;
+    }
+  }
+
+  /** One change of a task after the other: what is cancelled is not removed meanwhile, and nothing is removed twice. */
+  #inTurn<T>(id: string, change: () => Promise<T>): Promise<T> {
+    const changed = (this.#turns.get(id) ?? Promise.resolve()).then(change);
+    const turn: Promise<void> = changed
+      .then(
+        () => undefined,
+        () => undefined,
+      )
+      .then(() => {
+        if (this.#turns.get(id) === turn) this.#turns.delete(id);
+      });
+    this.#turns.set(id, turn);
+    return changed;
   }
 
   /** A task that shares its lot has objects: what makes none is refused when it is submitted. */

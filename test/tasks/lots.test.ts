@@ -117,3 +117,21 @@ describe("removing", () => {
     }
   });
 });
+describe("a cancelled task", () => {
+  it("is final at once though its lot waits for others to end", async () => {
+    const world = new TaskWorld({
+      latencyMs: 1_000,
+      config: { limits: { alpha: { requestsPerMinute: 60, concurrency: 1 } } },
+    });
+    const tasks = await world.tasks();
+    for (let one = 0; one < 32; one += 1)
+      await world.settle(submit(tasks, [...items(one * 10 + 1, 2, 60), ...items(one * 10 + 5, 1, 70)]));
+    const late = await world.settle(submit(tasks, [...items(1_001, 2, 600), ...items(1_011, 2, 700)]));
+    await world.settle(tasks.cancel(PROJECT, late.id));
+    await world.clock.advance(2_000);
+    expect(await world.settle(tasks.task(PROJECT, late.id))).toMatchObject({
+      status: "completed",
+      counts: { cancelled: 4 },
+    });
+  });
+});

@@ -157,7 +157,6 @@ export class Lot {
     const placed = this.index.apply(sequence, step);
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
-    const finished: Member[] = [];
     for (const outcome of step.outcomes) {
       if (outcome.code !== undefined && UNREADABLE.has(outcome.code)) this.unreadable += 1;
       if (this.#costs !== undefined) {
@@ -165,14 +164,23 @@ export class Lot {
         this.#costs.usd[outcome.line] = outcome.usd;
       }
     }
-    if (!this.#isLive) return finished;
+    if (!this.#isLive) return [];
+    const changed = new Set<Member>();
     for (const { line } of placed) {
       const member = this.memberAt(line);
       if (member === undefined || member.open === 0) continue;
       member.open -= 1;
-      if (member.open === 0) finished.push(member);
+      changed.add(member);
     }
-    return finished;
+    return [...changed].filter((member) => this.isFinal(member));
+  }
+
+  /** Whether its objects are: those of a cancelled one also where the run has not come to their lines yet. */
+  isFinal({ open, isCancelled, firstLine, lines }: Member): boolean {
+    if (open === 0 || !isCancelled) return open === 0;
+    for (let line = firstLine; line < firstLine + lines; line += 1)
+      if (this.statusOf(line, true) === undefined) return false;
+    return true;
   }
 
   /** From here on steps are new ones; returns the tasks that were final before. */

@@ -20,6 +20,7 @@ import { Intake } from "./intake.ts";
 import { LargeIntake } from "./large_intake.ts";
 import type { Lot } from "./lot.ts";
 import type { LotEnd, LotRecord } from "./lot_record.ts";
+import { sweepLots } from "./lot_sweep.ts";
 import { Lots } from "./lots.ts";
 import { reopenLots } from "./reopening.ts";
 import { type SpooledRequest, spoolRequest } from "./request_spool.ts";
@@ -31,6 +32,7 @@ import { cancelToRecord, recordToTask, TASKS, type TaskRecord, taskToRecord } fr
 import type { AnsweredLine, OutputView, Page, PageQuery, TaskOutput, TaskView } from "./task_view.ts";
 import { TaskViews } from "./task_views.ts";
 import type { TaskEvent, Tasks } from "./tasks.ts";
+import { Turns } from "./turns.ts";
 
 export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
@@ -70,14 +72,18 @@ class TaskDesk implements OpenedTasks {
   /** What views that were given out were made of. */
   readonly #shown = new WeakMap<TaskView, TaskRecord>();
   readonly #listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
-  /** Of each task that is being changed: the last change. */
-  readonly #turns = new Map<string, Promise<void>>();
+  /** Of the files of lines. */
+  readonly #folder: string;
+  #isClosed = false;
+  /** By task: what is cancelled is not removed meanwhile, and nothing is removed twice. */
+  readonly #changes = new Turns();
   /** Files that open lots read. */
   readonly #held = new Map<string, () => void>();
 
   constructor(options: TasksOptions) {
     this.#options = options;
-    const { engine, parts, onFinished } = options;
+    const { engine, parts, dataDir, onFinished } = options;
+    this.#folder = join(dataDir, "lots");
     if (onFinished !== undefined) this.#listeners.add(onFinished);
     this.#lots = new Lots({
       engine,
@@ -106,12 +112,17 @@ class TaskDesk implements OpenedTasks {
   }
 
   async open(): Promise<void> {
+    const { parts, onFault } = this.#options;
+    const names = await parts.disk.list(this.#folder); // before anything new is written there
     await reopenLots({
-      parts: this.#options.parts,
+      parts,
       lots: this.#lots,
       gathering: this.#gathering,
       admission: this.#admission,
       begin: (lot, task) => this.#begin(lot, task),
+    });
+    void sweepLots(parts, this.#folder, names, () => this.#isClosed).catch((error: unknown) => {
+      if (!this.#isClosed) onFault?.(error, "");
     });
   }
 
@@ -182,11 +193,11 @@ class TaskDesk implements OpenedTasks {
   }
 
   cancel(project: string, id: string): Promise<TaskView> {
-    return this.#inTurn(id, () => this.#cancel(project, id));
+    return this.#changes.take(id, () => this.#cancel(project, id));
   }
 
   remove(project: string, id: string): Promise<void> {
-    return this.#inTurn(id, () => this.#remove(project, id));
+    return this.#changes.take(id, () => this.#remove(project, id));
   }
 
   async #cancel(project: string, id: string): Promise<TaskView> {
@@ -248,6 +259,7 @@ class TaskDesk implements OpenedTasks {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#gathering.closeAll();
     this.#lots.close();
   }
@@ -307,10 +319,7 @@ class TaskDesk implements OpenedTasks {
       this.#lots.cancelled(lot);
       return;
     }
-    const { firstLine, lines } = member;
-    for (let line = firstLine; line < firstLine + lines; line += 1)
-      if (lot.statusOf(line, true) === undefined) return;
-    this.#lots.finished(lot, [member]);
+    if (lot.isFinal(member)) this.#lots.finished(lot, [member]);
   }
 
   /** Money is held until what was used instead is durable. */
@@ -353,21 +362,6 @@ class TaskDesk implements OpenedTasks {
     }
   }
 
-  /** One change of a task after the other: what is cancelled is not removed meanwhile, and nothing is removed twice. */
-  #inTurn<T>(id: string, change: () => Promise<T>): Promise<T> {
-    const changed = (this.#turns.get(id) ?? Promise.resolve()).then(change);
-    const turn: Promise<void> = changed
-      .then(
-        () => undefined,
-        () => undefined,
-      )
-      .then(() => {
-        if (this.#turns.get(id) === turn) this.#turns.delete(id);
-      });
-    this.#turns.set(id, turn);
-    return changed;
-  }
-
   /** A task that shares its lot has objects: what makes none is refused when it is submitted. */
   async #kindOf({ project, taskId }: Omit<TaskEvent, "kind">, lot: Lot): Promise<TaskEvent["kind"]> {
     if (lot.unreadable === 0 || lot.record.taskId === undefined) return "completed";
@@ -391,6 +385,6 @@ class TaskDesk implements OpenedTasks {
   }
 
   #ownPath(lotId: string): string {
-    return join(this.#options.dataDir, "lots", `${lotId}.jsonl`);
+    return join(this.#folder, `${lotId}.jsonl`);
   }
 }

@@ -52,6 +52,18 @@ describe("a large task", () => {
   });
 });
 
+describe("a request that finds no room", () => {
+  it("is refused with disk_full and leaves no file behind, open or on the disk", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    const openBefore = world.disk.openFiles;
+    world.disk.setFull(0);
+    await expect(world.settle(submit(tasks, mixed(1, 4)))).rejects.toMatchObject({ code: "disk_full" });
+    expect(world.disk.paths.filter((path) => path.startsWith("/data/lots/"))).toEqual([]);
+    expect(world.disk.openFiles).toBe(openBefore);
+  });
+});
+
 describe("a request that a crash has cut off before it was stored", () => {
   it("leaves no file of lines behind the next start", async () => {
     const world = new TaskWorld();

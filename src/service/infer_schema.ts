@@ -12,27 +12,28 @@ export const OBJECTS_MAX: number = 10_000;
 /** Objects in the answer to whoever looks at a task. */
 export const PAGE_OBJECTS_MAX: number = 1_000;
 
+const SLA_FAULT = `must be whole minutes from 1 to ${SLA_MINUTES_MAX}`;
 const slaMinutes = z
-  .number()
-  .int()
-  .min(1)
-  .max(SLA_MINUTES_MAX)
+  .number(SLA_FAULT)
+  .int(SLA_FAULT)
+  .min(1, SLA_FAULT)
+  .max(SLA_MINUTES_MAX, SLA_FAULT)
   .describe("Completion window in minutes; absent: at once.");
 const inlineItem = z
   .strictObject({
     model: z
-      .string()
+      .string('must be "<provider>:<name>"')
       .max(512)
       .refine((id) => parseModelId(id) !== undefined, 'must be "<provider>:<name>"')
       .describe("Model as <provider>:<name>.")
       .meta({ examples: ["echo:test"] }),
-    input: z.string().describe("Prompt text."),
+    input: z.string("must be text").describe("Prompt text."),
     sla: slaMinutes.optional(),
   })
   .meta({ id: "InlineItem" });
 const fileItem = z
   .strictObject({
-    file_id: z.string().max(64).describe("Id of an uploaded file: all its lines."),
+    file_id: z.string("must be text").max(64).describe("Id of an uploaded file: all its lines."),
     sla: slaMinutes.optional(),
   })
   .meta({ id: "FileItem" });
@@ -59,8 +60,10 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
       message: isFile ? `${field} is no field of a file item` : `${field} is no field of an item`,
     };
   }
-  const field = issue?.path[0];
-  return { field: field === undefined ? undefined : String(field), message: issue?.message ?? "not an item" };
+  const [field] = issue?.path ?? [];
+  if (field === undefined)
+    return { field, message: "must be an object with model and input, or with file_id" };
+  return { field: String(field), message: `${String(field)} ${issue?.message ?? "is not as documented"}` };
 }
 
 const tokens = z.number().int().min(0);

@@ -172,7 +172,6 @@ export class Lot {
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
     if (step.voids > 0 || step.held.byteLength > 0) this.#sums = undefined;
-    const finished: Member[] = [];
     for (const outcome of step.outcomes) {
       this.#count(outcome);
       if (outcome.code !== undefined && UNREADABLE.has(outcome.code)) this.unreadable += 1;
@@ -181,14 +180,23 @@ export class Lot {
         this.#costs.usd[outcome.line] = outcome.usd;
       }
     }
-    if (!this.#isLive) return finished;
+    if (!this.#isLive) return [];
+    const changed = new Set<Member>();
     for (const { line } of placed) {
       const member = this.memberAt(line);
       if (member === undefined || member.open === 0) continue;
       member.open -= 1;
-      if (member.open === 0) finished.push(member);
+      changed.add(member);
     }
-    return finished;
+    return [...changed].filter((member) => this.isFinal(member));
+  }
+
+  /** Whether its objects are: those of a cancelled one also where the run has not come to their lines yet. */
+  isFinal({ open, isCancelled, firstLine, lines }: Member): boolean {
+    if (open === 0 || !isCancelled) return open === 0;
+    for (let line = firstLine; line < firstLine + lines; line += 1)
+      if (this.statusOf(line, true) === undefined) return false;
+    return true;
   }
 
   /** Of all its lines; cheap, so that a task of a million objects can be asked for often. */

@@ -4,7 +4,7 @@
  *   open (here for good) -> over (kept in memory while few and small; else read from the store again)
  *
  * A lot waits while 32 of its project run whose deadlines are not later. One that wants to run at once is begun at once,
- * and so is one whose deadline has come, which ends its lines as expired.
+ * and so is one whose deadline has come or whose task was cancelled, which ends its lines.
  *
  * The end of a lot: its run is over -> whoever waits for its tasks has taken in that they are final -> stored as over.
  */
@@ -22,6 +22,7 @@ import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
+import { deadlineOf, UnreadLots } from "./unread_lots.ts";
 
 const RUNNING_MAX = 32;
 /** Lots that are over are kept for as long as they have no more lines than this all together: 100 MB. */
@@ -31,7 +32,6 @@ const LOT_AS_LINES = 200;
 /** Lots read at a time: one that tasks share names up to 4,096 of them. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
-const UNREAD_KEPT_MS = 100;
 
 export interface LotsOptions {
   readonly engine: Engine;
@@ -62,14 +62,13 @@ export class Lots {
   readonly #waiting = new Set<Lot>();
   /** Deadlines of the lots that run, by project. */
   readonly #running = new Map<string, number[]>();
-  /** Lots that are not read yet, by project, as they were a moment ago. */
-  readonly #unread = new Map<string, Lot[]>();
-  #unreadMs = Number.NEGATIVE_INFINITY;
+  readonly #unread: UnreadLots;
   #timer: Timer | undefined;
   #isClosed = false;
 
   constructor(options: LotsOptions) {
     this.#options = options;
+    this.#unread = new UnreadLots(options.parts.clock);
   }
 
   /** Lots that an earlier process has left open, in the order of their making. */
@@ -90,6 +89,7 @@ export class Lots {
     lot.isRestored = isRestored;
     lot.share = this.#options.backlog.share(record.project);
     this.#open.set(record.id, lot);
+    this.#unread.add(lot);
     return lot;
   }
 
@@ -121,6 +121,11 @@ export class Lots {
       if (!this.#isClosed) step();
     };
     this.#options.parts.clock.timer(RETRY_MS, again, { keepsAlive: false });
+  }
+
+  /** One of a task's own that waits for its turn is begun at once, to end its lines. */
+  cancelled(lot: Lot): void {
+    if (this.#waiting.has(lot)) this.#begin();
   }
 
   /** Its lines never became durable. */
@@ -177,24 +182,7 @@ export class Lots {
 
   /** Items that are accepted and that no run has read yet, of lots with a deadline (Unix time) of at most so much. */
   unreadItems(project: string, deadlineWallMs: number): number {
-    const nowMs = this.#options.parts.clock.nowMs();
-    if (nowMs - this.#unreadMs >= UNREAD_KEPT_MS) {
-      this.#unreadMs = nowMs;
-      this.#unread.clear();
-      for (const lot of this.#open.values()) {
-        if (lot.isLive) continue;
-        const lots = this.#unread.get(lot.record.project) ?? [];
-        lots.push(lot);
-        this.#unread.set(lot.record.project, lots);
-      }
-    }
-    let items = 0;
-    for (const lot of this.#unread.get(project) ?? []) {
-      const isAccepted = (lot.share?.items ?? 0) > 0; // one that is being admitted asks for itself
-      if (isAccepted && deadlineOf(lot) <= deadlineWallMs)
-        items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
-    }
-    return items;
+    return this.#unread.items(project, deadlineWallMs, this.#open.values());
   }
 
   close(): void {
@@ -211,7 +199,7 @@ export class Lots {
       const { project } = lot.record;
       const running = this.#running.get(project) ?? [];
       const deadlineMs = deadlineOf(lot);
-      const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs;
+      const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs || isCancelled(lot);
       const earlier = running.filter((other) => other <= deadlineMs).length;
       if (!isDue && earlier >= RUNNING_MAX) {
         nextMs = Math.min(nextMs, deadlineMs);
@@ -287,8 +275,7 @@ export class Lots {
       lot.record.taskId === undefined ? member.lines : lot.record.items;
     this.#tell(lot, lot.goLive(itemsOf));
     lot.share?.setItems(lot.members.reduce((sum, { open }) => sum + open, 0));
-    if (lot.record.taskId !== undefined && lot.members.some((member) => member.isCancelled))
-      void run.cancel();
+    if (isCancelled(lot)) void run.cancel();
     return run.finished;
   }
 
@@ -392,12 +379,12 @@ export class Lots {
   }
 }
 
+/** As a whole: of one that tasks share, single lines are. */
+function isCancelled({ record, members }: Lot): boolean {
+  return record.taskId !== undefined && members.some((member) => member.isCancelled);
+}
+
 /** Under which its run is stored. */
 function nameOf({ id }: LotRecord): string {
   return `id:lot:${id}`;
-}
-
-/** Unix time; of a lot that wants to run at once: when it came. */
-function deadlineOf({ record }: Lot): number {
-  return record.acceptedWallMs + (record.slaMinutes ?? 0) * 60_000;
 }

@@ -15,6 +15,7 @@ import { parseSlaMinutes } from "../work/sla.ts";
 import type { FileIndex } from "./files.ts";
 import { baseOf, objectId } from "./ids.ts";
 import type { InlineRequest, RequestItem, TaskRequest } from "./requests.ts";
+import { onDisk } from "./upload.ts";
 
 const SMALL_ITEMS_MAX = 1_000;
 const SMALL_CHARS_MAX = 1024 * 1024;
@@ -56,7 +57,7 @@ export interface SpoolHome {
   readonly indexOf: (fileId: string) => Promise<FileIndex>;
 }
 
-/** Throws `usage` (`details.param`), `too_many`, `not_found`; nothing is left on the disk then. */
+/** Throws `usage` (`details.param`), `too_many`, `not_found`, `disk_full`; nothing is left on the disk then. */
 export async function spoolRequest(home: SpoolHome, request: TaskRequest): Promise<SpooledRequest> {
   const spool = new RequestSpool(home, request);
   try {
@@ -101,8 +102,8 @@ class LineWriter {
 
   async end(): Promise<SpooledPart> {
     await this.#flush();
-    await this.#file.sync();
-    await this.#file.close();
+    await onDisk(this.#file.sync());
+    await onDisk(this.#file.close());
     const { slaMinutes, items, itemLines, itemOffsets } = this;
     return { slaMinutes, fileId: undefined, items, lines: items, bytes: this.#bytes, itemLines, itemOffsets };
   }
@@ -114,7 +115,7 @@ class LineWriter {
   async #flush(): Promise<void> {
     const bytes = Buffer.from(this.#text);
     this.#text = "";
-    await this.#file.write(bytes, this.#bytes);
+    await onDisk(this.#file.write(bytes, this.#bytes));
     this.#bytes += bytes.byteLength;
   }
 }
@@ -131,7 +132,6 @@ class RequestSpool {
   readonly #files = new Map<number, SpooledPart>();
   #partCount = 0;
   readonly #spans: number[] = [];
-  #isEnded = false;
 
   constructor(home: SpoolHome, request: TaskRequest) {
     this.#home = home;
@@ -166,7 +166,6 @@ class RequestSpool {
       throw new PerigeeError("usage", "a task needs at least one item", { details: { param: "" } });
     if (this.#small !== undefined)
       return { kind: "small", items: this.#small, slaMinutes: this.#smallSla ?? null };
-    this.#isEnded = true;
     const parts = new Map(this.#files);
     for (const writer of this.#writers.values()) parts.set(writer.part, await writer.end());
     const ordered = Array.from({ length: this.#partCount }, (_, part) => parts.get(part) as SpooledPart);
@@ -176,7 +175,7 @@ class RequestSpool {
   /** After a failure. */
   async remove(): Promise<void> {
     for (const writer of this.#writers.values()) {
-      if (!this.#isEnded) await writer.close().catch(() => undefined);
+      await writer.close().catch(() => undefined); // of one that has ended it is closed already
       await this.#home.disk.remove(this.#home.pathOf(this.#taskId, writer.part)).catch(() => undefined);
     }
   }
@@ -214,7 +213,7 @@ class RequestSpool {
       if (this.#writers.size === SLAS_MAX)
         throw new PerigeeError("too_many", `a task has at most ${SLAS_MAX} different slas`);
       const part = this.#partCount;
-      const file = await this.#home.disk.open(this.#home.pathOf(this.#taskId, part), "write");
+      const file = await onDisk(this.#home.disk.open(this.#home.pathOf(this.#taskId, part), "write"));
       writer = new LineWriter(slaMinutes, part, file);
       this.#writers.set(slaMinutes, writer);
       this.#partCount += 1;

@@ -22,6 +22,7 @@ import { Intake } from "./intake.ts";
 import { LargeIntake } from "./large_intake.ts";
 import type { Lot } from "./lot.ts";
 import type { LotEnd, LotRecord } from "./lot_record.ts";
+import { sweepLots } from "./lot_sweep.ts";
 import { Lots } from "./lots.ts";
 import { reopenLots } from "./reopening.ts";
 import { type SpooledRequest, spoolRequest } from "./request_spool.ts";
@@ -33,6 +34,7 @@ import { cancelToRecord, recordToTask, TASKS, type TaskRecord, taskToRecord } fr
 import type { AnsweredLine, OutputView, Page, PageQuery, TaskOutput, TaskView } from "./task_view.ts";
 import { TaskViews } from "./task_views.ts";
 import type { TaskEvent, Tasks } from "./tasks.ts";
+import { Turns } from "./turns.ts";
 
 export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
@@ -74,12 +76,18 @@ class TaskDesk implements OpenedTasks {
   /** What views that were given out were made of. */
   readonly #shown = new WeakMap<TaskView, TaskRecord>();
   readonly #listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
+  /** Of the files of lines. */
+  readonly #folder: string;
+  #isClosed = false;
+  /** By task: what is cancelled is not removed meanwhile, and nothing is removed twice. */
+  readonly #changes = new Turns();
   /** Files that open lots read. */
   readonly #held = new Map<string, () => void>();
 
   constructor(options: TasksOptions) {
     this.#options = options;
-    const { engine, parts, onFinished } = options;
+    const { engine, parts, dataDir, onFinished } = options;
+    this.#folder = join(dataDir, "lots");
     const backlog = new Backlog(options.backlog);
     if (onFinished !== undefined) this.#listeners.add(onFinished);
     this.#lots = new Lots({
@@ -111,12 +119,17 @@ class TaskDesk implements OpenedTasks {
   }
 
   async open(): Promise<void> {
+    const { parts, onFault } = this.#options;
+    const names = await parts.disk.list(this.#folder); // before anything new is written there
     await reopenLots({
-      parts: this.#options.parts,
+      parts,
       lots: this.#lots,
       gathering: this.#gathering,
       admission: this.#admission,
       begin: (lot, task) => this.#begin(lot, task),
+    });
+    void sweepLots(parts, this.#folder, names, () => this.#isClosed).catch((error: unknown) => {
+      if (!this.#isClosed) onFault?.(error, "");
     });
   }
 
@@ -166,23 +179,36 @@ class TaskDesk implements OpenedTasks {
       ...(after === undefined ? {} : { after: recordIdOf(after) }),
     });
     const items: TaskView[] = [];
-    for (const record of records.slice(0, limit)) items.push(await this.#views.view(recordToTask(record)));
+    for (const record of records.slice(0, limit)) {
+      const view = await this.#viewIfThere(recordToTask(record));
+      if (view !== undefined) items.push(view);
+    }
     return { items, hasMore: records.length > limit };
   }
 
   async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {
     const known = typeof task === "string" || task.project !== project ? undefined : this.#shown.get(task);
     const id = typeof task === "string" ? task : task.id;
-    return this.#objects.page(known ?? (await this.#find(project, id)), query);
+    const found = known ?? (await this.#find(project, id));
+    return this.#unlessRemoved(found, this.#objects.page(found, query));
   }
 
   async object(project: string, id: string): Promise<TaskObject> {
     const record = isId(id) ? await this.#record(project, id) : undefined;
     if (record === undefined) throw notFound("object", id);
-    return this.#objects.object(recordToTask(record), id);
+    const task = recordToTask(record);
+    return this.#unlessRemoved(task, this.#objects.object(task, id));
   }
 
-  async cancel(project: string, id: string): Promise<TaskView> {
+  cancel(project: string, id: string): Promise<TaskView> {
+    return this.#changes.take(id, () => this.#cancel(project, id));
+  }
+
+  remove(project: string, id: string): Promise<void> {
+    return this.#changes.take(id, () => this.#remove(project, id));
+  }
+
+  async #cancel(project: string, id: string): Promise<TaskView> {
     const task = await this.#find(project, id);
     const before = await this.#views.view(task);
     if (task.isCancelled === true || before.status !== "submitted") return before;
@@ -196,7 +222,7 @@ class TaskDesk implements OpenedTasks {
     return this.#views.view(cancelled);
   }
 
-  async remove(project: string, id: string): Promise<void> {
+  async #remove(project: string, id: string): Promise<void> {
     const task = await this.#find(project, id);
     const view = await this.#views.view(task);
     if (view.status === "submitted")
@@ -206,9 +232,10 @@ class TaskDesk implements OpenedTasks {
 
   async output(project: string, id: string, view: OutputView = "all"): Promise<TaskOutput> {
     const task = await this.#find(project, id);
-    const { status, version } = await this.#views.view(task);
+    const { status, version } = await this.#view(task);
     const { parts } = this.#options;
-    return openOutput({ parts, lots: this.#lots, task, isFinal: status !== "submitted", version }, view);
+    const terms = { parts, lots: this.#lots, task, isFinal: status !== "submitted", version };
+    return this.#unlessRemoved(task, openOutput(terms, view));
   }
 
   async *answers(project: string, id: string, view: OutputView = "all"): AsyncGenerator<AnsweredLine> {
@@ -240,6 +267,7 @@ class TaskDesk implements OpenedTasks {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#gathering.closeAll();
     this.#lots.close();
   }
@@ -296,12 +324,10 @@ class TaskDesk implements OpenedTasks {
     lot.version += 1;
     if (lot.record.taskId !== undefined) {
       await lot.run?.cancel();
+      this.#lots.cancelled(lot);
       return;
     }
-    const { firstLine, lines } = member;
-    for (let line = firstLine; line < firstLine + lines; line += 1)
-      if (lot.statusOf(line, true) === undefined) return;
-    this.#lots.finished(lot, [member]);
+    if (lot.isFinal(member)) this.#lots.finished(lot, [member]);
   }
 
   /** Money is held until what was used instead is durable. */
@@ -320,9 +346,28 @@ class TaskDesk implements OpenedTasks {
   }
 
   async #view(task: TaskRecord): Promise<TaskView> {
-    const view = await this.#views.view(task);
+    const view = await this.#unlessRemoved(task, this.#views.view(task));
     this.#shown.set(view, task);
     return view;
+  }
+
+  async #viewIfThere(task: TaskRecord): Promise<TaskView | undefined> {
+    try {
+      return await this.#view(task);
+    } catch (error) {
+      if (error instanceof PerigeeError && error.code === "not_found") return undefined;
+      throw error;
+    }
+  }
+
+  /** What fails for a task that was removed meanwhile is `not_found`. */
+  async #unlessRemoved<T>(task: TaskRecord, reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      if ((await this.#record(task.project, task.id)) === undefined) throw notFound("task", task.id);
+      throw error;
+    }
   }
 
   /** A task that shares its lot has objects: what makes none is refused when it is submitted. */
@@ -348,6 +393,6 @@ class TaskDesk implements OpenedTasks {
   }
 
   #ownPath(lotId: string): string {
-    return join(this.#options.dataDir, "lots", `${lotId}.jsonl`);
+    return join(this.#folder, `${lotId}.jsonl`);
   }
 }

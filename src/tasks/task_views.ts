@@ -31,7 +31,7 @@ export class TaskViews {
   /** Steps are counted anew in every process. */
   readonly #process: string = randomUUID().slice(0, 8);
   /** The one looked at last comes last. */
-  readonly #kept = new Map<string, TaskView>();
+  readonly #kept = new Map<string, { readonly state: string; readonly view: TaskView }>();
 
   constructor(parts: EngineParts, lots: Lots) {
     this.#parts = parts;
@@ -40,12 +40,14 @@ export class TaskViews {
 
   async view(task: TaskRecord): Promise<TaskView> {
     const lots = await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId)));
-    const version = this.#versionOf(task, lots);
+    const state = this.#stateOf(task, lots);
     const known = this.#kept.get(task.id);
-    if (known?.version === version) return known;
-    const view = this.#viewOf(task, lots, version);
+    if (known?.state === state) return known.view;
+    // What was seen as final stays as it was seen: a lot that others share goes on.
+    if (known?.view.finishedWallMs !== undefined) return known.view;
+    const view = this.#viewOf(task, lots, state);
     this.#kept.delete(task.id);
-    this.#kept.set(task.id, view);
+    this.#kept.set(task.id, { state, view });
     for (const oldest of this.#kept.keys()) {
       if (this.#kept.size <= KEPT_MAX) break;
       this.#kept.delete(oldest);
@@ -61,20 +63,19 @@ export class TaskViews {
     return { record: lot.record, lot };
   }
 
-  /** The same for all time once the objects are final. */
-  #versionOf(task: TaskRecord, lots: readonly Look[]): string {
+  /** Another whenever the view may be another. */
+  #stateOf(task: TaskRecord, lots: readonly Look[]): string {
     const states = lots.map(({ lot }) => {
       if (lot === undefined || lot.isOver) return "x";
       const member = lot.memberOf(task.id);
       const isFinal = member !== undefined && member.open === 0;
       return isFinal ? "x" : `${this.#process}.${lot.version}`;
     });
-    if (states.every((state) => state === "x")) return `f${task.id.slice(0, 8)}`;
     const text = `${task.isCancelled === true ? "c" : ""}${states.join("-")}`;
     return text.length <= 64 ? text : createHash("sha256").update(text).digest("base64url").slice(0, 22);
   }
 
-  #viewOf(task: TaskRecord, lots: readonly Look[], version: string): TaskView {
+  #viewOf(task: TaskRecord, lots: readonly Look[], state: string): TaskView {
     const sums = task.parts.map((part, index) => sumsOf(task, part, lots[index] as Look));
     const counts = sums.reduce((total, each) => add(total, each.counts), NO_COUNTS);
     const usage = sums.reduce((total, each) => add(total, each.usage), NO_USAGE);
@@ -96,7 +97,7 @@ export class TaskViews {
       hasOutputFile: task.hasOutputFile,
       usage,
       ...(task.note === undefined ? {} : { note: task.note }),
-      version,
+      version: finishedWallMs === undefined ? state : finalVersionOf(task),
     };
   }
 
@@ -179,16 +180,24 @@ function ownCost({ run }: Lot): { readonly listUsd: number; readonly usd: number
   return { listUsd: progress?.listUsd ?? 0, usd: progress?.costUsd ?? 0 };
 }
 
+/** The same for all time. */
+function finalVersionOf({ id }: TaskRecord): string {
+  return `f${id.slice(0, 8)}`;
+}
+
 function deadlineOf(task: TaskRecord): number | undefined {
   const slas = task.parts.flatMap(({ slaMinutes }) => (slaMinutes === null ? [] : [slaMinutes]));
   return slas.length === 0 ? undefined : task.createdWallMs + Math.max(...slas) * 60_000;
 }
 
+/** Of a task without objects: when it came. Undefined where an earlier process alone knows it, until its lot is over. */
 function finishedOf(task: TaskRecord, lots: readonly Look[]): number | undefined {
-  let latestMs: number | undefined;
-  for (const { lot, record } of lots) {
-    const finished = lot?.memberOf(task.id)?.finishedWallMs ?? record.over?.finishedWallMs;
-    if (finished !== undefined) latestMs = Math.max(latestMs ?? 0, finished);
+  let latestMs = task.createdWallMs;
+  for (const [index, { lot, record }] of lots.entries()) {
+    if (task.parts[index]?.items === 0) continue;
+    const finishedMs = lot?.memberOf(task.id)?.finishedWallMs ?? record.over?.finishedWallMs;
+    if (finishedMs === undefined) return undefined;
+    latestMs = Math.max(latestMs, finishedMs);
   }
   return latestMs;
 }

@@ -82,6 +82,17 @@ describe("POST /v0/infer/", () => {
     expect(json.request_id).toMatch(/^req_/);
   });
 
+  it.each([
+    [{ ...item, sla: "60" }, "item 0: sla must be whole minutes from 1 to 43200"],
+    [{ input: "x" }, 'item 0: model must be "<provider>:<name>"'],
+    [{ model: "echo:test" }, "item 0: input must be text"],
+    ["text", "item 0: must be an object with model and input, or with file_id"],
+  ])("says of %j what was expected", async (wrong, message) => {
+    const { call } = await openWorld();
+    const { json } = await call("POST", "/v0/infer/", { body: [wrong] });
+    expect(json.error.message).toBe(message);
+  });
+
   it("answers 400 to a body that is no JSON, without a word of it", async () => {
     const { call } = await openWorld();
     for (const body of ['[{"input":"secret-canary"', "[}", "\u0000", "nul"]) {

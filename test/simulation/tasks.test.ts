@@ -1,6 +1,6 @@
 /**
- * Tasks through kills and power cuts: what was acknowledged is there and is answered, and nothing that was answered is
- * asked for again. One seed alone: PERIGEE_SEED=17 npx vitest run test/simulation/tasks
+ * Tasks through kills, power cuts, full disks, cancellations and removals: what was acknowledged is there and is answered
+ * unless somebody has cancelled or removed it, and nothing that was answered is asked for again. One seed alone: PERIGEE_SEED=17 npx vitest run test/simulation/tasks
  */
 import { beforeAll, describe, expect, it } from "vitest";
 import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
@@ -19,6 +19,32 @@ const seeds = given === undefined ? Array.from({ length: count }, (_, index) => 
 interface Acknowledged {
   readonly id: string;
   readonly numbers: readonly number[];
+  isCancelled?: boolean;
+  /** A removal was asked for; whether it came to be is for the end to tell. */
+  isRemoved?: boolean;
+}
+
+/** Somebody cancels or removes a task, reads the list, or a disk is full for a moment. */
+async function disturb(
+  world: TaskWorld,
+  tasks: OpenedTasks,
+  random: () => number,
+  acknowledged: readonly Acknowledged[],
+): Promise<void> {
+  const task = acknowledged[Math.floor(random() * acknowledged.length)];
+  const what = random();
+  if (what < 0.1) {
+    world.disk.setFull(0);
+    world.clock.timer(Math.floor(random() * 2_000), () => world.disk.setFull(Number.POSITIVE_INFINITY));
+  }
+  if (task === undefined) return;
+  if (what > 0.8) {
+    task.isCancelled = true;
+    await tasks.cancel(PROJECT, task.id);
+  } else if (what > 0.6) {
+    task.isRemoved = true;
+    await tasks.remove(PROJECT, task.id);
+  } else if (what > 0.4) await tasks.list(PROJECT, { limit: 100 });
 }
 
 /** One life of the process: submits for a while, is killed at some moment. */
@@ -45,6 +71,7 @@ async function live(
           .then(({ id }) => acknowledged.push({ id, numbers }))
           .catch(() => undefined); // killed before it was acknowledged
         if (random() < 0.5) await clock.sleep(Math.floor(random() * 300));
+        void disturb(world, tasks, random, acknowledged).catch(() => undefined); // killed, or at work
       }
     })
     .catch(() => undefined);
@@ -70,24 +97,30 @@ async function simulate(seed: number): Promise<void> {
   };
   const lives = 2 + Math.floor(random() * 4);
   for (let one = 0; one < lives; one += 1) await live(world, random, acknowledged, next);
+  world.disk.setFull(Number.POSITIVE_INFINITY);
   const tasks = await world.settle(world.tasks());
   const file = await world.settle(
     tasks.submit(PROJECT, { items: [{ file_id: FILE, sla: 60 }], hasOutputFile: true }),
   );
   await world.clock.advance(300_000);
   const answersOf = new Map<string, number>();
-  for (const { id, numbers } of acknowledged) {
+  const listed = new Set<string>();
+  for (const { id } of (await world.settle(tasks.list(PROJECT, { limit: 1_000 }))).items) listed.add(id);
+  const left = acknowledged.filter(({ id, isRemoved }) => isRemoved !== true || listed.has(id));
+  for (const { id, numbers, isCancelled } of left) {
     const task = await world.settle(tasks.task(PROJECT, id));
     const { items } = await world.settle(tasks.objects(PROJECT, id, { limit: 1_000 }));
     const lost = items.filter(({ error }) => error?.code === "ambiguous").length; // cut off too often
-    const counts = { completed: numbers.length - lost, failed: lost };
+    const unsent = items.filter(({ status }) => status === "cancelled").length;
+    if (isCancelled !== true) expect(unsent).toBe(0);
+    const counts = { completed: numbers.length - lost - unsent, failed: lost, cancelled: unsent };
     expect(task, `task ${id}`).toMatchObject({ status: "completed", counts });
     if (lives < 3) expect(lost).toBe(0);
     for (const [index, { error, output }] of items.entries())
       if (error === null) expect(output?.text).toBe(`answer ${numbers[index]}`);
     for (const object of items) answersOf.set(object.object_id, 1);
   }
-  expect(answersOf.size).toBe(acknowledged.reduce((sum, { numbers }) => sum + numbers.length, 0));
+  expect(answersOf.size).toBe(left.reduce((sum, { numbers }) => sum + numbers.length, 0));
   expect(await world.settle(tasks.task(PROJECT, file.id))).toMatchObject({
     counts: { completed: FILE_ITEMS },
   });

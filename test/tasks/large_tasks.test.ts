@@ -51,3 +51,32 @@ describe("a large task", () => {
     expect(await world.settle(tasks.task(PROJECT, first.id))).toMatchObject({ counts: { completed: 4 } });
   });
 });
+
+describe("a request that finds no room", () => {
+  it("is refused with disk_full and leaves no file behind, open or on the disk", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    const openBefore = world.disk.openFiles;
+    world.disk.setFull(0);
+    await expect(world.settle(submit(tasks, mixed(1, 4)))).rejects.toMatchObject({ code: "disk_full" });
+    expect(world.disk.paths.filter((path) => path.startsWith("/data/lots/"))).toEqual([]);
+    expect(world.disk.openFiles).toBe(openBefore);
+  });
+});
+
+describe("a request that a crash has cut off before it was stored", () => {
+  it("leaves no file of lines behind the next start", async () => {
+    const world = new TaskWorld();
+    const open = await world.tasks();
+    const { id } = await world.settle(submit(open, mixed(1, 4)));
+    world.disk.put("/data/lots/5b0d5f3c-2c53-4d8f-8f5a-0d3c1e0a7a11-0.jsonl", "never stored\n");
+    world.kill();
+    const tasks = await world.tasks();
+    await world.clock.advance(60_000);
+    expect(world.disk.paths.filter((path) => path.startsWith("/data/lots/")).sort()).toEqual([
+      `/data/lots/${id}-0.jsonl`,
+      `/data/lots/${id}-1.jsonl`,
+    ]);
+    expect(await world.settle(tasks.task(PROJECT, id))).toMatchObject({ counts: { completed: 4 } });
+  });
+});

@@ -117,3 +117,57 @@ describe("removing", () => {
     }
   });
 });
+describe("a cancelled task", () => {
+  it("is final at once though its lot waits for others to end", async () => {
+    const world = new TaskWorld({
+      latencyMs: 1_000,
+      config: { limits: { alpha: { requestsPerMinute: 60, concurrency: 1 } } },
+    });
+    const tasks = await world.tasks();
+    for (let one = 0; one < 32; one += 1)
+      await world.settle(submit(tasks, [...items(one * 10 + 1, 2, 60), ...items(one * 10 + 5, 1, 70)]));
+    const late = await world.settle(submit(tasks, [...items(1_001, 2, 600), ...items(1_011, 2, 700)]));
+    await world.settle(tasks.cancel(PROJECT, late.id));
+    await world.clock.advance(2_000);
+    expect(await world.settle(tasks.task(PROJECT, late.id))).toMatchObject({
+      status: "completed",
+      counts: { cancelled: 4 },
+    });
+  });
+
+  it("keeps its version from when it is final", async () => {
+    const world = new TaskWorld({
+      latencyMs: 1_000,
+      config: { limits: { alpha: { requestsPerMinute: 60 } } },
+    });
+    const tasks = await world.tasks();
+    const [, task] = await world.settle(
+      Promise.all([submit(tasks, items(1, 700, 60)), submit(tasks, items(1_001, 200, 60))]),
+    );
+    await world.clock.advance(2_000);
+    let first = await world.settle(tasks.cancel(PROJECT, task?.id ?? ""));
+    while (first.status === "submitted") {
+      await world.clock.advance(1_000);
+      first = await world.settle(tasks.task(PROJECT, first.id));
+    }
+    expect(first.counts.cancelled).toBeGreaterThan(0);
+    for (let minute = 0; minute < 20; minute += 1) {
+      await world.clock.advance(60_000);
+      expect(await world.settle(tasks.task(PROJECT, first.id))).toEqual(first);
+    }
+  });
+});
+
+describe("a task without objects", () => {
+  it("is completed when it was submitted", async () => {
+    const world = new TaskWorld();
+    world.file("0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001", 0);
+    const tasks = await world.tasks();
+    const task = await world.settle(
+      submit(tasks, [{ file_id: "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001", sla: 60 }]),
+    );
+    expect(task).toMatchObject({ status: "completed", totalItems: 0, finishedWallMs: task.createdWallMs });
+    await world.clock.advance(10_000);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toEqual(task);
+  });
+});

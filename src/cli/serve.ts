@@ -3,10 +3,13 @@
  *
  *   opening -> {"url"} on stdout -> first SIGTERM or SIGINT: draining -> exit 0; a second one ends at once
  *   the engine cannot go on (a disk that failed): draining -> exit 74, to be started again
+ *   the main thread stands still for 30 s: exit 70, to be started again (watchdog.ts)
  */
+import { systemClock } from "../clock.ts";
 import { readConfigFile } from "../engine/config.ts";
 import { createPerigeeService, type PerigeeService } from "../service/index.ts";
 import { exitCodeOf, printError } from "./exit.ts";
+import { startWatchdog, watchdogMs } from "./watchdog.ts";
 
 /** Options as commander gives them. */
 interface ServeArguments {
@@ -25,6 +28,7 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
   const given = options as unknown as ServeArguments; // commander's own shape, declared in main.ts
   const file = given.config === undefined ? {} : await readConfigFile(given.config);
   const isBehindProxy = given.behindProxy === true;
+  const stillMsMax = watchdogMs(process.env);
   process.umask(0o077);
   const service = await createPerigeeService({
     ...file,
@@ -35,12 +39,14 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
     ...(given.metricsPort === undefined ? {} : { metricsPort: given.metricsPort }),
   });
   const stopped = signalled();
+  const watchdog = startWatchdog(systemClock, stillMsMax);
   try {
     const url = await service.listen({ host: given.host, port: given.port });
     process.stdout.write(`${JSON.stringify({ url })}\n`);
     return await Promise.race([stopped, failed(service)]);
   } finally {
     await service.close();
+    await watchdog.stop();
   }
 }
 

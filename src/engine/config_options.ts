@@ -33,10 +33,24 @@ export interface ConfigOptions {
   readonly projects?: Readonly<Record<string, ProjectTerms>>;
   /** For the service alone: finished tasks and files go after so many days, 1 to 3,650. Default 30. */
   readonly retentionDays?: number;
+  /** For the service alone: how much accepted work may wait. */
+  readonly backlog?: BacklogBounds;
   /** For the service alone: CIDRs of own networks that webhooks may reach. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
   readonly egressAllow?: readonly string[];
   /** For the service alone: ports that webhooks may go to, beside 80, 443 and 8443. */
   readonly egressPorts?: readonly number[];
+}
+
+/** Work that is accepted and not final, above which the service refuses more with 429. */
+export interface BacklogBounds {
+  /** Items of one project. Default 1,000,000; a larger task is taken when nothing else of the project is open. */
+  readonly projectItems?: number;
+  /** Bytes of the lines that one project's open tasks brought with them. Default 100 GB. */
+  readonly projectBytes?: number;
+  /** Items of all projects. Default 10,000,000. */
+  readonly items?: number;
+  /** Bytes of all projects. Default 500 GB. */
+  readonly bytes?: number;
 }
 
 /** What one project of the service may. */

@@ -71,6 +71,14 @@ const fileOptions = z.strictObject({
   attemptMsMax: positive.optional(),
   projects: z.record(z.string().min(1), z.strictObject({ maxCostUsd: usd.optional() })).optional(),
   retentionDays: z.number().min(1).max(3_650).optional(),
+  backlog: z
+    .strictObject({
+      projectItems: positive.optional(),
+      projectBytes: positive.optional(),
+      items: positive.optional(),
+      bytes: positive.optional(),
+    })
+    .optional(),
   egressAllow: z.array(z.string()).max(1_000).optional(),
   egressPorts: z.array(positive.max(65_535)).max(100).optional(),
 });

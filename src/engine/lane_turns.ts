@@ -45,6 +45,8 @@ export class LaneTurns {
   /** A project with as many requests in flight waits while others can go; Infinity while places are free. */
   #placesOfWeight = Number.POSITIVE_INFINITY;
   #isPassing = false;
+  /** Lanes that were let go since one of them has sent: shares of places may name them in turns for ever. */
+  readonly #tried = new Set<TurnTaker>();
 
   /** A lane of the provider was made. */
   add(lane: TurnTaker): void {
@@ -97,6 +99,7 @@ export class LaneTurns {
 
   /** It was sent, and cost so much. */
   served(lane: TurnTaker, project: string, cost: number): void {
+    this.#tried.clear();
     this.#waiting.delete(lane);
     this.#waiting.add(lane);
     const waiting = this.#projects.get(project);
@@ -108,13 +111,15 @@ export class LaneTurns {
     if (this.#isPassing || !this.isContended(lane)) return;
     this.#isPassing = true;
     try {
-      for (let last: TurnTaker | undefined = lane; ; ) {
+      this.#tried.add(lane);
+      for (;;) {
         const next = this.#next()?.lane;
-        if (next === undefined || next === last) return;
-        last = next;
+        if (next === undefined || this.#tried.has(next)) return;
+        this.#tried.add(next);
         next.pump();
       }
     } finally {
+      this.#tried.clear();
       this.#isPassing = false;
     }
   }

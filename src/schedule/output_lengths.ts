@@ -11,6 +11,10 @@
 const MODELS_MAX = 1_000;
 const BUCKETS_PER_DOUBLING = 8;
 const BUCKETS = 24 * BUCKETS_PER_DOUBLING + 1;
+const BUCKET_EDGES: readonly number[] = Array.from(
+  { length: BUCKETS },
+  (_, each) => 2 ** (each / BUCKETS_PER_DOUBLING),
+);
 const HALVE_AT = 2_000;
 const OBSERVATIONS_MIN = 20;
 /** What a request without a limit of its own is taken for before anything was learnt. */
@@ -47,7 +51,7 @@ export class OutputLengths {
     if (histogram === undefined || histogram.observations < OBSERVATIONS_MIN) return undefined;
     let tokens = 0;
     for (let each = 0; each < BUCKETS; each++)
-      tokens += (histogram.counts[each] ?? 0) * 2 ** (each / BUCKETS_PER_DOUBLING);
+      tokens += (histogram.counts[each] ?? 0) * (BUCKET_EDGES[each] ?? 0);
     return tokens / histogram.total;
   }
 

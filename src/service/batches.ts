@@ -73,7 +73,10 @@ export class Batches {
   /** Takes up what an earlier process left open; resolves before that is done. */
   async open(): Promise<void> {
     const { tasks, files, store } = this.#parts;
-    this.#stopListening = tasks.onFinished(({ project, taskId }) => this.#finish(project, taskId));
+    this.#stopListening = tasks.onFinished(({ project, taskId }) => {
+      // Most tasks are no batches. One that ends before its file is held here is finished with the open ones below.
+      return this.#held.has(taskId) ? this.#finish(project, taskId) : undefined;
+    });
     const open: BatchRecord[] = [];
     for (let after: string | undefined; ; ) {
       const query = { collection: BATCHES, parent: OPEN, limit: PAGE };

@@ -1,7 +1,7 @@
 /**
  * The connections of a server: what is slow is closed, and what cannot be read is answered once.
  *
- *   idle between requests        closed after the keep-alive time
+ *   idle between requests        closed a second after the keep-alive time, which clients are told
  *   a request that comes         no byte for the idle time, or less than 1 MiB in five minutes: closed
  *   an answer that is not read   no byte for the idle time: closed
  *   an answer that is made       waited for
@@ -23,6 +23,8 @@ const UPLOAD_BYTES_MIN = 1024 * 1024;
 const LOOKS = 10;
 /** A client that still writes loses the answer when the connection is closed under it. */
 const LINGER_MS = 500;
+/** As later versions of Node do by themselves (`keepAliveTimeoutBuffer`). */
+const GRACE_MS = 1_000;
 
 interface Exchange {
   readonly request: IncomingMessage;
@@ -81,7 +83,18 @@ export class Connections {
   #onIdle(socket: Socket): void {
     const exchange = this.#exchanges.get(socket);
     // The time counts again from the first byte of the answer.
-    if (exchange === undefined || !isBeingMade(exchange)) socket.destroy();
+    if (exchange !== undefined && isBeingMade(exchange)) return;
+    if (exchange === undefined || !isOver(exchange)) socket.destroy();
+    else this.#closeBetween(socket);
+  }
+
+  /** Later than the client was told: a request that it sends at the last moment would be lost. */
+  #closeBetween(socket: Socket): void {
+    const { bytesRead } = socket;
+    const close = (): void => {
+      if (socket.bytesRead === bytesRead) socket.destroy();
+    };
+    this.#clock.timer(GRACE_MS, close, { keepsAlive: false });
   }
 
   #arm(): Timer {

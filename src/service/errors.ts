@@ -52,7 +52,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   invalid_request: 400,
   blocked_destination: 422,
   idempotency_in_progress: 409,
-  idempotency_mismatch: 422,
+  idempotency_mismatch: 409,
 };
 
 /** What the framework refuses by itself, by its status. */

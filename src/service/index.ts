@@ -137,7 +137,8 @@ async function open(
     egressPorts: options.egressPorts,
     retentionDays: options.retentionDays,
     onFault,
-    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished, onFault }),
+    openTasks: (onFinished) =>
+      openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
   });
   const { tasks, webhooks } = aftercare;
   observation.join({ tasks, verifier, engine });

@@ -13,6 +13,7 @@ import {
   idParameter,
   OBJECTS_MAX,
   objectsQuery,
+  PAGE_OBJECTS_MAX,
   pageQuery,
   requestItems,
   unchanged,
@@ -139,7 +140,7 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
     },
     handler: async ({ caller, params }, reply) => {
       const task = await tasks.cancel(caller.project, params.id);
-      return sendJson(reply, await taskJson(tasks, task, urlOf, { limit: OBJECTS_MAX }));
+      return sendJson(reply, await taskJson(tasks, task, urlOf, { limit: PAGE_OBJECTS_MAX }));
     },
   });
   app.delete<{ Params: { id: string } }>("/v0/infer/task/:id", {

@@ -7,8 +7,10 @@ import type { RequestItem } from "../tasks/requests.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
 
-/** Objects of a task in one answer. */
+/** Objects in the answer to a submission, whose caller wants all their ids. */
 export const OBJECTS_MAX: number = 10_000;
+/** Objects in the answer to whoever looks at a task. */
+export const PAGE_OBJECTS_MAX: number = 1_000;
 
 const SLA_FAULT = `must be whole minutes from 1 to ${SLA_MINUTES_MAX}`;
 const slaMinutes = z
@@ -159,7 +161,7 @@ export const pageQuery: z.ZodType<{ readonly after?: string | undefined; readonl
 /** The same of the objects of a task. */
 export const objectsQuery: typeof pageQuery = z.strictObject({
   after,
-  limit: z.coerce.number().int().min(1).max(OBJECTS_MAX).default(OBJECTS_MAX),
+  limit: z.coerce.number().int().min(1).max(PAGE_OBJECTS_MAX).default(PAGE_OBJECTS_MAX),
 });
 
 export const idParameter: z.ZodType<{ readonly id: string }> = z.strictObject({ id: z.string() });

@@ -81,6 +81,8 @@ export class TaskBodies {
   readonly #reads: SharedReads;
   readonly #outputUrl: OutputUrl;
   readonly #kept = new Map<string, TaggedBody>();
+  /** Being made, by name and version: all who ask for one wait for it. */
+  readonly #making = new Map<string, Promise<TaggedBody>>();
   #keptBytes = 0;
 
   constructor(tasks: Tasks, outputUrl: OutputUrl) {
@@ -106,6 +108,13 @@ export class TaskBodies {
       this.#kept.set(name, kept);
       return kept;
     }
+    const making = `${name} ${etag}`;
+    const body = this.#making.get(making) ?? this.#make(name, etag, task, query);
+    this.#making.set(making, body);
+    return body.finally(() => this.#making.delete(making));
+  }
+
+  async #make(name: string, etag: string, task: TaskView, query: PageQuery): Promise<TaggedBody> {
     const text = await taskJson(this.#tasks, task, this.#outputUrl, query);
     const made = { etag, body: Buffer.from(text) };
     this.#keep(name, made);

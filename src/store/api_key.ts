@@ -5,7 +5,7 @@
  * constant beginning lets scanners of repositories find leaked keys; the CRC-32 of all before it lets a mistyped or
  * invented key be refused without being looked up.
  */
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 const BEGINNING = "pgk_live_";
@@ -28,7 +28,7 @@ export function makeApiKey(): string {
 export function hashApiKey(text: string): Uint8Array | undefined {
   const [, beginning, check] = FORM.exec(text) ?? [];
   if (beginning === undefined || check !== checkOf(beginning)) return undefined;
-  return new Uint8Array(createHash("sha256").update(text).digest());
+  return new Uint8Array(hash("sha256", text, "buffer"));
 }
 
 /** The characters by which a list tells keys apart. */

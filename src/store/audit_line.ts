@@ -6,7 +6,7 @@
  *
  * Only the fields below are written, so nothing of prompts, answers or keys can be. Limit: 200 characters each.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 /** Who did it. `keyId` is absent where no key was used, as on the command line. */
 interface Actor {
@@ -89,7 +89,7 @@ export function readAuditLine(text: string): { readonly prev: string; readonly e
 }
 
 function hashOf(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text);
 }
 
 function clipped(text: string | undefined): string | undefined {

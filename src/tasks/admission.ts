@@ -1,7 +1,8 @@
 /**
  * Admission: whether work may be accepted, by what waits already and by the project's money.
  *
- *   estimated (tokens, expected answers, money) -> feasible within its sla? -> money held -> accepted
+ *   room in the backlog? -> estimated (tokens, expected answers, money) -> feasible within its sla? -> money held
+ *     -> accepted
  *
  * Feasible by what the lanes are seen to do (engine/outlook.ts), behind what is accepted and not read by the engine yet,
  * which counts as items of the same size. Work without sla must be done within two minutes, for which its caller waits.
@@ -16,6 +17,7 @@ import { priceFactor } from "../price/factor.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
+import type { Amount, Backlog, Share } from "./backlog.ts";
 import type { Hold, Spending } from "./spending.ts";
 
 /** Items of one model and one window. */
@@ -28,15 +30,18 @@ export interface Work {
   readonly volumeTokens: number;
 }
 
-/** What was admitted, and the money held for it. */
+/** What was admitted, with the money and the room held for it. */
 export interface Admitted {
   readonly estimatedUsd: number;
   readonly hold: Hold;
+  /** To be released when its lines are counted with their lot, or did not become durable. */
+  readonly room: Share;
 }
 
 export interface AdmissionOptions {
   readonly parts: EngineParts;
   readonly spending: Spending;
+  readonly backlog: Backlog;
   /** Items of a project that are accepted and that the engine has not read, with a deadline (Unix time) of at most so much. */
   readonly unreadItems: (project: string, deadlineWallMs: number) => number;
 }
@@ -47,18 +52,42 @@ const MINUTE_MS = 60_000;
 /** What waits may be less by then. */
 const RETRY_AFTER_SECONDS = 60;
 
+/** The same work and less needs no new forecast for so long: what waits is looked at no more often either. */
+const EASY_MS = 100;
+const EASY_KEPT_MAX = 4_096;
+
+interface Easy {
+  readonly untilMs: number;
+  readonly items: number;
+  readonly inputTokens: number;
+}
+
 export class Admission {
   readonly #options: AdmissionOptions;
+  /** Work that was found to leave at least half of its window, by project, model and sla; the outlook is as old. */
+  readonly #easy = new Map<string, Easy>();
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
   }
 
-  /** Throws `sla_infeasible` and `budget_exceeded`; nothing is held then. */
-  async admit(project: string, works: readonly Work[]): Promise<Admitted> {
-    for (const work of works) this.#assertFeasible(project, work, works);
-    const estimatedUsd = works.reduce((sum, work) => sum + this.#usdOf(work), 0);
-    return { estimatedUsd, hold: await this.#options.spending.reserve(project, estimatedUsd) };
+  /** Throws `too_many` when not even one item has room: asked before anything is read or written. */
+  assertRoom(project: string): void {
+    this.#options.backlog.assertRoom(project, { items: 1, bytes: 1 });
+  }
+
+  /** `amount` is what all the works bring. Throws `too_many`, `sla_infeasible`, `budget_exceeded`; nothing is held then. */
+  async admit(project: string, works: readonly Work[], amount: Amount): Promise<Admitted> {
+    const { backlog, spending } = this.#options;
+    const room = backlog.reserve(project, amount);
+    try {
+      for (const work of works) this.#assertFeasible(project, work, works);
+      const estimatedUsd = works.reduce((sum, work) => sum + this.#usdOf(work), 0);
+      return { estimatedUsd, hold: await spending.reserve(project, estimatedUsd), room };
+    } catch (error) {
+      room.release();
+      throw error;
+    }
   }
 
   /** Holds the money of work that was admitted before a restart. */
@@ -74,12 +103,16 @@ export class Admission {
     const before = works.filter(
       (other) => other !== work && other.model === model && windowMsOf(other) <= windowMs,
     );
+    const key = `${project}\n${model}\n${windowMs}`;
+    const easy = before.length > 0 ? undefined : this.#easy.get(key);
+    const nowMs = parts.clock.nowMs();
+    if (easy !== undefined && nowMs < easy.untilMs && items <= easy.items && inputTokens <= easy.inputTokens)
+      return;
     const unread = before.reduce(
       (sum, other) => sum + other.items,
       unreadItems(project, parts.clock.wallMs() + windowMs),
     );
     const scale = 1 + unread / items;
-    const nowMs = parts.clock.nowMs();
     const forecast = parts.forecast({
       model,
       project,
@@ -87,6 +120,8 @@ export class Admission {
       inputTokens: inputTokens * scale,
       deadlineMs: nowMs + windowMs,
     });
+    if (forecast.doneMs - nowMs < windowMs / 2)
+      this.#remember(key, { untilMs: nowMs + EASY_MS, items, inputTokens });
     if (forecast.sla !== "infeasible") return;
     const minutes = Math.ceil((forecast.earliestDeadlineMs - nowMs) / MINUTE_MS);
     const isPossible = minutes <= SLA_MINUTES_MAX;
@@ -100,6 +135,11 @@ export class Admission {
         retryAfterSeconds: RETRY_AFTER_SECONDS,
       },
     });
+  }
+
+  #remember(key: string, easy: Easy): void {
+    if (this.#easy.size >= EASY_KEPT_MAX) this.#easy.clear();
+    this.#easy.set(key, easy);
   }
 
   #usdOf({ model, slaMinutes, items, inputTokens, volumeTokens }: Work): number {

@@ -200,6 +200,7 @@ export class Gathering {
       isSealed: true,
       lines: lines.length,
       items,
+      bytes: bytes.byteLength,
       members,
       ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
     };

@@ -1,5 +1,5 @@
 /**
- * The intake of small tasks: what comes in one turn of the event loop is counted together and committed together.
+ * The intake of small tasks: what comes while others are counted is counted and committed together.
  *
  *   offered -> counted (in a thread) -> given lines of a lot -> committed -> accepted
  *                 \-> refused: a model that nobody serves        \-> failed: its lines stay blank
@@ -25,6 +25,9 @@ import { type TaskRecord, taskToRecord } from "./task_record.ts";
 /** Lines and bytes that are counted in one go. */
 const BATCH_LINES_MAX = 1_024;
 const BATCH_CHARS_MAX = 512 * 1024;
+
+/** Batches that are counted at once; what comes meanwhile makes the next, the larger the busier it is. */
+const COUNTING_MAX = 1;
 
 /** A small task before it is accepted: inline items of one sla. */
 export interface SmallTask {
@@ -69,6 +72,7 @@ export class Intake {
   readonly #gathering: Gathering;
   readonly #admission: Admission;
   #offers: Offer[] = [];
+  #counting = 0;
   #isDue = false;
 
   constructor(parts: EngineParts, lots: Lots, gathering: Gathering, admission: Admission) {
@@ -90,40 +94,40 @@ export class Intake {
       );
       const chars = lines.reduce((sum, line) => sum + line.length, 0);
       this.#offers.push({ id, task, lines, chars, resolve, reject });
-      if (this.#isDue) return;
-      this.#isDue = true;
-      this.#parts.clock.soon(() => this.#take());
+      this.#wake();
     });
   }
 
-  #take(): void {
-    this.#isDue = false;
-    const offers = this.#offers;
-    this.#offers = [];
-    let batch: Offer[] = [];
+  #wake(): void {
+    if (this.#isDue || this.#counting === COUNTING_MAX || this.#offers.length === 0) return;
+    this.#isDue = true;
+    this.#parts.clock.soon(() => {
+      this.#isDue = false;
+      void this.#accept(this.#take());
+      this.#wake();
+    });
+  }
+
+  /** As many as are counted in one go. */
+  #take(): Offer[] {
     let lines = 0;
     let chars = 0;
-    for (const offer of offers) {
-      if (
-        batch.length > 0 &&
-        (lines + offer.lines.length > BATCH_LINES_MAX || chars + offer.chars > BATCH_CHARS_MAX)
-      ) {
-        void this.#accept(batch);
-        batch = [];
-        lines = 0;
-        chars = 0;
-      }
-      batch.push(offer);
+    const end = this.#offers.findIndex((offer, index) => {
       lines += offer.lines.length;
       chars += offer.chars;
-    }
-    if (batch.length > 0) void this.#accept(batch);
+      return index > 0 && (lines > BATCH_LINES_MAX || chars > BATCH_CHARS_MAX);
+    });
+    return this.#offers.splice(0, end < 0 ? this.#offers.length : end);
   }
 
   /** Never rejects: each offer is told. */
   async #accept(batch: readonly Offer[]): Promise<void> {
     try {
-      const counted = await this.#measure(batch);
+      this.#counting += 1;
+      const counted = await this.#measure(batch).finally(() => {
+        this.#counting -= 1;
+        this.#wake();
+      });
       const admitted = await Promise.all(batch.map((offer, index) => this.#admit(offer, counted[index])));
       const ready = admitted.filter((one) => one !== undefined);
       if (ready.length > 0) await this.#commit(ready);
@@ -136,7 +140,9 @@ export class Intake {
   async #admit(offer: Offer, counted: Counted | PerigeeError | undefined): Promise<Ready | undefined> {
     try {
       if (counted === undefined || counted instanceof PerigeeError) throw counted;
-      const admitted = await this.#admission.admit(offer.task.project, [...counted.works.values()]);
+      const { task, lines, chars } = offer;
+      const amount = { items: lines.length, bytes: chars };
+      const admitted = await this.#admission.admit(task.project, [...counted.works.values()], amount);
       return { offer, counted, admitted };
     } catch (error) {
       offer.reject(error);
@@ -180,7 +186,10 @@ export class Intake {
       await this.#parts.store.change(changes);
     } catch (error) {
       for (const one of given) this.#gathering.committed(one.gathering, false);
-      for (const { admitted } of batch) admitted.hold.release();
+      for (const { admitted } of batch) {
+        admitted.hold.release();
+        admitted.room.release();
+      }
       throw error;
     }
     for (const [index, { offer, admitted }] of batch.entries()) {
@@ -188,6 +197,7 @@ export class Intake {
       gathering.lot.holds.push(admitted.hold);
       gathering.lot.estimatedUsd += admitted.estimatedUsd;
       this.#accepted(offer, given[index] as GivenLines, tasks[index] as TaskRecord);
+      admitted.room.release(); // counted with its lot from here on
     }
     for (const one of given) this.#gathering.committed(one.gathering, true);
   }
@@ -202,6 +212,7 @@ export class Intake {
       open: length,
       isCancelled: false,
     });
+    gathering.lot.share?.grow({ items: length, bytes: offer.chars });
     offer.resolve({ task, lot: gathering.lot });
   }
 }

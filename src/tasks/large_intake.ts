@@ -13,7 +13,7 @@ import { priceFactor } from "../price/factor.ts";
 import type { RecordChange } from "../store/records.ts";
 import type { Admission, Admitted, Work } from "./admission.ts";
 import type { Lot } from "./lot.ts";
-import { type LotRecord, lotOf, lotToRecord } from "./lot_record.ts";
+import { amountOf, type LotRecord, lotOf, lotToRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 import { type SpooledRequest, volumeOf } from "./request_spool.ts";
 import type { TaskRequest } from "./requests.ts";
@@ -60,10 +60,12 @@ export class LargeIntake {
     try {
       const works: Work[][] = [];
       for (const record of records) works.push(await this.#worksOf(record));
-      admitted = await this.#options.admission.admit(project, works.flat());
+      admitted = await this.#options.admission.admit(project, works.flat(), amountOf(records));
       // Only now: a lot that is open counts as waiting, and none waits behind itself.
       for (const [index, record] of records.entries())
         opened.push(lots.add({ ...record, factors: this.#factorsOf(works[index] ?? []) }));
+      for (const { share, record } of opened) share?.grow(amountOf([record]));
+      admitted.room.release(); // counted with its lots from here on
       const terms = { project, createdWallMs, volumeTokens, estimatedUsd: admitted.estimatedUsd };
       const task = taskOf(spooled, request, records, terms);
       const changes: RecordChange[] = opened.map((lot) => ({ kind: "put", record: lotToRecord(lot.record) }));
@@ -77,6 +79,8 @@ export class LargeIntake {
       for (const lot of opened) lots.drop(lot);
       if (admitted === undefined || isNotStored(error)) await this.#removeLines(records);
       throw error;
+    } finally {
+      admitted?.room.release();
     }
   }
 

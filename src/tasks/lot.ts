@@ -6,9 +6,10 @@
  * 22 bytes a line while it is in memory, 16 more where tasks share it.
  */
 import { AnswerIndex } from "../engine/answer_index.ts";
-import type { SettledStatus, Step } from "../engine/journal.ts";
+import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
 import type { FailureCode } from "../errors.ts";
+import type { Share } from "./backlog.ts";
 import type { LotRecord } from "./lot_record.ts";
 import type { Hold } from "./spending.ts";
 
@@ -37,6 +38,13 @@ export interface Member {
   whenFinal?: () => void;
   /** Once all are final. */
   finishedWallMs?: number;
+}
+
+/** How the items of a lot have ended by now. */
+export interface LotSums {
+  readonly counts: Readonly<Record<SettledStatus, number>>;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
 }
 
 /** Money of single lines, where a lot is shared. */
@@ -78,9 +86,14 @@ export class Lot {
   /** Money that is kept for it, and how much that was when it was accepted. */
   readonly holds: Hold[] = [];
   estimatedUsd = 0;
+  /** Its open items in the backlog; undefined for one that is over. */
+  share: Share | undefined;
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
   #costs: LineCosts | undefined;
+  /** Of all lines; undefined when a step took some back or holds some, until they are counted again. */
+  #sums: { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } | undefined =
+    noSums();
   #tellWaited: () => void = () => undefined;
   #tellEnded: () => void = () => undefined;
   #tellLive: () => void = () => undefined;
@@ -135,6 +148,7 @@ export class Lot {
     this.index = new AnswerIndex(this.record.lines);
     if (this.record.taskId === undefined) this.#costs = new LineCosts(this.record.lines);
     this.unreadable = 0;
+    this.#sums = noSums();
     this.#isLive = false;
   }
 
@@ -157,7 +171,9 @@ export class Lot {
     const placed = this.index.apply(sequence, step);
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
+    if (step.voids !== 0 || step.held.byteLength > 0) this.#sums = undefined;
     for (const outcome of step.outcomes) {
+      this.#count(outcome);
       if (outcome.code !== undefined && UNREADABLE.has(outcome.code)) this.unreadable += 1;
       if (this.#costs !== undefined) {
         this.#costs.listUsd[outcome.line] = outcome.listUsd;
@@ -181,6 +197,23 @@ export class Lot {
     for (let line = firstLine; line < firstLine + lines; line += 1)
       if (this.statusOf(line, true) === undefined) return false;
     return true;
+  }
+
+  /** Of all its lines; cheap, so that a task of a million objects can be asked for often. */
+  sums(): LotSums {
+    this.#sums ??= {
+      counts: { ...this.index.counts(1, this.record.lines) },
+      ...this.index.tokens(1, this.record.lines),
+    };
+    return this.#sums;
+  }
+
+  #count({ status, inputTokens, outputTokens }: OutcomeRecord): void {
+    const sums = this.#sums;
+    if (sums === undefined) return;
+    sums.counts[status] += 1;
+    sums.inputTokens += inputTokens;
+    sums.outputTokens += outputTokens;
   }
 
   /** From here on steps are new ones; returns the tasks that were final before. */
@@ -239,4 +272,8 @@ export class Lot {
       column.subarray(firstLine, firstLine + lines).reduce((total, each) => total + each, 0);
     return { listUsd: sum(this.#costs.listUsd), usd: sum(this.#costs.usd) };
   }
+}
+
+function noSums(): { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } {
+  return { counts: { completed: 0, failed: 0, expired: 0, cancelled: 0 }, inputTokens: 0, outputTokens: 0 };
 }

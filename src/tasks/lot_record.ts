@@ -5,6 +5,7 @@
  */
 import type { SettledStatus } from "../engine/journal.ts";
 import type { StoredRecord } from "../store/records.ts";
+import type { Amount } from "./backlog.ts";
 import type { SpooledPart } from "./request_spool.ts";
 
 export const OPEN_LOTS = "open_lot";
@@ -27,6 +28,8 @@ export interface LotRecord {
   readonly lines: number;
   readonly items: number;
   readonly volumeTokens: number;
+  /** Of the lines that its tasks brought; absent for an uploaded file. */
+  readonly bytes?: number;
   readonly maxCostUsd?: number;
   /** Price factors of models, as they were promised; others are as the rate card says. */
   readonly factors?: Readonly<Record<string, number>>;
@@ -78,9 +81,17 @@ export function recordToLot({ id, project, body }: StoredRecord): LotRecord {
   return { id, project, ...own };
 }
 
+/** What lots with all their lines bring into the backlog. */
+export function amountOf(lots: readonly LotRecord[]): Amount {
+  return {
+    items: lots.reduce((sum, { items }) => sum + items, 0),
+    bytes: lots.reduce((sum, { bytes = 0 }) => sum + bytes, 0),
+  };
+}
+
 /** The lot of a part of a large task. */
 export function lotOf(
-  { slaMinutes, fileId, items, lines, itemLines, itemOffsets }: SpooledPart,
+  { slaMinutes, fileId, items, lines, bytes, itemLines, itemOffsets }: SpooledPart,
   {
     maxCostUsd,
     ...terms
@@ -92,7 +103,7 @@ export function lotOf(
   return {
     ...terms,
     slaMinutes,
-    ...(fileId === undefined ? {} : { fileId }),
+    ...(fileId === undefined ? { bytes } : { fileId }),
     isSealed: true,
     lines,
     items,

@@ -17,16 +17,14 @@ import type { Run } from "../engine/run.ts";
 import { decodeBody } from "../engine/task_body.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
+import type { Backlog } from "./backlog.ts";
 import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import { OverLots } from "./over_lots.ts";
 import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 
 const RUNNING_MAX = 32;
-/** Lots that are over are kept for as long as they have no more lines than this all together: 100 MB. */
-const OVER_LINES_MAX = 4_000_000;
-/** What a lot takes besides its lines, in lines: about 5 kB. */
-const LOT_AS_LINES = 200;
 /** Lots read at a time: one that tasks share names up to 4,096 of them. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
@@ -35,6 +33,7 @@ const UNREAD_KEPT_MS = 100;
 export interface LotsOptions {
   readonly engine: Engine;
   readonly parts: EngineParts;
+  readonly backlog: Backlog;
   /** Where the lines of a lot stand. */
   readonly pathOf: (lot: LotRecord) => string;
   /** Told why a lot could not go on; it is tried again a minute later. */
@@ -50,10 +49,7 @@ export interface LotsOptions {
 export class Lots {
   readonly #options: LotsOptions;
   readonly #open = new Map<string, Lot>();
-  /** The one looked at last comes last. */
-  readonly #over = new Map<string, { readonly lot: Promise<Lot>; readonly lines: number }>();
-  /** Of those, with what each takes besides. */
-  #overLines = 0;
+  readonly #over = new OverLots();
   /** Own lots of each task that are not final. */
   readonly #openOf = new Map<string, Set<string>>();
   /** Sealed, and not yet run. */
@@ -86,7 +82,11 @@ export class Lots {
   add(record: LotRecord, isRestored = false): Lot {
     const lot = new Lot(record, this.pathOf(record));
     lot.isRestored = isRestored;
+    lot.share = this.#options.backlog.share(record.project);
     this.#open.set(record.id, lot);
+    const unread = this.#unread.get(record.project);
+    if (unread === undefined) this.#unread.set(record.project, [lot]);
+    else unread.push(lot);
     return lot;
   }
 
@@ -128,6 +128,7 @@ export class Lots {
   /** Its lines never became durable. */
   drop(lot: Lot): void {
     this.#open.delete(lot.record.id);
+    lot.share?.release();
   }
 
   get openLots(): Iterable<Lot> {
@@ -139,7 +140,7 @@ export class Lots {
     const open = this.#open.get(id);
     if (open !== undefined) return open.record;
     const known = this.#over.get(id);
-    return known === undefined ? this.#readRecord(id) : (await known.lot).record;
+    return known === undefined ? this.#readRecord(id) : (await known).record;
   }
 
   /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
@@ -147,33 +148,18 @@ export class Lots {
     const open = this.#open.get(id);
     if (open !== undefined) return this.#restored(open);
     const known = this.#over.get(id);
-    if (known !== undefined) {
-      this.#keep(id, known.lot, known.lines);
-      return known.lot;
-    }
+    if (known !== undefined) return known;
     const record = await this.#readRecord(id);
-    const again = this.#over.get(id)?.lot;
+    const again = this.#over.get(id);
     if (again !== undefined) return again;
     const loading = this.#load(record);
-    this.#keep(id, loading, record.lines + LOT_AS_LINES);
-    loading.catch(() => this.forget(id));
+    this.#over.keep(id, loading, record.lines);
     return loading;
   }
 
-  #keep(id: string, lot: Promise<Lot>, lines: number): void {
-    this.forget(id);
-    this.#over.set(id, { lot, lines });
-    this.#overLines += lines;
-    for (const oldest of this.#over.keys()) {
-      if (this.#overLines <= OVER_LINES_MAX || oldest === id) return;
-      this.forget(oldest);
-    }
-  }
-
-  /** Not kept any more: others are looked at, or it was erased. */
+  /** It was erased. */
   forget(id: string): void {
-    this.#overLines -= this.#over.get(id)?.lines ?? 0;
-    this.#over.delete(id);
+    this.#over.forget(id);
   }
 
   /** Items that are accepted and that no run has read yet, of lots with a deadline (Unix time) of at most so much. */
@@ -190,8 +176,11 @@ export class Lots {
       }
     }
     let items = 0;
-    for (const lot of this.#unread.get(project) ?? [])
-      if (deadlineOf(lot) <= deadlineWallMs) items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
+    for (const lot of this.#unread.get(project) ?? []) {
+      const isAccepted = (lot.share?.items ?? 0) > 0; // one that is being admitted asks for itself
+      if (isAccepted && deadlineOf(lot) <= deadlineWallMs)
+        items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
+    }
     return items;
   }
 
@@ -273,7 +262,10 @@ export class Lots {
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       onAccountStop: () => lot.endWait(),
-      onStep: (sequence, step) => this.#tell(lot, lot.apply(sequence, step)),
+      onStep: (sequence, step) => {
+        this.#tell(lot, lot.apply(sequence, step));
+        if (lot.isLive) lot.share?.settle(step.outcomes.length);
+      },
     });
   }
 
@@ -281,6 +273,7 @@ export class Lots {
     const itemsOf = (member: Member): number =>
       lot.record.taskId === undefined ? member.lines : lot.record.items;
     this.#tell(lot, lot.goLive(itemsOf));
+    lot.share?.setItems(lot.members.reduce((sum, { open }) => sum + open, 0));
     if (isCancelled(lot)) void run.cancel();
     return run.finished;
   }
@@ -344,7 +337,8 @@ export class Lots {
     lot.record = record;
     lot.version += 1;
     this.#open.delete(record.id);
-    this.#keep(record.id, Promise.resolve(lot), record.lines + LOT_AS_LINES);
+    lot.share?.release();
+    this.#over.keep(record.id, Promise.resolve(lot), record.lines);
     await this.#options.onOver(lot);
   }
 

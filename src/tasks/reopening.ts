@@ -12,7 +12,7 @@ import type { Admission } from "./admission.ts";
 import type { Gathering } from "./gathering.ts";
 import { recordIdOf } from "./ids.ts";
 import type { Lot } from "./lot.ts";
-import type { LotRecord } from "./lot_record.ts";
+import { amountOf, type LotRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 import { CANCELS, recordToTask, TASKS, type TaskRecord } from "./task_record.ts";
 
@@ -42,6 +42,7 @@ async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: s
   const task = found === undefined ? undefined : recordToTask(found);
   const lot = lots.add(record, true);
   if (task?.parts[0]?.lotId === record.id) hold(options, lot, task.estimatedUsd);
+  lot.share?.grow(amountOf([record]));
   options.begin(lot, task ?? { id: taskId });
 }
 
@@ -54,6 +55,7 @@ async function reopenSealed(options: ReopeningOptions, record: LotRecord): Promi
     const isCancelled = cancelled.has(recordIdOf(taskId));
     lots.join(lot, { taskId, firstLine, lines, open: lines, isCancelled });
   }
+  lot.share?.grow(amountOf([record]));
   hold(options, lot, record.estimatedUsd);
   lots.sealed(lot);
 }
@@ -76,6 +78,7 @@ async function remake(options: ReopeningOptions, record: LotRecord): Promise<voi
     });
     lot.estimatedUsd += task.estimatedUsd ?? 0;
     const own = Buffer.from(stored.payload ?? []).toString();
+    lot.share?.grow({ items: lines, bytes: own.length });
     for (const [index, text] of own.split("\n").entries()) texts[firstLine - 1 + index] = text;
   }
   hold(options, lot, lot.estimatedUsd);

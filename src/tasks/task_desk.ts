@@ -7,11 +7,13 @@
  *   start:   open lots are read; those that were not sealed are made again from their tasks' texts
  */
 import { join } from "node:path";
+import type { BacklogBounds } from "../engine/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordChange, type StoredRecord } from "../store/records.ts";
 import type { TaskObject } from "../work/task.ts";
 import { Admission } from "./admission.ts";
+import { Backlog } from "./backlog.ts";
 import { Erasure } from "./erasure.ts";
 import type { FileIndex, Files } from "./files.ts";
 import { Gathering } from "./gathering.ts";
@@ -38,6 +40,8 @@ export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
   readonly dataDir: string;
   readonly spending: Spending;
+  /** How much accepted work may wait. */
+  readonly backlog?: BacklogBounds | undefined;
   /** Told why the work on some tasks has stopped; it is tried again a minute later. */
   readonly onFault?: (error: unknown, lotId: string) => void;
   /** Listens from the start, as `Tasks.onFinished`: what ends while tasks are being opened is told, too. */
@@ -84,10 +88,12 @@ class TaskDesk implements OpenedTasks {
     this.#options = options;
     const { engine, parts, dataDir, onFinished } = options;
     this.#folder = join(dataDir, "lots");
+    const backlog = new Backlog(options.backlog);
     if (onFinished !== undefined) this.#listeners.add(onFinished);
     this.#lots = new Lots({
       engine,
       parts,
+      backlog,
       pathOf: (lot) => this.#pathOf(lot),
       onFinished: async (ended, lot) => {
         const event = { ...ended, kind: await this.#kindOf(ended, lot) };
@@ -100,6 +106,7 @@ class TaskDesk implements OpenedTasks {
     this.#admission = new Admission({
       parts,
       spending: options.spending,
+      backlog,
       unreadItems: (project, deadlineWallMs) => this.#lots.unreadItems(project, deadlineWallMs),
     });
     this.#gathering = new Gathering(parts, this.#lots);
@@ -130,6 +137,7 @@ class TaskDesk implements OpenedTasks {
     const { parts, files } = this.#options;
     if (request.id !== undefined && (await this.#record(EVERY_PROJECT, request.id)) !== undefined)
       throw new PerigeeError("conflict", "there is a task with this id already"); // before its lines are overwritten
+    this.#admission.assertRoom(project);
     const holds: (() => void)[] = []; // until its lots hold the files themselves
     const indexOf = async (fileId: string): Promise<FileIndex> => {
       await files.file(project, fileId); // first: what is another project's is not held

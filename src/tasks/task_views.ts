@@ -133,31 +133,44 @@ function statusOf(
 
 function sumsOf(task: TaskRecord, part: TaskPart, { record, lot }: Look): PartSums {
   if (lot === undefined) return sumsOver(part, record);
-  const { firstLine, lines, items } = part;
+  return lot.record.taskId === undefined ? sumsShared(task, part, lot) : sumsOwn(part, lot);
+}
+
+function sumsOwn({ items }: TaskPart, lot: Lot): PartSums {
+  const { counts, inputTokens, outputTokens } = lot.sums();
+  const { unreadable } = lot;
+  const submitted = Math.max(0, items - settledOf(counts));
+  return {
+    unreadable,
+    counts: { submitted, ...counts },
+    usage: { inputTokens, outputTokens, ...ownCost(lot) },
+  };
+}
+
+function sumsShared(task: TaskRecord, { firstLine, lines, items }: TaskPart, lot: Lot): PartSums {
   const last = firstLine + lines - 1;
   const counts = { ...lot.index.counts(firstLine, last) };
-  if (task.isCancelled === true && lot.record.taskId === undefined)
+  if (task.isCancelled === true)
     for (let line = firstLine; line <= last; line += 1)
       if (lot.index.statusOf(line) === undefined && lot.statusOf(line, true) === "cancelled")
         counts.cancelled += 1;
-  const settled = counts.completed + counts.failed + counts.expired + counts.cancelled;
-  const isOwn = lot.record.taskId !== undefined;
-  const tokens = lot.index.tokens(firstLine, last);
-  const cost = isOwn ? ownCost(lot) : (lot.costOf(firstLine, lines) ?? { listUsd: 0, usd: 0 });
-  const { inputTokens, outputTokens } = tokens;
+  const cost = lot.costOf(firstLine, lines) ?? { listUsd: 0, usd: 0 };
   return {
-    unreadable: isOwn ? lot.unreadable : 0,
-    counts: { submitted: Math.max(0, items - settled), ...counts },
-    usage: { inputTokens, outputTokens, listUsd: cost.listUsd, usd: cost.usd },
+    unreadable: 0, // what makes no object is refused when it is submitted
+    counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
+    usage: { ...lot.index.tokens(firstLine, last), ...cost },
   };
+}
+
+function settledOf({ completed, failed, expired, cancelled }: LotEnd["counts"]): number {
+  return completed + failed + expired + cancelled;
 }
 
 function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
   const { counts, unreadable, inputTokens, outputTokens, listUsd, usd } = over as LotEnd; // looked at only then
-  const settled = counts.completed + counts.failed + counts.expired + counts.cancelled;
   return {
     unreadable,
-    counts: { submitted: Math.max(0, items - settled), ...counts },
+    counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
     usage: { inputTokens, outputTokens, listUsd, usd },
   };
 }

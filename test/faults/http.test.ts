@@ -1,6 +1,7 @@
 /**
  * Faults of the wire and of keys (docs: shared fault numbers), over real sockets.
  */
+import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
@@ -174,6 +175,38 @@ describe("fault 92: the wire", () => {
     const slow = await openWorld({ limits: { uploadMs: 300 } });
     await slow.raw(head, 5_000);
     expect(performance.now() - startMs).toBeLessThan(4_000);
+  });
+
+  it("takes a request that comes as the keep-alive time ends, and closes the connection later", async () => {
+    const { port } = await openWorld({ limits: { keepAliveMs: 1_000 } });
+    const socket = connect(port, "127.0.0.1");
+    let text = "";
+    socket.on("data", (chunk) => {
+      text += chunk;
+    });
+    const ended = new Promise((resolve) => socket.once("close", resolve));
+    const get = `GET /v0/nothing HTTP/1.1\r\n${HOST}${AUTH}\r\n`;
+    socket.write(get);
+    await new Promise((resolve) => setTimeout(resolve, 1_300));
+    socket.write(get);
+    await ended;
+    expect(text.match(/HTTP\/1\.1 404/g)).toHaveLength(2);
+    expect(text).toContain("Keep-Alive: timeout=1");
+  });
+
+  it("takes a body that comes slowly but comes, longer than headers may take", async () => {
+    const { port } = await openWorld({ limits: { headersMs: 300 } });
+    const socket = connect(port, "127.0.0.1");
+    socket.write(
+      `POST /v0/infer/ HTTP/1.1\r\n${HOST}${AUTH}content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`,
+    );
+    for (const part of [body.slice(0, 10), body.slice(10, 20), body.slice(20)]) {
+      await new Promise((resolve) => setTimeout(resolve, 800));
+      socket.write(part);
+    }
+    const text = await new Promise((resolve) => socket.once("data", (chunk) => resolve(chunk.toString())));
+    socket.destroy();
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   it("waits for an answer that is being made, however long", async () => {

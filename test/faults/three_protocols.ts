@@ -9,22 +9,26 @@ export interface ThreeProtocols {
   readonly url: string;
   /** The last user text of every request, in order of arrival. */
   readonly prompts: readonly string[];
+  /** When each of them came, as `performance.now` tells. */
+  readonly arrivedMs: readonly number[];
   close(): Promise<void>;
 }
 
 /** Answers `answer: <last user text>` after `latencyMs`. */
 export async function startThreeProtocols(latencyMs: number): Promise<ThreeProtocols> {
   const prompts: string[] = [];
+  const arrivedMs: number[] = [];
   const server = createServer((request, response) => {
     void readBody(request).then((body) => {
       const { prompt, answer } = understand(request.url ?? "", JSON.parse(body));
       prompts.push(prompt);
+      arrivedMs.push(performance.now());
       setTimeout(() => send(response, answer), latencyMs);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}`, prompts, close: () => stop(server) };
+  return { url: `http://127.0.0.1:${port}`, prompts, arrivedMs, close: () => stop(server) };
 }
 
 interface Parts {

@@ -167,7 +167,7 @@ function bodyOf({ text }: WholeAnswer): string {
   return text.replace(/"request_id":"[^"]*"/, "");
 }
 
-describe("the authorization matrix", () => {
+describe("fault 86: the authorization matrix", () => {
   it("has every route that is not open to everybody", () => {
     const open = operations.filter(({ isOpen }) => isOpen).map(({ path }) => path);
     expect(open.sort()).toEqual(["/healthz", "/readyz", "/v0/files/link/{token}"].sort());

@@ -162,7 +162,7 @@ describe("every operation", () => {
     await check("/v0/infer/tasks", "GET", {}, { query: "?limit=1" });
     const keyed = { headers: { "idempotency-key": "infer" } };
     await check("/v0/infer/", "POST", {}, { body: [item], ...keyed });
-    expect((await check("/v0/infer/", "POST", {}, { body: [item, item], ...keyed })).status).toBe(422);
+    expect((await check("/v0/infer/", "POST", {}, { body: [item, item], ...keyed })).status).toBe(409);
     whole.refuse(new PerigeeError("idempotency_in_progress", "not answered yet"));
     expect((await check("/v0/infer/", "POST", {}, { body: [item] })).status).toBe(409);
     await check("/v0/infer/task/{id}/cancel", "POST", values);

@@ -56,7 +56,7 @@ async function callBatches({ check, whole }: Conformance, input_file_id: string)
   const keyed = { headers: { "idempotency-key": "batch" } };
   const created = await check("/v1/batches", "POST", {}, { body, ...keyed });
   const other = { ...body, metadata: { other: "yes" } };
-  expect((await check("/v1/batches", "POST", {}, { body: other, ...keyed })).status).toBe(422);
+  expect((await check("/v1/batches", "POST", {}, { body: other, ...keyed })).status).toBe(409);
   whole.refuse(new PerigeeError("idempotency_in_progress", "not answered yet"));
   expect((await check("/v1/batches", "POST", {}, { body: other })).status).toBe(409);
   expect((await check("/v1/batches", "POST", {}, { body, ...keyed })).text).toContain(

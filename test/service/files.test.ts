@@ -74,7 +74,6 @@ describe("PUT /v0/files/{file_name}", () => {
     expect(response.json().bytes).toBe(itemLines(60_000).length);
   });
 
-  // Fault 89.
   it.each([
     ["..%2f..%2fx", 400],
     ["%2e%2e%2f", 400],
@@ -86,14 +85,14 @@ describe("PUT /v0/files/{file_name}", () => {
     ["CON", 200],
     ["..jsonl", 200],
     [encodeURIComponent("ü".repeat(127)), 200],
-  ])("takes the name %s with %i", async (name, status) => {
+  ])("fault 89: takes the name %s with %i", async (name, status) => {
     const { app, disk } = await world();
     const response = await app.inject({ method: "PUT", url: `/v0/files/${name}`, ...form(file(LINES)) });
     expect(response.statusCode).toBe(status);
     expect(disk.paths).toHaveLength(status === 200 ? 1 : 0);
   });
 
-  it("takes no path that leaves the folder", async () => {
+  it("fault 89: takes no path that leaves the folder", async () => {
     const { port, disk } = await listening();
     const { headers, payload } = form(file(LINES));
     for (const path of ["/v0/files/../../x", "/v0/files/a/../b", "/v0/files//x", "/v0/files/%2e%2e"]) {
@@ -107,7 +106,6 @@ describe("PUT /v0/files/{file_name}", () => {
     expect(disk.paths).toEqual([]);
   });
 
-  // Fault 90.
   const field = (name: string): Part => ({ name, text: "x" });
   it.each([
     ["no file", form()],
@@ -125,7 +123,7 @@ describe("PUT /v0/files/{file_name}", () => {
     ["no boundary", { ...form(file(LINES)), headers: { ...alpha, "content-type": "multipart/form-data" } }],
     ["no last boundary", { ...form(file(LINES)), payload: form(file(LINES)).payload.slice(0, -20) }],
     ["nothing", { ...form(), payload: "" }],
-  ])("refuses a form with %s, and keeps nothing", async (_what, sent) => {
+  ])("fault 90: refuses a form with %s, and keeps nothing", async (_what, sent) => {
     const { app, disk, files } = await world();
     const response = await app.inject({ method: "PUT", url: "/v0/files/x", ...sent });
     expect(response.statusCode).toBe(400);
@@ -242,7 +240,7 @@ describe("files over HTTP", () => {
   });
 });
 
-describe("uploads over a socket", () => {
+describe("fault 83: uploads over a socket", () => {
   /** Begins an upload of one file and leaves it open. */
   function begin(port: number, onAnswer: (status: number) => void = () => undefined) {
     const { headers, payload } = form(file("{"));

@@ -314,16 +314,17 @@ describe("4.1 submitting", () => {
     }
   });
 
-  it("lists the objects of all of 10,000 items", async () => {
+  it("lists the objects of all of 10,000 items, and of a task that is looked at 1,000 at a time", async () => {
     const items = Array.from({ length: 10_000 }, (_, index) => ({ ...LATER, input: `input ${index}` }));
     const { body } = await submit(call, items);
     expect(body.total_items).toBe(10_000);
     expect(new Set(body.objects.map((object) => object.object_id)).size).toBe(10_000);
     const task = await completedTask(call, body.task_id);
-    expect(task.body.objects.map((object) => object.object_id)).toEqual(
-      body.objects.map((object) => object.object_id),
-    );
-    expect(task.body.objects.at(-1)).toMatchObject({ output: { text: "input 9999" } });
+    const ids = (objects: typeof body.objects): string[] => objects.map((object) => object.object_id);
+    expect(ids(task.body.objects)).toEqual(ids(body.objects.slice(0, 1_000)));
+    const after = body.objects.at(-2)?.object_id;
+    const last = await call("GET", `/v0/infer/task/${body.task_id}?after=${after}`);
+    expect(last.body).toMatchObject({ has_more: false, objects: [{ output: { text: "input 9999" } }] });
   });
 
   it("takes a charset beside the content type", async () => {

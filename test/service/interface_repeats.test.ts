@@ -53,10 +53,10 @@ describe("a submission with an Idempotency-Key", () => {
     expect(held.waiting()).toBe(0);
   });
 
-  it("is a 422 with another body or Output-Format", async () => {
+  it("is a 409 with another body or Output-Format", async () => {
     const headers = { "idempotency-key": "order-3" };
     expect(await submit(call, [NOW], headers)).toMatchObject({ status: 200 });
-    const refused = { status: 422, body: { error: { code: "idempotency_mismatch" } } };
+    const refused = { status: 409, body: { error: { code: "idempotency_mismatch" } } };
     expect(await submit(call, [{ ...NOW, input: "other" }], headers)).toMatchObject(refused);
     expect(await submit(call, [NOW], { ...headers, "output-format": "jsonl" })).toMatchObject(refused);
   });

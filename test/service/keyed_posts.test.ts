@@ -67,7 +67,7 @@ describe("fault 88: a POST that is repeated with its key", () => {
     await post("b", items(1));
     const answers = [await post("b", items(2)), await post("b", items(1), { "output-format": "jsonl" })];
     for (const { status, json } of answers)
-      expect([status, json.error.code]).toEqual([422, "idempotency_mismatch"]);
+      expect([status, json.error.code]).toEqual([409, "idempotency_mismatch"]);
     expect((await post("b", items(1))).isReplayed).toBe(true);
   });
 
@@ -89,7 +89,7 @@ describe("fault 88: a POST that is repeated with its key", () => {
     expect([first.status, again.status, again.isReplayed]).toEqual([200, 200, true]);
     expect(again.json.task_id).toBe(first.json.task_id);
     const other = await post("d", `${body.slice(0, -1)} ]`);
-    expect([other.status, other.json.error.code]).toEqual([422, "idempotency_mismatch"]);
+    expect([other.status, other.json.error.code]).toEqual([409, "idempotency_mismatch"]);
   });
 
   it("may be mended and come again with its key when it was refused", async () => {

@@ -211,8 +211,7 @@ describe("the openai SDK", () => {
     expect((await client.files.list()).data).toHaveLength(1);
   });
 
-  // Faults 86 and 87.
-  it("finds nothing by ids of others, of OpenAI, or of another form", async () => {
+  it("faults 86 and 87: finds nothing by ids of others, of OpenAI, or of another form", async () => {
     const { client } = service;
     const file = await upload(batchLines(["one"]));
     const { id } = await create(file.id);

@@ -128,8 +128,7 @@ describe("output_url", () => {
   });
 });
 
-// Fault 83.
-describe("slow readers", () => {
+describe("fault 83: slow readers", () => {
   const endless = {
     bytes: undefined,
     read: async function* () {

@@ -106,7 +106,8 @@ export async function startService(settings: Record<string, string> = {}): Promi
   };
 }
 
-function callerOf(url: string, authorization: string | undefined): Call {
+/** Requests to a service at this address with this Authorization header. */
+export function callerOf(url: string, authorization: string | undefined): Call {
   const own: Record<string, string> = authorization === undefined ? {} : { authorization };
   return async (method, path, options = {}) => {
     const answer = await fetch(new URL(path, url), {

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { EngineParts } from "../../src/engine/parts.ts";
 import { Admission, type Work } from "../../src/tasks/admission.ts";
+import { Backlog } from "../../src/tasks/backlog.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
 import { INPUT, OUTPUT, World } from "../engine/world.ts";
 
@@ -9,10 +10,16 @@ function work(items: number, slaMinutes: number | null): Work {
   return { model: "alpha:m1", slaMinutes, items, inputTokens: items * 10, volumeTokens: 0 };
 }
 
-function admissionOf(parts: EngineParts): Admission {
+/** Admits works as a task of one item, so that the backlog has room. */
+interface Admitting {
+  admit(project: string, works: readonly Work[]): Promise<unknown>;
+}
+
+function admissionOf(parts: EngineParts): Admitting {
   const { clock, store } = parts;
   const spending = createSpending({ clock, store, capUsd: () => undefined });
-  return new Admission({ parts, spending, unreadItems: () => 0 });
+  const admission = new Admission({ parts, spending, backlog: new Backlog(), unreadItems: () => 0 });
+  return { admit: (project, works) => admission.admit(project, works, { items: 1, bytes: 1 }) };
 }
 
 describe("admission", () => {

@@ -195,6 +195,20 @@ describe("work that cannot be done in time", () => {
     expect(ends.filter(({ status: end }) => end === "fulfilled")).toHaveLength(2); // of nearly 300 in five minutes
   });
 
+  it("counts a file that is being submitted once", async () => {
+    const id = "00000000-0000-4000-8000-000000000001";
+    const world = new TaskWorld({ config });
+    world.file(id, 600);
+    const tasks = await world.tasks();
+    const submitFile = (sla: number) =>
+      tasks.submit(PROJECT, { items: [{ file_id: id, sla }], hasOutputFile: true });
+    const task = await world.settle(submitFile(15));
+    expect(task.totalItems).toBe(600);
+    await world.settle(expect(submitFile(15)).rejects.toMatchObject({ code: "sla_infeasible" }));
+    await world.clock.advance(15 * 60_000);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({ counts: { completed: 600 } });
+  });
+
   it("is not waited for when it wants to be done at once", async () => {
     const world = new TaskWorld({ config });
     const tasks = await world.tasks();

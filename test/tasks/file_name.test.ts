@@ -1,14 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { checkFileName } from "../../src/tasks/file_name.ts";
 
-describe("names of files", () => {
+describe("fault 89: names of files", () => {
   it("are kept as they are given, in NFC", () => {
     const names = ["in.jsonl", "CON", "a..b", ".hidden", "Größe 你好 😀.jsonl", "x".repeat(255), "%2e%2e%2f"];
     for (const name of names) expect(checkFileName(name)).toBe(name);
     expect(checkFileName("e\u0301.jsonl")).toBe("\u00e9.jsonl");
   });
 
-  // Fault 89.
   it.each([
     ["nothing", ""],
     ["this folder", "."],

@@ -171,7 +171,7 @@ export class Lot {
     const placed = this.index.apply(sequence, step);
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
-    if (step.voids > 0 || step.held.byteLength > 0) this.#sums = undefined;
+    if (step.voids !== 0 || step.held.byteLength > 0) this.#sums = undefined;
     for (const outcome of step.outcomes) {
       this.#count(outcome);
       if (outcome.code !== undefined && UNREADABLE.has(outcome.code)) this.unreadable += 1;

@@ -20,15 +20,12 @@ import { EVERY_PROJECT } from "../store/records.ts";
 import type { Backlog } from "./backlog.ts";
 import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import { OverLots } from "./over_lots.ts";
 import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 import { deadlineOf, UnreadLots } from "./unread_lots.ts";
 
 const RUNNING_MAX = 32;
-/** Lots that are over are kept for as long as they have no more lines than this all together: 100 MB. */
-const OVER_LINES_MAX = 4_000_000;
-/** What a lot takes besides its lines, in lines: about 5 kB. */
-const LOT_AS_LINES = 200;
 /** Lots read at a time: one that tasks share names up to 4,096 of them. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
@@ -52,10 +49,7 @@ export interface LotsOptions {
 export class Lots {
   readonly #options: LotsOptions;
   readonly #open = new Map<string, Lot>();
-  /** The one looked at last comes last. */
-  readonly #over = new Map<string, { readonly lot: Promise<Lot>; readonly lines: number }>();
-  /** Of those, with what each takes besides. */
-  #overLines = 0;
+  readonly #over = new OverLots();
   /** Own lots of each task that are not final. */
   readonly #openOf = new Map<string, Set<string>>();
   /** Sealed, and not yet run. */
@@ -143,7 +137,7 @@ export class Lots {
     const open = this.#open.get(id);
     if (open !== undefined) return open.record;
     const known = this.#over.get(id);
-    return known === undefined ? this.#readRecord(id) : (await known.lot).record;
+    return known === undefined ? this.#readRecord(id) : (await known).record;
   }
 
   /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
@@ -151,33 +145,18 @@ export class Lots {
     const open = this.#open.get(id);
     if (open !== undefined) return this.#restored(open);
     const known = this.#over.get(id);
-    if (known !== undefined) {
-      this.#keep(id, known.lot, known.lines);
-      return known.lot;
-    }
+    if (known !== undefined) return known;
     const record = await this.#readRecord(id);
-    const again = this.#over.get(id)?.lot;
+    const again = this.#over.get(id);
     if (again !== undefined) return again;
     const loading = this.#load(record);
-    this.#keep(id, loading, record.lines + LOT_AS_LINES);
-    loading.catch(() => this.forget(id));
+    this.#over.keep(id, loading, record.lines);
     return loading;
   }
 
-  #keep(id: string, lot: Promise<Lot>, lines: number): void {
-    this.forget(id);
-    this.#over.set(id, { lot, lines });
-    this.#overLines += lines;
-    for (const oldest of this.#over.keys()) {
-      if (this.#overLines <= OVER_LINES_MAX || oldest === id) return;
-      this.forget(oldest);
-    }
-  }
-
-  /** Not kept any more: others are looked at, or it was erased. */
+  /** It was erased. */
   forget(id: string): void {
-    this.#overLines -= this.#over.get(id)?.lines ?? 0;
-    this.#over.delete(id);
+    this.#over.forget(id);
   }
 
   /** Items that are accepted and that no run has read yet, of lots with a deadline (Unix time) of at most so much. */
@@ -339,7 +318,7 @@ export class Lots {
     lot.version += 1;
     this.#open.delete(record.id);
     lot.share?.release();
-    this.#keep(record.id, Promise.resolve(lot), record.lines + LOT_AS_LINES);
+    this.#over.keep(record.id, Promise.resolve(lot), record.lines);
     await this.#options.onOver(lot);
   }
 

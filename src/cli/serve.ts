@@ -9,6 +9,7 @@ import { systemClock } from "../clock.ts";
 import { readConfigFile } from "../engine/config.ts";
 import { createPerigeeService, type PerigeeService } from "../service/index.ts";
 import { exitCodeOf, printError } from "./exit.ts";
+import { freeHeap } from "./heap.ts";
 import { startWatchdog, watchdogMs } from "./watchdog.ts";
 
 /** Options as commander gives them. */
@@ -25,6 +26,7 @@ interface ServeArguments {
 
 /** Returns the exit code when the service has ended; throws for what `exitCodeOf` knows. */
 export async function serve(options: Record<string, unknown>): Promise<number> {
+  freeHeap();
   const given = options as unknown as ServeArguments; // commander's own shape, declared in main.ts
   const file = given.config === undefined ? {} : await readConfigFile(given.config);
   const isBehindProxy = given.behindProxy === true;

@@ -16,6 +16,7 @@ import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import type { StoredTask } from "../store/store.ts";
 import type { InlineItem } from "../work/item.ts";
+import { objectId, objectNumber, stemOf } from "../work/object_id.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { unlessAborted } from "./abort.ts";
@@ -145,7 +146,7 @@ export class Submissions {
   async object(id: string): Promise<TaskObject> {
     const task = await this.#parts.store.taskByName(nameOf(id));
     if (task === undefined) throw notFound("object", id);
-    const index = indexOf(task.id, id);
+    const index = objectNumber(task.id, id) - 1;
     const { parts, places } = await this.#find(task.id);
     const part = index < 0 || index >= places.total ? undefined : parts[places.partOf[index] as number];
     if (part === undefined) throw notFound("object", id);
@@ -309,7 +310,7 @@ async function taskOf(id: string, { parts, places }: Submission): Promise<Task> 
     for (let index = 0; index < total; index += 1) {
       const part = partOf[index] as number;
       const object = await (parts[part] as SubmittedPart).object(
-        objectId(id, index),
+        objectId(id, index + 1),
         lineOf[index] as number,
         answers[part] as Answers,
       );
@@ -338,22 +339,9 @@ function checked(item: InlineItem, index: number): InlineItem {
   return item;
 }
 
-/** The first 24 hex digits of a task's id, which its objects share. */
+/** Under which a task is found by its own id and those of its objects. */
 function nameOf(id: string): string {
-  return `submission:${id.replaceAll("-", "").slice(0, 24)}`;
-}
-
-function lastBytes(id: string): number {
-  return Number.parseInt(id.slice(-8), 16);
-}
-
-/** Folds the item's number into the last four bytes, so that neither order nor size shows. */
-function objectId(taskId: string, index: number): string {
-  return taskId.slice(0, -8) + ((lastBytes(taskId) ^ (index + 1)) >>> 0).toString(16).padStart(8, "0");
-}
-
-function indexOf(taskId: string, id: string): number {
-  return ((lastBytes(taskId) ^ lastBytes(id)) >>> 0) - 1;
+  return `submission:${stemOf(id)}`;
 }
 
 function notFound(what: string, id: string): PerigeeError {

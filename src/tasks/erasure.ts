@@ -12,7 +12,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../store/records.ts";
-import { recordIdOf } from "./ids.ts";
+import { stemOf } from "../work/object_id.ts";
 import type { Lot } from "./lot.ts";
 import { LOTS } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
@@ -38,7 +38,7 @@ export class Erasure {
   /** Resolves when the task is not found any more and all that can be erased now is. */
   async erase(task: TaskRecord): Promise<void> {
     const { parts, lots } = this.#options;
-    const id = recordIdOf(task.id);
+    const id = stemOf(task.id);
     const changes: RecordChange[] = [{ kind: "delete", collection: TASKS, id }];
     for (const [index, part] of task.parts.entries())
       changes.push({ kind: "put", record: erasureOf(`${id}-${index}`, task, part) });

@@ -8,9 +8,9 @@
  */
 import type { EngineParts } from "../engine/parts.ts";
 import { EVERY_PROJECT, type StoredRecord } from "../store/records.ts";
+import { stemOf } from "../work/object_id.ts";
 import type { Admission } from "./admission.ts";
 import type { Gathering } from "./gathering.ts";
-import { recordIdOf } from "./ids.ts";
 import type { Lot } from "./lot.ts";
 import { amountOf, type LotRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
@@ -38,7 +38,7 @@ export async function reopenLots(options: ReopeningOptions): Promise<void> {
 
 async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: string): Promise<void> {
   const { parts, lots } = options;
-  const found = await parts.store.record(EVERY_PROJECT, TASKS, recordIdOf(taskId));
+  const found = await parts.store.record(EVERY_PROJECT, TASKS, stemOf(taskId));
   const task = found === undefined ? undefined : recordToTask(found);
   const lot = lots.add(record, true);
   if (task?.parts[0]?.lotId === record.id) hold(options, lot, task.estimatedUsd);
@@ -52,7 +52,7 @@ async function reopenSealed(options: ReopeningOptions, record: LotRecord): Promi
   const cancelled = new Set<string>();
   for await (const { id } of recordsOf(parts, CANCELS, record.id)) cancelled.add(id);
   for (const { taskId, firstLine, lines } of record.members ?? []) {
-    const isCancelled = cancelled.has(recordIdOf(taskId));
+    const isCancelled = cancelled.has(stemOf(taskId));
     lots.join(lot, { taskId, firstLine, lines, open: lines, isCancelled });
   }
   lot.share?.grow(amountOf([record]));

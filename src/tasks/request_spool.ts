@@ -11,9 +11,10 @@ import type { Disk, DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { volumeTokensOf } from "../price/factor.ts";
+import { objectId } from "../work/object_id.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { FileIndex } from "./files.ts";
-import { baseOf, objectId } from "./ids.ts";
+import { baseOf } from "./ids.ts";
 import type { InlineRequest, RequestItem, TaskRequest } from "./requests.ts";
 import { onDisk } from "./upload.ts";
 

@@ -11,13 +11,14 @@ import type { BacklogBounds } from "../engine/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordChange, type StoredRecord } from "../store/records.ts";
+import { stemOf } from "../work/object_id.ts";
 import type { TaskObject } from "../work/task.ts";
 import { Admission } from "./admission.ts";
 import { Backlog } from "./backlog.ts";
 import { Erasure } from "./erasure.ts";
 import type { FileIndex, Files } from "./files.ts";
 import { Gathering } from "./gathering.ts";
-import { isId, notFound, recordIdOf } from "./ids.ts";
+import { isId, notFound } from "./ids.ts";
 import { Intake } from "./intake.ts";
 import { LargeIntake } from "./large_intake.ts";
 import type { Lot } from "./lot.ts";
@@ -176,7 +177,7 @@ class TaskDesk implements OpenedTasks {
       collection: TASKS,
       limit: limit + 1,
       isNewestFirst: true,
-      ...(after === undefined ? {} : { after: recordIdOf(after) }),
+      ...(after === undefined ? {} : { after: stemOf(after) }),
     });
     const items: TaskView[] = [];
     for (const record of records.slice(0, limit)) {
@@ -385,7 +386,7 @@ class TaskDesk implements OpenedTasks {
   }
 
   #record(project: ProjectScope, id: string): Promise<StoredRecord | undefined> {
-    return this.#options.parts.store.record(project, TASKS, recordIdOf(id));
+    return this.#options.parts.store.record(project, TASKS, stemOf(id));
   }
 
   #pathOf({ id, fileId }: LotRecord): string {

@@ -4,11 +4,12 @@
 import type { EngineParts } from "../engine/parts.ts";
 import { endMessage } from "../engine/run_stopped.ts";
 import { priceFactor } from "../price/factor.ts";
+import { objectId, objectNumber } from "../work/object_id.ts";
 import type { Failure, Output } from "../work/outcome.ts";
 import type { TaskObject } from "../work/task.ts";
 import type { Work } from "./admission.ts";
 import { type LinePlace, readPlaces } from "./answer_file.ts";
-import { baseOf, notFound, objectId, objectNumber, placeOf } from "./ids.ts";
+import { baseOf, notFound, placeOf } from "./ids.ts";
 import { LineTable } from "./line_table.ts";
 import type { Lot } from "./lot.ts";
 import type { Lots } from "./lots.ts";

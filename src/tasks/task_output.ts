@@ -6,9 +6,10 @@
  */
 import type { EngineParts } from "../engine/parts.ts";
 import { failedLine } from "../jsonl/write.ts";
+import { objectId } from "../work/object_id.ts";
 import type { Failure } from "../work/outcome.ts";
 import { type LinePlace, readPlaces } from "./answer_file.ts";
-import { baseOf, objectId } from "./ids.ts";
+import { baseOf } from "./ids.ts";
 import type { Lot } from "./lot.ts";
 import type { Lots } from "./lots.ts";
 import { cancelledUnsent, failureOf } from "./task_objects.ts";

@@ -4,7 +4,7 @@
  * A task's own texts are the record's payload only while it shares its lot with others: JSON lines, one an item.
  */
 import type { StoredRecord } from "../store/records.ts";
-import { recordIdOf } from "./ids.ts";
+import { stemOf } from "../work/object_id.ts";
 
 export const TASKS = "task";
 /** Of tasks in shared lots that were cancelled, by lot. */
@@ -47,7 +47,7 @@ export function taskToRecord(task: TaskRecord, payload?: Uint8Array): StoredReco
   const { project, createdWallMs, ...body } = task;
   return {
     collection: TASKS,
-    id: recordIdOf(task.id),
+    id: stemOf(task.id),
     project,
     parent: payload === undefined ? "" : (task.parts[0]?.lotId ?? ""),
     createdWallMs,
@@ -63,5 +63,5 @@ export function recordToTask({ project, createdWallMs, body }: StoredRecord): Ta
 
 /** Beside the record of a task that shares a lot. */
 export function cancelToRecord({ id, project, createdWallMs }: TaskRecord, lotId: string): StoredRecord {
-  return { collection: CANCELS, id: recordIdOf(id), project, parent: lotId, createdWallMs, body: "{}" };
+  return { collection: CANCELS, id: stemOf(id), project, parent: lotId, createdWallMs, body: "{}" };
 }

@@ -8,10 +8,10 @@ import { Batches } from "../../src/service/batches.ts";
 import type { StoredRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Files } from "../../src/tasks/files.ts";
-import { objectId } from "../../src/tasks/ids.ts";
 import type { TaskRequest } from "../../src/tasks/requests.ts";
 import type { AnsweredLine, TaskView } from "../../src/tasks/task_view.ts";
 import type { TaskEvent, Tasks } from "../../src/tasks/tasks.ts";
+import { objectId } from "../../src/work/object_id.ts";
 import { chunked, FileWorld, textOf } from "../tasks/files.ts";
 import { batchLines } from "./openai_world.ts";
 

@@ -3,8 +3,9 @@
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
+import { dayOf } from "../price/rates.ts";
 import { z } from "../schema.ts";
-import { dayOf, type Spending, type Usage } from "../tasks/spending.ts";
+import { addUsage, NO_PROJECT_USAGE, type Spending, type Usage } from "../tasks/spending.ts";
 import type { FastifyInstance } from "./fastify.ts";
 
 const DAY_MS = 86_400_000;
@@ -64,24 +65,12 @@ export function registerUsageRoutes(
         project,
         from,
         to,
-        ...usageBody(days.reduce(sum, NOTHING)),
+        ...usageBody(days.reduce<Usage>(addUsage, NO_PROJECT_USAGE)),
         days: days.map((one) => ({ day: one.day, ...usageBody(one) })),
         month: { spent_usd: spentUsd, held_usd: heldUsd, cap_usd: capUsd ?? null },
       };
     },
   });
-}
-
-const NOTHING: Usage = { items: 0, inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
-
-function sum(a: Usage, b: Usage): Usage {
-  return {
-    items: a.items + b.items,
-    inputTokens: a.inputTokens + b.inputTokens,
-    outputTokens: a.outputTokens + b.outputTokens,
-    listUsd: a.listUsd + b.listUsd,
-    usd: a.usd + b.usd,
-  };
 }
 
 function usageBody({ items, inputTokens, outputTokens, listUsd, usd }: Usage): Record<string, number> {

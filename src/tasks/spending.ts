@@ -14,6 +14,7 @@
 
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
+import { dayOf } from "../price/rates.ts";
 import type { RecordChange, RecordStore } from "../store/records.ts";
 
 /** Costs in USD: list price, and after the price factor. */
@@ -203,8 +204,8 @@ class RecordedSpending implements Spending {
       const day = dayOf(wallMs);
       const id = `${day} ${project}`;
       const month = await this.#month(project, day.slice(0, 7));
-      const sum = sums.get(id) ?? { project, day, usage: month.get(day) ?? NOTHING, month };
-      sum.usage = added(sum.usage, usage);
+      const sum = sums.get(id) ?? { project, day, usage: month.get(day) ?? NO_PROJECT_USAGE, month };
+      sum.usage = addUsage(sum.usage, usage);
       sums.set(id, sum);
       const marker = { collection: USAGE_SOURCES, id: `${project} ${source}`, project, parent: "" };
       changes.push({ kind: "insert", record: { ...marker, createdWallMs: nowWallMs, body: "" } });
@@ -280,9 +281,11 @@ class ProjectHold implements Hold {
   }
 }
 
-const NOTHING: Usage = { items: 0, inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
+/** No usage. */
+export const NO_PROJECT_USAGE: Usage = { items: 0, inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
 
-function added(left: Usage, right: Usage): Usage {
+/** The sum of two usages. */
+export function addUsage(left: Usage, right: Usage): Usage {
   return {
     items: left.items + right.items,
     inputTokens: left.inputTokens + right.inputTokens,
@@ -299,11 +302,6 @@ function settle({ note, resolve }: WaitingNote): void {
 
 function isConflict(error: unknown): boolean {
   return error instanceof PerigeeError && error.code === "conflict";
-}
-
-/** The UTC day of a Unix time. */
-export function dayOf(wallMs: number): string {
-  return new Date(wallMs).toISOString().slice(0, 10);
 }
 
 function dayStartMs(day: string): number {

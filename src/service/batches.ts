@@ -13,9 +13,9 @@ import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import type { Files, FileView } from "../tasks/files.ts";
-import { objectNumber } from "../tasks/ids.ts";
 import type { Page, PageQuery, TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
+import { objectNumber } from "../work/object_id.ts";
 import { answerLine, errorLine, linesAsBytes } from "./batch_lines.ts";
 import {
   BATCHES,
@@ -27,6 +27,7 @@ import {
 } from "./batch_record.ts";
 import { LineModels } from "./line_models.ts";
 import { toBatchId } from "./openai_ids.ts";
+import { secondsOf } from "./openai_list.ts";
 
 export interface BatchParts {
   readonly store: Store;
@@ -284,11 +285,6 @@ export class Batches {
     this.#lastChange = changed.catch(() => undefined);
     return changed;
   }
-}
-
-/** Unix time in whole seconds. */
-export function secondsOf(wallMs: number): number {
-  return Math.floor(wallMs / 1_000);
 }
 
 function noBatch(): PerigeeError {

@@ -8,8 +8,8 @@ import type { FileView } from "../tasks/files.ts";
 import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
-import { type FastifyInstance, multipart } from "./fastify.ts";
-import { takeFile } from "./form.ts";
+import type { FastifyInstance } from "./fastify.ts";
+import { registerForms, takeFile } from "./form.ts";
 import { Transfers } from "./transfers.ts";
 
 const fileFields = {
@@ -45,11 +45,7 @@ interface ById {
 }
 
 export function registerFileRoutes(app: FastifyInstance, context: ServiceContext): void {
-  app.register(async (scope) => {
-    scope.removeAllContentTypeParsers();
-    await scope.register(multipart);
-    registerUpload(scope, context);
-  });
+  registerForms(app, (scope) => registerUpload(scope, context));
   registerReads(app, context);
   registerContent(app, context);
   registerRemove(app, context);

@@ -11,8 +11,23 @@ import type { IncomingMessage } from "node:http";
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { FILE_BYTES_MAX } from "../tasks/files.ts";
-import type { FastifyRequest, MultipartFile, MultipartValue } from "./fastify.ts";
+import {
+  type FastifyInstance,
+  type FastifyRequest,
+  type MultipartFile,
+  type MultipartValue,
+  multipart,
+} from "./fastify.ts";
 import { StallWatch } from "./transfers.ts";
+
+/** Registers routes that take forms, in a scope where nothing else reads bodies. */
+export function registerForms(app: FastifyInstance, register: (scope: FastifyInstance) => void): void {
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    await scope.register(multipart);
+    register(scope);
+  });
+}
 
 /** The file of a form, while it comes. */
 export interface FormFile {

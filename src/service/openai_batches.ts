@@ -5,13 +5,14 @@
  */
 import { z } from "../schema.ts";
 import { parseDurationMs } from "../work/sla.ts";
-import { Batches, type BatchView, secondsOf } from "./batches.ts";
+import { Batches, type BatchView } from "./batches.ts";
 import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { onceFor } from "./keyed_request.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";
 import { fromBatchId, fromFileId, toBatchId, toFileId } from "./openai_ids.ts";
+import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 
 const ENDPOINT = "/v1/chat/completions";
 const MINUTE_MS = 60_000;
@@ -79,15 +80,7 @@ const batchObject = z
     metadata,
   })
   .meta({ id: "OpenaiBatch" });
-const batchObjects = z
-  .object({
-    object: z.literal("list"),
-    data: z.array(batchObject),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
-  })
-  .meta({ id: "OpenaiBatchList" });
+const batchObjects = openaiListSchema(batchObject, "OpenaiBatchList");
 const listQuery = z.strictObject({
   after: z.string().min(1).max(64).optional(),
   limit: z.coerce.number().int().min(1).max(100).default(20),
@@ -158,14 +151,7 @@ function registerReads(app: FastifyInstance, batches: Batches): void {
     handler: async ({ caller, query: { after, limit } }) => {
       const query = after === undefined ? { limit } : { limit, after: fromBatchId(after) };
       const { items, hasMore } = await batches.list(caller.project, query);
-      const data = items.map(objectOf);
-      return {
-        object: "list",
-        data,
-        first_id: data[0]?.id ?? null,
-        last_id: data.at(-1)?.id ?? null,
-        has_more: hasMore,
-      };
+      return openaiList(items.map(objectOf), hasMore);
     },
   });
 }

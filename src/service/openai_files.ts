@@ -9,10 +9,11 @@ import type { FileView } from "../tasks/files.ts";
 import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
-import { type FastifyInstance, multipart } from "./fastify.ts";
+import type { FastifyInstance } from "./fastify.ts";
 import { contentOf } from "./files.ts";
-import { takeFile } from "./form.ts";
+import { registerForms, takeFile } from "./form.ts";
 import { fromFileId, toFileId } from "./openai_ids.ts";
+import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 import { Transfers } from "./transfers.ts";
 
 /** Larger pages are asked for by clients, and given as several. */
@@ -29,15 +30,7 @@ const fileObject = z
     status: z.literal("processed"),
   })
   .meta({ id: "OpenaiFile" });
-const fileObjects = z
-  .object({
-    object: z.literal("list"),
-    data: z.array(fileObject),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
-  })
-  .meta({ id: "OpenaiFileList" });
+const fileObjects = openaiListSchema(fileObject, "OpenaiFileList");
 const fileDeleted = z
   .object({ id: z.string(), object: z.literal("file"), deleted: z.literal(true) })
   .meta({ id: "OpenaiFileDeleted" });
@@ -54,11 +47,7 @@ interface ById {
 }
 
 export function registerOpenaiFileRoutes(app: FastifyInstance, context: ServiceContext): void {
-  app.register(async (scope) => {
-    scope.removeAllContentTypeParsers();
-    await scope.register(multipart);
-    registerUpload(scope, context);
-  });
+  registerForms(app, (scope) => registerUpload(scope, context));
   registerReads(app, context);
   registerContent(app, context);
   registerRemove(app, context);
@@ -114,14 +103,7 @@ function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
         limit: Math.min(limit, LIST_MAX),
         ...(after === undefined ? {} : { after: fromFileId(after) }),
       });
-      const data = items.map(objectOf);
-      return {
-        object: "list",
-        data,
-        first_id: data[0]?.id ?? null,
-        last_id: data.at(-1)?.id ?? null,
-        has_more: hasMore,
-      };
+      return openaiList(items.map(objectOf), hasMore);
     },
   });
   app.get<ById>("/v1/files/:id", {
@@ -182,7 +164,7 @@ function objectOf({ id, bytes, createdWallMs, name, purpose }: FileView): z.infe
     id: toFileId(id),
     object: "file",
     bytes,
-    created_at: Math.floor(createdWallMs / 1_000),
+    created_at: secondsOf(createdWallMs),
     filename: name,
     purpose,
     status: "processed",

@@ -3,9 +3,9 @@
  */
 import { createHash } from "node:crypto";
 
-/** The tag of a text: 128 bits of its SHA-256. */
-export function etagOf(text: string): string {
-  return `"${createHash("sha256").update(text).digest("base64url").slice(0, 22)}"`;
+/** The tag of a content: 128 bits of its SHA-256. */
+export function etagOf(content: string | Uint8Array): string {
+  return `"${createHash("sha256").update(content).digest("base64url").slice(0, 22)}"`;
 }
 
 /** `If-None-Match` (RFC 9110, 13.1.2), compared weakly. */

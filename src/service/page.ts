@@ -7,9 +7,9 @@
  *
  * To leave: `page/chart.js` alone draws with uplot.
  */
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { etagOf } from "./etag.ts";
 import type { FastifyInstance } from "./fastify.ts";
 
 const require = createRequire(import.meta.url);
@@ -54,7 +54,7 @@ const HEADERS: Readonly<Record<string, string>> = {
 export function registerPageRoutes(app: FastifyInstance): void {
   for (const { url, path, type } of FILES) {
     const bytes = readFileSync(path);
-    const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
+    const etag = etagOf(bytes);
     app.get(url, { schema: { hide: true } }, (request, reply) => {
       reply.headers(HEADERS).header("etag", etag);
       if (request.headers["if-none-match"] === etag) return reply.code(304).send();

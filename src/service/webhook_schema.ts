@@ -2,7 +2,7 @@
  * The shapes of webhooks over HTTP: as schemas for checks and for the description, and as bodies of answers.
  */
 import { z } from "../schema.ts";
-import { type Delivery, type Endpoint, EVENT_TYPES, type EventType } from "./webhook_records.ts";
+import { type Delivery, type Endpoint, EVENT_TYPES, type EventType, timestamp } from "./webhook_records.ts";
 
 const url = z.string().min(1).max(2_048).describe("A public http or https address, at port 80, 443 or 8443.");
 const events = z
@@ -118,8 +118,4 @@ export function deliveryBody(one: Delivery): object {
     last_error: one.lastError ?? null,
     created_at: timestamp(one.createdWallMs),
   };
-}
-
-function timestamp(wallMs: number): string {
-  return new Date(wallMs).toISOString();
 }

@@ -15,7 +15,7 @@ import type { TaskView } from "../tasks/task_view.ts";
 import type { TaskEvent, Tasks } from "../tasks/tasks.ts";
 import { type Message, WebhookDeliveries } from "./webhook_deliveries.ts";
 import { WebhookEndpoints } from "./webhook_endpoints.ts";
-import type { Delivery, EventType } from "./webhook_records.ts";
+import { type Delivery, type EventType, timestamp } from "./webhook_records.ts";
 
 export interface WebhookParts {
   readonly clock: Clock;
@@ -116,10 +116,6 @@ function taskData(task: TaskView, event: TaskEvent): object {
 
 function messageBody(type: string, wallMs: number, data: object): string {
   return JSON.stringify({ type, timestamp: timestamp(wallMs), data });
-}
-
-function timestamp(wallMs: number): string {
-  return new Date(wallMs).toISOString();
 }
 
 /** Undefined for a task that was removed. */

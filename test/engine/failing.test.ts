@@ -3,6 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { Disk, DiskFile } from "../../src/disk.ts";
+import type { Engine } from "../../src/engine/engine.ts";
 import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -45,6 +46,28 @@ async function expectRest(world: World, count: number): Promise<void> {
 const COUNT = 100;
 const TEXT = Array.from({ length: COUNT }, (_, index) => itemLine(index + 1)).join("");
 
+/** A run that fails because its input cannot be read on while items are in flight; `repair` makes it whole again. */
+async function failOnInput(world: World): Promise<{ readonly engine: Engine; repair(): void }> {
+  world.disk.put(INPUT, TEXT);
+  let isBroken = false;
+  readSlowly(world);
+  readInputBy(world.disk, (file, ...from) =>
+    isBroken ? Promise.reject(Object.assign(new Error("EIO"), { code: "EIO" })) : file.read(...from),
+  );
+  const engine = await world.engine();
+  const run = engine.run(INPUT, OPTIONS);
+  await world.settle(run.opened);
+  await world.clock.advance(100);
+  isBroken = true;
+  expect(await failure(world, run.finished)).toMatchObject({ code: "input_unreadable" });
+  return {
+    engine,
+    repair: () => {
+      isBroken = false;
+    },
+  };
+}
+
 describe("a run that fails while requests are in flight", () => {
   it("fault 17: keeps their answers when its input has changed", async () => {
     const world = new World({ config: { maxInFlight: 4 }, latencyMs: 400 });
@@ -66,22 +89,11 @@ describe("a run that fails while requests are in flight", () => {
 
   it("keeps their answers when its input cannot be read on", async () => {
     const world = new World({ config: { maxInFlight: 4 }, latencyMs: 400 });
-    world.disk.put(INPUT, TEXT);
-    let isBroken = false;
-    readSlowly(world);
-    readInputBy(world.disk, (file, ...from) =>
-      isBroken ? Promise.reject(Object.assign(new Error("EIO"), { code: "EIO" })) : file.read(...from),
-    );
-    const engine = await world.engine();
-    const run = engine.run(INPUT, OPTIONS);
-    await world.settle(run.opened);
-    await world.clock.advance(100);
-    isBroken = true;
-    expect(await failure(world, run.finished)).toMatchObject({ code: "input_unreadable" });
+    const { engine, repair } = await failOnInput(world);
     expect(world.sent).toHaveLength(4); // nothing new is sent while they are waited for
     expect(world.output()).toHaveLength(4);
     await world.settle(engine.close());
-    isBroken = false;
+    repair();
     await expectRest(world, COUNT);
   });
 
@@ -110,18 +122,7 @@ describe("a run that fails while requests are in flight", () => {
   it("waits 30 s for them and no longer", async () => {
     const world = new World({ config: { maxInFlight: 4 } });
     world.answer = (line) => (line === 2 ? "hang" : { afterMs: 5_000, result: ok(line) });
-    world.disk.put(INPUT, TEXT);
-    let isBroken = false;
-    readSlowly(world);
-    readInputBy(world.disk, (file, ...from) =>
-      isBroken ? Promise.reject(Object.assign(new Error("EIO"), { code: "EIO" })) : file.read(...from),
-    );
-    const engine = await world.engine();
-    const run = engine.run(INPUT, OPTIONS);
-    await world.settle(run.opened);
-    await world.clock.advance(100);
-    isBroken = true;
-    expect(await failure(world, run.finished)).toMatchObject({ code: "input_unreadable" });
+    const { engine } = await failOnInput(world);
     expect(world.output().map(({ key }) => key)).toEqual(["k1", "k3", "k4"]);
     expect(world.clock.nowMs()).toBeGreaterThan(30_000);
     expect(world.clock.nowMs()).toBeLessThan(32_000);

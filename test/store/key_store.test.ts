@@ -24,6 +24,15 @@ const wanted = (parts: Partial<NewKey> = {}): NewKey => ({
 });
 const DAY_MS = 86_400_000;
 
+/** The store of a service, and beside it that of a command on the same folder. */
+async function openTwice() {
+  const dataDir = freshFolder();
+  const clock = new FakeClock();
+  const service = await openKeyStore({ dataDir, clock });
+  const command = await openKeyStore({ dataDir, clock });
+  return { dataDir, clock, service, command };
+}
+
 describe("the key store", () => {
   it("accepts a key that it made, with what it stands for, also after opening again", async () => {
     const dataDir = freshFolder();
@@ -70,10 +79,7 @@ describe("the key store", () => {
   });
 
   it("is open twice, and a key revoked through one is refused by the other within half a second", async () => {
-    const dataDir = freshFolder();
-    const clock = new FakeClock();
-    const service = await openKeyStore({ dataDir, clock });
-    const command = await openKeyStore({ dataDir, clock });
+    const { clock, service, command } = await openTwice();
     const { key, stored } = command.create(wanted());
     expect(service.accept(key)?.id).toBe(stored.id);
     command.revoke(stored.id);
@@ -87,10 +93,7 @@ describe("the key store", () => {
   });
 
   it("accepts a key that another process has just made, and asks for changes to known ones every 500 ms", async () => {
-    const dataDir = freshFolder();
-    const clock = new FakeClock();
-    const service = await openKeyStore({ dataDir, clock });
-    const command = await openKeyStore({ dataDir, clock });
+    const { clock, service, command } = await openTwice();
     const { key, stored } = command.create(wanted());
     expect(service.accept(key)?.id).toBe(stored.id);
     command.revoke(stored.id);

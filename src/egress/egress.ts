@@ -4,6 +4,8 @@
  *   checked (`destination.ts`) -> resolved -> every address checked -> connected to one of them -> peer checked -> sent
  *        \-> blocked_destination             \-> blocked_destination        \-> the next one
  *
+ * `connect` goes the same way for protocols other than HTTP, at any port.
+ *
  * Each request resolves and checks anew, and connects to an address that it checked, never to a name: a name that
  * changes between check and connection (DNS rebinding) gains nothing. Redirects are answers like others, proxies of the
  * environment are not used, and connections are not kept.
@@ -11,6 +13,8 @@
  * Limits: one deadline over everything, 5 s for connecting to one address, four addresses tried, and of the answer's body the
  * first `responseBytesMax`; then the connection is cut.
  */
+import assert from "node:assert/strict";
+import { isIP, isIPv6, Socket } from "node:net";
 import type { Clock, Timer } from "../clock.ts";
 import { openPinnedClient } from "../dispatch/pinned.ts";
 import type { HeaderBag } from "../providers/provider.ts";
@@ -61,7 +65,23 @@ export interface Egress {
   /** What can be told without asking a name server. */
   check(url: string): Destination | Blocked;
   request(request: GuardedRequest): Promise<GuardedResult>;
+  /** A connection for other protocols, to one checked address of the host; TLS is the caller's, under the host's name. */
+  connect(wanted: GuardedConnection): Promise<ConnectionResult>;
 }
+
+export interface GuardedConnection {
+  /** A name, or an address (IPv6 without brackets). */
+  readonly host: string;
+  /** Whichever the protocol has; 1 to 65,535. */
+  readonly port: number;
+  /** Until it is connected, the name server included. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+export type ConnectionResult =
+  /** Connected, paused, and the caller's to close. */
+  { readonly ok: true; readonly socket: Socket } | Failed;
 
 const CONNECT_MS = 5_000;
 const ADDRESSES_TRIED = 4;
@@ -92,7 +112,25 @@ export function createEgress(options: EgressOptions): Egress {
         end.cancel();
       }
     },
+    async connect(wanted) {
+      const { host, port } = wanted;
+      const destination = destinationOf(urlOf(host, port), { allow, ports: [port] });
+      if (!destination.ok) return failed("blocked_destination", destination.message);
+      const end = new CallEnd(clock, wanted);
+      try {
+        const found = await Promise.race([addressesOf(destination, { allow, resolve }), end.reached]);
+        if ("ok" in found) return found;
+        return await connectToFirst(found, port, end);
+      } finally {
+        end.cancel();
+      }
+    },
   };
+}
+
+/** For `destinationOf`, which knows addresses by their URL. */
+function urlOf(host: string, port: number): string {
+  return `http://${isIPv6(host) ? `[${host}]` : host}:${port}/`;
 }
 
 type Failed = Extract<GuardedResult, { ok: false }>;
@@ -171,6 +209,37 @@ async function send(address: string, { destination, request, end }: Sending): Pr
   return !result.ok && answer.hasBegun ? answer.result(false) : result;
 }
 
+async function connectToFirst(
+  addresses: readonly string[],
+  port: number,
+  end: CallEnd,
+): Promise<ConnectionResult> {
+  for (const address of addresses.slice(0, ADDRESSES_TRIED)) {
+    const attempt = openSocket(address, port);
+    const result = await Promise.race([attempt.connected, end.reached]);
+    if (result === true) return { ok: true, socket: attempt.socket };
+    attempt.socket.destroy();
+    if (result !== false) return result;
+  }
+  return failed("not_sent", "no connection was made");
+}
+
+/** Connects to an address and to nothing else: what is no address would be resolved again. */
+function openSocket(
+  address: string,
+  port: number,
+): { readonly socket: Socket; readonly connected: Promise<boolean> } {
+  assert(isIP(address) !== 0);
+  const socket = new Socket();
+  const connected = new Promise<boolean>((resolve) => {
+    socket.once("connect", () => resolve(isSameAddress(socket.remoteAddress ?? "", address)));
+    socket.once("error", () => resolve(false));
+    socket.once("close", () => resolve(false));
+  });
+  socket.pause().connect({ host: address, port, autoSelectFamily: false });
+  return { socket, connected };
+}
+
 /** The head of an answer and the first bytes of its body. */
 class Answer {
   readonly #bytesMax: number;
@@ -208,7 +277,7 @@ class CallEnd {
   readonly reached: Promise<Failed>;
   #cancel: () => void = () => undefined;
 
-  constructor(clock: Clock, { timeoutMs, signal }: GuardedRequest) {
+  constructor(clock: Clock, { timeoutMs, signal }: Pick<GuardedRequest, "timeoutMs" | "signal">) {
     this.reached = new Promise((resolve) => {
       const onAbort = (): void => resolve(failed("aborted", "stopped"));
       const timer: Timer = clock.timer(timeoutMs, () => resolve(failed("timeout", "no answer in time")));

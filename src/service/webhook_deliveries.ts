@@ -43,7 +43,7 @@ const AGAIN_MS = 30_000;
 export interface DeliveryParts {
   readonly clock: Clock;
   readonly store: RecordStore;
-  readonly egress: Egress;
+  readonly egress: Pick<Egress, "check" | "request">;
   readonly endpoints: WebhookEndpoints;
   /** Told of what ought not to happen; the delivery is tried again. */
   readonly onFault: (error: unknown) => void;

@@ -20,7 +20,7 @@ import { type Delivery, type EventType, timestamp } from "./webhook_records.ts";
 export interface WebhookParts {
   readonly clock: Clock;
   readonly store: RecordStore;
-  readonly egress: Egress;
+  readonly egress: Pick<Egress, "check" | "request">;
   readonly tasks: Pick<Tasks, "task">;
   /** Told of faults of ours, for the log. */
   readonly onFault?: (error: unknown) => void;

@@ -60,7 +60,7 @@ export async function openWebhookWorld(
   const clock = new FakeClock();
   const store = createMemoryStore();
   const tasks = new Map<string, TaskView>();
-  const egress: Egress = given(clock) ?? {
+  const egress: Pick<Egress, "check" | "request"> = given(clock) ?? {
     check: (url) =>
       url.includes("blocked")
         ? { ok: false, message: "no" }

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as door from "../src/index.ts";
 import * as providers from "../src/providers/index.ts";
+import * as satellites from "../src/satellites/index.ts";
 import * as service from "../src/service/index.ts";
 import * as testing from "../src/testing/index.ts";
 
@@ -35,6 +36,7 @@ describe("the doors", () => {
     expect(Object.keys(manifest.exports)).toEqual([
       ".",
       "./providers",
+      "./satellites",
       "./service",
       "./testing",
       "./package.json",
@@ -126,6 +128,39 @@ describe("the doors", () => {
       "ProviderSettings",
       "WireAnswer",
       "WireHead",
+    ]);
+  });
+
+  it("perigee/satellites", () => {
+    expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "defineSatellite"]);
+    expect(namesOf("satellites/index.ts").types).toEqual([
+      "Catalogue",
+      "ClusterIssue",
+      "ClusterRequest",
+      "ClusterView",
+      "Clusters",
+      "ExecutionCaller",
+      "ExecutionError",
+      "ExecutionRequest",
+      "ExecutionStatus",
+      "ExecutionView",
+      "Executions",
+      "GuardedHttp",
+      "GuardedResponse",
+      "MemberStatus",
+      "MemberView",
+      "Notes",
+      "Satellite",
+      "SatelliteArguments",
+      "SatelliteCall",
+      "SatelliteFailure",
+      "SatelliteKind",
+      "SatelliteReference",
+      "SatelliteState",
+      "SatelliteView",
+      "Schema",
+      "SecretView",
+      "Secrets",
     ]);
   });
 

@@ -1,0 +1,23 @@
+/**
+ * How satellites are named: `satellite/<namespace>/<name>`, and who a namespace belongs to.
+ */
+
+/** The namespace of the satellites that come with perigee (interface 2.11, vendor). */
+export const VENDOR_NAMESPACE = "perigee";
+
+/** Of projects, satellites, secrets and members of clusters. */
+export const NAME: RegExp = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+export interface SatelliteReference {
+  /** A project, or the vendor's. */
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Undefined for a text that is no reference. */
+export function parseReference(text: string): SatelliteReference | undefined {
+  const [kind, namespace, name, ...rest] = text.split("/");
+  if (kind !== "satellite" || namespace === undefined || name === undefined || rest.length > 0)
+    return undefined;
+  return NAME.test(name) && NAME.test(namespace) ? { namespace, name } : undefined;
+}

@@ -1,0 +1,31 @@
+/**
+ * How an attempt of a satellite fails, in the classes of `dispatch/retry.ts`.
+ */
+
+/**
+ * `not_sent`: nothing has happened there. `refused`: the other side said to come later. Both are repeated.
+ * `ambiguous`: it may have happened; repeated where the satellite is repeatable. `permanent`: never repeated.
+ */
+export type SatelliteFailure = "not_sent" | "refused" | "ambiguous" | "permanent";
+
+/** Thrown by `run`. The message is shown to the user: no secret, nothing of other projects. */
+export class SatelliteError extends Error {
+  readonly failure: SatelliteFailure;
+  /** For programs, such as `smtp_550`; lower case, digits and underscores. */
+  readonly code: string;
+  /** Not before this time has passed. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    failure: SatelliteFailure,
+    code: string,
+    message: string,
+    options: { readonly cause?: unknown; readonly retryAfterMs?: number } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = "SatelliteError";
+    this.failure = failure;
+    this.code = code;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}

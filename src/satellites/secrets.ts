@@ -1,0 +1,21 @@
+/**
+ * Secrets of projects: written, used by name as `secret://name`, and never read back.
+ */
+
+export interface SecretView {
+  readonly name: string;
+  readonly createdWallMs: number;
+  readonly updatedWallMs: number;
+}
+
+/** Values stand on the disk under AES-256-GCM, with project and name as additional data. */
+export interface Secrets {
+  /** Makes or replaces it; durable when it resolves. Throws `invalid_request` for a name that is none, `too_large` above 64 KiB. */
+  set(project: string, name: string, value: string): Promise<void>;
+  /** Names and times alone. */
+  list(project: string): Promise<readonly SecretView[]>;
+  /** Throws `not_found`. */
+  remove(project: string, name: string): Promise<void>;
+  /** For the runner alone, right before an attempt; undefined when there is none. */
+  reveal(project: string, name: string): Promise<string | undefined>;
+}

@@ -134,6 +134,7 @@ describe("the doors", () => {
   it("perigee/satellites", () => {
     expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "defineSatellite"]);
     expect(namesOf("satellites/index.ts").types).toEqual([
+      "AnySatellite",
       "Catalogue",
       "ClusterIssue",
       "ClusterRequest",
@@ -153,6 +154,8 @@ describe("the doors", () => {
       "Satellite",
       "SatelliteArguments",
       "SatelliteCall",
+      "SatelliteDefinition",
+      "SatelliteExample",
       "SatelliteFailure",
       "SatelliteKind",
       "SatelliteReference",

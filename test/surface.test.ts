@@ -132,9 +132,10 @@ describe("the doors", () => {
   });
 
   it("perigee/satellites", () => {
-    expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "defineSatellite"]);
+    expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "batchInference", "defineSatellite"]);
     expect(namesOf("satellites/index.ts").types).toEqual([
       "AnySatellite",
+      "BatchInferenceOptions",
       "Catalogue",
       "ClusterIssue",
       "ClusterRequest",

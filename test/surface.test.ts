@@ -132,8 +132,9 @@ describe("the doors", () => {
   });
 
   it("perigee/satellites", () => {
-    expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "defineSatellite"]);
+    expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "batchInference", "defineSatellite"]);
     expect(namesOf("satellites/index.ts").types).toEqual([
+      "BatchInferenceOptions",
       "Catalogue",
       "ClusterIssue",
       "ClusterRequest",

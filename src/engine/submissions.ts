@@ -325,8 +325,7 @@ async function taskOf(id: string, { parts, places }: Submission): Promise<Task> 
 }
 
 function lineOf(item: InlineItem, index: number): string {
-  const { model, input } = item;
-  return `${itemLine({ key: String(index), model, input }, `item ${index}`)}\n`;
+  return `${itemLine({ ...item, key: String(index) }, `item ${index}`)}\n`;
 }
 
 function checked(item: InlineItem, index: number): InlineItem {

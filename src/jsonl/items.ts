@@ -38,8 +38,9 @@ export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): stri
 }
 
 function lineOfInline(item: KeyedInlineItem): object {
-  const { key, model, input } = item;
-  return { key, request: { model, contents: [{ parts: [{ text: input }] }] } };
+  const { key, model, input, generation_config } = item;
+  const settings = generation_config === undefined ? undefined : { generation_config };
+  return { key, request: { model, contents: [{ parts: [{ text: input }] }], ...settings } };
 }
 
 function kindOf(value: unknown): string {

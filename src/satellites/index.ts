@@ -2,6 +2,7 @@
  * The door `perigee/satellites`: satellites of one's own, and clusters of them.
  */
 
+export { type BatchInferenceOptions, batchInference } from "./builtin/batch_inference.ts";
 export type { Catalogue, SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
 export type {
   ClusterIssue,

@@ -7,6 +7,7 @@
  * `notes` what it had reached.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { Clock } from "../clock.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import type { Json, JsonObject } from "../work/json.ts";
@@ -30,10 +31,14 @@ export interface SatelliteCall<Input = JsonObject, Config = JsonObject>
   readonly project: string;
   /** From 1; attempts before a restart count. */
   readonly attempt: number;
-  /** Aborts when the execution is cancelled, has expired, or the process stops; its reason may be thrown. */
+  /**
+   * Aborts when the execution is cancelled, has expired, or the process stops; its reason, which may be
+   * thrown, is a `PerigeeError` of code `closed` in the last case alone.
+   */
   readonly signal: AbortSignal;
   /** Unix time when the execution expires. */
   readonly deadlineWallMs: number;
+  readonly clock: Clock;
   /** To requests of users' choosing: guarded against private destinations. */
   readonly http: GuardedHttp;
   /** Files of the project; references between satellites are ids of these. */

@@ -89,8 +89,8 @@ export class Intake {
   offer(task: SmallTask): Promise<Accepted> {
     return new Promise((resolve, reject) => {
       const id = task.id ?? randomUUID();
-      const lines = task.items.map(({ model, input }, index) =>
-        itemLine({ key: objectId(id, index + 1), model, input }, `item ${index}`),
+      const lines = task.items.map((item, index) =>
+        itemLine({ ...item, key: objectId(id, index + 1) }, `item ${index}`),
       );
       const chars = lines.reduce((sum, line) => sum + line.length, 0);
       this.#offers.push({ id, task, lines, chars, resolve, reject });

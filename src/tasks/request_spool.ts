@@ -219,9 +219,8 @@ class RequestSpool {
       this.#writers.set(slaMinutes, writer);
       this.#partCount += 1;
     }
-    const { model, input } = item;
     const key = objectId(this.#taskId, baseOf(writer.part) + writer.items + 1);
-    await writer.add(itemLine({ key, model, input }));
+    await writer.add(itemLine({ ...item, key }));
     this.#span(writer.part, 1);
   }
 

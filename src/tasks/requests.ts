@@ -2,6 +2,8 @@
  * What projects ask of the tasks room: items to answer, as the interface (2.1) gives them.
  */
 
+import type { JsonValue } from "../work/request.ts";
+
 /** A prompt of its own. */
 export interface InlineRequest {
   /** `<provider>:<name>`. */
@@ -9,6 +11,8 @@ export interface InlineRequest {
   readonly input: string;
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
+  /** Settings as in a file's line (interface 2.5). */
+  readonly generation_config?: { readonly [name: string]: JsonValue };
 }
 
 /** All lines of an uploaded file. */

@@ -11,6 +11,8 @@ export interface InlineItem {
   readonly input: string;
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
+  /** Settings as in a file's line (interface 2.5), such as `{ "temperature": 0.6 }`. */
+  readonly generation_config?: { readonly [name: string]: JsonValue };
 }
 
 /** A keyed item: the interface's file line (2.5) or OpenAI's batch line, as an object. Checked when it is read. */

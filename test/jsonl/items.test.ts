@@ -12,6 +12,18 @@ describe("itemLine", () => {
     expect(parseLine(Buffer.from(itemLine(keyed)), OPTIONS).kind).toBe("item");
   });
 
+  it("writes the settings of an inline item where a file's line has them", () => {
+    const line = itemLine({
+      key: "a",
+      model: "openai:m",
+      input: "x",
+      generation_config: { temperature: 0.5 },
+    });
+    expect(parseLine(Buffer.from(line), OPTIONS)).toMatchObject({
+      request: { config: { temperature: 0.5 } },
+    });
+  });
+
   it("fault 14: writes a bigint with all its digits", () => {
     const item = { custom_id: "a", body: { seed: 12345678901234567890n as unknown as number } };
     expect(itemLine(item)).toBe('{"custom_id":"a","body":{"seed":12345678901234567890}}');

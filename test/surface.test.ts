@@ -132,7 +132,12 @@ describe("the doors", () => {
   });
 
   it("perigee/satellites", () => {
-    expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "batchInference", "defineSatellite"]);
+    expect(Object.keys(satellites).sort()).toEqual([
+      "SatelliteError",
+      "batchInference",
+      "callWebhook",
+      "defineSatellite",
+    ]);
     expect(namesOf("satellites/index.ts").types).toEqual([
       "BatchInferenceOptions",
       "Catalogue",

@@ -14,7 +14,7 @@ import type { ResolvedSatellite, SatelliteResolver } from "./catalogue.ts";
 import type { ExecutionError } from "./execution.ts";
 import { EXECUTIONS, type ExecutionFacts, type GivenInput, recordToGiven } from "./execution_record.ts";
 import { checkSchemas } from "./execution_request.ts";
-import { Redaction } from "./redaction.ts";
+import { createRedactor, type Redactor } from "./redaction.ts";
 import type { Satellite, SatelliteArguments } from "./satellite.ts";
 import { fillSecrets, isSecretName, secretNames, secretPointers, textAt } from "./secret_texts.ts";
 import type { Secrets } from "./secrets.ts";
@@ -30,7 +30,7 @@ export interface PreparedAttempt {
   readonly satellite: Satellite;
   /** As its schemas give them, with secrets. */
   readonly given: SatelliteArguments<JsonObject, JsonObject>;
-  readonly redaction: Redaction;
+  readonly redaction: Redactor;
   readonly rules: RetryRules;
 }
 
@@ -51,11 +51,11 @@ export async function prepareAttempt(
   const filled = await fill(parts.secrets, facts, given, resolved);
   if ("code" in filled) return { ok: false, error: filled };
   const { satellite } = resolved;
-  const redaction = new Redaction(filled.values);
+  const redaction = createRedactor(filled.values);
   const checked = await checkSchemas(satellite, filled);
   if (!checked.ok) {
     const [first] = checked.issues;
-    const message = redaction.text(`${first?.path ?? "input"}: ${first?.message ?? "is not as documented"}`);
+    const message = redaction.redact(`${first?.path ?? "input"}: ${first?.message ?? "is not as documented"}`);
     return { ok: false, error: { code: "invalid_input", message, retryable: false } };
   }
   const rules = {

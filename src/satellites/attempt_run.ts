@@ -133,7 +133,7 @@ export class AttemptRun {
     const { namespace, name } = facts.satellite;
     this.#parts.log({
       level,
-      message: prepared.redaction.text(String(message)).slice(0, LINE_CHARS_MAX),
+      message: prepared.redaction.redact(String(message)).slice(0, LINE_CHARS_MAX),
       project: facts.project,
       executionId: facts.id,
       satellite: `satellite/${namespace}/${name}`,
@@ -148,7 +148,7 @@ export class AttemptRun {
         "satellite_error",
         `the output is no object of JSON${copied.ok ? "" : `: ${copied.reason}`}`,
       );
-    const output = this.#options.prepared.redaction.json(copied.value) as JsonObject; // an object stays one
+    const output = this.#options.prepared.redaction.redactJson(copied.value) as JsonObject; // an object stays one
     if (Buffer.byteLength(JSON.stringify(output)) <= OUTPUT_BYTES_MAX) return { kind: "completed", output };
     return permanent("output_too_large", `the output has more than ${OUTPUT_BYTES_MAX} bytes of JSON`);
   }
@@ -165,7 +165,7 @@ export class AttemptRun {
     const failed = {
       failure,
       code: CODE.test(code) ? code : "satellite_error",
-      message: this.#options.prepared.redaction.text(message).slice(0, MESSAGE_CHARS_MAX),
+      message: this.#options.prepared.redaction.redact(message).slice(0, MESSAGE_CHARS_MAX),
       retryAfterMs: retryAfterMs !== undefined && retryAfterMs >= 0 ? retryAfterMs : undefined,
     };
     return { kind: "failed", failed };

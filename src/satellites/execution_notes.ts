@@ -8,7 +8,7 @@ import type { RecordStore } from "../store/records.ts";
 import type { Json, JsonObject } from "../work/json.ts";
 import { EXECUTION_NOTES, type ExecutionFacts } from "./execution_record.ts";
 import { copyJson } from "./json_copy.ts";
-import type { Redaction } from "./redaction.ts";
+import type { Redactor } from "./redaction.ts";
 import type { Notes } from "./satellite.ts";
 
 const NOTES_BYTES_MAX = 64 << 10;
@@ -16,7 +16,7 @@ const NOTES_BYTES_MAX = 64 << 10;
 export interface NotesParts {
   readonly store: RecordStore;
   readonly facts: Pick<ExecutionFacts, "id" | "project" | "createdWallMs">;
-  readonly redaction: Redaction;
+  readonly redaction: Redactor;
   /** No earlier attempt can have noted anything. */
   readonly isFirst: boolean;
   /** Throws when the attempt is over: what it does from then on is nobody's. */
@@ -53,11 +53,11 @@ class StoredNotes implements Notes {
     const copied = copyJson(value);
     if (!copied.ok)
       throw new PerigeeError("usage", `the note ${JSON.stringify(name)} is no JSON: ${copied.reason}`);
-    const values = new Map(this.#values).set(name, redaction.json(copied.value));
+    const values = new Map(this.#values).set(name, redaction.redactJson(copied.value));
     const payload = new TextEncoder().encode(JSON.stringify(Object.fromEntries(values)));
     if (payload.byteLength > NOTES_BYTES_MAX)
       throw new PerigeeError("too_large", `the notes of an execution have at most ${NOTES_BYTES_MAX} bytes`);
-    this.#values.set(name, redaction.json(copied.value));
+    this.#values.set(name, redaction.redactJson(copied.value));
     const { id, project, createdWallMs } = facts;
     const record = {
       collection: EXECUTION_NOTES,

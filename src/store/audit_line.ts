@@ -23,6 +23,9 @@ export type TaskEvent = "task.created" | "task.cancelled" | "task.deleted" | "ta
 /** What is done with a webhook, which decides where a project's events go. */
 export type WebhookEvent = "webhook.created" | "webhook.changed" | "webhook.rotated" | "webhook.deleted";
 
+/** What is done with a secret of satellites. */
+export type SecretEvent = "secret.set" | "secret.removed";
+
 /** What is worth remembering for 13 months. */
 export type AuditEvent =
   /** `keyId` is the key that was made or revoked. */
@@ -32,6 +35,8 @@ export type AuditEvent =
   | (Actor & { readonly kind: FileEvent; readonly fileId: string })
   | (Actor & { readonly kind: TaskEvent; readonly taskId: string })
   | (Actor & { readonly kind: WebhookEvent; readonly webhookId: string })
+  /** `secret` is its name. */
+  | (Actor & { readonly kind: SecretEvent; readonly secret: string })
   /** `setting` is a name, never a value. */
   | { readonly kind: "config.changed"; readonly setting: string };
 
@@ -44,6 +49,7 @@ export interface TimedEvent {
   readonly fileId?: string | undefined;
   readonly taskId?: string | undefined;
   readonly webhookId?: string | undefined;
+  readonly secret?: string | undefined;
   readonly setting?: string | undefined;
   /** How many of them, where they are counted. */
   readonly count?: number;
@@ -68,10 +74,11 @@ export function auditLine(
   before: ChainEnd,
 ): { readonly text: string; readonly end: ChainEnd } {
   const n = before.n + 1;
-  const { wallMs, kind, project, keyId, fileId, taskId, webhookId, setting, count } = event;
+  const { wallMs, kind, project, keyId, fileId, taskId, webhookId, secret, setting, count } = event;
   const fields = {
     ...{ n, at: new Date(wallMs).toISOString(), event: kind, count, project: clipped(project) },
     ...{ key: clipped(keyId), file: clipped(fileId), task: clipped(taskId), webhook: clipped(webhookId) },
+    secret: clipped(secret),
     setting: clipped(setting),
     prev: before.hash,
   };

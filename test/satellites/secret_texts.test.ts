@@ -3,7 +3,6 @@
  */
 import { describe, expect, it } from "vitest";
 import { copyJson } from "../../src/satellites/json_copy.ts";
-import { Redaction } from "../../src/satellites/redaction.ts";
 import { fillSecrets, secretNames, secretPointers, textAt } from "../../src/satellites/secret_texts.ts";
 
 describe("references to secrets", () => {
@@ -38,25 +37,6 @@ describe("references to secrets", () => {
     );
     expect(JSON.stringify(root)).toBe('{"input":{"__proto__":{"text":"filled"}}}');
     expect(Object.name).toBe("Object");
-  });
-});
-
-describe("values of secrets", () => {
-  it("are taken out wherever they stand, the longest first", () => {
-    const redaction = new Redaction(["key", 'key"long\n', "a+b"]);
-    expect(redaction.text('<key"long\n> <key\\"long\\n> <key> <a%2Bb> <YSti>')).toBe(
-      "<[secret]> <[secret]> <[secret]> <[secret]> <[secret]>",
-    );
-    expect(redaction.json({ "my key": ["a+b", 1, null, true], __proto__x: {} })).toEqual({
-      "my [secret]": ["[secret]", 1, null, true],
-      __proto__x: {},
-    });
-  });
-
-  it("leave everything as it is when there are none", () => {
-    const value = { text: "key" };
-    expect(new Redaction([]).json(value)).toBe(value);
-    expect(new Redaction([""]).text("key")).toBe("key");
   });
 });
 

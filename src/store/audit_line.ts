@@ -26,6 +26,9 @@ export type WebhookEvent = "webhook.created" | "webhook.changed" | "webhook.rota
 /** What is done with a secret of satellites. */
 export type SecretEvent = "secret.set" | "secret.removed";
 
+/** What is done with an execution of a satellite. */
+export type ExecutionEvent = "satellite.run" | "execution.cancelled";
+
 /** What is worth remembering for 13 months. */
 export type AuditEvent =
   /** `keyId` is the key that was made or revoked. */
@@ -37,6 +40,7 @@ export type AuditEvent =
   | (Actor & { readonly kind: WebhookEvent; readonly webhookId: string })
   /** `secret` is its name. */
   | (Actor & { readonly kind: SecretEvent; readonly secret: string })
+  | (Actor & { readonly kind: ExecutionEvent; readonly executionId: string })
   /** `setting` is a name, never a value. */
   | { readonly kind: "config.changed"; readonly setting: string };
 
@@ -50,6 +54,7 @@ export interface TimedEvent {
   readonly taskId?: string | undefined;
   readonly webhookId?: string | undefined;
   readonly secret?: string | undefined;
+  readonly executionId?: string | undefined;
   readonly setting?: string | undefined;
   /** How many of them, where they are counted. */
   readonly count?: number;
@@ -75,10 +80,12 @@ export function auditLine(
 ): { readonly text: string; readonly end: ChainEnd } {
   const n = before.n + 1;
   const { wallMs, kind, project, keyId, fileId, taskId, webhookId, secret, setting, count } = event;
+  const { executionId } = event;
   const fields = {
     ...{ n, at: new Date(wallMs).toISOString(), event: kind, count, project: clipped(project) },
     ...{ key: clipped(keyId), file: clipped(fileId), task: clipped(taskId), webhook: clipped(webhookId) },
     secret: clipped(secret),
+    execution: clipped(executionId),
     setting: clipped(setting),
     prev: before.hash,
   };

@@ -201,6 +201,7 @@ export class Gathering {
       lines: lines.length,
       items,
       bytes: bytes.byteLength,
+      works: lot.works,
       members,
       ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
     };

@@ -192,8 +192,9 @@ export class Intake {
       }
       throw error;
     }
-    for (const [index, { offer, admitted }] of batch.entries()) {
+    for (const [index, { offer, counted, admitted }] of batch.entries()) {
       const { gathering } = given[index] as GivenLines;
+      gathering.lot.addWorks(counted.works.values());
       gathering.lot.holds.push(admitted.hold);
       gathering.lot.estimatedUsd += admitted.estimatedUsd;
       this.#accepted(offer, given[index] as GivenLines, tasks[index] as TaskRecord);

@@ -63,7 +63,7 @@ export class LargeIntake {
       admitted = await this.#options.admission.admit(project, works.flat(), amountOf(records));
       // Only now: a lot that is open counts as waiting, and none waits behind itself.
       for (const [index, record] of records.entries())
-        opened.push(lots.add({ ...record, factors: this.#factorsOf(works[index] ?? []) }));
+        opened.push(lots.add(withWorks(record, works[index] ?? [], parts.rateCard)));
       for (const { share, record } of opened) share?.grow(amountOf([record]));
       admitted.room.release(); // counted with its lots from here on
       const terms = { project, createdWallMs, volumeTokens, estimatedUsd: admitted.estimatedUsd };
@@ -89,21 +89,21 @@ export class LargeIntake {
     return objects.worksOf({ record, path: lots.pathOf(record) });
   }
 
-  #factorsOf(works: readonly Work[]): Record<string, number> {
-    const { rateCard } = this.#options.parts;
-    return Object.fromEntries(
-      works.map(({ model, slaMinutes, volumeTokens }) => [
-        model,
-        priceFactor(model, slaMinutes ?? undefined, volumeTokens, rateCard),
-      ]),
-    );
-  }
-
   async #removeLines(records: readonly LotRecord[]): Promise<void> {
     const { lots, parts } = this.#options;
     for (const record of records)
       if (record.fileId === undefined) await parts.disk.remove(lots.pathOf(record));
   }
+}
+
+function withWorks(record: LotRecord, works: readonly Work[], rateCard: EngineParts["rateCard"]): LotRecord {
+  const factorOf = ({ model, slaMinutes, volumeTokens }: Work): number =>
+    priceFactor(model, slaMinutes ?? undefined, volumeTokens, rateCard);
+  return {
+    ...record,
+    factors: Object.fromEntries(works.map((work) => [work.model, factorOf(work)])),
+    works: works.map(({ model, items, inputTokens }) => ({ model, items, inputTokens })),
+  };
 }
 
 /** For sure: of a store that failed in another way, the next process may find the task. */

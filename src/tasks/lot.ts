@@ -10,7 +10,7 @@ import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
 import type { FailureCode } from "../errors.ts";
 import type { Share } from "./backlog.ts";
-import type { LotRecord } from "./lot_record.ts";
+import type { LotRecord, LotWork } from "./lot_record.ts";
 import type { Hold } from "./spending.ts";
 
 /** Why a line makes no object. */
@@ -88,6 +88,7 @@ export class Lot {
   estimatedUsd = 0;
   /** Its open items in the backlog; undefined for one that is over. */
   share: Share | undefined;
+  readonly #works = new Map<string, LotWork>();
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
   #costs: LineCosts | undefined;
@@ -104,6 +105,7 @@ export class Lot {
     this.path = path;
     this.index = new AnswerIndex(record.lines);
     this.#costs = record.taskId === undefined ? new LineCosts(record.lines) : undefined;
+    this.addWorks(record.works ?? []);
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
     });
@@ -133,6 +135,23 @@ export class Lot {
   get linesTaken(): number {
     const last = this.#members.at(-1);
     return last === undefined ? 0 : last.firstLine + last.lines - 1;
+  }
+
+  /** What its items are, by model. */
+  get works(): readonly LotWork[] {
+    return [...this.#works.values()];
+  }
+
+  /** Items of a task that joins it. */
+  addWorks(works: Iterable<LotWork>): void {
+    for (const { model, items, inputTokens } of works) {
+      const known = this.#works.get(model);
+      const sum = {
+        items: items + (known?.items ?? 0),
+        inputTokens: inputTokens + (known?.inputTokens ?? 0),
+      };
+      this.#works.set(model, { model, ...sum });
+    }
   }
 
   /** Its lines come behind those of the members before. */

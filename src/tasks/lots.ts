@@ -305,7 +305,7 @@ export class Lots {
       usd: cost.usd,
     };
     await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
-    const { members: _, ...rest } = lot.record;
+    const { members: _members, works: _works, ...rest } = lot.record;
     const record = { ...rest, over };
     await parts.room.waitFor(() =>
       parts.store.change([

@@ -79,10 +79,18 @@ async function remake(options: ReopeningOptions, record: LotRecord): Promise<voi
     lot.estimatedUsd += task.estimatedUsd ?? 0;
     const own = Buffer.from(stored.payload ?? []).toString();
     lot.share?.grow({ items: lines, bytes: own.length });
-    for (const [index, text] of own.split("\n").entries()) texts[firstLine - 1 + index] = text;
+    for (const [index, text] of own.split("\n").entries()) {
+      texts[firstLine - 1 + index] = text;
+      lot.addWorks([{ model: modelOf(text), items: 1, inputTokens: task.inputTokens?.[index] ?? 0 }]);
+    }
   }
   hold(options, lot, lot.estimatedUsd);
   await gathering.restore(lot, texts);
+}
+
+/** Of a line that the intake has made (jsonl/items.ts). */
+function modelOf(text: string): string {
+  return (JSON.parse(text) as { readonly request: { readonly model: string } }).request.model;
 }
 
 async function* recordsOf(

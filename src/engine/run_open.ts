@@ -17,7 +17,7 @@ import { arrayCopyPath } from "./array_copy.ts";
 import { costEstimator } from "./estimate.ts";
 import { closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
 import type { CostTerms } from "./item_cost.ts";
-import type { Step } from "./journal.ts";
+
 import { type CheckedKeys, checkKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
@@ -28,6 +28,7 @@ import { askAgain, type FinishedRun } from "./run_again.ts";
 import { RunState } from "./run_state.ts";
 import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
 import { answersPath, ownOutputPath, spoolPath } from "./task_files.ts";
+import type { StepListener } from "./task_log.ts";
 
 /** Why no account lets a run go on: its keys alone, or money and quota. */
 export type AccountStopReason = "authentication" | "quota";
@@ -69,7 +70,7 @@ export interface RunOptions extends ProgressOptions {
    */
   readonly skip?: (line: number) => boolean;
   /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
-  readonly onStep?: (sequence: number, step: Step) => void;
+  readonly onStep?: StepListener;
 }
 
 /** A run ready to go, or one that was over before. */

@@ -242,8 +242,8 @@ export class Lots {
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       onAccountStop: () => lot.endWait(),
-      onStep: (sequence, step) => {
-        this.#tell(lot, lot.apply(sequence, step));
+      onStep: (sequence, step, wallMs) => {
+        this.#tell(lot, lot.apply(sequence, step, wallMs));
         if (lot.isLive) lot.share?.settle(step.outcomes.length);
       },
     });
@@ -265,7 +265,6 @@ export class Lots {
 
   #tell(lot: Lot, members: readonly Member[]): void {
     for (const member of members) {
-      member.finishedWallMs ??= this.#options.parts.clock.wallMs();
       member.whenFinal?.();
       if (member.isTold === true || !this.#isLast(lot, member)) continue;
       member.isTold = true;
@@ -295,7 +294,7 @@ export class Lots {
     const { usage, cost } = summary;
     const { completed, failed, expired, cancelled } = summary.counts;
     const over = {
-      finishedWallMs: parts.clock.wallMs(),
+      finishedWallMs: lot.times.last ?? parts.clock.wallMs(),
       runTaskId: summary.task_id,
       counts: { completed, failed, expired, cancelled },
       unreadable: lot.unreadable,
@@ -350,9 +349,9 @@ export class Lots {
     const { run } = lot;
     const task = await store.taskByName(nameOf(lot.record));
     if (task === undefined) return;
-    for await (const { sequence, records } of store.journal(task.id)) {
+    for await (const { sequence, records, wallMs } of store.journal(task.id)) {
       if (lot.run !== run) return; // begun meanwhile: it tells the same steps
-      lot.apply(sequence, readStep(records));
+      lot.apply(sequence, readStep(records), wallMs);
     }
     lot.out = decodeBody(task.body).out;
   }

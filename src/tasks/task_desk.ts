@@ -213,7 +213,8 @@ class TaskDesk implements OpenedTasks {
     const task = await this.#find(project, id);
     const before = await this.#views.view(task);
     if (task.isCancelled === true || before.status !== "submitted") return before;
-    const cancelled: TaskRecord = { ...task, isCancelled: true };
+    const cancelledWallMs = this.#options.parts.clock.wallMs();
+    const cancelled: TaskRecord = { ...task, isCancelled: true, cancelledWallMs };
     const stored = (await this.#record(project, id)) as StoredRecord; // found above
     const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };
     const changes: RecordChange[] = [{ kind: "put", record }];

@@ -3,6 +3,7 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { EngineParts } from "../engine/parts.ts";
+import { roundedUsd } from "../price/cost.ts";
 import type { TaskCounts } from "../work/task.ts";
 import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
 import type { Lot } from "./lot.ts";
@@ -228,7 +229,8 @@ function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
 
 function ownCost({ run }: Lot): { readonly listUsd: number; readonly usd: number } {
   const progress = run?.progress();
-  return { listUsd: progress?.listUsd ?? 0, usd: progress?.costUsd ?? 0 };
+  // As the lot's end will say it.
+  return { listUsd: roundedUsd(progress?.listUsd ?? 0), usd: roundedUsd(progress?.costUsd ?? 0) };
 }
 
 /** The same for all time. */
@@ -241,14 +243,16 @@ function deadlineOf(task: TaskRecord): number | undefined {
   return slas.length === 0 ? undefined : task.createdWallMs + Math.max(...slas) * 60_000;
 }
 
-/** Of a task without objects: when it came. Undefined where an earlier process alone knows it, until its lot is over. */
-function finishedOf(task: TaskRecord, lots: readonly Look[]): number | undefined {
-  let latestMs = task.createdWallMs;
+/**
+ * When its last answer was durable, or it was cancelled: the same in every process. Of a task without objects: when it came.
+ */
+function finishedOf(task: TaskRecord, lots: readonly Look[]): number {
+  let latestMs = Math.max(task.createdWallMs, task.cancelledWallMs ?? 0);
   for (const [index, { lot, record }] of lots.entries()) {
-    if (task.parts[index]?.items === 0) continue;
-    const finishedMs = lot?.memberOf(task.id)?.finishedWallMs ?? record.over?.finishedWallMs;
-    if (finishedMs === undefined) return undefined;
-    latestMs = Math.max(latestMs, finishedMs);
+    const part = task.parts[index] as TaskPart;
+    if (part.items === 0) continue;
+    const answeredMs = lot === undefined ? record.over?.finishedWallMs : lot.answeredWallMs(part);
+    latestMs = Math.max(latestMs, answeredMs ?? 0);
   }
   return latestMs;
 }

@@ -10,7 +10,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { PerigeeError } from "../errors.ts";
 import { Budget } from "../price/budget.ts";
-import { priceFactor, volumeTokensOf } from "../price/factor.ts";
+import { priceFactor, type RateCard, volumeTokensOf } from "../price/factor.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
@@ -49,8 +49,8 @@ export interface RunOptions extends ProgressOptions {
   readonly acceptedWallMs?: number;
   /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
   readonly volumeTokens?: number;
-  /** Price factors of models that are settled already; those of others follow from the rate card. */
-  readonly priceFactors?: Readonly<Record<string, number>>;
+  /** What the price factors follow from; default: the engine's. */
+  readonly rateCard?: RateCard;
   /** Runs every line on this model instead of its own. */
   readonly model?: string;
   /** Aborting stops the run as `stop()` does. */
@@ -310,9 +310,10 @@ async function openState(
   body: TaskBody,
   { input, output, options, stopped }: OpenParts,
 ): Promise<RunState> {
-  const { clock, rateCard, room, store } = parts;
+  const { clock, room, store } = parts;
+  const { rateCard = parts.rateCard } = options;
   const { slaMinutes, volumeTokens, acceptedWallMs } = body;
-  const factors = new Map<string, number>(Object.entries(options.priceFactors ?? {}));
+  const factors = new Map<string, number>();
   const terms: CostTerms = {
     factorOf: (model) => {
       const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);

@@ -21,6 +21,7 @@ import type { Backlog } from "./backlog.ts";
 import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { OverLots } from "./over_lots.ts";
+import { RateCards } from "./rate_cards.ts";
 import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 import { deadlineOf, UnreadLots } from "./unread_lots.ts";
@@ -48,6 +49,7 @@ export interface LotsOptions {
 
 export class Lots {
   readonly #options: LotsOptions;
+  readonly cards: RateCards;
   readonly #open = new Map<string, Lot>();
   readonly #over = new OverLots();
   /** Own lots of each task that are not final. */
@@ -62,6 +64,7 @@ export class Lots {
 
   constructor(options: LotsOptions) {
     this.#options = options;
+    this.cards = new RateCards(options.parts);
     this.#unread = new UnreadLots(options.parts.clock);
   }
 
@@ -231,14 +234,14 @@ export class Lots {
 
   #run(lot: Lot): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId, factors } = lot.record;
+    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId } = lot.record;
     return engine.run(lot.path, {
       id: `lot:${id}`,
       acceptedWallMs,
       volumeTokens,
       ...(slaMinutes === null ? {} : { sla: slaMinutes }),
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
-      ...(factors === undefined ? {} : { priceFactors: factors }),
+      rateCard: this.cards.of(lot.record),
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       onAccountStop: () => lot.endWait(),
@@ -304,8 +307,8 @@ export class Lots {
       usd: cost.usd,
     };
     await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
-    const { members: _members, works: _works, ...rest } = lot.record;
-    const record = { ...rest, over };
+    const { members: _members, works = [], ...rest } = lot.record;
+    const record = { ...rest, ...(rest.taskId === undefined ? {} : { works }), over };
     await parts.room.waitFor(() =>
       parts.store.change([
         { kind: "delete", collection: OPEN_LOTS, id: record.id },

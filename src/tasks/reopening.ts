@@ -29,6 +29,7 @@ export interface ReopeningOptions {
 
 /** Resolves when every open task can be found and goes on. */
 export async function reopenLots(options: ReopeningOptions): Promise<void> {
+  await options.lots.cards.load();
   for await (const record of options.lots.stored()) {
     if (record.taskId !== undefined) await reopenOwn(options, record, record.taskId);
     else if (record.isSealed) await reopenSealed(options, record);

@@ -319,6 +319,7 @@ class LocalEngine implements Engine {
       arrived: (key, state) => this.#lanes.of(key).arrived(state),
       plan: (place, work) => this.#lanes.plan(place, work),
       forecast: (work) => this.#lanes.forecast(work),
+      expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: (state) => this.#lanes.accountStops(state),
       onAccountStop: (listener) => {

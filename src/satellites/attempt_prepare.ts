@@ -55,7 +55,9 @@ export async function prepareAttempt(
   const checked = await checkSchemas(satellite, filled);
   if (!checked.ok) {
     const [first] = checked.issues;
-    const message = redaction.redact(`${first?.path ?? "input"}: ${first?.message ?? "is not as documented"}`);
+    const message = redaction.redact(
+      `${first?.path ?? "input"}: ${first?.message ?? "is not as documented"}`,
+    );
     return { ok: false, error: { code: "invalid_input", message, retryable: false } };
   }
   const rules = {

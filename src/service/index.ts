@@ -137,6 +137,7 @@ async function open(
     egressPorts: options.egressPorts,
     retentionDays: options.retentionDays,
     onFault,
+    audit: access.audit,
     openTasks: (onFinished) =>
       openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
   });

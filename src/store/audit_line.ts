@@ -8,10 +8,14 @@
  */
 import { hash } from "node:crypto";
 
-/** Who did it. `keyId` is absent where no key was used, as on the command line. */
+/**
+ * Who did it, or whose it was. `keyId` is absent where no key was used, as on the command line; `by` says that nobody asked
+ * for it: it was older than such things are kept.
+ */
 interface Actor {
   readonly project: string;
   readonly keyId?: string | undefined;
+  readonly by?: "retention" | undefined;
 }
 
 /** What is done with a file. */
@@ -51,6 +55,7 @@ export interface TimedEvent {
   readonly webhookId?: string | undefined;
   readonly secret?: string | undefined;
   readonly setting?: string | undefined;
+  readonly by?: "retention" | undefined;
   /** How many of them, where they are counted. */
   readonly count?: number;
 }
@@ -74,12 +79,11 @@ export function auditLine(
   before: ChainEnd,
 ): { readonly text: string; readonly end: ChainEnd } {
   const n = before.n + 1;
-  const { wallMs, kind, project, keyId, fileId, taskId, webhookId, secret, setting, count } = event;
+  const { wallMs, kind, project, keyId, fileId, taskId, webhookId, secret, setting, by, count } = event;
   const fields = {
     ...{ n, at: new Date(wallMs).toISOString(), event: kind, count, project: clipped(project) },
     ...{ key: clipped(keyId), file: clipped(fileId), task: clipped(taskId), webhook: clipped(webhookId) },
-    secret: clipped(secret),
-    setting: clipped(setting),
+    ...{ secret: clipped(secret), setting: clipped(setting), by },
     prev: before.hash,
   };
   const hashed = JSON.stringify(fields).slice(0, -1);

@@ -170,7 +170,7 @@ export class TaskObjects {
       number: line,
       line,
       inputTokens: rows.inputTokens[index] ?? 0,
-      factor: lot.record.factors?.[model] ?? priceFactor(model, sla, task.volumeTokens, this.#parts.rateCard),
+      factor: priceFactor(model, sla, task.volumeTokens, this.#lots.cards.of(lot.record)),
     };
   }
 

@@ -42,6 +42,8 @@ export interface RecorderOptions {
   /** Called once; nothing is recorded afterwards. */
   readonly onFailure: (error: PerigeeError) => void;
   readonly observer?: EngineObserver | undefined;
+  /** What follows commits is called so many at a time and turn. */
+  readonly callsPerTurn?: number | undefined;
 }
 
 /** Commits for many logs. Close it after its logs are settled. */
@@ -62,7 +64,7 @@ export class Recorder {
 
   constructor(options: RecorderOptions) {
     this.#options = options;
-    this.#calls = new PacedCalls(options.clock);
+    this.#calls = new PacedCalls(options.clock, options.callsPerTurn);
   }
 
   get failure(): PerigeeError | undefined {

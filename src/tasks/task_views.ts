@@ -59,7 +59,7 @@ export class TaskViews {
   }
 
   async view(task: TaskRecord): Promise<TaskView> {
-    const lots = await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId)));
+    const lots = this.#lookNow(task) ?? (await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId))));
     const state = this.#stateOf(task, lots);
     const known = this.#kept.get(task.id);
     const nowMs = this.#parts.clock.nowMs();
@@ -75,6 +75,17 @@ export class TaskViews {
       this.#kept.delete(oldest);
     }
     return view;
+  }
+
+  /** Without a wait, as for every task that was just accepted; undefined where a lot must be found. */
+  #lookNow({ parts }: TaskRecord): readonly Look[] | undefined {
+    const looks: Look[] = [];
+    for (const { lotId } of parts) {
+      const lot = this.#lots.now(lotId);
+      if (lot === undefined) return undefined;
+      looks.push({ record: lot.record, lot });
+    }
+    return looks;
   }
 
   /** A lot of its own that is over says all in its record. */
@@ -99,8 +110,8 @@ export class TaskViews {
 
   #viewOf(task: TaskRecord, lots: readonly Look[], state: string, before: TaskView | undefined): TaskView {
     const sums = task.parts.map((part, index) => sumsOf(task, part, lots[index] as Look));
-    const counts = sums.reduce((total, each) => add(total, each.counts), NO_COUNTS);
-    const usage = sums.reduce((total, each) => add(total, each.usage), NO_USAGE);
+    const counts = sums.reduce((total, each) => addCounts(total, each.counts), NO_COUNTS);
+    const usage = sums.reduce((total, each) => addUsage(total, each.usage), NO_USAGE);
     const isFinal = counts.submitted === 0;
     const deadlineWallMs = deadlineOf(task);
     const finishedWallMs = isFinal ? finishedOf(task, lots) : undefined;
@@ -168,9 +179,23 @@ function markOf(outlook: Outlook | undefined): string {
 const NO_COUNTS: TaskCounts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
 const NO_USAGE: TaskView["usage"] = { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
 
-function add<T extends object>(a: T, b: T): T {
-  const names = Object.keys(a) as (keyof T)[];
-  return Object.fromEntries(names.map((name) => [name, Number(a[name]) + Number(b[name])])) as T; // of the same names
+function addCounts(a: TaskCounts, b: TaskCounts): TaskCounts {
+  return {
+    submitted: a.submitted + b.submitted,
+    completed: a.completed + b.completed,
+    failed: a.failed + b.failed,
+    expired: a.expired + b.expired,
+    cancelled: a.cancelled + b.cancelled,
+  };
+}
+
+function addUsage(a: TaskView["usage"], b: TaskView["usage"]): TaskView["usage"] {
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    listUsd: a.listUsd + b.listUsd,
+    usd: a.usd + b.usd,
+  };
 }
 
 function statusOf(

@@ -12,7 +12,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
-import { checkKeys } from "../engine/key_check.ts";
+import { checkKeys, findSharedKey, type KeyedFile, type KeyPlace } from "../engine/key_check.ts";
 import { PerigeeError } from "../errors.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import type { KeyScanner } from "../shard/measurer.ts";
@@ -27,8 +27,10 @@ import {
   type Files,
   type FileView,
   isMimeType,
+  type NamedIndex,
   type NewFile,
 } from "./files.ts";
+
 import { StoredBytes } from "./stored_bytes.ts";
 import type { Page, PageQuery } from "./task_view.ts";
 import { type Content, onDisk, type Uploaded, writeUpload } from "./upload.ts";
@@ -238,6 +240,24 @@ class DiskFiles implements Files {
     return { path: join(this.#folder, id), items, bytes, ...placesOf(record) };
   }
 
+  async assertKeysDiffer(files: readonly NamedIndex[], signal?: AbortSignal): Promise<void> {
+    const opened: KeyedFile[] = [];
+    const closing: DiskFile[] = [];
+    const parts = { measurer: this.#options.measurer, lineBytesMax: this.#lineBytesMax };
+    try {
+      for (const { fileId, index } of files) {
+        const file = await this.#openForReading(fileId);
+        closing.push(file);
+        opened.push({ file, bytes: index.bytes, lineCount: index.lineCount });
+      }
+      const sizeBytes = opened.reduce((sum, { bytes }) => sum + bytes, 0);
+      const found = await this.#inTurn(sizeBytes, () => findSharedKey(parts, opened, signal));
+      if (found !== undefined) throw sharedKey(files, found);
+    } finally {
+      for (const file of closing) await file.close();
+    }
+  }
+
   hold(id: string): () => void {
     this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
     let isHeld = true;
@@ -280,10 +300,14 @@ class DiskFiles implements Files {
 
   #checkKeys(file: DiskFile, sizeBytes: number): Promise<unknown> {
     const parts = { measurer: this.#options.measurer, lineBytesMax: this.#lineBytesMax };
+    return this.#inTurn(sizeBytes, () => checkKeys(parts, { file, identity: { sizeBytes } }));
+  }
+
+  #inTurn<T>(sizeBytes: number, check: () => Promise<T>): Promise<T> {
     const lane = sizeBytes <= SMALL_BYTES_MAX ? "small" : "large";
-    const check = this.#lastChecks[lane].then(() => checkKeys(parts, { file, identity: { sizeBytes } }));
-    this.#lastChecks[lane] = check.catch(() => undefined);
-    return check;
+    const checking = this.#lastChecks[lane].then(check);
+    this.#lastChecks[lane] = checking.catch(() => undefined);
+    return checking;
   }
 
   get #lineBytesMax(): number {
@@ -322,6 +346,16 @@ function checkMimeType(type: string | undefined): void {
 
 function taken(): PerigeeError {
   return new PerigeeError("conflict", "there is a file with this id already");
+}
+
+function sharedKey(files: readonly NamedIndex[], places: readonly [KeyPlace, KeyPlace]): PerigeeError {
+  const fileIds = places.map(({ fileIndex }) => files[fileIndex]?.fileId ?? "");
+  const [first, second] = places;
+  return new PerigeeError(
+    "duplicate_key",
+    `line ${first.line} of file ${fileIds[0]} and line ${second.line} of file ${fileIds[1]} have the same key; every key of a task must be there once`,
+    { details: { lines: [first.line, second.line], fileIds } },
+  );
 }
 
 function notFound(): PerigeeError {

@@ -60,6 +60,12 @@ export interface FileIndex {
   readonly offsets: readonly number[];
 }
 
+/** A file of a task on several. */
+export interface NamedIndex {
+  readonly fileId: string;
+  readonly index: FileIndex;
+}
+
 /** Throws `not_found` for files of other projects and ids that are none, alike. */
 export interface Files {
   /**
@@ -80,6 +86,11 @@ export interface Files {
   ): AsyncIterable<Uint8Array>;
   /** For tasks on the file, which hold it before they ask: then it stays. Throws `usage` for `user_data`. */
   index(project: string, id: string): Promise<FileIndex>;
+  /**
+   * Throws `duplicate_key` (`details.lines`, and `details.fileIds` in the same order) when two of these files, or one that is named
+   * twice, have a key in common. Reads them all: some 400 MB a second.
+   */
+  assertKeysDiffer(files: readonly NamedIndex[], signal?: AbortSignal): Promise<void>;
   /** While held it cannot be removed; released once. A restart holds what unfinished tasks need again. */
   hold(id: string): () => void;
 }

@@ -31,7 +31,7 @@ const RUN = { scope: "satellites:run", area: "v1" } as const;
 const READ = { scope: "satellites:read", area: "v1" } as const;
 
 export interface ExecutionRoutesContext {
-  readonly executions: Executions;
+  readonly satellites: { readonly executions: Executions };
   readonly idempotency: Idempotency;
 }
 
@@ -49,11 +49,14 @@ interface Paged {
 
 export function registerExecutionRoutes(app: FastifyInstance, context: ExecutionRoutesContext): void {
   registerRun(app, context);
-  registerReads(app, context.executions);
-  registerCancel(app, context.executions);
+  registerReads(app, context.satellites.executions);
+  registerCancel(app, context.satellites.executions);
 }
 
-function registerRun(app: FastifyInstance, { executions, idempotency }: ExecutionRoutesContext): void {
+function registerRun(
+  app: FastifyInstance,
+  { satellites: { executions }, idempotency }: ExecutionRoutesContext,
+): void {
   app.post<OfSatellite>(SATELLITE, {
     config: { ...RUN, event: "satellite.run" },
     // The body is checked in the handler, which names every field at fault.

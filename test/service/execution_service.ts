@@ -78,7 +78,7 @@ export async function openExecutionService(options: Partial<ServerOptions> = {})
   });
   const { app } = createServer({ clock: systemClock, verifier, ...options });
   const idempotency = new Idempotency({ clock: systemClock, store });
-  registerExecutionRoutes(app, { executions, idempotency });
+  registerExecutionRoutes(app, { satellites: { executions }, idempotency });
   await app.listen({ host: "127.0.0.1", port: 0 });
   afterAll(async () => {
     await app.close();

@@ -12,6 +12,12 @@ export type {
   MemberStatus,
   MemberView,
 } from "./cluster/cluster.ts";
+export {
+  type ClusterDeclaration,
+  type ClusterMember,
+  defineCluster,
+  reference,
+} from "./cluster/define_cluster.ts";
 export { defineSatellite } from "./define.ts";
 export type {
   ExecutionCaller,

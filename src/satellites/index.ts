@@ -12,6 +12,7 @@ export type {
   MemberStatus,
   MemberView,
 } from "./cluster/cluster.ts";
+export { type ClustersOptions, openClusters } from "./cluster/clusters.ts";
 export {
   type ClusterDeclaration,
   type ClusterMember,

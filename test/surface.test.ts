@@ -132,8 +132,14 @@ describe("the doors", () => {
   });
 
   it("perigee/satellites", () => {
-    expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "batchInference", "defineSatellite"]);
+    expect(Object.keys(satellites).sort()).toEqual([
+      "SatelliteError",
+      "batchInference",
+      "callWebhook",
+      "defineSatellite",
+    ]);
     expect(namesOf("satellites/index.ts").types).toEqual([
+      "AnySatellite",
       "BatchInferenceOptions",
       "Catalogue",
       "ClusterIssue",
@@ -154,6 +160,8 @@ describe("the doors", () => {
       "Satellite",
       "SatelliteArguments",
       "SatelliteCall",
+      "SatelliteDefinition",
+      "SatelliteExample",
       "SatelliteFailure",
       "SatelliteKind",
       "SatelliteReference",

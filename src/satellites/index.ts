@@ -3,6 +3,7 @@
  */
 
 export { type BatchInferenceOptions, batchInference } from "./builtin/batch_inference.ts";
+export { callWebhook } from "./builtin/call_webhook.ts";
 export type { Catalogue, SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
 export type {
   ClusterIssue,
@@ -19,7 +20,7 @@ export {
   defineCluster,
   reference,
 } from "./cluster/define_cluster.ts";
-export { defineSatellite } from "./define.ts";
+export { defineSatellite, type SatelliteDefinition } from "./define.ts";
 export type {
   ExecutionCaller,
   ExecutionError,
@@ -30,6 +31,14 @@ export type {
 } from "./execution.ts";
 export type { GuardedHttp, GuardedResponse } from "./guarded_http.ts";
 export type { SatelliteReference } from "./reference.ts";
-export type { Notes, Satellite, SatelliteArguments, SatelliteCall, Schema } from "./satellite.ts";
+export type {
+  AnySatellite,
+  Notes,
+  Satellite,
+  SatelliteArguments,
+  SatelliteCall,
+  SatelliteExample,
+  Schema,
+} from "./satellite.ts";
 export { SatelliteError, type SatelliteFailure } from "./satellite_error.ts";
 export type { Secrets, SecretView } from "./secrets.ts";

@@ -18,6 +18,7 @@ import { countRequests, type MetricsPort, openMetricsPort, registerMetricsRoute 
 import { registerOperatorRoutes } from "./operator.ts";
 import { OperatorFeed } from "./operator_feed.ts";
 import { registerPageRoutes } from "./page.ts";
+import { SatelliteFeed, type SatelliteFeedParts } from "./satellite_feed.ts";
 import type { ServerOptions } from "./server.ts";
 import { Telemetry } from "./telemetry.ts";
 
@@ -38,6 +39,7 @@ export interface ObservedParts {
   readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
   readonly engine: Pick<Engine, "lanes">;
   readonly verifier: Pick<KeyVerifier, "verify">;
+  readonly satellites?: SatelliteFeedParts | undefined;
 }
 
 /** One for a service; methods in the order above. */
@@ -110,6 +112,7 @@ export class Observation {
       tasks: parts.tasks,
       activity: this.#activity,
       lanes: () => parts.engine.lanes(),
+      satellites: parts.satellites === undefined ? undefined : new SatelliteFeed(parts.satellites),
     });
     registerPageRoutes(app);
     registerOperatorRoutes(app, {

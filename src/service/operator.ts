@@ -2,7 +2,8 @@
  * What the operator page listens to: `GET /v0/operator/events`, server-sent events of the caller's project.
  *
  *   event: history    {start, items[], tokens[]}: the last minutes, a number a second
- *   event: snapshot   once a second: throughput, lanes, a page of tasks, errors by code, cost
+ *   event: snapshot   once a second: throughput, lanes, a page of tasks, errors by code, cost;
+ *                    with the scope `satellites:read` executions and clusters
  */
 import { PassThrough } from "node:stream";
 import { PerigeeError } from "../errors.ts";
@@ -34,6 +35,7 @@ export function registerOperatorRoutes(app: FastifyInstance, { feed, isAccepted 
       const leave = feed.join({
         project: caller.project,
         seesAllLanes: caller.scopes.has("admin"),
+        seesSatellites: caller.scopes.has("satellites:read"),
         after: afterOf(query.after),
         isAllowed: () => isAccepted(headers.authorization),
         isReady: () => !stream.writableNeedDrain,

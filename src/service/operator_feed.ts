@@ -15,6 +15,7 @@ import { laneKey } from "../schedule/lanes.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import { type Activity, SECONDS_KEPT, type Tally } from "./activity.ts";
+import type { SatelliteFeed } from "./satellite_feed.ts";
 
 const EVERY_MS = 1_000;
 const LISTENERS_MAX = 128;
@@ -34,6 +35,7 @@ export interface FeedOptions {
   readonly tasks: Pick<Tasks, "list">;
   readonly activity: Pick<Activity, "project" | "second">;
   readonly lanes: () => readonly LaneStatus[];
+  readonly satellites?: Pick<SatelliteFeed, "snapshot"> | undefined;
 }
 
 /** One page that is open somewhere. */
@@ -41,6 +43,8 @@ export interface Listener {
   readonly project: string;
   /** Sees the lanes of all projects, not only those that its own has used. */
   readonly seesAllLanes: boolean;
+  /** Sees executions and clusters. */
+  readonly seesSatellites: boolean;
   /** The task behind which its page of tasks begins. */
   readonly after: string | undefined;
   /** Asked before each snapshot; false ends it. */
@@ -126,8 +130,8 @@ export class OperatorFeed {
       else if (listener.isReady()) joined.missed = 0;
       else if (++joined.missed >= MISSED_MAX) this.#drop(joined);
       if (joined.missed > 0 || !this.#joined.has(joined)) continue;
-      const { project, seesAllLanes, after = "" } = listener;
-      const key = JSON.stringify([project, seesAllLanes, after]);
+      const { project, seesAllLanes, seesSatellites, after = "" } = listener;
+      const key = JSON.stringify([project, seesAllLanes, seesSatellites, after]);
       const snapshot = made.get(key) ?? this.#snapshot(listener).catch(() => undefined);
       made.set(key, snapshot);
       const text = await snapshot;
@@ -138,9 +142,10 @@ export class OperatorFeed {
     }
   }
 
-  async #snapshot({ project, seesAllLanes, after }: Listener): Promise<string> {
-    const { clock, activity, lanes } = this.#options;
+  async #snapshot({ project, seesAllLanes, seesSatellites, after }: Listener): Promise<string> {
+    const { clock, activity, lanes, satellites } = this.#options;
     const page = await this.#tasksAfter(project, after);
+    const seen = seesSatellites ? await satellites?.snapshot(project) : undefined;
     const nowMs = clock.wallMs();
     const tally = activity.project(project);
     return JSON.stringify({
@@ -153,6 +158,7 @@ export class OperatorFeed {
       tasks: page,
       errors: errorsOf(tally),
       totals: totalsOf(tally),
+      ...seen,
     });
   }
 

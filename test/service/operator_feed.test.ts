@@ -87,6 +87,7 @@ class World {
     page.leave = this.feed.join({
       project: "red",
       seesAllLanes: false,
+      seesSatellites: false,
       after: undefined,
       isAllowed: () => page.isAllowed,
       isReady: () => page.isReady,

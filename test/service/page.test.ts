@@ -115,7 +115,7 @@ describe.skipIf(!isThere)("the operator page", () => {
       .getByRole("button", { name: /^Cancel/ })
       .click();
     await page.getByRole("dialog").screenshot({ path: join(SCREENSHOTS, "cancel.png") });
-    await page.getByRole("button", { name: "Cancel the task" }).click();
+    await page.getByRole("button", { name: "Cancel it" }).click();
     await expect.poll(() => rowOf(page, long).textContent(), { timeout: 10_000 }).toContain("Cancelled");
     expect(await isCancelled(long)).toBe(true);
 

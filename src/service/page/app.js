@@ -10,6 +10,7 @@ import { byId, setAttribute, setText } from "./dom.js";
 import { Feed } from "./feed.js";
 import { compact, count, duration, moment, percent, rate, shortId, usd } from "./format.js";
 import { showErrors, showLanes } from "./lanes.js";
+import { Satellites } from "./satellites.js";
 import { TaskTable } from "./tasks.js";
 
 const KEY_NAME = "perigee.key";
@@ -20,6 +21,7 @@ const REFUSALS = {
 
 const chart = new Chart(byId("chart"));
 const table = new TaskTable({ cancel: askToCancel, download });
+const satellites = new Satellites({ cancelCluster, cancelExecution });
 /** Where earlier pages of tasks began; the last entry is the page that is shown. */
 let pages = [null];
 let hasMore = false;
@@ -126,6 +128,7 @@ function show(snapshot) {
   showLanes(snapshot.lanes);
   showErrors(errors);
   showTasks(tasks, time);
+  satellites.show(snapshot);
 }
 
 function showTasks(tasks, timeMs) {
@@ -149,25 +152,42 @@ function turn(to) {
 }
 
 function askToCancel(task) {
-  const dialog = byId("confirm");
   const left = task.counts.submitted;
-  setText(
-    byId("confirm-text"),
-    `Task ${shortId(task.task_id)}: ${count(left)} ${left === 1 ? "item has" : "items have"} no answer yet. ` +
+  const name = shortId(task.task_id);
+  confirmed(
+    `Task ${name}: ${count(left)} ${left === 1 ? "item has" : "items have"} no answer yet. ` +
       "What was not sent will not be; answers that are there or on their way stay, and are paid.",
+    async () => {
+      const path = `v0/infer/task/${encodeURIComponent(task.task_id)}/cancel`;
+      if ((await ask("POST", path)) !== undefined) tell(`Task ${name} is cancelled`);
+    },
   );
-  dialog.returnValue = "keep";
-  dialog.onclose = () => {
-    if (dialog.returnValue === "cancel") cancel(task);
-  };
-  dialog.showModal();
 }
 
-async function cancel(task) {
-  const name = shortId(task.task_id);
-  const response = await ask("POST", `v0/infer/task/${encodeURIComponent(task.task_id)}/cancel`);
-  if (response === undefined) return;
-  tell(`Task ${name} is cancelled`);
+function cancelCluster({ cluster_id: id }) {
+  const name = shortId(id);
+  confirmed(`Cluster ${name}: what its members have done stays done; nothing more is started.`, async () => {
+    const path = `v1/clusters/${encodeURIComponent(id)}/cancel`;
+    if ((await ask("POST", path, bare)) !== undefined) tell(`Cluster ${name} is cancelled`);
+  });
+}
+
+function cancelExecution({ execution_id: id, namespace, satellite }) {
+  const name = shortId(id);
+  confirmed(`Execution ${name} of ${satellite}: what it has done stays done.`, async () => {
+    const path = `v1/satellites/${[namespace, satellite, id].map(encodeURIComponent).join("/")}/cancel`;
+    if ((await ask("POST", path, bare)) !== undefined) tell(`Execution ${name} is cancelled`);
+  });
+}
+
+function confirmed(text, act) {
+  const dialog = byId("confirm");
+  setText(byId("confirm-text"), text);
+  dialog.returnValue = "keep";
+  dialog.onclose = () => {
+    if (dialog.returnValue === "cancel") act();
+  };
+  dialog.showModal();
 }
 
 async function download(task) {
@@ -189,13 +209,16 @@ async function download(task) {
   tell(`The answers of task ${name} are downloaded${isPart ? ", as far as there are any" : ""}`);
 }
 
+/** The key as satellites take it, with no scheme word. */
+const bare = (key) => key;
+
 /** Undefined after a failure, of which the user was told. */
-async function ask(method, path) {
+async function ask(method, path, headerOf = (key) => `Bearer ${key}`) {
   complain("");
   const key = sessionStorage.getItem(KEY_NAME) ?? "";
   let response;
   try {
-    response = await fetch(path, { method, headers: { authorization: `Bearer ${key}` }, cache: "no-store" });
+    response = await fetch(path, { method, headers: { authorization: headerOf(key) }, cache: "no-store" });
   } catch {
     complain("The service could not be reached. Try it again.");
     return undefined;

@@ -4,7 +4,7 @@
 import type { JsonObject } from "../../work/json.ts";
 import type { ResolvedSatellite } from "../catalogue.ts";
 import type { Issues, Path } from "./issues.ts";
-import { type JsonType, jsonSchemaOf, type Schema, SchemaReader } from "./json_schema.ts";
+import { type JsonType, jsonSchemaOf, type Schema, SchemaReader } from "./schema_reader.ts";
 import { type Declaration, type DeclaredMember, MEMBERS } from "./shape.ts";
 import { EVERY, type FoundReference, isObject, type Reference, referencesOf } from "./template.ts";
 

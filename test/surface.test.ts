@@ -132,15 +132,23 @@ describe("the doors", () => {
   });
 
   it("perigee/satellites", () => {
-    expect(Object.keys(satellites).sort()).toEqual(["SatelliteError", "batchInference", "defineSatellite"]);
+    expect(Object.keys(satellites).sort()).toEqual([
+      "SatelliteError",
+      "batchInference",
+      "createOrbitHost",
+      "defineSatellite",
+      "openCatalogue",
+    ]);
     expect(namesOf("satellites/index.ts").types).toEqual([
       "AnySatellite",
       "BatchInferenceOptions",
       "Catalogue",
+      "CatalogueOptions",
       "ClusterIssue",
       "ClusterRequest",
       "ClusterView",
       "Clusters",
+      "Configuration",
       "ExecutionCaller",
       "ExecutionError",
       "ExecutionRequest",
@@ -149,13 +157,19 @@ describe("the doors", () => {
       "Executions",
       "GuardedHttp",
       "GuardedResponse",
+      "HostSecret",
       "MemberStatus",
       "MemberView",
       "Notes",
+      "OrbitHost",
+      "OrbitHostOptions",
+      "Registration",
+      "Registry",
       "Satellite",
       "SatelliteArguments",
       "SatelliteCall",
       "SatelliteDefinition",
+      "SatelliteDescription",
       "SatelliteExample",
       "SatelliteFailure",
       "SatelliteKind",

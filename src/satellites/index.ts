@@ -3,7 +3,15 @@
  */
 
 export { type BatchInferenceOptions, batchInference } from "./builtin/batch_inference.ts";
-export type { Catalogue, SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
+export type {
+  Catalogue,
+  Configuration,
+  Registration,
+  Registry,
+  SatelliteKind,
+  SatelliteState,
+  SatelliteView,
+} from "./catalogue.ts";
 export type {
   ClusterIssue,
   ClusterRequest,
@@ -13,6 +21,7 @@ export type {
   MemberView,
 } from "./cluster/cluster.ts";
 export { defineSatellite, type SatelliteDefinition } from "./define.ts";
+export type { SatelliteDescription } from "./description.ts";
 export type {
   ExecutionCaller,
   ExecutionError,
@@ -22,6 +31,8 @@ export type {
   ExecutionView,
 } from "./execution.ts";
 export type { GuardedHttp, GuardedResponse } from "./guarded_http.ts";
+export { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
+export { createOrbitHost, type HostSecret, type OrbitHost, type OrbitHostOptions } from "./orbit/host.ts";
 export type { SatelliteReference } from "./reference.ts";
 export type {
   AnySatellite,

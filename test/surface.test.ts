@@ -135,6 +135,7 @@ describe("the doors", () => {
     expect(Object.keys(satellites).sort()).toEqual([
       "SatelliteError",
       "batchInference",
+        "callWebhook",
       "createOrbitHost",
       "defineSatellite",
       "openCatalogue",

@@ -64,7 +64,7 @@ const DOORS: Readonly<Record<string, string>> = {
   piscina: "shard/pool.ts",
   "stream-json": "jsonl/array.ts",
   "prom-client": "service/metrics.ts",
-  standardwebhooks: "service/webhook_signature.ts",
+  standardwebhooks: "egress/webhook_signature.ts",
   undici: "dispatch/undici.ts",
   uplot: "service/page.ts",
   zod: "schema.ts",

@@ -3,6 +3,7 @@
  */
 
 export { type BatchInferenceOptions, batchInference } from "./builtin/batch_inference.ts";
+export { callWebhook } from "./builtin/call_webhook.ts";
 export type {
   Catalogue,
   Configuration,

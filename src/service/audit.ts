@@ -45,6 +45,10 @@ function noteEvent(audit: Audit, request: FastifyRequest): void {
     case "webhook.deleted":
       audit.note({ kind, ...who, webhookId: id });
       return;
+    case "secret.set":
+    case "secret.removed":
+      audit.note({ kind, ...who, secret: id });
+      return;
     default:
       audit.note({ kind, ...who, taskId: id });
   }

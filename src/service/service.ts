@@ -16,6 +16,7 @@ import type { Observation } from "./observation.ts";
 import { registerOpenAiRoutes } from "./openai_batches.ts";
 import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
+import { registerSecretRoutes } from "./secrets.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
 import { registerUsageRoutes } from "./usage.ts";
 import { registerWebhookRoutes } from "./webhook_routes.ts";
@@ -69,6 +70,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
   registerWebhookRoutes(app, context);
+  registerSecretRoutes(app, context.satellites);
   observation?.register(app);
   registerDescriptionRoutes(app);
   await app.ready();

@@ -13,6 +13,7 @@
 import { setMaxListeners } from "node:events";
 import type { Clock, Timer } from "../clock.ts";
 import type { Egress, GuardedResult } from "../egress/egress.ts";
+import { signedHeaders } from "../egress/webhook_signature.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
 import type { Page, PageQuery } from "../tasks/task_view.ts";
@@ -28,7 +29,6 @@ import {
   recordToDelivery,
 } from "./webhook_records.ts";
 import { decide } from "./webhook_schedule.ts";
-import { signedHeaders } from "./webhook_signature.ts";
 
 const ATTEMPT_MS = 15_000;
 const ANSWER_BYTES_MAX = 64 * 1024;

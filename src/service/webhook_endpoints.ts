@@ -9,6 +9,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
+import { newSecret } from "../egress/webhook_signature.ts";
 import { PerigeeError } from "../errors.ts";
 import type { RecordStore } from "../store/records.ts";
 import {
@@ -21,7 +22,6 @@ import {
   recordToEndpoint,
   type Secret,
 } from "./webhook_records.ts";
-import { newSecret } from "./webhook_signature.ts";
 
 export interface EndpointSettings {
   readonly url: string;

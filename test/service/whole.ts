@@ -5,7 +5,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
+import { AllowList } from "../../src/egress/address.ts";
+import { createEgress } from "../../src/egress/egress.ts";
 import { openEngine } from "../../src/engine/engine.ts";
+import { openSatellites } from "../../src/satellites/open.ts";
 import { openAftercare } from "../../src/service/aftercare.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
@@ -59,15 +62,17 @@ export async function openWhole(
   const { clock, disk, store, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const spending = createSpending({ clock, store, capUsd: () => undefined });
+  const egress = createEgress({ clock, allow: new AllowList(["127.0.0.1"]) });
   const aftercare = await openAftercare({
     clock,
     store,
     files,
     openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
-    egressAllow: "127.0.0.1",
+    egress,
     retentionDays: undefined,
   });
   const { tasks, webhooks } = aftercare;
+  const satellites = await openSatellites({ clock, store, files, tasks, egress, dataDir, env: {} });
   let refusal: unknown;
   const submit: Tasks["submit"] = (project, request) => {
     const error = refusal;
@@ -84,6 +89,7 @@ export async function openWhole(
       engine,
       tasks: withSubmit(tasks, submit),
       files,
+      satellites,
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       dataDir,
@@ -111,6 +117,7 @@ export async function openWhole(
   url = await service.listen({ port: 0 });
   afterAll(async () => {
     await service.close();
+    await satellites.close();
     await aftercare.close();
     await engine.close();
     rmSync(dataDir, { recursive: true, force: true });

@@ -1,0 +1,65 @@
+/**
+ * Fields that configs of receivers have in common: addresses, tokens, times.
+ *
+ * A text that names a secret (`secret://name`) passes every check here: the value is checked when it is filled in, right
+ * before an attempt. Messages never repeat a value, which may be one.
+ *
+ * Limits: addresses of 2,048 characters, tokens of 8,192, a request of 100 ms to 120 s (15 s by default).
+ */
+import { z } from "../../schema.ts";
+
+const URL_LENGTH_MAX = 2_048;
+const TOKEN_LENGTH_MAX = 8_192;
+const TIMEOUT_MS_MIN = 100;
+const TIMEOUT_MS_MAX = 120_000;
+
+/** For one request, when nothing else is said. */
+export const TIMEOUT_MS = 15_000;
+
+export function holdsSecret(text: string): boolean {
+  return text.includes("secret://");
+}
+
+/** An http or https URL. */
+export function urlField(description: string): z.ZodString {
+  return z
+    .string()
+    .min(1)
+    .max(URL_LENGTH_MAX)
+    .refine((text) => holdsSecret(text) || isHttpUrl(text), "must be an http or https URL")
+    .describe(description);
+}
+
+/** A text for a header: a token, a key, a password. */
+export function tokenField(description: string): z.ZodString {
+  return z
+    .string()
+    .min(1)
+    .max(TOKEN_LENGTH_MAX)
+    .refine((text) => isHeaderText(text), "must be printable ASCII, without line ends")
+    .describe(description);
+}
+
+export function timeoutField(): z.ZodDefault<z.ZodNumber> {
+  return z
+    .number()
+    .int()
+    .min(TIMEOUT_MS_MIN)
+    .max(TIMEOUT_MS_MAX)
+    .default(TIMEOUT_MS)
+    .describe("Milliseconds from the start of a request to the last byte of its answer.");
+}
+
+/** What a header's value may hold here: no line end, no NUL, nothing outside ASCII. */
+export function isHeaderText(text: string): boolean {
+  return /^[\t\x20-\x7e]*$/.test(text);
+}
+
+export function isHttpUrl(text: string): boolean {
+  return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+}
+
+/** Without what follows the path, and without a slash at its end: what paths of an API are put behind. */
+export function baseOf(url: string): string {
+  return url.replace(/\/+$/, "");
+}

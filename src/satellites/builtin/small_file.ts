@@ -1,0 +1,40 @@
+/**
+ * A file of the project that is wanted whole, up to a bound.
+ */
+import { PerigeeError } from "../../errors.ts";
+import type { FileView } from "../../tasks/files.ts";
+import type { SatelliteCall } from "../satellite.ts";
+import { SatelliteError } from "../satellite_error.ts";
+
+/** Throws `SatelliteError`, permanent: `file_not_found`, `file_too_large`. */
+export async function readSmallFile(
+  call: Pick<SatelliteCall, "files" | "project">,
+  id: string,
+  bytesMax: number,
+): Promise<{ readonly bytes: Uint8Array; readonly mimeType: string }> {
+  const { bytes, mimeType } = await fileView(call, id);
+  if (bytes > bytesMax)
+    throw new SatelliteError(
+      "permanent",
+      "file_too_large",
+      `the file has ${bytes} bytes, and ${bytesMax} are taken`,
+    );
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of call.files.read(call.project, id)) chunks.push(chunk);
+  return { bytes: Buffer.concat(chunks), mimeType };
+}
+
+/** Throws `SatelliteError`, permanent: `file_not_found`. */
+export async function fileView(
+  { files, project }: Pick<SatelliteCall, "files" | "project">,
+  id: string,
+): Promise<FileView> {
+  try {
+    return await files.file(project, id);
+  } catch (error) {
+    if (!(error instanceof PerigeeError) || error.code !== "not_found") throw error;
+    throw new SatelliteError("permanent", "file_not_found", "there is no file with that id", {
+      cause: error,
+    });
+  }
+}

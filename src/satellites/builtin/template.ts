@@ -1,0 +1,72 @@
+/**
+ * Templates without logic: `{{name.path}}` stands for a value of the input, and nothing else means anything.
+ *
+ * A path walks own properties, and elements of lists by their number, to a text, a number or a boolean. What is not there
+ * is an error, so that no request goes out with a hole in it: inherited properties, `__proto__`, objects, calls, blocks and
+ * partials are all just not there. Values are put in once; what they hold is no template. Nothing is evaluated.
+ */
+import type { Json, JsonObject } from "../../work/json.ts";
+import { SatelliteError } from "../satellite_error.ts";
+
+const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
+const WHOLE = /^\{\{([^{}]*)\}\}$/;
+const PATH = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
+
+export function hasPlaceholder(text: string): boolean {
+  return text.search(PLACEHOLDER) >= 0;
+}
+
+/** With the values as text, each through `encode`. Throws `missing_value`. */
+export function fillText(template: string, values: JsonObject, encode: (text: string) => string): string {
+  return template.replace(PLACEHOLDER, (_, inner: string) => {
+    const value = valueAt(inner, values);
+    return value === null ? missing(inner) : encode(String(value));
+  });
+}
+
+/**
+ * Fills in every text of a JSON value. A text that is one placeholder and nothing else becomes the value as it is; within a
+ * longer text it becomes text. So a value can never be more than what it stands for. Names of members are left alone.
+ * Throws `missing_value`.
+ */
+export function fillJson(template: Json, values: JsonObject): Json {
+  if (typeof template === "string") {
+    const whole = WHOLE.exec(template);
+    return whole === null ? fillText(template, values, (text) => text) : valueAt(whole[1] ?? "", values);
+  }
+  if (Array.isArray(template)) return template.map((element) => fillJson(element, values));
+  if (typeof template !== "object" || template === null) return template;
+  return Object.fromEntries(
+    Object.entries(template).map(([name, member]) => [name, fillJson(member, values)]),
+  );
+}
+
+type Scalar = string | number | boolean | null;
+
+function valueAt(inner: string, values: JsonObject): Scalar {
+  const path = inner.trim();
+  if (!PATH.test(path)) return missing(path);
+  let value: Json = values;
+  for (const name of path.split(".")) {
+    const next: Json | undefined = memberOf(value, name);
+    if (next === undefined) return missing(path);
+    value = next;
+  }
+  return typeof value === "object" && value !== null ? missing(path) : value;
+}
+
+function memberOf(value: Json, name: string): Json | undefined {
+  if (typeof value !== "object" || value === null || name === "__proto__") return undefined;
+  // A list has a length of its own, which nobody wrote there.
+  if (Array.isArray(value) && !/^\d+$/.test(name)) return undefined;
+  return Object.hasOwn(value, name) ? (value as JsonObject)[name] : undefined;
+}
+
+function missing(path: string): never {
+  const shown = JSON.stringify(path.trim().slice(0, 100));
+  throw new SatelliteError(
+    "permanent",
+    "missing_value",
+    `the input has no text, number or boolean at ${shown}, which a template asks for`,
+  );
+}

@@ -4,7 +4,15 @@
 
 export { type BatchInferenceOptions, batchInference } from "./builtin/batch_inference.ts";
 export { callWebhook } from "./builtin/call_webhook.ts";
-export type { Catalogue, SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
+export type {
+  Catalogue,
+  Configuration,
+  Registration,
+  Registry,
+  SatelliteKind,
+  SatelliteState,
+  SatelliteView,
+} from "./catalogue.ts";
 export type {
   ClusterIssue,
   ClusterRequest,
@@ -21,6 +29,7 @@ export {
   reference,
 } from "./cluster/define_cluster.ts";
 export { defineSatellite, type SatelliteDefinition } from "./define.ts";
+export type { SatelliteDescription } from "./description.ts";
 export type {
   ExecutionCaller,
   ExecutionError,
@@ -30,6 +39,8 @@ export type {
   ExecutionView,
 } from "./execution.ts";
 export type { GuardedHttp, GuardedResponse } from "./guarded_http.ts";
+export { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
+export { createOrbitHost, type HostSecret, type OrbitHost, type OrbitHostOptions } from "./orbit/host.ts";
 export type { SatelliteReference } from "./reference.ts";
 export type {
   AnySatellite,

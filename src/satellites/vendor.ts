@@ -3,6 +3,7 @@
  */
 import { batchInference } from "./builtin/batch_inference.ts";
 import { callWebhook } from "./builtin/call_webhook.ts";
+import { sendAlert } from "./builtin/send_alert.ts";
 import type { Satellite } from "./satellite.ts";
 
 /** What an operator sets for them. */
@@ -25,6 +26,7 @@ export function vendorSatellites({ models = {} }: VendorOptions): readonly Satel
       model: models[deepseek] ?? EMBEDDED_MODEL,
     }),
     callWebhook(),
+    sendAlert(),
   ];
   return all as unknown as readonly Satellite[]; // each is given what its own schemas have made
 }

@@ -139,6 +139,7 @@ describe("the doors", () => {
       "defineSatellite",
     ]);
     expect(namesOf("satellites/index.ts").types).toEqual([
+      "AnySatellite",
       "BatchInferenceOptions",
       "Catalogue",
       "ClusterIssue",
@@ -159,6 +160,8 @@ describe("the doors", () => {
       "Satellite",
       "SatelliteArguments",
       "SatelliteCall",
+      "SatelliteDefinition",
+      "SatelliteExample",
       "SatelliteFailure",
       "SatelliteKind",
       "SatelliteReference",

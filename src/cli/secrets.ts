@@ -54,7 +54,7 @@ export function setSecret(name: string, options: Record<string, unknown>): Promi
   const given = options as unknown as SetArguments; // commander's own shape, declared in main.ts
   return answer(given, async () => {
     const call = { method: "PUT", path: pathOf(name) };
-    const value = await readValue(given);
+    const value = await secretValue(given);
     await over(given, { ...call, body: { value } }, async (secrets, project) => {
       await secrets.set(project, name, value);
       return { kind: "secret.set", project, secret: name };
@@ -156,7 +156,7 @@ function pathOf(name: string): string {
 }
 
 /** The variable's, or what standard input holds, without the line end that `echo` adds. */
-async function readValue({ fromEnv }: SetArguments): Promise<string> {
+async function secretValue({ fromEnv }: SetArguments): Promise<string> {
   if (fromEnv !== undefined) {
     const value = process.env[fromEnv];
     if (value === undefined) throw new PerigeeError("usage", `--from-env: ${fromEnv} is not set`);

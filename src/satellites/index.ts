@@ -13,7 +13,7 @@ export type {
   MemberStatus,
   MemberView,
 } from "./cluster/cluster.ts";
-export { defineSatellite } from "./define.ts";
+export { defineSatellite, type SatelliteDefinition } from "./define.ts";
 export type {
   ExecutionCaller,
   ExecutionError,
@@ -24,6 +24,14 @@ export type {
 } from "./execution.ts";
 export type { GuardedHttp, GuardedResponse } from "./guarded_http.ts";
 export type { SatelliteReference } from "./reference.ts";
-export type { Notes, Satellite, SatelliteArguments, SatelliteCall, Schema } from "./satellite.ts";
+export type {
+  AnySatellite,
+  Notes,
+  Satellite,
+  SatelliteArguments,
+  SatelliteCall,
+  SatelliteExample,
+  Schema,
+} from "./satellite.ts";
 export { SatelliteError, type SatelliteFailure } from "./satellite_error.ts";
 export type { Secrets, SecretView } from "./secrets.ts";

@@ -53,6 +53,10 @@ function noteEvent(audit: Audit, request: FastifyRequest): void {
     case "execution.cancelled":
       audit.note({ kind, ...who, executionId: id });
       return;
+    case "cluster.submitted":
+    case "cluster.cancelled":
+      audit.note({ kind, ...who, clusterId: id });
+      return;
     default:
       audit.note({ kind, ...who, taskId: id });
   }

@@ -34,6 +34,11 @@ export type SecretEvent = "secret.set" | "secret.removed";
 
 /** What is done with an execution of a satellite. */
 export type ExecutionEvent = "satellite.run" | "execution.cancelled";
+/** What is done with a run of a cluster; its executions leave no lines of their own. */
+export type ClusterEvent = "cluster.submitted" | "cluster.cancelled";
+
+/** What a request may leave in the log. */
+export type RequestEvent = FileEvent | TaskEvent | WebhookEvent | SecretEvent | ExecutionEvent | ClusterEvent;
 
 /** What is worth remembering for 13 months. */
 export type AuditEvent =
@@ -47,6 +52,7 @@ export type AuditEvent =
   /** `secret` is its name. */
   | (Actor & { readonly kind: SecretEvent; readonly secret: string })
   | (Actor & { readonly kind: ExecutionEvent; readonly executionId: string })
+  | (Actor & { readonly kind: ClusterEvent; readonly clusterId: string })
   /** `setting` is a name, never a value. */
   | { readonly kind: "config.changed"; readonly setting: string };
 
@@ -61,6 +67,7 @@ export interface TimedEvent {
   readonly webhookId?: string | undefined;
   readonly secret?: string | undefined;
   readonly executionId?: string | undefined;
+  readonly clusterId?: string | undefined;
   readonly setting?: string | undefined;
   readonly by?: "retention" | undefined;
   /** How many of them, where they are counted. */
@@ -87,7 +94,7 @@ export function auditLine(
 ): { readonly text: string; readonly end: ChainEnd } {
   const n = before.n + 1;
   const { wallMs, kind, project, keyId, fileId, taskId, webhookId, secret, setting, by, count } = event;
-  const { executionId } = event;
+  const { executionId, clusterId } = event;
   const hashed =
     `{"n":${n},"at":"${new Date(wallMs).toISOString()}","event":"${kind}"` +
     (count === undefined ? "" : `,"count":${count}`) +
@@ -98,6 +105,7 @@ export function auditLine(
     member("webhook", webhookId) +
     member("secret", secret) +
     member("execution", executionId) +
+    member("cluster", clusterId) +
     member("setting", setting) +
     member("by", by) +
     `,"prev":"${before.hash}"`;

@@ -135,7 +135,7 @@ describe("the doors", () => {
     expect(Object.keys(satellites).sort()).toEqual([
       "SatelliteError",
       "batchInference",
-        "callWebhook",
+      "callWebhook",
       "createOrbitHost",
       "defineSatellite",
       "openCatalogue",
@@ -190,6 +190,7 @@ describe("the doors", () => {
       "KeyArea",
       "KeyVerifier",
       "ListenOptions",
+      "SatelliteSettings",
       "Scope",
       "ServerLimits",
     ]);

@@ -9,7 +9,6 @@ import { systemClock } from "../clock.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { OpenedSatellites } from "../satellites/open.ts";
-import type { VendorOptions } from "../satellites/vendor.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
 import { openKeyStore } from "../store/key_store.ts";
 import { noteConfigChanges, type Settings } from "./config_changes.ts";
@@ -19,12 +18,13 @@ import type { LogOptions } from "./log.ts";
 import { Observation } from "./observation.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
-import { openStack } from "./stack.ts";
+import { openStack, type SatelliteSettings } from "./stack.ts";
 
 export type { Caller, Scope } from "./caller.ts";
 export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
 export type { ServerLimits } from "./server.ts";
 export type { ListenOptions } from "./service.ts";
+export type { SatelliteSettings } from "./stack.ts";
 
 /** Of the engine's calls: callers of the service wait for the turns that they are in. */
 const CALLS_PER_TURN = 32;
@@ -42,8 +42,8 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly log?: ServiceLog;
   /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
   readonly metricsPort?: number;
-  /** Settings of the satellites that come with perigee. */
-  readonly satellites?: VendorOptions;
+  /** Settings of the satellites that come with perigee, and satellites that come with the program. */
+  readonly satellites?: SatelliteSettings;
   /**
    * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
    * written. The error's text may hold what a user sent.
@@ -115,9 +115,11 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     verifier,
     onFault,
     log,
+    satellites,
     ...settings
   } = options;
-  return settings;
+  const { trusted: _code, ...models } = satellites ?? {};
+  return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
 async function open(
@@ -130,7 +132,7 @@ async function open(
   const { observation, verifier } = access;
   const { clock, disk, store } = parts;
   const onFault = (error: unknown): void => observation.onFault(error, "background");
-  const stack = await openStack({ engine, parts }, { ...options, audit: access.audit, onFault });
+  const stack = await openStack({ engine, parts }, { ...options, verifier, audit: access.audit, onFault });
   const { tasks, files, satellites, webhooks, spending } = stack;
   observation.join({ tasks, verifier, engine });
   let url = options.publicUrl ?? "http://127.0.0.1";

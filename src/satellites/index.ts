@@ -21,6 +21,13 @@ export type {
   MemberStatus,
   MemberView,
 } from "./cluster/cluster.ts";
+export { type ClustersOptions, openClusters } from "./cluster/clusters.ts";
+export {
+  type ClusterDeclaration,
+  type ClusterMember,
+  defineCluster,
+  reference,
+} from "./cluster/define_cluster.ts";
 export { defineSatellite, type SatelliteDefinition } from "./define.ts";
 export type { SatelliteDescription } from "./description.ts";
 export type {

@@ -3,6 +3,7 @@
  */
 import { batchInference } from "./builtin/batch_inference.ts";
 import { callWebhook } from "./builtin/call_webhook.ts";
+import { sendAlert } from "./builtin/send_alert.ts";
 import type { AnySatellite } from "./satellite.ts";
 
 /** What an operator sets for them. */
@@ -25,5 +26,6 @@ export function vendorSatellites({ models = {} }: VendorOptions): readonly AnySa
       model: models[deepseek] ?? EMBEDDED_MODEL,
     }),
     callWebhook(),
+    sendAlert(),
   ];
 }

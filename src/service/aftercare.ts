@@ -6,6 +6,7 @@
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
+import { keptExecutions } from "../satellites/execution_retention.ts";
 import type { Audit } from "../store/audit_log.ts";
 import type { RecordStore, StoredRecord } from "../store/records.ts";
 import type { Files } from "../tasks/files.ts";
@@ -92,6 +93,7 @@ function keptKinds(
     noted(keptFiles(files, keepMs), ({ project, id }) =>
       audit?.note({ kind: "file.deleted", project, fileId: id, by }),
     ),
+    keptExecutions(store, keepMs),
     { collection: DELIVERIES, keepMs },
     { collection: IDEMPOTENCY, keepMs: IDEMPOTENCY_MS },
     // A task is told of again until it has gone: longer than that, so that it is not counted twice.

@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import type { Spending } from "../tasks/spending.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerDescription, registerDescriptionRoutes } from "./description.ts";
+import { registerExecutionRoutes } from "./executions.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { registerFileRoutes } from "./files.ts";
 import { registerHealthRoutes } from "./health.ts";
@@ -70,6 +71,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
   registerWebhookRoutes(app, context);
+  registerExecutionRoutes(app, context);
   registerSecretRoutes(app, context.satellites);
   observation?.register(app);
   registerDescriptionRoutes(app);

@@ -10,7 +10,7 @@ import { createEgress } from "../../src/egress/egress.ts";
 import { openEngine } from "../../src/engine/engine.ts";
 import { openSatellites } from "../../src/satellites/open.ts";
 import { openAftercare } from "../../src/service/aftercare.ts";
-import type { Caller, Scope } from "../../src/service/caller.ts";
+import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
@@ -20,13 +20,16 @@ import { createSpending } from "../../src/tasks/spending.ts";
 import { openTasks } from "../../src/tasks/task_desk.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
-const ALL: readonly Scope[] = ["infer:read", "infer:write", "files:read", "files:write"];
+const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
 
 /** The keys that are accepted. */
 const KEYS: Readonly<Record<string, Caller>> = {
   own: caller("own", ALL),
   other: caller("other", ALL),
-  reader: caller("own", ["infer:read", "files:read"]),
+  reader: caller(
+    "own",
+    ALL.filter((scope) => scope.endsWith(":read")),
+  ),
   powerless: caller("own", []),
   hurried: caller("own", ALL, "hurried"),
 };
@@ -96,10 +99,10 @@ export async function openWhole(
       publicUrl: () => url,
     },
     verifier: {
-      verify: (authorization, area) =>
-        area === "v0" && authorization?.startsWith("Bearer ") === true
-          ? KEYS[authorization.slice(7)]
-          : undefined,
+      verify: (authorization = "", area) => {
+        if (area === "v1") return KEYS[authorization];
+        return authorization.startsWith("Bearer ") ? KEYS[authorization.slice(7)] : undefined;
+      },
     },
     requestLimits: {
       take: (keyId) => ({
@@ -149,6 +152,9 @@ function withSubmit(tasks: Tasks, submit: Tasks["submit"]): Tasks {
   });
 }
 
+/** Satellites take the key with no scheme word. */
+const BARE = /^\/v1\/(clusters|executions|satellites|secrets)(\/|$)/;
+
 async function send(
   url: string,
   method: string,
@@ -159,7 +165,7 @@ async function send(
     method,
     redirect: "manual",
     headers: {
-      ...(key === "" ? {} : { authorization: `Bearer ${key}` }),
+      ...(key === "" ? {} : { authorization: BARE.test(new URL(url).pathname) ? key : `Bearer ${key}` }),
       ...(body === undefined || body instanceof FormData ? {} : { "content-type": "application/json" }),
       ...headers,
     },

@@ -19,6 +19,7 @@ import type { TrustedSatellites } from "./known_satellites.ts";
 import { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
 import { openSecrets } from "./secret_store.ts";
 import type { Secrets } from "./secrets.ts";
+import { openVault } from "./vault.ts";
 import { type VendorOptions, vendorSatellites } from "./vendor.ts";
 
 export interface OpenSatellitesOptions {
@@ -48,10 +49,11 @@ export interface OpenedSatellites {
 /** Throws `invalid_config` for a key that is not that of the secrets, and `usage` for trusted satellites of one name. */
 export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
   const { clock, store, files, tasks, egress, onFault = () => undefined, log } = options;
-  const secrets = await openSecrets(options);
+  const vault = await openVault(options);
+  const secrets = await openSecrets({ ...options, vault });
   const http = createGuardedHttp(egress);
   const catalogue = await openCatalogue({
-    ...{ clock, store, http, onFault },
+    ...{ clock, store, vault, http, onFault },
     ...{ vendor: vendorSatellites(options.vendor), trusted: options.trusted, isBetaKey: options.isBetaKey },
   });
   const resolver = catalogue;

@@ -137,6 +137,7 @@ describe("the doors", () => {
       "batchInference",
       "callWebhook",
       "defineSatellite",
+      "forwardLogs",
       "sendAlert",
     ]);
     expect(namesOf("satellites/index.ts").types).toEqual([

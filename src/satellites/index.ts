@@ -4,6 +4,7 @@
 
 export { type BatchInferenceOptions, batchInference } from "./builtin/batch_inference.ts";
 export { callWebhook } from "./builtin/call_webhook.ts";
+export { forwardLogs } from "./builtin/forward_logs.ts";
 export { sendAlert } from "./builtin/send_alert.ts";
 export type { Catalogue, SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
 export type {

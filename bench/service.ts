@@ -1,6 +1,6 @@
 /**
  * The service over loopback: POST of one item (with an sla, acknowledged when synced), polls of a task of 1,000 objects,
- * 100,000 items in one POST. The load generator (undici, in a process of its own) shares the machine.
+ * 100,000 items in one POST. The load generator (`load_connection.ts`, in a process of its own) shares the machine.
  *
  *   npm run build && node --import tsx bench/service.ts [seconds]
  *
@@ -11,7 +11,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Client } from "undici";
+import { load as loadConnection } from "./load_connection.ts";
 
 const MAIN = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 const SELF = fileURLToPath(import.meta.url);
@@ -124,20 +124,15 @@ async function generate({ url, key, method, path, body, etag, seconds }: Load): 
   const times: number[] = [];
   const warmMs = performance.now() + 1_000;
   const endMs = warmMs + seconds * 1_000;
-  const one = async (): Promise<void> => {
-    const client = new Client(url);
-    for (;;) {
-      const startMs = performance.now();
-      if (startMs >= endMs) break;
-      const response = await client.request({ method, path, headers, body: body ?? null });
-      await response.body.dump({ limit: 16 * 1024 * 1024 });
-      if (startMs < warmMs) continue;
-      times.push(performance.now() - startMs);
-      statuses[response.statusCode] = (statuses[response.statusCode] ?? 0) + 1;
+  const onAnswer = (status: number, startMs: number, answeredMs: number): boolean => {
+    if (startMs >= warmMs) {
+      times.push(answeredMs - startMs);
+      statuses[status] = (statuses[status] ?? 0) + 1;
     }
-    await client.close();
+    return answeredMs < endMs;
   };
-  await Promise.all(Array.from({ length: CONNECTIONS }, one));
+  const request = { url, method, path, headers, body };
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => loadConnection(request, onAnswer)));
   times.sort((a, b) => a - b);
   const at = (share: number): number => times[Math.floor(times.length * share)] ?? Number.NaN;
   process.send?.({ perSecond: times.length / seconds, p50: at(0.5), p99: at(0.99), statuses });

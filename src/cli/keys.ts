@@ -12,6 +12,7 @@ import { openAuditLog } from "../store/audit_log.ts";
 import { type KeyStore, openKeyStore } from "../store/key_store.ts";
 import type { StoredKey } from "../store/key_table.ts";
 import { errorJson } from "./exit.ts";
+import { table } from "./table.ts";
 
 const DEFAULT_SCOPES: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
 const DAY_MS = 86_400_000;
@@ -158,11 +159,4 @@ function dateTime(wallMs: number): string {
 
 function dateOf(wallMs: number): string {
   return dateTime(wallMs).slice(0, 10);
-}
-
-/** Columns as wide as their widest cell. */
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const lines = rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  "));
-  return `${lines.map((line) => line.trimEnd()).join("\n")}\n`;
 }

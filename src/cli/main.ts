@@ -60,6 +60,7 @@ function program(): Command {
     .action(async (input: string, options: Record<string, unknown>) => finish(await quote(input, options)));
   addServe(root);
   addKeys(root);
+  addSecrets(root);
   root
     .command("audit")
     .description("Check that nobody changed the audit log of a service.")
@@ -121,6 +122,56 @@ function addKeys(root: Command): void {
     .addOption(dataOption())
     .option("--json", "print the key as one JSON object")
     .action(async (id: string, options: Record<string, unknown>) => finish(await revokeKey(id, options)));
+}
+
+function addSecrets(root: Command): void {
+  const secrets = root
+    .command("secrets")
+    .description(
+      "Secrets that satellites use as secret://NAME: set, list, remove. Nothing shows their values.",
+    );
+  const add = (name: string, description: string): Command =>
+    secrets
+      .command(name)
+      .description(description)
+      .addOption(new Option("--project <name>", "whose secrets they are").conflicts("url"))
+      .addOption(dataOption())
+      .addOption(
+        new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts("data"),
+      )
+      .option("--json", "print what was done as one JSON object");
+  add("set", "Make or replace a secret. The value comes on standard input, or from the environment.")
+    .argument("<name>", "lower case letters, digits, -")
+    .option("--from-env <variable>", "take the value of this variable instead of standard input")
+    .action(async (name: string, options: Record<string, unknown>) => {
+      const { setSecret } = await import("./secrets.ts");
+      finish(await setSecret(name, options));
+    });
+  add("list", "The names, and when they were set.").action(async (options: Record<string, unknown>) => {
+    const { listSecrets } = await import("./secrets.ts");
+    finish(await listSecrets(options));
+  });
+  add("remove", "Remove a secret; what uses it fails from now on.")
+    .argument("<name>", "as secrets list shows it")
+    .action(async (name: string, options: Record<string, unknown>) => {
+      const { removeSecret } = await import("./secrets.ts");
+      finish(await removeSecret(name, options));
+    });
+  secrets
+    .command("rotate-key")
+    .description(
+      "Encrypt all secrets of a stopped service under another key. After a stop, the same again goes on.",
+    )
+    .addOption(dataOption())
+    .option("--json", "print what was done as one JSON object")
+    .addHelpText(
+      "after",
+      "\nPERIGEE_SECRETS_OLD_KEY is the key until now (default: the one in the data folder), PERIGEE_SECRETS_KEY the new one\n(default: a new one in the data folder); each may be named by a file instead, as PERIGEE_SECRETS_KEY_FILE.",
+    )
+    .action(async (options: Record<string, unknown>) => {
+      const { rotateKey } = await import("./secrets.ts");
+      finish(await rotateKey(options));
+    });
 }
 
 function dataOption(): Option {

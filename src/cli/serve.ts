@@ -8,6 +8,7 @@
 import { systemClock } from "../clock.ts";
 import { readConfigFile } from "../engine/config.ts";
 import { createPerigeeService, type PerigeeService } from "../service/index.ts";
+import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 import { freeHeap } from "./heap.ts";
 import { startWatchdog, watchdogMs } from "./watchdog.ts";
@@ -27,6 +28,8 @@ interface ServeArguments {
 /** Returns the exit code when the service has ended; throws for what `exitCodeOf` knows. */
 export async function serve(options: Record<string, unknown>): Promise<number> {
   freeHeap();
+  emptyCoreDumps();
+  refuseHeapSnapshots(process.env, process.execArgv);
   const given = options as unknown as ServeArguments; // commander's own shape, declared in main.ts
   const file = given.config === undefined ? {} : await readConfigFile(given.config);
   const isBehindProxy = given.behindProxy === true;

@@ -41,6 +41,8 @@ export interface GuardedRequest {
   /** From the call to the last byte, names included. */
   readonly timeoutMs: number;
   readonly responseBytesMax: number;
+  /** Takes the answer's body as it comes, in place of the result, where it is empty then. The bound is the same. */
+  readonly onBody?: (chunk: Uint8Array, status: number) => void;
   readonly signal?: AbortSignal;
 }
 
@@ -177,7 +179,7 @@ async function send(address: string, { destination, request, end }: Sending): Pr
     connectTimeoutMs: CONNECT_MS,
     isPeer: (peer) => isSameAddress(peer, address),
   });
-  const answer = new Answer(request.responseBytesMax);
+  const answer = new Answer(request);
   const over = new Promise<GuardedResult>((resolve) => {
     client.send(
       {
@@ -243,12 +245,14 @@ function openSocket(
 /** The head of an answer and the first bytes of its body. */
 class Answer {
   readonly #bytesMax: number;
+  readonly #onBody: GuardedRequest["onBody"];
   readonly #chunks: Uint8Array[] = [];
   #bytes = 0;
   #head: { readonly status: number; readonly headers: HeaderBag } | undefined;
 
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
+  constructor({ responseBytesMax, onBody }: Pick<GuardedRequest, "responseBytesMax" | "onBody">) {
+    this.#bytesMax = responseBytesMax;
+    this.#onBody = onBody;
   }
 
   get hasBegun(): boolean {
@@ -261,7 +265,9 @@ class Answer {
 
   /** False when there is more than wanted. */
   add(chunk: Uint8Array): boolean {
-    this.#chunks.push(chunk.subarray(0, this.#bytesMax - this.#bytes));
+    const wanted = chunk.subarray(0, Math.max(0, this.#bytesMax - this.#bytes));
+    if (this.#onBody === undefined) this.#chunks.push(wanted);
+    else this.#onBody(wanted, this.#head?.status ?? 0);
     this.#bytes += chunk.length;
     return this.#bytes <= this.#bytesMax;
   }

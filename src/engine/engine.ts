@@ -103,8 +103,14 @@ export interface OpenedEngine {
   readonly parts: EngineParts;
 }
 
+/** How an engine shares its thread with the room that opens it. */
+export interface EnginePace {
+  /** See `paced_calls.ts`. */
+  readonly callsPerTurn?: number;
+}
+
 /** As `createEngine`. */
-export async function openEngine(options: EngineOptions): Promise<OpenedEngine> {
+export async function openEngine(options: EngineOptions, pace: EnginePace = {}): Promise<OpenedEngine> {
   const { dataDir, env, clock, transport, disk, store, measurer, observer, ...config } = options;
   const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
@@ -123,7 +129,7 @@ export async function openEngine(options: EngineOptions): Promise<OpenedEngine> 
     transport: wire,
     observer,
   };
-  const engine = new LocalEngine(seams, resolved);
+  const engine = new LocalEngine(seams, resolved, pace);
   try {
     await engine.open();
     return { engine, parts: engine.parts };
@@ -174,7 +180,7 @@ class LocalEngine implements Engine {
   readonly #stopListeners = new Set<() => void>();
   #failureListeners = new Set<(error: PerigeeError) => void>();
 
-  constructor(seams: Seams, config: EngineConfig) {
+  constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePace) {
     this.#seams = seams;
     this.#config = config;
     const { clock, store, observer } = seams;
@@ -192,6 +198,7 @@ class LocalEngine implements Engine {
       room,
       lanes: () => this.#lanes.records(),
       observer,
+      callsPerTurn,
       onFailure: (error) => this.#fail(error),
     });
     const sender = new Sender({
@@ -319,6 +326,7 @@ class LocalEngine implements Engine {
       arrived: (key, state) => this.#lanes.of(key).arrived(state),
       plan: (place, work) => this.#lanes.plan(place, work),
       forecast: (work) => this.#lanes.forecast(work),
+      expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: (state) => this.#lanes.accountStops(state),
       onAccountStop: (listener) => {

@@ -1,8 +1,10 @@
 /**
- * The check of a file's keys before a run begins: all differ, and the checksum by which the file is known again.
+ * The check of keys before a run begins: those of a file all differ, and the checksum by which the file is known again;
+ * or those of several files.
  *
  * Limits: at ten million lines of 100 bytes it takes 10 s and the process stays within 256 MiB (bench/duplicates.ts).
  */
+import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
@@ -33,8 +35,7 @@ export async function checkKeys(
   let checksum = "";
   let lines = 0;
   const inputBytes = input.identity?.sizeBytes ?? 0;
-  const isInline = inputBytes <= INLINE_SCAN_BYTES_MAX;
-  const blockLinesMax = isInline ? undefined : SCANNED_LINES_MAX;
+  const { scanner, blockLinesMax } = scanOf(inputBytes, parts.measurer);
   const blocks = async function* (): ReturnType<typeof readBlocks> {
     const file = new ChecksummedFile(input.file);
     lines = 0;
@@ -44,7 +45,6 @@ export async function checkKeys(
     }
     checksum = file.checksum;
   };
-  const scanner = isInline ? inlineScanner : parts.measurer;
   const found = await findDuplicate(blocks, scanner, { ...DUPLICATE_BOUNDS, inputBytes });
   if (found.kind === "duplicate") {
     throw new PerigeeError(
@@ -54,4 +54,61 @@ export async function checkKeys(
     );
   }
   return { inputChecksum: checksum, lines };
+}
+
+/** One of several files that are one input. */
+export interface KeyedFile {
+  readonly file: Pick<DiskFile, "read">;
+  readonly bytes: number;
+  /** Lines, blank ones included. */
+  readonly lineCount: number;
+}
+
+/** A line of one of them; both count from their start, files from 0 and lines from 1. */
+export interface KeyPlace {
+  readonly fileIndex: number;
+  readonly line: number;
+}
+
+/** Two places of one key in files read one behind the other; undefined when all keys differ. */
+export async function findSharedKey(
+  parts: { readonly measurer: KeyScanner; readonly lineBytesMax: number },
+  files: readonly KeyedFile[],
+  signal: AbortSignal | undefined,
+): Promise<readonly [KeyPlace, KeyPlace] | undefined> {
+  const { lineBytesMax } = parts;
+  const inputBytes = files.reduce((sum, { bytes }) => sum + bytes, 0);
+  const { scanner, blockLinesMax } = scanOf(inputBytes, parts.measurer);
+  const blocks = async function* (): ReturnType<typeof readBlocks> {
+    let fromLine = 1;
+    for (const { file, lineCount } of files) {
+      yield* readBlocks(file, { lineBytesMax, blockLinesMax, fromLine, signal });
+      fromLine += lineCount;
+    }
+  };
+  const found = await findDuplicate(blocks, scanner, { ...DUPLICATE_BOUNDS, inputBytes });
+  if (found.kind === "unique") return undefined;
+  return [placeOf(files, found.firstLine), placeOf(files, found.secondLine)];
+}
+
+function placeOf(files: readonly KeyedFile[], line: number): KeyPlace {
+  let before = 0;
+  let fileIndex = 0;
+  for (; fileIndex < files.length - 1; fileIndex += 1) {
+    const { lineCount } = files[fileIndex] as KeyedFile;
+    if (line <= before + lineCount) break;
+    before += lineCount;
+  }
+  return { fileIndex, line: line - before };
+}
+
+function scanOf(
+  inputBytes: number,
+  measurer: KeyScanner,
+): { readonly scanner: KeyScanner; readonly blockLinesMax: number | undefined } {
+  const isInline = inputBytes <= INLINE_SCAN_BYTES_MAX;
+  return {
+    scanner: isInline ? inlineScanner : measurer,
+    blockLinesMax: isInline ? undefined : SCANNED_LINES_MAX,
+  };
 }

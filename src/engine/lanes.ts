@@ -6,6 +6,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
+import type { LaneOutlook, ProjectWork } from "../schedule/feasibility.ts";
 import { type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
 import { LaneLimits } from "../schedule/limits.ts";
 import { needMs, planLane, type Work } from "../schedule/planner.ts";
@@ -18,7 +19,7 @@ import type { EngineConfig } from "./config.ts";
 import type { LaneRecord } from "./journal.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
-import { capacityOf, type Forecast, forecastOf, type NewWork, Outlooks } from "./outlook.ts";
+import { capacityOf, expectedDoneMs, type Forecast, forecastOf, type NewWork, Outlooks } from "./outlook.ts";
 import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
 import { RunStopped } from "./run_stopped.ts";
@@ -142,12 +143,27 @@ export class Lanes {
 
   /** When new work would be done. */
   forecast(work: NewWork): Forecast {
+    const { outlook } = this.#outlookOn(work.model);
+    return forecastOf(outlook, this.#sized(work));
+  }
+
+  /** When it is expected to be done, monotonic; guesses what was never measured. */
+  expectedDoneMs(work: NewWork): number {
+    const { lane, outlook } = this.#outlookOn(work.model);
+    return expectedDoneMs(outlook, this.#sized(work), lane.itemMs);
+  }
+
+  #outlookOn(model: string): { readonly lane: Lane; readonly outlook: LaneOutlook } {
     const { clock, sender } = this.#options;
-    const { provider, key } = sender.laneFor(work.model);
+    const { provider, key } = sender.laneFor(model);
     const lane = this.of(key);
-    const outlook = this.#outlooks.of(lane, this.#beside(lane, provider), clock.nowMs());
+    return { lane, outlook: this.#outlooks.of(lane, this.#beside(lane, provider), clock.nowMs()) };
+  }
+
+  #sized(work: NewWork): ProjectWork {
+    const { sender } = this.#options;
     const { weight = 1, outputTokens = work.items * sender.meanOutputTokensOf(work.model) } = work;
-    return forecastOf(outlook, { ...work, weight, outputTokens });
+    return { ...work, weight, outputTokens };
   }
 
   /** Lets no lane send for a run any more. */

@@ -46,6 +46,11 @@ export function forecastOf(lane: LaneOutlook, work: ProjectWork): Forecast {
     : { sla, doneMs };
 }
 
+/** When work would be done as far as anybody can say: what was never measured is guessed here. */
+export function expectedDoneMs(lane: LaneOutlook, work: ProjectWork, itemMs: number): number {
+  return earliestDoneMs({ ...lane, capacity: { ...lane.capacity, itemMs } }, work);
+}
+
 /** One for an engine. */
 export class Outlooks {
   readonly #remembered = new Map<Lane, LaneOutlook>();

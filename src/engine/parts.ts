@@ -49,6 +49,8 @@ export interface EngineParts {
   plan(place: ModelLane, work: Work): { readonly key: LaneKey; readonly needMs: number };
   /** When new work would be done, beside what waits; an estimate. */
   forecast(work: NewWork): Forecast;
+  /** When work is expected to be done beside what waits, monotonic; a guess where nothing was measured. */
+  expectedDoneMs(work: NewWork): number;
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
   /** A shard of a run waits in the backlog for a lane. */

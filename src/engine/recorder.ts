@@ -42,6 +42,8 @@ export interface RecorderOptions {
   /** Called once; nothing is recorded afterwards. */
   readonly onFailure: (error: PerigeeError) => void;
   readonly observer?: EngineObserver | undefined;
+  /** What follows commits is called so many at a time and turn. */
+  readonly callsPerTurn?: number | undefined;
 }
 
 /** Commits for many logs. Close it after its logs are settled. */
@@ -62,7 +64,7 @@ export class Recorder {
 
   constructor(options: RecorderOptions) {
     this.#options = options;
-    this.#calls = new PacedCalls(options.clock);
+    this.#calls = new PacedCalls(options.clock, options.callsPerTurn);
   }
 
   get failure(): PerigeeError | undefined {
@@ -110,10 +112,10 @@ export class Recorder {
     const lanes = this.#options.lanes();
     const sealed = logs.map((log) => log.seal(lanes));
     const startMs = this.#options.clock.nowMs();
-    await this.#append(sealed);
+    const wallMs = await this.#append(sealed);
     this.#options.observer?.committed(this.#options.clock.nowMs() - startMs);
     if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
-    for (const step of sealed) step.release();
+    for (const step of sealed) step.release(wallMs);
     for (const log of logs) this.#hold(log);
     if (this.#options.space?.isSpaceLow() === true) void this.#awaitSpace(this.#options.space);
     this.#roomIsBack();
@@ -162,15 +164,18 @@ export class Recorder {
     }
   }
 
-  /** Appends, waiting as long as the store's own disk is full; lines whose output is full go into the journal. */
-  async #append(sealed: readonly SealedStep[]): Promise<void> {
+  /**
+   * Appends, waiting as long as the store's own disk is full; lines whose output is full go into the journal. Resolves
+   * with the time that it stamped them with.
+   */
+  async #append(sealed: readonly SealedStep[]): Promise<number> {
     for (;;) {
       if (this.#failure !== undefined) throw this.#failure; // it was waited for room long enough: outputs are closed by now
       const moment = this.#options.clock.moment(); // of each try: what is in them is only sent after it
       try {
         this.#writing = this.#options.store.append(sealed.map((step) => stamped(step.entry, moment)));
         await this.#writing;
-        return;
+        return moment.wallMs;
       } catch (error) {
         if (this.#holdInstead(sealed, error)) continue;
         if (!(error instanceof PerigeeError && error.code === "disk_full")) throw error;

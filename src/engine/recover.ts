@@ -29,7 +29,7 @@ import {
 import { LineSet } from "./line_set.ts";
 import type { OutputFile, WrittenRange } from "./output.ts";
 import type { PriceTable } from "./price_table.ts";
-import { RELEASES_HELD } from "./task_log.ts";
+import { RELEASES_HELD, type StepListener } from "./task_log.ts";
 import { Totals } from "./totals.ts";
 
 /** The longest tail beyond the last step that is looked at: far above what one commit writes. */
@@ -70,7 +70,7 @@ export interface RecoveryOptions {
   /** For answers whose usage was not recorded. */
   readonly estimateCost: EstimateCost;
   /** Told of every step, also of those that recovery adds. */
-  readonly onStep?: ((sequence: number, step: Step) => void) | undefined;
+  readonly onStep?: StepListener | undefined;
 }
 
 /** Throws `output_changed` when the output holds less than what was recorded. */
@@ -80,7 +80,7 @@ export async function recover(options: RecoveryOptions): Promise<Recovered> {
     const step = readStep(entry.records);
     replay.apply(entry.sequence, step);
     options.prices.restore(step.prices);
-    options.onStep?.(entry.sequence, step);
+    options.onStep?.(entry.sequence, step, entry.wallMs);
   }
   await checkLastRange(options, replay);
   await adoptTail(options, replay);
@@ -223,7 +223,7 @@ async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise
     committedUsd: replay.committedUsd,
   });
   await options.store.append([stamped({ taskId: options.taskId, records }, options.moment)]);
-  options.onStep?.(0, readStep(records));
+  options.onStep?.(0, readStep(records), options.moment.wallMs);
   replay.voidLast(last.sequence);
 }
 
@@ -250,7 +250,7 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void
   const { range, write } = output.claim(whole.subarray(0, bytes));
   const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
   await options.store.append([stamped({ taskId: options.taskId, records, output: write }, options.moment)]);
-  options.onStep?.(0, readStep(records));
+  options.onStep?.(0, readStep(records), options.moment.wallMs);
   for (const outcome of outcomes) replay.settle(outcome);
   replay.outEnd = range.outEnd;
 }

@@ -10,14 +10,14 @@ import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { PerigeeError } from "../errors.ts";
 import { Budget } from "../price/budget.ts";
-import { priceFactor, volumeTokensOf } from "../price/factor.ts";
+import { priceFactor, type RateCard, volumeTokensOf } from "../price/factor.ts";
 import type { StoredTask } from "../store/store.ts";
 import { WallAnchor } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
 import { costEstimator } from "./estimate.ts";
 import { closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
 import type { CostTerms } from "./item_cost.ts";
-import type { Step } from "./journal.ts";
+
 import { type CheckedKeys, checkKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
@@ -28,6 +28,7 @@ import { askAgain, type FinishedRun } from "./run_again.ts";
 import { RunState } from "./run_state.ts";
 import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
 import { answersPath, ownOutputPath, spoolPath } from "./task_files.ts";
+import type { StepListener } from "./task_log.ts";
 
 /** Why no account lets a run go on: its keys alone, or money and quota. */
 export type AccountStopReason = "authentication" | "quota";
@@ -48,8 +49,8 @@ export interface RunOptions extends ProgressOptions {
   readonly acceptedWallMs?: number;
   /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
   readonly volumeTokens?: number;
-  /** Price factors of models that are settled already; those of others follow from the rate card. */
-  readonly priceFactors?: Readonly<Record<string, number>>;
+  /** What the price factors follow from; default: the engine's. */
+  readonly rateCard?: RateCard;
   /** Runs every line on this model instead of its own. */
   readonly model?: string;
   /** Aborting stops the run as `stop()` does. */
@@ -69,7 +70,7 @@ export interface RunOptions extends ProgressOptions {
    */
   readonly skip?: (line: number) => boolean;
   /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
-  readonly onStep?: (sequence: number, step: Step) => void;
+  readonly onStep?: StepListener;
 }
 
 /** A run ready to go, or one that was over before. */
@@ -309,9 +310,10 @@ async function openState(
   body: TaskBody,
   { input, output, options, stopped }: OpenParts,
 ): Promise<RunState> {
-  const { clock, rateCard, room, store } = parts;
+  const { clock, room, store } = parts;
+  const { rateCard = parts.rateCard } = options;
   const { slaMinutes, volumeTokens, acceptedWallMs } = body;
-  const factors = new Map<string, number>(Object.entries(options.priceFactors ?? {}));
+  const factors = new Map<string, number>();
   const terms: CostTerms = {
     factorOf: (model) => {
       const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);

@@ -1,6 +1,7 @@
 /**
  * The report of a run: its progress while it works, its summary at the end.
  */
+import { roundedUsd } from "../price/cost.ts";
 import { sourceText } from "../price/used_prices.ts";
 import type { LimitsSnapshot } from "../schedule/limits.ts";
 import type { EngineParts } from "./parts.ts";
@@ -78,9 +79,9 @@ export class RunReport {
         ambiguous_attempts: totals.ambiguousAttempts,
       },
       cost: {
-        list_usd: rounded(totals.listUsd),
-        usd: rounded(totals.usd),
-        saved_usd: rounded(totals.listUsd - totals.usd),
+        list_usd: roundedUsd(totals.listUsd),
+        usd: roundedUsd(totals.usd),
+        saved_usd: roundedUsd(totals.listUsd - totals.usd),
         is_estimated: totals.isEstimated,
         prices,
         price_source: sourceText(prices) || "nothing to price",
@@ -149,9 +150,4 @@ function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {
     ...(requests === undefined ? {} : { requestsShare: requests.used / requests.limit }),
     ...(tokens === undefined ? {} : { tokensShare: tokens.used / tokens.limit }),
   };
-}
-
-/** To the nano-dollar. */
-function rounded(usd: number): number {
-  return Math.round(usd * 1e9) / 1e9;
 }

@@ -28,8 +28,11 @@ const NO_BYTES = new Uint8Array(0);
 /** `voids` of a step whose output range holds all lines that earlier steps held. */
 export const RELEASES_HELD = -1;
 
-/** Told of each durable step of a log, in order; its number in the journal is not known here and given as 0. */
-export type StepListener = (sequence: number, step: Step) => void;
+/**
+ * Told of each durable step of a log, in order, with the Unix time at which it was appended; its number in the journal is
+ * not known here and given as 0.
+ */
+export type StepListener = (sequence: number, step: Step, wallMs: number) => void;
 
 /** A step between its sealing and its being durable. */
 export interface SealedStep {
@@ -37,8 +40,8 @@ export interface SealedStep {
   readonly entry: UnstampedEntry;
   /** The output has no room: its lines go with the step instead. */
   hold(): void;
-  /** The step is durable. */
-  release(): void;
+  /** The step is durable; it was stamped with this time. */
+  release(wallMs: number): void;
 }
 
 /** One task's records on their way to the disk. Methods stage and return at once; callbacks come when durable. */
@@ -161,7 +164,7 @@ export class TaskLog {
         this.#output.rewind(claimed.range.outStart);
         this.#hold(step, lines);
       },
-      onDurable: (entry, header) => this.#durable(entry, header, after),
+      onDurable: (entry, header, wallMs) => this.#durable(entry, header, { after, wallMs }),
     });
   }
 
@@ -176,9 +179,9 @@ export class TaskLog {
       header: { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() },
       write,
       onHold: () => this.#output.rewind(range.outStart),
-      onDurable: (entry, header) => {
+      onDurable: (entry, header, wallMs) => {
         if (header.voids === RELEASES_HELD) this.#released();
-        this.#durable(entry, header, []);
+        this.#durable(entry, header, { after: [], wallMs });
       },
     });
   }
@@ -200,8 +203,12 @@ export class TaskLog {
     for (const resolve of this.#whenReleased.splice(0)) resolve();
   }
 
-  #durable(entry: UnstampedEntry, header: StepHeader, after: readonly (() => void)[]): void {
-    this.#onStep?.(0, readStep(entry.records));
+  #durable(
+    entry: UnstampedEntry,
+    header: StepHeader,
+    { after, wallMs }: { readonly after: readonly (() => void)[]; readonly wallMs: number },
+  ): void {
+    this.#onStep?.(0, readStep(entry.records), wallMs);
     this.#calls.run(after);
     if (header.outEnd <= this.#durableEnd) return;
     this.#durableEnd = header.outEnd;
@@ -215,7 +222,7 @@ interface SealedParts {
   readonly header: StepHeader;
   readonly write: OutputWrite | undefined;
   readonly onHold: () => void;
-  readonly onDurable: (entry: UnstampedEntry, header: StepHeader) => void;
+  readonly onDurable: (entry: UnstampedEntry, header: StepHeader, wallMs: number) => void;
 }
 
 class Sealed implements SealedStep {
@@ -238,7 +245,7 @@ class Sealed implements SealedStep {
     this.entry = { ...this.entry, records: this.#step.finish(this.#header), output: undefined };
   }
 
-  release(): void {
-    this.#parts.onDurable(this.entry, this.#header);
+  release(wallMs: number): void {
+    this.#parts.onDurable(this.entry, this.#header, wallMs);
   }
 }

@@ -6,7 +6,7 @@
  */
 import { PerigeeError } from "../errors.ts";
 import type { InlineItem, LineItem } from "../work/item.ts";
-import { markedNumber, restoreNumbers } from "./numbers.ts";
+import { isText, markedNumber, restoreNumbers } from "./numbers.ts";
 
 /** An inline item (interface 2.1) under a key. */
 export type KeyedInlineItem = InlineItem & { readonly key: string };
@@ -21,6 +21,7 @@ export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): stri
       "usage",
       `${where} must be an object, got ${item === null ? "null" : kindOf(item)}`,
     );
+  if ("input" in item && item.generation_config === undefined && areTexts(item)) return plainLine(item);
   const line = "input" in item ? lineOfInline(item) : item;
   try {
     const json = JSON.stringify(line, (name, value: unknown) => {
@@ -35,6 +36,16 @@ export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): stri
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new PerigeeError("usage", `${where} cannot be written as JSON: ${reason}`, { cause });
   }
+}
+
+function areTexts({ key, model, input }: KeyedInlineItem): boolean {
+  return isText(input) && isText(key) && isText(model);
+}
+
+/** Hot: texts alone hold nothing that JSON changes, and a replacer would be called nine times. */
+function plainLine({ key, model, input }: KeyedInlineItem): string {
+  const parts = `[{"text":${JSON.stringify(input)}}]`;
+  return `{"key":${JSON.stringify(key)},"request":{"model":${JSON.stringify(model)},"contents":[{"parts":${parts}}]}}`;
 }
 
 function lineOfInline(item: KeyedInlineItem): object {

@@ -105,3 +105,8 @@ function tokens(count: number): number {
 function finite(factor: number): number {
   return factor >= 0 && Number.isFinite(factor) ? factor : 1;
 }
+
+/** To the nano-dollar: what sums of floats differ by beyond that is no money. */
+export function roundedUsd(usd: number): number {
+  return Math.round(usd * 1e9) / 1e9;
+}

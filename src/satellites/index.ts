@@ -6,7 +6,15 @@ export { type BatchInferenceOptions, batchInference } from "./builtin/batch_infe
 export { callWebhook } from "./builtin/call_webhook.ts";
 export { forwardLogs } from "./builtin/forward_logs.ts";
 export { sendAlert } from "./builtin/send_alert.ts";
-export type { Catalogue, SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
+export type {
+  Catalogue,
+  Configuration,
+  Registration,
+  Registry,
+  SatelliteKind,
+  SatelliteState,
+  SatelliteView,
+} from "./catalogue.ts";
 export type {
   ClusterIssue,
   ClusterRequest,
@@ -15,7 +23,15 @@ export type {
   MemberStatus,
   MemberView,
 } from "./cluster/cluster.ts";
-export { defineSatellite } from "./define.ts";
+export { type ClustersOptions, openClusters } from "./cluster/clusters.ts";
+export {
+  type ClusterDeclaration,
+  type ClusterMember,
+  defineCluster,
+  reference,
+} from "./cluster/define_cluster.ts";
+export { defineSatellite, type SatelliteDefinition } from "./define.ts";
+export type { SatelliteDescription } from "./description.ts";
 export type {
   ExecutionCaller,
   ExecutionError,
@@ -25,7 +41,17 @@ export type {
   ExecutionView,
 } from "./execution.ts";
 export type { GuardedHttp, GuardedResponse } from "./guarded_http.ts";
+export { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
+export { createOrbitHost, type HostSecret, type OrbitHost, type OrbitHostOptions } from "./orbit/host.ts";
 export type { SatelliteReference } from "./reference.ts";
-export type { Notes, Satellite, SatelliteArguments, SatelliteCall, Schema } from "./satellite.ts";
+export type {
+  AnySatellite,
+  Notes,
+  Satellite,
+  SatelliteArguments,
+  SatelliteCall,
+  SatelliteExample,
+  Schema,
+} from "./satellite.ts";
 export { SatelliteError, type SatelliteFailure } from "./satellite_error.ts";
 export type { Secrets, SecretView } from "./secrets.ts";

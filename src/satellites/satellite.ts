@@ -22,6 +22,13 @@ export interface SatelliteArguments<Input, Config> {
   readonly config: Config;
 }
 
+/** What goes in, as a caller writes it, and what must come out when that is always the same. */
+export interface SatelliteExample {
+  readonly input: JsonObject;
+  readonly config: JsonObject;
+  readonly output?: JsonObject;
+}
+
 /** One attempt. */
 export interface SatelliteCall<Input = JsonObject, Config = JsonObject>
   extends SatelliteArguments<Input, Config> {
@@ -69,6 +76,12 @@ export interface Satellite<Input = JsonObject, Config = JsonObject> {
   readonly config: Schema<Config>;
   /** What an output looks like; absent: any object. */
   readonly output?: Schema<JsonObject>;
+  /** JSON Schemas 2020-12, for schemas that give none by Standard JSON Schema; they win where both are there. */
+  readonly inputJsonSchema?: JsonObject;
+  readonly configJsonSchema?: JsonObject;
+  readonly outputJsonSchema?: JsonObject;
+  /** One execution that does no harm: for readers, and run when a community satellite is verified. */
+  readonly example?: SatelliteExample;
   /**
    * Whether an attempt of which nothing is known (the connection was lost, the process died) may be repeated: true when
    * repeating does no harm, or when the other side tells repeats by an id. Otherwise the execution fails as `ambiguous`.
@@ -87,4 +100,10 @@ export interface Satellite<Input = JsonObject, Config = JsonObject> {
   readonly attemptMsMax?: number;
   /** One attempt. Resolves with the output (JSON, at most 1 MiB); throws `SatelliteError`, or anything else for `ambiguous`. */
   run(call: SatelliteCall<Input, Config>): Promise<JsonObject>;
+}
+
+/** A satellite of whatever types, for lists: only what its schemas let through may be given to its functions. */
+export interface AnySatellite extends Omit<Satellite<never, never>, "input" | "config"> {
+  readonly input: Schema<unknown>;
+  readonly config: Schema<unknown>;
 }

@@ -4,14 +4,16 @@
  *   webhooks and tasks opened together (each needs the other) -> open -> tasks closed -> webhooks and retention closed
  */
 import type { Clock } from "../clock.ts";
-import { type AllowList, parseAllowList } from "../egress/address.ts";
-import { createEgress } from "../egress/egress.ts";
+import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import type { RecordStore } from "../store/records.ts";
+import { keptExecutions } from "../satellites/execution_retention.ts";
+import type { Audit } from "../store/audit_log.ts";
+import type { RecordStore, StoredRecord } from "../store/records.ts";
 import type { Files } from "../tasks/files.ts";
 import { type Kept, keptFiles, keptTasks, startRetention } from "../tasks/retention.ts";
 import { USAGE_SOURCES } from "../tasks/spending.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
+import { recordToTask } from "../tasks/task_record.ts";
 import type { TaskEvent } from "../tasks/tasks.ts";
 import { keptBatches } from "./batch_record.ts";
 import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./idempotency.ts";
@@ -24,13 +26,12 @@ export interface AftercareOptions {
   readonly files: Files;
   /** Opens the tasks with a listener from the start. */
   readonly openTasks: (onFinished: (event: TaskEvent) => Promise<void>) => Promise<OpenedTasks>;
-  /** CIDRs, or the text of `PERIGEE_EGRESS_ALLOW`. */
-  readonly egressAllow: AllowList | string | undefined;
-  /** Ports besides 80, 443 and 8443. */
-  readonly egressPorts?: readonly number[] | undefined;
+  readonly egress: Egress;
   /** Default 30. */
   readonly retentionDays: number | undefined;
   readonly onFault?: ((error: unknown) => void) | undefined;
+  /** Told of the tasks and files that were removed for their age. */
+  readonly audit?: Audit | undefined;
 }
 
 export interface Aftercare {
@@ -42,19 +43,18 @@ export interface Aftercare {
 const DAY_MS = 86_400_000;
 const DAYS_MAX = 3_650;
 
-/** Throws `invalid_config` for networks and days that are none. */
+/** Throws `invalid_config` for days that are none. */
 export async function openAftercare(options: AftercareOptions): Promise<Aftercare> {
-  const { clock, store, files, egressAllow, retentionDays = 30, onFault } = options;
+  const { clock, store, files, egress, retentionDays = 30, onFault } = options;
   if (!(retentionDays >= 1 && retentionDays <= DAYS_MAX))
     throw new PerigeeError("invalid_config", `retentionDays must be 1 to ${DAYS_MAX}, got ${retentionDays}`);
-  const allow = typeof egressAllow === "object" ? egressAllow : parseAllowList(egressAllow);
   const fault = onFault === undefined ? {} : { onFault };
   // Each needs the other: what is left from before is told to webhooks while tasks are being opened.
   const opening: { tasks?: Promise<OpenedTasks> } = {};
   const webhooks = await openWebhooks({
     clock,
     store,
-    egress: createEgress({ clock, allow, ports: options.egressPorts ?? [] }),
+    egress,
     tasks: {
       task: async (project, id) => {
         const tasks = await opening.tasks;
@@ -66,7 +66,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   });
   opening.tasks = options.openTasks((event) => webhooks.told(event));
   const tasks = await opening.tasks;
-  const kinds = keptKinds(store, tasks, files, retentionDays * DAY_MS);
+  const kinds = keptKinds({ store, files, audit: options.audit }, tasks, retentionDays * DAY_MS);
   const retention = startRetention({ clock, store, kinds, ...fault });
   return {
     tasks,
@@ -79,14 +79,36 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   };
 }
 
-function keptKinds(store: RecordStore, tasks: OpenedTasks, files: Files, keepMs: number): readonly Kept[] {
+function keptKinds(
+  { store, files, audit }: Pick<AftercareOptions, "store" | "files" | "audit">,
+  tasks: OpenedTasks,
+  keepMs: number,
+): readonly Kept[] {
+  const by = "retention";
   return [
     keptBatches(store, keepMs),
-    keptTasks(tasks, keepMs),
-    keptFiles(files, keepMs),
+    noted(keptTasks(tasks, keepMs), (record) =>
+      audit?.note({ kind: "task.deleted", project: record.project, taskId: recordToTask(record).id, by }),
+    ),
+    noted(keptFiles(files, keepMs), ({ project, id }) =>
+      audit?.note({ kind: "file.deleted", project, fileId: id, by }),
+    ),
+    keptExecutions(store, keepMs),
     { collection: DELIVERIES, keepMs },
     { collection: IDEMPOTENCY, keepMs: IDEMPOTENCY_MS },
     // A task is told of again until it has gone: longer than that, so that it is not counted twice.
     { collection: USAGE_SOURCES, keepMs: keepMs + 45 * DAY_MS },
   ];
+}
+
+/** Tells of each record that was removed. */
+function noted(kind: Kept, note: (record: StoredRecord) => void): Kept {
+  return {
+    ...kind,
+    remove: async (record, oldestWallMs) => {
+      const isRemoved = (await kind.remove?.(record, oldestWallMs)) === true;
+      if (isRemoved) note(record);
+      return isRemoved;
+    },
+  };
 }

@@ -45,6 +45,18 @@ function noteEvent(audit: Audit, request: FastifyRequest): void {
     case "webhook.deleted":
       audit.note({ kind, ...who, webhookId: id });
       return;
+    case "secret.set":
+    case "secret.removed":
+      audit.note({ kind, ...who, secret: id });
+      return;
+    case "satellite.run":
+    case "execution.cancelled":
+      audit.note({ kind, ...who, executionId: id });
+      return;
+    case "cluster.submitted":
+    case "cluster.cancelled":
+      audit.note({ kind, ...who, clusterId: id });
+      return;
     default:
       audit.note({ kind, ...who, taskId: id });
   }

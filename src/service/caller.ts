@@ -10,6 +10,7 @@ export const SCOPES = [
   "files:write",
   "satellites:run",
   "satellites:read",
+  "secrets:write",
   "admin",
 ] as const;
 

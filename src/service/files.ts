@@ -4,7 +4,7 @@
  * Bytes go to the disk as they come. Limits: those of `Files` (2 GiB, 5,000,000 lines), 20 uploads of one key at a time.
  */
 import { z } from "../schema.ts";
-import type { FileView } from "../tasks/files.ts";
+import { type FilePurpose, type FileView, isMimeType } from "../tasks/files.ts";
 import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
@@ -18,14 +18,17 @@ const fileFields = {
   bytes: z.number().int().min(0),
   mime_type: z.string(),
 };
+const purpose = z
+  .enum(["batch", "batch_output", "user_data"])
+  .describe("batch: requests; batch_output: answers; user_data: any bytes, for satellites.");
 const uploadedFile = z.object(fileFields).meta({ id: "File" });
 const fileDetails = z
   .object({
     ...fileFields,
     created_at: z.iso.datetime(),
-    purpose: z.enum(["batch", "batch_output"]),
+    purpose,
     sha256: z.string().describe("Of the bytes, hexadecimal."),
-    items: z.number().int().min(0).describe("Lines with something on them."),
+    items: z.number().int().min(0).describe("Lines with something on them; 0 for user_data."),
   })
   .meta({ id: "FileDetails" });
 const fileList = z
@@ -37,7 +40,13 @@ const fileName = z.strictObject({ file_name: z.string() });
 const listQuery = z.strictObject({
   after: z.string().min(1).max(64).optional().describe("Id of the last one that you have."),
   limit: z.coerce.number().int().min(1).max(1_000).default(1_000),
-  purpose: z.enum(["batch", "batch_output"]).optional(),
+  purpose: purpose.optional(),
+});
+const uploadQuery = z.strictObject({
+  purpose: z
+    .enum(["batch", "user_data"])
+    .default("batch")
+    .describe("What the file is: requests, which are checked, or any bytes, for satellites."),
 });
 
 interface ById {
@@ -53,15 +62,19 @@ export function registerFileRoutes(app: FastifyInstance, context: ServiceContext
 
 function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext): void {
   const uploads = new Transfers("uploads");
-  app.put<{ Params: { file_name: string } }>("/v0/files/:file_name", {
+  app.put<{
+    Params: { file_name: string };
+    Querystring: { purpose: "batch" | "user_data" };
+  }>("/v0/files/:file_name", {
     config: { scope: "files:write", event: "file.uploaded" },
     schema: {
-      summary: "Upload a file of requests",
+      summary: "Upload a file",
       description:
-        "A form (multipart/form-data) with one field named file: JSONL, one request on each line. Every upload makes a new file; the name is only shown.",
+        "A form (multipart/form-data) with one field named file: JSONL, one request on each line; with purpose=user_data any bytes. Every upload makes a new file; the name is only shown.",
       tags: ["files"],
       consumes: ["multipart/form-data"],
       params: fileName,
+      querystring: uploadQuery,
       response: { 200: uploadedFile },
     },
     handler: async (request) => {
@@ -69,8 +82,9 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
       try {
         const { project } = request.caller;
         const name = request.params.file_name;
-        const view = await takeFile(request, { clock, fieldNames: [] }, ({ chunks }) =>
-          files.put(project, { name, purpose: "batch", chunks }),
+        const { purpose } = request.query;
+        const view = await takeFile(request, { clock, fieldNames: [] }, ({ chunks, mimeType }) =>
+          files.put(project, { name, purpose, chunks, ...typeOf(mimeType) }),
         );
         request.audited = { id: view.id };
         return headOf(view);
@@ -82,7 +96,7 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
 }
 
 function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
-  app.get<{ Querystring: { after?: string; limit: number; purpose?: FileView["purpose"] } }>("/v0/files/", {
+  app.get<{ Querystring: { after?: string; limit: number; purpose?: FilePurpose } }>("/v0/files/", {
     config: { scope: "files:read" },
     schema: {
       summary: "The files of the project, newest first",
@@ -117,7 +131,7 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
       summary: "The bytes of a file",
       tags: ["files"],
       params: fileId,
-      produces: ["application/jsonl"],
+      produces: ["application/jsonl", "application/octet-stream"],
       response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: async (request, reply) => {
@@ -142,6 +156,11 @@ function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
       return { file_id: params.file_id, deleted: true };
     },
   });
+}
+
+/** The type that a form gives its file; one that cannot be given back is left out. */
+export function typeOf(given: string | undefined): { readonly mimeType?: string } {
+  return isMimeType(given) ? { mimeType: given } : {};
 }
 
 /** A file as something to download. */

@@ -33,6 +33,8 @@ export function registerForms(app: FastifyInstance, register: (scope: FastifyIns
 export interface FormFile {
   /** As the form names it; absent when it does not. */
   readonly name: string | undefined;
+  /** The type that the form gives the file; absent when it gives none. */
+  readonly mimeType: string | undefined;
   /** Ends when the whole form is read and right; throws `invalid_request` otherwise. Read it once, to its end. */
   readonly chunks: AsyncIterable<Uint8Array>;
   /** Other fields; all of them once `chunks` has ended. */
@@ -119,7 +121,12 @@ class FormReader {
       const part = await this.#next();
       if (part === undefined) throw wrongForm("it has no field named file");
       if (part.type === "file")
-        return { name: part.filename, chunks: this.#chunks(part), fields: this.#fields };
+        return {
+          name: part.filename,
+          mimeType: part.mimetype === "" ? undefined : part.mimetype,
+          chunks: this.#chunks(part),
+          fields: this.#fields,
+        };
       this.#takeField(part);
     }
   }

@@ -116,7 +116,11 @@ const taskFields = {
   created_at: z.iso.datetime(),
   deadline: z.iso.datetime().nullable().describe("The latest of its items; null: none has an sla."),
   finished_at: z.iso.datetime().nullable(),
-  eta: z.iso.datetime().nullable().describe("Estimated end; null: not known, or over."),
+  eta: z.iso.datetime().nullable().describe("Estimated end; null: over, or not known."),
+  sla_at_risk: z
+    .boolean()
+    .optional()
+    .describe("While it is open: whether items with an sla are expected to end behind their deadline."),
   usage: z.object({ input_tokens: tokens, output_tokens: tokens, list_usd: z.number(), usd: z.number() }),
   output_url: z.string().optional().describe("Only when Output-Format: jsonl was asked for."),
 };

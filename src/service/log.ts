@@ -26,7 +26,7 @@ const FIELDS = [
   "at",
 ] as const;
 
-type Fields = Partial<Record<(typeof FIELDS)[number], string | number | readonly string[]>>;
+type Fields = Partial<Record<(typeof FIELDS)[number], string | number | readonly string[] | undefined>>;
 
 const FRAMES_MAX = 5;
 /** Codes of ours, of Node and of fastify; anything else may be a text. */
@@ -62,15 +62,20 @@ export function logSettings({ clock, level, write }: LogOptions): LogSettings {
       waiting += line;
     },
   };
+  const time = clockText(clock);
   const logger = {
     level,
     stream,
     base: null,
-    timestamp: () => `,"time":"${new Date(clock.wallMs()).toISOString()}"`,
+    timestamp: time,
     serializers: {},
     formatters: { level: (label: string) => ({ level: label }), bindings: () => ({}) },
     hooks: {
       logMethod(this: unknown, given: readonly unknown[], method: (...line: unknown[]) => void): void {
+        if (given[0] instanceof RequestLine) {
+          method.call(this, given[0]);
+          return;
+        }
         const fields = fieldsOf(given[0]);
         if (Object.keys(fields).length > 1) method.call(this, fields); // else it was a message alone
       },
@@ -78,6 +83,43 @@ export function logSettings({ clock, level, write }: LogOptions): LogSettings {
   };
   const logController = new LogController({ disableRequestLogging: true });
   return { logger, logController, childLoggerFactory: (parent) => parent };
+}
+
+/** Hot: made here alone, so its fields need not be looked through once more. Undefined ones are not written. */
+class RequestLine implements Fields {
+  readonly event = "request";
+  readonly request_id: string;
+  readonly method: string;
+  readonly route: string;
+  readonly status: number;
+  readonly ms: number | undefined;
+  readonly key_id: string | undefined;
+  readonly project: string | undefined;
+  readonly code: string | undefined;
+
+  constructor(request: FastifyRequest, status: number, ms: number | undefined, code: string | undefined) {
+    const caller: FastifyRequest["caller"] | undefined = request.caller; // only where the route has a scope
+    this.request_id = request.id;
+    this.method = request.method;
+    this.route = (request.is404 ? undefined : request.routeOptions.url) ?? "none";
+    this.status = status;
+    this.ms = ms === undefined ? undefined : Math.round(ms * 10) / 10;
+    this.key_id = caller?.keyId;
+    this.project = caller?.project;
+    this.code = code;
+  }
+}
+
+/** The time of a line; lines of one millisecond share their text. */
+function clockText(clock: Pick<Clock, "wallMs">): () => string {
+  let madeMs = Number.NaN;
+  let text = "";
+  return () => {
+    const wallMs = clock.wallMs();
+    if (wallMs !== madeMs) text = `,"time":"${new Date(wallMs).toISOString()}"`;
+    madeMs = wallMs;
+    return text;
+  };
 }
 
 /** A line for each request that is answered or given up, for routes that are registered from now on. */
@@ -88,19 +130,7 @@ export function logRequests(app: FastifyInstance): void {
     done();
   });
   const log = (request: FastifyRequest, status: number, ms: number | undefined): void => {
-    const caller: FastifyRequest["caller"] | undefined = request.caller; // only where the route has a scope
-    const code = codes.get(request);
-    const line: Fields = {
-      event: "request",
-      request_id: request.id,
-      method: request.method,
-      route: (request.is404 ? undefined : request.routeOptions.url) ?? "none",
-      status,
-      ...(ms === undefined ? {} : { ms: Math.round(ms * 10) / 10 }),
-      ...(caller === undefined ? {} : { key_id: caller.keyId, project: caller.project }),
-      ...(code === undefined ? {} : { code }),
-    };
-    app.log.info(line);
+    app.log.info(new RequestLine(request, status, ms, codes.get(request)));
   };
   app.addHook("onResponse", (request, reply, done) => {
     log(request, reply.statusCode, reply.elapsedTime);

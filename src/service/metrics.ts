@@ -47,6 +47,8 @@ export interface AnsweredRequest {
   readonly seconds: number | undefined;
 }
 
+type AnsweredLabels = Readonly<Record<"method" | "route" | "status", string>>;
+
 /** Brings metrics whose figures others keep up to date. */
 type Refresh = () => void;
 
@@ -58,6 +60,8 @@ export class Metrics {
   readonly #commits: Histogram;
   readonly #tasks: Counter<"status">;
   readonly #refreshes: readonly Refresh[];
+  /** Requests since somebody asked last, by what they are counted by: adding labels up takes longer than all else here. */
+  readonly #answered = new Map<string, { readonly labels: AnsweredLabels; count: number }>();
 
   constructor(options: MetricsOptions) {
     const registers = [this.#registry];
@@ -96,8 +100,21 @@ export class Metrics {
 
   answered({ method, route, status, seconds }: AnsweredRequest): void {
     const labels = { method: METHODS.has(method) ? method : "other", route: route ?? "none" };
-    this.#requests.inc({ ...labels, status: String(status) });
+    this.#count(labels, status);
     if (seconds !== undefined) this.#durations.observe(labels, seconds);
+  }
+
+  #count(labels: Omit<AnsweredLabels, "status">, status: number): void {
+    const key = `${labels.method} ${labels.route} ${status}`;
+    const known = this.#answered.get(key);
+    if (known === undefined)
+      this.#answered.set(key, { labels: { ...labels, status: String(status) }, count: 1 });
+    else known.count += 1;
+  }
+
+  #countAnswered(): void {
+    for (const { labels, count } of this.#answered.values()) this.#requests.inc(labels, count);
+    this.#answered.clear();
   }
 
   /** A commit of the store took so long. */
@@ -112,6 +129,7 @@ export class Metrics {
 
   /** All of it as text, and what type of text. */
   async render(): Promise<{ readonly contentType: string; readonly text: string }> {
+    this.#countAnswered();
     for (const refresh of this.#refreshes) refresh();
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
   }

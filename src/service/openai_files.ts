@@ -5,12 +5,12 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
-import type { FileView } from "../tasks/files.ts";
+import type { FilePurpose, FileView } from "../tasks/files.ts";
 import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
-import { contentOf } from "./files.ts";
+import { contentOf, typeOf } from "./files.ts";
 import { registerForms, takeFile } from "./form.ts";
 import { fromFileId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
@@ -26,7 +26,7 @@ const fileObject = z
     bytes: z.number().int().min(0),
     created_at: z.number().int().describe("Unix time in seconds."),
     filename: z.string(),
-    purpose: z.enum(["batch", "batch_output"]),
+    purpose: z.enum(["batch", "batch_output", "user_data"]),
     status: z.literal("processed"),
   })
   .meta({ id: "OpenaiFile" });
@@ -38,7 +38,7 @@ const listQuery = z.strictObject({
   after: z.string().min(1).max(64).optional(),
   limit: z.coerce.number().int().min(1).max(10_000).default(10_000),
   order: z.literal("desc").optional().describe("The newest first."),
-  purpose: z.enum(["batch", "batch_output"]).optional(),
+  purpose: z.enum(["batch", "batch_output", "user_data"]).optional(),
 });
 const idParameter = z.strictObject({ id: z.string() });
 
@@ -59,7 +59,8 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
     config: { scope: "files:write", event: "file.uploaded" },
     schema: {
       summary: "Upload a file (OpenAI)",
-      description: "A form (multipart/form-data) with the fields file and purpose, which must be batch.",
+      description:
+        "A form (multipart/form-data) with the fields file and purpose: batch, or user_data for any bytes.",
       tags: ["openai"],
       consumes: ["multipart/form-data"],
       response: { 200: fileObject },
@@ -68,9 +69,15 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
       const { keyId, project } = request.caller;
       const over = uploads.begin(keyId);
       try {
-        const options = { clock, fieldNames: ["purpose"], check: checkPurpose };
-        const view = await takeFile(request, options, ({ name = "upload.jsonl", chunks }) =>
-          files.put(project, { name, purpose: "batch", chunks }),
+        const options = { clock, fieldNames: ["purpose"], check: purposeOf };
+        const view = await takeFile(
+          request,
+          options,
+          ({ name = "upload.jsonl", chunks, fields, mimeType }) => {
+            // Official clients send the field behind the file.
+            const purpose = fields.has("purpose") ? purposeOf(fields) : () => purposeOf(fields);
+            return files.put(project, { name, purpose, chunks, ...typeOf(mimeType) });
+          },
         );
         request.audited = { id: view.id };
         return objectOf(view);
@@ -81,15 +88,18 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
   });
 }
 
-function checkPurpose(fields: ReadonlyMap<string, string>): void {
-  if (fields.get("purpose") === "batch") return;
-  throw new PerigeeError("invalid_request", "the form must have a field purpose, and it must be batch", {
-    details: { param: "purpose" },
-  });
+function purposeOf(fields: ReadonlyMap<string, string>): "batch" | "user_data" {
+  const purpose = fields.get("purpose");
+  if (purpose === "batch" || purpose === "user_data") return purpose;
+  throw new PerigeeError(
+    "invalid_request",
+    "the form must have a field purpose, and it must be batch or user_data",
+    { details: { param: "purpose" } },
+  );
 }
 
 function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
-  app.get<{ Querystring: { after?: string; limit: number; purpose?: FileView["purpose"] } }>("/v1/files", {
+  app.get<{ Querystring: { after?: string; limit: number; purpose?: FilePurpose } }>("/v1/files", {
     config: { scope: "files:read" },
     schema: {
       summary: "The files of the project, newest first (OpenAI)",
@@ -128,7 +138,7 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
       summary: "The bytes of a file (OpenAI)",
       tags: ["openai"],
       params: idParameter,
-      produces: ["application/jsonl"],
+      produces: ["application/jsonl", "application/octet-stream"],
       response: { 200: z.string(), 206: z.string(), ...failures(416) },
     },
     handler: async (request, reply) => {

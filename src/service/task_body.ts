@@ -34,6 +34,7 @@ export function taskHead(task: TaskView, outputUrl: OutputUrl): Record<string, u
     deadline: isoTime(task.deadlineWallMs),
     finished_at: isoTime(task.finishedWallMs),
     eta: isoTime(task.expectedEndWallMs),
+    ...(task.isSlaAtRisk === undefined ? {} : { sla_at_risk: task.isSlaAtRisk }),
     usage: {
       input_tokens: usage.inputTokens,
       output_tokens: usage.outputTokens,

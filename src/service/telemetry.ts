@@ -14,6 +14,7 @@
 import {
   type Attributes,
   context,
+  createNoopMeter,
   type Histogram,
   metrics,
   ProxyTracerProvider,
@@ -47,11 +48,14 @@ export class Telemetry {
   readonly #tracer: Tracer;
   readonly #durations: Histogram;
   readonly #tokens: Histogram;
+  /** Whether somebody takes metrics. */
+  readonly #isMeasuring: boolean;
   readonly #models = new Set<string>();
 
   constructor() {
     this.#tracer = trace.getTracer(SCOPE);
     const meter = metrics.getMeter(SCOPE);
+    this.#isMeasuring = meter !== createNoopMeter(); // which is always the same one
     this.#durations = meter.createHistogram("gen_ai.client.operation.duration", {
       description: "GenAI operation duration.",
       unit: "s",
@@ -72,6 +76,7 @@ export class Telemetry {
 
   /** One request to a provider has ended. */
   attempted({ model, code, usage, latencyMs }: AttemptReport): void {
+    if (!this.#isMeasuring) return;
     const attributes = this.#attributesOf(model);
     const failed = code === undefined ? attributes : { ...attributes, "error.type": code };
     this.#durations.record(latencyMs / 1_000, failed);
@@ -100,10 +105,14 @@ export class Telemetry {
     span.end(finishedWallMs);
   }
 
-  /** A span for each request to routes that are registered from now on. */
+  /** A span for each request to routes that are registered from now on, from the moment when somebody takes them. */
   watch(app: FastifyInstance): void {
     const spans = new WeakMap<FastifyRequest, Span>();
     app.addHook("onRequest", (request, _reply, done) => {
+      if (!this.isTracing) {
+        done();
+        return;
+      }
       const { method, headers } = request;
       const route = request.is404 ? undefined : request.routeOptions.url;
       const attributes: Attributes = { "http.request.method": method };

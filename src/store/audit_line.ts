@@ -5,13 +5,19 @@
  *   hash = SHA-256 of the line's text before `,"hash"`, in hexadecimal
  *
  * Only the fields below are written, so nothing of prompts, answers or keys can be. Limit: 200 characters each.
+ *
+ * Hot path: a line for each posted task, 3 us.
  */
 import { hash } from "node:crypto";
 
-/** Who did it. `keyId` is absent where no key was used, as on the command line. */
+/**
+ * Who did it, or whose it was. `keyId` is absent where no key was used, as on the command line; `by` says that nobody asked
+ * for it: it was older than such things are kept.
+ */
 interface Actor {
   readonly project: string;
   readonly keyId?: string | undefined;
+  readonly by?: "retention" | undefined;
 }
 
 /** What is done with a file. */
@@ -23,6 +29,17 @@ export type TaskEvent = "task.created" | "task.cancelled" | "task.deleted" | "ta
 /** What is done with a webhook, which decides where a project's events go. */
 export type WebhookEvent = "webhook.created" | "webhook.changed" | "webhook.rotated" | "webhook.deleted";
 
+/** What is done with a secret of satellites. */
+export type SecretEvent = "secret.set" | "secret.removed";
+
+/** What is done with an execution of a satellite. */
+export type ExecutionEvent = "satellite.run" | "execution.cancelled";
+/** What is done with a run of a cluster; its executions leave no lines of their own. */
+export type ClusterEvent = "cluster.submitted" | "cluster.cancelled";
+
+/** What a request may leave in the log. */
+export type RequestEvent = FileEvent | TaskEvent | WebhookEvent | SecretEvent | ExecutionEvent | ClusterEvent;
+
 /** What is worth remembering for 13 months. */
 export type AuditEvent =
   /** `keyId` is the key that was made or revoked. */
@@ -32,6 +49,10 @@ export type AuditEvent =
   | (Actor & { readonly kind: FileEvent; readonly fileId: string })
   | (Actor & { readonly kind: TaskEvent; readonly taskId: string })
   | (Actor & { readonly kind: WebhookEvent; readonly webhookId: string })
+  /** `secret` is its name. */
+  | (Actor & { readonly kind: SecretEvent; readonly secret: string })
+  | (Actor & { readonly kind: ExecutionEvent; readonly executionId: string })
+  | (Actor & { readonly kind: ClusterEvent; readonly clusterId: string })
   /** `setting` is a name, never a value. */
   | { readonly kind: "config.changed"; readonly setting: string };
 
@@ -44,7 +65,11 @@ export interface TimedEvent {
   readonly fileId?: string | undefined;
   readonly taskId?: string | undefined;
   readonly webhookId?: string | undefined;
+  readonly secret?: string | undefined;
+  readonly executionId?: string | undefined;
+  readonly clusterId?: string | undefined;
   readonly setting?: string | undefined;
+  readonly by?: "retention" | undefined;
   /** How many of them, where they are counted. */
   readonly count?: number;
 }
@@ -68,14 +93,22 @@ export function auditLine(
   before: ChainEnd,
 ): { readonly text: string; readonly end: ChainEnd } {
   const n = before.n + 1;
-  const { wallMs, kind, project, keyId, fileId, taskId, webhookId, setting, count } = event;
-  const fields = {
-    ...{ n, at: new Date(wallMs).toISOString(), event: kind, count, project: clipped(project) },
-    ...{ key: clipped(keyId), file: clipped(fileId), task: clipped(taskId), webhook: clipped(webhookId) },
-    setting: clipped(setting),
-    prev: before.hash,
-  };
-  const hashed = JSON.stringify(fields).slice(0, -1);
+  const { wallMs, kind, project, keyId, fileId, taskId, webhookId, secret, setting, by, count } = event;
+  const { executionId, clusterId } = event;
+  const hashed =
+    `{"n":${n},"at":"${new Date(wallMs).toISOString()}","event":"${kind}"` +
+    (count === undefined ? "" : `,"count":${count}`) +
+    member("project", project) +
+    member("key", keyId) +
+    member("file", fileId) +
+    member("task", taskId) +
+    member("webhook", webhookId) +
+    member("secret", secret) +
+    member("execution", executionId) +
+    member("cluster", clusterId) +
+    member("setting", setting) +
+    member("by", by) +
+    `,"prev":"${before.hash}"`;
   const hash = hashOf(hashed);
   return { text: `${hashed},"hash":"${hash}"}`, end: { n, hash } };
 }
@@ -92,6 +125,6 @@ function hashOf(text: string): string {
   return hash("sha256", text);
 }
 
-function clipped(text: string | undefined): string | undefined {
-  return text?.slice(0, FIELD_CHARACTERS_MAX);
+function member(name: string, text: string | undefined): string {
+  return text === undefined ? "" : `,"${name}":${JSON.stringify(text.slice(0, FIELD_CHARACTERS_MAX))}`;
 }

@@ -30,9 +30,11 @@ const ACTIVE_KEYS_MAX = 2;
 const DAY_MS = 86_400_000;
 const PROJECT = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
+/** The namespace of the satellites that come with perigee: a project of that name would own them. */
+const VENDOR = "perigee";
 
 export interface NewKey {
-  /** `^[a-z0-9][a-z0-9-]{0,62}$`. */
+  /** `^[a-z0-9][a-z0-9-]{0,62}$`, and not `perigee`. */
   readonly project: string;
   /** What the key is for: letters, digits, `.`, `_` and `-`, at most 63. */
   readonly name: string;
@@ -72,6 +74,7 @@ export class KeyStore {
   readonly #clock: Clock;
   /** All keys, by their hash in hexadecimal. */
   #keys = new Map<string, StoredKey>();
+  #byId = new Map<string, StoredKey>();
   #lookedMs: number;
   /** Days of last use that are not written yet, by id. */
   readonly #uses = new Map<string, number>();
@@ -91,6 +94,11 @@ export class KeyStore {
    */
   create(wanted: NewKey): { readonly key: string; readonly stored: StoredKey } {
     checkName("project", wanted.project, PROJECT);
+    if (wanted.project === VENDOR)
+      throw new PerigeeError(
+        "usage",
+        `project ${VENDOR} cannot be had: it is the namespace of the satellites that come with perigee`,
+      );
     checkName("name", wanted.name, NAME);
     const key = makeApiKey();
     const hash = hashApiKey(key);
@@ -156,6 +164,14 @@ export class KeyStore {
     return found;
   }
 
+  /** The key of an id while it is active, as new as `accept` knows it. Its use is not noted. */
+  active(id: string): StoredKey | undefined {
+    const nowMs = this.#clock.nowMs();
+    if (nowMs - this.#lookedMs >= LOOK_AGAIN_MS || !this.#byId.has(id)) this.#look(nowMs);
+    const found = this.#byId.get(id);
+    return found !== undefined && this.#isActive(found) ? found : undefined;
+  }
+
   /** Writes the days of last use that are left. */
   close(): void {
     this.#writeUses();
@@ -183,6 +199,7 @@ export class KeyStore {
 
   #load(keys: readonly StoredKey[]): void {
     this.#keys = new Map(keys.map((key) => [Buffer.from(key.hash).toString("hex"), key]));
+    this.#byId = new Map(keys.map((key) => [key.id, key]));
   }
 
   #write<T>(doing: string, work: () => T): T {

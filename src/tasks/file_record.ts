@@ -2,7 +2,7 @@
  * Files as records: what is stored of a file beside its bytes, which stand in a file of their own.
  *
  *   collection `file`         body: the rest of `FileView`; parent: its purpose, to list by
- *   collection `file_index`   payload: where every 1,000th item begins; apart, so that lists do not carry it
+ *   collection `file_index`   payload: where every 1,000th item begins; apart, so that lists do not carry it. None for `user_data`
  */
 import type { RecordChange, StoredRecord } from "../store/records.ts";
 import type { FileIndex, FileView } from "./files.ts";
@@ -14,11 +14,12 @@ export const FILE_INDEXES = "file_index";
 /** What `file_index` holds of a file. */
 export type ItemPlaces = Pick<FileIndex, "lineCount" | "lines" | "offsets">;
 
-/** Both records of a new file. */
-export function fileInserts(view: FileView, index: ItemIndex): RecordChange[] {
+/** Both records of a new file, or the one of a file without lines. */
+export function fileInserts(view: FileView, index: ItemIndex | undefined): RecordChange[] {
   const { id, project, createdWallMs, purpose, ...body } = view;
   const place = { id, project, createdWallMs };
   const record = { ...place, collection: FILES, parent: purpose, body: JSON.stringify(body) };
+  if (index === undefined) return [{ kind: "insert", record }];
   const payload = bytesOf(index);
   const indexRecord = {
     ...place,

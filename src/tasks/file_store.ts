@@ -5,14 +5,14 @@
  *
  * A crash in between leaves bytes without a record; they are swept when the process starts.
  *
- * Limits: 2 GiB and 5,000,000 lines of a file for requests, 100 GB in all of a project. Files for answers have none, but
- * count. An upload of 2 GiB in lines of 600 bytes takes a service's process from 118 to 268 MiB, 64 of them for its keys.
+ * Limits: 2 GiB of a file, 5,000,000 lines of one for requests, 100 GB in all of a project. Files for answers have none,
+ * but count. An upload of 2 GiB in lines of 600 bytes takes a service's process from 118 to 268 MiB, 64 of them for its keys.
  */
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
-import { checkKeys } from "../engine/key_check.ts";
+import { checkKeys, findSharedKey, type KeyedFile, type KeyPlace } from "../engine/key_check.ts";
 import { PerigeeError } from "../errors.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import type { KeyScanner } from "../shard/measurer.ts";
@@ -20,10 +20,20 @@ import { EVERY_PROJECT } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { checkFileName } from "./file_name.ts";
 import { FILE_INDEXES, FILES, fileDeletes, fileInserts, placesOf, viewOf } from "./file_record.ts";
-import { FILE_BYTES_MAX, type FileIndex, type Files, type FileView, type NewFile } from "./files.ts";
+import {
+  FILE_BYTES_MAX,
+  type FileIndex,
+  type FilePurpose,
+  type Files,
+  type FileView,
+  isMimeType,
+  type NamedIndex,
+  type NewFile,
+} from "./files.ts";
+
 import { StoredBytes } from "./stored_bytes.ts";
 import type { Page, PageQuery } from "./task_view.ts";
-import { onDisk, type Uploaded, writeUpload } from "./upload.ts";
+import { type Content, onDisk, type Uploaded, writeUpload } from "./upload.ts";
 
 export interface FilesOptions {
   readonly store: Store;
@@ -32,7 +42,7 @@ export interface FilesOptions {
   /** Scans the keys of large files. */
   readonly measurer: KeyScanner;
   readonly dataDir: string;
-  /** Bytes of a file for requests, at most. Default `FILE_BYTES_MAX`. */
+  /** Bytes of a file, at most; not of one for answers. Default `FILE_BYTES_MAX`. */
   readonly bytesMax?: number;
   /** Lines of a file for requests, at most. Default 5,000,000. */
   readonly linesMax?: number;
@@ -48,7 +58,11 @@ const PAGE = 500;
 /** Files up to here do not wait for the keys of larger ones, which take seconds. */
 const SMALL_BYTES_MAX = 64 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
-const MIME_TYPE = "application/jsonl";
+const CONTENTS: Readonly<Record<FilePurpose, Content>> = {
+  batch: "requests",
+  batch_output: "lines",
+  user_data: "bytes",
+};
 
 /** Makes the folder where needed and removes what a crash left in it. */
 export async function createFiles(options: FilesOptions): Promise<Files> {
@@ -99,29 +113,31 @@ class DiskFiles implements Files {
 
   async put(project: string, file: NewFile): Promise<FileView> {
     const name = checkFileName(file.name);
+    checkMimeType(file.mimeType);
     const { disk, store, clock } = this.#options;
     const id = file.id ?? randomUUID();
-    await this.#reserve(id);
+    const existing = await this.#reserve(project, id);
+    if (existing !== undefined) return sameFile(existing, file);
     const path = join(this.#folder, id);
     let isStoring = false;
     let reserved = 0;
     const reserve = (bytes: number): void => {
-      if (file.purpose === "batch") this.#stored.reserve(project, bytes);
-      else this.#stored.add(project, bytes);
+      if (file.purpose === "batch_output") this.#stored.add(project, bytes);
+      else this.#stored.reserve(project, bytes);
       reserved += bytes;
     };
     try {
-      const { bytes, sha256, index } = await this.#write(path, file, reserve);
+      const { bytes, sha256, index, purpose } = await this.#write(path, file, reserve);
       const view: FileView = {
         id,
         project,
         name,
         bytes,
-        mimeType: file.mimeType ?? MIME_TYPE,
+        mimeType: index === undefined ? (file.mimeType ?? "application/octet-stream") : "application/jsonl",
         createdWallMs: clock.wallMs(),
-        purpose: file.purpose,
+        purpose,
         sha256,
-        items: index.items,
+        items: index?.items ?? 0,
       };
       isStoring = true;
       await store.change(fileInserts(view, index));
@@ -137,13 +153,18 @@ class DiskFiles implements Files {
     }
   }
 
-  /** Before the first byte: whoever writes to a path must be alone with it. */
-  async #reserve(id: string): Promise<void> {
-    const isTaken = this.#written.has(id);
-    if (!isTaken) this.#written.add(id);
-    if (!isTaken && (await this.#options.store.record(EVERY_PROJECT, FILES, id)) === undefined) return;
-    if (!isTaken) this.#written.delete(id);
-    throw new PerigeeError("conflict", "there is a file with this id already");
+  /** Before the first byte: whoever writes to a path must be alone with it. Resolves with what the project has there. */
+  async #reserve(project: string, id: string): Promise<FileView | undefined> {
+    if (this.#written.has(id)) throw taken();
+    this.#written.add(id);
+    const record = await this.#options.store.record(EVERY_PROJECT, FILES, id).catch((error: unknown) => {
+      this.#written.delete(id);
+      throw error;
+    });
+    if (record === undefined) return undefined;
+    this.#written.delete(id);
+    if (record.project !== project) throw taken();
+    return viewOf(record);
   }
 
   async file(project: string, id: string): Promise<FileView> {
@@ -154,7 +175,7 @@ class DiskFiles implements Files {
 
   async list(
     project: string,
-    query: PageQuery & { readonly purpose?: FileView["purpose"] },
+    query: PageQuery & { readonly purpose?: FilePurpose },
   ): Promise<Page<FileView>> {
     const { after, limit, purpose } = query;
     if (after !== undefined) await this.file(project, after);
@@ -207,10 +228,34 @@ class DiskFiles implements Files {
 
   async index(project: string, id: string): Promise<FileIndex> {
     if (this.#removed.has(id)) throw notFound();
-    const { items, bytes } = await this.file(project, id);
+    const { items, bytes, purpose } = await this.file(project, id);
+    if (purpose === "user_data")
+      throw new PerigeeError(
+        "usage",
+        "a file of requests must have been uploaded with the purpose batch; this one has the purpose user_data",
+        { details: { param: "file_id" } },
+      );
     const record = await this.#options.store.record(project, FILE_INDEXES, id);
     if (record === undefined) throw notFound();
     return { path: join(this.#folder, id), items, bytes, ...placesOf(record) };
+  }
+
+  async assertKeysDiffer(files: readonly NamedIndex[], signal?: AbortSignal): Promise<void> {
+    const opened: KeyedFile[] = [];
+    const closing: DiskFile[] = [];
+    const parts = { measurer: this.#options.measurer, lineBytesMax: this.#lineBytesMax };
+    try {
+      for (const { fileId, index } of files) {
+        const file = await this.#openForReading(fileId);
+        closing.push(file);
+        opened.push({ file, bytes: index.bytes, lineCount: index.lineCount });
+      }
+      const sizeBytes = opened.reduce((sum, { bytes }) => sum + bytes, 0);
+      const found = await this.#inTurn(sizeBytes, () => findSharedKey(parts, opened, signal));
+      if (found !== undefined) throw sharedKey(files, found);
+    } finally {
+      for (const file of closing) await file.close();
+    }
   }
 
   hold(id: string): () => void {
@@ -229,21 +274,25 @@ class DiskFiles implements Files {
     path: string,
     { chunks, purpose }: NewFile,
     reserve: (bytes: number) => void,
-  ): Promise<Uploaded> {
+  ): Promise<Uploaded & { readonly purpose: FilePurpose }> {
     const { disk, bytesMax = FILE_BYTES_MAX, linesMax = LINES_MAX } = this.#options;
-    const isText = purpose === "batch";
-    const bounds = isText ? { bytesMax, linesMax } : { bytesMax: Infinity, linesMax: Infinity };
+    let known: FilePurpose = typeof purpose === "string" ? purpose : "batch";
+    const content = (): Content => {
+      if (typeof purpose === "function") known = purpose();
+      return CONTENTS[known];
+    };
     const file = await onDisk(disk.open(path, "write"));
     try {
       const uploaded = await writeUpload(file, chunks, {
-        ...bounds,
+        bytesMax: purpose === "batch_output" ? Infinity : bytesMax,
+        linesMax,
         lineBytesMax: this.#lineBytesMax,
-        isText,
+        content: typeof purpose === "function" ? content : content(),
         reserve,
       });
-      if (isText) await this.#checkKeys(file, uploaded.bytes);
+      if (uploaded.content === "requests") await this.#checkKeys(file, uploaded.bytes);
       await onDisk(file.sync());
-      return uploaded;
+      return { ...uploaded, purpose: known };
     } finally {
       await file.close();
     }
@@ -251,10 +300,14 @@ class DiskFiles implements Files {
 
   #checkKeys(file: DiskFile, sizeBytes: number): Promise<unknown> {
     const parts = { measurer: this.#options.measurer, lineBytesMax: this.#lineBytesMax };
+    return this.#inTurn(sizeBytes, () => checkKeys(parts, { file, identity: { sizeBytes } }));
+  }
+
+  #inTurn<T>(sizeBytes: number, check: () => Promise<T>): Promise<T> {
     const lane = sizeBytes <= SMALL_BYTES_MAX ? "small" : "large";
-    const check = this.#lastChecks[lane].then(() => checkKeys(parts, { file, identity: { sizeBytes } }));
-    this.#lastChecks[lane] = check.catch(() => undefined);
-    return check;
+    const checking = this.#lastChecks[lane].then(check);
+    this.#lastChecks[lane] = checking.catch(() => undefined);
+    return checking;
   }
 
   get #lineBytesMax(): number {
@@ -269,6 +322,40 @@ class DiskFiles implements Files {
       throw error;
     }
   }
+}
+
+/** The file that is there, when what comes is the same once more. */
+async function sameFile(existing: FileView, { chunks }: NewFile): Promise<FileView> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    bytes += chunk.byteLength;
+    if (bytes > existing.bytes) throw taken();
+    hash.update(chunk);
+  }
+  if (hash.digest("hex") !== existing.sha256) throw taken();
+  return existing;
+}
+
+function checkMimeType(type: string | undefined): void {
+  if (type === undefined || isMimeType(type)) return;
+  throw new PerigeeError("invalid_request", "the type of a file must read as type/subtype", {
+    details: { param: "mime_type" },
+  });
+}
+
+function taken(): PerigeeError {
+  return new PerigeeError("conflict", "there is a file with this id already");
+}
+
+function sharedKey(files: readonly NamedIndex[], places: readonly [KeyPlace, KeyPlace]): PerigeeError {
+  const fileIds = places.map(({ fileIndex }) => files[fileIndex]?.fileId ?? "");
+  const [first, second] = places;
+  return new PerigeeError(
+    "duplicate_key",
+    `line ${first.line} of file ${fileIds[0]} and line ${second.line} of file ${fileIds[1]} have the same key; every key of a task must be there once`,
+    { details: { lines: [first.line, second.line], fileIds } },
+  );
 }
 
 function notFound(): PerigeeError {

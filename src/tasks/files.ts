@@ -6,6 +6,17 @@ import type { Page, PageQuery } from "./task_view.ts";
 /** Bytes of a file for requests, at most: 2 GiB. */
 export const FILE_BYTES_MAX: number = 2 * 1024 * 1024 * 1024;
 
+/** `batch` for requests, `batch_output` for answers, `user_data` for any bytes: what satellites read and make. */
+export type FilePurpose = "batch" | "batch_output" | "user_data";
+
+/** A header of downloads: nothing that could end it. */
+const MIME_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}(;[\t\x20-\x7e]{1,127})?$/;
+
+/** Whether a text may be the type of a file. */
+export function isMimeType(text: string | undefined): text is string {
+  return text !== undefined && MIME_TYPE.test(text);
+}
+
 export interface FileView {
   /** UUID. */
   readonly id: string;
@@ -15,19 +26,23 @@ export interface FileView {
   readonly bytes: number;
   readonly mimeType: string;
   readonly createdWallMs: number;
-  /** `batch` for requests, `batch_output` for answers. */
-  readonly purpose: "batch" | "batch_output";
+  readonly purpose: FilePurpose;
   /** SHA-256 of the bytes, hexadecimal. */
   readonly sha256: string;
-  /** Lines with something on them: the objects of a task on this file. */
+  /** Lines with something on them: the objects of a task on this file. 0 for `user_data`, whose lines are not looked at. */
   readonly items: number;
 }
 
 export interface NewFile {
-  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
+  /**
+   * UUID chosen by the caller; default: a fresh one. A repeat with the same bytes resolves with the file that is there;
+   * other bytes, and an id of another project's, are a `conflict`.
+   */
   readonly id?: string;
   readonly name: string;
-  readonly purpose: FileView["purpose"];
+  /** A function where it is known only when all bytes have come: asked once, then. */
+  readonly purpose: FilePurpose | (() => FilePurpose);
+  /** Of `user_data`: `type/subtype`, perhaps with parameters; default `application/octet-stream`. Lines are `application/jsonl`. */
   readonly mimeType?: string;
   readonly chunks: AsyncIterable<Uint8Array>;
 }
@@ -45,20 +60,23 @@ export interface FileIndex {
   readonly offsets: readonly number[];
 }
 
+/** A file of a task on several. */
+export interface NamedIndex {
+  readonly fileId: string;
+  readonly index: FileIndex;
+}
+
 /** Throws `not_found` for files of other projects and ids that are none, alike. */
 export interface Files {
   /**
-   * Writes to the disk as it comes, and checks it meanwhile; durable when it resolves. Throws `invalid_request` for a name that
-   * is none, `too_large` beyond the limit, `duplicate_key` (`details.lines`), `unsupported_encoding`, and what
-   * `chunks` throws; nothing is left of it then.
+   * Writes to the disk as it comes, and checks it meanwhile; durable when it resolves. Throws `invalid_request` for a name or type
+   * that is none, `too_large` beyond the limit, for requests `duplicate_key` (`details.lines`) and `unsupported_encoding`,
+   * and what `chunks` throws; nothing is left of it then.
    */
   put(project: string, file: NewFile): Promise<FileView>;
   file(project: string, id: string): Promise<FileView>;
   /** Newest first. */
-  list(
-    project: string,
-    query: PageQuery & { readonly purpose?: FileView["purpose"] },
-  ): Promise<Page<FileView>>;
+  list(project: string, query: PageQuery & { readonly purpose?: FilePurpose }): Promise<Page<FileView>>;
   /** Throws `conflict` while a task is working on it. */
   remove(project: string, id: string): Promise<void>;
   read(
@@ -66,8 +84,13 @@ export interface Files {
     id: string,
     range?: { readonly start: number; readonly end: number },
   ): AsyncIterable<Uint8Array>;
-  /** For tasks on the file, which hold it before they ask: then it stays. */
+  /** For tasks on the file, which hold it before they ask: then it stays. Throws `usage` for `user_data`. */
   index(project: string, id: string): Promise<FileIndex>;
+  /**
+   * Throws `duplicate_key` (`details.lines`, and `details.fileIds` in the same order) when two of these files, or one that is named
+   * twice, have a key in common. Reads them all: some 400 MB a second.
+   */
+  assertKeysDiffer(files: readonly NamedIndex[], signal?: AbortSignal): Promise<void>;
   /** While held it cannot be removed; released once. A restart holds what unfinished tasks need again. */
   hold(id: string): () => void;
 }

@@ -115,6 +115,7 @@ export class Gathering {
       isSealed: false,
       lines: 0,
       items: 0,
+      rateCard: this.#lots.cards.current,
       volumeTokens: 0, // as one small task: the volume of others is not its own
       itemLines: [],
       itemOffsets: [],
@@ -201,6 +202,7 @@ export class Gathering {
       lines: lines.length,
       items,
       bytes: bytes.byteLength,
+      works: lot.works,
       members,
       ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
     };

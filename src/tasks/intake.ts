@@ -173,7 +173,8 @@ export class Intake {
       const { task, lines, chars } = offer;
       const one = this.#gathering.take(task.project, task.slaMinutes, lines.length, chars);
       const lot = this.#gathering.recordToStore(one.gathering);
-      if (lot !== undefined) changes.push({ kind: "put", record: lotToRecord(lot) });
+      if (lot !== undefined)
+        changes.push(...this.#lots.cards.unstored(), { kind: "put", record: lotToRecord(lot) });
       const { estimatedUsd } = admitted;
       const terms = { createdWallMs, ...(estimatedUsd > 0 ? { estimatedUsd } : {}) };
       const record = recordOf(offer, one, counted, terms);
@@ -184,6 +185,7 @@ export class Intake {
     }
     try {
       await this.#parts.store.change(changes);
+      this.#lots.cards.stored();
     } catch (error) {
       for (const one of given) this.#gathering.committed(one.gathering, false);
       for (const { admitted } of batch) {
@@ -192,8 +194,9 @@ export class Intake {
       }
       throw error;
     }
-    for (const [index, { offer, admitted }] of batch.entries()) {
+    for (const [index, { offer, counted, admitted }] of batch.entries()) {
       const { gathering } = given[index] as GivenLines;
+      gathering.lot.addWorks(counted.works.values());
       gathering.lot.holds.push(admitted.hold);
       gathering.lot.estimatedUsd += admitted.estimatedUsd;
       this.#accepted(offer, given[index] as GivenLines, tasks[index] as TaskRecord);

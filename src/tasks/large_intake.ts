@@ -4,16 +4,14 @@
  *   spooled -> counted (the first thousand items of each lot) -> admitted -> stored in one commit -> accepted
  *                 \-> refused, or not stored: its files of lines are removed and its money is free
  *
- * The price factors of the models that were counted are kept with the lot: a service that starts again with another rate
- * card still charges what it has promised.
+ * A lot names the rate card of its day: a service that starts again with another one still charges what it has promised.
  */
 import type { EngineParts } from "../engine/parts.ts";
 import { PerigeeError } from "../errors.ts";
-import { priceFactor } from "../price/factor.ts";
 import type { RecordChange } from "../store/records.ts";
 import type { Admission, Admitted, Work } from "./admission.ts";
 import type { Lot } from "./lot.ts";
-import { amountOf, type LotRecord, lotOf, lotToRecord } from "./lot_record.ts";
+import { amountOf, type LotRecord, type LotWork, lotOf, lotToRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 import { type SpooledRequest, volumeOf } from "./request_spool.ts";
 import type { TaskRequest } from "./requests.ts";
@@ -63,15 +61,22 @@ export class LargeIntake {
       admitted = await this.#options.admission.admit(project, works.flat(), amountOf(records));
       // Only now: a lot that is open counts as waiting, and none waits behind itself.
       for (const [index, record] of records.entries())
-        opened.push(lots.add({ ...record, factors: this.#factorsOf(works[index] ?? []) }));
+        opened.push(
+          lots.add({ ...record, rateCard: lots.cards.current, works: sizesOf(works[index] ?? []) }),
+        );
       for (const { share, record } of opened) share?.grow(amountOf([record]));
       admitted.room.release(); // counted with its lots from here on
       const terms = { project, createdWallMs, volumeTokens, estimatedUsd: admitted.estimatedUsd };
       const task = taskOf(spooled, request, records, terms);
       const changes: RecordChange[] = opened.map((lot) => ({ kind: "put", record: lotToRecord(lot.record) }));
       await parts.room.waitFor(() =>
-        parts.store.change([{ kind: "insert", record: taskToRecord(task) }, ...changes]),
+        parts.store.change([
+          { kind: "insert", record: taskToRecord(task) },
+          ...lots.cards.unstored(),
+          ...changes,
+        ]),
       );
+      lots.cards.stored();
       opened[0]?.holds.push(admitted.hold);
       return { task, lots: opened };
     } catch (error) {
@@ -89,21 +94,15 @@ export class LargeIntake {
     return objects.worksOf({ record, path: lots.pathOf(record) });
   }
 
-  #factorsOf(works: readonly Work[]): Record<string, number> {
-    const { rateCard } = this.#options.parts;
-    return Object.fromEntries(
-      works.map(({ model, slaMinutes, volumeTokens }) => [
-        model,
-        priceFactor(model, slaMinutes ?? undefined, volumeTokens, rateCard),
-      ]),
-    );
-  }
-
   async #removeLines(records: readonly LotRecord[]): Promise<void> {
     const { lots, parts } = this.#options;
     for (const record of records)
       if (record.fileId === undefined) await parts.disk.remove(lots.pathOf(record));
   }
+}
+
+function sizesOf(works: readonly Work[]): readonly LotWork[] {
+  return works.map(({ model, items, inputTokens }) => ({ model, items, inputTokens }));
 }
 
 /** For sure: of a store that failed in another way, the next process may find the task. */

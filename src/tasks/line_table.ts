@@ -112,8 +112,8 @@ export class LineTable {
 }
 
 function recalled({ record, index }: Lot, step: number): ItemRows {
-  const { itemLines, lines: lineCount, factors = {} } = record;
-  const [model = "", ...others] = Object.keys(factors);
+  const { itemLines, lines: lineCount, works = [] } = record;
+  const [{ model } = { model: "" }, ...others] = works;
   const lines: number[] = [];
   const last = (itemLines[step + 1] ?? lineCount + 1) - 1;
   for (let line = itemLines[step] ?? 1; line <= last; line += 1)

@@ -10,8 +10,9 @@ import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
 import type { FailureCode } from "../errors.ts";
 import type { Share } from "./backlog.ts";
-import type { LotRecord } from "./lot_record.ts";
+import type { LotRecord, LotWork } from "./lot_record.ts";
 import type { Hold } from "./spending.ts";
+import { StepTimes } from "./step_times.ts";
 
 /** Why a line makes no object. */
 const UNREADABLE: ReadonlySet<FailureCode> = new Set([
@@ -36,8 +37,6 @@ export interface Member {
   isTold?: boolean;
   /** Told once when all are final. */
   whenFinal?: () => void;
-  /** Once all are final. */
-  finishedWallMs?: number;
 }
 
 /** How the items of a lot have ended by now. */
@@ -75,6 +74,8 @@ export class Lot {
   outEnd = 0;
   /** Rises with every durable step. */
   version = 0;
+  /** When its answers became durable. */
+  times: StepTimes = new StepTimes();
   /** Resolves when its run has ended, or its accounts have stopped it for longer than a caller should wait. */
   readonly waited: Promise<void>;
   /** What an earlier process has answered is being read; undefined where there was none, and again once it runs. */
@@ -88,6 +89,7 @@ export class Lot {
   estimatedUsd = 0;
   /** Its open items in the backlog; undefined for one that is over. */
   share: Share | undefined;
+  readonly #works = new Map<string, LotWork>();
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
   #costs: LineCosts | undefined;
@@ -104,6 +106,7 @@ export class Lot {
     this.path = path;
     this.index = new AnswerIndex(record.lines);
     this.#costs = record.taskId === undefined ? new LineCosts(record.lines) : undefined;
+    this.addWorks(record.works ?? []);
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
     });
@@ -135,6 +138,23 @@ export class Lot {
     return last === undefined ? 0 : last.firstLine + last.lines - 1;
   }
 
+  /** What its items are, by model. */
+  get works(): readonly LotWork[] {
+    return [...this.#works.values()];
+  }
+
+  /** Items of a task that joins it. */
+  addWorks(works: Iterable<LotWork>): void {
+    for (const { model, items, inputTokens } of works) {
+      const known = this.#works.get(model);
+      const sum = {
+        items: items + (known?.items ?? 0),
+        inputTokens: inputTokens + (known?.inputTokens ?? 0),
+      };
+      this.#works.set(model, { model, ...sum });
+    }
+  }
+
   /** Its lines come behind those of the members before. */
   add(member: Member): void {
     this.#members.push(member);
@@ -148,6 +168,7 @@ export class Lot {
     this.index = new AnswerIndex(this.record.lines);
     if (this.record.taskId === undefined) this.#costs = new LineCosts(this.record.lines);
     this.unreadable = 0;
+    this.times = new StepTimes();
     this.#sums = noSums();
     this.#isLive = false;
   }
@@ -167,8 +188,9 @@ export class Lot {
   }
 
   /** A durable step of its run, those of earlier processes first; returns the tasks that are final by it. */
-  apply(sequence: number, step: Step): Member[] {
+  apply(sequence: number, step: Step, wallMs: number): Member[] {
     const placed = this.index.apply(sequence, step);
+    this.times.note(step.outStart, step.outEnd, wallMs);
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
     if (step.voids !== 0 || step.held.byteLength > 0) this.#sums = undefined;
@@ -264,6 +286,21 @@ export class Lot {
     if (status !== undefined) return lengthBytes === 0 ? undefined : status;
     if (!isCancelled || this.run?.isClaimed(line) === true) return undefined;
     return this.record.taskId === undefined ? "cancelled" : undefined;
+  }
+
+  /**
+   * When the last of these lines was answered, as every process would say; undefined when none was. A line that was
+   * cancelled before it was sent was final before it was written.
+   */
+  answeredWallMs({ firstLine, lines }: Pick<Member, "firstLine" | "lines">): number | undefined {
+    if (this.record.taskId !== undefined) return this.times.last;
+    let lastStart = -1;
+    for (let line = firstLine; line < firstLine + lines; line += 1) {
+      const { status, start, lengthBytes } = this.index.get(line);
+      if (status !== undefined && status !== "cancelled" && lengthBytes > 0 && start > lastStart)
+        lastStart = start;
+    }
+    return lastStart < 0 ? undefined : this.times.at(lastStart);
   }
 
   costOf(firstLine: number, lines: number): { readonly listUsd: number; readonly usd: number } | undefined {

@@ -31,17 +31,26 @@ export interface LotRecord {
   /** Of the lines that its tasks brought; absent for an uploaded file. */
   readonly bytes?: number;
   readonly maxCostUsd?: number;
-  /** Price factors of models, as they were promised; others are as the rate card says. */
-  readonly factors?: Readonly<Record<string, number>>;
+  /** The card (rate_cards.ts) that its price factors were promised by. */
+  readonly rateCard?: string;
   /** Where every 1,000th item begins, by line and byte; empty for shared lots. */
   readonly itemLines: readonly number[];
   readonly itemOffsets: readonly number[];
+  /** What its items were counted to be, those of a large lot by its first thousand; of a shared one until it is over. */
+  readonly works?: readonly LotWork[];
   /** Of a sealed shared lot: the tasks on its lines, in their order. */
   readonly members?: readonly LotMember[];
   /** What its tasks were estimated to cost, in USD. */
   readonly estimatedUsd?: number;
   /** Once it is over. */
   readonly over?: LotEnd;
+}
+
+/** Items of one model. */
+export interface LotWork {
+  readonly model: string;
+  readonly items: number;
+  readonly inputTokens: number;
 }
 
 export interface LotMember {

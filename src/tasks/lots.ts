@@ -21,6 +21,7 @@ import type { Backlog } from "./backlog.ts";
 import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { OverLots } from "./over_lots.ts";
+import { RateCards } from "./rate_cards.ts";
 import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 import { deadlineOf, UnreadLots } from "./unread_lots.ts";
@@ -48,6 +49,7 @@ export interface LotsOptions {
 
 export class Lots {
   readonly #options: LotsOptions;
+  readonly cards: RateCards;
   readonly #open = new Map<string, Lot>();
   readonly #over = new OverLots();
   /** Own lots of each task that are not final. */
@@ -62,6 +64,7 @@ export class Lots {
 
   constructor(options: LotsOptions) {
     this.#options = options;
+    this.cards = new RateCards(options.parts);
     this.#unread = new UnreadLots(options.parts.clock);
   }
 
@@ -138,6 +141,12 @@ export class Lots {
     if (open !== undefined) return open.record;
     const known = this.#over.get(id);
     return known === undefined ? this.#readRecord(id) : (await known).record;
+  }
+
+  /** An open lot of this process's own; any other is to be found. */
+  now(id: string): Lot | undefined {
+    const open = this.#open.get(id);
+    return open === undefined || open.isRestored ? undefined : open;
   }
 
   /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
@@ -231,19 +240,19 @@ export class Lots {
 
   #run(lot: Lot): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId, factors } = lot.record;
+    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId } = lot.record;
     return engine.run(lot.path, {
       id: `lot:${id}`,
       acceptedWallMs,
       volumeTokens,
       ...(slaMinutes === null ? {} : { sla: slaMinutes }),
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
-      ...(factors === undefined ? {} : { priceFactors: factors }),
+      rateCard: this.cards.of(lot.record),
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       onAccountStop: () => lot.endWait(),
-      onStep: (sequence, step) => {
-        this.#tell(lot, lot.apply(sequence, step));
+      onStep: (sequence, step, wallMs) => {
+        this.#tell(lot, lot.apply(sequence, step, wallMs));
         if (lot.isLive) lot.share?.settle(step.outcomes.length);
       },
     });
@@ -265,7 +274,6 @@ export class Lots {
 
   #tell(lot: Lot, members: readonly Member[]): void {
     for (const member of members) {
-      member.finishedWallMs ??= this.#options.parts.clock.wallMs();
       member.whenFinal?.();
       if (member.isTold === true || !this.#isLast(lot, member)) continue;
       member.isTold = true;
@@ -295,7 +303,7 @@ export class Lots {
     const { usage, cost } = summary;
     const { completed, failed, expired, cancelled } = summary.counts;
     const over = {
-      finishedWallMs: parts.clock.wallMs(),
+      finishedWallMs: lot.times.last ?? parts.clock.wallMs(),
       runTaskId: summary.task_id,
       counts: { completed, failed, expired, cancelled },
       unreadable: lot.unreadable,
@@ -305,8 +313,8 @@ export class Lots {
       usd: cost.usd,
     };
     await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
-    const { members: _, ...rest } = lot.record;
-    const record = { ...rest, over };
+    const { members: _members, works = [], ...rest } = lot.record;
+    const record = { ...rest, ...(rest.taskId === undefined ? {} : { works }), over };
     await parts.room.waitFor(() =>
       parts.store.change([
         { kind: "delete", collection: OPEN_LOTS, id: record.id },
@@ -350,9 +358,9 @@ export class Lots {
     const { run } = lot;
     const task = await store.taskByName(nameOf(lot.record));
     if (task === undefined) return;
-    for await (const { sequence, records } of store.journal(task.id)) {
+    for await (const { sequence, records, wallMs } of store.journal(task.id)) {
       if (lot.run !== run) return; // begun meanwhile: it tells the same steps
-      lot.apply(sequence, readStep(records));
+      lot.apply(sequence, readStep(records), wallMs);
     }
     lot.out = decodeBody(task.body).out;
   }

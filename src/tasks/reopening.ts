@@ -29,6 +29,7 @@ export interface ReopeningOptions {
 
 /** Resolves when every open task can be found and goes on. */
 export async function reopenLots(options: ReopeningOptions): Promise<void> {
+  await options.lots.cards.load();
   for await (const record of options.lots.stored()) {
     if (record.taskId !== undefined) await reopenOwn(options, record, record.taskId);
     else if (record.isSealed) await reopenSealed(options, record);
@@ -79,10 +80,18 @@ async function remake(options: ReopeningOptions, record: LotRecord): Promise<voi
     lot.estimatedUsd += task.estimatedUsd ?? 0;
     const own = Buffer.from(stored.payload ?? []).toString();
     lot.share?.grow({ items: lines, bytes: own.length });
-    for (const [index, text] of own.split("\n").entries()) texts[firstLine - 1 + index] = text;
+    for (const [index, text] of own.split("\n").entries()) {
+      texts[firstLine - 1 + index] = text;
+      lot.addWorks([{ model: modelOf(text), items: 1, inputTokens: task.inputTokens?.[index] ?? 0 }]);
+    }
   }
   hold(options, lot, lot.estimatedUsd);
   await gathering.restore(lot, texts);
+}
+
+/** Of a line that the intake has made (jsonl/items.ts). */
+function modelOf(text: string): string {
+  return (JSON.parse(text) as { readonly request: { readonly model: string } }).request.model;
 }
 
 async function* recordsOf(

@@ -13,7 +13,7 @@ import { itemLine } from "../jsonl/items.ts";
 import { volumeTokensOf } from "../price/factor.ts";
 import { objectId } from "../work/object_id.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
-import type { FileIndex } from "./files.ts";
+import type { FileIndex, Files, NamedIndex } from "./files.ts";
 import { baseOf } from "./ids.ts";
 import type { InlineRequest, RequestItem, TaskRequest } from "./requests.ts";
 import { onDisk } from "./upload.ts";
@@ -56,9 +56,11 @@ export interface SpoolHome {
   readonly pathOf: (taskId: string, part: number) => string;
   /** Throws `not_found`. */
   readonly indexOf: (fileId: string) => Promise<FileIndex>;
+  /** Throws `duplicate_key`. */
+  readonly assertKeysDiffer: Files["assertKeysDiffer"];
 }
 
-/** Throws `usage` (`details.param`), `too_many`, `not_found`, `disk_full`; nothing is left on the disk then. */
+/** Throws `usage` (`details.param`), `too_many`, `not_found`, `duplicate_key`, `disk_full`; nothing is left on the disk then. */
 export async function spoolRequest(home: SpoolHome, request: TaskRequest): Promise<SpooledRequest> {
   const spool = new RequestSpool(home, request);
   try {
@@ -66,7 +68,7 @@ export async function spoolRequest(home: SpoolHome, request: TaskRequest): Promi
       request.signal?.throwIfAborted();
       await spool.add(item);
     }
-    return await spool.end();
+    return await spool.end(request.signal);
   } catch (error) {
     await spool.remove();
     throw error;
@@ -131,6 +133,7 @@ class RequestSpool {
   #immediate = 0;
   readonly #writers = new Map<number | null, LineWriter>();
   readonly #files = new Map<number, SpooledPart>();
+  readonly #indexes: NamedIndex[] = [];
   #partCount = 0;
   readonly #spans: number[] = [];
 
@@ -162,11 +165,12 @@ class RequestSpool {
     small.push(item);
   }
 
-  async end(): Promise<SpooledRequest> {
+  async end(signal: AbortSignal | undefined): Promise<SpooledRequest> {
     if (this.#count === 0)
       throw new PerigeeError("usage", "a task needs at least one item", { details: { param: "" } });
     if (this.#small !== undefined)
       return { kind: "small", items: this.#small, slaMinutes: this.#smallSla ?? null };
+    if (this.#indexes.length > 1) await this.#home.assertKeysDiffer(this.#indexes, signal);
     const parts = new Map(this.#files);
     for (const writer of this.#writers.values()) parts.set(writer.part, await writer.end());
     const ordered = Array.from({ length: this.#partCount }, (_, part) => parts.get(part) as SpooledPart);
@@ -187,6 +191,7 @@ class RequestSpool {
     if (slaMinutes === null) this.#countImmediate(index.items);
     if (this.#files.size >= FILES_MAX)
       throw new PerigeeError("too_many", `a task has at most ${FILES_MAX} files`);
+    this.#indexes.push({ fileId, index });
     const { items, lineCount, bytes, lines, offsets } = index;
     this.#files.set(this.#partCount, {
       slaMinutes,

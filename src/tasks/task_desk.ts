@@ -147,7 +147,8 @@ class TaskDesk implements OpenedTasks {
     };
     const pathOf = (taskId: string, part: number): string => this.#ownPath(`${taskId}-${part}`);
     try {
-      const spooled = await spoolRequest({ disk: parts.disk, pathOf, indexOf }, request);
+      const assertKeysDiffer = files.assertKeysDiffer.bind(files);
+      const spooled = await spoolRequest({ disk: parts.disk, pathOf, indexOf, assertKeysDiffer }, request);
       if (spooled.kind === "large") return await this.#submitLarge(project, request, spooled);
       return await this.#submitSmall(project, request, spooled);
     } finally {
@@ -161,9 +162,8 @@ class TaskDesk implements OpenedTasks {
     spooled: Extract<SpooledRequest, { kind: "small" }>,
   ): Promise<TaskView> {
     const { hasOutputFile, id, note } = request;
-    const { items, slaMinutes } = spooled;
-    const { task, lot } = await this.#intake.offer({ id, project, items, slaMinutes, hasOutputFile, note });
-    if (slaMinutes === null) await this.#waitFor(task, [lot], request.signal);
+    const { task, lot } = await this.#intake.offer({ ...spooled, id, project, hasOutputFile, note });
+    if (spooled.slaMinutes === null) await this.#waitFor(task, [lot], request.signal);
     return this.#view(task);
   }
 
@@ -213,7 +213,8 @@ class TaskDesk implements OpenedTasks {
     const task = await this.#find(project, id);
     const before = await this.#views.view(task);
     if (task.isCancelled === true || before.status !== "submitted") return before;
-    const cancelled: TaskRecord = { ...task, isCancelled: true };
+    const cancelledWallMs = this.#options.parts.clock.wallMs();
+    const cancelled: TaskRecord = { ...task, isCancelled: true, cancelledWallMs };
     const stored = (await this.#record(project, id)) as StoredRecord; // found above
     const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };
     const changes: RecordChange[] = [{ kind: "put", record }];

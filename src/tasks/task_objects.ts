@@ -142,23 +142,17 @@ export class TaskObjects {
       const first = Math.max(from, position);
       const last = Math.min(to, position + count);
       for (let at = first; at < last; at += 1)
-        rows.push(await this.#row(task, part, ordinal + at - position, at));
+        rows.push(
+          countedRow(task, part, ordinal + at - position, at) ??
+            (await this.#row(task, part, ordinal + at - position)),
+        );
       position += count;
     }
     return rows;
   }
 
-  async #row(task: TaskRecord, part: number, ordinal: number, position: number): Promise<ObjectRow> {
+  async #row(task: TaskRecord, part: number, ordinal: number): Promise<ObjectRow> {
     const terms = task.parts[part] as TaskPart;
-    const { inputTokens, factors } = task;
-    if (inputTokens !== undefined)
-      return {
-        part,
-        number: ordinal + 1,
-        line: terms.firstLine + ordinal,
-        inputTokens: inputTokens[position] ?? 0,
-        factor: typeof factors === "number" ? factors : (factors?.[position] ?? 1),
-      };
     const lot = await this.#lots.find(terms.lotId);
     const rows = await this.#table.rows(lot, Math.floor(ordinal / INDEX_STEP));
     const index = ordinal % INDEX_STEP;
@@ -170,14 +164,15 @@ export class TaskObjects {
       number: line,
       line,
       inputTokens: rows.inputTokens[index] ?? 0,
-      factor: lot.record.factors?.[model] ?? priceFactor(model, sla, task.volumeTokens, this.#parts.rateCard),
+      factor: priceFactor(model, sla, task.volumeTokens, this.#lots.cards.of(lot.record)),
     };
   }
 
   async #objects(task: TaskRecord, rows: readonly ObjectRow[]): Promise<TaskObject[]> {
     const objects = new Map<ObjectRow, TaskObject>();
     for (const part of new Set(rows.map((row) => row.part))) {
-      const lot = await this.#lots.find((task.parts[part] as TaskPart).lotId);
+      const { lotId } = task.parts[part] as TaskPart;
+      const lot = this.#lots.now(lotId) ?? (await this.#lots.find(lotId));
       const rowOf = new Map<number, ObjectRow>();
       for (const row of rows) if (row.part === part) rowOf.set(row.line, row);
       const places: LinePlace[] = [];
@@ -187,6 +182,7 @@ export class TaskObjects {
           places.push({ line: row.line, start: answer.start, lengthBytes: answer.lengthBytes });
         else objects.set(row, unsettled(task, lot, row));
       }
+      if (places.length === 0) continue;
       for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
         const row = rowOf.get(place.line) as ObjectRow;
         objects.set(row, settled(task, lot, row, parsed(bytes)));
@@ -194,6 +190,23 @@ export class TaskObjects {
     }
     return rows.flatMap((row) => objects.get(row) ?? []);
   }
+}
+
+/** Of a task whose items were counted when it was submitted. */
+function countedRow(
+  { parts, inputTokens, factors }: TaskRecord,
+  part: number,
+  ordinal: number,
+  position: number,
+): ObjectRow | undefined {
+  if (inputTokens === undefined) return undefined;
+  return {
+    part,
+    number: ordinal + 1,
+    line: (parts[part] as TaskPart).firstLine + ordinal,
+    inputTokens: inputTokens[position] ?? 0,
+    factor: typeof factors === "number" ? factors : (factors?.[position] ?? 1),
+  };
 }
 
 function unsettled(task: TaskRecord, lot: Lot, row: ObjectRow): TaskObject {

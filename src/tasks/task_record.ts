@@ -40,6 +40,8 @@ export interface TaskRecord {
   readonly estimatedUsd?: number;
   /** In a shared lot, where nothing else says so: what is not sent will not be. */
   readonly isCancelled?: true;
+  /** Since when. */
+  readonly cancelledWallMs?: number;
 }
 
 /** As stored. `payload` as above. */

@@ -23,8 +23,10 @@ export interface TaskView {
   readonly deadlineWallMs?: number;
   /** Once it is final. */
   readonly finishedWallMs?: number;
-  /** Estimated end; absent when nothing is known or it is final. */
+  /** Estimated end while it is open; absent where its models are not known. */
   readonly expectedEndWallMs?: number;
+  /** While it is open: whether items with an sla are expected to end behind their deadline. */
+  readonly isSlaAtRisk?: boolean;
   readonly hasOutputFile: boolean;
   /** Of what is final by now. Costs in USD, list price and after the price factor. */
   readonly usage: {

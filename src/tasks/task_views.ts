@@ -3,7 +3,9 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { EngineParts } from "../engine/parts.ts";
+import { roundedUsd } from "../price/cost.ts";
 import type { TaskCounts } from "../work/task.ts";
+import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
 import type { Lot } from "./lot.ts";
 import type { LotEnd, LotRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
@@ -12,11 +14,27 @@ import type { TaskView } from "./task_view.ts";
 
 /** Views kept at most. */
 const KEPT_MAX = 1_024;
+/** An expected end holds while it is wrong by no more than the larger of these: a time, a share of the time left. */
+const STEADY_MS = 2_000;
+const STEADY_SHARE = 0.05;
 
 interface Look {
   readonly record: LotRecord;
   /** Undefined when its record says all. */
   readonly lot: Lot | undefined;
+}
+
+interface Kept {
+  readonly state: string;
+  readonly view: TaskView;
+  /** Monotonic time from which its estimates are looked at anew. */
+  readonly staleMs: number;
+}
+
+/** When what is open of a task is expected to end. */
+interface Outlook {
+  readonly expectedEndWallMs: number | undefined;
+  readonly isSlaAtRisk: boolean;
 }
 
 interface PartSums {
@@ -28,31 +46,46 @@ interface PartSums {
 export class TaskViews {
   readonly #parts: EngineParts;
   readonly #lots: Lots;
+  readonly #ends: ExpectedEnds;
   /** Steps are counted anew in every process. */
   readonly #process: string = randomUUID().slice(0, 8);
   /** The one looked at last comes last. */
-  readonly #kept = new Map<string, { readonly state: string; readonly view: TaskView }>();
+  readonly #kept = new Map<string, Kept>();
 
   constructor(parts: EngineParts, lots: Lots) {
     this.#parts = parts;
     this.#lots = lots;
+    this.#ends = new ExpectedEnds(parts, lots);
   }
 
   async view(task: TaskRecord): Promise<TaskView> {
-    const lots = await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId)));
+    const lots = this.#lookNow(task) ?? (await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId))));
     const state = this.#stateOf(task, lots);
     const known = this.#kept.get(task.id);
-    if (known?.state === state) return known.view;
+    const nowMs = this.#parts.clock.nowMs();
     // What was seen as final stays as it was seen: a lot that others share goes on.
     if (known?.view.finishedWallMs !== undefined) return known.view;
-    const view = this.#viewOf(task, lots, state);
+    if (known?.state === state && nowMs < known.staleMs) return known.view;
+    const made = this.#viewOf(task, lots, state, known?.view);
+    const view = made.version === known?.view.version ? known.view : made;
     this.#kept.delete(task.id);
-    this.#kept.set(task.id, { state, view });
+    this.#kept.set(task.id, { state, view, staleMs: nowMs + ESTIMATE_KEPT_MS });
     for (const oldest of this.#kept.keys()) {
       if (this.#kept.size <= KEPT_MAX) break;
       this.#kept.delete(oldest);
     }
     return view;
+  }
+
+  /** Without a wait, as for every task that was just accepted; undefined where a lot must be found. */
+  #lookNow({ parts }: TaskRecord): readonly Look[] | undefined {
+    const looks: Look[] = [];
+    for (const { lotId } of parts) {
+      const lot = this.#lots.now(lotId);
+      if (lot === undefined) return undefined;
+      looks.push({ record: lot.record, lot });
+    }
+    return looks;
   }
 
   /** A lot of its own that is over says all in its record. */
@@ -75,14 +108,15 @@ export class TaskViews {
     return text.length <= 64 ? text : createHash("sha256").update(text).digest("base64url").slice(0, 22);
   }
 
-  #viewOf(task: TaskRecord, lots: readonly Look[], state: string): TaskView {
+  #viewOf(task: TaskRecord, lots: readonly Look[], state: string, before: TaskView | undefined): TaskView {
     const sums = task.parts.map((part, index) => sumsOf(task, part, lots[index] as Look));
-    const counts = sums.reduce((total, each) => add(total, each.counts), NO_COUNTS);
-    const usage = sums.reduce((total, each) => add(total, each.usage), NO_USAGE);
+    const counts = sums.reduce((total, each) => addCounts(total, each.counts), NO_COUNTS);
+    const usage = sums.reduce((total, each) => addUsage(total, each.usage), NO_USAGE);
     const isFinal = counts.submitted === 0;
     const deadlineWallMs = deadlineOf(task);
     const finishedWallMs = isFinal ? finishedOf(task, lots) : undefined;
-    const expectedEndWallMs = isFinal ? undefined : this.#expectedEndOf(lots);
+    const outlook = isFinal ? undefined : steady(this.#outlookOf(task, lots, sums), before, this.#wallMs());
+    const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
     return {
       id: task.id,
       project: task.project,
@@ -94,31 +128,74 @@ export class TaskViews {
       ...(deadlineWallMs === undefined ? {} : { deadlineWallMs }),
       ...(finishedWallMs === undefined ? {} : { finishedWallMs }),
       ...(expectedEndWallMs === undefined ? {} : { expectedEndWallMs }),
+      ...(isSlaAtRisk === undefined ? {} : { isSlaAtRisk }),
       hasOutputFile: task.hasOutputFile,
       usage,
       ...(task.note === undefined ? {} : { note: task.note }),
-      version: finishedWallMs === undefined ? state : finalVersionOf(task),
+      version: finishedWallMs === undefined ? `${state}${markOf(outlook)}` : finalVersionOf(task),
     };
   }
 
-  #expectedEndOf(lots: readonly Look[]): number | undefined {
-    let latestMs: number | undefined;
-    for (const { lot, record } of lots) {
-      if (lot === undefined || lot.isOver || record.taskId === undefined) continue;
-      const etaMs = lot.run?.progress().etaMs;
-      if (etaMs === undefined) return undefined;
-      latestMs = Math.max(latestMs ?? 0, etaMs);
+  /** The last of its open parts; each has its own deadline. */
+  #outlookOf(task: TaskRecord, lots: readonly Look[], sums: readonly PartSums[]): Outlook {
+    const ends: number[] = [];
+    let isKnown = true;
+    let isSlaAtRisk = false;
+    for (const [index, part] of task.parts.entries()) {
+      const open = sums[index]?.counts.submitted ?? 0;
+      const lot = lots[index]?.lot;
+      if (open === 0 || lot === undefined) continue;
+      const endWallMs = this.#ends.endWallMs(lot, part, open);
+      if (endWallMs === undefined) isKnown = false;
+      else ends.push(endWallMs);
+      const { slaMinutes } = part;
+      const deadlineWallMs = task.createdWallMs + (slaMinutes ?? Number.POSITIVE_INFINITY) * 60_000;
+      isSlaAtRisk ||= (endWallMs ?? this.#wallMs()) > deadlineWallMs;
     }
-    return latestMs === undefined ? undefined : Math.round(this.#parts.clock.wallMs() + latestMs);
+    return { expectedEndWallMs: isKnown && ends.length > 0 ? Math.max(...ends) : undefined, isSlaAtRisk };
   }
+
+  #wallMs(): number {
+    return this.#parts.clock.wallMs();
+  }
+}
+
+/** As `before` while that still holds: an estimate that moves with every look tells no more, and makes every body another. */
+function steady(found: Outlook, before: TaskView | undefined, wallMs: number): Outlook {
+  const { expectedEndWallMs: shownMs, isSlaAtRisk } = before ?? {};
+  const { expectedEndWallMs: foundMs } = found;
+  if (shownMs === undefined || foundMs === undefined || isSlaAtRisk !== found.isSlaAtRisk) return found;
+  if (shownMs < wallMs) return found;
+  const toleranceMs = Math.max(STEADY_MS, (shownMs - wallMs) * STEADY_SHARE);
+  return Math.abs(foundMs - shownMs) <= toleranceMs ? { ...found, expectedEndWallMs: shownMs } : found;
+}
+
+/** What a version says of an outlook. */
+function markOf(outlook: Outlook | undefined): string {
+  const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
+  return `.${expectedEndWallMs?.toString(36) ?? ""}${isSlaAtRisk === true ? "_" : ""}`;
 }
 
 const NO_COUNTS: TaskCounts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
 const NO_USAGE: TaskView["usage"] = { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
 
-function add<T extends object>(a: T, b: T): T {
-  const names = Object.keys(a) as (keyof T)[];
-  return Object.fromEntries(names.map((name) => [name, Number(a[name]) + Number(b[name])])) as T; // of the same names
+function addCounts(a: TaskCounts, b: TaskCounts): TaskCounts {
+  return {
+    submitted: a.submitted + b.submitted,
+    completed: a.completed + b.completed,
+    failed: a.failed + b.failed,
+    expired: a.expired + b.expired,
+    cancelled: a.cancelled + b.cancelled,
+  };
+}
+
+function addUsage(a: TaskView["usage"], b: TaskView["usage"]): TaskView["usage"] {
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    listUsd: a.listUsd + b.listUsd,
+    usd: a.usd + b.usd,
+  };
 }
 
 function statusOf(
@@ -177,7 +254,8 @@ function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
 
 function ownCost({ run }: Lot): { readonly listUsd: number; readonly usd: number } {
   const progress = run?.progress();
-  return { listUsd: progress?.listUsd ?? 0, usd: progress?.costUsd ?? 0 };
+  // As the lot's end will say it.
+  return { listUsd: roundedUsd(progress?.listUsd ?? 0), usd: roundedUsd(progress?.costUsd ?? 0) };
 }
 
 /** The same for all time. */
@@ -190,14 +268,16 @@ function deadlineOf(task: TaskRecord): number | undefined {
   return slas.length === 0 ? undefined : task.createdWallMs + Math.max(...slas) * 60_000;
 }
 
-/** Of a task without objects: when it came. Undefined where an earlier process alone knows it, until its lot is over. */
-function finishedOf(task: TaskRecord, lots: readonly Look[]): number | undefined {
-  let latestMs = task.createdWallMs;
+/**
+ * When its last answer was durable, or it was cancelled: the same in every process. Of a task without objects: when it came.
+ */
+function finishedOf(task: TaskRecord, lots: readonly Look[]): number {
+  let latestMs = Math.max(task.createdWallMs, task.cancelledWallMs ?? 0);
   for (const [index, { lot, record }] of lots.entries()) {
-    if (task.parts[index]?.items === 0) continue;
-    const finishedMs = lot?.memberOf(task.id)?.finishedWallMs ?? record.over?.finishedWallMs;
-    if (finishedMs === undefined) return undefined;
-    latestMs = Math.max(latestMs, finishedMs);
+    const part = task.parts[index] as TaskPart;
+    if (part.items === 0) continue;
+    const answeredMs = lot === undefined ? record.over?.finishedWallMs : lot.answeredWallMs(part);
+    latestMs = Math.max(latestMs, answeredMs ?? 0);
   }
   return latestMs;
 }

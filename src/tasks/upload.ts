@@ -3,6 +3,9 @@
  *
  *   head (64 bytes or a line: is it text?) -> written, hashed, indexed -> synced
  *
+ * What is uploaded may be known only at the end, because a form names its fields in any order: then the head is kept and
+ * looked at when all bytes are there.
+ *
  * Memory: one chunk, and two numbers for every 1,000 items.
  */
 import { createHash } from "node:crypto";
@@ -11,13 +14,16 @@ import { refuseEncoding } from "../engine/byte_source.ts";
 import { PerigeeError } from "../errors.ts";
 import { ItemIndex } from "./item_index.ts";
 
+/** `requests` are lines of text, within bounds; `lines` are indexed alone; `bytes` are not looked at. */
+export type Content = "requests" | "lines" | "bytes";
+
 export interface UploadBounds {
   readonly bytesMax: number;
-  /** Blank lines included. */
+  /** Of requests; blank lines included. */
   readonly linesMax: number;
   readonly lineBytesMax: number;
-  /** Whether bytes that are no UTF-8 text are refused. */
-  readonly isText: boolean;
+  /** A function is asked once, when all bytes have come. */
+  readonly content: Content | (() => Content);
   /** Asked before so many bytes are written; may throw. */
   readonly reserve: (bytes: number) => void;
 }
@@ -25,7 +31,9 @@ export interface UploadBounds {
 export interface Uploaded {
   readonly bytes: number;
   readonly sha256: string;
-  readonly index: ItemIndex;
+  readonly content: Content;
+  /** Absent for bytes. */
+  readonly index: ItemIndex | undefined;
 }
 
 const HEAD_BYTES = 64;
@@ -37,22 +45,28 @@ export async function writeUpload(
   chunks: AsyncIterable<Uint8Array>,
   bounds: UploadBounds,
 ): Promise<Uploaded> {
+  const { bytesMax, linesMax, lineBytesMax } = bounds;
   const hash = createHash("sha256");
-  const index = new ItemIndex(bounds.lineBytesMax);
+  const index = new ItemIndex(lineBytesMax);
+  const known = typeof bounds.content === "string" ? bounds.content : undefined;
+  let head: Uint8Array | undefined;
   let bytes = 0;
   for await (const chunk of withHead(chunks)) {
-    if (bytes === 0 && bounds.isText) refuseEncoding(chunk, "the file");
-    if (bytes + chunk.byteLength > bounds.bytesMax) throw tooLarge("bytes", bounds.bytesMax);
+    head ??= chunk.slice(0, HEAD_BYTES);
+    if (bytes === 0 && known === "requests") refuseEncoding(chunk, "the file");
+    if (bytes + chunk.byteLength > bytesMax) throw tooLarge("bytes", bytesMax);
     bounds.reserve(chunk.byteLength);
     hash.update(chunk);
-    index.add(chunk);
-    if (index.lineCount > bounds.linesMax) throw tooLarge("lines", bounds.linesMax);
+    if (known !== "bytes") index.add(chunk);
+    if (known === "requests" && index.lineCount > linesMax) throw tooLarge("lines", linesMax);
     await onDisk(file.write(chunk, bytes));
     bytes += chunk.byteLength;
   }
   index.end();
-  if (index.lineCount > bounds.linesMax) throw tooLarge("lines", bounds.linesMax);
-  return { bytes, sha256: hash.digest("hex"), index };
+  const content = typeof bounds.content === "string" ? bounds.content : bounds.content();
+  if (content === "requests" && head !== undefined) refuseEncoding(head, "the file");
+  if (content === "requests" && index.lineCount > linesMax) throw tooLarge("lines", linesMax);
+  return { bytes, sha256: hash.digest("hex"), content, index: content === "bytes" ? undefined : index };
 }
 
 /** What a file operation rejects with, as an error that a caller can act on. */

@@ -150,6 +150,7 @@ function blocksConfig(): object {
       paths: {
         perigee: [join(ROOT, "src/index.ts")],
         "perigee/providers": [join(ROOT, "src/providers/index.ts")],
+        "perigee/satellites": [join(ROOT, "src/satellites/index.ts")],
         "perigee/service": [join(ROOT, "src/service/index.ts")],
         "perigee/testing": [join(ROOT, "src/testing/index.ts")],
         openai: [join(ROOT, "node_modules/openai/index.d.mts")],

@@ -185,6 +185,22 @@ describe("a bad receiver", () => {
     expect(written).toBeLessThan(64 * 2 ** 20);
   });
 
+  it("is given as it comes to a caller who asks for that, within the same bound", async () => {
+    const port = await receiver((_request, response) => {
+      response.writeHead(200);
+      response.write("first ");
+      setTimeout(() => response.end("second, and more than is wanted"), 50);
+    });
+    const parts: string[] = [];
+    const onBody = (chunk: Uint8Array, status: number): void => {
+      parts.push(`${status} ${Buffer.from(chunk)}`);
+    };
+    const call = post(`http://127.0.0.1:${port}/`, { responseBytesMax: 12, onBody });
+    const result = await egress().request(call);
+    expect(parts).toEqual(["200 first ", "200 second"]);
+    expect(result).toMatchObject({ ok: true, isWhole: false, body: Buffer.alloc(0) });
+  });
+
   it("that resets after its head has still said its status", async () => {
     const port = await listen(
       createTcpServer((socket: Socket) => {

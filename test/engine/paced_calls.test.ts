@@ -2,10 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { PacedCalls } from "../../src/engine/paced_calls.ts";
 
-function setUp() {
+function setUp(callsPerTurn?: number) {
   const turns: (() => void)[] = [];
   const made: number[] = [];
-  const calls = new PacedCalls({ soon: (callback) => void turns.push(callback) });
+  const calls = new PacedCalls({ soon: (callback) => void turns.push(callback) }, callsPerTurn);
   const run = (from: number, to: number): void =>
     calls.run(Array.from({ length: to - from }, (_, index) => () => void made.push(from + index)));
   return { turns, made, calls, run };
@@ -27,6 +27,16 @@ describe("paced calls", () => {
     expect(made).toEqual(upTo(310));
     turns.shift()?.();
     expect(turns).toEqual([]);
+  });
+
+  it("are as many a turn as is asked for", () => {
+    const { turns, made, run } = setUp(32);
+    run(0, 70);
+    expect(made).toEqual(upTo(32));
+    turns.shift()?.();
+    expect(made).toEqual(upTo(64));
+    turns.shift()?.();
+    expect(made).toEqual(upTo(70));
   });
 
   it("that ask for more calls have them made after those that were asked for before", () => {

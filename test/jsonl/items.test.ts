@@ -24,6 +24,13 @@ describe("itemLine", () => {
     });
   });
 
+  it("writes any text of an inline item as JSON does", () => {
+    for (const text of ['"', "\\", "\n\0", "\u2028", "\ud800", "perigee-number:"]) {
+      const request = { model: text, contents: [{ parts: [{ text }] }] };
+      expect(itemLine({ key: text, model: text, input: text })).toBe(JSON.stringify({ key: text, request }));
+    }
+  });
+
   it("fault 14: writes a bigint with all its digits", () => {
     const item = { custom_id: "a", body: { seed: 12345678901234567890n as unknown as number } };
     expect(itemLine(item)).toBe('{"custom_id":"a","body":{"seed":12345678901234567890}}');

@@ -132,11 +132,14 @@ function answered(object: TaskObject, text: string): TaskObject {
 function recount(held: Held, version: string): void {
   const counts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
   for (const { status } of held.objects) counts[status] += 1;
+  const { expectedEndWallMs: _end, isSlaAtRisk: _isAtRisk, ...view } = held.view;
+  const isOpen = counts.submitted > 0;
   held.view = {
-    ...held.view,
+    ...view,
     counts,
     version,
-    status: counts.submitted > 0 ? "submitted" : "completed",
+    status: isOpen ? "submitted" : "completed",
+    ...(isOpen ? { expectedEndWallMs: view.createdWallMs + 30_000, isSlaAtRisk: true } : {}),
   };
 }
 

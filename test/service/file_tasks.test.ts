@@ -87,3 +87,21 @@ it("a file that a task works on cannot be removed, and its answers stay without 
   expect((await service.tasks.task("alpha", id)).status).toBe("completed");
   expect((await get(`/v0/files/output/${id}.jsonl`)).body).toContain("HANG");
 });
+
+it("a file of user_data is no input of a task, and the refusal says why", async () => {
+  const body = new FormData();
+  body.append("file", new Blob([batchLines(["one"])]));
+  const url = service.baseURL.replace("/v1", "/v0/files/in.jsonl?purpose=user_data");
+  const { file_id } = (await (await fetch(url, { method: "PUT", body, headers })).json()) as {
+    file_id: string;
+  };
+  const submitted = service.tasks.submit("alpha", { items: [{ file_id, sla: 60 }], hasOutputFile: true });
+  await expect(submitted).rejects.toMatchObject({
+    code: "usage", // 422
+    message: expect.stringContaining("purpose batch"),
+    details: { param: "file_id" },
+  });
+  expect(
+    (await service.app.inject({ method: "DELETE", url: `/v0/files/${file_id}`, headers })).statusCode,
+  ).toBe(200);
+});

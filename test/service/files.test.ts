@@ -67,6 +67,34 @@ describe("PUT /v0/files/{file_name}", () => {
     expect(slashed.json().file_id).not.toBe(body.file_id);
   });
 
+  it("keeps any bytes with purpose=user_data, and gives them back as the type they came as, to be saved", async () => {
+    const { app } = await world();
+    const page = {
+      name: "file",
+      text: "<script>\0\xff",
+      filename: "a.html",
+      headers: "Content-Type: text/html\r\n",
+    };
+    const url = "/v0/files/a.html?purpose=user_data";
+    const made = (await app.inject({ method: "PUT", url, ...form(page) })).json();
+    expect(made).toMatchObject({ file_name: "a.html", mime_type: "text/html" });
+    const details = await app.inject({ url: `/v0/files/${made.file_id}`, headers: alpha });
+    expect(details.json()).toMatchObject({ purpose: "user_data", items: 0 });
+    const content = await app.inject({ url: `/v0/files/${made.file_id}/content`, headers: alpha });
+    expect(content.headers).toMatchObject({
+      "content-type": "text/html",
+      "content-disposition": expect.stringMatching(/^attachment/),
+      "x-content-type-options": "nosniff",
+    });
+    expect(content.body).toBe(page.text);
+    const listed = await app.inject({ url: "/v0/files/?purpose=user_data", headers: alpha });
+    expect(listed.json().files).toHaveLength(1);
+    for (const wrong of ["batch_output", "fine-tune", ""]) {
+      const refused = await app.inject({ method: "PUT", url: `/v0/files/x?purpose=${wrong}`, ...form(page) });
+      expect(refused.statusCode).toBe(422);
+    }
+  });
+
   it("takes a field named file that has no file name", async () => {
     const { app } = await world();
     const sent = form({ name: "file", text: itemLines(60_000) });

@@ -21,6 +21,21 @@ describe("POST /v0/infer/", () => {
     expect(json).not.toHaveProperty("output_url");
   });
 
+  it("says when an open task is expected to end, and whether its sla is at risk, in every body of it", async () => {
+    const { call, tasks } = await openWorld();
+    const { json: made } = await call("POST", "/v0/infer/", { body: [item] });
+    const { json: polled } = await call("GET", `/v0/infer/task/${made.task_id}`);
+    const { json: list } = await call("GET", "/v0/infer/tasks");
+    for (const body of [made, polled, list.tasks[0]]) {
+      expect(Date.parse(body.eta) - Date.parse(body.created_at)).toBe(30_000);
+      expect(body.sla_at_risk).toBe(true);
+    }
+    tasks.finish(made.task_id);
+    const { json: over } = await call("GET", `/v0/infer/task/${made.task_id}`);
+    expect(over).toMatchObject({ status: "completed", eta: null });
+    expect(over).not.toHaveProperty("sla_at_risk");
+  });
+
   it("answers items without sla completed, with output", async () => {
     const { call } = await openWorld();
     const { json } = await call("POST", "/v0/infer", { body: [{ model: "echo:test", input: "now" }] });

@@ -55,6 +55,26 @@ describe("the key store", () => {
     again.close();
   });
 
+  it("finds a key by its id while it is active, also one that another process made or revoked", async () => {
+    const { clock, service, command } = await openTwice();
+    const { stored } = command.create(wanted({ isBeta: true }));
+    expect(service.active(stored.id)).toMatchObject({ project: "acme", isBeta: true });
+    expect(service.active("key_none")).toBeUndefined();
+    command.revoke(stored.id);
+    await clock.advance(500);
+    expect(service.active(stored.id)).toBeUndefined();
+    service.close();
+    command.close();
+  });
+
+  it("makes no key for the project perigee, which would own the vendor's satellites", async () => {
+    const keys = await openKeyStore({ dataDir: freshFolder(), clock: new FakeClock() });
+    expect(() => keys.create(wanted({ project: "perigee" }))).toThrow(
+      /project perigee cannot be had: it is the namespace of the satellites that come with perigee/,
+    );
+    keys.close();
+  });
+
   it("refuses keys that are none alike: unknown, mistyped, empty", async () => {
     const keys = await openKeyStore({ dataDir: freshFolder(), clock: new FakeClock() });
     const { key } = keys.create(wanted());

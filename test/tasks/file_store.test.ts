@@ -240,6 +240,69 @@ describe("files", () => {
     });
   });
 
+  it("keeps any bytes as user_data, with their type, and looks at no line of them", async () => {
+    const world = new FileWorld();
+    const files = await world.files({ linesMax: 2 });
+    const bytes = Buffer.concat([Buffer.from([0x1f, 0x8b, 0, 0xff]), Buffer.from('{"key":1}\n'.repeat(9))]);
+    const given = { name: "scan.pdf", purpose: "user_data" as const, mimeType: "application/pdf" };
+    const view = await files.put("p", { ...given, chunks: chunked(bytes) });
+    expect(view).toMatchObject({ ...given, bytes: bytes.length, items: 0 });
+    const plain = await files.put("p", { name: "x", purpose: "user_data", chunks: chunked("") });
+    expect(plain).toMatchObject({ mimeType: "application/octet-stream", bytes: 0 });
+    world.store.crash();
+    const again = await world.files();
+    expect(await again.file("p", view.id)).toEqual(view);
+    expect((await again.list("p", { limit: 9, purpose: "user_data" })).items).toEqual([plain, view]);
+    await expect(again.index("p", view.id)).rejects.toMatchObject({
+      code: "usage",
+      details: { param: "file_id" },
+    });
+    await again.remove("p", view.id);
+    await again.remove("p", plain.id);
+    expect(world.disk.paths).toEqual([]);
+  });
+
+  it("holds user_data to the bounds of bytes, and to types that a header can carry", async () => {
+    const files = await new FileWorld().files({ bytesMax: 10, storedBytesMax: 15 });
+    const put = (text: string, mimeType = "text/plain; charset=utf-8") =>
+      files.put("p", { name: "x", purpose: "user_data", mimeType, chunks: chunked(text) });
+    await expect(put("x".repeat(11))).rejects.toMatchObject({ code: "too_large", details: { max: 10 } });
+    await put("x".repeat(10));
+    await expect(put("x".repeat(6))).rejects.toMatchObject({ code: "too_large", details: { max: 15 } });
+    for (const type of ["text", "text/", "text/a\r\nx: y", "text/plain; \u0000", "a b/c", ""])
+      await expect(put("x", type), type).rejects.toMatchObject({ code: "invalid_request" });
+  });
+
+  it("checks what turns out to be requests when all bytes have come", async () => {
+    const world = new FileWorld();
+    const files = await world.files({ linesMax: 3 });
+    const put = (text: string | Uint8Array, purpose: "batch" | "user_data") =>
+      files.put("p", { name: "x", purpose: () => purpose, chunks: chunked(text) });
+    const gzip = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]);
+    const twice = '{"key":"a"}\n{"key":"a"}\n';
+    await expect(put(gzip, "batch")).rejects.toMatchObject({ code: "unsupported_encoding" });
+    await expect(put(twice, "batch")).rejects.toMatchObject({ code: "duplicate_key" });
+    await expect(put("\n".repeat(4), "batch")).rejects.toMatchObject({ code: "too_large" });
+    expect(world.disk.paths).toEqual([]);
+    expect(await put(itemLines(2), "batch")).toMatchObject({ purpose: "batch", items: 2 });
+    for (const any of [gzip, twice, "\n".repeat(4)])
+      expect(await put(any, "user_data")).toMatchObject({ purpose: "user_data", items: 0 });
+  });
+
+  it("answers a repeat of the same bytes under an id with the file that is there", async () => {
+    const world = new FileWorld();
+    const files = await world.files();
+    const id = "11111111-2222-4333-8444-555555555555";
+    const put = (text: string, project = "p") =>
+      files.put(project, { id, name: "x", purpose: "user_data", chunks: chunked(text) });
+    const first = await put("the same bytes");
+    expect(await put("the same bytes")).toEqual(first);
+    for (const other of [put("the same bytez"), put("the same bytes, and more"), put("the same bytes", "q")])
+      await expect(other).rejects.toMatchObject({ code: "conflict" });
+    expect((await files.list("p", { limit: 9 })).items).toEqual([first]);
+    expect(world.disk.paths).toHaveLength(1);
+  });
+
   it("takes an id once", async () => {
     const files = await new FileWorld().files();
     const id = "11111111-2222-4333-8444-555555555555";

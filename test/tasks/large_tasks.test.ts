@@ -28,6 +28,39 @@ describe("a large task", () => {
     expect(before.every((factor) => factor < 1)).toBe(true);
   });
 
+  it("is billed by them, whatever the size of its lot and wherever a model stands in it", async () => {
+    const prices = { "*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 1_000 } };
+    const world = new TaskWorld({ config: { prices }, latencyMs: 60_000 });
+    let tasks = await world.tasks();
+    const late = { ...item(1_001, 90), model: "beta:m2" }; // behind the thousand that are counted
+    const many = [...Array.from({ length: 1_000 }, (_, index) => item(index + 1, 90)), late];
+    const ids: string[] = [];
+    for (const one of [[item(2_001, 90)], many]) ids.push((await world.settle(submit(tasks, one))).id);
+    await world.clock.advance(1_000);
+    ids.push((await world.settle(submit(tasks, [item(3_001, 80)]))).id); // its lot is not sealed
+    const factors = async (id: string) => {
+      const { items } = await world.settle(tasks.objects(PROJECT, id, { limit: 2_000 }));
+      return [...new Set(items.map(({ usage }) => usage.price_factor))];
+    };
+    const promised = new Map<string, number[]>();
+    for (const id of ids) promised.set(id, await factors(id));
+    world.kill();
+    world.reconfigure({
+      rateCard: { standard: { laneDiscount: 0 }, models: { "beta:*": { laneDiscount: 0.1 } } },
+    });
+    tasks = await world.tasks();
+    await world.clock.advance(600_000);
+    for (const id of ids) {
+      const { usage, counts, totalItems } = await world.settle(tasks.task(PROJECT, id));
+      expect(counts.completed).toBe(totalItems);
+      const [factor = Number.NaN, ...others] = promised.get(id) ?? [];
+      expect([others, await factors(id)]).toEqual([[], [factor]]);
+      expect(usage.usd / usage.listUsd).toBeCloseTo(factor, 6);
+    }
+    const { id } = await world.settle(submit(tasks, [item(4_001, 90)]));
+    expect(await factors(id)).toEqual([1]); // by the card of today
+  });
+
   it("does not count itself as waiting when it is asked whether it can be done in time", async () => {
     const world = new TaskWorld({ config: { limits: { alpha: { requestsPerMinute: 12 } } } });
     const tasks = await world.tasks();

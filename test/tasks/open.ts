@@ -54,5 +54,6 @@ const noFiles: Files = {
   remove: none,
   read: none,
   index: async () => none(),
+  assertKeysDiffer: none,
   hold: none,
 };

@@ -82,6 +82,7 @@ export class TaskWorld extends World {
       remove: none,
       read: none,
       index: async (_project, id) => this.#indexes.get(id) ?? none(),
+      assertKeysDiffer: async () => undefined,
       hold: (id) => {
         this.holds.set(id, (this.holds.get(id) ?? 0) + 1);
         return () => this.holds.set(id, (this.holds.get(id) ?? 0) - 1);

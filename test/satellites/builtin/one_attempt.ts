@@ -117,6 +117,7 @@ function filesOf(contents: NonNullable<Attempt["files"]>): Files {
     list: none,
     remove: none,
     index: none,
+    assertKeysDiffer: none,
     hold: () => () => undefined,
     file: async (project, id) => ({
       id,

@@ -1,0 +1,98 @@
+/**
+ * Whether an execution gets another attempt: the one retry layer (`dispatch/retry.ts`), told in the words of satellites.
+ *
+ *   failure     repeated                                                   else the execution ends with
+ *   not_sent    while attempts < attemptsMax                               the attempt's code
+ *   refused     while attempts < attemptsMax                               the attempt's code
+ *   ambiguous   and where the satellite is repeatable                      the attempt's code; `ambiguous` where it is not
+ *   permanent   never                                                      its code
+ *
+ * Waits are those of the retry layer, up to 5 minutes, and at least what the satellite asks for. Pure.
+ */
+import { decideRetry, decideStart, RETRY_POLICY, type RetryPolicy } from "../dispatch/retry.ts";
+import type { ExecutionError } from "./execution.ts";
+import type { ExecutionProgress } from "./execution_record.ts";
+import type { SatelliteFailure } from "./satellite_error.ts";
+
+export const ATTEMPTS_MAX = 8;
+const BACKOFF_MS_MAX = 300_000;
+
+/** How an attempt failed. */
+export interface FailedAttempt {
+  readonly failure: SatelliteFailure;
+  readonly code: string;
+  /** Without the values of secrets. */
+  readonly message: string;
+  readonly retryAfterMs?: number | undefined;
+}
+
+export interface RetryRules {
+  readonly attemptsMax: number;
+  readonly isRepeatable: boolean;
+}
+
+export type AttemptDecision =
+  | { readonly retry: true; readonly delayMs: number }
+  | { readonly retry: false; readonly error: ExecutionError };
+
+type Counts = Pick<ExecutionProgress, "attempts" | "ambiguousAttempts" | "cutOffs">;
+
+/** `counts` with the attempt that has failed; `random` in [0, 1). */
+export function decideAttempt(
+  failed: FailedAttempt,
+  counts: Counts,
+  rules: RetryRules,
+  { remainingMs, random }: { readonly remainingMs: number; readonly random: number },
+): AttemptDecision {
+  const { failure, code, message, retryAfterMs } = failed;
+  const state = { ...counted(counts), emptyOutputs: 0, remainingMs };
+  const result = {
+    ...{ class: failure, message, scope: "item" as const, latencyMs: 0 },
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  };
+  const decided = decideRetry(state, result, policyOf(rules), random);
+  if (decided.retry) return decided;
+  if (failure === "ambiguous" && !rules.isRepeatable)
+    return { retry: false, error: ambiguous(code, message) };
+  return { retry: false, error: { code, message, retryable: failure !== "permanent" } };
+}
+
+/** Whether one whose earlier attempts ended with a process may begin another; else what it ends with. */
+export function decideAgain(
+  counts: Counts,
+  rules: RetryRules,
+): { readonly ok: true } | { readonly ok: false; readonly error: ExecutionError } {
+  return decideStart(counted(counts), policyOf(rules)).ok ? { ok: true } : { ok: false, error: LOST };
+}
+
+/** Nothing is known of the last attempt but that it had begun. */
+export const LOST: ExecutionError = {
+  code: "ambiguous",
+  message: "the process ended during an attempt, which may have done its work",
+  retryable: true,
+};
+
+function ambiguous(code: string, message: string): ExecutionError {
+  return {
+    code: "ambiguous",
+    message: `it may have been done, and is not repeated (${code}: ${message})`,
+    retryable: true,
+  };
+}
+
+/** What a closing process has cut off counts as no attempt. */
+function counted({ attempts, ambiguousAttempts, cutOffs }: Counts): {
+  attempts: number;
+  ambiguousAttempts: number;
+} {
+  return { attempts: attempts - cutOffs, ambiguousAttempts };
+}
+
+function policyOf({ attemptsMax, isRepeatable }: RetryRules): RetryPolicy {
+  return {
+    ...RETRY_POLICY,
+    attemptsMax,
+    ambiguousMax: isRepeatable ? attemptsMax : 0,
+    backoffMaxMs: BACKOFF_MS_MAX,
+  };
+}

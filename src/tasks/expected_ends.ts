@@ -1,0 +1,183 @@
+/**
+ * When open tasks are expected to end: an estimate, as honest as what is known.
+ *
+ *   its lot waits for its turn -> behind what waits in its lanes (engine/outlook.ts), and behind all that is accepted with no
+ *                                 later a deadline, which counts as items of the same kind
+ *   its lot runs               -> the latest of: behind what waits in its lanes; what it has left, as if that went first;
+ *                                 what the project's lots with no later a deadline have left, at their rate of the last
+ *                                 ten seconds (known once somebody has looked for so long)
+ *
+ * A task in a shared lot that runs ends with its own lines: the share of the lot up to its last one. Nothing is known of
+ * when a stopped account lets work go on: the estimate is that of its going on now.
+ *
+ * The estimate of a lot is kept for a second, however many tasks share it and however many look.
+ */
+
+import type { NewWork } from "../engine/outlook.ts";
+import type { EngineParts } from "../engine/parts.ts";
+import { parseModelId } from "../work/request.ts";
+import type { Lot } from "./lot.ts";
+import type { LotWork } from "./lot_record.ts";
+import type { Lots } from "./lots.ts";
+import type { TaskPart } from "./task_record.ts";
+import { deadlineOf } from "./unread_lots.ts";
+
+/** How long an estimate is taken for what is so. */
+export const ESTIMATE_KEPT_MS = 1_000;
+/** A rate counts once it was asked for this long, with no longer a pause in between: one of a start or of long ago is none. */
+const RATE_MS = 10_000;
+/** What is said of work that its lane would never get done. */
+const LEFT_MS_MAX = 366 * 86_400_000;
+
+interface Estimate {
+  readonly atMs: number;
+  /** Until the end of the lot, then. */
+  readonly leftMs: number;
+}
+
+/** The lots of a project that run. */
+interface Pace {
+  readonly atMs: number;
+  /** Since when it was asked for, without a pause. */
+  readonly sinceMs: number;
+  readonly lots: readonly {
+    readonly deadlineWallMs: number;
+    readonly left: number;
+    readonly perSecond: number;
+  }[];
+}
+
+export class ExpectedEnds {
+  readonly #parts: EngineParts;
+  readonly #lots: Lots;
+  readonly #estimates = new WeakMap<Lot, Estimate>();
+  readonly #paces = new Map<string, Pace>();
+
+  constructor(parts: EngineParts, lots: Lots) {
+    this.#parts = parts;
+    this.#lots = lots;
+  }
+
+  /** Unix time at which the `open` items of a part are done, now at the earliest; undefined where their models are not known. */
+  endWallMs(lot: Lot, part: TaskPart, open: number): number | undefined {
+    const { clock } = this.#parts;
+    const nowMs = clock.nowMs();
+    const estimate = this.#estimateOf(lot, nowMs);
+    if (estimate === undefined) return undefined;
+    const leftMs = estimate.leftMs * (lot.isLive ? shareOf(lot, part, open) : 1);
+    return Math.round(clock.wallMs() + Math.max(0, estimate.atMs + leftMs - nowMs));
+  }
+
+  #estimateOf(lot: Lot, nowMs: number): Estimate | undefined {
+    const known = this.#estimates.get(lot);
+    if (known !== undefined && nowMs - known.atMs < ESTIMATE_KEPT_MS) return known;
+    const doneMs = lot.isLive ? this.#runDoneMs(lot, nowMs) : this.#waitingDoneMs(lot, nowMs);
+    if (doneMs === undefined) return undefined;
+    const estimate = { atMs: nowMs, leftMs: Math.min(LEFT_MS_MAX, Math.max(0, doneMs - nowMs)) };
+    this.#estimates.set(lot, estimate);
+    return estimate;
+  }
+
+  #runDoneMs(lot: Lot, nowMs: number): number | undefined {
+    const { slaMinutes } = lot.record;
+    const leftMs =
+      slaMinutes === null ? Number.POSITIVE_INFINITY : deadlineOf(lot) - this.#parts.clock.wallMs();
+    // What it has in its lanes is counted there: one item more, with a deadline just behind its own, is done after it.
+    const behindMs = this.#doneMs(lot, nowMs + leftMs + 1_000, (items) => 1 / items);
+    if (behindMs === undefined) return undefined;
+    const share = leftOf(lot) / Math.max(1, lot.record.items);
+    const aloneMs = this.#doneMs(lot, Number.NEGATIVE_INFINITY, () => share) ?? nowMs;
+    return Math.max(behindMs, aloneMs, nowMs + this.#paceMs(lot, nowMs));
+  }
+
+  /** 0 where no rate is known. */
+  #paceMs(lot: Lot, nowMs: number): number {
+    const { sinceMs, lots } = this.#paceOf(lot.record.project, nowMs);
+    if (nowMs - sinceMs < RATE_MS) return 0;
+    const deadlineWallMs = deadlineOf(lot);
+    let left = 0;
+    let perSecond = 0;
+    for (const other of lots) {
+      if (other.deadlineWallMs > deadlineWallMs) continue;
+      left += other.left;
+      perSecond += other.perSecond;
+    }
+    return perSecond > 0 ? (left * 1_000) / perSecond : 0;
+  }
+
+  #paceOf(project: string, nowMs: number): Pace {
+    const known = this.#paces.get(project);
+    if (known !== undefined && nowMs - known.atMs < ESTIMATE_KEPT_MS) return known;
+    for (const [other, { atMs }] of this.#paces) if (nowMs - atMs >= RATE_MS) this.#paces.delete(other);
+    const sinceMs = this.#paces.get(project)?.sinceMs ?? nowMs;
+    const lots = [];
+    for (const lot of this.#lots.openLots) {
+      if (lot.record.project !== project || !lot.isLive) continue;
+      const perSecond = lot.run?.progress().itemsPerSecond ?? 0;
+      lots.push({ deadlineWallMs: deadlineOf(lot), left: leftOf(lot), perSecond });
+    }
+    const pace = { atMs: nowMs, sinceMs, lots };
+    this.#paces.set(project, pace);
+    return pace;
+  }
+
+  #waitingDoneMs(lot: Lot, nowMs: number): number | undefined {
+    const { project, slaMinutes } = lot.record;
+    const deadlineWallMs = deadlineOf(lot);
+    const leftMs =
+      slaMinutes === null ? Number.POSITIVE_INFINITY : deadlineWallMs - this.#parts.clock.wallMs();
+    const unread = this.#lots.unreadItems(project, deadlineWallMs);
+    const own = lot.works.reduce((sum, { items }) => sum + items, 0);
+    const scale = Math.max(1, unread / Math.max(1, own)); // its own are among them
+    return this.#doneMs(lot, nowMs + leftMs, () => scale);
+  }
+
+  /** The last of its lanes, with so many times the work in each; undefined when it has none. */
+  #doneMs(lot: Lot, deadlineMs: number, scaleOf: (items: number) => number): number | undefined {
+    let doneMs: number | undefined;
+    for (const { outputTokens, ...work } of this.#byLane(lot.works)) {
+      const scale = scaleOf(work.items);
+      const scaled: NewWork = {
+        model: work.model,
+        project: lot.record.project,
+        items: work.items * scale,
+        inputTokens: work.inputTokens * scale,
+        outputTokens: outputTokens * scale,
+        deadlineMs,
+      };
+      doneMs = Math.max(doneMs ?? 0, this.#parts.expectedDoneMs(scaled));
+    }
+    return doneMs;
+  }
+
+  #byLane(works: readonly LotWork[]): Iterable<LotWork & { readonly outputTokens: number }> {
+    const { sender } = this.#parts;
+    const lanes = new Map<string, LotWork & { readonly outputTokens: number }>();
+    for (const { model, items, inputTokens } of works) {
+      if (items === 0 || parseModelId(model) === undefined) continue; // ends as an error, at once
+      const { key } = sender.laneFor(model);
+      const outputTokens = items * sender.meanOutputTokensOf(model);
+      const sum = lanes.get(key);
+      lanes.set(key, {
+        model: sum?.model ?? model,
+        items: items + (sum?.items ?? 0),
+        inputTokens: inputTokens + (sum?.inputTokens ?? 0),
+        outputTokens: outputTokens + (sum?.outputTokens ?? 0),
+      });
+    }
+    return lanes.values();
+  }
+}
+
+/** Of what its lot has left, the part that is done when these lines are. */
+function shareOf(lot: Lot, { firstLine, lines }: TaskPart, open: number): number {
+  const left = leftOf(lot);
+  const ahead = Math.max(open, firstLine + lines - 1 - (lot.record.items - left));
+  return left <= 0 ? 1 : Math.min(1, ahead / left);
+}
+
+/** Items that are not final. */
+function leftOf(lot: Lot): number {
+  const { completed, failed, expired, cancelled } = lot.sums().counts;
+  return Math.max(0, lot.record.items - completed - failed - expired - cancelled);
+}

@@ -1,0 +1,102 @@
+/** Values against schemas that others wrote. */
+import { describe, expect, it } from "vitest";
+import {
+  canonical,
+  faultOfJsonSchema,
+  issuesOf,
+  schemaOfJsonSchema,
+} from "../../src/satellites/json_schema.ts";
+import { z } from "../../src/schema.ts";
+import type { Json, JsonObject } from "../../src/work/json.ts";
+
+const places = (value: Json, schema: JsonObject) =>
+  issuesOf(value, schema).map(({ path, message }) => `${path.join(".")}: ${message}`);
+
+const job = z.strictObject({
+  to: z.array(z.string().min(1).max(5)).min(1).max(2),
+  kind: z.enum(["a", "b"]),
+  size: z.int().min(0).lt(10).optional(),
+  body: z.union([z.string(), z.strictObject({ html: z.string() })]).optional(),
+  tree: z.record(z.string(), z.number()).optional(),
+});
+
+describe("a value against a schema of zod's, as JSON Schema", () => {
+  const schema = job["~standard"].jsonSchema.input({ target: "draft-2020-12" }) as JsonObject;
+
+  it("passes when zod takes it", () => {
+    for (const value of [
+      { to: ["x"], kind: "a" },
+      { to: ["x", "y"], kind: "b", size: 9, body: { html: "" }, tree: { __proto__x: 1 } },
+    ])
+      expect(places(value, schema)).toEqual([]);
+  });
+
+  it("says every place where it does not fit, as zod would", () => {
+    expect(places({ to: [], kind: "c", size: 10, more: 1 }, schema)).toEqual([
+      "to: must have no fewer elements than 1",
+      'kind: must be one of ["a","b"]',
+      "size: must be less than 10",
+      "more: is not known here",
+    ]);
+    expect(places({ to: ["x", 1, "toolong"], size: 1.5, body: { html: 1 } }, schema)).toEqual([
+      "kind: is required",
+      "to: must have no more elements than 2",
+      "to.1: must be string",
+      "to.2: must be no longer than 5",
+      "size: must be integer",
+      "body.html: must be string",
+    ]);
+    expect(places({ to: ["x"], kind: "a", tree: { x: "1" } }, schema)).toEqual(["tree.x: must be number"]);
+  });
+});
+
+describe("a schema of a stranger", () => {
+  it("with a pattern that takes for ever costs nothing: patterns are checked where the satellite runs", () => {
+    const schema = { type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } } };
+    expect(places({ a: `${"a".repeat(50)}!` }, schema)).toEqual([]);
+  });
+
+  it("that refers to itself without end lets pass what it does not get to", () => {
+    const loop: JsonObject = { type: "object", anyOf: [{ $ref: "#" }, { $ref: "#" }, false] };
+    expect(places({}, loop)).toEqual([]);
+    const list: JsonObject = {
+      $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" } } } },
+    };
+    expect(places({ next: { next: 1 } }, { ...list, $ref: "#/$defs/node" })).toEqual([
+      "next.next: must be object",
+    ]);
+  });
+
+  it("sees own members alone", () => {
+    const schema: JsonObject = { type: "object", required: ["toString", "__proto__"] };
+    expect(places({}, schema)).toEqual(["toString: is required", "__proto__: is required"]);
+    expect(places(JSON.parse('{"__proto__": 1, "toString": 2}') as Json, schema)).toEqual([]);
+  });
+
+  it("is refused when it is too large, too deep, or of no object", () => {
+    expect(faultOfJsonSchema({ type: "string" })).toMatch(/describes no object/);
+    expect(faultOfJsonSchema({ type: "object", description: "x".repeat(65_536) })).toMatch(
+      /more than 65536 bytes/,
+    );
+    let deep: JsonObject = { type: "object" };
+    for (let n = 0; n < 40; n += 1) deep = { type: "object", properties: { a: deep } };
+    expect(faultOfJsonSchema(deep)).toMatch(/deeper than 32 levels/);
+    expect(faultOfJsonSchema({ type: "object" })).toBeUndefined();
+  });
+});
+
+it("a schema of JSON Schema is a Standard Schema that leaves values as they are", async () => {
+  const schema = schemaOfJsonSchema({ type: "object", required: ["a"] });
+  expect(await schema["~standard"].validate({ a: 1 })).toEqual({ value: { a: 1 } });
+  expect(await schema["~standard"].validate({})).toEqual({
+    issues: [{ message: "is required", path: ["a"] }],
+  });
+  expect(await schema["~standard"].validate(undefined)).toEqual({
+    issues: [{ message: "is not JSON", path: [] }],
+  });
+});
+
+it("the same value has the same canonical text, whatever the order of its members", () => {
+  expect(canonical({ b: [1, { d: null, c: "x" }], a: true })).toBe('{"a":true,"b":[1,{"c":"x","d":null}]}');
+  expect(canonical({ a: true, b: [1, { c: "x", d: null }] })).toBe('{"a":true,"b":[1,{"c":"x","d":null}]}');
+});

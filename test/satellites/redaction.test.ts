@@ -1,0 +1,71 @@
+/** What satellites say, without the values of secrets. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createRedactor } from "../../src/satellites/redaction.ts";
+
+const VALUE = 'p"a/ss wörd+1&%';
+const { redact, redactJson } = createRedactor([VALUE]);
+
+describe("redaction", () => {
+  it("takes a value out wherever it stands", () => {
+    expect(redact(`535 ${VALUE} is wrong, not ${VALUE}`)).toBe("535 [redacted] is wrong, not [redacted]");
+    expect(redact("nothing of it")).toBe("nothing of it");
+  });
+
+  it.each([
+    ["JSON", JSON.stringify({ a: VALUE })],
+    ["JSON inside JSON", JSON.stringify(JSON.stringify({ a: VALUE }))],
+    ["JSON with slashes escaped", JSON.stringify({ a: VALUE }).replaceAll("/", "\\/")],
+    ["JSON in ASCII", '{"a":"p\\"a/ss w\\u00f6rd+1&%"}'],
+    ["a part of a URL", `https://a.net/?key=${encodeURIComponent(VALUE)}`],
+    ["a part of a URL with small escapes", "https://a.net/?key=p%22a%2fss%20w%c3%b6rd%2b1%26%25"],
+    ["a URL", `https://a.net/?key=${encodeURI(VALUE)}`],
+    ["a form", new URLSearchParams({ key: VALUE }).toString()],
+    ["base64", Buffer.from(VALUE).toString("base64")],
+    ["base64 for URLs", Buffer.from(VALUE).toString("base64url")],
+    ["Basic credentials of a short name", Buffer.from(`u:${VALUE}`).toString("base64")],
+    ["Basic credentials of a longer name", Buffer.from(`me:${VALUE}`).toString("base64")],
+    ["SASL PLAIN", Buffer.from(`\0user\0${VALUE}`).toString("base64")],
+  ])("finds it as %s", (_form, text) => {
+    const redacted = redact(`before ${text} after`);
+    expect(redacted).toContain("[redacted]");
+    expect(redacted).toMatch(/^before .* after$/);
+    for (const part of ["rd+1", "w%C3%B6rd", "w%c3%b6rd", "\\u00f6", "wörd"])
+      expect(redacted).not.toContain(part);
+  });
+
+  it("takes single lines of a long value out, such as those of a private key", () => {
+    const key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\nAB\n-----END PRIVATE KEY-----\n";
+    expect(createRedactor([key]).redact("bad line MIIEvQIBADANBgkqhkiG")).toBe("bad line [redacted]");
+  });
+
+  it("leaves values below 4 characters, which are part of any text", () => {
+    expect(createRedactor(["abc", ""]).redact("abcabc")).toBe("abcabc");
+  });
+
+  it("takes out values that overlap", () => {
+    expect(createRedactor(["abcdef", "defghi"]).redact("x abcdefghi y")).toBe("x [redacted] y");
+  });
+
+  it("goes through JSON, names of members included, and leaves numbers as they are", () => {
+    const given = { [VALUE]: [VALUE, 1, null, { a: true }], n: 12345 };
+    expect(redactJson(given)).toEqual({ "[redacted]": ["[redacted]", 1, null, { a: true }], n: 12345 });
+    const own = JSON.parse('{"__proto__": {"a": "text"}}') as never;
+    expect(JSON.stringify(redactJson(own))).toBe('{"__proto__":{"a":"text"}}');
+  });
+
+  it("leaves nothing of any value in any text that base64 was made of", () => {
+    const text = fc.string({ unit: "grapheme", maxLength: 20 });
+    fc.assert(
+      fc.property(fc.stringMatching(/^[A-Za-z0-9!#$%&*+]{8,40}$/), text, text, (value, before, after) => {
+        const whole = before + value + after;
+        const { redact: hide } = createRedactor([value]);
+        const plain = hide(whole);
+        const encoded = hide(Buffer.from(whole).toString("base64"));
+        expect(plain).not.toContain(value);
+        expect(Buffer.from(encoded.replaceAll("[redacted]", ""), "base64").toString()).not.toContain(value);
+        expect(encoded).toContain("[redacted]");
+      }),
+    );
+  });
+});

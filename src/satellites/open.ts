@@ -5,16 +5,18 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
-import { PerigeeError } from "../errors.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import type { SatelliteLogLine } from "./attempt_run.ts";
-import type { SatelliteResolver } from "./catalogue.ts";
+import type { Catalogue, Registry } from "./catalogue.ts";
+import type { Clusters } from "./cluster/cluster.ts";
+import { openClusters } from "./cluster/clusters.ts";
 import type { Executions } from "./execution.ts";
 import { openExecutions } from "./executions.ts";
 import { createGuardedHttp } from "./guarded_http.ts";
-import { VENDOR_NAMESPACE } from "./reference.ts";
+import type { TrustedSatellites } from "./known_satellites.ts";
+import { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
 import { openSecrets } from "./secret_store.ts";
 import type { Secrets } from "./secrets.ts";
 import { type VendorOptions, vendorSatellites } from "./vendor.ts";
@@ -28,6 +30,8 @@ export interface OpenSatellitesOptions {
   readonly dataDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly vendor?: VendorOptions | undefined;
+  readonly trusted?: readonly TrustedSatellites[] | undefined;
+  readonly isBetaKey?: CatalogueOptions["isBetaKey"];
   /** Told of faults of ours; their text may hold what users sent. */
   readonly onFault?: ((error: unknown) => void) | undefined;
   readonly log?: ((line: SatelliteLogLine) => void) | undefined;
@@ -35,31 +39,31 @@ export interface OpenSatellitesOptions {
 
 export interface OpenedSatellites {
   readonly secrets: Secrets;
+  readonly catalogue: Catalogue & Registry;
   readonly executions: Executions;
+  readonly clusters: Clusters;
   close(): Promise<void>;
 }
 
-/** Throws what secrets throw for a key that is not theirs. */
+/** Throws `invalid_config` for a key that is not that of the secrets, and `usage` for trusted satellites of one name. */
 export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
-  const { clock, store, files, tasks, egress, onFault, log } = options;
+  const { clock, store, files, tasks, egress, onFault = () => undefined, log } = options;
   const secrets = await openSecrets(options);
   const http = createGuardedHttp(egress);
-  const resolver = vendorResolver(options.vendor);
+  const catalogue = await openCatalogue({
+    ...{ clock, store, http, onFault },
+    ...{ vendor: vendorSatellites(options.vendor), trusted: options.trusted, isBetaKey: options.isBetaKey },
+  });
+  const resolver = catalogue;
   const executions = await openExecutions({
     ...{ clock, store, resolver, secrets, http, files, tasks, onFault, log },
   });
-  return { secrets, executions, close: () => executions.close() };
-}
-
-/** Those that come with perigee, for callers with the beta flag. */
-function vendorResolver(options: VendorOptions = {}): SatelliteResolver {
-  const all = new Map(vendorSatellites(options).map((satellite) => [satellite.name, satellite]));
+  const clusters = await openClusters({ clock, store, executions, resolver, onFault });
   return {
-    resolve: async ({ isBeta }, reference) => {
-      const satellite = reference.namespace === VENDOR_NAMESPACE ? all.get(reference.name) : undefined;
-      if (satellite === undefined) throw new PerigeeError("not_found", "there is no such satellite");
-      if (!isBeta) throw new PerigeeError("forbidden", "the key does not have the beta flag");
-      return { reference, kind: "vendor", satellite, fixedConfig: {} };
+    ...{ secrets, catalogue, executions, clusters },
+    close: async () => {
+      await clusters.close();
+      await executions.close();
     },
   };
 }

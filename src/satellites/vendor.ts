@@ -5,7 +5,8 @@ import { batchInference } from "./builtin/batch_inference.ts";
 import { callWebhook } from "./builtin/call_webhook.ts";
 import { forwardLogs } from "./builtin/forward_logs.ts";
 import { sendAlert } from "./builtin/send_alert.ts";
-import type { Satellite } from "./satellite.ts";
+import { sendEmail } from "./builtin/send_email.ts";
+import type { AnySatellite } from "./satellite.ts";
 
 /** What an operator sets for them. */
 export interface VendorOptions {
@@ -17,9 +18,9 @@ export interface VendorOptions {
 const EMBEDDED_MODEL = "echo:deepseek-r1-distill-llama-70b";
 
 /** In the order of the catalogue. */
-export function vendorSatellites({ models = {} }: VendorOptions): readonly Satellite[] {
+export function vendorSatellites({ models = {} }: VendorOptions = {}): readonly AnySatellite[] {
   const deepseek = "deepseek-r1-distrill-llama-70b";
-  const all = [
+  return [
     batchInference({
       name: deepseek,
       description:
@@ -29,6 +30,6 @@ export function vendorSatellites({ models = {} }: VendorOptions): readonly Satel
     callWebhook(),
     forwardLogs(),
     sendAlert(),
+    sendEmail(),
   ];
-  return all as unknown as readonly Satellite[]; // each is given what its own schemas have made
 }

@@ -8,6 +8,7 @@ import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import type { TrustedSatellites } from "../satellites/known_satellites.ts";
 import type { OpenedSatellites } from "../satellites/open.ts";
 import type { VendorOptions } from "../satellites/vendor.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
@@ -44,6 +45,8 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly metricsPort?: number;
   /** Settings of the satellites that come with perigee. */
   readonly satellites?: VendorOptions;
+  /** Custom satellites that run in this process, for projects that may trust it with them. */
+  readonly trustedSatellites?: readonly TrustedSatellites[];
   /**
    * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
    * written. The error's text may hold what a user sent.
@@ -73,6 +76,7 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     log: _log,
     metricsPort: _metricsPort,
     satellites: _satellites,
+    trustedSatellites: _trustedSatellites,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
@@ -94,7 +98,9 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
       return await open(opened, options, { verifier, audit, observation }, closeAll);
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
-    return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
+    const isBetaKey = (id: string): boolean => keys.active(id)?.isBeta === true;
+    const access = { verifier: createKeyVerifier(keys), isBetaKey, audit, observation };
+    return await open(opened, options, access, closeAll);
   } catch (error) {
     await closeAll();
     throw error;
@@ -120,19 +126,27 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
   return settings;
 }
 
+interface Access {
+  readonly verifier: KeyVerifier;
+  /** Where the verifier has no say in it: what the caller was when it submitted. */
+  readonly isBetaKey?: (keyId: string) => boolean;
+  readonly audit: Audit;
+  readonly observation: Observation;
+}
+
 async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
-  access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
+  access: Access,
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
   const { observation, verifier } = access;
   const { clock, disk, store } = parts;
   const onFault = (error: unknown): void => observation.onFault(error, "background");
-  const stack = await openStack({ engine, parts }, { ...options, audit: access.audit, onFault });
+  const stack = await openStack({ engine, parts }, { ...options, ...access, onFault });
   const { tasks, files, satellites, webhooks, spending } = stack;
-  observation.join({ tasks, verifier, engine });
+  observation.join({ tasks, verifier, engine, satellites });
   let url = options.publicUrl ?? "http://127.0.0.1";
   const service = await createHttpService({
     context: {

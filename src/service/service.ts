@@ -6,6 +6,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Spending } from "../tasks/spending.ts";
+import { registerClusterRoutes } from "./clusters.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerDescription, registerDescriptionRoutes } from "./description.ts";
 import { registerExecutionRoutes } from "./executions.ts";
@@ -73,6 +74,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerWebhookRoutes(app, context);
   registerExecutionRoutes(app, context);
   registerSecretRoutes(app, context.satellites);
+  registerClusterRoutes(app, { ...context.satellites, idempotency: context.idempotency });
   observation?.register(app);
   registerDescriptionRoutes(app);
   await app.ready();

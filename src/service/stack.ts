@@ -6,7 +6,8 @@
 import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
-import { type OpenedSatellites, openSatellites } from "../satellites/open.ts";
+import type { TrustedSatellites } from "../satellites/known_satellites.ts";
+import { type OpenedSatellites, type OpenSatellitesOptions, openSatellites } from "../satellites/open.ts";
 import type { VendorOptions } from "../satellites/vendor.ts";
 import type { Audit } from "../store/audit_log.ts";
 import { createFiles } from "../tasks/file_store.ts";
@@ -18,7 +19,10 @@ import type { Webhooks } from "./webhooks.ts";
 
 export interface StackOptions extends EngineOptions {
   readonly satellites?: VendorOptions;
-  readonly audit: Audit;
+  readonly trustedSatellites?: readonly TrustedSatellites[];
+  /** Whether a key is active and has the beta flag now. */
+  readonly isBetaKey?: OpenSatellitesOptions["isBetaKey"];
+  readonly audit?: Audit;
   readonly onFault: (error: unknown) => void;
 }
 
@@ -48,7 +52,7 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
   const { tasks, webhooks } = aftercare;
   const satellites = await openSatellites({
     ...{ clock, store, files, tasks, egress, dataDir, env, onFault },
-    vendor: options.satellites,
+    ...{ vendor: options.satellites, trusted: options.trustedSatellites, isBetaKey: options.isBetaKey },
   });
   return {
     ...{ files, tasks, webhooks, satellites, spending },

@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
 import { AllowList } from "../egress/address.ts";
+import type { RequestBounds } from "../engine/config_options.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
@@ -155,12 +156,13 @@ async function open(
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       dataDir,
+      requestBounds: options.requests,
       publicUrl: () => url,
     },
     spending,
     ...access,
     version: packageVersion(),
-    ...(serverLimits === undefined ? {} : { limits: serverLimits }),
+    limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
   const failed = new Promise<PerigeeError>((resolve) => {
@@ -182,6 +184,13 @@ async function open(
       await aftercare.close();
       await closeRest();
     },
+  };
+}
+
+function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Partial<ServerLimits> {
+  return {
+    ...(perMinute === undefined ? {} : { requestsPerMinute: perMinute }),
+    ...(perMinuteWithoutKey === undefined ? {} : { keylessPerMinute: perMinuteWithoutKey }),
   };
 }
 

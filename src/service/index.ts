@@ -6,6 +6,7 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
+import type { RequestBounds } from "../engine/config_options.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { OpenedSatellites } from "../satellites/open.ts";
@@ -148,12 +149,13 @@ async function open(
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       dataDir,
+      requestBounds: options.requests,
       publicUrl: () => url,
     },
     spending,
     ...access,
     version: packageVersion(),
-    ...(serverLimits === undefined ? {} : { limits: serverLimits }),
+    limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
   const failed = new Promise<PerigeeError>((resolve) => {
@@ -176,6 +178,13 @@ async function open(
       await stack.close();
       await closeRest();
     },
+  };
+}
+
+function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Partial<ServerLimits> {
+  return {
+    ...(perMinute === undefined ? {} : { requestsPerMinute: perMinute }),
+    ...(perMinuteWithoutKey === undefined ? {} : { keylessPerMinute: perMinuteWithoutKey }),
   };
 }
 

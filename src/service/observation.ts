@@ -20,6 +20,7 @@ import { OperatorFeed } from "./operator_feed.ts";
 import { registerPageRoutes } from "./page.ts";
 import type { ServerOptions } from "./server.ts";
 import { Telemetry } from "./telemetry.ts";
+import { WaitingCallers } from "./waiting_callers.ts";
 
 export interface ObservationOptions {
   readonly clock: Clock;
@@ -45,6 +46,7 @@ export class Observation {
   readonly observer: EngineObserver;
   /** For `createServer`. */
   readonly serverOptions: Pick<ServerOptions, "log" | "watch" | "onFault">;
+  readonly callers: WaitingCallers = new WaitingCallers();
   readonly #options: ObservationOptions;
   readonly #activity: Activity;
   readonly #metrics: Metrics;
@@ -130,6 +132,7 @@ export class Observation {
 
   #watch(app: FastifyInstance): void {
     this.#app = app;
+    this.callers.watch(app);
     countRequests(app, this.#metrics);
     if (this.#options.log !== undefined) logRequests(app);
     this.#telemetry.watch(app);

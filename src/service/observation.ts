@@ -46,7 +46,7 @@ export class Observation {
   readonly observer: EngineObserver;
   /** For `createServer`. */
   readonly serverOptions: Pick<ServerOptions, "log" | "watch" | "onFault">;
-  readonly callers: WaitingCallers = new WaitingCallers();
+  readonly callers: WaitingCallers;
   readonly #options: ObservationOptions;
   readonly #activity: Activity;
   readonly #metrics: Metrics;
@@ -63,6 +63,7 @@ export class Observation {
       watch: (app) => this.#watch(app),
       onFault: (error, requestId) => this.onFault(error, requestId),
     };
+    this.callers = new WaitingCallers(clock);
     this.#activity = new Activity(clock);
     this.#metrics = new Metrics({
       activity: this.#activity,

@@ -2,9 +2,11 @@
 import { fastify } from "fastify";
 import { expect, it } from "vitest";
 import { WaitingCallers } from "../../src/service/waiting_callers.ts";
+import { FakeClock } from "../../src/testing/fake_clock.ts";
 
-it("gives the engine smaller turns while eight callers wait, and only so long", async () => {
-  const callers = new WaitingCallers();
+it("gives the engine smaller turns while eight callers wait, and a little longer", async () => {
+  const clock = new FakeClock();
+  const callers = new WaitingCallers(clock);
   const app = fastify();
   callers.watch(app);
   const answers: (() => void)[] = [];
@@ -23,5 +25,8 @@ it("gives the engine smaller turns while eight callers wait, and only so long", 
   for (const answer of answers) answer();
   await Promise.all(waiting);
   await app.close();
+  await clock.advance(99);
+  expect(callers.callsPerTurn).toBe(32);
+  await clock.advance(1);
   expect(callers.callsPerTurn).toBeUndefined();
 });

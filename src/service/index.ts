@@ -27,9 +27,6 @@ export type { ServerLimits } from "./server.ts";
 export type { ListenOptions } from "./service.ts";
 export type { SatelliteSettings } from "./stack.ts";
 
-/** Of the engine's calls: callers of the service wait for the turns that they are in. */
-const CALLS_PER_TURN = 32;
-
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */
 export interface PerigeeServiceOptions extends EngineOptions {
   /** Who a request's key stands for. Default: the keys of the data folder, made with `perigee keys create`. */
@@ -79,7 +76,8 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const seen = { ...engineOptions, observer: observation.observer };
-  const opened = await openEngine(seen, { callsPerTurn: CALLS_PER_TURN }); // first: it locks the folder
+  const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
+  const opened = await openEngine(seen, { callsPerTurn }); // first: it locks the folder
   const { clock, disk, store } = opened.parts;
   const { dataDir } = options;
   const closers: (() => unknown)[] = [() => opened.engine.close()];

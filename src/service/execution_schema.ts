@@ -106,7 +106,8 @@ export const executionAnswers: { readonly execution: z.ZodType; readonly executi
     .meta({ id: "ExecutionList" }),
 };
 
-const text = z.string().min(1).max(128);
+/** Of any form: names and ids that none can have are not found. */
+const text = z.string();
 
 export const satelliteParameters: z.ZodType<{ readonly project: string; readonly satellite: string }> =
   z.strictObject({

@@ -135,17 +135,18 @@ describe("the doors", () => {
     expect(Object.keys(satellites).sort()).toEqual([
       "SatelliteError",
       "batchInference",
-      "callWebhook",
       "createOrbitHost",
+      "defineCluster",
       "defineSatellite",
-      "openCatalogue",
+      "reference",
     ]);
     expect(namesOf("satellites/index.ts").types).toEqual([
       "AnySatellite",
       "BatchInferenceOptions",
       "Catalogue",
-      "CatalogueOptions",
+      "ClusterDeclaration",
       "ClusterIssue",
+      "ClusterMember",
       "ClusterRequest",
       "ClusterView",
       "Clusters",
@@ -162,6 +163,7 @@ describe("the doors", () => {
       "MemberStatus",
       "MemberView",
       "Notes",
+      "OpenedSatellites",
       "OrbitHost",
       "OrbitHostOptions",
       "Registration",
@@ -180,6 +182,7 @@ describe("the doors", () => {
       "Schema",
       "SecretView",
       "Secrets",
+      "TrustedSatellites",
     ]);
   });
 

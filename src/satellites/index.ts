@@ -3,7 +3,6 @@
  */
 
 export { type BatchInferenceOptions, batchInference } from "./builtin/batch_inference.ts";
-export { callWebhook } from "./builtin/call_webhook.ts";
 export type {
   Catalogue,
   Configuration,
@@ -21,7 +20,6 @@ export type {
   MemberStatus,
   MemberView,
 } from "./cluster/cluster.ts";
-export { type ClustersOptions, openClusters } from "./cluster/clusters.ts";
 export {
   type ClusterDeclaration,
   type ClusterMember,
@@ -39,7 +37,8 @@ export type {
   ExecutionView,
 } from "./execution.ts";
 export type { GuardedHttp, GuardedResponse } from "./guarded_http.ts";
-export { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
+export type { TrustedSatellites } from "./known_satellites.ts";
+export type { OpenedSatellites } from "./open.ts";
 export { createOrbitHost, type HostSecret, type OrbitHost, type OrbitHostOptions } from "./orbit/host.ts";
 export type { SatelliteReference } from "./reference.ts";
 export type {

@@ -180,11 +180,16 @@ export function entryOf(stored: HostedSatellite | ConfiguredSatellite): Entry {
 }
 
 /** What the program brings. */
+export interface TrustedSatellites {
+  readonly project: string;
+  readonly satellites: readonly AnySatellite[];
+}
+
 export interface Brought {
   /** What comes with perigee. */
   readonly vendor: readonly AnySatellite[];
   /** Custom satellites that run in this process, because whoever embeds perigee trusts them. */
-  readonly trusted?: readonly { readonly project: string; readonly satellites: readonly AnySatellite[] }[];
+  readonly trusted?: readonly TrustedSatellites[] | undefined;
 }
 
 /** By `namespace/name`. Throws `usage` for two of one name, and for a project that is none. */

@@ -10,11 +10,13 @@ import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import type { SatelliteLogLine } from "./attempt_run.ts";
 import type { Catalogue, Registry } from "./catalogue.ts";
+import type { Clusters } from "./cluster/cluster.ts";
+import { openClusters } from "./cluster/clusters.ts";
 import type { Executions } from "./execution.ts";
 import { openExecutions } from "./executions.ts";
 import { createGuardedHttp } from "./guarded_http.ts";
-import type { Brought } from "./known_satellites.ts";
-import { openCatalogue } from "./open_catalogue.ts";
+import type { TrustedSatellites } from "./known_satellites.ts";
+import { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
 import { openSecrets } from "./secret_store.ts";
 import type { Secrets } from "./secrets.ts";
 import { openVault } from "./vault.ts";
@@ -29,10 +31,8 @@ export interface OpenSatellitesOptions {
   readonly dataDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly vendor?: VendorOptions | undefined;
-  /** Custom satellites of projects that run in this process. */
-  readonly trusted?: Brought["trusted"];
-  /** Whether a key is active and has the beta flag now. Default: what the caller was when it submitted. */
-  readonly isBetaKey?: ((keyId: string) => boolean) | undefined;
+  readonly trusted?: readonly TrustedSatellites[] | undefined;
+  readonly isBetaKey?: CatalogueOptions["isBetaKey"];
   /** Told of faults of ours; their text may hold what users sent. */
   readonly onFault?: ((error: unknown) => void) | undefined;
   readonly log?: ((line: SatelliteLogLine) => void) | undefined;
@@ -42,21 +42,30 @@ export interface OpenedSatellites {
   readonly secrets: Secrets;
   readonly catalogue: Catalogue & Registry;
   readonly executions: Executions;
+  readonly clusters: Clusters;
   close(): Promise<void>;
 }
 
-/** Throws what secrets throw for a key that is not theirs. */
+/** Throws `invalid_config` for a key that is not that of the secrets, and `usage` for trusted satellites of one name. */
 export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
-  const { clock, store, files, tasks, egress, trusted = [], isBetaKey, onFault, log } = options;
+  const { clock, store, files, tasks, egress, onFault = () => undefined, log } = options;
   const vault = await openVault(options);
   const secrets = await openSecrets({ ...options, vault });
   const http = createGuardedHttp(egress);
   const catalogue = await openCatalogue({
-    ...{ clock, store, vault, http, isBetaKey, onFault },
-    ...{ vendor: vendorSatellites(options.vendor ?? {}), trusted },
+    ...{ clock, store, vault, http, onFault },
+    ...{ vendor: vendorSatellites(options.vendor), trusted: options.trusted, isBetaKey: options.isBetaKey },
   });
+  const resolver = catalogue;
   const executions = await openExecutions({
-    ...{ clock, store, resolver: catalogue, secrets, http, files, tasks, onFault, log },
+    ...{ clock, store, resolver, secrets, http, files, tasks, onFault, log },
   });
-  return { secrets, catalogue, executions, close: () => executions.close() };
+  const clusters = await openClusters({ clock, store, executions, resolver, onFault });
+  return {
+    ...{ secrets, catalogue, executions, clusters },
+    close: async () => {
+      await clusters.close();
+      await executions.close();
+    },
+  };
 }

@@ -3,7 +3,9 @@
  */
 import { batchInference } from "./builtin/batch_inference.ts";
 import { callWebhook } from "./builtin/call_webhook.ts";
+import { forwardLogs } from "./builtin/forward_logs.ts";
 import { sendAlert } from "./builtin/send_alert.ts";
+import { sendEmail } from "./builtin/send_email.ts";
 import type { AnySatellite } from "./satellite.ts";
 
 /** What an operator sets for them. */
@@ -16,7 +18,7 @@ export interface VendorOptions {
 const EMBEDDED_MODEL = "echo:deepseek-r1-distill-llama-70b";
 
 /** In the order of the catalogue. */
-export function vendorSatellites({ models = {} }: VendorOptions): readonly AnySatellite[] {
+export function vendorSatellites({ models = {} }: VendorOptions = {}): readonly AnySatellite[] {
   const deepseek = "deepseek-r1-distrill-llama-70b";
   return [
     batchInference({
@@ -26,6 +28,8 @@ export function vendorSatellites({ models = {} }: VendorOptions): readonly AnySa
       model: models[deepseek] ?? EMBEDDED_MODEL,
     }),
     callWebhook(),
+    forwardLogs(),
     sendAlert(),
+    sendEmail(),
   ];
 }

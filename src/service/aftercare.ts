@@ -87,13 +87,13 @@ function keptKinds(
   const by = "retention";
   return [
     keptBatches(store, keepMs),
+    keptExecutions(store, keepMs),
     noted(keptTasks(tasks, keepMs), (record) =>
       audit?.note({ kind: "task.deleted", project: record.project, taskId: recordToTask(record).id, by }),
     ),
     noted(keptFiles(files, keepMs), ({ project, id }) =>
       audit?.note({ kind: "file.deleted", project, fileId: id, by }),
     ),
-    keptExecutions(store, keepMs),
     { collection: DELIVERIES, keepMs },
     { collection: IDEMPOTENCY, keepMs: IDEMPOTENCY_MS },
     // A task is told of again until it has gone: longer than that, so that it is not counted twice.

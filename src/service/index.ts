@@ -6,6 +6,7 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
+import type { RequestBounds } from "../engine/config_options.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { OpenedSatellites } from "../satellites/open.ts";
@@ -25,9 +26,6 @@ export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
 export type { ServerLimits } from "./server.ts";
 export type { ListenOptions } from "./service.ts";
 export type { SatelliteSettings } from "./stack.ts";
-
-/** Of the engine's calls: callers of the service wait for the turns that they are in. */
-const CALLS_PER_TURN = 32;
 
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */
 export interface PerigeeServiceOptions extends EngineOptions {
@@ -78,7 +76,8 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const seen = { ...engineOptions, observer: observation.observer };
-  const opened = await openEngine(seen, { callsPerTurn: CALLS_PER_TURN }); // first: it locks the folder
+  const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
+  const opened = await openEngine(seen, { callsPerTurn }); // first: it locks the folder
   const { clock, disk, store } = opened.parts;
   const { dataDir } = options;
   const closers: (() => unknown)[] = [() => opened.engine.close()];
@@ -134,7 +133,7 @@ async function open(
   const onFault = (error: unknown): void => observation.onFault(error, "background");
   const stack = await openStack({ engine, parts }, { ...options, verifier, audit: access.audit, onFault });
   const { tasks, files, satellites, webhooks, spending } = stack;
-  observation.join({ tasks, verifier, engine });
+  observation.join({ tasks, verifier, engine, satellites });
   let url = options.publicUrl ?? "http://127.0.0.1";
   const service = await createHttpService({
     context: {
@@ -148,12 +147,13 @@ async function open(
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       dataDir,
+      requestBounds: options.requests,
       publicUrl: () => url,
     },
     spending,
     ...access,
     version: packageVersion(),
-    ...(serverLimits === undefined ? {} : { limits: serverLimits }),
+    limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
   const failed = new Promise<PerigeeError>((resolve) => {
@@ -176,6 +176,13 @@ async function open(
       await stack.close();
       await closeRest();
     },
+  };
+}
+
+function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Partial<ServerLimits> {
+  return {
+    ...(perMinute === undefined ? {} : { requestsPerMinute: perMinute }),
+    ...(perMinuteWithoutKey === undefined ? {} : { keylessPerMinute: perMinuteWithoutKey }),
   };
 }
 

@@ -26,8 +26,9 @@ export interface SatelliteSettings extends VendorOptions {
 
 export interface StackOptions extends EngineOptions {
   readonly satellites?: SatelliteSettings;
-  readonly verifier: KeyVerifier;
-  readonly audit: Audit;
+  readonly verifier?: Pick<KeyVerifier, "isBetaKey">;
+  /** Told of what is removed for its age. */
+  readonly audit?: Audit;
   readonly onFault: (error: unknown) => void;
 }
 
@@ -59,7 +60,7 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
     ...{ clock, store, files, tasks, egress, dataDir, env, onFault },
     vendor: options.satellites,
     trusted: options.satellites?.trusted,
-    isBetaKey: verifier.isBetaKey?.bind(verifier),
+    isBetaKey: verifier?.isBetaKey?.bind(verifier),
   });
   return {
     ...{ files, tasks, webhooks, satellites, spending },

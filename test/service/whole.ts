@@ -5,19 +5,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { AllowList } from "../../src/egress/address.ts";
-import { createEgress } from "../../src/egress/egress.ts";
 import { openEngine } from "../../src/engine/engine.ts";
-import { openSatellites } from "../../src/satellites/open.ts";
-import { openAftercare } from "../../src/service/aftercare.ts";
 import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
+import { openStack } from "../../src/service/stack.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
-import { createFiles } from "../../src/tasks/file_store.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
-import { openTasks } from "../../src/tasks/task_desk.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
 const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
@@ -62,20 +56,12 @@ export async function openWhole(
 ): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { engine, parts } = await openEngine({ dataDir, env: {} });
-  const { clock, disk, store, measurer } = parts;
-  const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const egress = createEgress({ clock, allow: new AllowList(["127.0.0.1"]) });
-  const aftercare = await openAftercare({
-    clock,
-    store,
-    files,
-    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
-    egress,
-    retentionDays: undefined,
-  });
-  const { tasks, webhooks } = aftercare;
-  const satellites = await openSatellites({ clock, store, files, tasks, egress, dataDir, env: {} });
+  const { clock, disk, store } = parts;
+  const stack = await openStack(
+    { engine, parts },
+    { dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+  );
+  const { files, tasks, satellites, webhooks, spending } = stack;
   let refusal: unknown;
   const submit: Tasks["submit"] = (project, request) => {
     const error = refusal;
@@ -120,8 +106,7 @@ export async function openWhole(
   url = await service.listen({ port: 0 });
   afterAll(async () => {
     await service.close();
-    await satellites.close();
-    await aftercare.close();
+    await stack.close();
     await engine.close();
     rmSync(dataDir, { recursive: true, force: true });
   });

@@ -5,10 +5,10 @@
  */
 import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
+import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import { type OpenedSatellites, openSatellites } from "../satellites/open.ts";
 import type { AnySatellite } from "../satellites/satellite.ts";
-import type { VendorOptions } from "../satellites/vendor.ts";
 import type { Audit } from "../store/audit_log.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import type { Files } from "../tasks/files.ts";
@@ -19,7 +19,7 @@ import type { KeyVerifier } from "./key_verifier.ts";
 import type { Webhooks } from "./webhooks.ts";
 
 /** What an operator or a backend sets for satellites. */
-export interface SatelliteSettings extends VendorOptions {
+export interface SatelliteSettings extends SatelliteTerms {
   /** Custom satellites of projects that run in this process, because whoever embeds the service trusts them. */
   readonly trusted?: readonly { readonly project: string; readonly satellites: readonly AnySatellite[] }[];
 }

@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
+import { defineSatellite } from "../../src/satellites/define.ts";
+import { z } from "../../src/schema.ts";
 import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
@@ -14,6 +16,11 @@ import { openStack } from "../../src/service/stack.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
+/** `satellite/own/brought`, which comes with the program. */
+const brought = defineSatellite({
+  ...{ name: "brought", input: z.looseObject({}), isRepeatable: true },
+  run: async () => ({}),
+});
 const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
 
 /** The keys that are accepted. */
@@ -25,7 +32,8 @@ const KEYS: Readonly<Record<string, Caller>> = {
     ALL.filter((scope) => scope.endsWith(":read")),
   ),
   powerless: caller("own", []),
-  hurried: caller("own", ALL, "hurried"),
+  hurried: caller("own", SCOPES, "hurried"),
+  operator: caller("own", SCOPES),
 };
 
 export interface Whole {
@@ -59,7 +67,11 @@ export async function openWhole(
   const { clock, disk, store } = parts;
   const stack = await openStack(
     { engine, parts },
-    { dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+    {
+      ...{ dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+      satellites: { trusted: [{ project: "own", satellites: [brought] }] },
+      ...(options.verifier === undefined ? {} : { verifier: options.verifier }),
+    },
   );
   const { files, tasks, satellites, webhooks, spending } = stack;
   let refusal: unknown;

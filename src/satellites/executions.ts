@@ -150,8 +150,8 @@ class StoredExecutions implements Executions {
     const { store, clock, resolver } = this.#options;
     const { id = randomUUID(), satellite, sla, member, parent } = request;
     if (!isId(id)) throw new PerigeeError("usage", "the id of an execution must be a UUID in small letters");
-    const { given, payload, slaMs } = checkRequest(request);
     const resolved = await resolver.resolve(caller, satellite);
+    const { given, payload, slaMs } = checkRequest(request);
     const checked = await checkArguments(resolved, given);
     this.#assertOpen();
     const createdWallMs = clock.wallMs();

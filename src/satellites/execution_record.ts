@@ -133,6 +133,12 @@ export function recordToView(record: StoredRecord): ExecutionView {
   };
 }
 
+/** Without reading its output. */
+export function recordToStatus(record: StoredRecord): Pick<ExecutionView, "status" | "updatedWallMs"> {
+  const { status, updatedWallMs = record.createdWallMs } = JSON.parse(record.body) as StoredExecution;
+  return { status, updatedWallMs };
+}
+
 /** Of `execution_open`. */
 export function recordToOpen(record: StoredRecord): {
   readonly facts: ExecutionFacts;

@@ -49,6 +49,10 @@ function noteEvent(audit: Audit, request: FastifyRequest): void {
     case "secret.removed":
       audit.note({ kind, ...who, secret: id });
       return;
+    case "satellite.run":
+    case "execution.cancelled":
+      audit.note({ kind, ...who, executionId: id });
+      return;
     case "cluster.submitted":
     case "cluster.cancelled":
       audit.note({ kind, ...who, clusterId: id });

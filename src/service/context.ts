@@ -4,6 +4,7 @@
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { OpenedSatellites } from "../satellites/open.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
@@ -17,6 +18,7 @@ export interface ServiceContext {
   readonly engine: Engine;
   readonly tasks: Tasks;
   readonly files: Files;
+  readonly satellites: Omit<OpenedSatellites, "close">;
   readonly webhooks: Webhooks;
   readonly idempotency: Idempotency;
   readonly dataDir: string;

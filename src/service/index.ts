@@ -6,15 +6,13 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
-import { AllowList } from "../egress/address.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import type { TrustedSatellites } from "../satellites/known_satellites.ts";
+import type { OpenedSatellites } from "../satellites/open.ts";
+import type { VendorOptions } from "../satellites/vendor.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
 import { openKeyStore } from "../store/key_store.ts";
-import { createFiles } from "../tasks/file_store.ts";
-import { createSpending } from "../tasks/spending.ts";
-import { openTasks } from "../tasks/task_desk.ts";
-import { openAftercare } from "./aftercare.ts";
 import { noteConfigChanges, type Settings } from "./config_changes.ts";
 import { Idempotency } from "./idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
@@ -22,6 +20,7 @@ import type { LogOptions } from "./log.ts";
 import { Observation } from "./observation.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
+import { openStack } from "./stack.ts";
 
 export type { Caller, Scope } from "./caller.ts";
 export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
@@ -44,6 +43,10 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly log?: ServiceLog;
   /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
   readonly metricsPort?: number;
+  /** Settings of the satellites that come with perigee. */
+  readonly satellites?: VendorOptions;
+  /** Custom satellites that run in this process, for projects that may trust it with them. */
+  readonly trustedSatellites?: readonly TrustedSatellites[];
   /**
    * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
    * written. The error's text may hold what a user sent.
@@ -56,6 +59,8 @@ export type ServiceLog = Omit<LogOptions, "clock">;
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
 export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
+  /** Satellites and clusters, for the process that the service is part of. */
+  readonly satellites: Omit<OpenedSatellites, "close">;
   /** Resolves with the error when the engine cannot go on; the process should be started again then. */
   readonly failed: Promise<PerigeeError>;
 }
@@ -70,6 +75,8 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     onFault: _onFault,
     log: _log,
     metricsPort: _metricsPort,
+    satellites: _satellites,
+    trustedSatellites: _trustedSatellites,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
@@ -91,7 +98,9 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
       return await open(opened, options, { verifier, audit, observation }, closeAll);
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
-    return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
+    const isBetaKey = (id: string): boolean => keys.active(id)?.isBeta === true;
+    const access = { verifier: createKeyVerifier(keys), isBetaKey, audit, observation };
+    return await open(opened, options, access, closeAll);
   } catch (error) {
     await closeAll();
     throw error;
@@ -117,36 +126,27 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
   return settings;
 }
 
+interface Access {
+  readonly verifier: KeyVerifier;
+  /** Where the verifier has no say in it: what the caller was when it submitted. */
+  readonly isBetaKey?: (keyId: string) => boolean;
+  readonly audit: Audit;
+  readonly observation: Observation;
+}
+
 async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
-  access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
+  access: Access,
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
   const { observation, verifier } = access;
-  const { clock, disk, store, measurer } = parts;
-  const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
-  const spending = createSpending({ clock, store, capUsd });
+  const { clock, disk, store } = parts;
   const onFault = (error: unknown): void => observation.onFault(error, "background");
-  const aftercare = await openAftercare({
-    clock,
-    store,
-    files,
-    egressAllow:
-      options.egressAllow === undefined
-        ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
-        : new AllowList(options.egressAllow),
-    egressPorts: options.egressPorts,
-    retentionDays: options.retentionDays,
-    onFault,
-    audit: access.audit,
-    openTasks: (onFinished) =>
-      openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
-  });
-  const { tasks, webhooks } = aftercare;
-  observation.join({ tasks, verifier, engine });
+  const stack = await openStack({ engine, parts }, { ...options, ...access, onFault });
+  const { tasks, files, satellites, webhooks, spending } = stack;
+  observation.join({ tasks, verifier, engine, satellites });
   let url = options.publicUrl ?? "http://127.0.0.1";
   const service = await createHttpService({
     context: {
@@ -156,6 +156,7 @@ async function open(
       engine,
       tasks,
       files,
+      satellites,
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       dataDir,
@@ -173,6 +174,7 @@ async function open(
   return {
     handler: service.handler,
     plugin: service.plugin,
+    satellites,
     failed,
     listen: async (where) => {
       const address = await service.listen(where);
@@ -183,7 +185,7 @@ async function open(
     close: async () => {
       await service.close();
       await observation.close();
-      await aftercare.close();
+      await stack.close();
       await closeRest();
     },
   };

@@ -6,8 +6,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Spending } from "../tasks/spending.ts";
+import { registerClusterRoutes } from "./clusters.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerDescription, registerDescriptionRoutes } from "./description.ts";
+import { registerExecutionRoutes } from "./executions.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { registerFileRoutes } from "./files.ts";
 import { registerHealthRoutes } from "./health.ts";
@@ -16,6 +18,7 @@ import type { Observation } from "./observation.ts";
 import { registerOpenAiRoutes } from "./openai_batches.ts";
 import { registerOutputRoutes } from "./output.ts";
 import { registerQuoteRoutes } from "./quote.ts";
+import { registerSecretRoutes } from "./secrets.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
 import { registerUsageRoutes } from "./usage.ts";
 import { registerWebhookRoutes } from "./webhook_routes.ts";
@@ -69,6 +72,9 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
   registerWebhookRoutes(app, context);
+  registerExecutionRoutes(app, context);
+  registerSecretRoutes(app, context.satellites);
+  registerClusterRoutes(app, { ...context.satellites, idempotency: context.idempotency });
   observation?.register(app);
   registerDescriptionRoutes(app);
   await app.ready();

@@ -32,6 +32,7 @@ interface Things {
   readonly file: string;
   readonly batch: string;
   readonly webhook: string;
+  readonly secret: string;
 }
 
 let whole: Whole;
@@ -85,7 +86,7 @@ async function described(): Promise<Operation[]> {
       method: method.toUpperCase(),
       isOpen: responses["401"] === undefined,
       names: parameters.filter((parameter) => parameter.in === "path").map(({ name }) => name),
-      isForm: method === "put" || (method === "post" && path === "/v1/files"),
+      isForm: path === "/v0/files/{file_name}" || (method === "post" && path === "/v1/files"),
     })),
   );
 }
@@ -111,7 +112,9 @@ async function thingsOf(name: string): Promise<Things> {
   const { file_id: file } = JSON.parse(second.text) as { file_id: string };
   const hook = await whole.call("POST", "/v0/webhooks", { key, body: HOOK });
   const { id: webhook } = JSON.parse(hook.text) as { id: string };
-  return { task: task_id, object: objects[0]?.object_id ?? "", file, batch: batch.id, webhook };
+  const secret = `of-${name}`;
+  await whole.call("PUT", `/v1/secrets/${secret}`, { key, body: { value: "hidden" } });
+  return { task: task_id, object: objects[0]?.object_id ?? "", file, batch: batch.id, webhook, secret };
 }
 
 /** The path with an id of the kind that belongs there. */
@@ -119,7 +122,8 @@ function pathOf({ path, names }: Operation, things: Things): string {
   return names.reduce((url, name) => url.replace(`{${name}}`, idFor(path, things)), path);
 }
 
-function idFor(path: string, { task, object, file, batch, webhook }: Things): string {
+function idFor(path: string, { task, object, file, batch, webhook, secret }: Things): string {
+  if (path.startsWith("/v1/secrets/")) return secret;
   if (path.startsWith("/v0/webhooks/")) return webhook;
   if (path.includes("/object/")) return object;
   if (path.startsWith("/v1/files/")) return openaiId("file-", file);
@@ -143,11 +147,20 @@ const unknown = (): Things => ({
   file: randomUUID(),
   batch: openaiId("batch_", randomUUID()),
   webhook: randomUUID(),
+  secret: "unknown",
 });
-const malformed: Things = { task: "x", object: "%00", file: "%2e%2e%2fx", batch: "batch_", webhook: "x" };
+const malformed: Things = {
+  task: "x",
+  object: "%00",
+  file: "%2e%2e%2fx",
+  batch: "batch_",
+  webhook: "x",
+  secret: "%00",
+};
 
 function bodyFor({ method, path, isForm }: Operation): { body?: unknown } {
   if (isForm) return { body: path.startsWith("/v1/") ? withPurpose(formOf([line])) : formOf([line]) };
+  if (path.startsWith("/v1/secrets/") && method === "PUT") return { body: { value: "hidden" } };
   if (method === "PATCH") return { body: {} };
   if (method !== "POST") return {};
   if (path === "/v0/webhooks") return { body: HOOK };

@@ -1,5 +1,6 @@
 /** What goes because it is too old leaves a trace, as what somebody deletes does. */
 import { expect, it } from "vitest";
+import { createEgress } from "../../src/egress/egress.ts";
 import { openAftercare } from "../../src/service/aftercare.ts";
 import type { AuditEvent } from "../../src/store/audit_line.ts";
 import type { Files } from "../../src/tasks/files.ts";
@@ -22,7 +23,7 @@ it("tells the audit log of each task and file that retention has removed, and of
     store: opened.parts.store,
     files,
     openTasks: async () => tasks,
-    egressAllow: undefined,
+    egress: createEgress({ clock: world.clock }),
     retentionDays: 10,
     audit: { note: (event) => noted.push(event) },
   });

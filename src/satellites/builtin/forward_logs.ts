@@ -17,7 +17,7 @@ import type { JsonObject } from "../../work/json.ts";
 import { defineSatellite } from "../define.ts";
 import type { Satellite, SatelliteCall, Schema } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
-import { hostOf } from "./exchange.ts";
+import { ATTEMPTS_MAX, hostOf } from "./exchange.ts";
 import { batchesOf } from "./logs/batches.ts";
 import { type LogConfig, logConfig } from "./logs/config.ts";
 import { intakeOf } from "./logs/datadog.ts";
@@ -68,6 +68,7 @@ export function forwardLogs(): Satellite<LogInput, LogConfig> {
     // At least once, as logs are forwarded everywhere: an entry twice is better than none.
     isRepeatable: true,
     destination: ({ config }) => destinationOf(config),
+    attemptsMax: ATTEMPTS_MAX,
     run,
   });
 }

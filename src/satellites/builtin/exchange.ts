@@ -35,7 +35,7 @@ export interface SendOptions {
  */
 export const ATTEMPTS_MAX: number = 200;
 
-export const ANSWER_BYTES_MAX: number = 64 * 1024;
+const ANSWER_BYTES_MAX = 64 * 1024;
 const USER_AGENT = "perigee-satellites/1";
 const REFUSED: readonly number[] = [408, 425, 429, 503];
 

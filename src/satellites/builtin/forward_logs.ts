@@ -84,11 +84,15 @@ async function run(call: Call): Promise<JsonObject> {
   const delivery = deliveryTo(config, call);
   let progress = readProgress(notes, clock.wallMs());
   if (progress.entries === 0 && progress.again === null) await writeProgress(notes, progress);
-  const { entries, total } = await sourceOf(call, progress, delivery);
-  for await (const batch of batchesOf(entries, delivery.bounds)) {
-    call.signal.throwIfAborted();
-    progress = await deliver(call, delivery, batch, progress);
-    call.progress(progress.entries, total);
+  const source = await sourceOf(call, progress, delivery);
+  try {
+    for await (const batch of batchesOf(source.entries, delivery.bounds)) {
+      call.signal.throwIfAborted();
+      progress = await deliver(call, delivery, batch, progress);
+      call.progress(progress.entries, source.total);
+    }
+  } finally {
+    source.release();
   }
   if (progress.rejected > 0) throw rejectedError(progress);
   return { receiver: config.receiver, entries: progress.entries, batches: progress.batches };
@@ -96,7 +100,9 @@ async function run(call: Call): Promise<JsonObject> {
 
 interface Source {
   readonly entries: AsyncIterable<SourcedEntry> | Iterable<SourcedEntry>;
-  readonly total: number;
+  /** Undefined where nobody has counted. */
+  readonly total: number | undefined;
+  release(): void;
 }
 
 async function sourceOf(call: Call, progress: Progress, { bounds }: Delivery): Promise<Source> {
@@ -104,10 +110,12 @@ async function sourceOf(call: Call, progress: Progress, { bounds }: Delivery): P
   const entryBounds = { messageBytesMax: bounds.messageBytes, wallMs: progress.wallMs };
   if (given.file_id === undefined) {
     const list = given.entries ?? [];
-    return { entries: listEntries(list, progress, entryBounds), total: list.length };
+    const entries = listEntries(list, progress, entryBounds);
+    return { entries, total: list.length, release: () => undefined };
   }
   const { id, bytes, items } = await fileView(call, given.file_id);
-  return { entries: fileEntries({ files, project, id, bytes }, progress, entryBounds), total: items };
+  const entries = fileEntries({ files, project, id, bytes }, progress, entryBounds);
+  return { entries, total: items > 0 ? items : undefined, release: files.hold(id) };
 }
 
 /** The progress behind the batch; throws where the batch has to be tried again. */

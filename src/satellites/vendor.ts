@@ -9,6 +9,8 @@ import type { AnySatellite } from "./satellite.ts";
 
 /** What an operator sets for them. */
 export interface VendorOptions {
+  /** Ports of mail servers besides the usual ones. */
+  readonly mailPorts?: readonly number[] | undefined;
   /** Whose model answers for each satellite of inference: its name to `<provider>:<name>`. */
   readonly models?: Readonly<Record<string, string>> | undefined;
 }
@@ -17,7 +19,10 @@ export interface VendorOptions {
 const EMBEDDED_MODEL = "echo:deepseek-r1-distill-llama-70b";
 
 /** In the order of the catalogue. */
-export function vendorSatellites({ models = {} }: VendorOptions = {}): readonly AnySatellite[] {
+export function vendorSatellites({
+  models = {},
+  mailPorts = [],
+}: VendorOptions = {}): readonly AnySatellite[] {
   const deepseek = "deepseek-r1-distrill-llama-70b";
   return [
     batchInference({
@@ -28,6 +33,6 @@ export function vendorSatellites({ models = {} }: VendorOptions = {}): readonly 
     }),
     callWebhook(),
     sendAlert(),
-    sendEmail(),
+    sendEmail({ ports: mailPorts }),
   ];
 }

@@ -8,6 +8,7 @@ import { createEgress, type Egress } from "../egress/egress.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import type { TrustedSatellites } from "../satellites/known_satellites.ts";
 import { type OpenedSatellites, type OpenSatellitesOptions, openSatellites } from "../satellites/open.ts";
+import { openVault } from "../satellites/vault.ts";
 import type { VendorOptions } from "../satellites/vendor.ts";
 import type { Audit } from "../store/audit_log.ts";
 import { createFiles } from "../tasks/file_store.ts";
@@ -43,16 +44,18 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
+  const vault = await openVault({ clock, store, dataDir, env });
   const aftercare = await openAftercare({
-    ...{ clock, store, files, egress, audit, onFault },
+    ...{ clock, store, files, egress, vault, audit, onFault },
     retentionDays: options.retentionDays,
     openTasks: (onFinished) =>
       openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
   });
   const { tasks, webhooks } = aftercare;
   const satellites = await openSatellites({
-    ...{ clock, store, files, tasks, egress, dataDir, env, onFault },
-    ...{ vendor: options.satellites, trusted: options.trustedSatellites, isBetaKey: options.isBetaKey },
+    ...{ clock, store, files, tasks, egress, vault, onFault },
+    vendor: { mailPorts: options.egressPorts, ...options.satellites },
+    ...{ trusted: options.trustedSatellites, isBetaKey: options.isBetaKey },
   });
   return {
     ...{ files, tasks, webhooks, satellites, spending },

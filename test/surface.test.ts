@@ -193,6 +193,7 @@ describe("the doors", () => {
       "KeyArea",
       "KeyVerifier",
       "ListenOptions",
+      "SatelliteSettings",
       "Scope",
       "ServerLimits",
     ]);

@@ -79,6 +79,17 @@ const fileOptions = z.strictObject({
       bytes: positive.optional(),
     })
     .optional(),
+  requests: z
+    .strictObject({
+      perMinute: positive.optional(),
+      perMinuteWithoutKey: positive.optional(),
+      items: positive.max(1_000_000).optional(),
+      bodyBytes: positive
+        .min(1024 ** 2)
+        .max(1024 ** 3)
+        .optional(),
+    })
+    .optional(),
   egressAllow: z.array(z.string()).max(1_000).optional(),
   egressPorts: z.array(positive.max(65_535)).max(100).optional(),
 });

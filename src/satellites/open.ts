@@ -47,11 +47,11 @@ export interface OpenedSatellites {
 
 /** Throws `usage` for trusted satellites of one name. */
 export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
-  const { clock, store, files, tasks, egress, onFault = () => undefined, log } = options;
+  const { clock, store, files, tasks, egress, vault, onFault = () => undefined, log } = options;
   const secrets = createSecrets(options);
   const http = createGuardedHttp(egress);
   const catalogue = await openCatalogue({
-    ...{ clock, store, http, onFault },
+    ...{ clock, store, vault, http, onFault },
     ...{ vendor: vendorSatellites(options.vendor), trusted: options.trusted, isBetaKey: options.isBetaKey },
   });
   const resolver = catalogue;

@@ -3,6 +3,7 @@
  */
 import { batchInference } from "./builtin/batch_inference.ts";
 import { callWebhook } from "./builtin/call_webhook.ts";
+import { forwardLogs } from "./builtin/forward_logs.ts";
 import { sendAlert } from "./builtin/send_alert.ts";
 import { sendEmail } from "./builtin/send_email.ts";
 import type { AnySatellite } from "./satellite.ts";
@@ -32,6 +33,7 @@ export function vendorSatellites({
       model: models[deepseek] ?? EMBEDDED_MODEL,
     }),
     callWebhook(),
+    forwardLogs(),
     sendAlert(),
     sendEmail({ ports: mailPorts }),
   ];

@@ -6,8 +6,8 @@
 import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
-import type { TrustedSatellites } from "../satellites/known_satellites.ts";
-import { type OpenedSatellites, type OpenSatellitesOptions, openSatellites } from "../satellites/open.ts";
+import { type OpenedSatellites, openSatellites } from "../satellites/open.ts";
+import type { AnySatellite } from "../satellites/satellite.ts";
 import { openVault } from "../satellites/vault.ts";
 import type { VendorOptions } from "../satellites/vendor.ts";
 import type { Audit } from "../store/audit_log.ts";
@@ -16,13 +16,19 @@ import type { Files } from "../tasks/files.ts";
 import { createSpending, type Spending } from "../tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../tasks/task_desk.ts";
 import { openAftercare } from "./aftercare.ts";
+import type { KeyVerifier } from "./key_verifier.ts";
 import type { Webhooks } from "./webhooks.ts";
 
+/** What an operator or a backend sets for satellites. */
+export interface SatelliteSettings extends VendorOptions {
+  /** Custom satellites of projects that run in this process, because whoever embeds the service trusts them. */
+  readonly trusted?: readonly { readonly project: string; readonly satellites: readonly AnySatellite[] }[];
+}
+
 export interface StackOptions extends EngineOptions {
-  readonly satellites?: VendorOptions;
-  readonly trustedSatellites?: readonly TrustedSatellites[];
-  /** Whether a key is active and has the beta flag now. */
-  readonly isBetaKey?: OpenSatellitesOptions["isBetaKey"];
+  readonly satellites?: SatelliteSettings;
+  readonly verifier?: Pick<KeyVerifier, "isBetaKey">;
+  /** Told of what is removed for its age. */
   readonly audit?: Audit;
   readonly onFault: (error: unknown) => void;
 }
@@ -38,7 +44,7 @@ export interface Stack {
 
 /** Throws `invalid_config` for networks, days and keys that are none. The engine stays the caller's to close. */
 export async function openStack({ engine, parts }: OpenedEngine, options: StackOptions): Promise<Stack> {
-  const { dataDir, audit, onFault, env = process.env } = options;
+  const { dataDir, verifier, audit, onFault, env = process.env } = options;
   const { clock, disk, store, measurer } = parts;
   const egress = egressOf(parts, options);
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
@@ -55,7 +61,8 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
   const satellites = await openSatellites({
     ...{ clock, store, files, tasks, egress, vault, onFault },
     vendor: { mailPorts: options.egressPorts, ...options.satellites },
-    ...{ trusted: options.trustedSatellites, isBetaKey: options.isBetaKey },
+    trusted: options.satellites?.trusted,
+    isBetaKey: verifier?.isBetaKey?.bind(verifier),
   });
   return {
     ...{ files, tasks, webhooks, satellites, spending },

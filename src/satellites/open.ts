@@ -5,6 +5,7 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
+import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
@@ -20,7 +21,7 @@ import { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
 import { createSecrets } from "./secret_store.ts";
 import type { Secrets } from "./secrets.ts";
 import type { Vault } from "./vault.ts";
-import { type VendorOptions, vendorSatellites } from "./vendor.ts";
+import { vendorSatellites } from "./vendor.ts";
 
 export interface OpenSatellitesOptions {
   readonly clock: Clock;
@@ -29,7 +30,7 @@ export interface OpenSatellitesOptions {
   readonly tasks: Tasks;
   readonly egress: Egress;
   readonly vault: Vault;
-  readonly vendor?: VendorOptions | undefined;
+  readonly vendor?: SatelliteTerms | undefined;
   readonly trusted?: readonly TrustedSatellites[] | undefined;
   readonly isBetaKey?: CatalogueOptions["isBetaKey"];
   /** Told of faults of ours; their text may hold what users sent. */

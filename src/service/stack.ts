@@ -5,11 +5,11 @@
  */
 import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
+import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import { type OpenedSatellites, openSatellites } from "../satellites/open.ts";
 import type { AnySatellite } from "../satellites/satellite.ts";
 import { openVault } from "../satellites/vault.ts";
-import type { VendorOptions } from "../satellites/vendor.ts";
 import type { Audit } from "../store/audit_log.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import type { Files } from "../tasks/files.ts";
@@ -20,7 +20,7 @@ import type { KeyVerifier } from "./key_verifier.ts";
 import type { Webhooks } from "./webhooks.ts";
 
 /** What an operator or a backend sets for satellites. */
-export interface SatelliteSettings extends VendorOptions {
+export interface SatelliteSettings extends SatelliteTerms {
   /** Custom satellites of projects that run in this process, because whoever embeds the service trusts them. */
   readonly trusted?: readonly { readonly project: string; readonly satellites: readonly AnySatellite[] }[];
 }
@@ -60,7 +60,7 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
   const { tasks, webhooks } = aftercare;
   const satellites = await openSatellites({
     ...{ clock, store, files, tasks, egress, vault, onFault },
-    vendor: { mailPorts: options.egressPorts, ...options.satellites },
+    vendor: options.satellites,
     trusted: options.satellites?.trusted,
     isBetaKey: verifier?.isBetaKey?.bind(verifier),
   });

@@ -12,7 +12,7 @@ import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
-import { openStack } from "../../src/service/stack.ts";
+import { openStack, type SatelliteSettings } from "../../src/service/stack.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
@@ -34,6 +34,7 @@ const KEYS: Readonly<Record<string, Caller>> = {
   powerless: caller("own", []),
   hurried: caller("own", SCOPES, "hurried"),
   operator: caller("own", SCOPES),
+  plain: { ...caller("own", ALL, "plain"), isBeta: false },
 };
 
 export interface Whole {
@@ -60,7 +61,11 @@ export interface WholeAnswer {
 
 /** Closed after the file's tests. */
 export async function openWhole(
-  options: { readonly audit?: Audit; readonly verifier?: KeyVerifier } = {},
+  options: {
+    readonly audit?: Audit;
+    readonly verifier?: KeyVerifier;
+    readonly satellites?: SatelliteSettings;
+  } = {},
 ): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { engine, parts } = await openEngine({ dataDir, env: {} });
@@ -69,7 +74,7 @@ export async function openWhole(
     { engine, parts },
     {
       ...{ dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
-      satellites: { trusted: [{ project: "own", satellites: [brought] }] },
+      satellites: { ...options.satellites, trusted: [{ project: "own", satellites: [brought] }] },
       ...(options.verifier === undefined ? {} : { verifier: options.verifier }),
     },
   );

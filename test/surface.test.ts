@@ -166,6 +166,7 @@ describe("the doors", () => {
       "OpenedSatellites",
       "OrbitHost",
       "OrbitHostOptions",
+      "OtherExecution",
       "Registration",
       "Registry",
       "Satellite",
@@ -193,6 +194,7 @@ describe("the doors", () => {
       "KeyArea",
       "KeyVerifier",
       "ListenOptions",
+      "SatelliteSettings",
       "Scope",
       "ServerLimits",
     ]);

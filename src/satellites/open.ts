@@ -5,6 +5,7 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
+import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
@@ -17,9 +18,10 @@ import { openExecutions } from "./executions.ts";
 import { createGuardedHttp } from "./guarded_http.ts";
 import type { TrustedSatellites } from "./known_satellites.ts";
 import { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
-import { openSecrets } from "./secret_store.ts";
+import { createSecrets } from "./secret_store.ts";
 import type { Secrets } from "./secrets.ts";
-import { type VendorOptions, vendorSatellites } from "./vendor.ts";
+import type { Vault } from "./vault.ts";
+import { vendorSatellites } from "./vendor.ts";
 
 export interface OpenSatellitesOptions {
   readonly clock: Clock;
@@ -27,9 +29,8 @@ export interface OpenSatellitesOptions {
   readonly files: Files;
   readonly tasks: Tasks;
   readonly egress: Egress;
-  readonly dataDir: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly vendor?: VendorOptions | undefined;
+  readonly vault: Vault;
+  readonly vendor?: SatelliteTerms | undefined;
   readonly trusted?: readonly TrustedSatellites[] | undefined;
   readonly isBetaKey?: CatalogueOptions["isBetaKey"];
   /** Told of faults of ours; their text may hold what users sent. */
@@ -45,13 +46,13 @@ export interface OpenedSatellites {
   close(): Promise<void>;
 }
 
-/** Throws `invalid_config` for a key that is not that of the secrets, and `usage` for trusted satellites of one name. */
+/** Throws `usage` for trusted satellites of one name. */
 export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
-  const { clock, store, files, tasks, egress, onFault = () => undefined, log } = options;
-  const secrets = await openSecrets(options);
+  const { clock, store, files, tasks, egress, vault, onFault = () => undefined, log } = options;
+  const secrets = createSecrets(options);
   const http = createGuardedHttp(egress);
   const catalogue = await openCatalogue({
-    ...{ clock, store, http, onFault },
+    ...{ clock, store, vault, http, onFault },
     ...{ vendor: vendorSatellites(options.vendor), trusted: options.trusted, isBetaKey: options.isBetaKey },
   });
   const resolver = catalogue;

@@ -9,7 +9,6 @@
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
-import type { RecordStore } from "../store/records.ts";
 import type { Page, PageQuery } from "../tasks/task_view.ts";
 import type {
   Catalogue,
@@ -43,6 +42,7 @@ import {
   idOf,
   readSatellites,
   removeSatellite,
+  type SatelliteStore,
   type StoredSatellite,
   writeSatellite,
 } from "./satellite_records.ts";
@@ -51,9 +51,8 @@ import { viewOf } from "./views.ts";
 
 const SATELLITES_MAX = 100;
 
-export interface CatalogueOptions extends Brought {
+export interface CatalogueOptions extends Brought, SatelliteStore {
   readonly clock: Clock;
-  readonly store: RecordStore;
   /** For verification. */
   readonly http: GuardedHttp;
   /** Whether a key is active and has the beta flag now. Default: what the caller was when it submitted. */
@@ -62,9 +61,9 @@ export interface CatalogueOptions extends Brought {
   readonly onFault?: ((error: unknown) => void) | undefined;
 }
 
-/** Throws `usage` for satellites of one name, or of a project that is none. */
+/** Throws `usage` for satellites of one name, or of a project that is none, `store_damaged` for what the vault does not open. */
 export async function openCatalogue(options: CatalogueOptions): Promise<Catalogue & Registry> {
-  return new StoredCatalogue(options, await readSatellites(options.store));
+  return new StoredCatalogue(options, await readSatellites(options));
 }
 
 class StoredCatalogue implements Catalogue, Registry {
@@ -279,7 +278,7 @@ class StoredCatalogue implements Catalogue, Registry {
   }
 
   async #write(stored: StoredSatellite): Promise<void> {
-    await writeSatellite(this.#options.store, stored);
+    await writeSatellite(this.#options, stored);
     this.#known.put(stored);
   }
 

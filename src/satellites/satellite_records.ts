@@ -1,18 +1,18 @@
 /**
  * What is stored of satellites: those that projects registered or configured, and vendor satellites that are disabled.
  *
- * One record each, whose id is `namespace/name`. The body has a host's secret and the fixed settings of configured ones:
- * nothing of it is shown but what `views.ts` picks.
+ * One record each, whose id is `namespace/name`. The secret of a host and the fixed settings of configured ones are sealed
+ * in its payload (`vault.ts`); the rest is its body.
  */
 import { PerigeeError } from "../errors.ts";
-import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../store/records.ts";
+import type { RecordStore, StoredRecord } from "../store/records.ts";
 import type { JsonObject } from "../work/json.ts";
 import type { SatelliteState } from "./catalogue.ts";
-import { fromWire, type SatelliteDescription, toWire, type WireDescription } from "./description.ts";
+import { fromWire, type SatelliteDescription, toWire } from "./description.ts";
 import { parseReference, type SatelliteReference } from "./reference.ts";
+import { everyRecord, type Vault } from "./vault.ts";
 
 const COLLECTION = "satellite";
-const READ_AT_ONCE = 500;
 
 interface Stored {
   readonly reference: SatelliteReference;
@@ -50,46 +50,54 @@ export function idOf({ namespace, name }: SatelliteReference): string {
   return `${namespace}/${name}`;
 }
 
-/** All of all projects. */
-export async function readSatellites(store: RecordStore): Promise<StoredSatellite[]> {
-  const found: StoredSatellite[] = [];
-  for (let after: string | undefined; ; ) {
-    const from = after === undefined ? {} : { after };
-    const query = { collection: COLLECTION, limit: READ_AT_ONCE, ...from };
-    const records = await store.records(EVERY_PROJECT, query);
-    found.push(...records.map(fromRecord));
-    after = records.at(-1)?.id;
-    if (records.length < READ_AT_ONCE) return found;
-  }
+/** What satellites are stored in. */
+export interface SatelliteStore {
+  readonly store: RecordStore;
+  readonly vault: Vault;
 }
 
-export async function writeSatellite(store: RecordStore, satellite: StoredSatellite): Promise<void> {
-  await store.change([{ kind: "put", record: toRecord(satellite) }]);
+/** All of all projects. Throws `store_damaged` for what the vault does not open. */
+export async function readSatellites({ store, vault }: SatelliteStore): Promise<StoredSatellite[]> {
+  const found: StoredSatellite[] = [];
+  for await (const record of everyRecord(store, COLLECTION)) found.push(fromRecord(record, vault));
+  return found;
+}
+
+export async function writeSatellite(
+  { store, vault }: SatelliteStore,
+  satellite: StoredSatellite,
+): Promise<void> {
+  await store.change([{ kind: "put", record: toRecord(satellite, vault) }]);
 }
 
 export async function removeSatellite(store: RecordStore, reference: SatelliteReference): Promise<void> {
   await store.change([{ kind: "delete", collection: COLLECTION, id: idOf(reference) }]);
 }
 
-type Body = Omit<HostedSatellite, "reference" | "createdWallMs" | "described"> & {
-  readonly described: WireDescription;
-};
+type Sealed = Pick<HostedSatellite, "secret"> | Pick<ConfiguredSatellite, "config">;
 
-function toRecord(satellite: StoredSatellite): StoredRecord {
+function toRecord(satellite: StoredSatellite, vault: Vault): StoredRecord {
   const { reference, createdWallMs, ...rest } = satellite;
-  const body = "described" in rest ? { ...rest, described: toWire(rest.described) } : rest;
-  return {
-    ...{ collection: COLLECTION, id: idOf(reference), project: reference.namespace, parent: "" },
-    createdWallMs,
-    body: JSON.stringify(body),
-  };
+  const place = { collection: COLLECTION, id: idOf(reference), project: reference.namespace };
+  const head = { ...place, parent: "", createdWallMs };
+  const sealed = (what: Sealed): Uint8Array => vault.seal(place, JSON.stringify(what));
+  if ("described" in rest) {
+    const { secret, described, ...facts } = rest;
+    const body = JSON.stringify({ ...facts, described: toWire(described) });
+    return { ...head, body, payload: sealed({ secret }) };
+  }
+  if (!("base" in rest)) return { ...head, body: JSON.stringify(rest) };
+  const { config, ...facts } = rest;
+  return { ...head, body: JSON.stringify(facts), payload: sealed({ config }) };
 }
 
-function fromRecord({ id, body, createdWallMs }: StoredRecord): StoredSatellite {
+function fromRecord(record: StoredRecord, vault: Vault): StoredSatellite {
+  const { id, body, payload, createdWallMs } = record;
   const reference = parseReference(`satellite/${id}`);
   if (reference === undefined)
     throw new PerigeeError("store_damaged", `satellite ${JSON.stringify(id)} has no name`);
-  const stored = JSON.parse(body) as Body | Omit<ConfiguredSatellite, "reference" | "createdWallMs">; // written above
-  const described = "described" in stored ? { described: fromWire(stored.described) } : {};
-  return { reference, createdWallMs, ...stored, ...described } as StoredSatellite; // as `toRecord` took it apart
+  const facts = JSON.parse(body) as { readonly described?: unknown }; // written above, as is what is sealed
+  const described = facts.described === undefined ? {} : { described: fromWire(facts.described) };
+  const sealed = payload === undefined ? {} : (JSON.parse(vault.open(record)) as Sealed);
+  return { reference, createdWallMs, ...facts, ...described, ...sealed } as StoredSatellite;
 }

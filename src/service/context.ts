@@ -9,6 +9,7 @@ import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import type { Idempotency } from "./idempotency.ts";
+import type { BodyBounds } from "./infer_body.ts";
 import type { Webhooks } from "./webhooks.ts";
 
 export interface ServiceContext {
@@ -22,6 +23,8 @@ export interface ServiceContext {
   readonly webhooks: Webhooks;
   readonly idempotency: Idempotency;
   readonly dataDir: string;
+  /** How large a request may be; absent: as the defaults are. */
+  readonly requestBounds?: BodyBounds | undefined;
   /** Under which the service is reached from outside, without a slash at the end: the beginning of `output_url`. */
   readonly publicUrl: () => string;
 }

@@ -6,11 +6,10 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
+import type { RequestBounds } from "../engine/config_options.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
-import type { TrustedSatellites } from "../satellites/known_satellites.ts";
 import type { OpenedSatellites } from "../satellites/open.ts";
-import type { VendorOptions } from "../satellites/vendor.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
 import { openKeyStore } from "../store/key_store.ts";
 import { noteConfigChanges, type Settings } from "./config_changes.ts";
@@ -20,15 +19,13 @@ import type { LogOptions } from "./log.ts";
 import { Observation } from "./observation.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
-import { openStack } from "./stack.ts";
+import { openStack, type SatelliteSettings } from "./stack.ts";
 
 export type { Caller, Scope } from "./caller.ts";
 export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
 export type { ServerLimits } from "./server.ts";
 export type { ListenOptions } from "./service.ts";
-
-/** Of the engine's calls: callers of the service wait for the turns that they are in. */
-const CALLS_PER_TURN = 32;
+export type { SatelliteSettings } from "./stack.ts";
 
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */
 export interface PerigeeServiceOptions extends EngineOptions {
@@ -43,10 +40,8 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly log?: ServiceLog;
   /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
   readonly metricsPort?: number;
-  /** Settings of the satellites that come with perigee. */
-  readonly satellites?: VendorOptions;
-  /** Custom satellites that run in this process, for projects that may trust it with them. */
-  readonly trustedSatellites?: readonly TrustedSatellites[];
+  /** Settings of the satellites that come with perigee, and satellites that come with the program. */
+  readonly satellites?: SatelliteSettings;
   /**
    * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
    * written. The error's text may hold what a user sent.
@@ -76,13 +71,13 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     log: _log,
     metricsPort: _metricsPort,
     satellites: _satellites,
-    trustedSatellites: _trustedSatellites,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const seen = { ...engineOptions, observer: observation.observer };
-  const opened = await openEngine(seen, { callsPerTurn: CALLS_PER_TURN }); // first: it locks the folder
+  const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
+  const opened = await openEngine(seen, { callsPerTurn }); // first: it locks the folder
   const { clock, disk, store } = opened.parts;
   const { dataDir } = options;
   const closers: (() => unknown)[] = [() => opened.engine.close()];
@@ -98,9 +93,7 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
       return await open(opened, options, { verifier, audit, observation }, closeAll);
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
-    const isBetaKey = (id: string): boolean => keys.active(id)?.isBeta === true;
-    const access = { verifier: createKeyVerifier(keys), isBetaKey, audit, observation };
-    return await open(opened, options, access, closeAll);
+    return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
   } catch (error) {
     await closeAll();
     throw error;
@@ -121,30 +114,24 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     verifier,
     onFault,
     log,
+    satellites,
     ...settings
   } = options;
-  return settings;
-}
-
-interface Access {
-  readonly verifier: KeyVerifier;
-  /** Where the verifier has no say in it: what the caller was when it submitted. */
-  readonly isBetaKey?: (keyId: string) => boolean;
-  readonly audit: Audit;
-  readonly observation: Observation;
+  const { trusted: _code, ...models } = satellites ?? {};
+  return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
 async function open(
   { engine, parts }: OpenedEngine,
   options: PerigeeServiceOptions,
-  access: Access,
+  access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
   const { observation, verifier } = access;
   const { clock, disk, store } = parts;
   const onFault = (error: unknown): void => observation.onFault(error, "background");
-  const stack = await openStack({ engine, parts }, { ...options, ...access, onFault });
+  const stack = await openStack({ engine, parts }, { ...options, verifier, audit: access.audit, onFault });
   const { tasks, files, satellites, webhooks, spending } = stack;
   observation.join({ tasks, verifier, engine, satellites });
   let url = options.publicUrl ?? "http://127.0.0.1";
@@ -160,12 +147,13 @@ async function open(
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       dataDir,
+      requestBounds: options.requests,
       publicUrl: () => url,
     },
     spending,
     ...access,
     version: packageVersion(),
-    ...(serverLimits === undefined ? {} : { limits: serverLimits }),
+    limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
   const failed = new Promise<PerigeeError>((resolve) => {
@@ -188,6 +176,13 @@ async function open(
       await stack.close();
       await closeRest();
     },
+  };
+}
+
+function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Partial<ServerLimits> {
+  return {
+    ...(perMinute === undefined ? {} : { requestsPerMinute: perMinute }),
+    ...(perMinuteWithoutKey === undefined ? {} : { keylessPerMinute: perMinuteWithoutKey }),
   };
 }
 

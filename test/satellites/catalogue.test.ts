@@ -10,8 +10,10 @@ import { createOrbitHost } from "../../src/satellites/orbit/host.ts";
 import { newOrbitSecret } from "../../src/satellites/orbit/signature.ts";
 import type { AnySatellite } from "../../src/satellites/satellite.ts";
 import { writeSatellite } from "../../src/satellites/satellite_records.ts";
+import { createVault } from "../../src/satellites/vault.ts";
 import { z } from "../../src/schema.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
+import { EVERY_PROJECT } from "../../src/store/records.ts";
 import { attempt, host, localHttp } from "./orbit_world.ts";
 
 const mail = defineSatellite({
@@ -40,9 +42,11 @@ const nowhere = { url: "http://127.0.0.1:9/", described: describeSatellite(shout
 const custom: Registration = { kind: "custom", ...nowhere };
 const community: Registration = { kind: "community", ...nowhere };
 
+const vault = createVault({ id: "0".repeat(16), bytes: Buffer.alloc(32, 7) });
+
 async function open(options: Partial<CatalogueOptions> = {}) {
   const store = options.store ?? createMemoryStore();
-  const parts = { clock: systemClock, store, vendor: [mail], http: localHttp, ...options };
+  const parts = { clock: systemClock, store, vault, vendor: [mail], http: localHttp, ...options };
   return { store, catalogue: await openCatalogue(parts) };
 }
 
@@ -176,10 +180,13 @@ describe("a community satellite", () => {
     const first = createOrbitHost({ ...parts, satellites: [shout] });
     const url = await first.listen({ host: "127.0.0.1", port: 0 });
     const { store } = await open();
-    await writeSatellite(store, {
-      ...{ reference: at("acme", "shout"), createdWallMs: 1, kind: "community", state: "registered" },
-      ...{ url, secret, described: describeSatellite(shout) },
-    });
+    await writeSatellite(
+      { store, vault },
+      {
+        ...{ reference: at("acme", "shout"), createdWallMs: 1, kind: "community", state: "registered" },
+        ...{ url, secret, described: describeSatellite(shout) },
+      },
+    );
     const catalogue = await opened({ store });
     await catalogue.verify(at("acme", "shout"));
     await catalogue.approve(at("acme", "shout"));
@@ -303,6 +310,21 @@ describe("a configured satellite", () => {
     await expect(configure({ port: "25" })).rejects.toMatchObject({ details: { param: "config.port" } });
     await configure({ port: "secret://port" });
   });
+});
+
+it("neither the secret of a host nor a fixed setting stands in the store as it is", async () => {
+  const { store, catalogue } = await open();
+  const { secret = "" } = await catalogue.register("acme", custom);
+  const config = { server: "canary.acme.com" };
+  const beta = caller("acme", true);
+  await catalogue.configure(beta, "mailer", { base: at("perigee", "send-email"), config });
+  const stored = await store.records(EVERY_PROJECT, { collection: "satellite", limit: 10 });
+  expect(stored).toHaveLength(2);
+  for (const { body, payload } of stored)
+    expect(body + Buffer.from(payload ?? []).toString("latin1")).not.toMatch(/canary|whsec_/);
+  expect(secret).toMatch(/^whsec_/);
+  const again = await opened({ store });
+  expect((await again.resolve(beta, at("acme", "mailer"))).fixedConfig).toEqual(config);
 });
 
 describe("names", () => {

@@ -95,7 +95,7 @@ describe("a submission", () => {
     await executions.submit(CALLER, requestOf("echo", { input: { text: "canary" } }));
     await world.clock.advance(100);
     await executions.close();
-    world.store.crash();
+    world.crash();
     const store = await world.store.open();
     for (const collection of ["execution", "execution_open", "execution_notes"])
       for (const { body, payload } of await store.records(EVERY_PROJECT, { collection, limit: 10 }))
@@ -149,7 +149,7 @@ describe("executions are found", () => {
     const late = await executions.submit(CALLER, requestOf("hang", { sla: "12h" }));
     await world.clock.advance(86_400_000);
     await executions.close();
-    world.store.crash();
+    world.crash();
     const store = await world.store.open();
     const kinds = [keptExecutions(store, 86_400_000)];
     const retention = startRetention({ clock: world.clock, store, kinds });

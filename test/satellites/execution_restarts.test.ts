@@ -18,7 +18,7 @@ async function killed(
   const life = mortal(world.clock);
   await work(await world.open(life.clock));
   life.kill();
-  world.store.crash();
+  world.crash();
   return world.open();
 }
 
@@ -117,11 +117,11 @@ describe("after a crash", () => {
     id = (await first.submit(CALLER, requestOf("deadly"))).id;
     await world.clock.advance(100);
     for (let crash = 0; crash < 10; crash += 1) {
-      world.store.crash();
+      world.crash();
       await world.open(mortal(world.clock).clock);
       await world.clock.advance(1_000);
     }
-    world.store.crash();
+    world.crash();
     const executions = await world.open();
     expect(await executions.execution("one", id)).toMatchObject({
       status: "failed",
@@ -168,7 +168,7 @@ describe("closing", () => {
       await world.clock.advance(100);
       await executions.close();
       expect(await executions.execution("one", id)).toMatchObject({ status: "pending" });
-      world.store.crash();
+      world.crash();
       executions = await world.open();
     }
     await world.clock.advance(100);
@@ -267,7 +267,7 @@ describe("on a full disk", () => {
       code: "store_failed",
     });
     await world.clock.runUntilSettled(executions.close());
-    world.store.crash();
+    world.crash();
     const next = await world.open();
     await world.clock.advance(100);
     expect(await next.execution("one", submitted.id)).toMatchObject({ status: "completed" });

@@ -56,7 +56,8 @@ export class ExecutionWorld {
   readonly faults: unknown[] = [];
   readonly lines: SatelliteLogLine[] = [];
   readonly finished: ExecutionView[] = [];
-  readonly destinations = new CountedDestinations();
+  /** Of the process that was opened last. */
+  destinations = new CountedDestinations();
   /** Throws for who may not run a satellite. */
   mayRun: (caller: ExecutionCaller, name: string) => void = () => undefined;
   #bounds: Partial<ExecutionBounds> | undefined;
@@ -78,6 +79,7 @@ export class ExecutionWorld {
   async open(clock: Clock = this.clock): Promise<Executions> {
     const store = await this.store.open();
     this.#store = store;
+    this.destinations = new CountedDestinations();
     const executions = await openExecutions({
       clock,
       store,
@@ -93,6 +95,12 @@ export class ExecutionWorld {
     });
     executions.onFinished((view) => this.finished.push(view));
     return executions;
+  }
+
+  /** The process that is open dies. */
+  crash(): void {
+    this.#store = undefined;
+    this.store.crash();
   }
 
   /** What the process that is open reads from its store. */

@@ -20,7 +20,7 @@ const FILENAME_LENGTH_MAX = 255;
 
 /** Set from other fields, by the sender, or by those on the way. */
 const RESERVED =
-  /^(from|to|cc|bcc|sender|reply-to|subject|date|message-id|mime-version|content-.*|return-path|received.*|dkim-signature|domainkey-signature|arc-.*|authentication-results|resent-.*|x-pm-.*|x-sg-.*|x-mailgun-.*|x-ses-.*)$/i;
+  /^(from|to|cc|bcc|sender|reply-to|subject|date|message-id|mime-version|content-.*|return-path|received.*|dkim-signature|domainkey-signature|arc-.*|authentication-results|resent-.*|x-pm-.*|x-sg-.*|x-mailgun-.*|x-ses-.*|x-smtpapi|x-msys-.*|x-mc-.*)$/i;
 
 export interface AttachmentInput {
   readonly file_id: string;

@@ -22,7 +22,7 @@ const TOLD_LENGTH_MAX = 200;
 /** The first wait after "come later"; greylisting asks for some minutes (RFC 6647). */
 const WAIT_MS = 60_000;
 const WAIT_MS_MAX = 900_000;
-const CERTIFICATE = /CERT|SELF_SIGNED|ALTNAME|UNABLE_TO|^ERR_(SSL|TLS)/;
+const CERTIFICATE = /CERT|SELF_SIGNED|ALTNAME|UNABLE_TO/;
 
 type Call = Pick<SatelliteCall, "http" | "signal" | "clock" | "project" | "attempt">;
 
@@ -143,6 +143,9 @@ function failureOf(
 ): SatelliteError {
   const status = fault.responseCode ?? 0;
   const told = status === 0 ? "" : `: ${clipped(fault.response ?? "")}`;
+  // Also 503: OpenSMTPD answers so to a STARTTLS that it does not have.
+  if (fault.code === "ETLS" && (status >= 500 || fault.message === "no TLS"))
+    return new SatelliteError("permanent", "tls_required", `the mail server does not offer TLS${told}`);
   if (status > 0 && !isPermanent(status))
     return new SatelliteError("refused", `smtp_${status}`, `the mail server put the message off${told}`, {
       retryAfterMs: waitMsAfter(attempt),
@@ -153,14 +156,15 @@ function failureOf(
       "authentication_failed",
       `the mail server did not take the username and password${told}`,
     );
-  if (fault.code === "ETLS" && (status > 0 || fault.message === "no TLS"))
-    return new SatelliteError("permanent", "tls_required", `the mail server does not offer TLS${told}`);
   if (status > 0)
     return new SatelliteError("permanent", `smtp_${status}`, `the mail server refused the message${told}`);
-  if (CERTIFICATE.test(fault.originalCode ?? "") || /certificate|altname/i.test(fault.message ?? ""))
+  if (CERTIFICATE.test(fault.originalCode ?? ""))
     return new SatelliteError("permanent", "tls_failed", "the mail server's certificate is not accepted");
   if (fault.code === "EMESSAGE")
     return new SatelliteError("permanent", "too_large", "the message is larger than the mail server takes");
+  const isHandshake = fault.code === "ETLS" || /^ERR_(SSL|TLS)/.test(fault.originalCode ?? "");
+  if (isHandshake && !isBodySent)
+    return new SatelliteError("not_sent", "tls_failed", "TLS could not be agreed on with the mail server");
   const code = fault.code === "ETIMEDOUT" ? "timeout" : "connection_lost";
   return isBodySent
     ? new SatelliteError("ambiguous", code, "the mail server did not answer whether it took the message")

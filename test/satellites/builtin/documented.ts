@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 export interface Documented {
   /** Where it is documented. */
   readonly source: string;
-  /** An example with every documented member; `*` stands for any name. */
+  /** An example with every documented member; `*` stands for any name, and null there for any value. */
   readonly request: unknown;
   readonly response: unknown;
 }
@@ -25,9 +25,9 @@ export function undocumented(sent: unknown, example: unknown, path = "$"): strin
   if (typeof sent !== "object" || sent === null) return [];
   const names = example as Readonly<Record<string, unknown>>;
   return Object.entries(sent).flatMap(([name, value]) => {
-    const known = Object.hasOwn(names, name) ? names[name] : names["*"];
-    if (known === undefined) return [`${path}.${name}: not documented`];
-    return undocumented(value, known, `${path}.${name}`);
+    if (Object.hasOwn(names, name)) return undocumented(value, names[name], `${path}.${name}`);
+    if (!Object.hasOwn(names, "*")) return [`${path}.${name}: not documented`];
+    return names["*"] === null ? [] : undocumented(value, names["*"], `${path}.${name}`);
   });
 }
 

@@ -53,7 +53,10 @@ const USER = "robot";
 export const PASSWORD = "correct horse";
 
 /** Plain SMTP with STARTTLS unless told otherwise; closed after the test. */
-export async function openMailServer(options: SMTPServerOptions = {}): Promise<MailServer> {
+export async function openMailServer({
+  port: wantedPort = 0,
+  ...options
+}: SMTPServerOptions & { readonly port?: number } = {}): Promise<MailServer> {
   const taken: TakenMail[] = [];
   const logins: string[] = [];
   const refusals = new Map<string, readonly [number, string]>();
@@ -100,7 +103,7 @@ export async function openMailServer(options: SMTPServerOptions = {}): Promise<M
     ...options,
   });
   server.on("error", () => undefined); // connections that are cut
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(wantedPort, "127.0.0.1", resolve));
   closing.push(() => new Promise((resolve) => server.close(resolve)));
   const { port } = server.server.address() as AddressInfo;
   return {

@@ -18,6 +18,8 @@ export interface Attempt {
   readonly notes?: Notes;
   /** Texts or bytes by id. */
   readonly files?: Readonly<Record<string, string | Uint8Array>>;
+  /** In place of them, where a satellite keeps files. */
+  readonly fileStore?: Files;
   readonly signal?: AbortSignal;
   readonly egress?: Partial<EgressOptions>;
   readonly clock?: Clock;
@@ -73,11 +75,12 @@ export async function callOf<Input, Config>(
     deadlineWallMs: systemClock.wallMs() + 60_000,
     clock: given.clock ?? systemClock,
     http: createGuardedHttp(egress),
-    files: filesOf(given.files ?? {}),
+    files: given.fileStore ?? filesOf(given.files ?? {}),
     tasks: undefined as never, // none of these runs inference
     notes,
     progress: onProgress,
     log: () => undefined,
+    execute: async () => ({}), // none of these runs another
   };
 }
 

@@ -1,0 +1,254 @@
+/**
+ * The satellite get-files: files of a store listed, and fetched into the project's file store.
+ *
+ *   listed page by page -> chosen by glob and sizes -> fetched, eight at a time -> references in the order of the list
+ *
+ * What an attempt fetched is found by the next one under an id that follows from path and version, so that a crash costs the
+ * files under way alone. A list above 256 KiB goes on in a file of its own (JSONL), which the output refers to.
+ *
+ * Limits: 10,000 files unless the input says more (100,000 at most), 2 GiB a file, sizes in all as the input says. Memory: a page
+ * of the store, eight files' chunks, and 256 KiB of references. Too much is an error, never a list cut short.
+ */
+import { z } from "../../schema.ts";
+import type { FileView } from "../../tasks/files.ts";
+import type { JsonObject } from "../../work/json.ts";
+import { defineSatellite } from "../define.ts";
+import type { Satellite, SatelliteCall } from "../satellite.ts";
+import { SatelliteError } from "../satellite_error.ts";
+import { type ExternalFile, type ExternalStore, shown } from "./external_store.ts";
+import { findKept, keepFile, referenceOf, storedFile } from "./file_reference.ts";
+import { type Matches, parseGlob } from "./glob.ts";
+import { inOrder } from "./in_order.ts";
+import { mimeTypeOf } from "./mime_type.ts";
+import { destinationOf, networkOf, openStore, type StoreOptions, storeConfig } from "./store_config.ts";
+
+const INLINE_BYTES_MAX = 256 * 1024;
+const CONCURRENCY = 8;
+const FILES_MAX = 100_000;
+const LIST_KEY = "list";
+
+const glob = z
+  .string()
+  .refine((text) => parseGlob(text) !== undefined, "is no pattern, or has more than 64 alternatives")
+  .describe("Such as `reports/**/*.{pdf,docx}`, on the whole path within the store.");
+const size = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+const inputSchema = z.strictObject({
+  prefix: z.string().max(1_024).default("").describe("Beginning of the paths, such as `reports/2026/`."),
+  glob: z
+    .union([glob, z.array(glob).min(1).max(32)])
+    .optional()
+    .describe("Which files; one pattern must match. Default: all."),
+  exclude: z
+    .union([glob, z.array(glob).min(1).max(32)])
+    .optional()
+    .describe("Which files not."),
+  fetch: z.boolean().default(true).describe("False: list alone, and fetch nothing."),
+  max_files: z
+    .number()
+    .int()
+    .min(1)
+    .max(FILES_MAX)
+    .default(10_000)
+    .describe("More of them are an error, `too_many_files`."),
+  max_file_bytes: size.default(2 ** 31).describe("A larger file is an error, `file_too_large`, or left out."),
+  max_total_bytes: size.default(100e9).describe("More in all is an error, `total_too_large`."),
+  on_too_large: z
+    .enum(["error", "skip"])
+    .default("error")
+    .describe("What a file above `max_file_bytes` does."),
+});
+
+const configSchema = z.strictObject({ store: storeConfig.describe("Where the files are.") });
+
+const outputSchema = z.strictObject({
+  files: z
+    .array(z.record(z.string(), z.json()))
+    .describe("References, or what the list says; the first 256 KiB of them."),
+  count: z.number().int().describe("Files in all."),
+  bytes: z.number().int().describe("Of all of them."),
+  skipped: z.number().int().describe("Files left out because of their size."),
+  is_complete: z.boolean().describe("Whether `files` has all of them; otherwise `list` has."),
+  list: storedFile.nullable().describe("Reference to a file with all of them, one on each line (JSONL)."),
+});
+
+type Input = z.infer<typeof inputSchema>;
+type Config = z.infer<typeof configSchema>;
+type Call = SatelliteCall<Input, Config>;
+
+/** What an output says of all files, whatever it has room for. */
+interface Sums {
+  count: number;
+  bytes: number;
+  skipped: number;
+}
+
+export function getFiles(options: StoreOptions = {}): Satellite<Input, Config> {
+  return defineSatellite<Input, Config>({
+    name: "get-files",
+    description:
+      "Lists files of cloud storage (S3 and compatibles, Azure Blob, Google Cloud Storage, WebDAV) or of a folder, and fetches them for other satellites.",
+    input: inputSchema,
+    config: configSchema,
+    output: outputSchema,
+    isRepeatable: true,
+    destination: ({ config }) => destinationOf(config.store),
+    destinationConcurrency: 4,
+    // Each attempt goes on where the last one was: one lost connection in a thousand files must not end the work.
+    attemptsMax: 32,
+    async run(call) {
+      const store = await openStore(call.config.store, options, networkOf(call));
+      try {
+        return await new Getting(call, store).run();
+      } finally {
+        store.close();
+      }
+    },
+  });
+}
+
+class Getting {
+  readonly #call: Call;
+  readonly #store: ExternalStore;
+  readonly #sums: Sums = { count: 0, bytes: 0, skipped: 0 };
+
+  constructor(call: Call, store: ExternalStore) {
+    this.#call = call;
+    this.#store = store;
+  }
+
+  async run(): Promise<JsonObject> {
+    const { notes } = this.#call;
+    const listed = await findKept(this.#call, LIST_KEY);
+    const sums = notes.get("sums") as JsonObject | undefined; // written below
+    if (listed !== undefined && sums !== undefined) return this.#listedOutput(listed, sums);
+    const entries = inOrder(this.#chosen(), CONCURRENCY, (file) => this.#entry(file));
+    const first = await takeSome(entries);
+    if (first.isAll) return { files: first.taken, ...this.#sums, is_complete: true, list: null };
+    const list = await keepFile(this.#call, LIST_KEY, {
+      name: "files.jsonl",
+      mimeType: "application/jsonl",
+      // Noted before the list is there, so that whoever finds the list finds its sums.
+      chunks: linesOf(first.taken, entries, () => notes.set("sums", { ...this.#sums })),
+    });
+    return this.#listedOutput(list, { ...this.#sums });
+  }
+
+  async *#chosen(): AsyncGenerator<ExternalFile> {
+    const { input, signal } = this.#call;
+    const isChosen = chooser(input);
+    for await (const page of this.#store.list(input.prefix, signal)) {
+      for (const file of page) {
+        if (!isChosen(file.path)) continue;
+        if (file.bytes > input.max_file_bytes) this.#skip(file);
+        else {
+          this.#count(file);
+          yield file;
+        }
+      }
+    }
+  }
+
+  #skip(file: ExternalFile): void {
+    const { max_file_bytes, on_too_large } = this.#call.input;
+    if (on_too_large === "error")
+      throw tooMuch(
+        "file_too_large",
+        `${shown(file.path)} has ${file.bytes} bytes, at most ${max_file_bytes} are wanted`,
+      );
+    this.#sums.skipped += 1;
+  }
+
+  #count({ bytes }: ExternalFile): void {
+    const { max_files, max_total_bytes } = this.#call.input;
+    this.#sums.count += 1;
+    this.#sums.bytes += bytes;
+    if (this.#sums.count > max_files)
+      throw tooMuch("too_many_files", `there are more than ${max_files} files`);
+    if (this.#sums.bytes > max_total_bytes)
+      throw tooMuch("total_too_large", `the files have more than ${max_total_bytes} bytes in all`);
+    if (this.#sums.count % 100 === 0) this.#call.progress(this.#sums.count);
+  }
+
+  /** A line of the list: a reference, or what the store says of the file. */
+  async #entry(file: ExternalFile): Promise<JsonObject> {
+    const source = sourceOf(this.#store, file);
+    if (!this.#call.input.fetch) return { path: file.path, bytes: file.bytes, source };
+    const kept = await keepFile(this.#call, `file ${file.path} ${file.version}`, {
+      name: file.path,
+      mimeType: mimeTypeOf(file.path),
+      chunks: this.#bytesOf(file),
+    });
+    return { ...referenceOf(kept), source };
+  }
+
+  /** Nothing is kept of a file that came short. */
+  async *#bytesOf(file: ExternalFile): AsyncGenerator<Uint8Array> {
+    let bytes = 0;
+    for await (const chunk of this.#store.read(file, this.#call.signal)) {
+      bytes += chunk.byteLength;
+      yield chunk;
+    }
+    if (bytes !== file.bytes)
+      throw new SatelliteError("refused", "source_changed", `${shown(file.path)} did not come whole`);
+  }
+
+  /** The first lines of the list, and the rest as a file. */
+  async #listedOutput(list: FileView, sums: JsonObject): Promise<JsonObject> {
+    const files: JsonObject[] = [];
+    let text = "";
+    const { project, files: store } = this.#call;
+    const start = store.read(project, list.id, { start: 0, end: INLINE_BYTES_MAX });
+    for await (const chunk of start) text += Buffer.from(chunk).toString("latin1"); // a chunk may end within a letter
+    const lines = Buffer.from(text, "latin1").toString("utf8").split("\n").slice(0, -1);
+    for (const line of lines) files.push(JSON.parse(line) as JsonObject); // written by `linesOf`
+    return { files, ...sums, is_complete: false, list: { ...referenceOf(list) } };
+  }
+}
+
+function chooser({ glob, exclude }: Input): Matches {
+  const wanted = [glob ?? []].flat().map(parsed);
+  const unwanted = [exclude ?? []].flat().map(parsed);
+  const isIn = (path: string) => wanted.length === 0 || wanted.some((matches) => matches(path));
+  return (path) => isIn(path) && !unwanted.some((matches) => matches(path));
+}
+
+/** The schema has let patterns alone pass. */
+function parsed(pattern: string): Matches {
+  return parseGlob(pattern) ?? (() => false);
+}
+
+function sourceOf(store: ExternalStore, { path, modifiedWallMs }: ExternalFile): JsonObject {
+  const modified =
+    modifiedWallMs === undefined ? {} : { modified_at: new Date(modifiedWallMs).toISOString() };
+  return { store: store.name, path, ...modified };
+}
+
+/** As many as an output has room for; the rest is still to come. */
+async function takeSome(
+  entries: AsyncGenerator<JsonObject>,
+): Promise<{ taken: JsonObject[]; isAll: boolean }> {
+  const taken: JsonObject[] = [];
+  for (let bytes = 0; bytes <= INLINE_BYTES_MAX; ) {
+    const next = await entries.next();
+    if (next.done === true) return { taken, isAll: true };
+    taken.push(next.value);
+    bytes += Buffer.byteLength(JSON.stringify(next.value)) + 1;
+  }
+  return { taken, isAll: false };
+}
+
+async function* linesOf(
+  first: JsonObject[],
+  rest: AsyncGenerator<JsonObject>,
+  atEnd: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(first.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
+  first.length = 0;
+  for await (const entry of rest) yield Buffer.from(`${JSON.stringify(entry)}\n`);
+  await atEnd();
+}
+
+function tooMuch(code: string, message: string): SatelliteError {
+  return new SatelliteError("permanent", code, message);
+}

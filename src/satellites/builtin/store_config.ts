@@ -1,0 +1,82 @@
+/**
+ * Which store a satellite works on: what users say of it in a config, and what the operator alone says.
+ *
+ * Users choose buckets of S3 anywhere that the egress guard lets them. Folders of this machine and what opendal speaks are
+ * reached by a name that the operator gave them, because nothing else guards where those lead.
+ */
+import type { Clock } from "../../clock.ts";
+import type { Egress } from "../../egress/egress.ts";
+import { z } from "../../schema.ts";
+import type { SatelliteCall } from "../satellite.ts";
+import { SatelliteError } from "../satellite_error.ts";
+import type { ExternalStore } from "./external_store.ts";
+import { openFolder } from "./store_fs.ts";
+import { type OpendalPlace, openOpendal } from "./store_opendal.ts";
+import { openBucket, s3Config } from "./store_s3.ts";
+
+/** Of the operator; no user sees more of it than the names. */
+export interface StoreOptions {
+  /** Folders by the names that configs call them. Default: none. */
+  readonly roots?: Readonly<Record<string, string>>;
+  /** Services of opendal by the names that configs call them. Default: none. */
+  readonly opendal?: Readonly<Record<string, OpendalPlace>>;
+}
+
+const name = z.string().min(1).max(63);
+
+export const storeConfig = z.discriminatedUnion("type", [
+  z.strictObject({
+    type: z.literal("fs"),
+    root: name.describe("Name that the operator gave a folder."),
+  }),
+  s3Config,
+  z.strictObject({
+    type: z.literal("opendal"),
+    place: name.describe("Name that the operator gave a service and its endpoint."),
+    options: z
+      .record(z.string().regex(/^[a-z_]{1,32}$/), z.string().max(16_384))
+      .default({})
+      .describe(
+        "Options of the service that the operator leaves to users, such as a container and its keys.",
+      ),
+  }),
+]);
+
+export type StoreConfig = z.infer<typeof storeConfig>;
+
+interface Network {
+  readonly egress: Egress;
+  readonly clock: Clock;
+}
+
+/** Throws `permanent` for names that the operator did not give. Close it. */
+export async function openStore(
+  config: StoreConfig,
+  options: StoreOptions,
+  network: Network,
+): Promise<ExternalStore> {
+  switch (config.type) {
+    case "s3":
+      return openBucket(config, network);
+    case "fs":
+      return openFolder(config.root, named(options.roots, config.root, "root"));
+    case "opendal":
+      return openOpendal(config.place, named(options.opendal, config.place, "place"), config.options);
+  }
+}
+
+export function networkOf({ http, clock }: Pick<SatelliteCall, "http" | "clock">): Network {
+  return { egress: http.egress, clock };
+}
+
+/** For the bounds of concurrency: executions on one store wait for each other, not for others. */
+export function destinationOf(config: StoreConfig): string {
+  if (config.type === "s3") return `s3:${config.endpoint ?? config.region}`;
+  return config.type === "fs" ? `fs:${config.root}` : `opendal:${config.place}`;
+}
+
+function named<T>(given: Readonly<Record<string, T>> | undefined, name: string, what: string): T {
+  const found = given !== undefined && Object.hasOwn(given, name) ? given[name] : undefined;
+  if (found !== undefined) return found;
+  throw new SatelliteError("permanent", "unknown_store", `there is no ${what} ${JSON.stringify(name)} here`);
+}

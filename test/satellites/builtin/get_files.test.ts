@@ -1,0 +1,199 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { getFiles } from "../../../src/satellites/builtin/get_files.ts";
+import { moveFile } from "../../../src/satellites/builtin/move_file.ts";
+import type { Files } from "../../../src/tasks/files.ts";
+import type { JsonObject } from "../../../src/work/json.ts";
+import { chunked, FileWorld, textOf } from "../../tasks/files.ts";
+import { type Attempt, attempt, failedAttempt, MemoryNotes } from "./one_attempt.ts";
+import { type S3Server, startS3 } from "./s3_server.ts";
+
+interface Output {
+  readonly files: readonly JsonObject[];
+  readonly count: number;
+  readonly bytes: number;
+  readonly skipped: number;
+  readonly is_complete: boolean;
+  readonly list: { readonly file_id: string } | null;
+}
+
+let root: string;
+let files: Files;
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), "perigee-get-"));
+  files = await new FileWorld().files();
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+const store = { type: "fs", root: "inbox" };
+
+function put(path: string, text: string): void {
+  mkdirSync(dirname(join(root, path)), { recursive: true });
+  writeFileSync(join(root, path), text);
+}
+
+const given = (input: object, more: Partial<Attempt> = {}): Attempt => ({
+  input,
+  config: { store },
+  fileStore: files,
+  ...more,
+});
+const satellite = () => getFiles({ roots: { inbox: root } });
+const run = async (input: object, more?: Partial<Attempt>) =>
+  (await attempt(satellite(), given(input, more))) as unknown as Output;
+
+describe("get-files", () => {
+  it("fetches what matches, and refers to it with name, size, type and hash", async () => {
+    put("reports/a.pdf", "%PDF-a");
+    put("reports/deep/b.docx", "PK");
+    put("reports/deep/draft.pdf", "no");
+    put("other/c.pdf", "c");
+    const output = await run({ prefix: "reports/", glob: "**/*.{pdf,docx}", exclude: ["**/draft*"] });
+    expect(output).toMatchObject({ count: 2, bytes: 8, skipped: 0, is_complete: true, list: null });
+    expect(output.files).toEqual([
+      {
+        file_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        name: "a.pdf",
+        bytes: 6,
+        mime_type: "application/pdf",
+        sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
+        source: { store: "fs:inbox", path: "reports/a.pdf", modified_at: expect.stringMatching(/^\d{4}-/) },
+      },
+      expect.objectContaining({ name: "b.docx" }),
+    ]);
+    const id = String(output.files[0]?.["file_id"]);
+    expect(await files.file("one", id)).toMatchObject({ purpose: "user_data", mimeType: "application/pdf" });
+    expect(await textOf(files.read("one", id))).toBe("%PDF-a");
+  });
+
+  it("lists without fetching when told to", async () => {
+    put("a.txt", "text");
+    const output = await run({ fetch: false });
+    expect(output.files).toEqual([
+      { path: "a.txt", bytes: 4, source: expect.objectContaining({ store: "fs:inbox", path: "a.txt" }) },
+    ]);
+    expect((await files.list("one", { limit: 9 })).items).toEqual([]);
+  });
+
+  it("fetches nothing twice in a repeat, and what has changed once more", async () => {
+    put("a.txt", "one");
+    put("b.txt", "two");
+    const notes = new MemoryNotes();
+    const first = await run({}, { notes });
+    expect(await run({}, { notes })).toEqual(first);
+    expect((await files.list("one", { limit: 9 })).items).toHaveLength(2);
+    put("b.txt", "other");
+    const third = await run({}, { notes });
+    expect(third.files[0]).toEqual(first.files[0]);
+    expect(third.files[1]?.["sha256"]).not.toBe(first.files[1]?.["sha256"]);
+    expect((await files.list("one", { limit: 9 })).items).toHaveLength(3);
+    await run({}, { executionId: "another" });
+    expect((await files.list("one", { limit: 9 })).items).toHaveLength(5);
+  });
+
+  it.each([
+    [{ max_files: 2 }, "too_many_files"],
+    [{ max_total_bytes: 11 }, "total_too_large"],
+    [{ max_file_bytes: 3 }, "file_too_large"],
+  ])("fails with %j rather than leave something out in silence", async (bounds, code) => {
+    for (const name of ["a", "b", "c"]) put(name, "four");
+    expect(await failedAttempt(satellite(), given(bounds))).toMatchObject({ failure: "permanent", code });
+  });
+
+  it("leaves out large files when told to, and counts them", async () => {
+    put("small", "1");
+    put("large", "12345");
+    const output = await run({ max_file_bytes: 4, on_too_large: "skip" });
+    expect(output).toMatchObject({
+      count: 1,
+      skipped: 1,
+      files: [expect.objectContaining({ name: "small" })],
+    });
+  });
+
+  it("refers to a list of all files where there is no room for them, the same in a repeat", async () => {
+    for (let index = 0; index < 1_500; index += 1)
+      put(`many/${String(index).padStart(5, "0")}.txt`, `${index}`);
+    const notes = new MemoryNotes();
+    const output = await run({}, { notes });
+    expect(output).toMatchObject({ count: 1_500, is_complete: false });
+    expect(Buffer.byteLength(JSON.stringify(output))).toBeLessThan(300_000);
+    const lines = (await textOf(files.read("one", output.list?.file_id ?? ""))).trim().split("\n");
+    expect(lines).toHaveLength(1_500);
+    expect(output.files.length).toBeGreaterThan(500);
+    expect(output.files).toEqual(lines.slice(0, output.files.length).map((line) => JSON.parse(line)));
+    put("many/99999.txt", "later");
+    expect(await run({}, { notes })).toEqual(output);
+  });
+
+  it("keeps names that files may not have as near as it can", async () => {
+    put("a\u202eb.txt", "x");
+    expect((await run({})).files[0]).toMatchObject({ name: "a_b.txt" });
+  });
+
+  it("refuses patterns and settings that are none, at submission", async () => {
+    for (const input of [{ glob: "{a" }, { glob: [] }, { prefix: 1 }, { unknown: 1 }, { max_files: 0 }])
+      await expect(run(input), JSON.stringify(input)).rejects.toThrow("input.");
+    for (const config of [{}, { store: { type: "ftp" } }, { store: { type: "s3", bucket: "a/../b" } }])
+      await expect(run({}, { config })).rejects.toThrow("config.");
+    const half = { store: { type: "s3", bucket: "one", access_key_id: "x" } };
+    await expect(run({}, { config: half })).rejects.toThrow("secret_access_key");
+  });
+
+  it("stops when it is told to, and leaves no half file", async () => {
+    put("a", "x".repeat(1_000_000));
+    const stop = new AbortController();
+    stop.abort(new Error("cancelled"));
+    await expect(run({}, { signal: stop.signal })).rejects.toThrow("cancelled");
+    expect((await files.list("one", { limit: 9 })).items).toEqual([]);
+  });
+});
+
+describe("get-files and move-file on S3", () => {
+  let s3: S3Server;
+  beforeAll(async () => {
+    s3 = await startS3();
+  });
+  afterAll(() => s3.close());
+
+  it("deliver a file of the project to a bucket, and fetch it from there", async () => {
+    const text = '{"key":"a","output":null}\n';
+    const made = await files.put("one", {
+      name: "out.jsonl",
+      purpose: "batch_output",
+      chunks: chunked(text),
+    });
+    const moved = await attempt(moveFile(), {
+      input: { file: { file_id: made.id }, destination: "results/" },
+      config: { store: s3.store("one") },
+      fileStore: files,
+    });
+    expect(moved).toEqual({
+      outcome: "copied",
+      store: "s3:one",
+      path: "results/out.jsonl",
+      bytes: text.length,
+      sha256: made.sha256,
+    });
+    const across = await attempt(moveFile(), {
+      input: { source: "results/out.jsonl", destination: "archive/a.jsonl" },
+      config: { from: s3.store("one"), store: s3.store("two") },
+      executionId: "across",
+      fileStore: files,
+    });
+    expect(across).toMatchObject({ outcome: "moved", store: "s3:two", sha256: made.sha256 });
+    const output = (await attempt(
+      getFiles(),
+      given({ glob: "**/*.jsonl" }, { config: { store: s3.store("two") } }),
+    )) as unknown as Output;
+    expect(output).toMatchObject({ count: 1, files: [expect.objectContaining({ sha256: made.sha256 })] });
+    const left = await attempt(
+      getFiles(),
+      given({}, { config: { store: s3.store("one") }, executionId: "left" }),
+    );
+    expect(left).toMatchObject({ count: 0, files: [] });
+  });
+});

@@ -1,0 +1,60 @@
+/**
+ * s3rver as a process of its own: its tokens for the next page need ciphers that Node leaves to a flag.
+ */
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export interface S3Server {
+  readonly endpoint: string;
+  /** Config of a store: one of the two buckets. */
+  store(bucket: "one" | "two"): Record<string, unknown>;
+  close(): Promise<void>;
+}
+
+export async function startS3(): Promise<S3Server> {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-s3-"));
+  for (const bucket of ["one", "two"]) mkdirSync(join(folder, bucket));
+  const script = join(dirname(fileURLToPath(import.meta.url)), "../../../node_modules/s3rver/bin/s3rver.js");
+  const child = spawn(
+    process.execPath,
+    [
+      "--openssl-legacy-provider",
+      script,
+      ...["--directory", folder, "--address", "127.0.0.1", "--port", "0"],
+      ...["--configure-bucket", "one", "--configure-bucket", "two", "--silent"],
+    ],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
+  let said = "";
+  const port = await new Promise<string>((resolve, reject) => {
+    const hear = (chunk: Buffer): void => {
+      said += chunk.toString();
+      const found = /listening on [^:]*:(\d+)/.exec(said)?.[1];
+      if (found !== undefined) resolve(found);
+    };
+    child.stdout.on("data", hear);
+    child.stderr.on("data", hear);
+    child.once("exit", () => reject(new Error(`s3rver ended: ${said}`)));
+  });
+  const endpoint = `http://127.0.0.1:${port}`;
+  return {
+    endpoint,
+    store: (bucket) => ({
+      type: "s3",
+      bucket,
+      endpoint,
+      path_style: true,
+      access_key_id: "S3RVER",
+      secret_access_key: "S3RVER",
+    }),
+    async close() {
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.kill();
+      await ended;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

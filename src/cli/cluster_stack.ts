@@ -5,19 +5,18 @@
  */
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
-import { parseAllowList } from "../egress/address.ts";
-import { createEgress } from "../egress/egress.ts";
 import { readConfigFile } from "../engine/config.ts";
 import { openEngine } from "../engine/engine.ts";
+import { PerigeeError } from "../errors.ts";
+import type { SatelliteResolver } from "../satellites/catalogue.ts";
 import { checkDeclaration } from "../satellites/cluster/check.ts";
 import type { ClusterIssue, Clusters } from "../satellites/cluster/cluster.ts";
 import type { ExecutionCaller } from "../satellites/execution.ts";
-import { createGuardedHttp } from "../satellites/guarded_http.ts";
 import type { OpenedSatellites } from "../satellites/open.ts";
-import { openCatalogue } from "../satellites/open_catalogue.ts";
+import { VENDOR_NAMESPACE } from "../satellites/reference.ts";
+import type { Satellite } from "../satellites/satellite.ts";
 import { vendorSatellites } from "../satellites/vendor.ts";
 import { openStack } from "../service/stack.ts";
-import { createMemoryStore } from "../store/memory.ts";
 import type { JsonObject } from "../work/json.ts";
 import { printError } from "./exit.ts";
 
@@ -81,10 +80,17 @@ export async function checkWithoutFolder(
   declaration: string,
   input: JsonObject | undefined,
 ): Promise<readonly ClusterIssue[]> {
-  const clock = systemClock;
-  const http = createGuardedHttp(createEgress({ clock, allow: parseAllowList(undefined), ports: [] }));
-  const store = createMemoryStore();
-  const vendor = vendorSatellites();
-  const resolver = await openCatalogue({ clock, store, http, onFault: printError, vendor });
-  return (await checkDeclaration(declaration, { caller: LOCAL, resolver, input })).issues.list;
+  return (await checkDeclaration(declaration, { caller: LOCAL, resolver: vendorResolver, input })).issues
+    .list;
 }
+
+/** Knows the satellites that come with perigee, and no others. */
+const vendorResolver: SatelliteResolver = {
+  resolve: async (_caller, reference) => {
+    const isVendor = reference.namespace === VENDOR_NAMESPACE;
+    const satellite = vendorSatellites().find(({ name }) => isVendor && name === reference.name);
+    if (satellite === undefined) throw new PerigeeError("not_found", "no such satellite");
+    // Its schemas give objects, whose types differ from one satellite to the next.
+    return { reference, kind: "vendor", satellite: satellite as Satellite, fixedConfig: {} };
+  },
+};

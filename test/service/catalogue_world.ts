@@ -85,7 +85,7 @@ export async function openCatalogueWorld(): Promise<CatalogueWorld> {
   });
   const idempotency = new Idempotency({ clock: systemClock, store });
   registerCatalogueRoutes(app, { catalogue });
-  registerExecutionRoutes(app, { satellites: { executions }, idempotency });
+  registerExecutionRoutes(app, { satellites: { executions, catalogue }, idempotency });
   registerClusterRoutes(app, { clusters, idempotency });
   await app.listen({ host: "127.0.0.1", port: 0 });
   onTestFinished(async () => {

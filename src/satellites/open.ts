@@ -18,9 +18,9 @@ import { openExecutions } from "./executions.ts";
 import { createGuardedHttp } from "./guarded_http.ts";
 import type { TrustedSatellites } from "./known_satellites.ts";
 import { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
-import { openSecrets } from "./secret_store.ts";
+import { createSecrets } from "./secret_store.ts";
 import type { Secrets } from "./secrets.ts";
-import { openVault } from "./vault.ts";
+import type { Vault } from "./vault.ts";
 import { vendorSatellites } from "./vendor.ts";
 
 export interface OpenSatellitesOptions {
@@ -29,8 +29,7 @@ export interface OpenSatellitesOptions {
   readonly files: Files;
   readonly tasks: Tasks;
   readonly egress: Egress;
-  readonly dataDir: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly vault: Vault;
   readonly vendor?: SatelliteTerms | undefined;
   readonly trusted?: readonly TrustedSatellites[] | undefined;
   readonly isBetaKey?: CatalogueOptions["isBetaKey"];
@@ -47,11 +46,10 @@ export interface OpenedSatellites {
   close(): Promise<void>;
 }
 
-/** Throws `invalid_config` for a key that is not that of the secrets, and `usage` for trusted satellites of one name. */
+/** Throws `usage` for trusted satellites of one name. */
 export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
-  const { clock, store, files, tasks, egress, onFault = () => undefined, log } = options;
-  const vault = await openVault(options);
-  const secrets = await openSecrets({ ...options, vault });
+  const { clock, store, files, tasks, egress, vault, onFault = () => undefined, log } = options;
+  const secrets = createSecrets(options);
   const http = createGuardedHttp(egress);
   const catalogue = await openCatalogue({
     ...{ clock, store, vault, http, onFault },

@@ -7,6 +7,7 @@ import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
 import { keptExecutions } from "../satellites/execution_retention.ts";
+import type { Vault } from "../satellites/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
 import type { RecordStore, StoredRecord } from "../store/records.ts";
 import type { Files } from "../tasks/files.ts";
@@ -27,6 +28,7 @@ export interface AftercareOptions {
   /** Opens the tasks with a listener from the start. */
   readonly openTasks: (onFinished: (event: TaskEvent) => Promise<void>) => Promise<OpenedTasks>;
   readonly egress: Egress;
+  readonly vault: Vault;
   /** Default 30. */
   readonly retentionDays: number | undefined;
   readonly onFault?: ((error: unknown) => void) | undefined;
@@ -45,7 +47,7 @@ const DAYS_MAX = 3_650;
 
 /** Throws `invalid_config` for days that are none. */
 export async function openAftercare(options: AftercareOptions): Promise<Aftercare> {
-  const { clock, store, files, egress, retentionDays = 30, onFault } = options;
+  const { clock, store, files, egress, vault, retentionDays = 30, onFault } = options;
   if (!(retentionDays >= 1 && retentionDays <= DAYS_MAX))
     throw new PerigeeError("invalid_config", `retentionDays must be 1 to ${DAYS_MAX}, got ${retentionDays}`);
   const fault = onFault === undefined ? {} : { onFault };
@@ -55,6 +57,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
     clock,
     store,
     egress,
+    vault,
     tasks: {
       task: async (project, id) => {
         const tasks = await opening.tasks;

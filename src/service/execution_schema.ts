@@ -106,6 +106,7 @@ export const executionAnswers: { readonly execution: z.ZodType; readonly executi
     .meta({ id: "ExecutionList" }),
 };
 
+/** Of any form: names and ids that none can have are not found. */
 const text = z.string();
 
 export const satelliteParameters: z.ZodType<{ readonly project: string; readonly satellite: string }> =

@@ -9,6 +9,7 @@ import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import { type OpenedSatellites, openSatellites } from "../satellites/open.ts";
 import type { AnySatellite } from "../satellites/satellite.ts";
+import { openVault } from "../satellites/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import type { Files } from "../tasks/files.ts";
@@ -49,15 +50,16 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
+  const vault = await openVault({ clock, store, dataDir, env });
   const aftercare = await openAftercare({
-    ...{ clock, store, files, egress, audit, onFault },
+    ...{ clock, store, files, egress, vault, audit, onFault },
     retentionDays: options.retentionDays,
     openTasks: (onFinished) =>
       openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
   });
   const { tasks, webhooks } = aftercare;
   const satellites = await openSatellites({
-    ...{ clock, store, files, tasks, egress, dataDir, env, onFault },
+    ...{ clock, store, files, tasks, egress, vault, onFault },
     vendor: options.satellites,
     trusted: options.satellites?.trusted,
     isBetaKey: verifier?.isBetaKey?.bind(verifier),

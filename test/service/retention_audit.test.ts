@@ -5,6 +5,7 @@ import { openAftercare } from "../../src/service/aftercare.ts";
 import type { AuditEvent } from "../../src/store/audit_line.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import { itemLine } from "../engine/world.ts";
+import { testVault } from "../satellites/test_vault.ts";
 import { chunked } from "../tasks/files.ts";
 import { item, PROJECT, submit, TaskWorld } from "../tasks/world.ts";
 
@@ -24,6 +25,7 @@ it("tells the audit log of each task and file that retention has removed, and of
     files,
     openTasks: async () => tasks,
     egress: createEgress({ clock: world.clock }),
+    vault: testVault,
     retentionDays: 10,
     audit: { note: (event) => noted.push(event) },
   });

@@ -166,6 +166,7 @@ describe("the doors", () => {
       "OpenedSatellites",
       "OrbitHost",
       "OrbitHostOptions",
+      "OtherExecution",
       "Registration",
       "Registry",
       "Satellite",

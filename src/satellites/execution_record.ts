@@ -30,6 +30,8 @@ export interface ExecutionFacts {
   readonly keyId: string | undefined;
   readonly isBeta: boolean;
   readonly member: Member | undefined;
+  /** When another execution asked for it, and how many stand above it. */
+  readonly parent?: { readonly executionId: string; readonly depth: number } | undefined;
   /** Where it goes: executions of one name share a bound. */
   readonly destination: { readonly name: string; readonly concurrency: number } | undefined;
 }

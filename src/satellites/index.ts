@@ -44,6 +44,7 @@ export type { SatelliteReference } from "./reference.ts";
 export type {
   AnySatellite,
   Notes,
+  OtherExecution,
   Satellite,
   SatelliteArguments,
   SatelliteCall,

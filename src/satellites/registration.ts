@@ -1,6 +1,7 @@
 /**
  * Whether what somebody registers or configures can be taken. Pure but for the schemas of satellites.
  */
+import { isLoopbackHost } from "../egress/address.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Json, JsonObject } from "../work/json.ts";
@@ -16,7 +17,7 @@ export function checkRegistration({ kind, url, described }: Registration, egress
   const checked = egress.check(url);
   if (!checked.ok)
     throw new PerigeeError("blocked_destination", checked.message, { details: { param: "url" } });
-  if (checked.origin.startsWith("http:") && !isLoopback(checked.host))
+  if (checked.origin.startsWith("http:") && !isLoopbackHost(checked.host))
     throw invalid("url", "beyond this machine it must be https: what is sent may hold secrets");
   const { example, inputSchema, configSchema } = described;
   if (example === undefined) {
@@ -35,10 +36,6 @@ export function checkRegistration({ kind, url, described }: Registration, egress
     if (issue !== undefined)
       throw invalid(["satellite.example", name, ...issue.path].join("."), issue.message);
   }
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
 /**

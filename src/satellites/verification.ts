@@ -78,6 +78,9 @@ async function runExample(
       notes: { get: (name) => notes.get(name), set: async (name, value) => void notes.set(name, value) },
       progress: () => undefined,
       log: () => undefined,
+      execute: async () => {
+        throw new SatelliteError("permanent", "not_available", "examples run no other satellites");
+      },
       ...NOTHING_HERE,
     })
     .catch((error: Error) => {

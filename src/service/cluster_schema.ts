@@ -113,7 +113,7 @@ export const clusterAnswers: {
 };
 
 export const clusterParameters: z.ZodType<{ readonly cluster_id: string }> = z.strictObject({
-  cluster_id: z.string().min(1).max(64),
+  cluster_id: z.string(),
 });
 
 export function clusterAnswer(cluster: ClusterView): object {

@@ -32,8 +32,8 @@ export const executionRequest: z.ZodType = z
   })
   .meta({ id: "ExecutionRequest" });
 
-/** Throws `usage` (`details.issues`) for a body of another form. Input and config stay as they came. */
-export function executionBody(body: unknown): ExecutionBody {
+/** Returns `usage` (`details.issues`) for a body of another form. Input and config stay as they came. */
+export function executionBody(body: unknown): ExecutionBody | PerigeeError {
   const parsed = executionRequest.safeParse(body);
   if (parsed.success) {
     const { input = {}, config = {}, sla = SLA_DEFAULT } = body as Partial<ExecutionBody>; // as the schema has found
@@ -43,7 +43,7 @@ export function executionBody(body: unknown): ExecutionBody {
     path: path.join(".") || "body",
     message,
   }));
-  throw wrong(issues);
+  return wrong(issues);
 }
 
 /** An `invalid_request` of an execution as 422, which is what other routes answer for fields. */
@@ -106,7 +106,8 @@ export const executionAnswers: { readonly execution: z.ZodType; readonly executi
     .meta({ id: "ExecutionList" }),
 };
 
-const text = z.string().min(1).max(128);
+/** Of any form: names and ids that none can have are not found. */
+const text = z.string();
 
 export const satelliteParameters: z.ZodType<{ readonly project: string; readonly satellite: string }> =
   z.strictObject({

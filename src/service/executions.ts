@@ -4,6 +4,7 @@
  * An execution is found under its own satellite alone; ids of others, of other satellites and of nobody answer alike.
  */
 import { PerigeeError } from "../errors.ts";
+import type { SatelliteResolver } from "../satellites/catalogue.ts";
 import type { ExecutionCaller, Executions, ExecutionView } from "../satellites/execution.ts";
 import { NAME, type SatelliteReference } from "../satellites/reference.ts";
 import type { Caller } from "./caller.ts";
@@ -31,7 +32,7 @@ const RUN = { scope: "satellites:run", area: "v1" } as const;
 const READ = { scope: "satellites:read", area: "v1" } as const;
 
 export interface ExecutionRoutesContext {
-  readonly satellites: { readonly executions: Executions };
+  readonly satellites: { readonly executions: Executions; readonly catalogue: SatelliteResolver };
   readonly idempotency: Idempotency;
 }
 
@@ -53,10 +54,7 @@ export function registerExecutionRoutes(app: FastifyInstance, context: Execution
   registerCancel(app, context.satellites.executions);
 }
 
-function registerRun(
-  app: FastifyInstance,
-  { satellites: { executions }, idempotency }: ExecutionRoutesContext,
-): void {
+function registerRun(app: FastifyInstance, { satellites, idempotency }: ExecutionRoutesContext): void {
   app.post<OfSatellite>(SATELLITE, {
     config: { ...RUN, event: "satellite.run" },
     // The body is checked in the handler, which names every field at fault.
@@ -78,8 +76,8 @@ function registerRun(
         { request, reply },
         {
           about: [satellite.namespace, satellite.name],
-          make: (id) => submitted(executions, caller, { satellite, body, id }),
-          find: (id) => executions.execution(caller.project, id),
+          make: (id) => submitted(satellites, caller, { satellite, body, id }),
+          find: (id) => satellites.executions.execution(caller.project, id),
         },
       );
       request.audited = { id: view.id };
@@ -89,12 +87,16 @@ function registerRun(
 }
 
 async function submitted(
-  executions: Executions,
+  { executions, catalogue }: ExecutionRoutesContext["satellites"],
   caller: Caller,
   given: { readonly satellite: SatelliteReference; readonly body: unknown; readonly id: string | undefined },
 ): Promise<ExecutionView> {
   const { satellite, body, id } = given;
-  const request = { satellite, ...executionBody(body), ...(id === undefined ? {} : { id }) };
+  const checked = executionBody(body);
+  // Whether it is there, and for this caller, comes before the body.
+  if (checked instanceof PerigeeError) await catalogue.resolve(executionCaller(caller), satellite);
+  if (checked instanceof PerigeeError) throw checked;
+  const request = { satellite, ...checked, ...(id === undefined ? {} : { id }) };
   try {
     return await executions.submit(executionCaller(caller), request);
   } catch (error) {

@@ -6,6 +6,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Spending } from "../tasks/spending.ts";
+import { registerCatalogueRoutes } from "./catalogue.ts";
 import { registerClusterRoutes } from "./clusters.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerDescription, registerDescriptionRoutes } from "./description.ts";
@@ -73,6 +74,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerUsageRoutes(app, context.clock, options.spending);
   registerWebhookRoutes(app, context);
   registerExecutionRoutes(app, context);
+  registerCatalogueRoutes(app, context.satellites);
   registerSecretRoutes(app, context.satellites);
   registerClusterRoutes(app, { ...context.satellites, idempotency: context.idempotency });
   observation?.register(app);

@@ -67,10 +67,11 @@ const verifier: KeyVerifier = {
 export async function openExecutionService(options: Partial<ServerOptions> = {}): Promise<ExecutionService> {
   const store = createMemoryStore();
   const waiting = new Set<() => void>();
+  const catalogue = resolverOf(waiting);
   const executions = await openExecutions({
     clock: systemClock,
     store,
-    resolver: resolverOf(waiting),
+    resolver: catalogue,
     secrets: { reveal: async () => undefined },
     http: {} as GuardedHttp,
     files: {} as Files,
@@ -78,7 +79,7 @@ export async function openExecutionService(options: Partial<ServerOptions> = {})
   });
   const { app } = createServer({ clock: systemClock, verifier, ...options });
   const idempotency = new Idempotency({ clock: systemClock, store });
-  registerExecutionRoutes(app, { satellites: { executions }, idempotency });
+  registerExecutionRoutes(app, { satellites: { executions, catalogue }, idempotency });
   await app.listen({ host: "127.0.0.1", port: 0 });
   afterAll(async () => {
     await app.close();

@@ -160,5 +160,5 @@ async function send(
 }
 
 function caller(project: string, scopes: readonly Scope[], keyId = `${project}${scopes.length}`): Caller {
-  return { keyId, project, scopes: new Set(scopes), isBeta: false };
+  return { keyId, project, scopes: new Set(scopes), isBeta: true };
 }

@@ -29,7 +29,13 @@ export interface SendOptions {
   readonly answerBytesMax?: number;
 }
 
-export const ANSWER_BYTES_MAX: number = 64 * 1024;
+/**
+ * Of an execution: some eight hours at the runtime's waits of up to 5 minutes, so that it is the sla that ends most. A receiver
+ * that is down for lunch has its webhook after it.
+ */
+export const ATTEMPTS_MAX: number = 200;
+
+const ANSWER_BYTES_MAX = 64 * 1024;
 const USER_AGENT = "perigee-satellites/1";
 const REFUSED: readonly number[] = [408, 425, 429, 503];
 

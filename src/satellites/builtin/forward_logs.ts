@@ -17,7 +17,7 @@ import type { JsonObject } from "../../work/json.ts";
 import { defineSatellite } from "../define.ts";
 import type { Satellite, SatelliteCall, Schema } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
-import { hostOf } from "./exchange.ts";
+import { ATTEMPTS_MAX, hostOf } from "./exchange.ts";
 import { batchesOf } from "./logs/batches.ts";
 import { type LogConfig, logConfig } from "./logs/config.ts";
 import { intakeOf } from "./logs/datadog.ts";
@@ -68,6 +68,7 @@ export function forwardLogs(): Satellite<LogInput, LogConfig> {
     // At least once, as logs are forwarded everywhere: an entry twice is better than none.
     isRepeatable: true,
     destination: ({ config }) => destinationOf(config),
+    attemptsMax: ATTEMPTS_MAX,
     run,
   });
 }
@@ -83,11 +84,15 @@ async function run(call: Call): Promise<JsonObject> {
   const delivery = deliveryTo(config, call);
   let progress = readProgress(notes, clock.wallMs());
   if (progress.entries === 0 && progress.again === null) await writeProgress(notes, progress);
-  const { entries, total } = await sourceOf(call, progress, delivery);
-  for await (const batch of batchesOf(entries, delivery.bounds)) {
-    call.signal.throwIfAborted();
-    progress = await deliver(call, delivery, batch, progress);
-    call.progress(progress.entries, total);
+  const source = await sourceOf(call, progress, delivery);
+  try {
+    for await (const batch of batchesOf(source.entries, delivery.bounds)) {
+      call.signal.throwIfAborted();
+      progress = await deliver(call, delivery, batch, progress);
+      call.progress(progress.entries, source.total);
+    }
+  } finally {
+    source.release();
   }
   if (progress.rejected > 0) throw rejectedError(progress);
   return { receiver: config.receiver, entries: progress.entries, batches: progress.batches };
@@ -95,7 +100,9 @@ async function run(call: Call): Promise<JsonObject> {
 
 interface Source {
   readonly entries: AsyncIterable<SourcedEntry> | Iterable<SourcedEntry>;
-  readonly total: number;
+  /** Undefined where nobody has counted. */
+  readonly total: number | undefined;
+  release(): void;
 }
 
 async function sourceOf(call: Call, progress: Progress, { bounds }: Delivery): Promise<Source> {
@@ -103,10 +110,12 @@ async function sourceOf(call: Call, progress: Progress, { bounds }: Delivery): P
   const entryBounds = { messageBytesMax: bounds.messageBytes, wallMs: progress.wallMs };
   if (given.file_id === undefined) {
     const list = given.entries ?? [];
-    return { entries: listEntries(list, progress, entryBounds), total: list.length };
+    const entries = listEntries(list, progress, entryBounds);
+    return { entries, total: list.length, release: () => undefined };
   }
   const { id, bytes, items } = await fileView(call, given.file_id);
-  return { entries: fileEntries({ files, project, id, bytes }, progress, entryBounds), total: items };
+  const entries = fileEntries({ files, project, id, bytes }, progress, entryBounds);
+  return { entries, total: items > 0 ? items : undefined, release: files.hold(id) };
 }
 
 /** The progress behind the batch; throws where the batch has to be tried again. */

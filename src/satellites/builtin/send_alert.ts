@@ -19,7 +19,7 @@ import { pagerDutyEvent } from "./alerts/pagerduty.ts";
 import { slackMessage, slackRefusal, slackWebhook } from "./alerts/slack.ts";
 import { teamsWorkflow } from "./alerts/teams.ts";
 import { alertWebhook } from "./alerts/webhook.ts";
-import { errorOf, hostOf, type Outgoing, send, shortCode } from "./exchange.ts";
+import { ATTEMPTS_MAX, errorOf, hostOf, type Outgoing, send, shortCode } from "./exchange.ts";
 
 const OPSGENIE_ENDS =
   "Opsgenie ends on 2027-04-05: use the receiver jira_service_management, which takes the same fields";
@@ -44,6 +44,7 @@ export function sendAlert(): Satellite<AlertInput, AlertConfig> {
     output,
     isRepeatable: ({ config }) => config.repeatable,
     destination: ({ config }) => hostOf("url" in config ? config.url : config.base_url),
+    attemptsMax: ATTEMPTS_MAX,
     run,
   });
 }

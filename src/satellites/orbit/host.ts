@@ -146,6 +146,10 @@ class HttpOrbitHost implements OrbitHost {
       const isThere = under?.noted(request.number, request.is_kept) === true;
       return isThere ? void response.writeHead(204).end() : refuse(response, 404, "not_found");
     }
+    if (request.type === "executed") {
+      const isThere = under?.executed(request.number, request) === true;
+      return isThere ? void response.writeHead(204).end() : refuse(response, 404, "not_found");
+    }
     if (request.description !== undefined && request.description !== found.hash)
       return refuse(response, 409, "satellite_changed");
     under?.abort("another attempt has begun");

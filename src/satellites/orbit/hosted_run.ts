@@ -12,9 +12,9 @@ import { PerigeeError } from "../../errors.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import type { GuardedHttp } from "../guarded_http.ts";
 import { isObject } from "../json_schema.ts";
-import type { AnySatellite, Notes, SatelliteCall, Schema } from "../satellite.ts";
+import type { AnySatellite, Notes, OtherExecution, SatelliteCall, Schema } from "../satellite.ts";
 import { SatelliteError, type SatelliteFailure } from "../satellite_error.ts";
-import { BEAT_MS, LINE_BYTES_MAX, type RunLine, type RunRequest } from "./protocol.ts";
+import { BEAT_MS, type ExecutedOther, LINE_BYTES_MAX, type RunLine, type RunRequest } from "./protocol.ts";
 
 const PROGRESS_MS = 200;
 const FAILURES: readonly SatelliteFailure[] = ["not_sent", "refused", "ambiguous", "permanent"];
@@ -36,6 +36,8 @@ export class HostedRun {
   readonly #notes: Map<string, Json>;
   /** Notes that the engine has not acknowledged, by their number. */
   readonly #waiting = new Map<number, (isKept: boolean) => void>();
+  /** Others that were asked for and have not ended, by their number. */
+  readonly #others = new Map<number, (came: ExecutedOther) => void>();
   #number = 0;
   #progressMs = Number.NEGATIVE_INFINITY;
 
@@ -67,6 +69,16 @@ export class HostedRun {
     this.#abort.abort(new PerigeeError("interrupted", why));
     for (const answer of this.#waiting.values()) answer(false);
     this.#waiting.clear();
+    for (const answer of this.#others.values()) answer({});
+    this.#others.clear();
+  }
+
+  /** False when no such one is waited for. */
+  executed(number: number, came: ExecutedOther): boolean {
+    const answer = this.#others.get(number);
+    this.#others.delete(number);
+    answer?.(came);
+    return answer !== undefined;
   }
 
   /** False when no such note waits. */
@@ -90,6 +102,7 @@ export class HostedRun {
       tasks: notHere("tasks"),
       notes: this.#notesOf(),
       progress: (done, total) => this.#progress(done, total),
+      execute: (name, other) => this.#execute(name, other),
       log: (level, message) => this.#write({ type: "log", level, message: String(message).slice(0, 2_000) }),
     };
     return await this.#satellite.run(call as SatelliteCall<never, never>); // as its schemas gave them
@@ -116,6 +129,20 @@ export class HostedRun {
         });
       },
     };
+  }
+
+  async #execute(name: string, { satellite, input, config = {} }: OtherExecution): Promise<JsonObject> {
+    this.#abort.signal.throwIfAborted();
+    this.#number += 1;
+    const number = this.#number;
+    const came = await new Promise<ExecutedOther>((resolve) => {
+      this.#others.set(number, resolve);
+      this.#write({ type: "execute", number, name, satellite, input, config });
+    });
+    if (came.output !== undefined) return came.output;
+    this.#abort.signal.throwIfAborted();
+    const { failure = "ambiguous", code = "satellite_error", message = "" } = came.error ?? {};
+    throw new SatelliteError(failure, code, message);
   }
 
   #progress(done: number, total?: number): void {

@@ -1,8 +1,9 @@
 /**
  * What an engine and the host of a satellite say to each other (docs/reference/orbit.md): signed POSTs of JSON to one
- * address. `describe` and `noted` are answered at once; `run` with lines of JSON while the satellite works:
+ * address. `describe`, `noted` and `executed` are answered at once; `run` with lines of JSON while the satellite works:
  *
- *   (progress | log | note | blank)* -> output | error     note: waits for a request `noted` of the same number
+ *   (progress | log | note | execute | blank)* -> output | error
+ *     note waits for a request `noted` of the same number, execute for `executed`
  *   the connection ends before that -> the attempt is ambiguous; the host aborts it when the engine goes away
  *
  * Limits: a request has 4 MiB, a line 1 MiB and 64 KiB, an answer to `run` 16 MiB. A blank line every 10 s says that the
@@ -12,6 +13,7 @@ import { z } from "../../schema.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import { isObject } from "../json_schema.ts";
 import { NAME } from "../reference.ts";
+import type { OtherExecution } from "../satellite.ts";
 import type { SatelliteFailure } from "../satellite_error.ts";
 
 export const REQUEST_BYTES_MAX: number = 4 * 1024 * 1024;
@@ -32,7 +34,26 @@ export type OrbitRequest =
       readonly number: number;
       /** Whether it is durable now; otherwise it was too large. */
       readonly is_kept: boolean;
-    };
+    }
+  | ({
+      readonly type: "executed";
+      readonly satellite: string;
+      readonly execution_id: string;
+      readonly number: number;
+    } & ExecutedOther);
+
+/** What came of a satellite that a hosted one has asked for. */
+export interface ExecutedOther {
+  readonly output?: JsonObject | undefined;
+  /** Of one that gave no output. */
+  readonly error?: OtherError | undefined;
+}
+
+export interface OtherError {
+  readonly failure: SatelliteFailure;
+  readonly code: string;
+  readonly message: string;
+}
 
 export interface RunRequest {
   readonly type: "run";
@@ -76,6 +97,20 @@ export const orbitRequest: z.ZodType<OrbitRequest> = z.discriminatedUnion("type"
     number: z.int().min(1),
     is_kept: z.boolean(),
   }),
+  z.strictObject({
+    type: z.literal("executed"),
+    satellite,
+    execution_id,
+    number: z.int().min(1),
+    output: json.optional(),
+    error: z
+      .strictObject({
+        failure: z.enum(["not_sent", "refused", "ambiguous", "permanent"]),
+        code: z.string(),
+        message: z.string(),
+      })
+      .optional(),
+  }),
 ]);
 
 /** A line of the answer to `run`. */
@@ -83,6 +118,7 @@ export type RunLine =
   | { readonly type: "progress"; readonly done: number; readonly total?: number }
   | { readonly type: "log"; readonly level: "info" | "warn" | "error"; readonly message: string }
   | { readonly type: "note"; readonly number: number; readonly name: string; readonly value: Json }
+  | ({ readonly type: "execute"; readonly number: number; readonly name: string } & OtherExecution)
   | { readonly type: "output"; readonly output: JsonObject }
   | {
       readonly type: "error";
@@ -114,6 +150,8 @@ export function parseRunLine(text: string): RunLine | undefined {
       if (typeof number !== "number" || typeof name !== "string") return undefined;
       return { type: "note", number, name, value: own(given, "value") ?? null };
     }
+    case "execute":
+      return executeOf(given);
     case "output": {
       const output = own(given, "output");
       return isObject(output) ? { type: "output", output } : undefined;
@@ -130,6 +168,16 @@ function progressOf(given: JsonObject): RunLine | undefined {
   const total = own(given, "total");
   if (!isCount(done)) return undefined;
   return { type: "progress", done, ...(isCount(total) ? { total } : {}) };
+}
+
+function executeOf(given: JsonObject): RunLine | undefined {
+  const [number, name, satellite] = [own(given, "number"), own(given, "name"), own(given, "satellite")];
+  const [input, config = {}] = [own(given, "input"), own(given, "config")];
+  if (typeof number !== "number" || typeof name !== "string" || typeof satellite !== "string")
+    return undefined;
+  return isObject(input) && isObject(config)
+    ? { type: "execute", number, name, satellite, input, config }
+    : undefined;
 }
 
 function errorOf(given: JsonObject): RunLine {

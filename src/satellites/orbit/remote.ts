@@ -16,6 +16,7 @@ import type { Satellite, SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import {
   ANSWER_BYTES_MAX,
+  type ExecutedOther,
   LineReader,
   type OrbitRequest,
   parseRunLine,
@@ -179,7 +180,34 @@ class RemoteAttempt {
     if (line.type === "progress") this.#call.progress(line.done, line.total);
     else if (line.type === "log") this.#call.log(line.level, line.message);
     else if (line.type === "note") this.#noted = this.#noted.then(() => this.#keep(line));
+    else if (line.type === "execute") void this.#execute(line);
     else this.#end = line;
+  }
+
+  /** Never rejects, as `#keep`. */
+  async #execute(line: Extract<RunLine, { readonly type: "execute" }>): Promise<void> {
+    const { clock, http, executionId } = this.#call;
+    const { endpoint, described } = this.#options;
+    const { number, name, satellite, input, config = {} } = line;
+    try {
+      const came = await this.#call.execute(name, { satellite, input, config }).then(
+        (output): ExecutedOther => ({ output }),
+        (error: unknown): ExecutedOther => {
+          if (!(error instanceof SatelliteError)) throw error;
+          const { failure, code, message } = error;
+          return { error: { failure, code, message } };
+        },
+      );
+      if (this.#end !== undefined) return;
+      const response = await send(http, clock, endpoint, {
+        ...{ type: "executed", satellite: described.name, execution_id: executionId, number },
+        ...came,
+      });
+      if (response.status === 204 || this.#end !== undefined) return;
+      throw refusalOf(response.status, response.body, response.headers);
+    } catch (error) {
+      if (this.#end === undefined) this.#give(error);
+    }
   }
 
   /** Never rejects: a note that the host is not told of ends the attempt. */

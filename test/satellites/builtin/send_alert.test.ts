@@ -186,6 +186,8 @@ describe("an alert that is over", () => {
 
   it("is refused without the key that says which", async () => {
     await expect(send("slack", { action: "resolve", title: "over" })).rejects.toThrow("input.dedup_key");
+    const dots = { action: "resolve", title: "over", dedup_key: ".." };
+    await expect(send("opsgenie", dots)).rejects.toThrow("input.dedup_key");
   });
 });
 

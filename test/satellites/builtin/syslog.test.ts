@@ -163,6 +163,8 @@ describe("a connection", () => {
     for (const refused of [
       { ...config, port },
       { ...config, port: wrongPort, ca: wrong.certificate },
+      { ...config, port, ca: "-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----" },
+      { ...config, port, ca: certificate, certificate: "-----BEGIN nothing", key: "-----BEGIN nothing" },
     ])
       expect(await failedAttempt(logs, { config: refused, input })).toMatchObject({
         failure: "permanent",

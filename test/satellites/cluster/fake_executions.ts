@@ -73,8 +73,13 @@ export class FakeExecutions implements Executions {
   /** Goes on with what is pending. */
   async resume(): Promise<void> {
     this.#ledger.running = 0;
-    for (const record of await this.#store.records(EVERY_PROJECT, { collection: COLLECTION, limit: 100_000 }))
-      if (read(record).status === "pending") this.#run(record);
+    const all = await this.#store.records(EVERY_PROJECT, { collection: COLLECTION, limit: 100_000 });
+    for (const record of all) {
+      const { status } = read(record);
+      if (status === "pending") this.#run(record);
+      // The process died when this was durable, and before it could say so.
+      else if (!this.#ledger.ended.includes(record.id)) this.#ledger.ended.push(record.id);
+    }
   }
 
   async submit(caller: ExecutionCaller, request: ExecutionRequest): Promise<ExecutionView> {

@@ -45,6 +45,7 @@ export const alertInput: Schema<AlertInput> = z
       .string()
       .min(1)
       .max(KEY_MAX)
+      .refine((text) => !/^\.{1,2}$/.test(text), "must not be a dot or two, which are no name in an address")
       .optional()
       .describe(
         "Alerts of one key are one incident. Default: the execution's id; needed to acknowledge and resolve.",

@@ -59,7 +59,11 @@ const values = z.record(z.string().min(1).max(128), z.string().max(1_024));
 
 const search = {
   url: urlField("Where the server is, with its port."),
-  index: z.string().min(1).max(255).describe("An index or a data stream."),
+  index: z
+    .string()
+    .max(255)
+    .regex(/^(?!\.{1,2}$)[^\s\\/*?"<>|,#:]+$/, "must be the name of one index or data stream")
+    .describe("An index or a data stream."),
   api_key: tokenField("An API key, in base64 as it was given.").optional(),
   username: tokenField("For basic authentication.").optional(),
   password: tokenField("For basic authentication.").optional(),

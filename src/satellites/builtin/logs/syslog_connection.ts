@@ -7,7 +7,7 @@
  * written. A connection that breaks before, or stays open until the deadline, may have taken it or not.
  */
 import { isIP, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { SatelliteCall } from "../../satellite.ts";
 import { SatelliteError } from "../../satellite_error.ts";
 
@@ -61,14 +61,19 @@ export async function sendFrames(
 /** Under the name that was asked for. Nothing of the batch has left before. */
 function secured(socket: Socket, { host, ca, certificate, key }: SyslogReceiver): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const secure = connectTls({
-      socket,
-      host,
-      ...(isIP(host) === 0 ? { servername: host } : {}),
-      ...(ca === undefined ? {} : { ca }),
-      ...(certificate === undefined ? {} : { cert: certificate }),
-      ...(key === undefined ? {} : { key }),
-    });
+    let secure: TLSSocket;
+    try {
+      secure = connectTls({
+        socket,
+        host,
+        ...(isIP(host) === 0 ? { servername: host } : {}),
+        ...(ca === undefined ? {} : { ca }),
+        ...(certificate === undefined ? {} : { cert: certificate }),
+        ...(key === undefined ? {} : { key }),
+      });
+    } catch {
+      return reject(tlsError("CERTIFICATE_UNREADABLE")); // thrown at once for PEM that is none
+    }
     secure.once("secureConnect", () => resolve(secure));
     secure.once("close", () => reject(tlsError("")));
     secure.on("error", (error: NodeJS.ErrnoException) => reject(tlsError(error.code ?? "")));

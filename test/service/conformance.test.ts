@@ -10,7 +10,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { PerigeeError } from "../../src/errors.ts";
 import { callOpenai, manyLines, refusedRange } from "./conformance_files.ts";
-import { callClusters, callExecutions, callSecrets } from "./conformance_satellites.ts";
+import { callCatalogue, callClusters, callExecutions, callSecrets } from "./conformance_satellites.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer, type WholeCall } from "./whole.ts";
 
 interface Operation {
@@ -74,7 +74,16 @@ async function check(
   return answer;
 }
 
+/** By the schema as the description has it: each is read once. */
+const validators = new Map<object, z.ZodType>();
+
 function validator(schema: object): z.ZodType {
+  const known = validators.get(schema) ?? readSchema(schema);
+  validators.set(schema, known);
+  return known;
+}
+
+function readSchema(schema: object): z.ZodType {
   const text = JSON.stringify({ ...schema, $defs: description.components.schemas });
   return z.fromJSONSchema(JSON.parse(text.replaceAll("#/components/schemas/", "#/$defs/")) as never);
 }
@@ -244,6 +253,7 @@ describe("every operation", () => {
     await callSecrets({ check, whole, seen });
     await callExecutions({ check, whole, seen });
     await callClusters({ check, whole, seen });
+    await callCatalogue({ check, whole, seen });
   });
 
   it("refuses bodies that are none", async () => {

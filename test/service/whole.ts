@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
+import { defineSatellite } from "../../src/satellites/define.ts";
+import { z } from "../../src/schema.ts";
 import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
@@ -18,15 +20,18 @@ const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
 
 /** The keys that are accepted. */
 const KEYS: Readonly<Record<string, Caller>> = {
-  own: caller("own", ALL),
+  own: caller("own", SCOPES),
   other: caller("other", ALL),
   reader: caller(
     "own",
     ALL.filter((scope) => scope.endsWith(":read")),
   ),
   powerless: caller("own", []),
-  hurried: caller("own", ALL, "hurried"),
+  hurried: caller("own", SCOPES, "hurried"),
 };
+
+/** Comes with the program, in the project `own`. */
+const trusted = defineSatellite({ name: "trusted", input: z.object({}), run: async () => ({}) });
 
 export interface Whole {
   readonly service: HttpService;
@@ -59,7 +64,10 @@ export async function openWhole(
   const { clock, disk, store } = parts;
   const stack = await openStack(
     { engine, parts },
-    { dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+    {
+      ...{ dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+      satellites: { trusted: [{ project: "own", satellites: [trusted] }] },
+    },
   );
   const { files, tasks, satellites, webhooks, spending } = stack;
   let refusal: unknown;

@@ -39,10 +39,20 @@ describe("README.md", () => {
 describe("docs/reference/cli.md", () => {
   it("shows the help of each command as it is", async () => {
     const text = read("docs/reference/cli.md");
-    for (const command of ["run", "quote", "serve", "keys create", "keys list", "keys revoke", "audit"]) {
+    for (const command of ["run", "quote", "serve", "keys create", "keys list", "keys revoke", "audit", "cluster run", "cluster check"]) {
       const { stdout } = await perigee([...command.split(" "), "--help"]);
       expect(text).toContain(`\`\`\`text\n${stdout.trimEnd()}\n\`\`\`\n`);
     }
+  });
+});
+
+describe("docs/guide/clusters.md", () => {
+  it("declares a cluster in which nothing is wrong", async () => {
+    const [, yaml = ""] = /```yaml\n([\s\S]*?)```/.exec(read("docs/guide/clusters.md")) ?? [];
+    const folder = mkdtempSync(join(tmpdir(), "perigee-guide-"));
+    writeFileSync(join(folder, "nightly.yaml"), yaml);
+    expect((await perigee(["cluster", "check", join(folder, "nightly.yaml")])).stdout).toBe("");
+    rmSync(folder, { recursive: true, force: true });
   });
 });
 

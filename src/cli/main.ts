@@ -61,6 +61,8 @@ function program(): Command {
   addServe(root);
   addKeys(root);
   addSecrets(root);
+  addSatellites(root);
+  addOrbit(root);
   root
     .command("audit")
     .description("Check that nobody changed the audit log of a service.")
@@ -172,6 +174,90 @@ function addSecrets(root: Command): void {
       const { rotateKey } = await import("./secrets.ts");
       finish(await rotateKey(options));
     });
+}
+
+function addSatellites(root: Command): void {
+  const satellites = root
+    .command("satellites")
+    .description("Satellites of a service: list, describe, register, configure, approve.");
+  const add = (name: string, description: string): Command =>
+    satellites
+      .command(name)
+      .description(description)
+      .option("--project <name>", "for this project")
+      .addOption(dataOption())
+      .addOption(
+        new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts("data"),
+      )
+      .option("--json", "print the answer as one JSON object");
+  add("list", "Those that the project or key may run; of a folder without --project, all.")
+    .option("--all", "those of all projects, in every state; needs a key with the scope admin")
+    .action(async (options: Record<string, unknown>) =>
+      finish(await (await import("./satellites.ts")).listSatellites(options)),
+    );
+  add("describe", "What one does, and the fields of its input and config.")
+    .argument("<satellite>", "<namespace>/<name>")
+    .action(async (name: string, options: Record<string, unknown>) =>
+      finish(await (await import("./satellites.ts")).describeOne(name, options)),
+    );
+  add("register", "Register the satellites of a file, and print the secret of each, once.")
+    .argument("<file>", "a module that exports them, or the JSON of perigee orbit describe")
+    .argument("<endpoint>", "where perigee orbit serve answers: https, or this machine")
+    .option("--community", "for every project, once verified and approved (default: for this project alone)")
+    .option("--name <name>", "this one of the file alone")
+    .option("--renew-secret", "make another secret for one that is registered")
+    .action(async (file: string, endpoint: string, options: Record<string, unknown>) =>
+      finish(await (await import("./satellites.ts")).registerSatellites(file, endpoint, options)),
+    );
+  add("configure", "Make a satellite of an existing one and settings that are fixed.")
+    .argument("<name>", "lower case letters, digits, -")
+    .requiredOption("--base <satellite>", "<namespace>/<name>")
+    .requiredOption("--config <file>", "JSON object of the settings; - for standard input")
+    .option("--description <text>", "what it does (default: that of the base)")
+    .action(async (name: string, options: Record<string, unknown>) =>
+      finish(await (await import("./satellites.ts")).configureSatellite(name, options)),
+    );
+  for (const [decision, description] of DECISIONS)
+    add(decision, description)
+      .argument("<satellite>", "<namespace>/<name>")
+      .action(async (name: string, options: Record<string, unknown>) =>
+        finish(await (await import("./satellites.ts")).decideSatellite(decision, name, options)),
+      );
+  add("remove", "Remove a satellite of the project; what would run it fails from now on.")
+    .argument("<name>", "as satellites list shows it, without the namespace")
+    .action(async (name: string, options: Record<string, unknown>) =>
+      finish(await (await import("./satellites.ts")).removeSatellite(name, options)),
+    );
+}
+
+const DECISIONS = [
+  ["verify", "Ask the host of a community satellite, and run its example."],
+  ["approve", "Let every project run a community satellite that is verified."],
+  ["disable", "Let nobody run a satellite."],
+  ["enable", "Make a satellite what it was before it was disabled."],
+] as const;
+
+function addOrbit(root: Command): void {
+  const orbit = root.command("orbit").description("Satellites of one's own, in a process of their own.");
+  orbit
+    .command("serve")
+    .description("Host the satellites of a file. Prints the address as one line of JSON.")
+    .argument("<file>", "a module of Node that exports what defineSatellite gives")
+    .option("--host <address>", "where to listen", "127.0.0.1")
+    .option("--port <number>", "0 takes a free one", portNumber, 8090)
+    .option("--behind-proxy", "a TLS proxy stands in front: listen on any address")
+    .addHelpText(
+      "after",
+      "\nPERIGEE_ORBIT_SECRETS (or a file, PERIGEE_ORBIT_SECRETS_FILE) holds the secrets of the registrations: whsec_...\nfor all satellites of the file, NAME=whsec_... for one. PERIGEE_EGRESS_ALLOW opens private networks to them.",
+    )
+    .action(async (file: string, options: Record<string, unknown>) =>
+      finish(await (await import("./orbit.ts")).orbitServe(file, options)),
+    );
+  orbit
+    .command("describe")
+    .description("Print what the satellites of a file say of themselves, as JSON to register them by.")
+    .argument("<file>", "a module of Node that exports what defineSatellite gives")
+    .action(async (file: string) => finish(await (await import("./orbit.ts")).orbitDescribe(file)));
 }
 
 function dataOption(): Option {

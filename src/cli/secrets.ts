@@ -4,22 +4,16 @@
  * In the data folder of a service that is stopped, or through one that runs (`--url`): its records are its own alone. A value
  * is never an argument, which every process of the machine can read, and is never printed.
  */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
-import { systemClock } from "../clock.ts";
-import { systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { NAME } from "../satellites/reference.ts";
 import { rotateSecretsKey } from "../satellites/secret_rotation.ts";
 import { openSecrets } from "../satellites/secret_store.ts";
 import type { Secrets } from "../satellites/secrets.ts";
-import type { VaultOptions } from "../satellites/vault.ts";
 import type { AuditEvent } from "../store/audit_line.ts";
-import { openAuditLog } from "../store/audit_log.ts";
-import { openSqliteStore } from "../store/sqlite.ts";
 import { errorJson } from "./exit.ts";
 import { count } from "./numbers.ts";
 import { callService } from "./service_client.ts";
+import { onFolder, record } from "./service_folder.ts";
 import { table } from "./table.ts";
 
 /** A line end after the value and a little more than the largest value. */
@@ -128,27 +122,6 @@ async function over(
   const event = await onFolder(data, async (parts) => work(await openSecrets(parts), project));
   if (event !== undefined) await record(data, event);
   return undefined;
-}
-
-async function onFolder<T>(dataDir: string, work: (parts: VaultOptions) => Promise<T>): Promise<T> {
-  if (!existsSync(join(dataDir, "journal.sqlite")) && !existsSync(join(dataDir, "keys.sqlite")))
-    throw new PerigeeError("not_found", `there is no data folder of a service at ${dataDir}`);
-  const store = await openSqliteStore({ dataDir, reserveBytes: 0 }).catch((error: unknown) => {
-    if (!(error instanceof PerigeeError) || error.code !== "data_dir_in_use") throw error;
-    const message = `${error.message}; go through the service with --url and PERIGEE_API_KEY, or stop it`;
-    throw new PerigeeError("data_dir_in_use", message, { cause: error });
-  });
-  try {
-    return await work({ store, dataDir, clock: systemClock, env: process.env });
-  } finally {
-    await store.close();
-  }
-}
-
-async function record(dataDir: string, event: AuditEvent): Promise<void> {
-  const log = await openAuditLog({ dataDir, clock: systemClock, disk: systemDisk });
-  log.note(event);
-  await log.close();
 }
 
 function pathOf(name: string): string {

@@ -11,6 +11,7 @@ import { createPerigeeService, type PerigeeService } from "../service/index.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 import { freeHeap } from "./heap.ts";
+import { signalled } from "./signals.ts";
 import { startWatchdog, watchdogMs } from "./watchdog.ts";
 
 /** Options as commander gives them. */
@@ -53,20 +54,6 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
     await service.close();
     await watchdog.stop();
   }
-}
-
-/** 0 after the first signal; the second one ends the process. */
-function signalled(): Promise<number> {
-  return new Promise((resolve) => {
-    let isStopping = false;
-    const onSignal = (signal: NodeJS.Signals): void => {
-      if (isStopping) process.exit(130);
-      isStopping = true;
-      process.stderr.write(`perigee: ${signal}, finishing what is under way (again to end at once)\n`);
-      resolve(0);
-    };
-    process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
-  });
 }
 
 async function failed({ failed }: PerigeeService): Promise<number> {

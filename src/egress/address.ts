@@ -60,6 +60,11 @@ export function parseAllowList(text: string | undefined): AllowList {
   return new AllowList((text ?? "").split(/[\s,]+/).filter((network) => network !== ""));
 }
 
+/** A host of URLs or of listeners that leads to this machine alone; IPv6 without brackets. */
+export function isLoopbackHost(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
 /** Whether an address is one on the public internet; false for anything that is no plain address. */
 export function isGlobalAddress(address: string): boolean {
   const parsed = parse(address);

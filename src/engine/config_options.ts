@@ -35,10 +35,34 @@ export interface ConfigOptions {
   readonly retentionDays?: number;
   /** For the service alone: how much accepted work may wait. */
   readonly backlog?: BacklogBounds;
+  /** For the service alone: how many requests it takes, and how large. */
+  readonly requests?: RequestBounds;
+  /** For the service alone: what satellites that come with perigee may use. */
+  readonly satellites?: SatelliteTerms;
   /** For the service alone: CIDRs of own networks that webhooks may reach. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
   readonly egressAllow?: readonly string[];
   /** For the service alone: ports that webhooks may go to, beside 80, 443 and 8443. */
   readonly egressPorts?: readonly number[];
+}
+
+/** What an operator sets for the satellites that come with perigee. Default: nothing. */
+export interface SatelliteTerms {
+  /** Whose model answers for each satellite of inference: its name to `<provider>:<name>`. */
+  readonly models?: Readonly<Record<string, string>>;
+  /** Folders of this machine that `get-files` and `move-file` may use, by the names that configs call them. */
+  readonly roots?: Readonly<Record<string, string>>;
+  /** Services of opendal that they may use, by name. */
+  readonly opendal?: Readonly<
+    Record<
+      string,
+      {
+        readonly service: "azblob" | "gcs" | "webdav";
+        readonly options: Readonly<Record<string, string>>;
+      }
+    >
+  >;
+  /** Ports of mail servers besides 25, 465, 587 and 2525. */
+  readonly mailPorts?: readonly number[];
 }
 
 /** Work that is accepted and not final, above which the service refuses more with 429. */
@@ -51,6 +75,18 @@ export interface BacklogBounds {
   readonly items?: number;
   /** Bytes of all projects. Default 500 GB. */
   readonly bytes?: number;
+}
+
+/** What the service takes over HTTP; the defaults of the last two are also the most that they may be. */
+export interface RequestBounds {
+  /** Requests a minute of one key. Default 600,000. */
+  readonly perMinute?: number;
+  /** Requests a minute of one address without a valid key. Default 60. */
+  readonly perMinuteWithoutKey?: number;
+  /** Items in one POST. Default 1,000,000. */
+  readonly items?: number;
+  /** Bytes of one POST's body, from 1 MiB. Default 1 GiB. */
+  readonly bodyBytes?: number;
 }
 
 /** What one project of the service may. */

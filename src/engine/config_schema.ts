@@ -79,6 +79,33 @@ const fileOptions = z.strictObject({
       bytes: positive.optional(),
     })
     .optional(),
+  requests: z
+    .strictObject({
+      perMinute: positive.optional(),
+      perMinuteWithoutKey: positive.optional(),
+      items: positive.max(1_000_000).optional(),
+      bodyBytes: positive
+        .min(1024 ** 2)
+        .max(1024 ** 3)
+        .optional(),
+    })
+    .optional(),
+  satellites: z
+    .strictObject({
+      models: z.record(z.string(), z.string().regex(/^[^:]+:.+$/)).optional(),
+      roots: z.record(z.string().min(1).max(63), z.string().min(1)).optional(),
+      opendal: z
+        .record(
+          z.string().min(1).max(63),
+          z.strictObject({
+            service: z.enum(["azblob", "gcs", "webdav"]),
+            options: z.record(z.string(), z.string()),
+          }),
+        )
+        .optional(),
+      mailPorts: z.array(positive.max(65_535)).max(100).optional(),
+    })
+    .optional(),
   egressAllow: z.array(z.string()).max(1_000).optional(),
   egressPorts: z.array(positive.max(65_535)).max(100).optional(),
 });

@@ -106,7 +106,7 @@ export interface OpenedEngine {
 /** How an engine shares its thread with the room that opens it. */
 export interface EnginePace {
   /** See `paced_calls.ts`. */
-  readonly callsPerTurn?: number;
+  readonly callsPerTurn?: () => number | undefined;
 }
 
 /** As `createEngine`. */

@@ -7,8 +7,7 @@
  * Half of the calls are sends. With thousands in flight all that may be sent would be sent in one turn, all answers would
  * come in one turn, and each turn would take 100 ms and more; so paced, 2,048 requests in flight keep turns of 5 ms.
  *
- * A service takes smaller turns, because its callers wait for what else the thread does: with 32 a turn instead of 128
- * the slowest 1 % of posted items take 15 to 18 ms instead of 20 to 22 (bench/service.ts).
+ * A service asks for smaller turns while its callers wait for what else the thread does.
  */
 import type { Clock } from "../clock.ts";
 
@@ -17,7 +16,7 @@ const CALLS_PER_TURN = 128;
 
 export class PacedCalls {
   readonly #clock: Pick<Clock, "soon">;
-  readonly #callsPerTurn: number;
+  readonly #callsPerTurn: () => number | undefined;
   readonly #queue: (readonly (() => void)[])[] = [];
   /** Calls of the first list in the queue that were made. */
   #made = 0;
@@ -25,8 +24,8 @@ export class PacedCalls {
   #isTurnWatched = false;
   #isCalling = false;
 
-  /** `callsPerTurn` is a whole number from 1. */
-  constructor(clock: Pick<Clock, "soon">, callsPerTurn: number = CALLS_PER_TURN) {
+  /** `callsPerTurn` is asked before each call: a whole number from 1; undefined for the usual one. */
+  constructor(clock: Pick<Clock, "soon">, callsPerTurn: () => number | undefined = () => undefined) {
     this.#clock = clock;
     this.#callsPerTurn = callsPerTurn;
   }
@@ -41,7 +40,7 @@ export class PacedCalls {
   #call(): void {
     this.#isCalling = true;
     try {
-      while (this.#madeThisTurn < this.#callsPerTurn) {
+      while (this.#madeThisTurn < (this.#callsPerTurn() ?? CALLS_PER_TURN)) {
         const next = this.#next();
         if (next === undefined) break;
         this.#madeThisTurn += 1;

@@ -42,8 +42,8 @@ export interface RecorderOptions {
   /** Called once; nothing is recorded afterwards. */
   readonly onFailure: (error: PerigeeError) => void;
   readonly observer?: EngineObserver | undefined;
-  /** What follows commits is called so many at a time and turn. */
-  readonly callsPerTurn?: number | undefined;
+  /** See `paced_calls.ts`. */
+  readonly callsPerTurn?: (() => number | undefined) | undefined;
 }
 
 /** Commits for many logs. Close it after its logs are settled. */

@@ -20,7 +20,7 @@ import type { FailedAttempt } from "./attempt_retry.ts";
 import type { ExecutionFacts } from "./execution_record.ts";
 import type { GuardedHttp } from "./guarded_http.ts";
 import { copyJson, isJsonObject } from "./json_copy.ts";
-import type { Notes, SatelliteCall } from "./satellite.ts";
+import type { Notes, OtherExecution, SatelliteCall } from "./satellite.ts";
 import { SatelliteError, type SatelliteFailure } from "./satellite_error.ts";
 
 const OUTPUT_BYTES_MAX = 1 << 20;
@@ -56,6 +56,7 @@ export interface RunOptions {
   readonly facts: ExecutionFacts;
   readonly attempt: number;
   readonly onProgress: (done: number, total: number | undefined) => void;
+  readonly execute: (name: string, other: OtherExecution, signal: AbortSignal) => Promise<JsonObject>;
 }
 
 export type AttemptEnd =
@@ -109,7 +110,7 @@ export class AttemptRun {
 
   #call(notes: Notes): SatelliteCall {
     const { clock, http, files, tasks } = this.#parts;
-    const { facts, attempt, prepared, onProgress } = this.#options;
+    const { facts, attempt, prepared, onProgress, execute } = this.#options;
     return {
       ...prepared.given,
       executionId: facts.id,
@@ -121,6 +122,10 @@ export class AttemptRun {
       notes,
       progress: (done, total) => {
         if (!this.#isOver) onProgress(done, total);
+      },
+      execute: async (name, other) => {
+        this.assertCurrent();
+        return await execute(name, other, this.#stopping.signal);
       },
       log: (level, message) => {
         if (!this.#isOver) this.#log(level, message);

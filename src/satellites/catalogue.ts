@@ -8,9 +8,10 @@
  */
 import type { Page, PageQuery } from "../tasks/task_view.ts";
 import type { JsonObject } from "../work/json.ts";
+import type { SatelliteDescription } from "./description.ts";
 import type { ExecutionCaller } from "./execution.ts";
 import type { SatelliteReference } from "./reference.ts";
-import type { Satellite } from "./satellite.ts";
+import type { Satellite, SatelliteExample } from "./satellite.ts";
 
 export type SatelliteKind = "vendor" | "community" | "custom" | "configured";
 
@@ -29,6 +30,9 @@ export interface SatelliteView {
   /** Of a configured one: what it is made of, and the names of the settings that are fixed. */
   readonly base?: { readonly reference: SatelliteReference; readonly fixedConfig: readonly string[] };
   readonly isRepeatable: boolean | "by_input";
+  readonly example?: SatelliteExample;
+  /** Where it is hosted; shown to its own project and to the operator. */
+  readonly url?: string;
 }
 
 /** A satellite that may be run, and what goes into its config before what the caller gave. */
@@ -54,4 +58,52 @@ export interface Catalogue extends SatelliteResolver {
     caller: ExecutionCaller,
     query: PageQuery & { readonly namespace?: string },
   ): Promise<Page<SatelliteView>>;
+}
+
+/** A satellite that `perigee orbit serve` hosts. */
+export interface Registration {
+  readonly kind: "custom" | "community";
+  /** https, or http on this machine. */
+  readonly url: string;
+  readonly described: SatelliteDescription;
+  /** Whether a satellite that is registered again gets another secret. */
+  readonly isSecretRenewed?: boolean;
+}
+
+/** An existing satellite with settings of its own. */
+export interface Configuration {
+  readonly base: SatelliteReference;
+  /** Settings that are fixed; they may refer to secrets. Never shown again. */
+  readonly config: JsonObject;
+  /** Default: that of the base. */
+  readonly description?: string;
+}
+
+/**
+ * How satellites come and go. Changes are durable when they resolve, and are seen by every attempt from then on. Throws
+ * `not_found` for what is none or not of the project, `conflict` for what cannot be done in a state or to a kind,
+ * `invalid_request` (`details.param`) for what is none, `too_many` above 100 satellites of a project.
+ */
+export interface Registry {
+  /**
+   * Makes or replaces one. The secret signs requests to the host and is in this answer alone: of a new one, or when it
+   * is renewed. What changes in a community satellite takes it back to `registered`. Throws `blocked_destination`.
+   */
+  register(
+    project: string,
+    registration: Registration,
+  ): Promise<{ readonly view: SatelliteView; readonly secret?: string }>;
+  /** Makes or replaces one. Throws `not_found` and `forbidden` as `resolve` does for the base. */
+  configure(caller: ExecutionCaller, name: string, wanted: Configuration): Promise<SatelliteView>;
+  /** Those that are based on it are not found from then on. */
+  remove(project: string, name: string): Promise<void>;
+  /** For the operator: asks the host of a community satellite and runs its example. Throws `conflict` when it does not pass. */
+  verify(reference: SatelliteReference): Promise<SatelliteView>;
+  /** For the operator, as the two below: one that is verified. */
+  approve(reference: SatelliteReference): Promise<SatelliteView>;
+  disable(reference: SatelliteReference): Promise<SatelliteView>;
+  /** Back to what it was before it was disabled. */
+  enable(reference: SatelliteReference): Promise<SatelliteView>;
+  /** For the operator: all satellites of all projects, as `list`. */
+  all(query: PageQuery & { readonly namespace?: string }): Promise<Page<SatelliteView>>;
 }

@@ -64,6 +64,8 @@ export interface ExecutionRequest {
    */
   readonly secretPaths?: readonly string[];
   readonly member?: Member;
+  /** When another execution asks for it, and how many stand above it. */
+  readonly parent?: { readonly executionId: string; readonly depth: number };
 }
 
 /** Who submits: the bare facts of a key. */

@@ -30,6 +30,8 @@ export interface ExecutionFacts {
   readonly keyId: string | undefined;
   readonly isBeta: boolean;
   readonly member: Member | undefined;
+  /** When another execution asked for it, and how many stand above it. */
+  readonly parent?: { readonly executionId: string; readonly depth: number } | undefined;
   /** Where it goes: executions of one name share a bound. */
   readonly destination: { readonly name: string; readonly concurrency: number } | undefined;
 }
@@ -131,6 +133,12 @@ export function recordToView(record: StoredRecord): ExecutionView {
     retries: stored.retries ?? 0,
     ...(stored.member === undefined ? {} : { member: stored.member }),
   };
+}
+
+/** Without reading its output. */
+export function recordToStatus(record: StoredRecord): Pick<ExecutionView, "status" | "updatedWallMs"> {
+  const { status, updatedWallMs = record.createdWallMs } = JSON.parse(record.body) as StoredExecution;
+  return { status, updatedWallMs };
 }
 
 /** Of `execution_open`. */

@@ -23,8 +23,9 @@ import type { WallAnchor } from "../work/sla.ts";
 import { Alarms } from "./alarms.ts";
 import { type PreparedAttempt, type PrepareParts, prepareAttempt } from "./attempt_prepare.ts";
 import { decideAgain, decideAttempt, LOST } from "./attempt_retry.ts";
-import { type AttemptEnd, AttemptRun, type RunParts } from "./attempt_run.ts";
+import { type AttemptEnd, AttemptRun, type RunOptions, type RunParts } from "./attempt_run.ts";
 import type { Destinations } from "./destinations.ts";
+import type { OtherExecutions } from "./execute_other.ts";
 import type { ExecutionError } from "./execution.ts";
 import { openNotes } from "./execution_notes.ts";
 import { ExecutionQueue, type Waiting } from "./execution_queue.ts";
@@ -46,6 +47,8 @@ export interface RunnerParts extends RunParts, PrepareParts {
   readonly destinations: Destinations;
   /** Attempts at once. */
   readonly placesMax: number;
+  /** `SatelliteCall.execute`, for an execution. */
+  readonly execute: OtherExecutions["execute"];
   /** How long `close` waits for attempts and for what is being written. */
   readonly closeMs: number;
   readonly onFault: (error: unknown) => void;
@@ -220,7 +223,9 @@ export class ExecutionRunner {
     const onProgress = (done: number, total?: number): void => {
       standing.shown = total === undefined ? { done } : { done, total };
     };
-    const run = new AttemptRun(this.#parts, { prepared, facts, attempt, onProgress });
+    const execute: RunOptions["execute"] = (name, other, signal) =>
+      this.#parts.execute(facts, name, other, { signal, onWait: () => this.#queue.ended(standing) }); // its place is free
+    const run = new AttemptRun(this.#parts, { prepared, facts, attempt, onProgress, execute });
     standing.run = run;
     const assertCurrent = (): void => {
       if (standing.ending !== undefined) throw new PerigeeError("closed", "the execution is over");

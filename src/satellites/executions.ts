@@ -25,6 +25,7 @@ import { WallAnchor } from "../work/sla.ts";
 import type { SatelliteLogLine } from "./attempt_run.ts";
 import type { SatelliteResolver } from "./catalogue.ts";
 import { BottleneckDestinations, type Destinations } from "./destinations.ts";
+import { OtherExecutions } from "./execute_other.ts";
 import type { ExecutionCaller, ExecutionRequest, Executions, ExecutionView } from "./execution.ts";
 import {
   EXECUTIONS,
@@ -112,8 +113,10 @@ class StoredExecutions implements Executions {
     this.#options = options;
     const bounds = { ...BOUNDS, ...options.bounds };
     this.#pending = new PendingCounts(bounds);
+    const others = new OtherExecutions(this);
     this.#runner = new ExecutionRunner({
       ...options,
+      execute: (facts, name, other, given) => others.execute(facts, name, other, given),
       anchor: new WallAnchor(options.clock),
       destinations: options.destinations ?? new BottleneckDestinations(),
       placesMax: bounds.places,
@@ -145,16 +148,16 @@ class StoredExecutions implements Executions {
   async submit(caller: ExecutionCaller, request: ExecutionRequest): Promise<ExecutionView> {
     this.#assertOpen();
     const { store, clock, resolver } = this.#options;
-    const { id = randomUUID(), satellite, sla, member } = request;
+    const { id = randomUUID(), satellite, sla, member, parent } = request;
     if (!isId(id)) throw new PerigeeError("usage", "the id of an execution must be a UUID in small letters");
-    const { given, payload, slaMs } = checkRequest(request);
     const resolved = await resolver.resolve(caller, satellite);
+    const { given, payload, slaMs } = checkRequest(request);
     const checked = await checkArguments(resolved, given);
     this.#assertOpen();
     const createdWallMs = clock.wallMs();
     const { project, keyId, isBeta } = caller;
     const facts: ExecutionFacts = {
-      ...{ id, project, satellite, sla, createdWallMs, keyId, isBeta, member },
+      ...{ id, project, satellite, sla, createdWallMs, keyId, isBeta, member, parent },
       deadlineWallMs: Math.min(createdWallMs + slaMs, request.deadlineWallMs ?? Number.POSITIVE_INFINITY),
       destination: destinationOf(resolved, project, checked, given),
     };

@@ -3,8 +3,15 @@
  */
 
 export { type BatchInferenceOptions, batchInference } from "./builtin/batch_inference.ts";
-export { callWebhook } from "./builtin/call_webhook.ts";
-export type { Catalogue, SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
+export type {
+  Catalogue,
+  Configuration,
+  Registration,
+  Registry,
+  SatelliteKind,
+  SatelliteState,
+  SatelliteView,
+} from "./catalogue.ts";
 export type {
   ClusterIssue,
   ClusterRequest,
@@ -13,7 +20,14 @@ export type {
   MemberStatus,
   MemberView,
 } from "./cluster/cluster.ts";
+export {
+  type ClusterDeclaration,
+  type ClusterMember,
+  defineCluster,
+  reference,
+} from "./cluster/define_cluster.ts";
 export { defineSatellite, type SatelliteDefinition } from "./define.ts";
+export type { SatelliteDescription } from "./description.ts";
 export type {
   ExecutionCaller,
   ExecutionError,
@@ -23,10 +37,14 @@ export type {
   ExecutionView,
 } from "./execution.ts";
 export type { GuardedHttp, GuardedResponse } from "./guarded_http.ts";
+export type { TrustedSatellites } from "./known_satellites.ts";
+export type { OpenedSatellites } from "./open.ts";
+export { createOrbitHost, type HostSecret, type OrbitHost, type OrbitHostOptions } from "./orbit/host.ts";
 export type { SatelliteReference } from "./reference.ts";
 export type {
   AnySatellite,
   Notes,
+  OtherExecution,
   Satellite,
   SatelliteArguments,
   SatelliteCall,

@@ -55,8 +55,22 @@ export interface SatelliteCall<Input = JsonObject, Config = JsonObject>
   readonly notes: Notes;
   /** Shown in the execution's view while it runs: `done` of `total`, at most a few times a second. */
   progress(done: number, total?: number): void;
+  /**
+   * Runs another satellite as an execution of its own, and gives its output; for satellites of the project's own namespace
+   * alone. An attempt that is repeated finds the execution of the same `name` again. Throws `SatelliteError` of the other's code
+   * when that failed. What is passed on names no secrets.
+   */
+  execute(name: string, other: OtherExecution): Promise<JsonObject>;
   /** Lines for the operator's log; values of secrets are taken out, and nothing of users' texts belongs in it. */
   log(level: "info" | "warn" | "error", message: string): void;
+}
+
+/** Another satellite to run. */
+export interface OtherExecution {
+  /** `satellite/<namespace>/<name>` */
+  readonly satellite: string;
+  readonly input: JsonObject;
+  readonly config?: JsonObject;
 }
 
 /** What an execution has reached, kept durably from one attempt to the next: at most 64 KiB of JSON in all. */

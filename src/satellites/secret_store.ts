@@ -5,8 +5,9 @@
  *
  * Limits: 64 KiB a value, 200 secrets a project.
  */
+import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
-import type { StoredRecord } from "../store/records.ts";
+import type { RecordStore, StoredRecord } from "../store/records.ts";
 import { NAME } from "./reference.ts";
 import type { Secrets, SecretView } from "./secrets.ts";
 import { openVault, type Vault, type VaultOptions } from "./vault.ts";
@@ -16,27 +17,35 @@ const VALUE_BYTES_MAX = 64 * 1024;
 const SECRETS_MAX = 200;
 const PAGE = 100;
 
-/** Reads or makes the key. Throws as `openVault`. */
-export async function openSecrets(options: VaultOptions & { readonly vault?: Vault }): Promise<Secrets> {
-  return new StoredSecrets(options, options.vault ?? (await openVault(options)));
+interface SecretsParts {
+  readonly store: RecordStore;
+  readonly clock: Pick<Clock, "wallMs">;
+  readonly vault: Vault;
+}
+
+export function createSecrets(parts: SecretsParts): Secrets {
+  return new StoredSecrets(parts);
+}
+
+/** With a vault of its own. Throws as `openVault`. */
+export async function openSecrets(options: VaultOptions): Promise<Secrets> {
+  return createSecrets({ ...options, vault: await openVault(options) });
 }
 
 class StoredSecrets implements Secrets {
-  readonly #parts: Pick<VaultOptions, "store" | "clock">;
-  readonly #vault: Vault;
+  readonly #parts: SecretsParts;
   /** The last change that is under way: they count and keep times, so one follows another. */
   #changes: Promise<unknown> = Promise.resolve();
 
-  constructor(parts: Pick<VaultOptions, "store" | "clock">, vault: Vault) {
+  constructor(parts: SecretsParts) {
     this.#parts = parts;
-    this.#vault = vault;
   }
 
   async set(project: string, name: string, value: string): Promise<void> {
     checkName(name);
     checkValue(value);
     await this.#serially(async () => {
-      const { store, clock } = this.#parts;
+      const { store, clock, vault } = this.#parts;
       const before = await this.#find(project, name);
       if (before === undefined && (await this.list(project)).length >= SECRETS_MAX)
         throw new PerigeeError("too_many", `a project has at most ${SECRETS_MAX} secrets`);
@@ -47,7 +56,7 @@ class StoredSecrets implements Secrets {
         parent: "",
         createdWallMs: before?.createdWallMs ?? nowWallMs,
         body: JSON.stringify({ updatedWallMs: nowWallMs }),
-        payload: this.#vault.seal(place, value),
+        payload: vault.seal(place, value),
       };
       await store.change([{ kind: "put", record }]);
     });
@@ -76,7 +85,7 @@ class StoredSecrets implements Secrets {
 
   async reveal(project: string, name: string): Promise<string | undefined> {
     const found = await this.#find(project, name);
-    return found === undefined ? undefined : this.#vault.open(found);
+    return found === undefined ? undefined : this.#parts.vault.open(found);
   }
 
   async #find(project: string, name: string): Promise<StoredRecord | undefined> {

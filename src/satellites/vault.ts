@@ -45,7 +45,7 @@ export interface VaultOptions {
 }
 
 /** Collections whose payloads are sealed, and nothing else. */
-export const SEALED_COLLECTIONS: readonly string[] = ["secret", "webhook_endpoint"];
+export const SEALED_COLLECTIONS: readonly string[] = ["secret", "webhook_endpoint", "satellite"];
 
 /** Which key the folder's records are under. */
 export interface KeyState {

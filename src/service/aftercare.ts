@@ -4,9 +4,10 @@
  *   webhooks and tasks opened together (each needs the other) -> open -> tasks closed -> webhooks and retention closed
  */
 import type { Clock } from "../clock.ts";
-import { type AllowList, parseAllowList } from "../egress/address.ts";
-import { createEgress } from "../egress/egress.ts";
+import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
+import { keptExecutions } from "../satellites/execution_retention.ts";
+import type { Vault } from "../satellites/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
 import type { RecordStore, StoredRecord } from "../store/records.ts";
 import type { Files } from "../tasks/files.ts";
@@ -26,10 +27,8 @@ export interface AftercareOptions {
   readonly files: Files;
   /** Opens the tasks with a listener from the start. */
   readonly openTasks: (onFinished: (event: TaskEvent) => Promise<void>) => Promise<OpenedTasks>;
-  /** CIDRs, or the text of `PERIGEE_EGRESS_ALLOW`. */
-  readonly egressAllow: AllowList | string | undefined;
-  /** Ports besides 80, 443 and 8443. */
-  readonly egressPorts?: readonly number[] | undefined;
+  readonly egress: Egress;
+  readonly vault: Vault;
   /** Default 30. */
   readonly retentionDays: number | undefined;
   readonly onFault?: ((error: unknown) => void) | undefined;
@@ -46,19 +45,19 @@ export interface Aftercare {
 const DAY_MS = 86_400_000;
 const DAYS_MAX = 3_650;
 
-/** Throws `invalid_config` for networks and days that are none. */
+/** Throws `invalid_config` for days that are none. */
 export async function openAftercare(options: AftercareOptions): Promise<Aftercare> {
-  const { clock, store, files, egressAllow, retentionDays = 30, onFault } = options;
+  const { clock, store, files, egress, vault, retentionDays = 30, onFault } = options;
   if (!(retentionDays >= 1 && retentionDays <= DAYS_MAX))
     throw new PerigeeError("invalid_config", `retentionDays must be 1 to ${DAYS_MAX}, got ${retentionDays}`);
-  const allow = typeof egressAllow === "object" ? egressAllow : parseAllowList(egressAllow);
   const fault = onFault === undefined ? {} : { onFault };
   // Each needs the other: what is left from before is told to webhooks while tasks are being opened.
   const opening: { tasks?: Promise<OpenedTasks> } = {};
   const webhooks = await openWebhooks({
     clock,
     store,
-    egress: createEgress({ clock, allow, ports: options.egressPorts ?? [] }),
+    egress,
+    vault,
     tasks: {
       task: async (project, id) => {
         const tasks = await opening.tasks;
@@ -91,6 +90,7 @@ function keptKinds(
   const by = "retention";
   return [
     keptBatches(store, keepMs),
+    keptExecutions(store, keepMs),
     noted(keptTasks(tasks, keepMs), (record) =>
       audit?.note({ kind: "task.deleted", project: record.project, taskId: recordToTask(record).id, by }),
     ),

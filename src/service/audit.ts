@@ -49,6 +49,22 @@ function noteEvent(audit: Audit, request: FastifyRequest): void {
     case "secret.removed":
       audit.note({ kind, ...who, secret: id });
       return;
+    case "satellite.put":
+    case "satellite.removed":
+    case "satellite.verified":
+    case "satellite.approved":
+    case "satellite.disabled":
+    case "satellite.enabled":
+      audit.note({ kind, ...who, satellite: id });
+      return;
+    case "satellite.run":
+    case "execution.cancelled":
+      audit.note({ kind, ...who, executionId: id });
+      return;
+    case "cluster.submitted":
+    case "cluster.cancelled":
+      audit.note({ kind, ...who, clusterId: id });
+      return;
     default:
       audit.note({ kind, ...who, taskId: id });
   }

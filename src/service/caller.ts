@@ -10,6 +10,7 @@ export const SCOPES = [
   "files:write",
   "satellites:run",
   "satellites:read",
+  "satellites:write",
   "secrets:write",
   "admin",
 ] as const;

@@ -4,10 +4,12 @@
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { OpenedSatellites } from "../satellites/open.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import type { Idempotency } from "./idempotency.ts";
+import type { BodyBounds } from "./infer_body.ts";
 import type { Webhooks } from "./webhooks.ts";
 
 export interface ServiceContext {
@@ -17,9 +19,12 @@ export interface ServiceContext {
   readonly engine: Engine;
   readonly tasks: Tasks;
   readonly files: Files;
+  readonly satellites: Omit<OpenedSatellites, "close">;
   readonly webhooks: Webhooks;
   readonly idempotency: Idempotency;
   readonly dataDir: string;
+  /** How large a request may be; absent: as the defaults are. */
+  readonly requestBounds?: BodyBounds | undefined;
   /** Under which the service is reached from outside, without a slash at the end: the beginning of `output_url`. */
   readonly publicUrl: () => string;
 }

@@ -57,17 +57,28 @@ export async function registerDescription(app: FastifyInstance, version: string)
         description: "Bulk LLM inference: items in, exactly one answer for each out.",
         version,
       },
-      components: { securitySchemes: { key: { type: "http", scheme: "bearer" } } },
+      components: {
+        securitySchemes: {
+          key: { type: "http", scheme: "bearer" },
+          bareKey: {
+            type: "apiKey",
+            in: "header",
+            name: "Authorization",
+            description: "The key alone, with no scheme word.",
+          },
+        },
+      },
     },
     transform: (given) => {
       const { schema, route } = given;
       if (schema?.hide === true) return transform(given as never);
-      const { scope } = route.config ?? {};
+      const { scope, area } = route.config ?? {};
       const response = {
         ...failures(...failuresOf(schema, scope !== undefined, route.method)),
         ...(schema?.response as object),
       };
-      const security = scope === undefined ? {} : { security: [{ key: [] }] };
+      const security =
+        scope === undefined ? {} : { security: [area === "v1" ? { bareKey: [] } : { key: [] }] };
       return transform({ ...given, schema: { ...schema, ...security, response } } as never); // the types of two versions of one plugin
     },
     transformObject: createJsonSchemaTransformObject({}),

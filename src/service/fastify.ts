@@ -3,7 +3,7 @@
  *
  * To leave: routes are functions of a request and a context; another framework needs this file and `server.ts` anew.
  */
-import type { FileEvent, SecretEvent, TaskEvent, WebhookEvent } from "../store/audit_line.ts";
+import type { RequestEvent } from "../store/audit_line.ts";
 import type { Caller, Scope } from "./caller.ts";
 import type { KeyArea } from "./key_verifier.ts";
 
@@ -16,7 +16,7 @@ declare module "fastify" {
     /** A JSON body above 1 MiB is given as the request itself, unread. */
     readonly streamsBody?: boolean;
     /** What an answer of 2xx leaves in the audit log. */
-    readonly event?: FileEvent | TaskEvent | WebhookEvent | SecretEvent;
+    readonly event?: RequestEvent;
   }
   interface FastifyRequest {
     /** Who calls; only on routes with a scope. */

@@ -6,15 +6,12 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
-import { AllowList } from "../egress/address.ts";
+import type { RequestBounds } from "../engine/config_options.ts";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
+import type { OpenedSatellites } from "../satellites/open.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
 import { openKeyStore } from "../store/key_store.ts";
-import { createFiles } from "../tasks/file_store.ts";
-import { createSpending } from "../tasks/spending.ts";
-import { openTasks } from "../tasks/task_desk.ts";
-import { openAftercare } from "./aftercare.ts";
 import { noteConfigChanges, type Settings } from "./config_changes.ts";
 import { Idempotency } from "./idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
@@ -22,14 +19,13 @@ import type { LogOptions } from "./log.ts";
 import { Observation } from "./observation.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
+import { openStack, type SatelliteSettings } from "./stack.ts";
 
 export type { Caller, Scope } from "./caller.ts";
 export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
 export type { ServerLimits } from "./server.ts";
 export type { ListenOptions } from "./service.ts";
-
-/** Of the engine's calls: callers of the service wait for the turns that they are in. */
-const CALLS_PER_TURN = 32;
+export type { SatelliteSettings } from "./stack.ts";
 
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */
 export interface PerigeeServiceOptions extends EngineOptions {
@@ -44,6 +40,8 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly log?: ServiceLog;
   /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
   readonly metricsPort?: number;
+  /** Settings of the satellites that come with perigee, and satellites that come with the program. */
+  readonly satellites?: SatelliteSettings;
   /**
    * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
    * written. The error's text may hold what a user sent.
@@ -56,6 +54,8 @@ export type ServiceLog = Omit<LogOptions, "clock">;
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
 export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
+  /** Satellites and clusters, for the process that the service is part of. */
+  readonly satellites: Omit<OpenedSatellites, "close">;
   /** Resolves with the error when the engine cannot go on; the process should be started again then. */
   readonly failed: Promise<PerigeeError>;
 }
@@ -70,12 +70,14 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
     onFault: _onFault,
     log: _log,
     metricsPort: _metricsPort,
+    satellites: _satellites,
     ...engineOptions
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const seen = { ...engineOptions, observer: observation.observer };
-  const opened = await openEngine(seen, { callsPerTurn: CALLS_PER_TURN }); // first: it locks the folder
+  const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
+  const opened = await openEngine(seen, { callsPerTurn }); // first: it locks the folder
   const { clock, disk, store } = opened.parts;
   const { dataDir } = options;
   const closers: (() => unknown)[] = [() => opened.engine.close()];
@@ -112,9 +114,11 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     verifier,
     onFault,
     log,
+    satellites,
     ...settings
   } = options;
-  return settings;
+  const { trusted: _code, ...models } = satellites ?? {};
+  return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
 async function open(
@@ -125,28 +129,11 @@ async function open(
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
   const { observation, verifier } = access;
-  const { clock, disk, store, measurer } = parts;
-  const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
-  const spending = createSpending({ clock, store, capUsd });
+  const { clock, disk, store } = parts;
   const onFault = (error: unknown): void => observation.onFault(error, "background");
-  const aftercare = await openAftercare({
-    clock,
-    store,
-    files,
-    egressAllow:
-      options.egressAllow === undefined
-        ? (options.env ?? process.env)["PERIGEE_EGRESS_ALLOW"]
-        : new AllowList(options.egressAllow),
-    egressPorts: options.egressPorts,
-    retentionDays: options.retentionDays,
-    onFault,
-    audit: access.audit,
-    openTasks: (onFinished) =>
-      openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
-  });
-  const { tasks, webhooks } = aftercare;
-  observation.join({ tasks, verifier, engine });
+  const stack = await openStack({ engine, parts }, { ...options, verifier, audit: access.audit, onFault });
+  const { tasks, files, satellites, webhooks, spending } = stack;
+  observation.join({ tasks, verifier, engine, satellites });
   let url = options.publicUrl ?? "http://127.0.0.1";
   const service = await createHttpService({
     context: {
@@ -156,15 +143,17 @@ async function open(
       engine,
       tasks,
       files,
+      satellites,
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       dataDir,
+      requestBounds: options.requests,
       publicUrl: () => url,
     },
     spending,
     ...access,
     version: packageVersion(),
-    ...(serverLimits === undefined ? {} : { limits: serverLimits }),
+    limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });
   const failed = new Promise<PerigeeError>((resolve) => {
@@ -173,6 +162,7 @@ async function open(
   return {
     handler: service.handler,
     plugin: service.plugin,
+    satellites,
     failed,
     listen: async (where) => {
       const address = await service.listen(where);
@@ -183,9 +173,16 @@ async function open(
     close: async () => {
       await service.close();
       await observation.close();
-      await aftercare.close();
+      await stack.close();
       await closeRest();
     },
+  };
+}
+
+function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Partial<ServerLimits> {
+  return {
+    ...(perMinute === undefined ? {} : { requestsPerMinute: perMinute }),
+    ...(perMinuteWithoutKey === undefined ? {} : { keylessPerMinute: perMinuteWithoutKey }),
   };
 }
 

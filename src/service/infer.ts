@@ -36,7 +36,7 @@ export function registerInferRoutes(app: FastifyInstance, context: ServiceContex
 
 function registerSubmit(
   app: FastifyInstance,
-  { tasks, idempotency }: ServiceContext,
+  { tasks, idempotency, requestBounds }: ServiceContext,
   urlOf: OutputUrl,
 ): void {
   app.route({
@@ -61,8 +61,9 @@ function registerSubmit(
         { request, reply },
         {
           about: [hasOutputFile ? "jsonl" : ""],
+          bounds: requestBounds,
           make: (id, body) => {
-            const items = itemsOf(request, body);
+            const items = itemsOf(request, requestBounds, body);
             return tasks.submit(project, {
               ...(id === undefined ? {} : { id }),
               ...(isQuick(items) ? {} : { signal: leaving(reply) }),

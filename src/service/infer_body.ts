@@ -1,11 +1,12 @@
 /**
  * The body of POST /v0/infer/: one JSON array of request items, checked one by one.
  *
- * Up to 1 MiB it comes parsed; beyond that its elements are read as they come, in flat memory. Limits: 1 GiB,
- * 1,000,000 items, 64 levels. A wrong item is told by its index; what is behind it is read and forgotten, so that a
+ * Up to 1 MiB it comes parsed; beyond that its elements are read as they come, in flat memory. Limits, unless the operator
+ * has set lower ones: 1 GiB, 1,000,000 items; 64 levels. A wrong item is told by its index; what is behind it is read and forgotten, so that a
  * client that writes first can read the answer.
  */
 import type { IncomingMessage } from "node:http";
+import type { RequestBounds } from "../engine/config_options.ts";
 import { PerigeeError } from "../errors.ts";
 import { arrayLines } from "../jsonl/array.ts";
 import type { RequestItem } from "../tasks/requests.ts";
@@ -13,29 +14,35 @@ import type { FastifyRequest } from "./fastify.ts";
 import { checkItem } from "./infer_schema.ts";
 import { lengthOf, tooLarge } from "./json_body.ts";
 
+/** How large a POST may be. */
+export type BodyBounds = Pick<RequestBounds, "items" | "bodyBytes">;
+
 const BODY_BYTES_MAX = 1024 * 1024 * 1024;
 const ITEMS_MAX = 1_000_000;
 
 /** Throws `usage`, `too_many` or `too_large`, at once for a body that has come, while it is iterated otherwise. `bytes` are read in place of a streamed body. */
 export function itemsOf(
   request: FastifyRequest,
+  bounds: BodyBounds | undefined,
   bytes?: AsyncIterable<Uint8Array>,
 ): readonly RequestItem[] | AsyncIterable<RequestItem> {
   const { body, raw } = request;
-  return body === raw ? streamedItems(raw, bytes ?? bodyBytes(raw)) : checkedItems(body);
+  if (body !== raw) return checkedItems(body, bounds);
+  return streamedItems(raw, bytes ?? bodyBytes(raw, bounds), bounds?.items);
 }
 
 /** The bytes of a body that is streamed; throws `too_large` at once when it says that it is. */
-export function bodyBytes(raw: IncomingMessage): AsyncIterable<Uint8Array> {
-  if (lengthOf(raw) > BODY_BYTES_MAX) throw tooLarge(BODY_BYTES_MAX);
-  return boundedBytes(raw);
+export function bodyBytes(raw: IncomingMessage, bounds: BodyBounds | undefined): AsyncIterable<Uint8Array> {
+  const bytesMax = bounds?.bodyBytes ?? BODY_BYTES_MAX;
+  if (lengthOf(raw) > bytesMax) throw tooLarge(bytesMax);
+  return boundedBytes(raw, bytesMax);
 }
 
 /** Items of a whole body. */
-export function checkedItems(body: unknown): readonly RequestItem[] {
+export function checkedItems(body: unknown, bounds: BodyBounds | undefined): readonly RequestItem[] {
   if (!Array.isArray(body))
     throw new PerigeeError("usage", "the body must be a JSON array of items", { details: { param: "body" } });
-  refuseCount(body.length);
+  refuseCount(body.length, bounds?.items);
   return body.map(checkedItem);
 }
 
@@ -48,6 +55,7 @@ function checkedItem(value: unknown, index: number): RequestItem {
 async function* streamedItems(
   raw: IncomingMessage,
   bytes: AsyncIterable<Uint8Array>,
+  itemsMax = ITEMS_MAX,
 ): AsyncGenerator<RequestItem> {
   let index = 0;
   try {
@@ -56,32 +64,32 @@ async function* streamedItems(
         if (element.kind === "refused") throw wrongItem(index, undefined, refusalText(element.code));
         yield checkedItem(JSON.parse(element.text), index);
         index += 1;
-        if (index > ITEMS_MAX) refuseCount(index);
+        if (index > itemsMax) refuseCount(index, itemsMax);
       }
     }
-    refuseCount(index);
+    refuseCount(index, itemsMax);
   } finally {
     raw.resume();
   }
 }
 
-async function* boundedBytes(raw: IncomingMessage): AsyncGenerator<Uint8Array> {
+async function* boundedBytes(raw: IncomingMessage, bytesMax: number): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   // Leaving the loop must not destroy the request: its socket carries the answer.
   for await (const chunk of raw.iterator({ destroyOnReturn: false })) {
     bytes += (chunk as Buffer).length;
-    if (bytes > BODY_BYTES_MAX) throw tooLarge(BODY_BYTES_MAX);
+    if (bytes > bytesMax) throw tooLarge(bytesMax);
     yield chunk as Buffer;
   }
 }
 
-function refuseCount(count: number): void {
+function refuseCount(count: number, itemsMax = ITEMS_MAX): void {
   if (count === 0)
     throw new PerigeeError("usage", "a task needs at least one item", { details: { param: "body" } });
-  if (count > ITEMS_MAX)
+  if (count > itemsMax)
     throw new PerigeeError(
       "too_many",
-      `a task has at most ${ITEMS_MAX} items; send the others as a further task`,
+      `a request has at most ${itemsMax} items; send the others as a further task`,
     );
 }
 

@@ -17,13 +17,18 @@ export interface KeyVerifier {
    * another form, a key that is none. A caller of this answers all of them alike (`unauthenticated`).
    */
   verify(authorization: string | undefined, area: KeyArea): Caller | undefined;
+  /**
+   * Whether a key is still accepted and has the beta flag now: asked before each attempt of what it submitted. Absent: it
+   * stays what it was.
+   */
+  isBetaKey?(keyId: string): boolean;
 }
 
 /** Bearer of RFC 6750, whose scheme may be written in any case. */
 const HEADER: Readonly<Record<KeyArea, RegExp>> = { v0: /^Bearer ([^ ]+)$/i, v1: /^([^ ]+)$/ };
 
 /** The verifier on the keys of a data folder. What the header holds is never kept, and never part of an error. */
-export function createKeyVerifier(keys: Pick<KeyStore, "accept">): KeyVerifier {
+export function createKeyVerifier(keys: Pick<KeyStore, "accept" | "active">): KeyVerifier {
   return {
     verify: (authorization, area) => {
       const [, text] = HEADER[area].exec(authorization ?? "") ?? [];
@@ -32,6 +37,7 @@ export function createKeyVerifier(keys: Pick<KeyStore, "accept">): KeyVerifier {
       const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
       return { keyId: key.id, project: key.project, scopes, isBeta: key.isBeta };
     },
+    isBetaKey: (keyId) => keys.active(keyId)?.isBeta === true,
   };
 }
 

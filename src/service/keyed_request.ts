@@ -7,12 +7,14 @@
 import { PerigeeError } from "../errors.ts";
 import type { FastifyReply, FastifyRequest } from "./fastify.ts";
 import type { Idempotency } from "./idempotency.ts";
-import { bodyBytes } from "./infer_body.ts";
+import { type BodyBounds, bodyBytes } from "./infer_body.ts";
 import { KEY_HEADER } from "./json_body.ts";
 
 export interface OnceWork<T> {
   /** Headers that make it another request, beside method, path and body. */
   readonly about?: readonly string[];
+  /** How large a body may be that is streamed. */
+  readonly bounds?: BodyBounds | undefined;
   /** Makes the thing under the id, or one of its own; `body` is to be read instead of the request's when it is given. */
   readonly make: (id?: string, body?: AsyncIterable<Uint8Array>) => Promise<T>;
   /** Throws `not_found` when nothing was made under the id. */
@@ -23,7 +25,7 @@ export interface OnceWork<T> {
 export async function onceFor<T>(
   idempotency: Idempotency,
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
-  { about = [], make, find }: OnceWork<T>,
+  { about = [], bounds, make, find }: OnceWork<T>,
 ): Promise<T> {
   const key = request.headers[KEY_HEADER];
   if (key === undefined) return make();
@@ -35,7 +37,7 @@ export async function onceFor<T>(
         project: caller.project,
         key: String(key),
         about: [method, routeOptions.url ?? "", ...about],
-        body: isStreamed ? bodyBytes(raw) : (request.wholeBody ?? new Uint8Array(0)),
+        body: isStreamed ? bodyBytes(raw, bounds) : (request.wholeBody ?? new Uint8Array(0)),
       },
       {
         make: (id, body) => (body instanceof Uint8Array ? make(id) : make(id, body)),

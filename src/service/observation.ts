@@ -21,6 +21,7 @@ import { registerPageRoutes } from "./page.ts";
 import { SatelliteFeed, type SatelliteFeedParts } from "./satellite_feed.ts";
 import type { ServerOptions } from "./server.ts";
 import { Telemetry } from "./telemetry.ts";
+import { WaitingCallers } from "./waiting_callers.ts";
 
 export interface ObservationOptions {
   readonly clock: Clock;
@@ -47,6 +48,7 @@ export class Observation {
   readonly observer: EngineObserver;
   /** For `createServer`. */
   readonly serverOptions: Pick<ServerOptions, "log" | "watch" | "onFault">;
+  readonly callers: WaitingCallers;
   readonly #options: ObservationOptions;
   readonly #activity: Activity;
   readonly #metrics: Metrics;
@@ -63,6 +65,7 @@ export class Observation {
       watch: (app) => this.#watch(app),
       onFault: (error, requestId) => this.onFault(error, requestId),
     };
+    this.callers = new WaitingCallers(clock);
     this.#activity = new Activity(clock);
     this.#metrics = new Metrics({
       activity: this.#activity,
@@ -133,6 +136,7 @@ export class Observation {
 
   #watch(app: FastifyInstance): void {
     this.#app = app;
+    this.callers.watch(app);
     countRequests(app, this.#metrics);
     if (this.#options.log !== undefined) logRequests(app);
     this.#telemetry.watch(app);

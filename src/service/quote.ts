@@ -36,7 +36,10 @@ const quoteAnswer = z
   })
   .meta({ id: "Quote" });
 
-export function registerQuoteRoutes(app: FastifyInstance, { engine, files }: ServiceContext): void {
+export function registerQuoteRoutes(
+  app: FastifyInstance,
+  { engine, files, requestBounds }: ServiceContext,
+): void {
   app.post("/v0/quote", {
     config: { scope: "infer:read" },
     validatorCompiler: () => (data) => ({ value: data }), // checked one by one, with their index
@@ -48,7 +51,7 @@ export function registerQuoteRoutes(app: FastifyInstance, { engine, files }: Ser
       response: { 200: quoteAnswer, ...failures(404) },
     },
     handler: async (request) => {
-      const items = checkedItems(request.body);
+      const items = checkedItems(request.body, requestBounds);
       const { project } = request.caller;
       const slas = [...new Set([...SLAS, ...items.flatMap(({ sla }) => (sla === undefined ? [] : [sla]))])];
       const found = await engine.quote(await linesOf(items, project, files), {

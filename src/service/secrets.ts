@@ -14,7 +14,9 @@ const ONE = `${PATH}/:name`;
 const TAGS = ["secrets"];
 const WRITING = { scope: "secrets:write", area: "v1" } as const;
 
-const params = z.strictObject({
+/** To be looked for; what is none is not found. */
+const params = z.strictObject({ name: z.string() });
+const newName = z.strictObject({
   name: z
     .string()
     .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a-z, 0-9 and "-", at most 63 characters')
@@ -51,7 +53,7 @@ export function registerSecretRoutes(app: FastifyInstance, { secrets }: { readon
     schema: {
       summary: "Make a secret of the project, or replace its value",
       tags: TAGS,
-      params,
+      params: newName,
       body: newValue,
       response: { 200: answers.set },
     },

@@ -7,6 +7,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
+import { isLoopbackHost } from "../egress/address.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Audit } from "../store/audit_log.ts";
 import { registerAudit } from "./audit.ts";
@@ -184,14 +185,9 @@ function patternOf(url: string): RegExp {
   return new RegExp(`^${pattern.join("/")}/?$`);
 }
 
-/** Loopback addresses, where no key can be overheard. */
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
-}
-
 /** Throws `usage` for an address that others reach, where keys would cross the network in the clear. */
 export function checkAddress(host: string, isBehindProxy: boolean): void {
-  if (isBehindProxy || isLoopback(host)) return;
+  if (isBehindProxy || isLoopbackHost(host)) return;
   throw new PerigeeError(
     "usage",
     `refusing to listen on ${host} without TLS: keys would be readable on the way; put a TLS proxy in front and say --behind-proxy, or listen on 127.0.0.1`,

@@ -4,6 +4,8 @@
  * Read once for each project and kept, since every task that ends asks for them; all changes go through here, one after
  * another within a project.
  *
+ * Their secrets are encrypted on the disk; those that were stored before that are, at the start.
+ *
  * Limits: 20 endpoints a project; a secret that was replaced signs for 24 h more.
  */
 import { randomUUID } from "node:crypto";
@@ -11,6 +13,7 @@ import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { newSecret } from "../egress/webhook_signature.ts";
 import { PerigeeError } from "../errors.ts";
+import { everyRecord, type Vault } from "../satellites/vault.ts";
 import type { RecordStore } from "../store/records.ts";
 import {
   DELIVERIES,
@@ -40,6 +43,7 @@ interface EndpointParts {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly egress: Pick<Egress, "check">;
+  readonly vault: Vault;
 }
 
 type EndpointMap = Map<string, Endpoint>;
@@ -148,7 +152,7 @@ export class WebhookEndpoints {
   }
 
   async #put(endpoints: EndpointMap, endpoint: Endpoint): Promise<Endpoint> {
-    await this.#parts.store.change([{ kind: "put", record: endpointToRecord(endpoint) }]);
+    await this.#parts.store.change([{ kind: "put", record: endpointToRecord(endpoint, this.#parts.vault) }]);
     endpoints.set(endpoint.id, endpoint);
     return endpoint;
   }
@@ -179,14 +183,24 @@ export class WebhookEndpoints {
 
   async #read(project: string): Promise<EndpointMap> {
     const query = { collection: ENDPOINTS, limit: ENDPOINTS_MAX };
-    const records = await this.#parts.store.records(project, query);
-    return new Map(records.map((record) => [record.id, recordToEndpoint(record)]));
+    const { store, vault } = this.#parts;
+    const records = await store.records(project, query);
+    return new Map(records.map((record) => [record.id, recordToEndpoint(record, vault)]));
   }
 
   #checkUrl(url: string): void {
     const checked = this.#parts.egress.check(url);
     if (!checked.ok)
       throw new PerigeeError("blocked_destination", checked.message, { details: { param: "url" } });
+  }
+}
+
+/** Encrypts the secrets of endpoints that were stored in the clear. */
+export async function sealEndpoints({ store, vault }: Pick<EndpointParts, "store" | "vault">): Promise<void> {
+  for await (const record of everyRecord(store, ENDPOINTS)) {
+    if (record.payload !== undefined) continue;
+    const sealed = endpointToRecord(recordToEndpoint(record, vault), vault);
+    await store.change([{ kind: "put", record: sealed }]);
   }
 }
 

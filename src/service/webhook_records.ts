@@ -4,9 +4,10 @@
  *   endpoint:  enabled <-> disabled (`manual`); enabled -> disabled (`gone`: it answered 410, `failing`: for five days)
  *   delivery:  waiting -> waiting (an attempt failed) -> delivered | failed
  *
- * `webhook_due` has a record for each waiting delivery and nothing else, so that a start reads those alone. The message is
+ * The secrets of an endpoint are its payload, encrypted (`satellites/vault.ts`). `webhook_due` has a record for each waiting delivery and nothing else, so that a start reads those alone. The message is
  * the delivery's payload until it has ended. Of answers nothing is kept but the status.
  */
+import type { Vault } from "../satellites/vault.ts";
 import type { StoredRecord } from "../store/records.ts";
 
 export const ENDPOINTS = "webhook_endpoint";
@@ -56,14 +57,19 @@ export interface Delivery {
   readonly message?: string;
 }
 
-export function endpointToRecord(endpoint: Endpoint): StoredRecord {
-  const { id, project, createdWallMs, ...body } = endpoint;
-  return { collection: ENDPOINTS, id, project, parent: "", createdWallMs, body: JSON.stringify(body) };
+export function endpointToRecord(endpoint: Endpoint, vault: Vault): StoredRecord {
+  const { id, project, createdWallMs, secrets, ...body } = endpoint;
+  const place = { collection: ENDPOINTS, id, project };
+  const payload = vault.seal(place, JSON.stringify(secrets));
+  return { ...place, parent: "", createdWallMs, body: JSON.stringify(body), payload };
 }
 
-export function recordToEndpoint({ id, project, createdWallMs, body }: StoredRecord): Endpoint {
+/** Throws `store_damaged` for secrets under another key. Those of records without a payload stood in the body. */
+export function recordToEndpoint(record: StoredRecord, vault: Vault): Endpoint {
+  const { id, project, createdWallMs, body, payload } = record;
   const own = JSON.parse(body) as Omit<Endpoint, "id" | "project" | "createdWallMs">; // written by this file
-  return { ...own, id, project, createdWallMs };
+  const secrets = payload === undefined ? own.secrets : (JSON.parse(vault.open(record)) as readonly Secret[]); // as above
+  return { ...own, id, project, createdWallMs, secrets };
 }
 
 export function deliveryToRecord(delivery: Delivery): StoredRecord {

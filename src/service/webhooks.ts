@@ -10,11 +10,12 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
+import type { Vault } from "../satellites/vault.ts";
 import type { RecordStore } from "../store/records.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { TaskEvent, Tasks } from "../tasks/tasks.ts";
 import { type Message, WebhookDeliveries } from "./webhook_deliveries.ts";
-import { WebhookEndpoints } from "./webhook_endpoints.ts";
+import { sealEndpoints, WebhookEndpoints } from "./webhook_endpoints.ts";
 import { type Delivery, type EventType, timestamp } from "./webhook_records.ts";
 
 export interface WebhookParts {
@@ -22,6 +23,8 @@ export interface WebhookParts {
   readonly store: RecordStore;
   readonly egress: Pick<Egress, "check" | "request">;
   readonly tasks: Pick<Tasks, "task">;
+  /** Encrypts the secrets that sign. */
+  readonly vault: Vault;
   /** Told of faults of ours, for the log. */
   readonly onFault?: (error: unknown) => void;
 }
@@ -42,6 +45,7 @@ const AGAIN_MS = 5_000;
 /** Goes on with the deliveries that are stored. */
 export async function openWebhooks(parts: WebhookParts): Promise<Webhooks> {
   const { clock, tasks, onFault = () => undefined } = parts;
+  await sealEndpoints(parts);
   const endpoints = new WebhookEndpoints(parts);
   const deliveries = new WebhookDeliveries({ ...parts, endpoints, onFault });
   const closing = new AbortController();

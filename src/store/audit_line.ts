@@ -32,6 +32,30 @@ export type WebhookEvent = "webhook.created" | "webhook.changed" | "webhook.rota
 /** What is done with a secret of satellites. */
 export type SecretEvent = "secret.set" | "secret.removed";
 
+/** What is done with a satellite itself, by its project and by the operator. */
+export type CatalogueEvent =
+  | "satellite.put"
+  | "satellite.removed"
+  | "satellite.verified"
+  | "satellite.approved"
+  | "satellite.disabled"
+  | "satellite.enabled";
+
+/** What is done with an execution of a satellite. */
+export type ExecutionEvent = "satellite.run" | "execution.cancelled";
+/** What is done with a run of a cluster; its executions leave no lines of their own. */
+export type ClusterEvent = "cluster.submitted" | "cluster.cancelled";
+
+/** What a request may leave in the log. */
+export type RequestEvent =
+  | FileEvent
+  | TaskEvent
+  | WebhookEvent
+  | SecretEvent
+  | CatalogueEvent
+  | ExecutionEvent
+  | ClusterEvent;
+
 /** What is worth remembering for 13 months. */
 export type AuditEvent =
   /** `keyId` is the key that was made or revoked. */
@@ -43,6 +67,10 @@ export type AuditEvent =
   | (Actor & { readonly kind: WebhookEvent; readonly webhookId: string })
   /** `secret` is its name. */
   | (Actor & { readonly kind: SecretEvent; readonly secret: string })
+  /** `satellite` is its reference; `project` whoever did it. */
+  | (Actor & { readonly kind: CatalogueEvent; readonly satellite: string })
+  | (Actor & { readonly kind: ExecutionEvent; readonly executionId: string })
+  | (Actor & { readonly kind: ClusterEvent; readonly clusterId: string })
   /** `setting` is a name, never a value. */
   | { readonly kind: "config.changed"; readonly setting: string };
 
@@ -56,6 +84,9 @@ export interface TimedEvent {
   readonly taskId?: string | undefined;
   readonly webhookId?: string | undefined;
   readonly secret?: string | undefined;
+  readonly satellite?: string | undefined;
+  readonly executionId?: string | undefined;
+  readonly clusterId?: string | undefined;
   readonly setting?: string | undefined;
   readonly by?: "retention" | undefined;
   /** How many of them, where they are counted. */
@@ -82,6 +113,7 @@ export function auditLine(
 ): { readonly text: string; readonly end: ChainEnd } {
   const n = before.n + 1;
   const { wallMs, kind, project, keyId, fileId, taskId, webhookId, secret, setting, by, count } = event;
+  const { satellite, executionId, clusterId } = event;
   const hashed =
     `{"n":${n},"at":"${new Date(wallMs).toISOString()}","event":"${kind}"` +
     (count === undefined ? "" : `,"count":${count}`) +
@@ -91,6 +123,9 @@ export function auditLine(
     member("task", taskId) +
     member("webhook", webhookId) +
     member("secret", secret) +
+    member("satellite", satellite) +
+    member("execution", executionId) +
+    member("cluster", clusterId) +
     member("setting", setting) +
     member("by", by) +
     `,"prev":"${before.hash}"`;

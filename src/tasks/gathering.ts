@@ -196,17 +196,16 @@ export class Gathering {
       lines: count,
     }));
     const { estimatedUsd } = lot;
-    const record: LotRecord = {
+    const sealed: LotRecord = {
       ...lot.record,
       isSealed: true,
       lines: lines.length,
       items,
       bytes: bytes.byteLength,
       works: lot.works,
-      members,
       ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
     };
-    await room.waitFor(() => store.change([{ kind: "put", record: lotToRecord(record) }]));
-    lot.record = record;
+    await room.waitFor(() => store.change([{ kind: "put", record: lotToRecord({ ...sealed, members }) }]));
+    lot.record = sealed; // it has its members itself
   }
 }

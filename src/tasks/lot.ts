@@ -3,7 +3,7 @@
  *
  *   gathering -> waiting (sealed, not yet run) -> running -> over
  *
- * 22 bytes a line while it is in memory, 16 more where tasks share it.
+ * 22 bytes a line once somebody looks at it or it runs, 16 more where tasks share it and it runs; some 130 for each task.
  */
 import { AnswerIndex } from "../engine/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal.ts";
@@ -13,6 +13,7 @@ import type { Share } from "./backlog.ts";
 import type { LotRecord, LotWork } from "./lot_record.ts";
 import type { Hold } from "./spending.ts";
 import { StepTimes } from "./step_times.ts";
+import type { TaskRecord } from "./task_record.ts";
 
 /** Why a line makes no object. */
 const UNREADABLE: ReadonlySet<FailureCode> = new Set([
@@ -62,8 +63,7 @@ export class Lot {
   record: LotRecord;
   readonly path: string;
   readonly #members: Member[] = [];
-  readonly #memberOf = new Map<string, Member>();
-  index: AnswerIndex;
+  #index: AnswerIndex | undefined;
   run: Run | undefined;
   isRestored = false;
   /** Of the file with its answers; undefined before its run was ever opened. */
@@ -104,8 +104,6 @@ export class Lot {
   constructor(record: LotRecord, path: string) {
     this.record = record;
     this.path = path;
-    this.index = new AnswerIndex(record.lines);
-    this.#costs = record.taskId === undefined ? new LineCosts(record.lines) : undefined;
     this.addWorks(record.works ?? []);
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
@@ -116,6 +114,12 @@ export class Lot {
     this.ended = new Promise((resolve) => {
       this.#tellEnded = resolve;
     });
+  }
+
+  /** Where its answers stand. */
+  get index(): AnswerIndex {
+    this.#index ??= new AnswerIndex(this.record.lines);
+    return this.#index;
   }
 
   /** Its run has begun to answer, or goes on. */
@@ -158,15 +162,14 @@ export class Lot {
   /** Its lines come behind those of the members before. */
   add(member: Member): void {
     this.#members.push(member);
-    this.#memberOf.set(member.taskId, member);
   }
 
   /** Its run tells all its steps, from the first on. The lot is sealed: only now it is known how many lines it has. */
   begin(run: Run): void {
     this.run = run;
     this.reading = undefined;
-    this.index = new AnswerIndex(this.record.lines);
-    if (this.record.taskId === undefined) this.#costs = new LineCosts(this.record.lines);
+    this.#index = undefined;
+    this.#costs = undefined;
     this.unreadable = 0;
     this.times = new StepTimes();
     this.#sums = noSums();
@@ -197,10 +200,7 @@ export class Lot {
     for (const outcome of step.outcomes) {
       this.#count(outcome);
       if (outcome.code !== undefined && UNREADABLE.has(outcome.code)) this.unreadable += 1;
-      if (this.#costs !== undefined) {
-        this.#costs.listUsd[outcome.line] = outcome.listUsd;
-        this.#costs.usd[outcome.line] = outcome.usd;
-      }
+      if (this.record.taskId === undefined) this.#note(outcome);
     }
     if (!this.#isLive) return [];
     const changed = new Set<Member>();
@@ -228,6 +228,12 @@ export class Lot {
       ...this.index.tokens(1, this.record.lines),
     };
     return this.#sums;
+  }
+
+  #note({ line, listUsd, usd }: OutcomeRecord): void {
+    this.#costs ??= new LineCosts(this.record.lines);
+    this.#costs.listUsd[line] = listUsd;
+    this.#costs.usd[line] = usd;
   }
 
   #count({ status, inputTokens, outputTokens }: OutcomeRecord): void {
@@ -268,8 +274,11 @@ export class Lot {
     return undefined;
   }
 
-  memberOf(taskId: string): Member | undefined {
-    return this.#memberOf.get(taskId);
+  memberOf({ id, parts }: Pick<TaskRecord, "id" | "parts">): Member | undefined {
+    const part = parts.find(({ lotId }) => lotId === this.record.id);
+    if (part === undefined) return undefined;
+    const member = this.record.taskId === undefined ? this.memberAt(part.firstLine) : this.#members[0];
+    return member?.taskId === id ? member : undefined;
   }
 
   /** Asked for each line before it is sent. */

@@ -313,7 +313,7 @@ export class Lots {
       usd: cost.usd,
     };
     await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
-    const { members: _members, works = [], ...rest } = lot.record;
+    const { works = [], ...rest } = lot.record;
     const record = { ...rest, ...(rest.taskId === undefined ? {} : { works }), over };
     await parts.room.waitFor(() =>
       parts.store.change([

@@ -47,12 +47,15 @@ async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: s
   options.begin(lot, task ?? { id: taskId });
 }
 
-async function reopenSealed(options: ReopeningOptions, record: LotRecord): Promise<void> {
+async function reopenSealed(
+  options: ReopeningOptions,
+  { members = [], ...record }: LotRecord,
+): Promise<void> {
   const { lots, parts } = options;
   const lot = lots.add(record, true);
   const cancelled = new Set<string>();
   for await (const { id } of recordsOf(parts, CANCELS, record.id)) cancelled.add(id);
-  for (const { taskId, firstLine, lines } of record.members ?? []) {
+  for (const { taskId, firstLine, lines } of members) {
     const isCancelled = cancelled.has(stemOf(taskId));
     lots.join(lot, { taskId, firstLine, lines, open: lines, isCancelled });
   }

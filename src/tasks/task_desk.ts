@@ -303,7 +303,7 @@ class TaskDesk implements OpenedTasks {
   /** Resolves when the task's objects in these lots are final, or nothing can be done for them at present. */
   async #waitFor(task: TaskRecord, lots: readonly Lot[], signal: AbortSignal | undefined): Promise<void> {
     for (const lot of lots) {
-      const member = lot.memberOf(task.id);
+      const member = lot.memberOf(task);
       if (member === undefined || member.open === 0) continue;
       await new Promise<void>((resolve, reject) => {
         const onAbort = (): void => reject(signal?.reason);
@@ -320,7 +320,7 @@ class TaskDesk implements OpenedTasks {
   }
 
   async #cancelIn(lot: Lot, task: TaskRecord): Promise<void> {
-    const member = lot.memberOf(task.id);
+    const member = lot.memberOf(task);
     if (member === undefined) return;
     member.isCancelled = true;
     lot.version += 1;

@@ -100,7 +100,7 @@ export class TaskViews {
   #stateOf(task: TaskRecord, lots: readonly Look[]): string {
     const states = lots.map(({ lot }) => {
       if (lot === undefined || lot.isOver) return "x";
-      const member = lot.memberOf(task.id);
+      const member = lot.memberOf(task);
       const isFinal = member !== undefined && member.open === 0;
       return isFinal ? "x" : `${this.#process}.${lot.version}`;
     });

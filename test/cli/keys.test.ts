@@ -29,6 +29,7 @@ const DEFAULT_SCOPES = [
   "files:write",
   "satellites:run",
   "satellites:read",
+  "satellites:write",
   "secrets:write",
 ];
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { PacedCalls } from "../../src/engine/paced_calls.ts";
 
-function setUp(callsPerTurn?: number) {
+function setUp(callsPerTurn?: () => number | undefined) {
   const turns: (() => void)[] = [];
   const made: number[] = [];
   const calls = new PacedCalls({ soon: (callback) => void turns.push(callback) }, callsPerTurn);
@@ -29,14 +29,16 @@ describe("paced calls", () => {
     expect(turns).toEqual([]);
   });
 
-  it("are as many a turn as is asked for", () => {
-    const { turns, made, run } = setUp(32);
-    run(0, 70);
+  it("are as many a turn as is asked for at that time", () => {
+    let wanted: number | undefined = 32;
+    const { turns, made, run } = setUp(() => wanted);
+    run(0, 300);
     expect(made).toEqual(upTo(32));
     turns.shift()?.();
     expect(made).toEqual(upTo(64));
+    wanted = undefined;
     turns.shift()?.();
-    expect(made).toEqual(upTo(70));
+    expect(made).toEqual(upTo(192));
   });
 
   it("that ask for more calls have them made after those that were asked for before", () => {

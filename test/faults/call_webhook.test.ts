@@ -5,6 +5,8 @@ import { systemClock } from "../../src/clock.ts";
 import { AllowList } from "../../src/egress/address.ts";
 import { createEgress } from "../../src/egress/egress.ts";
 import { callWebhook } from "../../src/satellites/builtin/call_webhook.ts";
+import { forwardLogs } from "../../src/satellites/builtin/forward_logs.ts";
+import { sendAlert } from "../../src/satellites/builtin/send_alert.ts";
 import { createGuardedHttp } from "../../src/satellites/guarded_http.ts";
 import { SatelliteError } from "../../src/satellites/satellite_error.ts";
 import { CORPUS, NAMES } from "../egress/inward_urls.ts";
@@ -120,6 +122,63 @@ describe("fault 96: a webhook that leads inwards", () => {
 /** So that no linter takes these for templates of ours. */
 const DOLLAR = "$";
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+
+describe("fault 96: other wires that lead inwards", () => {
+  const HOSTS = [
+    "127.0.0.1",
+    "2130706433",
+    "0x7f.1",
+    "0177.0.0.1",
+    "127.1",
+    "::1",
+    "::ffff:127.0.0.1",
+    "[::1]",
+    "0",
+  ]
+    .concat([
+      "localhost",
+      "localhost.",
+      "router",
+      "a.internal",
+      "fe80::1%eth0",
+      "169.254.169.254",
+      "10.0.0.1",
+    ])
+    .concat([
+      "loopback.attacker.net",
+      "mixed.attacker.net",
+      "six.attacker.net",
+      "u@127.0.0.1",
+      "127.0.0.1/#",
+    ]);
+
+  it("are refused to syslog in every spelling of a host, and to alerts and logs over HTTP", async () => {
+    const seen = connections;
+    const passed: string[] = [];
+    const expectBlocked = async (what: string, failing: Promise<SatelliteError>): Promise<void> => {
+      const { failure, code } = await failing;
+      if (failure !== "permanent" || code !== "blocked_destination")
+        passed.push(`${what}: ${failure} ${code}`);
+    };
+    const input = { entries: [{ message: "m" }] };
+    for (const host of HOSTS) {
+      const config = { receiver: "syslog", host, port, tls: false };
+      await expectBlocked(host, failedAttempt(forwardLogs(), { config, input, egress: guarded() }));
+    }
+    for (const url of [
+      `http://127.0.0.1:${port}/`,
+      `http://[::ffff:7f00:1]:${port}/`,
+      `http://six.attacker.net:${port}`,
+    ]) {
+      const loki = { receiver: "loki", url };
+      const slack = { receiver: "slack", url };
+      await expectBlocked(url, failedAttempt(forwardLogs(), { config: loki, input, egress: guarded() }));
+      const alert = { config: slack, input: { title: "t" }, egress: guarded() };
+      await expectBlocked(url, failedAttempt(sendAlert(), alert));
+    }
+    expect([passed, connections - seen]).toEqual([[], 0]);
+  });
+});
 
 describe("fault 97: a bad receiver", () => {
   it("gets one id over all attempts, whether it resets, is slow, sends 10 GB or is gone", async () => {

@@ -15,6 +15,7 @@ import { type ExecutionBounds, openExecutions } from "../../src/satellites/execu
 import type { GuardedHttp } from "../../src/satellites/guarded_http.ts";
 import type { Satellite } from "../../src/satellites/satellite.ts";
 import { z } from "../../src/schema.ts";
+import type { Store } from "../../src/store/store.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 import { type CrashableStore, createCrashableStore } from "../../src/testing/crashable_store.ts";
@@ -30,7 +31,9 @@ export function satellite(name: string, given: Partial<Satellite> & Pick<Satelli
     name,
     description: "A satellite of the tests.",
     input: z.looseObject({ text: z.string().optional() }) as unknown as Satellite["input"],
-    config: z.looseObject({ url: z.url().optional() }) as unknown as Satellite["config"],
+    config: z.looseObject({
+      url: z.url({ protocol: /^https?$/ }).optional(),
+    }) as unknown as Satellite["config"],
     isRepeatable: true,
     ...given,
   };
@@ -53,10 +56,12 @@ export class ExecutionWorld {
   readonly faults: unknown[] = [];
   readonly lines: SatelliteLogLine[] = [];
   readonly finished: ExecutionView[] = [];
-  readonly destinations = new CountedDestinations();
+  /** Of the process that was opened last. */
+  destinations = new CountedDestinations();
   /** Throws for who may not run a satellite. */
   mayRun: (caller: ExecutionCaller, name: string) => void = () => undefined;
   #bounds: Partial<ExecutionBounds> | undefined;
+  #store: Store | undefined;
 
   constructor({ bounds, commitMs, seed = 1 }: ExecutionWorldOptions = {}) {
     this.clock = new FakeClock({ seed });
@@ -73,6 +78,8 @@ export class ExecutionWorld {
   /** `clock` is that of a process which a test can kill. */
   async open(clock: Clock = this.clock): Promise<Executions> {
     const store = await this.store.open();
+    this.#store = store;
+    this.destinations = new CountedDestinations();
     const executions = await openExecutions({
       clock,
       store,
@@ -80,12 +87,26 @@ export class ExecutionWorld {
       secrets: { reveal: async (project, name) => this.secrets.get(`${project}/${name}`) },
       ...nothing,
       destinations: this.destinations,
-      onFault: (error) => this.faults.push(error),
+      onFault: (error) => {
+        if (this.#store === store) this.faults.push(error); // what a killed process says is nobody's
+      },
       log: (line) => this.lines.push(line),
       ...(this.#bounds === undefined ? {} : { bounds: this.#bounds }),
     });
     executions.onFinished((view) => this.finished.push(view));
     return executions;
+  }
+
+  /** The process that is open dies. */
+  crash(): void {
+    this.#store = undefined;
+    this.store.crash();
+  }
+
+  /** What the process that is open reads from its store. */
+  async peek<T>(read: (store: Store) => Promise<T>): Promise<T> {
+    if (this.#store === undefined) throw new Error("no process is open");
+    return read(this.#store);
   }
 
   #resolve(caller: ExecutionCaller, name: string): ResolvedSatellite {

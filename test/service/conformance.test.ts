@@ -10,6 +10,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { PerigeeError } from "../../src/errors.ts";
 import { callOpenai, manyLines, refusedRange } from "./conformance_files.ts";
+import { callClusters, callExecutions, callSecrets } from "./conformance_satellites.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer, type WholeCall } from "./whole.ts";
 
 interface Operation {
@@ -237,6 +238,12 @@ describe("every operation", () => {
 
   it("of OpenAI's interface answers valid requests and wrong ones with its documented bodies", async () => {
     await callOpenai({ check, whole, seen });
+  });
+
+  it("of satellites answers valid requests and wrong ones with its documented bodies", async () => {
+    await callSecrets({ check, whole, seen });
+    await callExecutions({ check, whole, seen });
+    await callClusters({ check, whole, seen });
   });
 
   it("refuses bodies that are none", async () => {

@@ -30,6 +30,16 @@ describe("the key verifier", () => {
     });
   });
 
+  it("says of a key whether it is active and in the beta now", () => {
+    const { stored } = keys.create(wanted);
+    const plain = keys.create({ ...wanted, name: "plain", isBeta: false });
+    expect(verifier.isBetaKey?.(stored.id)).toBe(true);
+    expect(verifier.isBetaKey?.(plain.stored.id)).toBe(false);
+    expect(verifier.isBetaKey?.("key_none")).toBe(false);
+    keys.revoke(stored.id);
+    expect(verifier.isBetaKey?.(stored.id)).toBe(false);
+  });
+
   it("takes Bearer alone on v0 and the bare key alone on v1", () => {
     const { key } = keys.create(wanted);
     const taken = (header: string) =>

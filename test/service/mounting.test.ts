@@ -10,6 +10,7 @@ import express from "express";
 import { fastify } from "fastify";
 import { afterEach, describe, expect, it } from "vitest";
 import { createPerigeeService, type PerigeeService } from "../../src/service/index.ts";
+import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { fakeVerifier } from "./world.ts";
 
 const closers: (() => unknown)[] = [];
@@ -18,10 +19,10 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-async function openService(): Promise<PerigeeService> {
+async function openService(verifier: KeyVerifier = fakeVerifier): Promise<PerigeeService> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-service-"));
   closers.push(() => rmSync(dataDir, { recursive: true, force: true }));
-  const service = await createPerigeeService({ dataDir, env: {}, verifier: fakeVerifier });
+  const service = await createPerigeeService({ dataDir, env: {}, verifier });
   closers.push(() => service.close());
   return service;
 }
@@ -137,11 +138,20 @@ describe("the service", () => {
   });
 
   it("ends requests under way before it closes, and takes no new ones", async () => {
-    const service = await openService();
+    let tellCame = (): void => undefined;
+    const came = new Promise<void>((resolve) => {
+      tellCame = resolve;
+    });
+    const service = await openService({
+      verify: (...given) => {
+        tellCame();
+        return fakeVerifier.verify(...given);
+      },
+    });
     const url = await service.listen({ port: 0 });
     const immediate = JSON.stringify(Array.from({ length: 200 }, () => ({ model: "echo:test", input: "x" })));
     const pending = fetch(`${url}/v0/infer/`, { method: "POST", headers, body: immediate });
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await came; // a connection that nobody has taken yet is reset by the kernel when its port is closed
     await service.close();
     expect((await pending).status).toBe(200);
     await expect(fetch(`${url}/healthz`)).rejects.toThrow();

@@ -9,6 +9,7 @@ import { createEgress } from "../../src/egress/egress.ts";
 import { registerWebhookRoutes } from "../../src/service/webhook_routes.ts";
 import { openWebhooks, type Webhooks } from "../../src/service/webhooks.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
+import { testVault } from "../satellites/test_vault.ts";
 import { taskView } from "./webhook_world.ts";
 import { openWorld, type World } from "./world.ts";
 
@@ -22,6 +23,7 @@ beforeEach(async () => {
   webhooks = await openWebhooks({
     clock: systemClock,
     store: createMemoryStore(),
+    vault: testVault,
     egress: createEgress({ clock: systemClock, allow: new AllowList(["127.0.0.1"]) }),
     tasks: {
       task: async (_project, id) => taskView(id),

@@ -9,6 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
 import type { TaskEvent } from "../../src/tasks/tasks.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
+import { testVault } from "../satellites/test_vault.ts";
 
 export interface Seen extends GuardedRequest {
   readonly atMs: number;
@@ -82,6 +83,7 @@ export async function openWebhookWorld(
       clock,
       store,
       egress,
+      vault: testVault,
       onFault: (error) => world.faults.push(error),
       tasks: {
         task: async (project, id) => {

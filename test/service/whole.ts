@@ -6,24 +6,24 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
-import { openAftercare } from "../../src/service/aftercare.ts";
-import type { Caller, Scope } from "../../src/service/caller.ts";
+import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
+import { openStack } from "../../src/service/stack.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
-import { createFiles } from "../../src/tasks/file_store.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
-import { openTasks } from "../../src/tasks/task_desk.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
-const ALL: readonly Scope[] = ["infer:read", "infer:write", "files:read", "files:write"];
+const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
 
 /** The keys that are accepted. */
 const KEYS: Readonly<Record<string, Caller>> = {
   own: caller("own", ALL),
   other: caller("other", ALL),
-  reader: caller("own", ["infer:read", "files:read"]),
+  reader: caller(
+    "own",
+    ALL.filter((scope) => scope.endsWith(":read")),
+  ),
   powerless: caller("own", []),
   hurried: caller("own", ALL, "hurried"),
 };
@@ -56,18 +56,12 @@ export async function openWhole(
 ): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { engine, parts } = await openEngine({ dataDir, env: {} });
-  const { clock, disk, store, measurer } = parts;
-  const files = await createFiles({ store, disk, clock, measurer, dataDir });
-  const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const aftercare = await openAftercare({
-    clock,
-    store,
-    files,
-    openTasks: (onFinished) => openTasks({ engine, parts, files, spending, dataDir, onFinished }),
-    egressAllow: "127.0.0.1",
-    retentionDays: undefined,
-  });
-  const { tasks, webhooks } = aftercare;
+  const { clock, disk, store } = parts;
+  const stack = await openStack(
+    { engine, parts },
+    { dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+  );
+  const { files, tasks, satellites, webhooks, spending } = stack;
   let refusal: unknown;
   const submit: Tasks["submit"] = (project, request) => {
     const error = refusal;
@@ -84,16 +78,17 @@ export async function openWhole(
       engine,
       tasks: withSubmit(tasks, submit),
       files,
+      satellites,
       webhooks,
       idempotency: new Idempotency({ clock, store }),
       dataDir,
       publicUrl: () => url,
     },
     verifier: {
-      verify: (authorization, area) =>
-        area === "v0" && authorization?.startsWith("Bearer ") === true
-          ? KEYS[authorization.slice(7)]
-          : undefined,
+      verify: (authorization = "", area) => {
+        if (area === "v1") return KEYS[authorization];
+        return authorization.startsWith("Bearer ") ? KEYS[authorization.slice(7)] : undefined;
+      },
     },
     requestLimits: {
       take: (keyId) => ({
@@ -111,7 +106,7 @@ export async function openWhole(
   url = await service.listen({ port: 0 });
   afterAll(async () => {
     await service.close();
-    await aftercare.close();
+    await stack.close();
     await engine.close();
     rmSync(dataDir, { recursive: true, force: true });
   });
@@ -142,6 +137,9 @@ function withSubmit(tasks: Tasks, submit: Tasks["submit"]): Tasks {
   });
 }
 
+/** Satellites take the key with no scheme word. */
+const BARE = /^\/v1\/(clusters|executions|satellites|secrets)(\/|$)/;
+
 async function send(
   url: string,
   method: string,
@@ -152,7 +150,7 @@ async function send(
     method,
     redirect: "manual",
     headers: {
-      ...(key === "" ? {} : { authorization: `Bearer ${key}` }),
+      ...(key === "" ? {} : { authorization: BARE.test(new URL(url).pathname) ? key : `Bearer ${key}` }),
       ...(body === undefined || body instanceof FormData ? {} : { "content-type": "application/json" }),
       ...headers,
     },
@@ -162,5 +160,5 @@ async function send(
 }
 
 function caller(project: string, scopes: readonly Scope[], keyId = `${project}${scopes.length}`): Caller {
-  return { keyId, project, scopes: new Set(scopes), isBeta: false };
+  return { keyId, project, scopes: new Set(scopes), isBeta: true };
 }

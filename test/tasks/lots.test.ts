@@ -7,24 +7,38 @@ import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
 const items = (from: number, count: number, sla?: number) =>
   Array.from({ length: count }, (_, index) => item(from + index, sla));
 
+const PART = { lotId: "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001", lines: 1, items: 1, slaMinutes: null };
+
 describe("a lot that tasks share", () => {
+  const record = (lines: number): LotRecord => ({
+    id: "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001",
+    project: PROJECT,
+    slaMinutes: null,
+    acceptedWallMs: 0,
+    isSealed: true,
+    lines,
+    items: lines,
+    volumeTokens: 0,
+    itemLines: [],
+    itemOffsets: [],
+  });
+
   it("takes memory for the lines it has, not for those it could have had", () => {
-    const record: LotRecord = {
-      id: "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001",
-      project: PROJECT,
-      slaMinutes: null,
-      acceptedWallMs: 0,
-      isSealed: true,
-      lines: 1,
-      items: 1,
-      volumeTokens: 0,
-      itemLines: [],
-      itemOffsets: [],
-    };
     const beforeBytes = process.memoryUsage().arrayBuffers;
-    const lots = Array.from({ length: 1_000 }, () => new Lot(record, "/data/lots/one.jsonl"));
+    const lots = Array.from({ length: 1_000 }, () => new Lot(record(1), "/data/lots/one.jsonl"));
+    for (const lot of lots) expect(lot.index.statusOf(1)).toBeUndefined();
     expect(process.memoryUsage().arrayBuffers - beforeBytes).toBeLessThan(1024 * 1024); // 154 MB with 4,096 each
     expect(lots).toHaveLength(1_000);
+  });
+
+  it("takes none for its lines while it waits and nobody looks at it", () => {
+    const beforeBytes = process.memoryUsage().arrayBuffers;
+    const lots = Array.from({ length: 250 }, () => new Lot(record(4_096), "/data/lots/one.jsonl"));
+    for (const lot of lots)
+      lot.add({ taskId: "one", firstLine: 1, lines: 4_096, open: 4_096, isCancelled: false });
+    expect(process.memoryUsage().arrayBuffers - beforeBytes).toBeLessThan(1024 * 1024); // 38 MB before
+    expect(lots[0]?.memberOf({ id: "one", parts: [{ ...PART, firstLine: 1 }] })?.lines).toBe(4_096);
+    expect(lots[0]?.memberOf({ id: "other", parts: [{ ...PART, firstLine: 1 }] })).toBeUndefined();
   });
 });
 

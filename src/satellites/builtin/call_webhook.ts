@@ -14,7 +14,7 @@ import type { JsonObject } from "../../work/json.ts";
 import { defineSatellite } from "../define.ts";
 import type { Satellite, SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
-import { errorOf, hostOf, type Outgoing, send } from "./exchange.ts";
+import { ATTEMPTS_MAX, errorOf, hostOf, type Outgoing, send } from "./exchange.ts";
 import { readSmallFile } from "./small_file.ts";
 import { answerOf, webhookAnswer } from "./webhook_answer.ts";
 import { type WebhookConfig, webhookConfig } from "./webhook_config.ts";
@@ -43,6 +43,7 @@ export function callWebhook(): Satellite<JsonObject, WebhookConfig> {
     isRepeatable: ({ config: { repeatable, method, secret } }) =>
       repeatable ?? (secret !== undefined || IDEMPOTENT.includes(method)),
     destination: ({ config }) => hostOf(config.url),
+    attemptsMax: ATTEMPTS_MAX,
     run,
   });
 }

@@ -11,7 +11,7 @@ import { refusalWaitMs, retryAfterMs } from "../../providers/retry_after.ts";
 import type { GuardedResponse } from "../guarded_http.ts";
 import type { SatelliteCall } from "../satellite.ts";
 import { SatelliteError, type SatelliteFailure } from "../satellite_error.ts";
-import { TIMEOUT_MS } from "./receiver_fields.ts";
+import { holdsSecret, TIMEOUT_MS } from "./receiver_fields.ts";
 
 /** One request, as an encoder makes it. */
 export interface Outgoing {
@@ -29,7 +29,13 @@ export interface SendOptions {
   readonly answerBytesMax?: number;
 }
 
-export const ANSWER_BYTES_MAX: number = 64 * 1024;
+/**
+ * Of an execution: some eight hours at the runtime's waits of up to 5 minutes, so that it is the sla that ends most. A receiver
+ * that is down for lunch has its webhook after it.
+ */
+export const ATTEMPTS_MAX: number = 200;
+
+const ANSWER_BYTES_MAX = 64 * 1024;
 const USER_AGENT = "perigee-satellites/1";
 const REFUSED: readonly number[] = [408, 425, 429, 503];
 
@@ -88,12 +94,16 @@ export function shortCode(reason: unknown): string | undefined {
   return typeof reason === "string" && /^[A-Za-z0-9_.:-]{1,64}$/.test(reason) ? reason : undefined;
 }
 
-/** The host and port of a URL: what executions are kept apart by. Undefined for a text that is none, such as a secret's name. */
+/**
+ * The host and port of a URL: what executions are kept apart by. Of one that is a secret, the secret's name, so that a slow host
+ * behind it does not delay others either. Undefined for what is neither.
+ */
 export function hostOf(url: string): string | undefined {
-  if (!URL.canParse(url)) return undefined;
-  const { protocol, hostname, port } = new URL(url);
-  if (hostname === "" || !/^https?:$/.test(protocol)) return undefined;
-  return `${hostname}:${port === "" ? (protocol === "https:" ? "443" : "80") : port}`;
+  if (/^https?:/i.test(url) && URL.canParse(url)) {
+    const { protocol, hostname, port } = new URL(url);
+    return `${hostname}:${port === "" ? (protocol === "https:" ? "443" : "80") : port}`;
+  }
+  return holdsSecret(url) ? url : undefined;
 }
 
 function codeOf(status: number): string {

@@ -31,7 +31,11 @@ type Open = typeof import("unpdf").getDocumentProxy;
 async function readPages(open: Open, bytes: Uint8Array): Promise<{ pages: string[]; title: string | null }> {
   try {
     // A copy: unpdf takes no Buffer, and may hand its memory on.
-    const pdf = await open(new Uint8Array(bytes), { isEvalSupported: false, useSystemFonts: false, verbosity: 0 });
+    const pdf = await open(new Uint8Array(bytes), {
+      isEvalSupported: false,
+      useSystemFonts: false,
+      verbosity: 0,
+    });
     if (pdf.numPages > PAGES_MAX)
       throw new ParseError("too_complex", `the PDF has more than ${PAGES_MAX} pages`);
     const pages: string[] = [];

@@ -4,18 +4,36 @@
  * A text that names a secret (`secret://name`) passes every check here: the value is checked when it is filled in, right
  * before an attempt. Messages never repeat a value, which may be one.
  *
- * Limits: addresses of 2,048 characters, tokens of 8,192, a request of 100 ms to 120 s (15 s by default).
+ * Limits: addresses of 2,048 characters, tokens and headers of 8,192, 64 headers, a request of 100 ms to 120 s (15 s by default).
  */
 import { z } from "../../schema.ts";
 
 const URL_LENGTH_MAX = 2_048;
 const TOKEN_LENGTH_MAX = 8_192;
+const HEADERS_MAX = 64;
 const TIMEOUT_MS_MIN = 100;
 const TIMEOUT_MS_MAX = 120_000;
 
 /** For one request, when nothing else is said. */
 export const TIMEOUT_MS = 15_000;
 
+export const HEADER_NAME: RegExp = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
+
+/** Set by whoever sends, or by nobody. */
+const FRAMING: readonly string[] = [
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
 export function holdsSecret(text: string): boolean {
   return text.includes("secret://");
 }
@@ -37,6 +55,28 @@ export function tokenField(description: string): z.ZodString {
     .min(1)
     .max(TOKEN_LENGTH_MAX)
     .refine((text) => isHeaderText(text), "must be printable ASCII, without line ends")
+    .describe(description);
+}
+
+export const headerField: z.ZodString = z
+  .string()
+  .max(TOKEN_LENGTH_MAX)
+  .refine(isHeaderText, "must be printable ASCII, without line ends");
+
+/** Headers by name, without those that frame the message. */
+export function headersField(description: string): z.ZodDefault<z.ZodRecord<z.ZodString, z.ZodString>> {
+  return z
+    .record(z.string().regex(HEADER_NAME, "must be the name of a header"), headerField)
+    .refine((all) => Object.keys(all).length <= HEADERS_MAX, `must be at most ${HEADERS_MAX} headers`)
+    .refine(
+      (all) => new Set(Object.keys(all).map((name) => name.toLowerCase())).size === Object.keys(all).length,
+      "must name each header once",
+    )
+    .refine(
+      (all) => Object.keys(all).every((name) => !FRAMING.includes(name.toLowerCase())),
+      `must not hold ${FRAMING.join(", ")}`,
+    )
+    .default({})
     .describe(description);
 }
 

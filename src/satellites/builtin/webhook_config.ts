@@ -9,38 +9,23 @@
 import { z } from "../../schema.ts";
 import type { Json } from "../../work/json.ts";
 import type { Schema } from "../satellite.ts";
-import { holdsSecret, isHeaderText, isHttpUrl, timeoutField } from "./receiver_fields.ts";
+import {
+  HEADER_NAME,
+  headerField,
+  headersField,
+  holdsSecret,
+  isHttpUrl,
+  timeoutField,
+} from "./receiver_fields.ts";
 import { hasPlaceholder } from "./template.ts";
 
-const HEADERS_MAX = 64;
-const HEADER_LENGTH_MAX = 8_192;
+const PARAMETERS_MAX = 64;
 const URL_LENGTH_MAX = 2_048;
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 
-/** Set by whoever sends, or by nobody. */
-const FRAMING: readonly string[] = [
-  "accept-encoding",
-  "connection",
-  "content-length",
-  "expect",
-  "host",
-  "keep-alive",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-];
 const SIGNATURE: readonly string[] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 /** Of an answer, unless others are named. */
 const ANSWER_HEADERS: readonly string[] = ["content-type", "etag", "location", "x-request-id"];
-
-const headerValue = z
-  .string()
-  .max(HEADER_LENGTH_MAX)
-  .refine(isHeaderText, "must be printable ASCII, without line ends");
 
 const body = z
   .strictObject({
@@ -50,7 +35,7 @@ const body = z
       .describe("Sent as JSON; a text that is one placeholder becomes its value with its type."),
     text: z.string().optional().describe("Sent as it is; values are escaped as the content type asks for."),
     file_id: z.string().min(1).optional().describe("A file of the project, of at most 8 MiB, sent as it is."),
-    content_type: headerValue
+    content_type: headerField
       .optional()
       .describe("Default: application/json, text/plain, or that of the file."),
   })
@@ -102,25 +87,16 @@ export const webhookConfig: Schema<WebhookConfig> = z
       .refine((text) => text !== "CONNECT" && text !== "TRACE", "must be neither CONNECT nor TRACE")
       .default("POST")
       .describe("GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS or another one, but not CONNECT and TRACE."),
-    headers: z
-      .record(z.string().regex(TOKEN, "must be the name of a header"), headerValue)
-      .refine((all) => Object.keys(all).length <= HEADERS_MAX, `must be at most ${HEADERS_MAX} headers`)
-      .refine(
-        (all) => new Set(Object.keys(all).map((name) => name.toLowerCase())).size === Object.keys(all).length,
-        "must name each header once",
-      )
-      .refine(
-        (all) => Object.keys(all).every((name) => !FRAMING.includes(name.toLowerCase())),
-        `must not hold ${FRAMING.join(", ")}`,
-      )
-      .default({})
-      .describe("Headers by name; values may hold templates."),
+    headers: headersField("Headers by name; values may hold templates."),
     query: z
       .record(
         z.string().min(1),
-        z.union([z.string(), z.number(), z.boolean(), z.array(z.string()).max(HEADERS_MAX)]),
+        z.union([z.string(), z.number(), z.boolean(), z.array(z.string()).max(PARAMETERS_MAX)]),
       )
-      .refine((all) => Object.keys(all).length <= HEADERS_MAX, `must be at most ${HEADERS_MAX} parameters`)
+      .refine(
+        (all) => Object.keys(all).length <= PARAMETERS_MAX,
+        `must be at most ${PARAMETERS_MAX} parameters`,
+      )
       .default({})
       .describe("Parameters put behind the query of the url; values may hold templates."),
     body: body.optional().describe("Default: the input as JSON for POST, PUT and PATCH, nothing for others."),
@@ -136,8 +112,8 @@ export const webhookConfig: Schema<WebhookConfig> = z
     answer: z
       .strictObject({
         headers: z
-          .array(z.string().regex(TOKEN, "must be the name of a header"))
-          .max(HEADERS_MAX)
+          .array(z.string().regex(HEADER_NAME, "must be the name of a header"))
+          .max(PARAMETERS_MAX)
           .default([...ANSWER_HEADERS])
           .describe("The headers that are kept."),
       })

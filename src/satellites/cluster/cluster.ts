@@ -28,8 +28,12 @@ export interface MemberView {
   readonly retries: number;
   /** Of a member without `each`. */
   readonly executionId?: string;
-  /** Of one with `each`: how its executions stand. */
+  /** Of one with `each`: how its elements stand. */
   readonly counts?: Readonly<Record<ExecutionStatus, number>>;
+  /**
+   * Of one with `each` the list of outputs, null where an element has none. Null as well where it is too large to be shown (4 MiB
+   * in all, 100 elements): its executions have it then. Always null in what `submit` and `onChanged` give.
+   */
   readonly output: Json;
   readonly error: ExecutionError | null;
 }
@@ -38,12 +42,14 @@ export interface ClusterView {
   /** UUID. */
   readonly id: string;
   readonly project: string;
+  /** As declared. */
+  readonly name?: string;
   readonly status: ExecutionStatus;
   readonly sla: string;
   readonly createdWallMs: number;
   readonly updatedWallMs: number;
   readonly deadlineWallMs: number;
-  /** In the order of the declaration. Lists leave it out. */
+  /** In the order of the declaration. Empty in lists. */
   readonly members: readonly MemberView[];
   readonly error: ExecutionError | null;
 }
@@ -69,9 +75,16 @@ export interface ClusterRequest {
 
 /** As `Executions`: any time, concurrently, each project its own. */
 export interface Clusters {
-  /** What is wrong with a declaration, all at once; empty when nothing is. Makes nothing. */
-  check(caller: ExecutionCaller, declaration: string | JsonObject): Promise<readonly ClusterIssue[]>;
-  /** Resolves when it is durable. Throws `invalid_request` with `details.issues` (`ClusterIssue[]`), `too_large`, `not_found`. */
+  /**
+   * What is wrong with a declaration, all at once; empty when nothing is. Makes nothing. Without an input, references to it are
+   * taken on trust.
+   */
+  check(
+    caller: ExecutionCaller,
+    declaration: string | JsonObject,
+    input?: JsonObject,
+  ): Promise<readonly ClusterIssue[]>;
+  /** Resolves when it is durable. Throws `invalid_request` with `details.issues` (`ClusterIssue[]`), `too_large`, `too_many`, `conflict`. */
   submit(caller: ExecutionCaller, request: ClusterRequest): Promise<ClusterView>;
   cluster(project: string, id: string): Promise<ClusterView>;
   /** Newest first. */

@@ -80,6 +80,7 @@ export async function callOf<Input, Config>(
     notes,
     progress: onProgress,
     log: () => undefined,
+    execute: async () => ({}), // none of these runs another
   };
 }
 

@@ -1,0 +1,156 @@
+/**
+ * What references stand for in a run: its input, and outputs, errors and states of members that have ended.
+ *
+ * Outputs are read from executions when they are wanted, and only what is referred to is kept.
+ *
+ * Limit: 1 MiB of JSON for one reference, as an execution takes no more.
+ */
+import { PerigeeError } from "../../errors.ts";
+import type { Json, JsonObject } from "../../work/json.ts";
+import type { Executions } from "../execution.ts";
+import { fill, type LookUp, ReferenceFault } from "./fill.ts";
+import { executionIdOf, type MemberState, type StoredCluster } from "./run_record.ts";
+import { EVERY, type Found, follow, type Reference, referencesOf, type Step } from "./template.ts";
+
+export const VALUE_CHARS_MAX: number = 1024 * 1024;
+
+/** What a run knows of itself. */
+export interface RunFacts {
+  readonly cluster: Pick<StoredCluster, "id" | "project">;
+  readonly input: JsonObject;
+  readonly executions: Pick<Executions, "execution">;
+  readonly stateOf: (identifier: string) => MemberState;
+}
+
+/** The elements of an `each`, read one by one. */
+export interface Elements {
+  readonly length: number;
+  /** From 0. Throws `ReferenceFault`. */
+  item(index: number): Promise<Json>;
+}
+
+/** Reads what a part of a declaration refers to, once. Throws `ReferenceFault`. */
+export async function valuesOf(facts: RunFacts, part: Json): Promise<LookUp> {
+  const values = new Map<string, Json>();
+  for (const { reference } of referencesOf(part)) {
+    if (reference.root === "each" || reference.root === "secrets" || values.has(reference.text)) continue;
+    values.set(reference.text, await readValue(facts, reference));
+  }
+  return (reference) => {
+    const value = values.get(reference.text);
+    if (value === undefined) throw new ReferenceFault(`${reference.text}: is not there`);
+    return value;
+  };
+}
+
+/** With the element at hand. */
+export function withElement(values: LookUp, item: Json, index: number): LookUp {
+  return (reference) => {
+    if (reference.root !== "each") return values(reference);
+    const [field, ...steps] = reference.steps;
+    return field === "index" ? index : valueIn(follow(item, steps, reference.text));
+  };
+}
+
+/** Lists of a fan-out's outputs are not read before they are wanted. */
+export async function elementsOf(facts: RunFacts, each: Json): Promise<Elements> {
+  if (Array.isArray(each)) return listed(fill(each, "/each", await valuesOf(facts, each)).value as Json[]); // a list stays one
+  const [found] = referencesOf(each);
+  if (found === undefined) throw new ReferenceFault("each must be a list");
+  const { reference } = found;
+  const fanOut = facts.stateOf(reference.root).fanOut;
+  const [field, first, ...rest] = reference.steps;
+  const isEvery = first === EVERY && !rest.includes(EVERY);
+  if (field === "output" && fanOut !== undefined && (first === undefined || isEvery)) {
+    return {
+      length: fanOut.total,
+      item: (index) => elementOutput(facts, reference, index, rest),
+    };
+  }
+  const value = await readValue(facts, reference);
+  if (!Array.isArray(value)) throw new ReferenceFault(`${reference.text}: is no list`);
+  return listed(value as readonly Json[]);
+}
+
+function listed(items: readonly Json[]): Elements {
+  return { length: items.length, item: async (index) => items[index] ?? null };
+}
+
+async function readValue(facts: RunFacts, reference: Reference): Promise<Json> {
+  const { root, steps, text } = reference;
+  if (root === "cluster") return facts.cluster.id;
+  if (root === "input") return valueIn(follow(facts.input, steps, text));
+  const state = facts.stateOf(root);
+  const [field, ...rest] = steps;
+  if (field === "status") return state.status;
+  if (field === "error") return valueIn(follow(errorOf(state), rest, text));
+  if (state.fanOut !== undefined) return fanOutValue(facts, reference, state.fanOut.total, rest);
+  const output = await outputOf(facts, root);
+  return bounded(valueIn(follow(output, rest, text)), reference);
+}
+
+/** Element by element, so that what is not referred to is not kept. */
+async function fanOutValue(
+  facts: RunFacts,
+  reference: Reference,
+  total: number,
+  steps: readonly Step[],
+): Promise<Json> {
+  const [first, ...rest] = steps;
+  if (typeof first === "number" && first < total) return elementOutput(facts, reference, first, rest);
+  if (first !== undefined && first !== EVERY)
+    throw new ReferenceFault(`${reference.text}: there is no ${JSON.stringify(first)} in a list of ${total}`);
+  const all: Json[] = [];
+  let chars = 0;
+  for (let index = 0; index < total; index += 1) {
+    const value = await elementOutput(facts, reference, index, rest);
+    chars += JSON.stringify(value).length;
+    if (chars > VALUE_CHARS_MAX) throw tooLarge(reference);
+    all.push(value);
+  }
+  return all;
+}
+
+async function elementOutput(
+  facts: RunFacts,
+  reference: Reference,
+  index: number,
+  steps: readonly Step[],
+): Promise<Json> {
+  const output = await outputOf(facts, reference.root, index);
+  return bounded(valueIn(follow(output, steps, `${reference.text} at element ${index}`)), reference);
+}
+
+/** Null for what has none: it did not complete, or was never submitted. */
+async function outputOf(facts: RunFacts, identifier: string, index?: number): Promise<Json> {
+  const { project } = facts.cluster;
+  try {
+    const id = executionIdOf(facts.cluster, identifier, index);
+    return (await facts.executions.execution(project, id)).output;
+  } catch (error) {
+    if (error instanceof PerigeeError && error.code === "not_found") return null;
+    throw error;
+  }
+}
+
+function errorOf({ error }: MemberState): Json {
+  if (error === null) return null;
+  const { code, message, retryable } = error;
+  return { code, message, retryable };
+}
+
+function valueIn(found: Found): Json {
+  if (found.ok) return found.value;
+  throw new ReferenceFault(found.message);
+}
+
+function bounded(value: Json, reference: Reference): Json {
+  if (JSON.stringify(value).length > VALUE_CHARS_MAX) throw tooLarge(reference);
+  return value;
+}
+
+function tooLarge({ text }: Reference): ReferenceFault {
+  return new ReferenceFault(
+    `${text}: is larger than ${VALUE_CHARS_MAX} characters; refer to what you need of it, such as ${text}[*].file_id of a list`,
+  );
+}

@@ -1,0 +1,138 @@
+/**
+ * A satellite that runs another one: the other is an execution of its own, found again by an id that follows from the first.
+ *
+ *   asked for -> submitted (or found, when an earlier attempt had done so) -> final -> its output, or its failure
+ *        \-> refused: not of this project, too deep, none of that name
+ *
+ * Only satellites of the project's own namespace may do so (interface 2.11): others would use what is the project's alone. What
+ * they pass on names no secrets; a configured satellite has those that it needs.
+ *
+ * Who waits holds no place, so that those who are waited for find one. Limits: 4 deep, 1,000 that wait at once.
+ */
+import { PerigeeError } from "../errors.ts";
+import { derivedId } from "../work/derived_id.ts";
+import type { JsonObject } from "../work/json.ts";
+import type { Executions, ExecutionView } from "./execution.ts";
+import type { ExecutionFacts } from "./execution_record.ts";
+import { parseReference } from "./reference.ts";
+import type { OtherExecution } from "./satellite.ts";
+import { SatelliteError } from "./satellite_error.ts";
+
+const DEPTH_MAX = 4;
+const WAITING_MAX = 1_000;
+const BUSY_MS = 5_000;
+
+type Facts = Pick<
+  ExecutionFacts,
+  "id" | "project" | "satellite" | "sla" | "deadlineWallMs" | "keyId" | "isBeta" | "parent"
+>;
+
+export interface ExecuteOptions {
+  readonly signal: AbortSignal;
+  /** It waits from now on. */
+  readonly onWait: () => void;
+}
+
+/** One for a process. */
+export class OtherExecutions {
+  readonly #executions: Pick<Executions, "submit" | "execution" | "cancel" | "onFinished">;
+  #waiting = 0;
+
+  constructor(executions: Pick<Executions, "submit" | "execution" | "cancel" | "onFinished">) {
+    this.#executions = executions;
+  }
+
+  /**
+   * The output of the other one. Throws `SatelliteError`: `permanent` with the other's code when it failed, and for what may not
+   * be run; `refused` when too many wait. Aborting cancels the other one, but for a process that closes.
+   */
+  async execute(
+    facts: Facts,
+    name: string,
+    wanted: OtherExecution,
+    options: ExecuteOptions,
+  ): Promise<JsonObject> {
+    if (facts.satellite.namespace !== facts.project)
+      throw refused("not_available", "only satellites of the project's own run others");
+    if ((facts.parent?.depth ?? 0) >= DEPTH_MAX)
+      throw refused("too_deep", `satellites run each other at most ${DEPTH_MAX} deep`);
+    if (this.#waiting >= WAITING_MAX)
+      throw new SatelliteError("refused", "too_many", "too many satellites wait for others", {
+        retryAfterMs: BUSY_MS,
+      });
+    const id = derivedId(facts.id, `execute ${name}`);
+    this.#waiting += 1;
+    try {
+      await this.#submit(facts, id, wanted);
+      return outputOf(await this.#final(facts.project, id, options), wanted.satellite);
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+
+  async #submit(facts: Facts, id: string, { satellite, input, config = {} }: OtherExecution): Promise<void> {
+    const reference = parseReference(satellite);
+    if (reference === undefined)
+      throw refused("not_found", "a satellite is named satellite/<namespace>/<name>");
+    const { project, keyId, isBeta, sla, deadlineWallMs, parent } = facts;
+    try {
+      await this.#executions.submit(
+        { project, keyId, isBeta },
+        {
+          ...{ id, satellite: reference, input, config, sla, deadlineWallMs, secretPaths: [] },
+          parent: { executionId: facts.id, depth: (parent?.depth ?? 0) + 1 },
+        },
+      );
+    } catch (error) {
+      if (!(error instanceof PerigeeError)) throw error;
+      const { code, message } = error;
+      if (code === "conflict") return; // by an earlier attempt
+      if (code === "too_many" || code === "disk_full")
+        throw new SatelliteError("refused", code, message, { cause: error, retryAfterMs: BUSY_MS });
+      if (code === "closed" || code === "store_failed") throw error;
+      throw refused(code, message, error);
+    }
+  }
+
+  async #final(project: string, id: string, { signal, onWait }: ExecuteOptions): Promise<ExecutionView> {
+    let stop: () => void = () => undefined;
+    const finished = new Promise<ExecutionView>((resolve, reject) => {
+      const stopListening = this.#executions.onFinished((view) => {
+        if (view.id === id) resolve(view);
+      });
+      const onAbort = (): void => reject(signal.reason);
+      signal.addEventListener("abort", onAbort, { once: true });
+      stop = () => {
+        stopListening();
+        signal.removeEventListener("abort", onAbort);
+      };
+    });
+    finished.catch(() => undefined); // nobody may come to wait for it
+    try {
+      signal.throwIfAborted();
+      const now = await this.#executions.execution(project, id); // after listening: it may have ended before
+      if (now.status !== "pending") return now;
+      onWait();
+      return await finished;
+    } catch (error) {
+      if (signal.aborted && !isClosing(signal.reason))
+        await this.#executions.cancel(project, id).catch(() => undefined); // it may be gone by now
+      throw error;
+    } finally {
+      stop();
+    }
+  }
+}
+
+function outputOf({ status, output, error }: ExecutionView, satellite: string): JsonObject {
+  if (status === "completed" && output !== null) return output;
+  throw refused(error?.code ?? status, `${satellite}: ${error?.message ?? status}`);
+}
+
+function refused(code: string, message: string, cause?: unknown): SatelliteError {
+  return new SatelliteError("permanent", code, message, cause === undefined ? {} : { cause });
+}
+
+function isClosing(reason: unknown): boolean {
+  return reason instanceof PerigeeError && reason.code === "closed";
+}

@@ -1,0 +1,70 @@
+/**
+ * All of satellites over one data folder: secrets, the catalogue, executions, clusters.
+ *
+ *   opening (executions and clusters of before go on) -> open -> closing (clusters start nothing more, then executions) -> closed
+ */
+import type { Clock } from "../clock.ts";
+import type { Egress } from "../egress/egress.ts";
+import type { SatelliteTerms } from "../engine/config_options.ts";
+import type { Store } from "../store/store.ts";
+import type { Files } from "../tasks/files.ts";
+import type { Tasks } from "../tasks/tasks.ts";
+import type { SatelliteLogLine } from "./attempt_run.ts";
+import type { Catalogue, Registry } from "./catalogue.ts";
+import type { Clusters } from "./cluster/cluster.ts";
+import { openClusters } from "./cluster/clusters.ts";
+import type { Executions } from "./execution.ts";
+import { openExecutions } from "./executions.ts";
+import { createGuardedHttp } from "./guarded_http.ts";
+import type { TrustedSatellites } from "./known_satellites.ts";
+import { type CatalogueOptions, openCatalogue } from "./open_catalogue.ts";
+import { createSecrets } from "./secret_store.ts";
+import type { Secrets } from "./secrets.ts";
+import type { Vault } from "./vault.ts";
+import { vendorSatellites } from "./vendor.ts";
+
+export interface OpenSatellitesOptions {
+  readonly clock: Clock;
+  readonly store: Store;
+  readonly files: Files;
+  readonly tasks: Tasks;
+  readonly egress: Egress;
+  readonly vault: Vault;
+  readonly vendor?: SatelliteTerms | undefined;
+  readonly trusted?: readonly TrustedSatellites[] | undefined;
+  readonly isBetaKey?: CatalogueOptions["isBetaKey"];
+  /** Told of faults of ours; their text may hold what users sent. */
+  readonly onFault?: ((error: unknown) => void) | undefined;
+  readonly log?: ((line: SatelliteLogLine) => void) | undefined;
+}
+
+export interface OpenedSatellites {
+  readonly secrets: Secrets;
+  readonly catalogue: Catalogue & Registry;
+  readonly executions: Executions;
+  readonly clusters: Clusters;
+  close(): Promise<void>;
+}
+
+/** Throws `usage` for trusted satellites of one name. */
+export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
+  const { clock, store, files, tasks, egress, vault, onFault = () => undefined, log } = options;
+  const secrets = createSecrets(options);
+  const http = createGuardedHttp(egress);
+  const catalogue = await openCatalogue({
+    ...{ clock, store, vault, http, onFault },
+    ...{ vendor: vendorSatellites(options.vendor), trusted: options.trusted, isBetaKey: options.isBetaKey },
+  });
+  const resolver = catalogue;
+  const executions = await openExecutions({
+    ...{ clock, store, resolver, secrets, http, files, tasks, onFault, log },
+  });
+  const clusters = await openClusters({ clock, store, executions, resolver, onFault });
+  return {
+    ...{ secrets, catalogue, executions, clusters },
+    close: async () => {
+      await clusters.close();
+      await executions.close();
+    },
+  };
+}

@@ -1,0 +1,57 @@
+/**
+ * Satellites as lists and descriptions show them: never the values of fixed settings, never a secret.
+ */
+import type { Json, JsonObject } from "../work/json.ts";
+import type { SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
+import type { SatelliteDescription } from "./description.ts";
+import { isObject } from "./json_schema.ts";
+import type { SatelliteReference } from "./reference.ts";
+
+/** A satellite that has a description of its own. */
+export function viewOf(
+  { reference, kind, state }: Head,
+  described: SatelliteDescription,
+  url?: string,
+): SatelliteView {
+  const { description, inputSchema, configSchema, outputSchema, isRepeatable, example } = described;
+  return {
+    ...{ reference, kind, state, description, inputSchema, configSchema },
+    ...(outputSchema === undefined ? {} : { outputSchema }),
+    isRepeatable,
+    ...(example === undefined ? {} : { example }),
+    ...(url === undefined ? {} : { url }),
+  };
+}
+
+interface Head {
+  readonly reference: SatelliteReference;
+  readonly kind: SatelliteKind;
+  readonly state: SatelliteState;
+}
+
+/** A configured one: its base without the settings that are fixed. */
+export function configuredView(
+  head: Head,
+  given: { readonly base: SatelliteReference; readonly description?: string | undefined },
+  described: SatelliteDescription,
+  fixedConfig: readonly string[],
+): SatelliteView {
+  const { example: _example, ...rest } = described; // of the base, whose config is another
+  return {
+    ...viewOf(head, rest),
+    description: given.description ?? described.description,
+    configSchema: without(described.configSchema, fixedConfig),
+    base: { reference: given.base, fixedConfig },
+  };
+}
+
+/** A schema of an object without some of its properties. */
+function without(schema: JsonObject, names: readonly string[]): JsonObject {
+  const { properties, required, ...rest } = schema;
+  const isLeft = (name: Json): boolean => !names.some((fixed) => fixed === name);
+  const left = isObject(properties)
+    ? { properties: Object.fromEntries(Object.entries(properties).filter(([name]) => isLeft(name))) }
+    : {};
+  const needed = Array.isArray(required) ? { required: (required as readonly Json[]).filter(isLeft) } : {};
+  return { ...rest, ...left, ...needed };
+}

@@ -1,0 +1,157 @@
+/**
+ * The shapes of clusters over HTTP (interface 2.9), with what perigee adds: as schemas for checks and for the description,
+ * and as bodies of answers.
+ */
+import { PerigeeError } from "../errors.ts";
+import type { ClusterIssue, ClusterRequest, ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
+import { z } from "../schema.ts";
+import { timestamp } from "./webhook_records.ts";
+
+const object = z.record(z.string(), z.unknown(), "must be an object");
+
+export const clusterRequest: z.ZodType = z
+  .strictObject({
+    declaration: z
+      .union([z.string(), object], "must be YAML as text, or the same as an object")
+      .describe("YAML of at most 256 KiB, or what it would be read to."),
+    input: object.optional().describe("For references to `input`. At most 1 MiB. Default: {}."),
+  })
+  .meta({ id: "ClusterRequest" });
+
+/** Throws `usage` (`details.issues`) for a body of another form. A text is a declaration in YAML. */
+export function clusterBody(body: unknown): ClusterRequest {
+  if (typeof body === "string") return { declaration: body };
+  const parsed = clusterRequest.safeParse(body);
+  if (parsed.success) return body as ClusterRequest; // as the schema has found
+  const issues = parsed.error.issues.map(({ path, message }) => ({
+    path: path.join(".") || "body",
+    message,
+  }));
+  const [first] = issues;
+  throw new PerigeeError("usage", `${first?.path}: ${first?.message}`, {
+    details: { param: first?.path, issues },
+  });
+}
+
+/** An `invalid_request` with issues as 422, which is what other routes answer for fields. */
+export function asUnprocessable(error: unknown): unknown {
+  const hasIssues =
+    error instanceof PerigeeError &&
+    error.code === "invalid_request" &&
+    Array.isArray(error.details["issues"]);
+  if (!hasIssues) return error;
+  return new PerigeeError("usage", error.message, { cause: error, details: error.details });
+}
+
+const count = z.number().int().min(0);
+const status = ["pending", "completed", "failed", "cancelled", "expired"] as const;
+const time = z.iso.datetime();
+const fault = z
+  .object({
+    code: z.string(),
+    message: z.string(),
+    retryable: z.boolean().describe("Whether a new run may fare better."),
+  })
+  .nullable();
+const member = z
+  .object({
+    identifier: z.string(),
+    name: z.string(),
+    uses: z.string().describe("satellite/<namespace>/<name>"),
+    needs: z.array(z.string()).describe("Identifiers that it waits for."),
+    status: z.enum(["waiting", ...status, "skipped"]),
+    started_at: time.nullable(),
+    finished_at: time.nullable(),
+    retries: count,
+    execution_id: z.string().optional().describe("Of a member without `each`, once it has begun."),
+    counts: z
+      .object({ pending: count, completed: count, failed: count, cancelled: count, expired: count })
+      .optional()
+      .describe("Of a member with `each`: how its elements stand."),
+    output: z
+      .unknown()
+      .describe(
+        "Of a member with `each` a list. Null where it is too large to be shown here: its executions have it.",
+      ),
+    error: fault,
+  })
+  .meta({ id: "ClusterMember" });
+const head = {
+  cluster_id: z.string(),
+  name: z.string().nullable(),
+  status: z.enum(status),
+  sla: z.string(),
+  created_at: time,
+  updated_at: time,
+  deadline: time.describe("When it expires."),
+  error: fault,
+};
+const issue = z.object({
+  line: count.optional().describe("From 1; absent for declarations that were no text."),
+  column: count.optional(),
+  path: z.string().meta({ examples: ["cluster.satellites[2].input.files"] }),
+  message: z.string(),
+});
+
+/** Named schemas of answers. */
+export const clusterAnswers: {
+  readonly cluster: z.ZodType;
+  readonly clusters: z.ZodType;
+  readonly check: z.ZodType;
+} = {
+  cluster: z.object({ ...head, members: z.array(member) }).meta({ id: "Cluster" }),
+  clusters: z
+    .object({
+      clusters: z.array(z.object(head).meta({ id: "ClusterHead" })),
+      has_more: z.boolean(),
+      last_id: z.string().nullable(),
+    })
+    .meta({ id: "ClusterList" }),
+  check: z
+    .object({ valid: z.boolean(), issues: z.array(issue).describe("All of them, in the order of the text.") })
+    .meta({ id: "ClusterCheck" }),
+};
+
+export const clusterParameters: z.ZodType<{ readonly cluster_id: string }> = z.strictObject({
+  cluster_id: z.string(),
+});
+
+export function clusterAnswer(cluster: ClusterView): object {
+  return { ...headAnswer(cluster), members: cluster.members.map(memberAnswer) };
+}
+
+/** Without members. */
+export function headAnswer(cluster: ClusterView): object {
+  return {
+    cluster_id: cluster.id,
+    name: cluster.name ?? null,
+    status: cluster.status,
+    sla: cluster.sla,
+    created_at: timestamp(cluster.createdWallMs),
+    updated_at: timestamp(cluster.updatedWallMs),
+    deadline: timestamp(cluster.deadlineWallMs),
+    error: cluster.error,
+  };
+}
+
+function memberAnswer(member: MemberView): object {
+  const { startedWallMs, finishedWallMs, executionId, counts } = member;
+  return {
+    identifier: member.identifier,
+    name: member.name,
+    uses: member.uses,
+    needs: member.needs,
+    status: member.status,
+    started_at: startedWallMs === undefined ? null : timestamp(startedWallMs),
+    finished_at: finishedWallMs === undefined ? null : timestamp(finishedWallMs),
+    retries: member.retries,
+    ...(executionId === undefined ? {} : { execution_id: executionId }),
+    ...(counts === undefined ? {} : { counts }),
+    output: member.output,
+    error: member.error,
+  };
+}
+
+export function checkAnswer(issues: readonly ClusterIssue[]): object {
+  return { valid: issues.length === 0, issues };
+}

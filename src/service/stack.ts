@@ -1,0 +1,81 @@
+/**
+ * What stands behind the routes, over one engine and its data folder: files, tasks and what happens after them, satellites.
+ *
+ *   opening, in that order -> open -> closing, satellites first -> closed
+ */
+import { AllowList, parseAllowList } from "../egress/address.ts";
+import { createEgress, type Egress } from "../egress/egress.ts";
+import type { SatelliteTerms } from "../engine/config_options.ts";
+import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
+import { type OpenedSatellites, openSatellites } from "../satellites/open.ts";
+import type { AnySatellite } from "../satellites/satellite.ts";
+import { openVault } from "../satellites/vault.ts";
+import type { Audit } from "../store/audit_log.ts";
+import { createFiles } from "../tasks/file_store.ts";
+import type { Files } from "../tasks/files.ts";
+import { createSpending, type Spending } from "../tasks/spending.ts";
+import { type OpenedTasks, openTasks } from "../tasks/task_desk.ts";
+import { openAftercare } from "./aftercare.ts";
+import type { KeyVerifier } from "./key_verifier.ts";
+import type { Webhooks } from "./webhooks.ts";
+
+/** What an operator or a backend sets for satellites. */
+export interface SatelliteSettings extends SatelliteTerms {
+  /** Custom satellites of projects that run in this process, because whoever embeds the service trusts them. */
+  readonly trusted?: readonly { readonly project: string; readonly satellites: readonly AnySatellite[] }[];
+}
+
+export interface StackOptions extends EngineOptions {
+  readonly satellites?: SatelliteSettings;
+  readonly verifier?: Pick<KeyVerifier, "isBetaKey">;
+  /** Told of what is removed for its age. */
+  readonly audit?: Audit;
+  readonly onFault: (error: unknown) => void;
+}
+
+export interface Stack {
+  readonly files: Files;
+  readonly tasks: OpenedTasks;
+  readonly webhooks: Webhooks;
+  readonly satellites: OpenedSatellites;
+  readonly spending: Spending;
+  close(): Promise<void>;
+}
+
+/** Throws `invalid_config` for networks, days and keys that are none. The engine stays the caller's to close. */
+export async function openStack({ engine, parts }: OpenedEngine, options: StackOptions): Promise<Stack> {
+  const { dataDir, verifier, audit, onFault, env = process.env } = options;
+  const { clock, disk, store, measurer } = parts;
+  const egress = egressOf(parts, options);
+  const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
+  const spending = createSpending({ clock, store, capUsd });
+  const vault = await openVault({ clock, store, dataDir, env });
+  const aftercare = await openAftercare({
+    ...{ clock, store, files, egress, vault, audit, onFault },
+    retentionDays: options.retentionDays,
+    openTasks: (onFinished) =>
+      openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
+  });
+  const { tasks, webhooks } = aftercare;
+  const satellites = await openSatellites({
+    ...{ clock, store, files, tasks, egress, vault, onFault },
+    vendor: options.satellites,
+    trusted: options.satellites?.trusted,
+    isBetaKey: verifier?.isBetaKey?.bind(verifier),
+  });
+  return {
+    ...{ files, tasks, webhooks, satellites, spending },
+    close: async () => {
+      await satellites.close();
+      await aftercare.close();
+    },
+  };
+}
+
+function egressOf({ clock }: OpenedEngine["parts"], options: EngineOptions): Egress {
+  const { egressAllow, egressPorts: ports = [], env = process.env } = options;
+  const allow =
+    egressAllow === undefined ? parseAllowList(env["PERIGEE_EGRESS_ALLOW"]) : new AllowList(egressAllow);
+  return createEgress({ clock, allow, ports });
+}

@@ -1,0 +1,195 @@
+/**
+ * Secrets in executions: filled in for the attempt alone, and taken out of everything that it gives (fault 102).
+ */
+import { describe, expect, it } from "vitest";
+import { PerigeeError } from "../../src/errors.ts";
+import type { SatelliteArguments } from "../../src/satellites/satellite.ts";
+import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import { EVERY_PROJECT } from "../../src/store/records.ts";
+import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";
+
+const CANARY = 'pgs"canary/4711+x';
+
+function seeing(calls: SatelliteArguments<unknown, unknown>[], name = "see") {
+  return satellite(name, {
+    run: async ({ input, config }) => {
+      calls.push({ input, config });
+      return {};
+    },
+  });
+}
+
+describe("secrets of executions", () => {
+  it("are filled into texts that name them, also where the schema would refuse the name", async () => {
+    const world = new ExecutionWorld();
+    const calls: SatelliteArguments<unknown, unknown>[] = [];
+    world.add(seeing(calls));
+    world.secrets.set("one/hook", "https://hooks.test/T/B");
+    world.secrets.set("one/token", CANARY);
+    const executions = await world.open();
+    const config = { url: "secret://hook", headers: { authorization: "Bearer secret://token" } };
+    await executions.submit(CALLER, requestOf("see", { config }));
+    await world.clock.advance(100);
+    expect(calls[0]?.config).toEqual({
+      url: "https://hooks.test/T/B",
+      headers: { authorization: `Bearer ${CANARY}` },
+    });
+  });
+
+  it("are filled in at the given paths alone, when there are some", async () => {
+    const world = new ExecutionWorld();
+    const calls: SatelliteArguments<unknown, unknown>[] = [];
+    world.add(seeing(calls));
+    world.secrets.set("one/token", CANARY);
+    const executions = await world.open();
+    const input = { text: "secret://token", other: "secret://token" };
+    await executions.submit(CALLER, requestOf("see", { input, secretPaths: ["/input/other", "/config/x"] }));
+    const refused = executions.submit(
+      CALLER,
+      requestOf("see", { config: { url: "secret://token" }, secretPaths: [] }),
+    );
+    await expect(refused).rejects.toMatchObject({ code: "invalid_request" });
+    await world.clock.advance(100);
+    expect(calls[0]?.input).toEqual({ text: "secret://token", other: CANARY });
+  });
+
+  it("of a satellite's fixed config are its owner's, and win over what the caller gives", async () => {
+    const world = new ExecutionWorld();
+    const calls: SatelliteArguments<unknown, unknown>[] = [];
+    world.add(seeing(calls), { token: "secret://token", mode: "fixed" });
+    world.secrets.set("one/token", CANARY);
+    const executions = await world.open();
+    await executions.submit(CALLER, requestOf("see", { config: { token: "own", mode: "own" } }));
+    await world.clock.advance(100);
+    expect(calls[0]?.config).toEqual({ token: CANARY, mode: "fixed" });
+  });
+
+  it.each(["missing", "NOT-A-NAME", ""])("that are not there end the execution: %j", async (name) => {
+    const world = new ExecutionWorld();
+    const calls: SatelliteArguments<unknown, unknown>[] = [];
+    world.add(seeing(calls));
+    world.secrets.set("two/missing", CANARY);
+    const executions = await world.open();
+    const { id } = await executions.submit(CALLER, requestOf("see", { input: { text: `secret://${name}` } }));
+    await world.clock.advance(100);
+    expect(await executions.execution("one", id)).toMatchObject({
+      status: "failed",
+      error: { code: "secret_missing" },
+      retries: 0,
+    });
+    expect(calls).toEqual([]);
+  });
+
+  it("make an input that is none end as invalid_input, without telling the value", async () => {
+    const world = new ExecutionWorld();
+    world.add(seeing([]));
+    world.secrets.set("one/hook", CANARY);
+    const executions = await world.open();
+    const { id } = await executions.submit(CALLER, requestOf("see", { config: { url: "secret://hook" } }));
+    await world.clock.advance(100);
+    const { error } = await executions.execution("one", id);
+    expect(error).toMatchObject({ code: "invalid_input", retryable: false });
+    expect(error?.message).toMatch(/^config\.url: /);
+    expect(error?.message).not.toContain(CANARY);
+  });
+
+  it("stand in no output, error, log line or record (fault 102)", async () => {
+    const world = new ExecutionWorld();
+    const written = JSON.stringify(CANARY).slice(1, -1);
+    world.add(
+      satellite("leaky", {
+        run: async ({ config, attempt, log, notes }) => {
+          const value = String(config["token"]);
+          log("info", `signed in with ${value}`);
+          await notes.set("session", { [value]: `token ${value}` });
+          if (attempt === 1)
+            throw new SatelliteError("refused", "busy", `busy with ${encodeURIComponent(value)}`);
+          if (config["fails"] === true) throw new SatelliteError("permanent", "denied", `denied: ${value}`);
+          return {
+            [value]: [`<${value}>`],
+            json: JSON.stringify({ value }),
+            base64: btoa(value),
+            noted: notes.get("session") ?? null,
+          };
+        },
+      }),
+    );
+    world.secrets.set("one/token", CANARY);
+    const executions = await world.open();
+    const token = "secret://token";
+    const leaky = await executions.submit(CALLER, requestOf("leaky", { config: { token } }));
+    const failing = await executions.submit(CALLER, requestOf("leaky", { config: { token, fails: true } }));
+    const texts: string[] = [];
+    for (let index = 0; index < 20; index += 1) {
+      await world.clock.advance(index < 2 ? 10 : 5_000);
+      texts.push(JSON.stringify(await executions.list("one", { limit: 10 })));
+      for (const collection of ["execution", "execution_open", "execution_notes"])
+        for (const { body, payload } of await world.peek((store) =>
+          store.records(EVERY_PROJECT, { collection, limit: 10 }),
+        ))
+          texts.push(body, new TextDecoder().decode(payload));
+    }
+    expect(await executions.execution("one", leaky.id)).toMatchObject({
+      status: "completed",
+      output: {
+        "[redacted]": ["<[redacted]>"],
+        json: '{"value":"[redacted]"}',
+        base64: expect.stringContaining("[redacted]"),
+      },
+    });
+    expect((await executions.execution("one", failing.id)).error?.message).toBe("denied: [redacted]");
+    const all = [...texts, JSON.stringify(world.lines), JSON.stringify(world.finished)].join("\n");
+    for (const form of [CANARY, written, encodeURIComponent(CANARY), btoa(CANARY)])
+      expect(all).not.toContain(form);
+    expect(all).toContain("signed in with [redacted]");
+  });
+});
+
+describe("a satellite is looked up again before every attempt", () => {
+  it.each([
+    ["the caller's key lost its flag", "forbidden"],
+    ["it was disabled", "not_found"],
+  ] as const)("and the execution ends when %s", async (_what, code) => {
+    const world = new ExecutionWorld();
+    let attempts = 0;
+    world.add(
+      satellite("flaky", {
+        run: async () => {
+          attempts += 1;
+          throw new SatelliteError("refused", "busy", "busy");
+        },
+      }),
+    );
+    const executions = await world.open();
+    const { id } = await executions.submit(CALLER, requestOf("flaky"));
+    await world.clock.advance(5);
+    world.mayRun = () => {
+      throw new PerigeeError(code, "no");
+    };
+    await world.clock.advance(60_000);
+    expect(attempts).toBe(1);
+    expect(await executions.execution("one", id)).toMatchObject({
+      status: "failed",
+      error: { code, retryable: false },
+    });
+  });
+
+  it("and tried again, uncounted, when that cannot be told now", async () => {
+    const world = new ExecutionWorld();
+    world.add(satellite("fine", { run: async ({ attempt }) => ({ attempt }) }));
+    const executions = await world.open();
+    const { id } = await executions.submit(CALLER, requestOf("fine"));
+    world.mayRun = () => {
+      throw new Error("the catalogue cannot be read");
+    };
+    await world.clock.advance(10);
+    expect(world.faults).toHaveLength(1);
+    world.mayRun = () => undefined;
+    await world.clock.advance(31_000);
+    expect(await executions.execution("one", id)).toMatchObject({
+      status: "completed",
+      output: { attempt: 1 },
+      retries: 0,
+    });
+  });
+});

@@ -61,6 +61,7 @@ function program(): Command {
   addServe(root);
   addKeys(root);
   addSecrets(root);
+  addCluster(root);
   addSatellites(root);
   addOrbit(root);
   root
@@ -124,6 +125,37 @@ function addKeys(root: Command): void {
     .addOption(dataOption())
     .option("--json", "print the key as one JSON object")
     .action(async (id: string, options: Record<string, unknown>) => finish(await revokeKey(id, options)));
+}
+
+function addCluster(root: Command): void {
+  const cluster = root
+    .command("cluster")
+    .description("Clusters of satellites: run a declaration here, or check it.");
+  const input = (): Option =>
+    new Option("--input <json>", "what references to input stand for: an object, or a file that holds one");
+  const load = (): Promise<typeof import("./cluster.ts")> => import("./cluster.ts"); // heavy, as the server
+  cluster
+    .command("run")
+    .description("Run a cluster and show its members. The same command again continues where it was.")
+    .argument("<file>", "declaration in YAML or JSON")
+    .addOption(dataOption())
+    .addOption(input())
+    .option("--config <file>", "configuration: providers, limits, prices")
+    .option("--new", "begin another run, although there was one of this declaration and input")
+    .option("--json", "print the run with all outputs as one JSON object on standard output")
+    .action(async (file: string, options: Record<string, unknown>) =>
+      finish(await (await load()).runCluster(file, options)),
+    );
+  cluster
+    .command("check")
+    .description("Tell what is wrong with a declaration, as FILE:line:column: message. Runs nothing.")
+    .argument("<file>", "declaration in YAML or JSON")
+    .option("--data <dir>", "also know the satellites of the project local in this data folder")
+    .addOption(input())
+    .option("--json", "print what is wrong as one JSON object")
+    .action(async (file: string, options: Record<string, unknown>) =>
+      finish(await (await load()).checkCluster(file, options)),
+    );
 }
 
 function addSecrets(root: Command): void {

@@ -6,6 +6,7 @@
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
+import { keptClusters } from "../satellites/cluster/cluster_retention.ts";
 import { keptExecutions } from "../satellites/execution_retention.ts";
 import type { Vault } from "../satellites/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
@@ -90,6 +91,7 @@ function keptKinds(
   const by = "retention";
   return [
     keptBatches(store, keepMs),
+    keptClusters(store, keepMs),
     keptExecutions(store, keepMs),
     noted(keptTasks(tasks, keepMs), (record) =>
       audit?.note({ kind: "task.deleted", project: record.project, taskId: recordToTask(record).id, by }),

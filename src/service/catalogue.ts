@@ -141,7 +141,7 @@ function registerWriting(app: FastifyInstance, catalogue: Catalogue & Registry):
   });
 }
 
-/** What the operator decides, and how it is told. */
+/** What the operator decides, how it is told, and what it may answer beside the usual. */
 const DECISIONS = [
   ["verify", "satellite.verified", "Ask the host of a community satellite, and run its example", [409]],
   ["approve", "satellite.approved", "Let every project run a community satellite that is verified", [409]],

@@ -40,8 +40,9 @@ describe("docs/reference/cli.md", () => {
   it("shows the help of each command as it is", async () => {
     const text = read("docs/reference/cli.md");
     const commands = ["run", "quote", "serve", "keys create", "keys list", "keys revoke", "audit"];
+    const ofSecrets = ["secrets set", "secrets list", "secrets remove", "secrets rotate-key"];
     const ofSatellites = ["satellites", "satellites list", "satellites register", "satellites configure"];
-    for (const command of [...commands, ...ofSatellites, "orbit serve", "orbit describe"]) {
+    for (const command of [...commands, ...ofSecrets, ...ofSatellites, "orbit serve", "orbit describe"]) {
       const { stdout } = await perigee([...command.split(" "), "--help"]);
       expect(text).toContain(`\`\`\`text\n${stdout.trimEnd()}\n\`\`\`\n`);
     }

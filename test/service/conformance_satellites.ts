@@ -2,11 +2,8 @@
  * The part of the conformance test that is about satellites: what is sent to them, right and wrong.
  */
 import { expect } from "vitest";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import { describeSatellite, toWire } from "../../src/satellites/description.ts";
-import { z } from "../../src/schema.ts";
-import { host } from "../satellites/orbit_world.ts";
 import type { Conformance } from "./conformance_files.ts";
+import { hostShout, SHOUTED, shoutAt } from "./hosted_satellite.ts";
 
 const RUN = "/v1/satellites/{project}/{satellite}";
 const EXECUTION = `${RUN}/{execution_id}`;
@@ -66,37 +63,34 @@ export async function callClusters({ check }: Conformance): Promise<void> {
   expect((await check("/v1/clusters", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
 }
 
-const shout = defineSatellite({
-  ...{ name: "shout", input: z.strictObject({ text: z.string() }), config: z.strictObject({}) },
-  example: { input: { text: "hi" }, config: {} },
-  run: async ({ input }) => ({ said: input.text }),
-});
-
-/** Every documented status of the catalogue; `satellite/own/trusted` comes with the program. */
-export async function callCatalogue({ check }: Conformance): Promise<void> {
-  const mine = { project: "own", satellite: "shout" };
-  const trusted = { project: "own", satellite: "trusted" };
-  const body = { kind: "community", url: "http://127.0.0.1:1/", satellite: toWire(describeSatellite(shout)) };
-  const made = await check(RUN, "PUT", mine, { body });
-  expect(made.status).toBe(200);
-  const { secret } = JSON.parse(made.text) as { secret: string };
-  const hosted = await host([shout], { secrets: [{ secret }] });
-  expect((await check(RUN, "PUT", mine, { body: { ...body, url: hosted.url } })).status).toBe(200);
-  expect((await check(RUN, "PUT", trusted, { body: configured })).status).toBe(409);
-  expect((await check(RUN, "PUT", { ...mine, project: "other" }, { body })).status).toBe(404);
-  expect((await check(RUN, "PUT", mine, { body: { ...body, url: "https://10.0.0.1/" } })).status).toBe(422);
-  expect((await check(`${RUN}/approve`, "POST", mine)).status).toBe(409);
-  expect((await check(`${RUN}/verify`, "POST", trusted)).status).toBe(409);
-  for (const action of ["verify", "approve", "disable", "enable"])
-    expect([action, (await check(`${RUN}/${action}`, "POST", mine)).status]).toEqual([action, 200]);
-  await check(RUN, "GET", mine);
-  await check("/v1/satellites/{project}", "GET", { project: "perigee" });
-  await check("/v1/satellites/{project}", "GET", { project: "own" }, { query: "?after=own/none" });
-  expect((await check("/v1/satellites", "GET", {}, { query: "?limit=1" })).status).toBe(200);
-  expect((await check("/v1/satellites", "GET", {}, { query: "?all=true" })).status).toBe(200);
-  expect((await check("/v1/satellites", "GET", {}, { query: "?after=own/none" })).status).toBe(404);
-  expect((await check(RUN, "DELETE", mine)).status).toBe(200);
-  expect((await check(RUN, "DELETE", trusted)).status).toBe(409);
+export async function callCatalogue({ check, whole }: Conformance): Promise<void> {
+  const status = async (method: string, call: Parameters<typeof check>[3], satellite = "shout", after = "") =>
+    (await check(RUN + after, method, { project: "own", satellite }, call)).status;
+  const url = await hostShout(whole.call, [{ project: "own", key: "own" }]);
+  const configured = { kind: "configured", base: "satellite/own/shout", config: { mark: "?" } };
+  expect(await status("PUT", { body: shoutAt(url) })).toBe(200);
+  expect(await status("PUT", { body: configured }, "ask")).toBe(200);
+  expect(await status("PUT", { body: configured })).toBe(409);
+  expect(await status("PUT", { body: { ...configured, config: { mark: 1 } } }, "ask")).toBe(422);
+  expect(await status("POST", { body: SHOUTED }, "ask")).toBe(200);
+  for (const satellite of ["shout", "ask", "brought"]) expect(await status("GET", {}, satellite)).toBe(200);
+  const key = "operator";
+  for (const action of ["/verify", "/approve"]) {
+    expect(await status("POST", { key }, "ask", action)).toBe(409);
+    expect(await status("POST", { key }, "shout", action)).toBe(200);
+  }
+  for (const action of ["/disable", "/enable"])
+    expect(await status("POST", { key }, "ask", action)).toBe(200);
+  const list = async (path: string, query: string, given = "own") =>
+    (await check(path, "GET", { project: "own" }, { query, key: given })).status;
+  for (const path of ["/v1/satellites", "/v1/satellites/{project}"]) {
+    expect(await list(path, "?limit=1")).toBe(200);
+    expect(await list(path, "?after=own/ask")).toBe(200);
+    expect(await list(path, "?after=own/none")).toBe(404);
+    expect(await list(path, "?limit=0")).toBe(422);
+    expect(await list(path, "?all=true")).toBe(403);
+    expect(await list(path, "?all=true", key)).toBe(200);
+  }
+  expect(await status("DELETE", {}, "brought")).toBe(409);
+  expect(await status("DELETE", {}, "ask")).toBe(200);
 }
-
-const configured = { kind: "configured", base: "satellite/perigee/call-webhook", config: {} };

@@ -12,15 +12,20 @@ import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
-import { openStack } from "../../src/service/stack.ts";
+import { openStack, type SatelliteSettings } from "../../src/service/stack.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
+/** `satellite/own/brought`, which comes with the program. */
+const brought = defineSatellite({
+  ...{ name: "brought", input: z.looseObject({}), isRepeatable: true },
+  run: async () => ({}),
+});
 const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
 
 /** The keys that are accepted. */
 const KEYS: Readonly<Record<string, Caller>> = {
-  own: caller("own", SCOPES),
+  own: caller("own", ALL),
   other: caller("other", ALL),
   reader: caller(
     "own",
@@ -28,10 +33,9 @@ const KEYS: Readonly<Record<string, Caller>> = {
   ),
   powerless: caller("own", []),
   hurried: caller("own", SCOPES, "hurried"),
+  operator: caller("own", SCOPES),
+  plain: { ...caller("own", ALL, "plain"), isBeta: false },
 };
-
-/** Comes with the program, in the project `own`. */
-const trusted = defineSatellite({ name: "trusted", input: z.object({}), run: async () => ({}) });
 
 export interface Whole {
   readonly service: HttpService;
@@ -57,7 +61,11 @@ export interface WholeAnswer {
 
 /** Closed after the file's tests. */
 export async function openWhole(
-  options: { readonly audit?: Audit; readonly verifier?: KeyVerifier } = {},
+  options: {
+    readonly audit?: Audit;
+    readonly verifier?: KeyVerifier;
+    readonly satellites?: SatelliteSettings;
+  } = {},
 ): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { engine, parts } = await openEngine({ dataDir, env: {} });
@@ -66,7 +74,8 @@ export async function openWhole(
     { engine, parts },
     {
       ...{ dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
-      satellites: { trusted: [{ project: "own", satellites: [trusted] }] },
+      satellites: { ...options.satellites, trusted: [{ project: "own", satellites: [brought] }] },
+      ...(options.verifier === undefined ? {} : { verifier: options.verifier }),
     },
   );
   const { files, tasks, satellites, webhooks, spending } = stack;

@@ -23,14 +23,14 @@ export interface FileReference extends JsonObject {
 }
 
 /** A reference as an input: its id says everything, the rest may come along. */
-export const fileReference = z
+export const fileReference: z.ZodType<{ readonly file_id: string }> = z
   .looseObject({
     file_id: z.string().min(1).max(64).describe("Id of a file of the project."),
   })
   .describe("A file of the project: `{file_id}`, or a whole reference as satellites give it.");
 
 /** A reference as an output. */
-export const storedFile = z.strictObject({
+export const storedFile: z.ZodType<FileReference> = z.strictObject({
   file_id: z.string(),
   name: z.string(),
   bytes: z.number().int(),

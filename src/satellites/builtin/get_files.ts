@@ -20,7 +20,14 @@ import { findKept, keepFile, referenceOf, storedFile } from "./file_reference.ts
 import { type Matches, parseGlob } from "./glob.ts";
 import { inOrder } from "./in_order.ts";
 import { mimeTypeOf } from "./mime_type.ts";
-import { destinationOf, networkOf, openStore, type StoreOptions, storeConfig } from "./store_config.ts";
+import {
+  destinationOf,
+  networkOf,
+  openStore,
+  type StoreConfig,
+  type StoreOptions,
+  storeConfig,
+} from "./store_config.ts";
 
 const INLINE_BYTES_MAX = 256 * 1024;
 const CONCURRENCY = 8;
@@ -33,7 +40,22 @@ const glob = z
   .describe("Such as `reports/**/*.{pdf,docx}`, on the whole path within the store.");
 const size = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-const inputSchema = z.strictObject({
+export interface GetFilesInput {
+  readonly prefix: string;
+  readonly glob?: string | readonly string[] | undefined;
+  readonly exclude?: string | readonly string[] | undefined;
+  readonly fetch: boolean;
+  readonly max_files: number;
+  readonly max_file_bytes: number;
+  readonly max_total_bytes: number;
+  readonly on_too_large: "error" | "skip";
+}
+
+export interface GetFilesConfig {
+  readonly store: StoreConfig;
+}
+
+const inputSchema: z.ZodType<GetFilesInput> = z.strictObject({
   prefix: z.string().max(1_024).default("").describe("Beginning of the paths, such as `reports/2026/`."),
   glob: z
     .union([glob, z.array(glob).min(1).max(32)])
@@ -59,7 +81,9 @@ const inputSchema = z.strictObject({
     .describe("What a file above `max_file_bytes` does."),
 });
 
-const configSchema = z.strictObject({ store: storeConfig.describe("Where the files are.") });
+const configSchema: z.ZodType<GetFilesConfig> = z.strictObject({
+  store: storeConfig.describe("Where the files are."),
+});
 
 const outputSchema = z.strictObject({
   files: z
@@ -72,9 +96,7 @@ const outputSchema = z.strictObject({
   list: storedFile.nullable().describe("Reference to a file with all of them, one on each line (JSONL)."),
 });
 
-type Input = z.infer<typeof inputSchema>;
-type Config = z.infer<typeof configSchema>;
-type Call = SatelliteCall<Input, Config>;
+type Call = SatelliteCall<GetFilesInput, GetFilesConfig>;
 
 /** What an output says of all files, whatever it has room for. */
 interface Sums {
@@ -83,8 +105,8 @@ interface Sums {
   skipped: number;
 }
 
-export function getFiles(options: StoreOptions = {}): Satellite<Input, Config> {
-  return defineSatellite<Input, Config>({
+export function getFiles(options: StoreOptions = {}): Satellite<GetFilesInput, GetFilesConfig> {
+  return defineSatellite<GetFilesInput, GetFilesConfig>({
     name: "get-files",
     description:
       "Lists files of cloud storage (S3 and compatibles, Azure Blob, Google Cloud Storage, WebDAV) or of a folder, and fetches them for other satellites.",
@@ -206,7 +228,7 @@ class Getting {
   }
 }
 
-function chooser({ glob, exclude }: Input): Matches {
+function chooser({ glob, exclude }: GetFilesInput): Matches {
   const wanted = [glob ?? []].flat().map(parsed);
   const unwanted = [exclude ?? []].flat().map(parsed);
   const isIn = (path: string) => wanted.length === 0 || wanted.some((matches) => matches(path));

@@ -24,11 +24,32 @@ import {
 } from "./external_store.ts";
 import { fileReference } from "./file_reference.ts";
 import { type MoveSource, openMoveSource } from "./move_source.ts";
-import { destinationOf, networkOf, openStore, type StoreOptions, storeConfig } from "./store_config.ts";
+import {
+  destinationOf,
+  networkOf,
+  openStore,
+  type StoreConfig,
+  type StoreOptions,
+  storeConfig,
+} from "./store_config.ts";
 
 const path = z.string().min(1).max(1_024);
 
-const inputSchema = z
+export interface MoveFileInput {
+  readonly source?: string | undefined;
+  readonly file?: { readonly file_id: string } | undefined;
+  readonly destination: string;
+  readonly overwrite: "error" | "replace" | "skip";
+  readonly keep_source?: boolean | undefined;
+  readonly sha256?: string | undefined;
+}
+
+export interface MoveFileConfig {
+  readonly store: StoreConfig;
+  readonly from?: StoreConfig | undefined;
+}
+
+const inputSchema: z.ZodType<MoveFileInput> = z
   .strictObject({
     source: path.optional().describe("Path in the store that the file comes from."),
     file: fileReference.optional(),
@@ -52,7 +73,7 @@ const inputSchema = z
     path: ["source"],
   });
 
-const configSchema = z.strictObject({
+const configSchema: z.ZodType<MoveFileConfig> = z.strictObject({
   store: storeConfig.describe("The store that the file goes to, and comes from unless `from` says another."),
   from: storeConfig.optional().describe("The store that the file comes from."),
 });
@@ -70,12 +91,10 @@ const outputSchema = z.strictObject({
 });
 
 type Outcome = z.infer<typeof outcome>;
-type Input = z.infer<typeof inputSchema>;
-type Config = z.infer<typeof configSchema>;
-type Call = SatelliteCall<Input, Config>;
+type Call = SatelliteCall<MoveFileInput, MoveFileConfig>;
 
-export function moveFile(options: StoreOptions = {}): Satellite<Input, Config> {
-  return defineSatellite<Input, Config>({
+export function moveFile(options: StoreOptions = {}): Satellite<MoveFileInput, MoveFileConfig> {
+  return defineSatellite<MoveFileInput, MoveFileConfig>({
     name: "move-file",
     description:
       "Moves a file within cloud storage or a folder, from one store to another, or from the project's files to a store. The source is deleted when its copy was read back whole.",

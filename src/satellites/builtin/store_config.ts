@@ -12,7 +12,7 @@ import { SatelliteError } from "../satellite_error.ts";
 import type { ExternalStore } from "./external_store.ts";
 import { openFolder } from "./store_fs.ts";
 import { type OpendalPlace, openOpendal } from "./store_opendal.ts";
-import { openBucket, s3Config } from "./store_s3.ts";
+import { openBucket, type S3Config } from "./store_s3.ts";
 
 /** Of the operator; no user sees more of it than the names. */
 export interface StoreOptions {
@@ -24,7 +24,44 @@ export interface StoreOptions {
 
 const name = z.string().min(1).max(63);
 
-export const storeConfig = z.discriminatedUnion("type", [
+const secret = z.string().min(1).max(4_096);
+
+const s3Config = z
+  .strictObject({
+    type: z.literal("s3"),
+    bucket: z
+      .string()
+      .regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{1,62}$/)
+      .describe("Name of the bucket."),
+    region: z
+      .string()
+      .regex(/^[a-z0-9-]{1,63}$/)
+      .default("us-east-1")
+      .describe("Region of the bucket."),
+    endpoint: z
+      .url()
+      .max(2_048)
+      .optional()
+      .describe("URL of a compatible store. Default: AWS in the region."),
+    path_style: z
+      .boolean()
+      .default(false)
+      .describe("Whether the bucket stands in the path, not in the host's name."),
+    access_key_id: secret.optional().describe("Without it and the next, requests are not signed."),
+    secret_access_key: secret.optional().describe("As `secret://name`."),
+    session_token: secret.optional().describe("Of temporary keys, as `secret://name`."),
+  })
+  .refine((value) => (value.access_key_id === undefined) === (value.secret_access_key === undefined), {
+    message: "access_key_id and secret_access_key go together",
+    path: ["secret_access_key"],
+  });
+
+export type StoreConfig =
+  | S3Config
+  | { readonly type: "fs"; readonly root: string }
+  | { readonly type: "opendal"; readonly place: string; readonly options: Readonly<Record<string, string>> };
+
+export const storeConfig: z.ZodType<StoreConfig> = z.discriminatedUnion("type", [
   z.strictObject({
     type: z.literal("fs"),
     root: name.describe("Name that the operator gave a folder."),
@@ -41,8 +78,6 @@ export const storeConfig = z.discriminatedUnion("type", [
       ),
   }),
 ]);
-
-export type StoreConfig = z.infer<typeof storeConfig>;
 
 interface Network {
   readonly egress: Egress;

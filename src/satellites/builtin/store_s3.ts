@@ -14,7 +14,6 @@
 import type { S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
 import type { Clock } from "../../clock.ts";
 import type { Egress } from "../../egress/egress.ts";
-import { z } from "../../schema.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import {
   checkPath,
@@ -34,39 +33,18 @@ import { guardedAgents } from "./guarded_agents.ts";
 import { s3Failure, statusOf } from "./s3_failure.ts";
 import { inParts, type PartedUpload, uploadParts } from "./s3_parts.ts";
 
-const secret = z.string().min(1).max(4_096);
+/** What users say of a bucket. */
+export interface S3Config {
+  readonly type: "s3";
+  readonly bucket: string;
+  readonly region: string;
+  readonly endpoint?: string | undefined;
+  readonly path_style: boolean;
+  readonly access_key_id?: string | undefined;
+  readonly secret_access_key?: string | undefined;
+  readonly session_token?: string | undefined;
+}
 
-export const s3Config = z
-  .strictObject({
-    type: z.literal("s3"),
-    bucket: z
-      .string()
-      .regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{1,62}$/)
-      .describe("Name of the bucket."),
-    region: z
-      .string()
-      .regex(/^[a-z0-9-]{1,63}$/)
-      .default("us-east-1")
-      .describe("Region of the bucket."),
-    endpoint: z
-      .url()
-      .max(2_048)
-      .optional()
-      .describe("URL of a compatible store. Default: AWS in the region."),
-    path_style: z
-      .boolean()
-      .default(false)
-      .describe("Whether the bucket stands in the path, not in the host's name."),
-    access_key_id: secret.optional().describe("Without it and the next, requests are not signed."),
-    secret_access_key: secret.optional().describe("As `secret://name`."),
-    session_token: secret.optional().describe("Of temporary keys, as `secret://name`."),
-  })
-  .refine((value) => (value.access_key_id === undefined) === (value.secret_access_key === undefined), {
-    message: "access_key_id and secret_access_key go together",
-    path: ["secret_access_key"],
-  });
-
-type S3Config = z.infer<typeof s3Config>;
 type S3Sdk = typeof import("@aws-sdk/client-s3");
 
 const CONNECT_MS = 5_000;

@@ -43,8 +43,22 @@ async function check(schema: Schema<unknown>, value: JsonObject, path: Path, iss
     if (isAmong(steps, unknown)) continue;
     if (issue.code === "unrecognized_keys" && Array.isArray(issue.keys)) {
       for (const key of issue.keys) issues.add([...at, String(key)], unknownName(String(key), schema), true);
-    } else if (!holdsOne(steps, unknown)) issues.add(at, issue.message);
+    } else if (isMissing(value, steps)) issues.add(at, "is missing");
+    else if (!holdsOne(steps, unknown)) issues.add(at, issue.message.replace(/^Invalid input: /, ""));
   }
+}
+
+/** The object is there, and the member is not. */
+function isMissing(value: Json, steps: Path): boolean {
+  let at: Json | undefined = value;
+  for (const [index, step] of steps.entries()) {
+    if (!isObject(at) || typeof step === "number") {
+      at = Array.isArray(at) ? (at as readonly Json[])[Number(step)] : undefined;
+      if (at === undefined) return false;
+    } else if (!Object.hasOwn(at, step)) return index === steps.length - 1;
+    else at = at[step];
+  }
+  return false;
 }
 
 function stepOf(step: PropertyKey | { readonly key: PropertyKey }): string | number {

@@ -5,7 +5,7 @@
 /** Undefined when none is near: at most two letters differ, and fewer than half of them. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   let best: string | undefined;
-  let bestDistance = Math.min(3, Math.ceil(name.length / 2) + 1);
+  let bestDistance = Math.min(3, Math.ceil(name.length / 2));
   for (const candidate of known) {
     if (Math.abs(candidate.length - name.length) >= bestDistance) continue;
     const distance = distanceOf(name.toLowerCase(), candidate.toLowerCase());

@@ -201,8 +201,7 @@ class Reader {
       this.#refuse("identifier", 'must be letters, digits, "_" and "-", at most 63, beginning with no "-"');
     else if (RESERVED.includes(identifier))
       this.#refuse("identifier", `${identifier} has a meaning of its own in references`);
-    else return identifier;
-    return undefined;
+    return identifier; // so that those who name it are not told that it is missing
   }
 
   sla(): string | undefined {

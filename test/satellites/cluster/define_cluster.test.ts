@@ -37,9 +37,7 @@ cluster:
     const uses = "satellite/one/own";
     const make = (needs: string[]) => () =>
       defineCluster({ cluster: { satellites: [{ identifier: "a", uses, needs }] } });
-    expect(make(["b"])).toThrow(
-      'cluster.satellites[0].needs[0]: no satellite has the identifier "b"; did you mean a?',
-    );
+    expect(make(["b"])).toThrow('cluster.satellites[0].needs[0]: no satellite has the identifier "b"');
     expect(make(["a"])).toThrow("cluster.satellites[0].identifier: waits for itself: a -> a");
     expect(() => defineCluster({ cluster: { satellites: [] } })).toThrow(
       expect.objectContaining({

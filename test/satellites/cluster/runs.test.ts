@@ -1,6 +1,7 @@
 /** Runs of clusters: order, references, conditions, ends. */
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../../src/errors.ts";
+import { keptClusters } from "../../../src/satellites/cluster/cluster_retention.ts";
 import { ONE } from "./satellites.ts";
 import { ClusterWorld, declared, finished, memberOf, ran, statuses } from "./world.ts";
 
@@ -380,5 +381,29 @@ describe("clusters", () => {
         counts: { pending: 0, completed: 2, failed: 0, cancelled: 0, expired: 0 },
       }),
     ]);
+  });
+
+  it("are removed when they are old enough, and not while they are at work", async () => {
+    const world = new ClusterWorld(({ member }) => (member?.identifier === "hangs" ? undefined : {}));
+    const { clusters, store } = await world.open();
+    const over = await clusters.submit(ONE, { declaration: declared([{ identifier: "a", each: [1] }]) });
+    const open = await clusters.submit(ONE, {
+      declaration: declared([{ identifier: "hangs" }], { sla: "30d" }),
+    });
+    const { remove } = keptClusters(store, 0);
+    const sweep = async (): Promise<void> => {
+      const records = await store.records(ONE.project, { collection: "cluster", limit: 10 });
+      for (const record of records) await remove?.(record, world.clock.wallMs());
+    };
+    await sweep();
+    expect((await clusters.list(ONE.project, { limit: 10 })).items).toHaveLength(2);
+    await world.clock.advance(1_000);
+    await sweep();
+    expect((await clusters.list(ONE.project, { limit: 10 })).items.map(({ id }) => id)).toEqual([open.id]);
+    await expect(clusters.cluster(ONE.project, over.id)).rejects.toMatchObject({ code: "not_found" });
+    for (const collection of ["cluster_source", "cluster_member", "cluster_open"])
+      expect((await store.records(ONE.project, { collection, limit: 10 })).map(({ id }) => id)).not.toContain(
+        over.id,
+      );
   });
 });

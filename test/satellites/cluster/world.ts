@@ -4,6 +4,7 @@
 import type { Clock } from "../../../src/clock.ts";
 import type { Clusters, ClusterView, MemberView } from "../../../src/satellites/cluster/cluster.ts";
 import { openClusters } from "../../../src/satellites/cluster/clusters.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { createCrashableStore, FakeClock } from "../../../src/testing/index.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import { mortal } from "../../engine/world.ts";
@@ -13,6 +14,7 @@ import { ONE, resolver } from "./satellites.ts";
 export interface OpenedClusters {
   readonly clusters: Clusters;
   readonly executions: FakeExecutions;
+  readonly store: Store;
 }
 
 export class ClusterWorld {
@@ -53,7 +55,7 @@ export class ClusterWorld {
     await executions.resume();
     const options = { clock, store, executions, resolver };
     const clusters = await openClusters({ ...options, onFault: (error) => this.faults.push(error) });
-    return { clusters, executions };
+    return { clusters, executions, store };
   }
 }
 

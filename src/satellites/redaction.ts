@@ -13,10 +13,10 @@
 import type { Json } from "../work/json.ts";
 
 /** Shorter ones are not taken out. */
-export const REDACTED_CHARACTERS_MIN = 4;
+const REDACTED_CHARACTERS_MIN = 4;
 
 /** What stands in the place of a secret. */
-export const REDACTED = "[redacted]";
+const REDACTED = "[redacted]";
 
 /** Lines of a value that stand for it when a text holds one of them alone, as lines of a private key. */
 const LINE_CHARACTERS_MIN = 12;

@@ -5,6 +5,7 @@
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,6 +14,27 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { CERTIFICATE, type MailServer, openMailServer } from "../satellites/builtin/mail_server.ts";
 import { openReceiver, type Receiver } from "../satellites/builtin/receiver.ts";
 
+const SDK = new URL("../../dist/satellites/index.js", import.meta.url).href;
+/** A satellite of the project's own that says what it was given wherever it can. */
+const LEAKY = `
+  import { defineSatellite, SatelliteError } from ${JSON.stringify(SDK)};
+  import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
+  export const leaky = defineSatellite({
+    name: "leaky",
+    description: "Says everything.",
+    input: z.strictObject({ mode: z.string(), text: z.string() }),
+    config: z.strictObject({ token: z.string() }),
+    attemptsMax: 1,
+    run: async ({ input, config, log, notes, progress }) => {
+      log("error", "given " + config.token + " and " + JSON.stringify(input));
+      await notes.set("given", { [config.token]: config.token });
+      progress(1, 2);
+      if (input.mode === "refuse") throw new SatelliteError("permanent", "leak", "no " + config.token + input.text);
+      if (input.mode === "throw") throw new Error(config.token, { cause: new Error(input.text) });
+      return { [config.token]: [config.token, Buffer.from("u:" + config.token).toString("base64")], input };
+    },
+  });
+`;
 const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const run = promisify(execFile);
 
@@ -27,6 +49,9 @@ const SECRETS: Readonly<Record<string, string>> = {
 
 let dir: string;
 let child: ChildProcess;
+let host: ChildProcess;
+/** What the host and the engine sign their requests with. */
+let hostSecret = "";
 let ended: Promise<unknown>;
 let url: string;
 let key: string;
@@ -45,7 +70,7 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(() => {
-  child.kill("SIGKILL");
+  for (const one of [child, host]) one.kill("SIGKILL");
   rmSync(dir, { recursive: true, force: true });
 });
 
@@ -54,6 +79,29 @@ async function perigee(words: string[], env: Record<string, string> = {}): Promi
   const { stdout: told, stderr: said } = await run(process.execPath, [MAIN, ...words], options);
   answers.push(told.replace(key ?? "", ""), said);
   return told;
+}
+
+/** Hosts the satellite, and registers it in the folder. */
+async function hostLeaky(): Promise<void> {
+  writeFileSync(join(dir, "leaky.mjs"), LEAKY);
+  const env = { PATH: process.env["PATH"], PERIGEE_EGRESS_ALLOW: "127.0.0.0/8" };
+  const port = await freePort();
+  const register = ["satellites", "register", "leaky.mjs", `http://127.0.0.1:${port}/`, "--project", "red"];
+  const told = await perigee([...register, "--json"], { PERIGEE_EGRESS_ALLOW: "127.0.0.0/8" });
+  answers.pop();
+  answers.pop(); // shown this once
+  hostSecret = (JSON.parse(told) as { satellites: { secret: string }[] }).satellites[0]?.secret ?? "";
+  const words = [MAIN, "orbit", "serve", "leaky.mjs", "--port", String(port)];
+  host = spawn(process.execPath, words, { cwd: dir, env: { ...env, PERIGEE_ORBIT_SECRETS: hostSecret } });
+  await new Promise((resolve) => host.stdout?.once("data", resolve));
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
 }
 
 async function serve(mail: MailServer): Promise<void> {
@@ -91,7 +139,7 @@ async function call(method: string, path: string, body?: unknown): Promise<any> 
 
 /** Runs a satellite to its end. */
 async function execute(satellite: string, input: object, config: object): Promise<unknown> {
-  const path = `/v1/satellites/perigee/${satellite}/`;
+  const path = `/v1/satellites/${satellite.includes("/") ? satellite : `perigee/${satellite}`}/`;
   const { execution_id: id } = await call("POST", path, { input, config, sla: "1h" });
   expect(id, answers.at(-1)).toBeDefined();
   return await vi.waitFor(
@@ -131,6 +179,7 @@ describe("fault 102: secrets of satellites", () => {
       },
     });
     const echo = await openEcho();
+    await hostLeaky();
     await serve(mail);
     for (const [name, value] of Object.entries(SECRETS))
       if (name !== "set-by-hand") await call("PUT", `/v1/secrets/${name}/`, { value });
@@ -140,6 +189,7 @@ describe("fault 102: secrets of satellites", () => {
 
     await useMail(mail);
     await useWebhooks(echo);
+    await useLeaky();
     expect(await execute("call-webhook", {}, { url: "secret://missing" })).toMatchObject({
       error: { code: "secret_missing" },
     });
@@ -221,6 +271,19 @@ async function useWebhooks(echo: Receiver): Promise<void> {
   });
 }
 
+async function useLeaky(): Promise<void> {
+  const config = { token: "secret://api-token" };
+  const input = (mode: string): object => ({ mode, text: "secret://mail-password" });
+  expect(await execute("red/leaky", input("return"), config)).toMatchObject({
+    status: "completed",
+    output: { "[redacted]": ["[redacted]", expect.stringContaining("[redacted]")] },
+  });
+  expect(await execute("red/leaky", input("refuse"), config)).toMatchObject({
+    error: { code: "leak", message: "no [redacted][redacted]" },
+  });
+  expect(await execute("red/leaky", input("throw"), config)).toMatchObject({ status: "failed" });
+}
+
 /** Where a canary stands: the first words of each place. */
 function findings(): string[] {
   const state = join(dir, "perigee-data");
@@ -233,7 +296,8 @@ function findings(): string[] {
     ...answers.map((text): [string, string] => [`answer ${text.slice(0, 80)}`, text]),
     ...files.map((path): [string, string] => [path, readFileSync(path, "latin1")]),
   ];
-  return places.filter(([, text]) => FORMS.some((form) => text.includes(form))).map(([place]) => place);
+  const forms = [...FORMS, hostSecret.slice(6)];
+  return places.filter(([, text]) => forms.some((form) => text.includes(form))).map(([place]) => place);
 }
 
 /** What of each value would tell it apart: the word itself, and the middle of its base64 at each alignment. */

@@ -213,7 +213,7 @@ describe("interface 2.11, configured satellites", () => {
 
   it("are refused with the field that is wrong", async () => {
     const world = await openCatalogueWorld();
-    const wrong = async (body: object) => {
+    const wrong = async (body: object | string) => {
       const { status, json } = await world.call("beta", "PUT", path, body);
       return [status, json.error.param];
     };
@@ -227,6 +227,8 @@ describe("interface 2.11, configured satellites", () => {
       "config.retries",
     ]);
     expect(await wrong({ kind: "other" })).toEqual([422, "kind"]);
+    const bomb = `{"kind":"configured","base":"${base}","config":{"url":${"[".repeat(100_000)}${"]".repeat(100_000)}}}`;
+    expect(await wrong(bomb)).toEqual([422, "config"]);
     expect(await wrong({ kind: "custom", satellite, url: "https://10.0.0.1/" })).toEqual([
       422,
       "satellite.name",

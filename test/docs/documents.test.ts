@@ -39,7 +39,17 @@ describe("README.md", () => {
 describe("docs/reference/cli.md", () => {
   it("shows the help of each command as it is", async () => {
     const text = read("docs/reference/cli.md");
-    for (const command of ["run", "quote", "serve", "keys create", "keys list", "keys revoke", "audit", "cluster run", "cluster check"]) {
+    for (const command of [
+      "run",
+      "quote",
+      "serve",
+      "keys create",
+      "keys list",
+      "keys revoke",
+      "audit",
+      "cluster run",
+      "cluster check",
+    ]) {
       const { stdout } = await perigee([...command.split(" "), "--help"]);
       expect(text).toContain(`\`\`\`text\n${stdout.trimEnd()}\n\`\`\`\n`);
     }

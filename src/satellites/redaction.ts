@@ -1,7 +1,8 @@
 /**
  * Redaction: takes the values of secrets out of what satellites say, by value.
  *
- *   value -> its forms (as it is, JSON-escaped, URL-encoded, base64 at each of its three alignments) -> `[redacted]`
+ *   value -> its forms -> `[redacted]`
+ *   forms: as it is; JSON-escaped and URL-encoded, three times at most; base64 of all that, at each of its three alignments
  *
  * Base64 shows the same bytes in three ways, depending on how many stand before them: `Basic` credentials begin with a
  * user's name. So the characters that a value alone decides are looked for at each alignment.
@@ -12,13 +13,18 @@
 import type { Json } from "../work/json.ts";
 
 /** Shorter ones are not taken out. */
-export const REDACTED_CHARACTERS_MIN = 4;
+const REDACTED_CHARACTERS_MIN = 4;
 
 /** What stands in the place of a secret. */
-export const REDACTED = "[redacted]";
+const REDACTED = "[redacted]";
 
 /** Lines of a value that stand for it when a text holds one of them alone, as lines of a private key. */
 const LINE_CHARACTERS_MIN = 12;
+
+/** Encodings looked for one upon the other, such as JSON in a URL in JSON. */
+const DEPTH_MAX = 3;
+/** Of longer values, such as keys in PEM, one encoding alone. */
+const DEEP_CHARACTERS_MAX = 512;
 
 export interface Redactor {
   /** The text without the values. */
@@ -42,20 +48,38 @@ function linesOf(value: string): string[] {
   return lines.length < 2 ? [] : lines.filter((line) => line.length >= LINE_CHARACTERS_MIN);
 }
 
+/** What encodings make of a value, up to three of them one upon the other. */
 function formsOf(value: string): string[] {
-  const bytes = Buffer.from(value, "utf8");
-  const json = jsonForm(value);
-  const urls = [encodeURI, encodeURIComponent, formEncoded].map((encode) => encode(bytes.toString()));
-  return [
-    value,
-    json,
-    jsonForm(json),
-    asciiJson(json),
-    ...[value, json].map((text) => text.replaceAll("/", "\\/")),
-    ...urls,
-    ...urls.map(withSmallEscapes),
-    ...base64Forms(bytes),
-  ].filter((form) => form.length >= REDACTED_CHARACTERS_MIN);
+  const depth = value.length > DEEP_CHARACTERS_MAX ? 1 : DEPTH_MAX;
+  const texts = closure([value], depth);
+  const encoded = new Set([...texts].flatMap((text) => base64Forms(Buffer.from(text, "utf8"))));
+  return [...texts, ...closure(encoded, 1)].filter((form) => form.length >= REDACTED_CHARACTERS_MIN);
+}
+
+function closure(values: Iterable<string>, depth: number): Set<string> {
+  const all = new Set(values);
+  let latest = [...all];
+  for (let level = 0; level < depth; level += 1) {
+    latest = latest
+      .flatMap((text) => ENCODERS.map((encode) => encode(text)))
+      .filter((form) => !all.has(form));
+    for (const form of latest) all.add(form);
+  }
+  return all;
+}
+
+const ENCODERS: readonly ((text: string) => string)[] = [
+  jsonForm,
+  (text) => asciiJson(jsonForm(text)),
+  (text) => jsonForm(text).replaceAll("/", "\\/"),
+  (text) => encodeURI(wellFormed(text)),
+  (text) => encodeURIComponent(wellFormed(text)),
+  (text) => withSmallEscapes(encodeURIComponent(wellFormed(text))),
+  formEncoded,
+];
+
+function wellFormed(text: string): string {
+  return Buffer.from(text, "utf8").toString("utf8");
 }
 
 /** As it stands inside a string of JSON. */

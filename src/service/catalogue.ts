@@ -141,23 +141,23 @@ function registerWriting(app: FastifyInstance, catalogue: Catalogue & Registry):
   });
 }
 
-/** What the operator decides, and how it is told. */
+/** What the operator decides, how it is told, and what it may answer beside the usual. */
 const DECISIONS = [
-  ["verify", "satellite.verified", "Ask the host of a community satellite, and run its example"],
-  ["approve", "satellite.approved", "Let every project run a community satellite that is verified"],
-  ["disable", "satellite.disabled", "Let nobody run it"],
-  ["enable", "satellite.enabled", "Make it what it was before it was disabled"],
+  ["verify", "satellite.verified", "Ask the host of a community satellite, and run its example", [409]],
+  ["approve", "satellite.approved", "Let every project run a community satellite that is verified", [409]],
+  ["disable", "satellite.disabled", "Let nobody run it", []],
+  ["enable", "satellite.enabled", "Make it what it was before it was disabled", []],
 ] as const;
 
 function registerDecisions(app: FastifyInstance, catalogue: Catalogue & Registry): void {
-  for (const [action, event, summary] of DECISIONS)
+  for (const [action, event, summary, refusals] of DECISIONS)
     app.post<OfSatellite>(`${ONE}/${action}`, {
       config: { ...DECIDE, event },
       schema: {
         summary,
         tags: TAGS,
         params: satelliteParameters,
-        response: { 200: catalogueAnswers.satellite, ...failures(409) },
+        response: { 200: catalogueAnswers.satellite, ...failures(...refusals) },
       },
       handler: async (request) => {
         const reference = referenceOf(request.params);

@@ -39,16 +39,17 @@ describe("README.md", () => {
 describe("docs/reference/cli.md", () => {
   it("shows the help of each command as it is", async () => {
     const text = read("docs/reference/cli.md");
+    const commands = ["run", "quote", "serve", "keys create", "keys list", "keys revoke", "audit"];
+    const ofSecrets = ["secrets set", "secrets list", "secrets remove", "secrets rotate-key"];
+    const ofSatellites = ["satellites", "satellites list", "satellites register", "satellites configure"];
+    const ofClusters = ["cluster run", "cluster check"];
     for (const command of [
-      "run",
-      "quote",
-      "serve",
-      "keys create",
-      "keys list",
-      "keys revoke",
-      "audit",
-      "cluster run",
-      "cluster check",
+      ...commands,
+      ...ofSecrets,
+      ...ofSatellites,
+      ...ofClusters,
+      "orbit serve",
+      "orbit describe",
     ]) {
       const { stdout } = await perigee([...command.split(" "), "--help"]);
       expect(text).toContain(`\`\`\`text\n${stdout.trimEnd()}\n\`\`\`\n`);
@@ -173,6 +174,7 @@ function blocksConfig(): object {
         "perigee/satellites": [join(ROOT, "src/satellites/index.ts")],
         "perigee/service": [join(ROOT, "src/service/index.ts")],
         "perigee/testing": [join(ROOT, "src/testing/index.ts")],
+        zod: [join(ROOT, "node_modules/zod/index.d.ts")],
         openai: [join(ROOT, "node_modules/openai/index.d.mts")],
       },
     },

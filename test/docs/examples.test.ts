@@ -19,7 +19,13 @@ afterAll(() => rmSync(temp, { recursive: true, force: true }));
 describe("the examples", () => {
   it("are those that are run here", () => {
     const names = readdirSync(join(ROOT, "docs/examples")).filter((name) => name.endsWith(".ts"));
-    expect(names.sort()).toEqual(["backend.ts", "batch_script.ts", "benchmark_harness.ts", "quote.ts"]);
+    expect(names.sort()).toEqual([
+      "backend.ts",
+      "batch_script.ts",
+      "benchmark_harness.ts",
+      "quote.ts",
+      "satellite.ts",
+    ]);
   });
 
   it("backend: a list is stored, answered in the background, and found by its ids", async () => {
@@ -62,6 +68,15 @@ describe("the examples", () => {
     expect(lines[0]).toMatch(/^openai:gpt-4o-mini: 300 items, \d+ input tokens, 0\.\d{4} USD at list price$/);
     expect(lines[2]).toMatch(/^ {2}within 1440 minutes: 0\.\d{4} USD \(factor 0\.5\)$/);
     expect(lines[4]).toMatch(/^anthropic:claude-haiku-4-5: 300 items, \d+ \(estimated\) input tokens/);
+  });
+
+  it("satellite: one of the program's own is described, run, and refuses what its schemas do not know", async () => {
+    expect(await run("satellite")).toEqual([
+      'custom: ["texts"]',
+      'completed: {"words":[3,5]}',
+      "  input.texts[0]: Invalid input: expected string, received number",
+      '  config: Unrecognized key: "most"',
+    ]);
   });
 });
 

@@ -97,6 +97,15 @@ describe("batch inference", () => {
     ]);
   });
 
+  it("puts the instruction before every prompt, and gives answers as a file when asked to", async () => {
+    const { files, run } = await home();
+    const config = { instruction: "Count:", answers: "file" };
+    const { file } = (await run({ prompt: ["one", "two"] }, { config })) as { file: { file_id: string } };
+    let text = "";
+    for await (const chunk of files.read(PROJECT, file.file_id)) text += Buffer.from(chunk).toString();
+    expect(text.match(/Count:\\n\\n(one|two)/g)?.sort()).toEqual(["Count:\\n\\none", "Count:\\n\\ntwo"]);
+  });
+
   it("gives long answers to a list as a file", async () => {
     const { files, run } = await home();
     const { file } = (await run({ prompt: Array.from({ length: 60 }, () => "long ".repeat(4_000)) })) as {

@@ -21,6 +21,12 @@ describe("redaction", () => {
     ["a part of a URL with small escapes", "https://a.net/?key=p%22a%2fss%20w%c3%b6rd%2b1%26%25"],
     ["a URL", `https://a.net/?key=${encodeURI(VALUE)}`],
     ["a form", new URLSearchParams({ key: VALUE }).toString()],
+    ["JSON in a part of a URL", encodeURIComponent(JSON.stringify({ a: VALUE }))],
+    ["a URL in JSON in JSON", JSON.stringify(JSON.stringify(encodeURI(VALUE)))],
+    ["JSON three times", JSON.stringify(JSON.stringify(JSON.stringify(VALUE)))],
+    ["a URL in a URL", encodeURIComponent(encodeURIComponent(VALUE))],
+    ["base64 of JSON", Buffer.from(JSON.stringify({ a: VALUE })).toString("base64")],
+    ["base64 in a URL", encodeURIComponent(Buffer.from(`~~${VALUE}`).toString("base64"))],
     ["base64", Buffer.from(VALUE).toString("base64")],
     ["base64 for URLs", Buffer.from(VALUE).toString("base64url")],
     ["Basic credentials of a short name", Buffer.from(`u:${VALUE}`).toString("base64")],
@@ -37,6 +43,16 @@ describe("redaction", () => {
   it("takes single lines of a long value out, such as those of a private key", () => {
     const key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\nAB\n-----END PRIVATE KEY-----\n";
     expect(createRedactor([key]).redact("bad line MIIEvQIBADANBgkqhkiG")).toBe("bad line [redacted]");
+  });
+
+  it("stays quick with long texts and odd values", () => {
+    const many = createRedactor(
+      Array.from({ length: 10 }, (_, index) => `${index}"/ü\\&%+ ${"x".repeat(40)}`),
+    );
+    const text = "some text of an answer ".repeat(50_000);
+    const startMs = performance.now();
+    expect(many.redact(text)).toBe(text);
+    expect(performance.now() - startMs).toBeLessThan(5_000);
   });
 
   it("leaves values below 4 characters, which are part of any text", () => {

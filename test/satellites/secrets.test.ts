@@ -3,9 +3,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { makeSecretKey } from "../../src/satellites/secret_key.ts";
 import { rotateSecretsKey } from "../../src/satellites/secret_rotation.ts";
 import { openSecrets } from "../../src/satellites/secret_store.ts";
 import type { Secrets } from "../../src/satellites/secrets.ts";
+import { createVault } from "../../src/satellites/vault.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { RecordStore, StoredRecord } from "../../src/store/records.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
@@ -207,6 +209,25 @@ describe("changing the key", () => {
     expect(await after.list("acme")).toEqual(listed);
     expect(await rotate(BOTH)).toMatchObject({ resealed: 0 });
     expect(await rotate({ PERIGEE_SECRETS_KEY: OTHER_KEY })).toMatchObject({ resealed: 0 });
+  });
+
+  it("seals what signs webhooks and calls to hosts anew as well", async () => {
+    await (await open()).set("acme", "a", "value");
+    const [old, next] = [KEY, OTHER_KEY].map((text, index) =>
+      createVault(makeSecretKey(Buffer.from(text, index === 0 ? "base64" : "hex"))),
+    );
+    for (const collection of ["webhook_endpoint", "satellite"]) {
+      const place = { collection, project: "acme", id: "acme/one" };
+      const payload = old?.seal(place, `of ${collection}`);
+      const record = { ...place, parent: "", createdWallMs: 1, body: "{}", payload };
+      await store.change([{ kind: "put", record }]);
+    }
+    expect(await rotate(BOTH)).toMatchObject({ resealed: 3 });
+    for (const collection of ["webhook_endpoint", "satellite"]) {
+      const record = await store.record("acme", collection, "acme/one");
+      expect(record && next?.open(record)).toBe(`of ${collection}`);
+      expect(record).toMatchObject({ body: "{}", createdWallMs: 1 });
+    }
   });
 
   it("goes from the folder's key to a new one, to the operator's, and back", async () => {

@@ -10,17 +10,20 @@ import { systemClock } from "../../src/clock.ts";
 import { SCOPES } from "../../src/service/caller.ts";
 import { createKeyVerifier } from "../../src/service/key_verifier.ts";
 import { openKeyStore } from "../../src/store/key_store.ts";
+import { hostShout, SHOUTED, shoutAt } from "./hosted_satellite.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer } from "./whole.ts";
 
 const READ = SCOPES.filter((scope) => scope.endsWith(":read"));
 /** Nothing listens there, and the tests' service may go there. */
 const HOOK = { url: "http://127.0.0.1:1/" };
-const PROJECT = "perigee";
-const SATELLITE = "deepseek-r1-distrill-llama-70b";
 const RUN = "/v1/satellites/{project}/{satellite}";
+const VENDOR = "perigee/deepseek-r1-distrill-llama-70b";
 const EXECUTION = { input: { prompt: "x" } };
-const MEMBER = { name: "One", uses: `satellite/${PROJECT}/${SATELLITE}`, identifier: "one", ...EXECUTION };
+const MEMBER = { name: "One", uses: `satellite/${VENDOR}`, identifier: "one", ...EXECUTION };
 const CLUSTER = { declaration: { sla: "1h", cluster: { satellites: [MEMBER] } } };
+/** For those who have the scope admin: of satellites of every project. */
+const DECISION = /\/(verify|approve|disable|enable)$/;
+const ALL = SCOPES.filter((scope) => scope !== "admin");
 const line = { key: "a", request: { model: "echo:test", contents: [{ parts: [{ text: "x" }] }] } };
 
 interface Operation {
@@ -46,6 +49,7 @@ interface Things {
 }
 
 let whole: Whole;
+let hostUrl: string;
 let operations: Operation[];
 let own: Things;
 let foreign: Things;
@@ -59,12 +63,15 @@ beforeAll(async () => {
     rmSync(dataDir, { recursive: true, force: true });
   });
   const make = (name: string, scopes: readonly string[], project = "own", expiresWallMs?: number): void => {
-    const { key, stored } = store.create({ project, name, scopes, isBeta: true, expiresWallMs });
+    const isBeta = name !== "plain";
+    const { key, stored } = store.create({ project, name, scopes, isBeta, expiresWallMs });
     keys[name] = key;
     if (name === "revoked") store.revoke(stored.id);
   };
-  make("full", SCOPES);
-  make("other", SCOPES, "other");
+  make("full", ALL);
+  make("other", ALL, "other");
+  make("operator", SCOPES);
+  make("plain", ALL);
   make("reader", READ);
   make("revoked", SCOPES);
   make("expired", SCOPES, "own", 1);
@@ -72,6 +79,10 @@ beforeAll(async () => {
   keys["none"] = "";
   whole = await openWhole({ verifier: createKeyVerifier(store) });
   operations = await described();
+  hostUrl = await hostShout(whole.call, [
+    { project: "own", key: keys["full"] },
+    { project: "other", key: keys["other"] },
+  ]);
   own = await thingsOf("full");
   foreign = await thingsOf("other");
 });
@@ -124,13 +135,14 @@ async function thingsOf(name: string): Promise<Things> {
   const { id: webhook } = JSON.parse(hook.text) as { id: string };
   const secret = `of-${name}`;
   await whole.call("PUT", `/v1/secrets/${secret}`, { key, body: { value: "hidden" } });
-  const run = await whole.call("POST", `/v1/satellites/${PROJECT}/${SATELLITE}`, { key, body: EXECUTION });
+  const project = name === "other" ? "other" : "own";
+  const run = await whole.call("POST", `/v1/satellites/${project}/shout`, { key, body: SHOUTED });
   const { execution_id } = JSON.parse(run.text) as { execution_id: string };
   const cluster = await whole.call("POST", "/v1/clusters", { key, body: CLUSTER });
   const { cluster_id } = JSON.parse(cluster.text) as { cluster_id: string };
   return {
     ...{ task: task_id, object: objects[0]?.object_id ?? "", file, batch: batch.id, webhook, secret },
-    ...{ project: PROJECT, satellite: SATELLITE, execution_id, cluster_id },
+    ...{ project, satellite: "shout", execution_id, cluster_id },
   };
 }
 
@@ -180,7 +192,7 @@ const malformed: Things = {
   batch: "batch_",
   webhook: "x",
   secret: "%00",
-  project: "PERIGEE",
+  project: "OWN",
   satellite: "%2e%2e%2fx",
   execution_id: "x",
   cluster_id: "x",
@@ -190,9 +202,10 @@ function bodyFor({ method, path, isForm }: Operation): { body?: unknown } {
   if (isForm) return { body: path.startsWith("/v1/") ? withPurpose(formOf([line])) : formOf([line]) };
   if (path.startsWith("/v1/secrets/") && method === "PUT") return { body: { value: "hidden" } };
   if (method === "PATCH") return { body: {} };
+  if (path === RUN && method === "PUT") return { body: shoutAt(hostUrl) };
   if (method !== "POST") return {};
   if (path === "/v0/webhooks") return { body: HOOK };
-  if (path === RUN) return { body: EXECUTION };
+  if (path === RUN) return { body: SHOUTED };
   if (path === "/v1/clusters" || path === "/v1/clusters/check") return { body: CLUSTER };
   if (path === "/v0/infer/" || path === "/v0/quote")
     return { body: [{ model: "echo:test", input: "x", sla: 60 }] };
@@ -238,18 +251,56 @@ describe("fault 86: the authorization matrix", () => {
     );
     expect(withIds.length).toBeGreaterThan(8);
     for (const operation of withIds) {
+      if (DECISION.test(operation.path)) continue;
       const unknownAnswer = await call(operation, "full", unknown());
       expect([operation.method, operation.path, unknownAnswer.status]).toEqual([
         operation.method,
         operation.path,
         404,
       ]);
-      if (operation.path === RUN) continue; // names a satellite of everybody's
       const foreignAnswer = await call(operation, "full", foreign);
       expect([foreignAnswer.status, bodyOf(foreignAnswer)]).toEqual([404, bodyOf(unknownAnswer)]);
       expect(headersOf(foreignAnswer)).toEqual(headersOf(unknownAnswer));
       expect((await call(operation, "full", malformed)).status).toBe(404);
     }
+  });
+
+  it("answers every name of a satellite alike to a key that may decide nothing", async () => {
+    const decisions = operations.filter(({ path }) => DECISION.test(path));
+    expect(decisions).toHaveLength(4);
+    for (const operation of decisions) {
+      const answers = await Promise.all(
+        [own, foreign, unknown(), malformed].map((things) => call(operation, "full", things)),
+      );
+      expect([operation.path, answers.map(({ status }) => status)]).toEqual([
+        operation.path,
+        [403, 403, 403, 403],
+      ]);
+      expect(new Set(answers.map(bodyOf)).size).toBe(1);
+      for (const things of [unknown(), malformed])
+        expect([operation.path, (await call(operation, "operator", things)).status]).toEqual([
+          operation.path,
+          404,
+        ]);
+    }
+  });
+
+  it("keeps vendor satellites from a key without the beta flag, on every way to them", async () => {
+    const ask = async (method: string, path: string, body?: object) =>
+      (await whole.call(method, path, { key: keys["plain"], body })).status;
+    expect(await ask("POST", `/v1/satellites/${VENDOR}`, EXECUTION)).toBe(403);
+    expect(await ask("GET", `/v1/satellites/${VENDOR}`)).toBe(403);
+    expect(await ask("GET", "/v1/satellites/perigee")).toBe(404);
+    const configured = { kind: "configured", base: `satellite/${VENDOR}`, config: {} };
+    expect(await ask("PUT", "/v1/satellites/own/mine", configured)).toBe(403);
+    expect(await ask("POST", "/v1/clusters", CLUSTER)).toBe(422);
+    const { text } = await whole.call("GET", "/v1/satellites", { key: keys["plain"] });
+    expect(text).not.toContain("satellite/perigee/");
+    expect(text).toContain("satellite/own/shout");
+    expect(await ask("POST", "/v1/satellites/own/shout", SHOUTED)).toBe(200);
+    await whole.call("PUT", "/v1/satellites/own/mine", { key: keys["full"], body: configured });
+    expect(await ask("POST", "/v1/satellites/own/mine", EXECUTION)).toBe(403); // it stands on one of perigee
+    expect(await ask("GET", `/v1/clusters/${own.cluster_id}`)).toBe(200); // what its project has made, it may read
   });
 
   it("answers a file of another project inside a POST as an unknown one", async () => {
@@ -277,7 +328,7 @@ describe("fault 86: the authorization matrix", () => {
     for (const { path, names, method } of operations) {
       if (method !== "GET" || names.length > 0) continue;
       const { text } = await whole.call("GET", path, { key: keys["other"] });
-      for (const id of Object.values({ ...own, project: own.task, satellite: own.task }))
+      for (const id of Object.values({ ...own, project: "satellite/own/", satellite: own.task }))
         expect([path, text.includes(id)]).toEqual([path, false]);
     }
   });
@@ -288,8 +339,8 @@ describe("fault 86: the authorization matrix", () => {
       if (operation.isOpen) continue;
       const { method, path } = operation;
       const things = method === "DELETE" && path.includes("/files/") ? await thingsOf("full") : own; // own.file is at work
-
-      expect([method, path, (await call(operation, "full", things)).status]).toEqual([method, path, 200]);
+      const name = DECISION.test(path) ? "operator" : "full";
+      expect([method, path, (await call(operation, name, things)).status]).toEqual([method, path, 200]);
     }
   });
 });

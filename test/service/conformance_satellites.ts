@@ -3,6 +3,7 @@
  */
 import { expect } from "vitest";
 import type { Conformance } from "./conformance_files.ts";
+import { hostShout, SHOUTED, shoutAt } from "./hosted_satellite.ts";
 
 const RUN = "/v1/satellites/{project}/{satellite}";
 const EXECUTION = `${RUN}/{execution_id}`;
@@ -60,4 +61,36 @@ export async function callClusters({ check }: Conformance): Promise<void> {
   expect((await check("/v1/clusters/{cluster_id}", "GET", { cluster_id }, tagged)).status).toBe(304);
   await check("/v1/clusters", "GET", {}, { query: "?limit=1" });
   expect((await check("/v1/clusters", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
+}
+
+export async function callCatalogue({ check, whole }: Conformance): Promise<void> {
+  const status = async (method: string, call: Parameters<typeof check>[3], satellite = "shout", after = "") =>
+    (await check(RUN + after, method, { project: "own", satellite }, call)).status;
+  const url = await hostShout(whole.call, [{ project: "own", key: "own" }]);
+  const configured = { kind: "configured", base: "satellite/own/shout", config: { mark: "?" } };
+  expect(await status("PUT", { body: shoutAt(url) })).toBe(200);
+  expect(await status("PUT", { body: configured }, "ask")).toBe(200);
+  expect(await status("PUT", { body: configured })).toBe(409);
+  expect(await status("PUT", { body: { ...configured, config: { mark: 1 } } }, "ask")).toBe(422);
+  expect(await status("POST", { body: SHOUTED }, "ask")).toBe(200);
+  for (const satellite of ["shout", "ask", "brought"]) expect(await status("GET", {}, satellite)).toBe(200);
+  const key = "operator";
+  for (const action of ["/verify", "/approve"]) {
+    expect(await status("POST", { key }, "ask", action)).toBe(409);
+    expect(await status("POST", { key }, "shout", action)).toBe(200);
+  }
+  for (const action of ["/disable", "/enable"])
+    expect(await status("POST", { key }, "ask", action)).toBe(200);
+  const list = async (path: string, query: string, given = "own") =>
+    (await check(path, "GET", { project: "own" }, { query, key: given })).status;
+  for (const path of ["/v1/satellites", "/v1/satellites/{project}"]) {
+    expect(await list(path, "?limit=1")).toBe(200);
+    expect(await list(path, "?after=own/ask")).toBe(200);
+    expect(await list(path, "?after=own/none")).toBe(404);
+    expect(await list(path, "?limit=0")).toBe(422);
+    expect(await list(path, "?all=true")).toBe(403);
+    expect(await list(path, "?all=true", key)).toBe(200);
+  }
+  expect(await status("DELETE", {}, "brought")).toBe(409);
+  expect(await status("DELETE", {}, "ask")).toBe(200);
 }

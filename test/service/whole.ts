@@ -6,14 +6,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
+import { defineSatellite } from "../../src/satellites/define.ts";
+import { z } from "../../src/schema.ts";
 import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
-import { openStack } from "../../src/service/stack.ts";
+import { openStack, type SatelliteSettings } from "../../src/service/stack.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
+/** `satellite/own/brought`, which comes with the program. */
+const brought = defineSatellite({
+  ...{ name: "brought", input: z.looseObject({}), isRepeatable: true },
+  run: async () => ({}),
+});
 const ALL: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
 
 /** The keys that are accepted. */
@@ -25,7 +32,9 @@ const KEYS: Readonly<Record<string, Caller>> = {
     ALL.filter((scope) => scope.endsWith(":read")),
   ),
   powerless: caller("own", []),
-  hurried: caller("own", ALL, "hurried"),
+  hurried: caller("own", SCOPES, "hurried"),
+  operator: caller("own", SCOPES),
+  plain: { ...caller("own", ALL, "plain"), isBeta: false },
 };
 
 export interface Whole {
@@ -52,14 +61,22 @@ export interface WholeAnswer {
 
 /** Closed after the file's tests. */
 export async function openWhole(
-  options: { readonly audit?: Audit; readonly verifier?: KeyVerifier } = {},
+  options: {
+    readonly audit?: Audit;
+    readonly verifier?: KeyVerifier;
+    readonly satellites?: SatelliteSettings;
+  } = {},
 ): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const { engine, parts } = await openEngine({ dataDir, env: {} });
   const { clock, disk, store } = parts;
   const stack = await openStack(
     { engine, parts },
-    { dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+    {
+      ...{ dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+      satellites: { ...options.satellites, trusted: [{ project: "own", satellites: [brought] }] },
+      ...(options.verifier === undefined ? {} : { verifier: options.verifier }),
+    },
   );
   const { files, tasks, satellites, webhooks, spending } = stack;
   let refusal: unknown;

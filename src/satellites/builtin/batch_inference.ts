@@ -37,6 +37,8 @@ interface Config {
   readonly model?: string | undefined;
   readonly max_tokens?: number | undefined;
   readonly temperature?: number | undefined;
+  readonly instruction?: string | undefined;
+  readonly answers?: "inline" | "file" | undefined;
 }
 
 const prompt: z.ZodString = z.string().min(1);
@@ -66,6 +68,18 @@ const configSchema: Schema<Config> = z.strictObject({
     .describe("`<provider>:<name>`. Default: what the operator has mapped this satellite to."),
   max_tokens: z.int().min(1).optional().describe("Output tokens at most, reasoning included."),
   temperature: z.number().min(0).max(2).optional().describe("0 to 2."),
+  instruction: z
+    .string()
+    .min(1)
+    .max(65_536)
+    .optional()
+    .describe("Stands before every prompt, with a blank line between them."),
+  answers: z
+    .enum(["inline", "file"])
+    .optional()
+    .describe(
+      "Whether answers to prompts are given as such or as a file of lines. Default: inline while they fit.",
+    ),
 });
 
 export interface BatchInferenceOptions {
@@ -101,7 +115,8 @@ class Inference {
   async run(): Promise<JsonObject> {
     const task = await this.#final(await this.#submitted());
     const { input } = this.#call;
-    if (input.file_id !== undefined) return { ...(await this.#asFile(task)), ...this.#facts(task) };
+    if (input.file_id !== undefined || this.#call.config.answers === "file")
+      return { ...(await this.#asFile(task)), ...this.#facts(task) };
     if (typeof input.prompt !== "string") return { ...(await this.#responses(task)), ...this.#facts(task) };
     const [object] = (await this.#call.tasks.objects(this.#call.project, task, { limit: 1 })).items;
     return { ...responseOf(object), ...this.#facts(task), price_factor: object?.usage.price_factor ?? 1 };
@@ -126,7 +141,12 @@ class Inference {
   #items() {
     const prompts = this.#call.input.prompt ?? [];
     const sla = this.#slaMinutes();
-    return [prompts].flat().map((input) => ({ model: this.#model, input, sla, ...this.#settings() }));
+    const { instruction } = this.#call.config;
+    return [prompts].flat().map((prompt) => ({
+      model: this.#model,
+      input: instruction === undefined ? prompt : `${instruction}\n\n${prompt}`,
+      ...{ sla, ...this.#settings() },
+    }));
   }
 
   async #fileItem() {
@@ -134,6 +154,7 @@ class Inference {
     const id = derivedId(executionId, "requests");
     const chunks = requestLines(files.read(project, input.file_id ?? ""), {
       model: this.#model,
+      instruction: this.#call.config.instruction,
       ...this.#settings(),
     });
     try {

@@ -6,7 +6,7 @@
  * One attempt makes one request; the runtime repeats. Redirects are failures. What is answered stands in the output when it is
  * asked for, and is never read further than that.
  *
- * Limits: a body of 8 MiB, an answer of 64 KiB, 15 s.
+ * Limits: a file of 4 MiB as the body (256 attempts at once may each hold one), an answer of 64 KiB, 15 s.
  */
 import { signedHeaders } from "../../egress/webhook_signature.ts";
 import { z } from "../../schema.ts";
@@ -20,7 +20,7 @@ import { answerOf, webhookAnswer } from "./webhook_answer.ts";
 import { type WebhookConfig, webhookConfig } from "./webhook_config.ts";
 import { type FileBody, fileOf, webhookRequest } from "./webhook_request.ts";
 
-const BODY_BYTES_MAX = 8 * 1024 * 1024;
+const BODY_BYTES_MAX = 4 * 1024 * 1024;
 const IDEMPOTENT: readonly string[] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"];
 
 const input = z

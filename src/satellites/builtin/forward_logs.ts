@@ -10,7 +10,8 @@
  * times where the receiver does that (Elasticsearch, OpenSearch, Loki). Refused entries do not hold up the others; in the end they
  * fail the execution.
  *
- * Limits: 10,000 entries in a list, a batch at a time, notes of the first 5 refused entries.
+ * Limits: 10,000 entries in a list, a batch of 1 MiB at a time (256 executions at once may each hold one), 4 executions to one
+ * receiver at once, notes of the first 5 refused entries.
  */
 import { z } from "../../schema.ts";
 import type { JsonObject } from "../../work/json.ts";
@@ -28,6 +29,7 @@ import { fileEntries, listEntries, type SourcedEntry } from "./logs/source.ts";
 import { fileView } from "./small_file.ts";
 
 const ENTRIES_MAX = 10_000;
+const CONCURRENCY = 4;
 
 /** One of the two. */
 export interface LogInput {
@@ -68,6 +70,7 @@ export function forwardLogs(): Satellite<LogInput, LogConfig> {
     // At least once, as logs are forwarded everywhere: an entry twice is better than none.
     isRepeatable: true,
     destination: ({ config }) => destinationOf(config),
+    destinationConcurrency: CONCURRENCY,
     attemptsMax: ATTEMPTS_MAX,
     run,
   });

@@ -11,7 +11,7 @@ import { z } from "../../schema.ts";
 import type { Schema } from "../satellite.ts";
 import { isHeaderSafe, type MailboxInput, mailboxField } from "./mail_address.ts";
 
-export const RECIPIENTS_MAX = 50;
+const RECIPIENTS_MAX = 50;
 const ATTACHMENTS_MAX = 20;
 const HEADERS_MAX = 32;
 const LINE_LENGTH_MAX = 998;

@@ -17,6 +17,8 @@ export interface RequestSettings {
   /** `<provider>:<name>` */
   readonly model: string;
   readonly generation_config?: { readonly [name: string]: number };
+  /** Before each prompt; requests stay as they are. */
+  readonly instruction?: string | undefined;
 }
 
 const NEWLINE = Buffer.from("\n");
@@ -50,7 +52,10 @@ function rewritten(bytes: Uint8Array, settings: RequestSettings): Uint8Array {
 }
 
 /** Undefined for a line that stays as it is. */
-function asRequest(bytes: Uint8Array, { model, generation_config }: RequestSettings): string | undefined {
+function asRequest(
+  bytes: Uint8Array,
+  { model, generation_config, instruction }: RequestSettings,
+): string | undefined {
   let line: unknown;
   try {
     line = JSON.parse(markNumbers(decoder.decode(bytes)));
@@ -67,7 +72,9 @@ function asRequest(bytes: Uint8Array, { model, generation_config }: RequestSetti
     );
   }
   if (typeof prompt !== "string") return undefined;
-  const contents = [{ parts: [{ text: prompt }] }];
+  const contents = [
+    { parts: [{ text: instruction === undefined ? prompt : `${instruction}\n\n${prompt}` }] },
+  ];
   return JSON.stringify({
     ...others,
     key,

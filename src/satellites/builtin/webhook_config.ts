@@ -34,7 +34,7 @@ const body = z
       .optional()
       .describe("Sent as JSON; a text that is one placeholder becomes its value with its type."),
     text: z.string().optional().describe("Sent as it is; values are escaped as the content type asks for."),
-    file_id: z.string().min(1).optional().describe("A file of the project, of at most 8 MiB, sent as it is."),
+    file_id: z.string().min(1).optional().describe("A file of the project, of at most 4 MiB, sent as it is."),
     content_type: headerField
       .optional()
       .describe("Default: application/json, text/plain, or that of the file."),

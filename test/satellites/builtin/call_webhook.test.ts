@@ -87,10 +87,10 @@ describe("a call of a webhook", () => {
     await expect(attempt(webhook, { config })).rejects.toThrow("config.body.text: must have no templates");
   });
 
-  it("sends a file of the project as it is, up to 8 MiB", async () => {
+  it("sends a file of the project as it is, up to 4 MiB", async () => {
     const { url, received } = await openReceiver();
     const config = { url, method: "PUT", body: { file_id: "{{document.file_id}}" } };
-    const files = { f1: new Uint8Array([0, 255, 10]), big: new Uint8Array(8 * 1024 * 1024 + 1) };
+    const files = { f1: new Uint8Array([0, 255, 10]), big: new Uint8Array(4 * 1024 * 1024 + 1) };
     await attempt(webhook, { config, input: { document: { file_id: "f1" } }, files });
     expect(received[0]?.bytes).toEqual(Buffer.from([0, 255, 10]));
     for (const [file_id, code] of [

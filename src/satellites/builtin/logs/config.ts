@@ -44,9 +44,9 @@ const shared = {
       bytes: z
         .int()
         .min(1_024)
-        .max(16 * 1024 * 1024)
+        .max(4 * 1024 * 1024)
         .optional()
-        .describe("Bytes at most, unpacked; default as the receiver takes, 1 to 4 MiB."),
+        .describe("Bytes at most, unpacked; default 1 MiB."),
     })
     .default({})
     .describe("How much goes into one request."),

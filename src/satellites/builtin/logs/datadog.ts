@@ -21,7 +21,7 @@ export interface DatadogConfig {
 export function datadog(config: DatadogConfig): HttpLogReceiver {
   const { api_key, site, base_url = intakeOf(site) } = config;
   return {
-    bounds: { entries: 1_000, bytes: 4 * MIB, messageBytes: 512 * 1024 },
+    bounds: { entries: 1_000, bytes: MIB, messageBytes: 512 * 1024 },
     encode: (batch) => ({
       url: `${baseOf(base_url)}/api/v2/logs`,
       headers: { "content-type": "application/json", "dd-api-key": api_key },

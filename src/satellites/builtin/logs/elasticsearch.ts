@@ -26,7 +26,7 @@ export interface ElasticsearchConfig {
 export function elasticsearch(config: ElasticsearchConfig): HttpLogReceiver {
   const { url, index, api_key, username, password } = config;
   return {
-    bounds: { entries: 1_000, bytes: 4 * MIB, messageBytes: 512 * 1024 },
+    bounds: { entries: 1_000, bytes: MIB, messageBytes: 512 * 1024 },
     answerBytesMax: 2 * MIB,
     encode: (batch) => ({
       url: `${baseOf(url)}/${encodeURIComponent(index)}/_bulk?${FILTER}`,

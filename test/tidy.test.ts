@@ -81,6 +81,8 @@ const ENTRIES = [
   "cli/main.ts",
   "cli/watchdog_worker.ts",
   "shard/worker.ts",
+  "satellites/builtin/parser_process.ts",
+  "satellites/builtin/parser_watch.ts",
   "store/sqlite_worker.ts",
 ];
 

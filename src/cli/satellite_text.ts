@@ -1,6 +1,8 @@
 /**
  * Satellites as text for people.
  */
+import { isObject, propertiesOf } from "../satellites/json_schema.ts";
+import type { JsonObject } from "../work/json.ts";
 import { table } from "./table.ts";
 
 /** As the service shows one. */
@@ -9,22 +11,17 @@ export interface ShownSatellite {
   readonly kind: string;
   readonly state: string;
   readonly description: string;
-  readonly input_schema: ShownSchema;
-  readonly config_schema: ShownSchema;
+  readonly input_schema: JsonObject;
+  readonly config_schema: JsonObject;
   readonly base: { readonly satellite: string; readonly fixed_config: readonly string[] } | null;
   readonly url: string | null;
   /** In the answer that made it. */
   readonly secret?: string;
 }
 
-/** JSON Schema of an object, of which properties are shown. */
-interface ShownSchema {
-  readonly properties?: Readonly<Record<string, ShownProperty | boolean>>;
-  readonly required?: readonly string[];
-}
-
 interface ShownProperty {
   readonly type?: string | readonly string[];
+  readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly description?: string;
   readonly default?: unknown;
@@ -57,24 +54,20 @@ export function describeText(one: ShownSatellite): string {
   return `${[...head, ...base, ...url, ...fields].join("\n")}\n`;
 }
 
-function fieldsText(what: string, { properties = {}, required = [] }: ShownSchema): string[] {
-  const rows = Object.entries(properties).map(([name, given]) => {
-    const property = typeof given === "object" ? given : {};
-    return [
-      `  ${name}`,
-      typeText(property),
-      required.includes(name) ? "required" : defaultText(property),
-      property.description ?? "",
-    ];
+/** Properties of all choices of a schema, since most take one of several forms by what one of them says. */
+function fieldsText(what: string, schema: JsonObject): string[] {
+  const { required = [] } = schema as { readonly required?: readonly string[] }; // as JSON Schema has it
+  const rows = [...propertiesOf(schema).properties].map(([name, given]) => {
+    const property = (isObject(given) ? given : {}) as ShownProperty; // as JSON Schema has it
+    const need = required.includes(name) ? "required" : defaultText(property);
+    return [`  ${name}`, typeText(property), need, property.description ?? ""];
   });
-  return [
-    "",
-    `${what}:${rows.length === 0 ? " nothing" : ""}`,
-    ...(rows.length === 0 ? [] : [table(rows).trimEnd()]),
-  ];
+  if (rows.length === 0) return ["", `${what}: nothing`];
+  return ["", `${what}:`, table(rows).trimEnd()];
 }
 
-function typeText({ type, enum: known }: ShownProperty): string {
+function typeText({ type, const: one, enum: known }: ShownProperty): string {
+  if (one !== undefined) return `${JSON.stringify(one)}, ...`;
   if (known !== undefined) return known.map((one) => JSON.stringify(one)).join(" | ");
   return type === undefined ? "any" : [type].flat().join(" | ");
 }

@@ -19,6 +19,8 @@ const ISSUES_MAX = 50;
 
 interface Issue {
   readonly message: string;
+  /** A value that tells choices apart: another one is meant. */
+  readonly isConstant?: boolean;
   readonly path: readonly (string | number)[];
 }
 
@@ -27,8 +29,8 @@ export function faultOfJsonSchema(schema: JsonObject): string | undefined {
   if (isDeep(schema)) return `is nested deeper than ${SCHEMA_DEPTH_MAX} levels`;
   if (Buffer.byteLength(JSON.stringify(schema)) > SCHEMA_BYTES_MAX)
     return `has more than ${SCHEMA_BYTES_MAX} bytes`;
-  if (own(schema, "type") !== "object" && own(schema, "properties") === undefined)
-    return 'describes no object: "type" must be "object"';
+  const type = own(schema, "type");
+  if (type !== undefined && type !== "object") return 'describes no object: "type" must be "object"';
   return undefined;
 }
 
@@ -129,7 +131,7 @@ class Check {
     for (const choice of choices) {
       const issues = this.of(value, choice, path);
       if (issues.length === 0) return [];
-      if (best === undefined || depthOfIssues(issues) > depthOfIssues(best)) best = issues;
+      if (best === undefined || fitOf(issues) > fitOf(best)) best = issues;
     }
     return best ?? [];
   }
@@ -154,7 +156,7 @@ function typeIssues(value: Json, schema: JsonObject, path: Path): readonly Issue
     return [{ message: `must be ${types.join(" or ")}`, path }];
   const constant = own(schema, "const");
   if (constant !== undefined && !isEqual(value, constant))
-    return [{ message: `must be ${JSON.stringify(constant).slice(0, 200)}`, path }];
+    return [{ message: `must be ${JSON.stringify(constant).slice(0, 200)}`, path, isConstant: true }];
   const known = own(schema, "enum");
   if (known !== undefined && !listOf(known).some((one) => isEqual(value, one)))
     return [{ message: `must be one of ${JSON.stringify(known).slice(0, 200)}`, path }];
@@ -194,6 +196,41 @@ function isOfType(value: Json, type: string): boolean {
   return type === "object" ? isObject(value) : typeof value === type;
 }
 
+/** The properties of an object with their schemas, those of all choices as well; whether there may be others. */
+export function propertiesOf(schema: JsonObject): {
+  readonly properties: ReadonlyMap<string, Json>;
+  readonly isOpen: boolean;
+} {
+  const choices = choicesOf(schema).map(propertiesOf);
+  const properties = new Map(Object.entries(objectOf(own(schema, "properties"))));
+  for (const choice of choices)
+    for (const [name, property] of choice.properties)
+      if (!properties.has(name)) properties.set(name, property);
+  const hasOwn = own(schema, "properties") !== undefined || choices.length === 0;
+  const isOpen =
+    (hasOwn && own(schema, "additionalProperties") !== false) || choices.some((one) => one.isOpen);
+  return { properties, isOpen };
+}
+
+/** A schema of an object without some of its properties, in all choices. */
+export function withoutProperties(schema: JsonObject, names: readonly string[]): JsonObject {
+  const isLeft = (name: Json): boolean => !names.some((fixed) => fixed === name);
+  const members = Object.entries(schema).map(([keyword, value]): [string, Json] => {
+    if (keyword === "properties" && isObject(value))
+      return [keyword, Object.fromEntries(Object.entries(value).filter(([name]) => isLeft(name)))];
+    if (keyword === "required") return [keyword, listOf(value).filter(isLeft)];
+    if (!CHOICES.includes(keyword)) return [keyword, value];
+    return [keyword, listOf(value).map((one) => (isObject(one) ? withoutProperties(one, names) : one))];
+  });
+  return Object.fromEntries(members);
+}
+
+const CHOICES: readonly string[] = ["anyOf", "oneOf", "allOf"];
+
+function choicesOf(schema: JsonObject): readonly JsonObject[] {
+  return CHOICES.flatMap((keyword) => listOf(own(schema, keyword))).filter(isObject);
+}
+
 /** By value, whatever the order of members. */
 export function isEqual(one: Json, other: Json): boolean {
   return one === other || (typeof one === typeof other && canonical(one) === canonical(other));
@@ -224,8 +261,10 @@ function listOf(value: Json | undefined): readonly Json[] {
   return Array.isArray(value) ? (value as readonly Json[]) : [];
 }
 
-function depthOfIssues(issues: readonly Issue[]): number {
-  return Math.max(...issues.map(({ path }) => path.length));
+/** More for a choice that is meant by its constants, then for one that fits down to a deeper place. */
+function fitOf(issues: readonly Issue[]): number {
+  const isMeant = !issues.some(({ isConstant }) => isConstant === true);
+  return Math.max(...issues.map(({ path }) => path.length)) + (isMeant ? 1_000 : 0);
 }
 
 /** Values that came from JSON, or could go there. */

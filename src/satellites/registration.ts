@@ -6,7 +6,7 @@ import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Json, JsonObject } from "../work/json.ts";
 import type { Registration } from "./catalogue.ts";
-import { isObject, issuesOf } from "./json_schema.ts";
+import { isObject, issuesOf, propertiesOf } from "./json_schema.ts";
 import type { Satellite } from "./satellite.ts";
 
 const CONFIG_BYTES_MAX = 64 * 1024;
@@ -52,11 +52,10 @@ export async function checkConfiguration(
 ): Promise<void> {
   if (Buffer.byteLength(JSON.stringify(config)) > CONFIG_BYTES_MAX)
     throw new PerigeeError("too_large", `fixed settings have at most ${CONFIG_BYTES_MAX} bytes`);
-  const { properties, additionalProperties } = base.configSchema;
+  const { properties, isOpen } = propertiesOf(base.configSchema);
   for (const name of Object.keys(config)) {
-    const isKnown =
-      additionalProperties !== false || (isObject(properties) && Object.hasOwn(properties, name));
-    if (!isKnown) throw invalid(`config.${name}`, "the satellite has no such setting");
+    if (!isOpen && !properties.has(name))
+      throw invalid(`config.${name}`, "the satellite has no such setting");
     if (Object.hasOwn(base.fixedConfig, name))
       throw invalid(`config.${name}`, "is fixed by its base already");
   }

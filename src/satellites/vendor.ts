@@ -7,6 +7,7 @@ import { callWebhook } from "./builtin/call_webhook.ts";
 import { forwardLogs } from "./builtin/forward_logs.ts";
 import { getFiles } from "./builtin/get_files.ts";
 import { moveFile } from "./builtin/move_file.ts";
+import { parseWithDocling } from "./builtin/parse_with_docling.ts";
 import { sendAlert } from "./builtin/send_alert.ts";
 import { sendEmail } from "./builtin/send_email.ts";
 import type { AnySatellite } from "./satellite.ts";
@@ -27,6 +28,7 @@ export function vendorSatellites(terms: SatelliteTerms = {}): readonly AnySatell
       model: models[deepseek] ?? EMBEDDED_MODEL,
     }),
     getFiles(stores),
+    parseWithDocling(),
     callWebhook(),
     forwardLogs(),
     moveFile(stores),

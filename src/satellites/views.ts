@@ -1,10 +1,9 @@
 /**
  * Satellites as lists and descriptions show them: never the values of fixed settings, never a secret.
  */
-import type { Json, JsonObject } from "../work/json.ts";
 import type { SatelliteKind, SatelliteState, SatelliteView } from "./catalogue.ts";
 import type { SatelliteDescription } from "./description.ts";
-import { isObject } from "./json_schema.ts";
+import { withoutProperties } from "./json_schema.ts";
 import type { SatelliteReference } from "./reference.ts";
 
 /** A satellite that has a description of its own. */
@@ -40,18 +39,7 @@ export function configuredView(
   return {
     ...viewOf(head, rest),
     description: given.description ?? described.description,
-    configSchema: without(described.configSchema, fixedConfig),
+    configSchema: withoutProperties(described.configSchema, fixedConfig),
     base: { reference: given.base, fixedConfig },
   };
-}
-
-/** A schema of an object without some of its properties. */
-function without(schema: JsonObject, names: readonly string[]): JsonObject {
-  const { properties, required, ...rest } = schema;
-  const isLeft = (name: Json): boolean => !names.some((fixed) => fixed === name);
-  const left = isObject(properties)
-    ? { properties: Object.fromEntries(Object.entries(properties).filter(([name]) => isLeft(name))) }
-    : {};
-  const needed = Array.isArray(required) ? { required: (required as readonly Json[]).filter(isLeft) } : {};
-  return { ...rest, ...left, ...needed };
 }

@@ -42,10 +42,28 @@ describe("docs/reference/cli.md", () => {
     const commands = ["run", "quote", "serve", "keys create", "keys list", "keys revoke", "audit"];
     const ofSecrets = ["secrets set", "secrets list", "secrets remove", "secrets rotate-key"];
     const ofSatellites = ["satellites", "satellites list", "satellites register", "satellites configure"];
-    for (const command of [...commands, ...ofSecrets, ...ofSatellites, "orbit serve", "orbit describe"]) {
+    const ofClusters = ["cluster run", "cluster check"];
+    for (const command of [
+      ...commands,
+      ...ofSecrets,
+      ...ofSatellites,
+      ...ofClusters,
+      "orbit serve",
+      "orbit describe",
+    ]) {
       const { stdout } = await perigee([...command.split(" "), "--help"]);
       expect(text).toContain(`\`\`\`text\n${stdout.trimEnd()}\n\`\`\`\n`);
     }
+  });
+});
+
+describe("docs/guide/clusters.md", () => {
+  it("declares a cluster in which nothing is wrong", async () => {
+    const [, yaml = ""] = /```yaml\n([\s\S]*?)```/.exec(read("docs/guide/clusters.md")) ?? [];
+    const folder = mkdtempSync(join(tmpdir(), "perigee-guide-"));
+    writeFileSync(join(folder, "nightly.yaml"), yaml);
+    expect((await perigee(["cluster", "check", join(folder, "nightly.yaml")])).stdout).toBe("");
+    rmSync(folder, { recursive: true, force: true });
   });
 });
 

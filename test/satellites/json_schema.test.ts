@@ -4,7 +4,9 @@ import {
   canonical,
   faultOfJsonSchema,
   issuesOf,
+  propertiesOf,
   schemaOfJsonSchema,
+  withoutProperties,
 } from "../../src/satellites/json_schema.ts";
 import { z } from "../../src/schema.ts";
 import type { Json, JsonObject } from "../../src/work/json.ts";
@@ -99,4 +101,34 @@ it("a schema of JSON Schema is a Standard Schema that leaves values as they are"
 it("the same value has the same canonical text, whatever the order of its members", () => {
   expect(canonical({ b: [1, { d: null, c: "x" }], a: true })).toBe('{"a":true,"b":[1,{"c":"x","d":null}]}');
   expect(canonical({ a: true, b: [1, { c: "x", d: null }] })).toBe('{"a":true,"b":[1,{"c":"x","d":null}]}');
+});
+
+describe("a schema of choices", () => {
+  const choices = z.discriminatedUnion("to", [
+    z.strictObject({
+      to: z.literal("loki"),
+      url: z.string(),
+      labels: z.record(z.string(), z.string()).optional(),
+    }),
+    z.strictObject({ to: z.literal("splunk"), url: z.string(), token: z.string() }),
+  ]);
+  const schema = choices["~standard"].jsonSchema.input({ target: "draft-2020-12" }) as JsonObject;
+
+  it("says what is wrong with the choice that is meant", () => {
+    expect(faultOfJsonSchema(schema)).toBeUndefined();
+    expect(places({ to: "splunk", url: "a", token: 1 }, schema)).toEqual(["token: must be string"]);
+    expect(places({ to: "loki", url: "a", labels: { a: 1 } }, schema)).toEqual(["labels.a: must be string"]);
+    expect(places({ to: "splunk", url: "a" }, schema)).toEqual(["token: is required"]);
+    expect(places({ to: "splunk", url: "a", token: "b" }, schema)).toEqual([]);
+  });
+
+  it("has the properties of all its choices, and can be shown without some of them", () => {
+    const { properties, isOpen } = propertiesOf(schema);
+    expect([[...properties.keys()], isOpen]).toEqual([["to", "url", "labels", "token"], false]);
+    const { properties: left } = propertiesOf(withoutProperties(schema, ["to", "token"]));
+    expect([...left.keys()]).toEqual(["url", "labels"]);
+    expect(JSON.stringify(withoutProperties(schema, ["token"]))).not.toContain("token");
+    expect(propertiesOf({ type: "object", properties: { a: {} } }).isOpen).toBe(true);
+    expect(propertiesOf({ type: "object", properties: {}, additionalProperties: false }).isOpen).toBe(false);
+  });
 });

@@ -352,7 +352,7 @@ export class ClusterRun {
   }
 }
 
-export function isEnded({ status }: MemberState): boolean {
+function isEnded({ status }: MemberState): boolean {
   return status !== "waiting" && status !== "pending";
 }
 

@@ -13,7 +13,7 @@ import { type LookUp, ReferenceFault } from "./fill.ts";
 import { executionIdOf, type MemberState, type StoredCluster } from "./run_record.ts";
 import { EVERY, type Found, follow, type Reference, referencesOf, type Step } from "./template.ts";
 
-export const VALUE_CHARS_MAX: number = 1024 * 1024;
+const VALUE_CHARS_MAX: number = 1024 * 1024;
 
 /** What a run knows of itself. */
 export interface RunFacts {

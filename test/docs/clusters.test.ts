@@ -1,12 +1,14 @@
 /**
  * The clusters of docs/examples, run to their end over HTTP against counterparts of every kind they talk to.
  */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { afterEach, describe, expect, it } from "vitest";
 import { releaseNotes } from "../../docs/examples/clusters/release_notes.ts";
 import { systemClock } from "../../src/clock.ts";
@@ -17,7 +19,8 @@ import { createPerigeeService } from "../../src/service/index.ts";
 import { openMailServer } from "../satellites/builtin/mail_server.ts";
 import { localHttp } from "../satellites/orbit_world.ts";
 
-const EXAMPLES = fileURLToPath(new URL("../../docs/examples/clusters", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const EXAMPLES = join(ROOT, "docs/examples/clusters");
 const KEY = "key";
 const CALLER: Caller = {
   ...{ keyId: "k1", project: "acme", isBeta: true },
@@ -119,6 +122,28 @@ async function openReceiver(): Promise<{ readonly url: string; readonly taken: [
 const questions = '{"key":"a","prompt":"One?"}\n{"key":"b","prompt":"Two?"}\n';
 
 describe("the clusters of the documentation", () => {
+  it("summaries.yaml: runs by the command of the README, from the folder of the project", async () => {
+    const data = mkdtempSync(join(tmpdir(), "perigee-summaries-"));
+    const made = join(ROOT, "summaries");
+    const wasThere = existsSync(made);
+    closing.push(() => {
+      rmSync(data, { recursive: true, force: true });
+      if (!wasThere) rmSync(made, { recursive: true, force: true });
+    });
+    const place = "docs/examples/clusters";
+    const words = ["cluster", "run", `${place}/summaries.yaml`, "--config", `${place}/perigee.json`];
+    expect(readFileSync(join(ROOT, "README.md"), "utf8")).toContain(
+      `node dist/cli/main.js ${words.join(" ")}\n`,
+    );
+    const command = promisify(execFile)("node", ["dist/cli/main.js", ...words, "--data", data, "--json"], {
+      cwd: ROOT,
+    });
+    const summary = JSON.parse((await command).stdout) as { status: string; cluster_id: string };
+    expect(summary.status).toBe("completed");
+    const lines = readFileSync(join(made, `${summary.cluster_id}.jsonl`), "utf8");
+    expect(lines.trimEnd().split("\n")).toHaveLength(3);
+  });
+
   it("documents.yaml: fetches, parses, summarises, delivers and mails", async () => {
     const mail = await openMailServer({ disabledCommands: ["STARTTLS", "AUTH"] });
     const service = await openService(mail.port);

@@ -117,7 +117,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     satellites,
     ...settings
   } = options;
-  const { trusted: _code, ...models } = satellites ?? {};
+  const { trusted: _code, onLog: _onLog, ...models } = satellites ?? {};
   return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
@@ -131,7 +131,13 @@ async function open(
   const { observation, verifier } = access;
   const { clock, disk, store } = parts;
   const onFault = (error: unknown): void => observation.onFault(error, "background");
-  const stack = await openStack({ engine, parts }, { ...options, verifier, audit: access.audit, onFault });
+  const stack = await openStack(
+    { engine, parts },
+    {
+      ...{ ...options, verifier, audit: access.audit, onFault },
+      onSatelliteLog: (line) => observation.onSatelliteLog(line),
+    },
+  );
   const { tasks, files, satellites, webhooks, spending } = stack;
   observation.join({ tasks, verifier, engine, satellites });
   let url = options.publicUrl ?? "http://127.0.0.1";

@@ -1,5 +1,6 @@
 /**
- * The log of the service: a line of JSON for each request and each fault, of fields that are allowed and no others.
+ * The log of the service: a line of JSON for each request, each fault and each thing that a satellite says, of fields that
+ * are allowed and no others.
  *
  * Whatever is logged, by us, by fastify or by a plugin, comes through here: fields that are not named below are left
  * out, and so is every message, because texts of errors and addresses hold what users sent. Of an error: its name, its
@@ -9,6 +10,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
+import type { SatelliteLogLine } from "../satellites/attempt_run.ts";
 import { type FastifyInstance, type FastifyRequest, LogController } from "./fastify.ts";
 
 /** A log line may hold these. Ids, sizes, names of ours and codes; never a text, an address or a header of a user. */
@@ -24,6 +26,9 @@ const FIELDS = [
   "code",
   "error",
   "at",
+  "execution_id",
+  "satellite",
+  "attempt",
 ] as const;
 
 type Fields = Partial<Record<(typeof FIELDS)[number], string | number | readonly string[] | undefined>>;
@@ -145,6 +150,12 @@ export function logRequests(app: FastifyInstance): void {
 /** A fault of ours: an answer of 500 or 503. */
 export function logFault(app: FastifyInstance, error: unknown, requestId: string): void {
   app.log.error({ event: "fault", request_id: requestId, ...errorFields(error) });
+}
+
+/** That a satellite said something in an attempt; what it said may hold what users sent, and is left out. */
+export function logSatellite(app: FastifyInstance, line: SatelliteLogLine): void {
+  const { level, project, executionId, satellite, attempt } = line;
+  app.log[level]({ event: "satellite", project, execution_id: executionId, satellite, attempt });
 }
 
 function fieldsOf(given: unknown): Fields {

@@ -4,13 +4,15 @@
  *   HTTP, commits    counted as they happen
  *   all the rest     read from their owners when somebody asks
  *
- * Labels come from closed sets alone: route patterns, methods, status, states, codes, configured providers; families of
- * models, of which the first 200 lanes are shown. Never an id, a key, a URL, a project or a text.
+ * Labels come from closed sets alone: route patterns, methods, status, states, codes, configured providers, satellites that
+ * come with perigee; families of models, of which the first 200 lanes are shown. Never an id, a key, a URL, a project or a text.
  *
  * To leave: the format is text; `render` and the hook are all that others see.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { LaneStatus } from "../engine/lane_status.ts";
+import type { ExecutionView } from "../satellites/execution.ts";
+import { VENDOR_NAMESPACE } from "../satellites/reference.ts";
 import type { Activity } from "./activity.ts";
 
 const LANES_MAX = 200;
@@ -31,10 +33,17 @@ export interface OpenCounts {
   readonly objects: number;
 }
 
+/** Executions that are not final by now. */
+export interface PendingExecutions {
+  readonly queued: number;
+  readonly running: number;
+}
+
 export interface MetricsOptions {
   readonly activity: Pick<Activity, "total" | "attempts">;
   readonly lanes: () => readonly LaneStatus[];
   readonly open: () => OpenCounts;
+  readonly executions: () => PendingExecutions;
 }
 
 /** One HTTP request that was answered, or given up by its caller. */
@@ -59,6 +68,7 @@ export class Metrics {
   readonly #durations: Histogram<"method" | "route">;
   readonly #commits: Histogram;
   readonly #tasks: Counter<"status">;
+  readonly #executions: Counter<"satellite" | "status">;
   readonly #refreshes: readonly Refresh[];
   /** Requests since somebody asked last, by what they are counted by: adding labels up takes longer than all else here. */
   readonly #answered = new Map<string, { readonly labels: AnsweredLabels; count: number }>();
@@ -90,9 +100,16 @@ export class Metrics {
       labelNames: ["status"],
       registers,
     });
+    this.#executions = new Counter({
+      name: "perigee_executions_finished_total",
+      help: "Executions that became final, by their status; satellites of projects are `other`.",
+      labelNames: ["satellite", "status"],
+      registers,
+    });
     this.#refreshes = [
       sums(registers, options.activity),
       openWork(registers, options.open),
+      pendingExecutions(registers, options.executions),
       lanes(registers, options.lanes),
     ];
     collectDefaultMetrics({ register: this.#registry });
@@ -125,6 +142,11 @@ export class Metrics {
   /** A task became final. */
   finished(status: "completed" | "failed"): void {
     this.#tasks.inc({ status });
+  }
+
+  /** An execution became final. */
+  executed({ satellite: { namespace, name }, status }: Pick<ExecutionView, "satellite" | "status">): void {
+    this.#executions.inc({ satellite: namespace === VENDOR_NAMESPACE ? name : "other", status });
   }
 
   /** All of it as text, and what type of text. */
@@ -165,6 +187,20 @@ function openWork(registers: Registry[], read: MetricsOptions["open"]): Refresh 
     const open = read();
     tasks.set(open.tasks);
     objects.set(open.objects);
+  };
+}
+
+function pendingExecutions(registers: Registry[], read: MetricsOptions["executions"]): Refresh {
+  const pending = new Gauge({
+    name: "perigee_executions_pending",
+    help: "Executions that are not final: queued ones wait for their turn or their next attempt.",
+    labelNames: ["phase"],
+    registers,
+  });
+  return () => {
+    const { queued, running } = read();
+    pending.set({ phase: "queued" }, queued);
+    pending.set({ phase: "running" }, running);
   };
 }
 

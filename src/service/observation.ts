@@ -8,11 +8,13 @@
 import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../engine/observer.ts";
+import type { SatelliteLogLine } from "../satellites/attempt_run.ts";
+import type { Executions } from "../satellites/execution.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
 import { Activity } from "./activity.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import type { KeyVerifier } from "./key_verifier.ts";
-import { type LogOptions, logFault, logRequests, logSettings } from "./log.ts";
+import { type LogOptions, logFault, logRequests, logSatellite, logSettings } from "./log.ts";
 import { Metrics } from "./metrics.ts";
 import { countRequests, type MetricsPort, openMetricsPort, registerMetricsRoute } from "./metrics_routes.ts";
 import { registerOperatorRoutes } from "./operator.ts";
@@ -35,12 +37,16 @@ export interface ObservationOptions {
   readonly onFault?: ServerOptions["onFault"] | undefined;
 }
 
+interface ObservedSatellites extends SatelliteFeedParts {
+  readonly executions: Pick<Executions, "list" | "onFinished" | "counts">;
+}
+
 /** What there is to tell of. */
 export interface ObservedParts {
   readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
   readonly engine: Pick<Engine, "lanes">;
   readonly verifier: Pick<KeyVerifier, "verify">;
-  readonly satellites?: SatelliteFeedParts | undefined;
+  readonly satellites?: ObservedSatellites | undefined;
 }
 
 /** One for a service; methods in the order above. */
@@ -71,6 +77,7 @@ export class Observation {
       activity: this.#activity,
       lanes: () => this.#parts?.engine.lanes() ?? [],
       open: () => this.#parts?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
+      executions: () => this.#parts?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
     });
     const [activity, metrics, telemetry] = [this.#activity, this.#metrics, this.#telemetry];
     this.observer = {
@@ -96,8 +103,14 @@ export class Observation {
     this.#options.onFault?.(error, place);
   }
 
+  /** A satellite, or the runtime about it, said something: the log has what it was about, and no text. */
+  onSatelliteLog(line: SatelliteLogLine): void {
+    if (this.#app !== undefined) logSatellite(this.#app, line);
+  }
+
   join(parts: ObservedParts): void {
     this.#parts = parts;
+    parts.satellites?.executions.onFinished((execution) => this.#metrics.executed(execution));
     parts.tasks.onFinished(async ({ kind, project, taskId }) => {
       this.#metrics.finished(kind);
       if (!this.#telemetry.isTracing) return;

@@ -7,6 +7,7 @@ import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
+import type { SatelliteLogLine } from "../satellites/attempt_run.ts";
 import { type OpenedSatellites, openSatellites } from "../satellites/open.ts";
 import type { AnySatellite } from "../satellites/satellite.ts";
 import { openVault } from "../satellites/vault.ts";
@@ -23,6 +24,8 @@ import type { Webhooks } from "./webhooks.ts";
 export interface SatelliteSettings extends SatelliteTerms {
   /** Custom satellites of projects that run in this process, because whoever embeds the service trusts them. */
   readonly trusted?: readonly { readonly project: string; readonly satellites: readonly AnySatellite[] }[];
+  /** Told what satellites say; the service's log has no such text, because it may hold what users sent. */
+  readonly onLog?: (line: SatelliteLogLine) => void;
 }
 
 export interface StackOptions extends EngineOptions {
@@ -31,6 +34,8 @@ export interface StackOptions extends EngineOptions {
   /** Told of what is removed for its age. */
   readonly audit?: Audit;
   readonly onFault: (error: unknown) => void;
+  /** Told what satellites say, beside the settings' `onLog`. */
+  readonly onSatelliteLog?: (line: SatelliteLogLine) => void;
 }
 
 export interface Stack {
@@ -62,6 +67,10 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
     ...{ clock, store, files, tasks, egress, vault, onFault },
     vendor: options.satellites,
     trusted: options.satellites?.trusted,
+    log: (line) => {
+      options.onSatelliteLog?.(line);
+      options.satellites?.onLog?.(line);
+    },
     isBetaKey: verifier?.isBetaKey?.bind(verifier),
   });
   return {

@@ -15,6 +15,7 @@ import { openWhole, type Whole } from "./whole.ts";
 const CATALOGUE = [
   "deepseek-r1-distrill-llama-70b",
   "get-files",
+  "parse-with-docling",
   "call-webhook",
   "forward-logs",
   "move-file",
@@ -106,6 +107,15 @@ describe("2.10 the catalogue", () => {
     expect([count, files.length]).toEqual([1, 1]);
     const { text } = await whole.call("GET", `/v0/files/${files[0].file_id}/content`);
     expect(text).toBe("read me");
+  });
+
+  it("runs parse-with-docling: documents as Markdown, without any server", async () => {
+    writeFileSync(join(root, "page.html"), "<h1>Tides</h1><p>The <b>moon</b> pulls.</p>");
+    const { files } = await run("get-files", { glob: "page.html" }, { store });
+    const output = await run("parse-with-docling", { file: files[0] });
+    expect(output.documents ?? [output]).toMatchObject([
+      { engine: "embedded", text: expect.stringContaining("The **moon** pulls.") },
+    ]);
   });
 
   it("runs move-file: within storage", async () => {

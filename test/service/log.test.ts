@@ -1,7 +1,7 @@
 import { type FastifyInstance, fastify } from "fastify";
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import { logFault, logRequests, logSettings } from "../../src/service/log.ts";
+import { logFault, logRequests, logSatellite, logSettings } from "../../src/service/log.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 const CANARY = "canary-7f3a";
@@ -52,6 +52,16 @@ describe("the log", () => {
         project: "red",
       },
     ]);
+  });
+
+  it("tells which satellite said something, in which attempt, and nothing of what it said", async () => {
+    const { app, lines, text } = await world(() => undefined);
+    const about = { project: "red", satellite: "satellite/red/step", attempt: 2 };
+    logSatellite(app, { ...about, level: "warn", message: CANARY, executionId: "e1" });
+    expect(await lines()).toMatchObject([
+      { ...about, level: "warn", event: "satellite", execution_id: "e1" },
+    ]);
+    expect(text()).not.toContain(CANARY);
   });
 
   it("tells the code of an error and where it came from, and nothing of its text", async () => {

@@ -32,6 +32,7 @@ function world(lanes: readonly LaneStatus[] = [LANE]) {
     activity,
     lanes: () => lanes,
     open: () => ({ tasks: 2, objects: 40 }),
+    executions: () => ({ queued: 5, running: 3 }),
   });
   return { activity, metrics };
 }
@@ -56,6 +57,21 @@ async function ask(port: number, headers: Record<string, string> = {}) {
 }
 
 describe("metrics", () => {
+  it("count executions by how they ended, those of projects' own satellites together", async () => {
+    const { metrics } = world();
+    const status = "completed";
+    metrics.executed({ satellite: { namespace: "perigee", name: "call-webhook" }, status });
+    for (const name of ["mine", "private-plan"])
+      metrics.executed({ satellite: { namespace: "acme", name }, status: "failed" });
+    const { text } = await metrics.render();
+    const finished = "perigee_executions_finished_total";
+    expect(figure(text, `${finished}{satellite="call-webhook",status="completed"}`)).toBe(1);
+    expect(figure(text, `${finished}{satellite="other",status="failed"}`)).toBe(2);
+    expect(figure(text, 'perigee_executions_pending{phase="queued"}')).toBe(5);
+    expect(figure(text, 'perigee_executions_pending{phase="running"}')).toBe(3);
+    expect(text).not.toMatch(/acme|private-plan/);
+  });
+
   it("count requests by the pattern of their route, never by their address", async () => {
     const { metrics } = world();
     const app = fastify();

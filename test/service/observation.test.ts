@@ -7,6 +7,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
+import { defineSatellite } from "../../src/satellites/define.ts";
+import { z } from "../../src/schema.ts";
 import { createPerigeeService, type PerigeeServiceOptions } from "../../src/service/index.ts";
 
 const closing: (() => unknown)[] = [];
@@ -85,6 +87,43 @@ describe("a service", () => {
       ["/v0/infer/tasks", 401, undefined, "unauthenticated"],
       ["none", 404, "k1", undefined],
     ]);
+  });
+
+  it("counts executions, and tells that a satellite said something but not what", async () => {
+    const said: string[] = [];
+    const step = defineSatellite({
+      ...{ name: "step", input: z.strictObject({ text: z.string() }), isRepeatable: true },
+      run: async ({ input, log }) => {
+        log("warn", `read ${input.text}`);
+        return {};
+      },
+    });
+    const { url, call, lines } = await open({
+      satellites: {
+        trusted: [{ project: "red", satellites: [step] }],
+        onLog: ({ message }) => said.push(message),
+      },
+      verifier: {
+        verify: (key) =>
+          key === "own"
+            ? { keyId: "k1", project: "red", scopes: new Set(["satellites:run"]), isBeta: false }
+            : undefined,
+      },
+    });
+    const answer = await fetch(`${url}/v1/satellites/red/step/`, {
+      method: "POST",
+      headers: { authorization: "own", "content-type": "application/json" },
+      body: JSON.stringify({ input: { text: "canary-51" } }),
+    });
+    const { execution_id } = (await answer.json()) as { execution_id: string };
+    const finished = 'perigee_executions_finished_total{satellite="other",status="completed"} 1';
+    await expect.poll(async () => (await call("/metrics")).text()).toContain(finished);
+    expect(await (await call("/metrics")).text()).toContain('perigee_executions_pending{phase="running"} 0');
+    expect(lines().filter(({ event }) => event === "satellite")).toMatchObject([
+      { level: "warn", execution_id, satellite: "satellite/red/step", attempt: 1, project: "red" },
+    ]);
+    expect(JSON.stringify(lines())).not.toContain("canary-51");
+    expect(said).toEqual(["read canary-51"]);
   });
 
   it("has its metrics on a port of their own alone when one is named", async () => {

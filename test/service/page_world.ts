@@ -13,8 +13,8 @@ import {
 } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Caller } from "../../src/service/caller.ts";
-import { createPerigeeService } from "../../src/service/index.ts";
+import type { Caller, Scope } from "../../src/service/caller.ts";
+import { createPerigeeService, type SatelliteSettings } from "../../src/service/index.ts";
 
 export const KEY = "pgk_live_test";
 
@@ -32,13 +32,19 @@ export interface PageWorld {
   close(): Promise<void>;
 }
 
-export async function openPageWorld(): Promise<PageWorld> {
+export interface PageWorldOptions {
+  /** Default: those of inference. */
+  readonly scopes?: readonly Scope[];
+  readonly satellites?: SatelliteSettings;
+}
+
+export async function openPageWorld(options: PageWorldOptions = {}): Promise<PageWorld> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-page-"));
   const provider = await startProvider();
   const caller: Caller = {
     keyId: "k1",
     project: "red",
-    scopes: new Set(["infer:read", "infer:write"]),
+    scopes: new Set(options.scopes ?? ["infer:read", "infer:write"]),
     isBeta: false,
   };
   const service = await createPerigeeService({
@@ -48,8 +54,10 @@ export async function openPageWorld(): Promise<PageWorld> {
     limits: { demo: { requestsPerMinute: 30_000, tokensPerMinute: 1_200_000, concurrency: 24 } },
     prices: { "demo:*": { inputUsdPerMillion: 2, outputUsdPerMillion: 8 } },
     threads: 1,
+    ...(options.satellites === undefined ? {} : { satellites: options.satellites }),
     verifier: {
-      verify: (header) => (world.isKeyValid && header === `Bearer ${KEY}` ? caller : undefined),
+      verify: (header, area) =>
+        world.isKeyValid && header === (area === "v1" ? KEY : `Bearer ${KEY}`) ? caller : undefined,
     },
   });
   const direct = await service.listen({ port: 0 });
@@ -63,7 +71,10 @@ export async function openPageWorld(): Promise<PageWorld> {
     async call(method, path, body) {
       const response = await fetch(direct + path, {
         method,
-        headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+        headers: {
+          authorization: path.startsWith("/v1/") ? KEY : `Bearer ${KEY}`,
+          "content-type": "application/json",
+        },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       if (!response.ok) throw new Error(`${method} ${path}: ${await response.text()}`);

@@ -3,12 +3,15 @@
  *
  *   row of a member = 0 when it waits for nothing, else 1 + the last row of those it waits for
  *
- * The rows wrap on a narrow screen; the lines are drawn again whenever something has moved.
+ * The rows wrap on a narrow screen, and a large graph scrolls in a frame of its own; the lines are drawn again whenever
+ * something has moved.
  */
 import { keepList, make, setAttribute, setText } from "./dom.js";
 import { duration } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
+/** From so many members on each is shown in one line. */
+const MANY = 24;
 const KINDS = {
   waiting: "idle",
   pending: "run",
@@ -25,11 +28,15 @@ export class Graph {
   #views = new Map();
   #paths = new Map();
   #members = [];
+  #graph;
 
   constructor() {
     setAttribute(this.#lines, "aria-hidden", "true");
     this.#lines.classList.add("graph-lines");
-    this.element = make("div", "graph", this.#lines, this.#rows);
+    this.#graph = make("div", "graph", this.#lines, this.#rows);
+    this.element = make("div", "graph-frame", this.#graph);
+    this.element.role = "group";
+    this.element.ariaLabel = "Members";
     new ResizeObserver(() => this.#draw()).observe(this.#rows);
   }
 
@@ -37,6 +44,7 @@ export class Graph {
   show(members, nowMs) {
     const rows = rowsOf(members);
     this.#members = members;
+    setAttribute(this.#graph, "data-size", members.length < MANY ? "few" : "many");
     while (this.#rows.children.length > rows.length) this.#rows.lastChild.remove();
     while (this.#rows.children.length < rows.length)
       this.#rows.append(make("li", "", make("ul", "graph-row")));
@@ -60,8 +68,9 @@ export class Graph {
   }
 
   #draw() {
-    const frame = this.element.getBoundingClientRect();
+    const frame = this.#graph.getBoundingClientRect();
     if (frame.width === 0) return; // not shown
+    this.element.tabIndex = this.element.scrollHeight > this.element.clientHeight + 1 ? 0 : -1; // scrolled by keys
     setAttribute(this.#lines, "width", String(frame.width));
     setAttribute(this.#lines, "height", String(frame.height));
     const boxes = new Map();
@@ -134,7 +143,7 @@ function makeNode(member) {
     make("div", "node-notes", view.time, view.more),
     view.needs,
   );
-  view.element.title = `${member.identifier}: ${member.uses}`;
+  view.element.title = `${member.name} (${member.identifier}): ${member.uses}`;
   if (member.needs.length > 0) setText(view.needs, `waits for ${member.needs.join(", ")}`);
   return view;
 }
@@ -153,14 +162,14 @@ function timeOf({ started_at: startedAt, finished_at: finishedAt }, nowMs) {
   return ms < 1_000 ? `${Math.round(ms)} ms` : duration(ms);
 }
 
-function notesOf({ retries, counts, error_code: errorCode }) {
+function notesOf({ status, retries, counts, error_code: errorCode }) {
   const notes = [];
   if (counts !== null) {
     const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
     notes.push(`${total - counts.pending} of ${total}`);
   }
   if (retries > 0) notes.push(`${retries} ${retries === 1 ? "retry" : "retries"}`);
-  if (errorCode !== null) notes.push(errorCode);
+  if (errorCode !== null && errorCode !== status) notes.push(errorCode);
   return notes;
 }
 

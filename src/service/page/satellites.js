@@ -110,7 +110,7 @@ function updateCluster(view, cluster, nowMs) {
   setText(view.members, `${done} of ${total} members done`);
   setText(view.times, timesOf(cluster, nowMs));
   view.times.title = moment(cluster.created_at);
-  setText(view.error, errorCode ?? "");
+  setText(view.error, errorCode === status ? "" : (errorCode ?? "")); // "cancelled" is said already
   view.cancel.hidden = status !== "pending";
   if (view.details.open) view.graph.show(members, nowMs);
 }
@@ -126,9 +126,9 @@ function updateExecution(view, execution, nowMs) {
       progress.total === undefined ? `${progress.done} done` : `${progress.done} of ${progress.total}`,
     );
   if (retries > 0) notes.push(`${retries} ${retries === 1 ? "retry" : "retries"}`);
-  if (errorCode !== null) notes.push(errorCode);
+  if (errorCode !== null && errorCode !== status) notes.push(errorCode);
   setText(view.notes, notes.join(" \u00b7 "));
-  view.notes.classList.toggle("bad-text", errorCode !== null);
+  view.notes.classList.toggle("bad-text", errorCode !== null && errorCode !== status);
   setText(view.times, timesOf(execution, nowMs));
   view.times.title = moment(execution.created_at);
   view.cancel.hidden = status !== "pending";

@@ -3,6 +3,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { volumeTokensOf } from "../price/factor.ts";
 import { type GroupLimits, type ModelTotals, type OutputBasis, type Quote, quote } from "../price/quote.ts";
@@ -21,6 +22,8 @@ export interface QuoteOptions {
   /** Windows to quote, in minutes. Default: 60 and 1,440. */
   readonly slas?: readonly number[];
   readonly model?: string;
+  /** More different models than this are `too_many`. Default: as many as there are. */
+  readonly modelsMax?: number;
   /** Aborting stops the reading and rejects with its reason. */
   readonly signal?: AbortSignal;
 }
@@ -28,6 +31,7 @@ export interface QuoteOptions {
 /** What a source holds. */
 interface Counted {
   readonly totals: Map<string, Totals>;
+  readonly models: Set<string>;
   rejectedLines: number;
   volumeTokens: number;
 }
@@ -76,12 +80,12 @@ function limitsOf(model: string, config: EngineConfig): GroupLimits[] {
 async function countSource(
   parts: EngineParts,
   source: Source,
-  { model, signal }: QuoteOptions,
+  { model, modelsMax = Number.POSITIVE_INFINITY, signal }: QuoteOptions,
 ): Promise<Counted> {
   const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
   const input = await openInput({ ...parts, signal }, source, spool);
   const volumeTokens = volumeTokensOf(input.identity?.sizeBytes);
-  const counted: Counted = { totals: new Map(), rejectedLines: 0, volumeTokens };
+  const counted: Counted = { totals: new Map(), models: new Set(), rejectedLines: 0, volumeTokens };
   try {
     const waiting: Promise<MeasuredBlock>[] = [];
     for await (const event of readBlocks(input.file, { lineBytesMax: parts.lineBytesMax })) {
@@ -90,23 +94,27 @@ async function countSource(
         counted.rejectedLines += 1;
         continue;
       }
-      waiting.push(
-        parts.measurer.measure(event.block, {
-          wantBodies: false,
-          ...(model === undefined ? {} : { modelOverride: model }),
-        }),
-      );
+      const measuring = parts.measurer.measure(event.block, {
+        wantBodies: false,
+        ...(model === undefined ? {} : { modelOverride: model }),
+      });
+      measuring.catch(() => undefined); // an earlier one may end the quote first
+      waiting.push(measuring);
       if (waiting.length > parts.measurer.concurrency)
-        addBlock(parts, counted, await (waiting.shift() as Promise<MeasuredBlock>));
+        addBlock(parts, counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
     }
-    for (const measured of waiting) addBlock(parts, counted, await measured);
+    for (const measured of waiting) addBlock(parts, counted, await measured, modelsMax);
   } finally {
     await closeInput(parts.disk, input, "remove");
   }
   return counted;
 }
 
-function addBlock(parts: EngineParts, counted: Counted, measured: MeasuredBlock): void {
+/** Throws `too_many`. */
+function addBlock(parts: EngineParts, counted: Counted, measured: MeasuredBlock, modelsMax: number): void {
+  for (const { model } of measured.groups) counted.models.add(model);
+  if (counted.models.size > modelsMax)
+    throw new PerigeeError("too_many", `a quote has at most ${modelsMax} different models`);
   counted.rejectedLines += measured.rejected.length;
   for (let item = 0; item < measured.count; item += 1) {
     const group = measured.groups[measured.groupOf[item] as number];

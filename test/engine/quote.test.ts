@@ -36,6 +36,17 @@ describe("a quote", () => {
     expect(cost.usd / cost.list_usd).toBeCloseTo(quoted.models[0]?.slas[0]?.price_factor ?? 0, 9);
   });
 
+  it("refuses more models than it was asked to take, and leaves nothing", async () => {
+    const world = new World();
+    const engine = await world.engine();
+    const lines = (): Uint8Array[] =>
+      Array.from({ length: 3 }, (_, line) => Buffer.from(unlimited(line, `alpha:m${line}`)));
+    const quoted = world.settle(engine.quote(lines(), { modelsMax: 2 }));
+    await expect(quoted).rejects.toMatchObject({ code: "too_many" });
+    expect(world.disk.paths.filter((path) => path.includes("quote-"))).toEqual([]);
+    expect((await world.settle(engine.quote(lines(), { modelsMax: 3 }))).models).toHaveLength(3);
+  });
+
   it("says that an output length was learnt once answers were seen", async () => {
     const world = new World();
     world.input(30);

@@ -6,7 +6,14 @@ import { join } from "node:path";
 import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { volumeTokensOf } from "../price/factor.ts";
-import { type GroupLimits, type ModelTotals, type OutputBasis, type Quote, quote } from "../price/quote.ts";
+import {
+  type GroupLimits,
+  type ModelTotals,
+  type OutputBasis,
+  type Quote,
+  type QuoteInput,
+  quote,
+} from "../price/quote.ts";
 import { familyOf } from "../schedule/lanes.ts";
 import { OUTPUT_TOKENS_DEFAULT } from "../schedule/output_lengths.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
@@ -22,6 +29,8 @@ export interface QuoteOptions {
   /** Windows to quote, in minutes. Default: 60 and 1,440. */
   readonly slas?: readonly number[];
   readonly model?: string;
+  /** Whose work it would be: then what waits in this engine stands before it. Default: nothing waits. */
+  readonly project?: string;
   /** More different models than this are `too_many`. Default: as many as there are. */
   readonly modelsMax?: number;
   /** Aborting stops the reading and rejects with its reason. */
@@ -48,7 +57,7 @@ export async function quoteSource(
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
-  const { signal } = options;
+  const { signal, project } = options;
   signal?.throwIfAborted();
   const { totals, rejectedLines, volumeTokens } = await unlessAborted(
     countSource(parts, source, options),
@@ -64,7 +73,19 @@ export async function quoteSource(
     card: parts.rateCard,
     price: (model) => parts.prices.price(model, wallMs),
     limits: (model) => limitsOf(model, config),
+    ...(project === undefined ? {} : { behindSeconds: behindSeconds(parts, project) }),
   });
+}
+
+/** As admission sees it (tasks/admission.ts): the earliest window that it would accept, or the time in the shortest one. */
+function behindSeconds(parts: EngineParts, project: string): NonNullable<QuoteInput["behindSeconds"]> {
+  return (model, items, inputTokens) => {
+    const nowMs = parts.clock.nowMs();
+    const deadlineMs = nowMs + 60_000;
+    const forecast = parts.forecast({ model, project, items, inputTokens, deadlineMs });
+    const atMs = forecast.sla === "infeasible" ? forecast.earliestDeadlineMs : forecast.doneMs;
+    return Math.max(0, atMs - nowMs) / 1_000;
+  };
 }
 
 /** Those of the provider, and in addition those of the family, as lanes keep them. */

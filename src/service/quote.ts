@@ -62,7 +62,11 @@ export function registerQuoteRoutes(
       const { project } = request.caller;
       const slas = slasOf(items);
       refuseFiles(items);
-      const found = await engine.quote(await linesOf(items, project, files), { slas, modelsMax: MODELS_MAX });
+      const found = await engine.quote(await linesOf(items, project, files), {
+        project,
+        slas,
+        modelsMax: MODELS_MAX,
+      });
       const minutes = Math.max(1, Math.ceil(found.time.seconds / 60));
       return { ...found, earliest_sla: minutes <= SLA_MINUTES_MAX ? minutes : null };
     },

@@ -36,7 +36,7 @@ describe("POST /v0/quote", () => {
   it("quotes an hour, a day and the windows of its items, and no more models than a second takes", async () => {
     const { status, body, asked } = await quoted([inline(30), inline(30), inline(60)]);
     expect([status, body.earliest_sla]).toEqual([200, 2]);
-    expect(asked).toEqual([{ slas: [30, 60, 1_440], modelsMax: 1_000 }]);
+    expect(asked).toEqual([{ project: "one", slas: [30, 60, 1_440], modelsMax: 1_000 }]);
   });
 
   // Each model is quoted for each window: 20,000 of both kept the process from answering until its watchdog ended it.

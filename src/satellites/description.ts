@@ -76,7 +76,7 @@ export const wireDescription: z.ZodType<WireDescription> = z.strictObject({
     .default(false)
     .describe("Whether an attempt of which nothing is known may be repeated."),
   destination_concurrency: z.int().min(1).max(1_000).optional().describe("Executions at once."),
-  attempts_max: z.int().min(1).max(100).optional().describe("Attempts of one execution."),
+  attempts_max: z.int().min(1).max(10_000).optional().describe("Attempts of one execution."),
   attempt_ms_max: z.int().min(1).max(86_400_000).optional().describe("An attempt is ended after this."),
   example: z
     .strictObject({ input: jsonObject, config: jsonObject, output: jsonObject.optional() })

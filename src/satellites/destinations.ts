@@ -17,7 +17,7 @@ import type Bottleneck from "bottleneck";
 export interface Destinations {
   /**
    * Calls back with a slot once there is one, in the order of the calls, never synchronously. `release` gives it back and
-   * may be called once. All calls of one name must have the same `concurrency`, from 1.
+   * may be called once. `concurrency`, from 1, is that of the first call since the name was not in use.
    */
   ask(name: string, concurrency: number, onSlot: (release: () => void) => void): void;
 }
@@ -26,6 +26,7 @@ export interface Destinations {
 const CLEANUP_MS = 2 ** 31 - 1;
 
 interface Limited {
+  readonly group: Bottleneck.Group;
   readonly limiter: Bottleneck;
   /** Slots that are asked for or held. */
   uses: number;
@@ -47,14 +48,14 @@ export class BottleneckDestinations implements Destinations {
   }
 
   async #ask(group: Bottleneck.Group, name: string, onSlot: (release: () => void) => void): Promise<void> {
-    const limited = this.#limited.get(name) ?? { limiter: group.key(name), uses: 0 };
+    const limited = this.#limited.get(name) ?? { group, limiter: group.key(name), uses: 0 };
     this.#limited.set(name, limited);
     limited.uses += 1;
     await limited.limiter.schedule(() => new Promise<void>((release) => onSlot(release)));
     limited.uses -= 1;
     if (limited.uses > 0) return;
     this.#limited.delete(name);
-    await group.deleteKey(name);
+    await limited.group.deleteKey(name);
   }
 
   #group(Limiter: typeof Bottleneck, concurrency: number): Bottleneck.Group {

@@ -59,7 +59,7 @@ export async function openSatellites(options: OpenSatellitesOptions): Promise<Op
   const executions = await openExecutions({
     ...{ clock, store, resolver, secrets, http, files, tasks, onFault, log },
   });
-  const clusters = await openClusters({ clock, store, executions, resolver, onFault });
+  const clusters = await openClusters({ clock, store, executions, resolver, files, onFault });
   return {
     ...{ secrets, catalogue, executions, clusters },
     close: async () => {

@@ -6,7 +6,7 @@ import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Json, JsonObject } from "../work/json.ts";
 import type { Registration } from "./catalogue.ts";
-import { isObject, issuesOf, propertiesOf } from "./json_schema.ts";
+import { isDeep, isObject, issuesOf, propertiesOf } from "./json_schema.ts";
 import type { Satellite } from "./satellite.ts";
 
 const CONFIG_BYTES_MAX = 64 * 1024;
@@ -50,6 +50,7 @@ export async function checkConfiguration(
     readonly fixedConfig: JsonObject;
   },
 ): Promise<void> {
+  if (isDeep(config)) throw invalid("config", "is nested too deep");
   if (Buffer.byteLength(JSON.stringify(config)) > CONFIG_BYTES_MAX)
     throw new PerigeeError("too_large", `fixed settings have at most ${CONFIG_BYTES_MAX} bytes`);
   const { properties, isOpen } = propertiesOf(base.configSchema);

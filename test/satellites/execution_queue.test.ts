@@ -168,8 +168,11 @@ describe("alarms", () => {
     set("last", 3_000);
     await clock.advance(5_000);
     expect(called.at(-1)).toBe("last@3000");
+    for (let index = 0; index < 1_000; index += 1) set("together", 6_000);
+    await clock.advance(1_000);
+    expect(called.filter((name) => name === "together@6000")).toHaveLength(1_000);
     alarms.close();
-    set("never", 6_000);
+    set("never", 7_000);
     expect(clock.pendingTimers).toBe(0);
   });
 });

@@ -35,6 +35,11 @@ async function registered(world: CatalogueWorld, kind: "custom" | "community"): 
   return hosted.url;
 }
 
+const clusterOf = (uses: string, given: object = { input: {} }) => ({
+  sla: "5m",
+  cluster: { satellites: [{ uses, name: "a", identifier: "a", ...given }] },
+});
+
 const decide = (world: CatalogueWorld, action: string, path = "acme/shout") =>
   world.call("operator", "POST", `${PATH}/${path}/${action}/`);
 
@@ -72,6 +77,21 @@ describe("interface 2.11, vendor satellites", () => {
         .toMatchObject({ status: "failed", error: { code: "forbidden" } });
     }
   });
+
+  it("are members of clusters of private-beta users alone, looked at again when the member runs", async () => {
+    const world = await openCatalogueWorld();
+    const declaration = clusterOf("satellite/perigee/wait");
+    const refused = await world.call("plain", "POST", "/v1/clusters/", { declaration });
+    expect([refused.status, refused.json.error.issues[0].path]).toEqual([422, "cluster.satellites[0].uses"]);
+    const { json } = await world.call("beta", "POST", "/v1/clusters/", { declaration });
+    const one = `/v1/clusters/${json.cluster_id}/`;
+    const member = async () => (await world.call("plain", "GET", one)).json.members[0];
+    await expect.poll(async () => (await member()).retries).toBeGreaterThan(0);
+    world.keys.delete("beta");
+    world.keys.delete("reader");
+    await expect.poll(member).toMatchObject({ status: "failed", error: { code: "forbidden" } });
+    world.go();
+  });
 });
 
 describe("interface 2.11, community satellites", () => {
@@ -92,12 +112,24 @@ describe("interface 2.11, community satellites", () => {
     expect((await decide(world, "approve")).json).toMatchObject({ state: "approved", kind: "community" });
     expect((await world.run("other", path, say)).json).toMatchObject({ output: { said: "HI!" } });
     expect((await world.call("other", "GET", path)).json).toMatchObject({ url: null, state: "approved" });
+    const declaration = clusterOf("satellite/acme/shout", say);
+    const cluster = await world.call("other", "POST", "/v1/clusters/", { declaration });
+    await expect
+      .poll(
+        async () =>
+          (await world.call("other", "GET", `/v1/clusters/${cluster.json.cluster_id}/`)).json.status,
+      )
+      .toBe("completed");
     expect((await decide(world, "disable")).json).toMatchObject({ state: "disabled" });
     await isClosed();
     expect((await world.call("plain", "POST", path, say)).status).toBe(404);
     await decide(world, "enable");
     expect((await world.run("other", path, say)).json).toMatchObject({ status: "completed" });
-    expect(world.events.map(({ kind }) => kind).filter((kind) => kind !== "satellite.run")).toEqual([
+    expect(
+      world.events
+        .map(({ kind }) => kind)
+        .filter((kind) => !["satellite.run", "cluster.submitted"].includes(kind)),
+    ).toEqual([
       ...["satellite.put", "satellite.put", "satellite.verified", "satellite.approved", "satellite.disabled"],
       "satellite.enabled",
     ]);
@@ -163,6 +195,16 @@ describe("interface 2.11, configured satellites", () => {
       await world.call("beta", "GET", `${PATH}/`),
     ])
       expect(view.text).not.toMatch(/canary|secret:/);
+    const declaration = clusterOf("satellite/acme/poster");
+    for (const [key, status] of [
+      ["beta", 200],
+      ["plain", 422],
+      ["other", 422],
+    ] as const)
+      expect([key, (await world.call(key, "POST", "/v1/clusters/", { declaration })).status]).toEqual([
+        key,
+        status,
+      ]);
     const unknown = await world.call("other", "GET", `${PATH}/acme/none/`);
     expect(await world.call("other", "POST", path, { input: {} })).toEqual(unknown);
     expect((await world.call("plain", "POST", path, { input: {} })).status).toBe(403);
@@ -171,7 +213,7 @@ describe("interface 2.11, configured satellites", () => {
 
   it("are refused with the field that is wrong", async () => {
     const world = await openCatalogueWorld();
-    const wrong = async (body: object) => {
+    const wrong = async (body: object | string) => {
       const { status, json } = await world.call("beta", "PUT", path, body);
       return [status, json.error.param];
     };
@@ -185,6 +227,8 @@ describe("interface 2.11, configured satellites", () => {
       "config.retries",
     ]);
     expect(await wrong({ kind: "other" })).toEqual([422, "kind"]);
+    const bomb = `{"kind":"configured","base":"${base}","config":{"url":${"[".repeat(100_000)}${"]".repeat(100_000)}}}`;
+    expect(await wrong(bomb)).toEqual([422, "config"]);
     expect(await wrong({ kind: "custom", satellite, url: "https://10.0.0.1/" })).toEqual([
       422,
       "satellite.name",

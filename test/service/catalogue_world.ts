@@ -145,7 +145,7 @@ async function send(url: string, method: string, key: string, body: unknown): Pr
       ...(key === "" ? {} : { authorization: key }),
       ...(body === undefined ? {} : { "content-type": "application/json" }),
     },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
   });
   const text = (await response.text()).replace(/,"request_id":"[^"]*"/, "");
   return { status: response.status, text, json: JSON.parse(text) };

@@ -12,6 +12,7 @@ import { createMemoryStore } from "../../src/store/memory.ts";
 import type { Answering } from "../satellites/cluster/fake_executions.ts";
 import { FakeExecutions, ledger } from "../satellites/cluster/fake_executions.ts";
 import { resolver } from "../satellites/cluster/satellites.ts";
+import { FakeFiles } from "../satellites/cluster/world.ts";
 import { type Answer, openWorld, type World } from "./world.ts";
 
 const YAML = { "content-type": "application/yaml" };
@@ -44,7 +45,13 @@ async function openService(answer: Answering = () => ({ output: { n: 7 } })): Pr
   const store = createMemoryStore();
   const book = ledger(answer);
   const executions = new FakeExecutions(systemClock, store, book);
-  const clusters = await openClusters({ clock: systemClock, store, executions, resolver });
+  const clusters = await openClusters({
+    clock: systemClock,
+    store,
+    executions,
+    resolver,
+    files: new FakeFiles(),
+  });
   const events: AuditEvent[] = [];
   const options: Partial<ServerOptions> = {
     audit: { note: (event) => void events.push(event) },

@@ -17,7 +17,7 @@ export interface DocumentSource {
 
 type Call = Pick<SatelliteCall, "files" | "project" | "http" | "signal">;
 
-export const DOCUMENT_BYTES_MAX: number = 64 * 1024 * 1024;
+const DOCUMENT_BYTES_MAX = 64 * 1024 * 1024;
 const FETCH_MS = 60_000;
 const REDIRECTS_MAX = 3;
 

@@ -67,11 +67,6 @@ export async function findKept(call: Keeper, key: string): Promise<FileView | un
   return findFile(call, keptId(call, key));
 }
 
-/** Throws `permanent` for an id that is none of the project's. */
-export async function fileOfReference(call: Keeper, id: string): Promise<FileView> {
-  return inFiles(call.files.file(call.project, id));
-}
-
 /** What the file store throws, as a failure of the attempt. */
 export async function inFiles<T>(action: Promise<T>): Promise<T> {
   try {

@@ -6,7 +6,7 @@
  *
  * Which of both it was stands in the output. Repeats find what was kept.
  *
- * Limits: 200 documents of 64 MiB in one execution, four at a time; 128 KiB of one and 512 KiB of all in the output itself.
+ * Limits: 200 documents of 64 MiB in one execution, four at a time; 512 KiB of all in the output itself.
  */
 import type { Clock } from "../../clock.ts";
 import { systemClock } from "../../clock.ts";
@@ -37,8 +37,8 @@ export interface ParseOptions {
 
 const DOCUMENTS_MAX = 200;
 const CONCURRENCY = 4;
-const INLINE_BYTES_MAX = 128 * 1024;
-const INLINE_ALL_BYTES_MAX = 512 * 1024;
+/** As JSON; what does not fit behind the others is a file. */
+const INLINE_BYTES_MAX = 512 * 1024;
 const TYPES: Readonly<Record<DocumentFormat, string>> = {
   markdown: "text/markdown; charset=utf-8",
   text: "text/plain; charset=utf-8",
@@ -67,7 +67,7 @@ const inputSchema: z.ZodType<ParseInput> = z
     as: z
       .enum(["auto", "file"])
       .default("auto")
-      .describe("`auto`: in the output up to 128 KiB, as a file beyond; `file`: as a file in any case."),
+      .describe("`auto`: in the output up to 512 KiB, as a file beyond; `file`: as a file in any case."),
   })
   .refine((input) => [input.file, input.files, input.url].filter((one) => one !== undefined).length === 1, {
     message: "give one of file, files and url",
@@ -137,7 +137,7 @@ interface Parsed {
 class Parsing {
   readonly #call: Call;
   readonly #parser: ParserPool;
-  #inlineLeft = INLINE_ALL_BYTES_MAX;
+  #inlineLeft = INLINE_BYTES_MAX;
   #done = 0;
 
   constructor(call: Call, parser: ParserPool) {
@@ -238,7 +238,7 @@ class Parsing {
   async #output(key: string, { text, isPartial, ...facts }: Parsed, isKept = false): Promise<JsonObject> {
     const { format, as } = this.#call.input;
     const bytes = Buffer.byteLength(JSON.stringify(text));
-    const isInline = as === "auto" && bytes <= INLINE_BYTES_MAX && bytes <= this.#inlineLeft;
+    const isInline = as === "auto" && bytes <= this.#inlineLeft;
     if (isInline) this.#inlineLeft -= bytes;
     const file =
       isKept || !isInline

@@ -48,9 +48,16 @@ const PAGE = 500;
 const READ_BYTES = 256 * 1024;
 const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants;
 
-/** Throws `permanent` for a root that is no folder. `name` is what the operator calls it. */
+/** Throws `permanent` for a root that is not there or no folder. `name` is what the operator calls it. */
 export async function openFolder(name: string, root: string): Promise<ExternalStore> {
-  const real = await onFiles(realpath(root), name);
+  const real = await onFiles(realpath(root), name).catch((error: unknown) => {
+    if (!(error instanceof SatelliteError && error.code === "source_changed")) throw error;
+    throw new SatelliteError(
+      "permanent",
+      "root_missing",
+      `the folder that the operator calls ${name} is not there`,
+    );
+  });
   if (!(await onFiles(lstat(real), name)).isDirectory()) throw badPath("its root is no folder");
   return new FolderStore(`fs:${name}`, real);
 }

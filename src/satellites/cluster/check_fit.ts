@@ -91,7 +91,9 @@ function misfit(
   }
   const below = path.slice(MEMBERS.length + 2);
   if (key === "each")
-    return below.length > 0 || types.includes("array") ? undefined : `${is}: each needs a list`;
+    return below.length > 0 || types.includes("array") || types.includes("object")
+      ? undefined
+      : `${is}: each needs a list`; // an object may be a reference to a file of lines
   const schema = jsonSchemaOf(
     key === "input" ? resolved?.satellite.input : resolved?.satellite.config,
     "input",

@@ -9,6 +9,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../../store/records.ts";
+import type { Files } from "../../tasks/files.ts";
 import { isId } from "../../tasks/ids.ts";
 import type { Page, PageQuery } from "../../tasks/task_view.ts";
 import type { JsonObject } from "../../work/json.ts";
@@ -44,6 +45,8 @@ export interface ClustersOptions {
   readonly store: RecordStore;
   readonly executions: Executions;
   readonly resolver: SatelliteResolver;
+  /** For `each` over the lines of a file. */
+  readonly files: Pick<Files, "read" | "hold">;
   /** Told of faults of ours. */
   readonly onFault?: (error: unknown) => void;
 }

@@ -8,7 +8,7 @@ import type { Json, JsonObject } from "../../work/json.ts";
 import { isObject, type Part, partsOf, type Reference } from "./template.ts";
 
 /** How the runtime knows secrets in texts. */
-export const SECRET_MARK = "secret://";
+const SECRET_MARK = "secret://";
 
 /** What a reference stands for. Throws `ReferenceFault`. */
 export type LookUp = (reference: Reference) => Json;

@@ -52,7 +52,7 @@ export class Issues {
 }
 
 /** `cluster.satellites[2].input.files`; names of other characters stand in brackets and quotes. */
-export function pathText(path: Path): string {
+function pathText(path: Path): string {
   const text = path.map((step) => {
     if (typeof step === "number") return `[${step}]`;
     return /^[\w$-]+$/.test(step) ? `.${step}` : `[${JSON.stringify(step.slice(0, 64))}]`;

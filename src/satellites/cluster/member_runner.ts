@@ -18,8 +18,10 @@ import type {
   ExecutionView,
 } from "../execution.ts";
 import { ElementStates } from "./element_states.ts";
+import { elementsOf, withElement } from "./elements.ts";
 import { asObject, fill, type LookUp, ReferenceFault } from "./fill.ts";
 import type { Finishes } from "./finishes.ts";
+import type { Elements } from "./line_elements.ts";
 import type { Places } from "./places.ts";
 import { executionIdOf, type MemberState, type StoredCluster } from "./run_record.ts";
 import type { DeclaredMember } from "./shape.ts";
@@ -30,7 +32,7 @@ import {
   startExecution,
   startedExecution,
 } from "./start_execution.ts";
-import { type Elements, elementsOf, type RunFacts, valuesOf, withElement } from "./values.ts";
+import { type RunFacts, valuesOf } from "./values.ts";
 
 const ELEMENTS_MAX = 100_000;
 const CHECKPOINT_ELEMENTS = 64;
@@ -129,6 +131,8 @@ export class MemberRunner {
     } catch (error) {
       fanOut.abandon();
       throw error;
+    } finally {
+      await elements.close?.();
     }
     return fanOut.outcome(ending());
   }

@@ -15,6 +15,7 @@
 import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { RecordChange, RecordStore } from "../../store/records.ts";
+import type { Files } from "../../tasks/files.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { ExecutionError, ExecutionStatus, Executions, ExecutionView } from "../execution.ts";
 import type { CheckedDeclaration } from "./check.ts";
@@ -40,6 +41,7 @@ export interface RunParts {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly executions: Executions;
+  readonly files: Pick<Files, "read" | "hold">;
   /** Told when something shown has changed. */
   readonly onChanged: () => void;
   /** Told of faults of ours; the run goes on with the next process. */
@@ -90,10 +92,10 @@ export class ClusterRun {
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
-    const { clock, executions } = parts;
+    const { clock, executions, files } = parts;
     this.#runner = new MemberRunner({
       cluster,
-      facts: { cluster, input, executions, stateOf: (identifier) => this.state(identifier) },
+      facts: { cluster, input, executions, files, stateOf: (identifier) => this.state(identifier) },
       starting: { clock, executions, caller: cluster.caller, signal: this.#stopping.signal },
       executions,
       finishes: this.#finishes,
@@ -350,7 +352,7 @@ export class ClusterRun {
   }
 }
 
-export function isEnded({ status }: MemberState): boolean {
+function isEnded({ status }: MemberState): boolean {
   return status !== "waiting" && status !== "pending";
 }
 

@@ -125,7 +125,7 @@ function typesOf(schema: Schema): readonly JsonType[] {
   return ALL;
 }
 
-export function typeOf(value: Json): JsonType {
+function typeOf(value: Json): JsonType {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return typeof value as JsonType; // what JSON has besides

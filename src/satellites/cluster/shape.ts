@@ -13,8 +13,8 @@ import type { Issues, Path } from "./issues.ts";
 import { nearest } from "./nearest.ts";
 import { isObject } from "./template.ts";
 
-export const MEMBERS_MAX = 1_000;
-export const CONCURRENCY_MAX = 256;
+const MEMBERS_MAX = 1_000;
+const CONCURRENCY_MAX = 256;
 const CONCURRENCY = 8;
 const TEXT_CHARS_MAX = 256;
 /** Of a declaration without one. */

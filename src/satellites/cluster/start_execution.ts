@@ -27,7 +27,7 @@ export interface Starting {
   readonly signal: AbortSignal;
 }
 
-/** `isNew` is false when an earlier process may have submitted it: then it is looked up first. */
+/** Throws refusals (`refusalCode`), the reason of the signal, and what the store throws. */
 export async function startExecution(
   starting: Starting,
   request: ExecutionRequest & { readonly id: string },

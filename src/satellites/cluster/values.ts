@@ -6,27 +6,23 @@
  * Limit: 1 MiB of JSON for one reference, as an execution takes no more.
  */
 import { PerigeeError } from "../../errors.ts";
+import type { Files } from "../../tasks/files.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import type { Executions } from "../execution.ts";
-import { fill, type LookUp, ReferenceFault } from "./fill.ts";
+import { type LookUp, ReferenceFault } from "./fill.ts";
 import { executionIdOf, type MemberState, type StoredCluster } from "./run_record.ts";
 import { EVERY, type Found, follow, type Reference, referencesOf, type Step } from "./template.ts";
 
-export const VALUE_CHARS_MAX: number = 1024 * 1024;
+const VALUE_CHARS_MAX: number = 1024 * 1024;
 
 /** What a run knows of itself. */
 export interface RunFacts {
   readonly cluster: Pick<StoredCluster, "id" | "project">;
   readonly input: JsonObject;
   readonly executions: Pick<Executions, "execution">;
+  /** For `each` over the lines of a file. */
+  readonly files: Pick<Files, "read" | "hold">;
   readonly stateOf: (identifier: string) => MemberState;
-}
-
-/** The elements of an `each`, read one by one. */
-export interface Elements {
-  readonly length: number;
-  /** From 0. Throws `ReferenceFault`. */
-  item(index: number): Promise<Json>;
 }
 
 /** Reads what a part of a declaration refers to, once. Throws `ReferenceFault`. */
@@ -43,40 +39,8 @@ export async function valuesOf(facts: RunFacts, part: Json): Promise<LookUp> {
   };
 }
 
-/** With the element at hand. */
-export function withElement(values: LookUp, item: Json, index: number): LookUp {
-  return (reference) => {
-    if (reference.root !== "each") return values(reference);
-    const [field, ...steps] = reference.steps;
-    return field === "index" ? index : valueIn(follow(item, steps, reference.text));
-  };
-}
-
-/** Lists of a fan-out's outputs are not read before they are wanted. */
-export async function elementsOf(facts: RunFacts, each: Json): Promise<Elements> {
-  if (Array.isArray(each)) return listed(fill(each, "/each", await valuesOf(facts, each)).value as Json[]); // a list stays one
-  const [found] = referencesOf(each);
-  if (found === undefined) throw new ReferenceFault("each must be a list");
-  const { reference } = found;
-  const fanOut = facts.stateOf(reference.root).fanOut;
-  const [field, first, ...rest] = reference.steps;
-  const isEvery = first === EVERY && !rest.includes(EVERY);
-  if (field === "output" && fanOut !== undefined && (first === undefined || isEvery)) {
-    return {
-      length: fanOut.total,
-      item: (index) => elementOutput(facts, reference, index, rest),
-    };
-  }
-  const value = await readValue(facts, reference);
-  if (!Array.isArray(value)) throw new ReferenceFault(`${reference.text}: is no list`);
-  return listed(value as readonly Json[]);
-}
-
-function listed(items: readonly Json[]): Elements {
-  return { length: items.length, item: async (index) => items[index] ?? null };
-}
-
-async function readValue(facts: RunFacts, reference: Reference): Promise<Json> {
+/** What a reference stands for now. Throws `ReferenceFault`. */
+export async function readValue(facts: RunFacts, reference: Reference): Promise<Json> {
   const { root, steps, text } = reference;
   if (root === "cluster") return facts.cluster.id;
   if (root === "input") return valueIn(follow(facts.input, steps, text));
@@ -111,7 +75,8 @@ async function fanOutValue(
   return all;
 }
 
-async function elementOutput(
+/** Of one element of a fan-out. Throws `ReferenceFault`. */
+export async function elementOutput(
   facts: RunFacts,
   reference: Reference,
   index: number,
@@ -139,7 +104,8 @@ function errorOf({ error }: MemberState): Json {
   return { code, message, retryable };
 }
 
-function valueIn(found: Found): Json {
+/** Throws `ReferenceFault`. */
+export function valueIn(found: Found): Json {
   if (found.ok) return found.value;
   throw new ReferenceFault(found.message);
 }

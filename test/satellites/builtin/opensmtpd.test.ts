@@ -1,25 +1,35 @@
 /**
  * `send-email` to OpenSMTPD, the mail server of OpenBSD, in the foreground as a process of the test: its own refusals, and the
- * message as it comes out on the other side of it. Without TLS: no client can end a handshake with the package of Debian 12
+ * message as it lies in a mailbox then. Without TLS: no client can end a handshake with the package of Debian 12
  * (6.8.0p2 on OpenSSL 3), whose process for private keys fails; `send_email_smtp.test.ts` has TLS.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { sendEmail } from "../../../src/satellites/builtin/send_email.ts";
 import { describeCounterpart, pathOf } from "./counterpart.ts";
-import { headerOf, openMailServer } from "./mail_server.ts";
-import { attempt, failedAttempt } from "./one_attempt.ts";
+import { headerOf } from "./mail_server.ts";
+import { attempt, EXECUTION_ID, failedAttempt } from "./one_attempt.ts";
 
 const SMTPD = pathOf("smtpd");
 /** It changes to users of its own. */
 const isRoot = process.getuid?.() === 0;
 const isThere = SMTPD !== undefined && isRoot;
 
+/** Of Debian, whose mail is nobody's. */
+const NOBODY = 65_534;
 const MESSAGE = {
   from: "reports@example.org",
   to: ["ann@example.net", "bob@example.net"],
@@ -50,25 +60,25 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
   let dir: string;
   let child: ChildProcess;
   let port: number;
-  let relayPort: number;
   let told = "";
-  /** Where it passes messages on to. There before it starts: what an earlier run has left in its queue goes at once. */
-  let next: Awaited<ReturnType<typeof openMailServer>>;
 
   beforeAll(async () => {
     dir = mkdtempSync(join(tmpdir(), "perigee-smtpd-"));
-    [port, relayPort] = [await freePort(), await freePort()];
+    port = await freePort();
+    chmodSync(dir, 0o755);
+    mkdirSync(join(dir, "box"));
+    chownSync(join(dir, "box"), NOBODY, NOBODY);
     writeFileSync(
       join(dir, "smtpd.conf"),
       [
         "smtp max-message-size 100K",
         `listen on 127.0.0.1 port ${port} hostname mail.example.net`,
-        `action "out" relay host smtp+notls://127.0.0.1:${relayPort}`,
-        'match from any for domain "example.net" action "out"',
+        'table users { "@" = "nobody" }',
+        `action "store" maildir "${join(dir, "box")}" user nobody virtual <users>`,
+        'match from any for domain "example.net" action "store"',
         "",
       ].join("\n"),
     );
-    next = await openMailServer({ port: relayPort, disabledCommands: ["STARTTLS", "AUTH"] });
     child = spawn(SMTPD ?? "", ["-d", "-f", join(dir, "smtpd.conf")], { stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [child.stdout, child.stderr])
       stream?.on("data", (chunk) => {
@@ -87,6 +97,12 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
     rmSync(dir, { recursive: true, force: true });
   });
 
+  /** Mailboxes have the line ends of the system. */
+  const delivered = (): string[] =>
+    readdirSync(join(dir, "box"), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && entry.parentPath.endsWith("/new"))
+      .map((entry) => readFileSync(join(entry.parentPath, entry.name), "latin1").replace(/\r?\n/g, "\r\n"));
+
   const config = (more: object = {}): object => ({
     provider: "smtp",
     host: "127.0.0.1",
@@ -95,27 +111,23 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
     ...more,
   });
 
-  it("takes a message, refuses who it does not relay for, and passes it on as it was", async () => {
-    const executionId = randomUUID();
-    const given = { input: MESSAGE, config: config(), executionId };
-    const output = await attempt(sendEmail({ ports: [port] }), given);
+  it("takes a message, refuses who is not at home there, and delivers it as it was", async () => {
+    const output = await attempt(sendEmail({ ports: [port] }), { input: MESSAGE, config: config() });
     expect(output).toMatchObject({
       accepted: ["ann@example.net", "bob@example.net"],
       rejected: [{ address: "carl@elsewhere.example", status: 550 }],
     });
-    const id = `<${executionId}@example.org>`;
-    const own = () => next.taken.filter((mail) => headerOf(mail, "Message-ID") === id);
-    const reached = (): string[] =>
-      own()
-        .flatMap((mail) => mail.to)
-        .sort();
-    await vi.waitFor(() => expect(reached(), told).toEqual(["ann@example.net", "bob@example.net"]), {
-      timeout: 15_000,
-      interval: 50,
-    });
-    for (const mail of own()) {
-      expect(mail.raw).toContain("one\r\n.two\r\n..\r\nthree");
-      expect(mail.raw).not.toContain("elsewhere.example");
+    await vi.waitFor(() => expect(delivered(), told).toHaveLength(2), { timeout: 15_000, interval: 50 });
+    const texts = delivered();
+    expect(texts.map((raw) => headerOf({ raw }, "Delivered-To")).sort()).toEqual([
+      "ann@example.net",
+      "bob@example.net",
+    ]);
+    for (const raw of texts) {
+      expect(headerOf({ raw }, "Message-ID")).toBe(`<${EXECUTION_ID}@example.org>`);
+      expect(headerOf({ raw }, "To")).toBe("ann@example.net, bob@example.net");
+      expect(raw).toContain("one\r\n.two\r\n..\r\nthree");
+      expect(raw).not.toContain("elsewhere.example");
     }
   });
 
@@ -143,7 +155,7 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
           attempt(satellite, { input, config: config(), executionId: `execution-${index + more}` }),
         ),
       );
-    await vi.waitFor(() => expect(count(/smtp message msgid=/g)).toBe(40), { timeout: 5_000 });
+    await vi.waitFor(() => expect(count(/mda delivery .* result=Ok/g)).toBe(40), { timeout: 15_000 });
     expect(count(/smtp connected/g)).toBe(4);
   });
 });

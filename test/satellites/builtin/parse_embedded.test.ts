@@ -194,7 +194,7 @@ describe("hostile documents", () => {
 
 describe("what comes of it", () => {
   it("is a file where it is long, the same in a repeat, and where it is wanted as one", async () => {
-    const long = "# Long\n\n".repeat(20_000);
+    const long = "# Long\n\n".repeat(80_000);
     const given = await parsing("a.md", long);
     const output = (await attempt(satellite, given)) as { readonly file: { readonly file_id: string } };
     expect(output).toMatchObject({

@@ -3,9 +3,9 @@
  */
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 
 export interface S3Server {
   readonly endpoint: string;
@@ -17,7 +17,7 @@ export interface S3Server {
 export async function startS3(): Promise<S3Server> {
   const folder = mkdtempSync(join(tmpdir(), "perigee-s3-"));
   for (const bucket of ["one", "two"]) mkdirSync(join(folder, bucket));
-  const script = join(dirname(fileURLToPath(import.meta.url)), "../../../node_modules/s3rver/bin/s3rver.js");
+  const script = createRequire(import.meta.url).resolve("s3rver/bin/s3rver.js");
   const child = spawn(
     process.execPath,
     [

@@ -14,7 +14,7 @@ import type {
 import { createMemoryStore } from "../../../src/store/memory.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import { ONE, resolver } from "./satellites.ts";
-import { ClusterWorld, declared, finished, memberOf, ran, statuses } from "./world.ts";
+import { ClusterWorld, declared, FakeFiles, finished, memberOf, ran, statuses } from "./world.ts";
 
 const items = (world: ClusterWorld, identifier = "a") =>
   world.ledger.submitted
@@ -138,6 +138,74 @@ describe("each", () => {
     );
   });
 
+  it("runs over the lines of a file, and over a listing of files that may be longer than what it shows", async () => {
+    const world = new ClusterWorld(({ member }) =>
+      member?.identifier === "list"
+        ? { output: { files: ["x"], is_complete: false, list: { file_id: "f" } } }
+        : member?.identifier === "short"
+          ? { output: { files: ["p", "q"], is_complete: true, list: null } }
+          : {},
+    );
+    world.files.texts.set("f", '{"n":"ä"}\n\n7\r\n[1]\n"last"');
+    const view = await ran(world, [
+      { identifier: "list" },
+      { identifier: "short" },
+      { identifier: "a", each: "${{ list.output }}", input: { item: "${{ each.item }}" }, concurrency: 2 },
+      { identifier: "b", each: "${{ list.output.list }}", input: { item: "${{ each.item }}" } },
+      { identifier: "c", each: "${{ short.output }}", input: { item: "${{ each.item }}" } },
+      { identifier: "d", each: "${{ short.output.files }}", input: { item: "${{ each.item }}" } },
+      { identifier: "e", each: "${{ list.output.files }}" },
+    ]);
+    const lines = [{ n: "ä" }, 7, [1], "last"];
+    expect(["a", "b", "c", "d"].map((name) => items(world, name))).toEqual([
+      lines,
+      lines,
+      ["p", "q"],
+      ["p", "q"],
+    ]);
+    expect(memberOf(view, "e").error?.message).toBe(
+      "list.output.files: these are the first files alone; write each: ${{ list.output }}",
+    );
+    expect(world.files.held).toBe(0);
+  });
+
+  it("fails where a file of lines is not there, and an element whose line is not JSON", async () => {
+    const world = new ClusterWorld();
+    world.files.texts.set("f", "1\n{\n3\n");
+    const view = await ran(
+      world,
+      [
+        { identifier: "a", each: "${{ input.gone }}" },
+        { identifier: "b", each: "${{ input.file }}", input: { item: "${{ each.item }}" } },
+      ],
+      { input: { gone: { file_id: "gone" }, file: { file_id: "f" } } },
+    );
+    expect(memberOf(view, "a").error?.message).toBe("input.gone: its file is not there");
+    expect(memberOf(view, "b").error?.message).toContain(
+      "element 1: input.file: the line for element 1 is not JSON",
+    );
+    expect([items(world, "b"), world.files.held]).toEqual([[1, 3], 0]);
+  });
+
+  it("goes on in a file of lines where a crash has left it, reading it twice more", async () => {
+    const world = new ClusterWorld(() => ({ afterMs: 5 }));
+    world.files.texts.set("f", Array.from({ length: 300 }, (_, index) => `${index}\n`).join(""));
+    const { clusters } = await world.open();
+    const declaration = declared([
+      { identifier: "a", each: "${{ input.file }}", input: { item: "${{ each.item }}" } },
+    ]);
+    const { id } = await clusters.submit(ONE, { declaration, input: { file: { file_id: "f" } } });
+    await world.clock.advance(100);
+    world.kill();
+    const again = await world.clock.runUntilSettled(world.open());
+    await world.clock.advance(1_000);
+    expect((await finished(world, again.clusters, id)).status).toBe("completed");
+    expect(items(world).toSorted((one, two) => Number(one) - Number(two))).toEqual(
+      Array.from({ length: 300 }, (_, index) => index),
+    );
+    expect(world.files.opened).toBeLessThanOrEqual(5);
+  });
+
   it("takes 100,000 elements and no more", async () => {
     const files = Array.from({ length: 100_001 }, () => 1);
     const world = new ClusterWorld(({ member }) =>
@@ -198,6 +266,7 @@ describe("each", () => {
       store: createMemoryStore(),
       executions,
       resolver,
+      files: new FakeFiles(),
     });
     const declaration = declared([
       { identifier: "list" },

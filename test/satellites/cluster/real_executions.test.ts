@@ -7,7 +7,7 @@ import type { SatelliteCall } from "../../../src/satellites/satellite.ts";
 import { SatelliteError } from "../../../src/satellites/satellite_error.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import { CALLER, ExecutionWorld, satellite } from "../execution_world.ts";
-import { memberOf, statuses } from "./world.ts";
+import { FakeFiles, memberOf, statuses } from "./world.ts";
 
 class RealWorld extends ExecutionWorld {
   /** What satellites were given, by identifier of their input. */
@@ -32,6 +32,7 @@ class RealWorld extends ExecutionWorld {
         clock: this.clock,
         store,
         executions,
+        files: new FakeFiles(),
         resolver: {
           resolve: async (caller, reference) => {
             this.mayRun(caller, reference.name);

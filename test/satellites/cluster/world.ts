@@ -2,9 +2,11 @@
  * Clusters on virtual time and a store that can crash, over executions that end as a test says.
  */
 import type { Clock } from "../../../src/clock.ts";
+import { PerigeeError } from "../../../src/errors.ts";
 import type { Clusters, ClusterView, MemberView } from "../../../src/satellites/cluster/cluster.ts";
 import { openClusters } from "../../../src/satellites/cluster/clusters.ts";
 import type { Store } from "../../../src/store/store.ts";
+import type { Files } from "../../../src/tasks/files.ts";
 import { createCrashableStore, FakeClock } from "../../../src/testing/index.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import { mortal } from "../../engine/world.ts";
@@ -22,6 +24,7 @@ export class ClusterWorld {
   readonly store: ReturnType<typeof createCrashableStore>;
   readonly ledger: FakeLedger;
   readonly faults: unknown[] = [];
+  readonly files = new FakeFiles();
   #life: { kill(): void } | undefined;
 
   constructor(
@@ -53,9 +56,31 @@ export class ClusterWorld {
     const store = await this.store.open();
     const executions = new FakeExecutions(clock, store, this.ledger);
     await executions.resume();
-    const options = { clock, store, executions, resolver };
+    const options = { clock, store, executions, resolver, files: this.files };
     const clusters = await openClusters({ ...options, onFault: (error) => this.faults.push(error) });
     return { clusters, executions, store };
+  }
+}
+
+/** Files in memory, given in small pieces; how many are held, and how often one was opened. */
+export class FakeFiles implements Pick<Files, "read" | "hold"> {
+  readonly texts = new Map<string, string>();
+  held = 0;
+  opened = 0;
+
+  async *read(_project: string, id: string): AsyncGenerator<Uint8Array, void, undefined> {
+    const text = this.texts.get(id);
+    if (text === undefined) throw new PerigeeError("not_found", "no such file");
+    this.opened += 1;
+    const bytes = new TextEncoder().encode(text);
+    for (let at = 0; at < bytes.length; at += 7) yield bytes.subarray(at, at + 7);
+  }
+
+  hold(_id: string): () => void {
+    this.held += 1;
+    return () => {
+      this.held -= 1;
+    };
   }
 }
 

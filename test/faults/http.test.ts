@@ -81,6 +81,14 @@ describe("fault 85: keys", () => {
     expect((await call("GET", "/v0/infer/tasks", { key: "key-two" })).status).toBe(200);
   });
 
+  it("counts what a key may not do as well", async () => {
+    const { call } = await openWorld({ limits: { requestsPerMinute: 2 } });
+    const refused = { key: "key-reader", body: [item] };
+    const statuses = [];
+    for (let n = 0; n < 3; n += 1) statuses.push((await call("POST", "/v0/infer/", refused)).status);
+    expect(statuses).toEqual([403, 403, 429]);
+  });
+
   it("refuses to listen where keys would cross a network in the clear", () => {
     for (const host of ["127.0.0.1", "::1", "localhost", "127.1.2.3"])
       expect(checkAddress(host, false)).toBeUndefined();

@@ -115,6 +115,14 @@ describe("fault 91: Content-Encoding", () => {
 describe("fault 92: the wire", () => {
   const body = JSON.stringify([item]);
 
+  it("takes no transfer coding beside chunked", async () => {
+    const { raw } = await openWorld();
+    const head = `POST /v0/infer/ HTTP/1.1\r\n${HOST}${AUTH}content-type: application/json\r\nconnection: close\r\n`;
+    const chunks = `\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+    expect(await raw(`${head}transfer-encoding: Chunked\r\n${chunks}`)).toMatch(/^HTTP\/1.1 200 /);
+    expect(await raw(`${head}transfer-encoding: gzip, chunked\r\n${chunks}`)).toMatch(/^HTTP\/1.1 400 /);
+  });
+
   it("refuses both lengths in one request, and a header folded or named oddly", async () => {
     const { raw, tasks } = await openWorld();
     const smuggled = [

@@ -50,6 +50,8 @@ const LIMITS: ServerLimits = {
 const HEADER_BYTES_MAX = 16 * 1024;
 /** The largest file, and the form around it; each kind of body has a bound of its own below that. */
 const BODY_BYTES_MAX = 2 * 1024 ** 3 + 1024 ** 2;
+/** What a route may have said of a body that is not sent then. */
+const BODY_HEADERS = ["etag", "content-range", "content-disposition", "accept-ranges", "x-incomplete"];
 /** Node refuses what does not end with chunked; what is packed inside would be read as it is. */
 const CODED_CHUNKS = /,\s*chunked\s*$/i;
 /** A file name of 255 bytes, all of them percent-encoded. */
@@ -153,6 +155,7 @@ function registerErrors(app: FastifyInstance, onFault: (error: unknown, requestI
 }
 
 function answer(request: FastifyRequest, reply: FastifyReply, { status, headers, error }: ErrorAnswer): void {
+  for (const name of BODY_HEADERS) reply.removeHeader(name);
   reply
     .code(status)
     .headers(headers)

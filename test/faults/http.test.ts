@@ -348,6 +348,35 @@ describe("fault 95: what error texts hold", () => {
     }
   });
 
+  it("has none of the headers of what it stands for", async () => {
+    const { call } = await openWorld({
+      register: ({ app }) => {
+        app.get("/v0/late", (_request, reply) => {
+          reply.code(206).headers({ etag: '"a"', "content-range": "bytes 0-1/2", "x-incomplete": "true" });
+          reply.headers({ "content-disposition": "attachment", "accept-ranges": "bytes" });
+          throw new PerigeeError("too_many", "at most 20", { details: { retryAfterSeconds: 5 } });
+        });
+      },
+    });
+    const { status, headers } = await call("GET", "/v0/late");
+    expect([status, headers.get("retry-after")]).toEqual([429, "5"]);
+    for (const name of ["etag", "content-range", "content-disposition", "accept-ranges", "x-incomplete"])
+      expect([name, headers.get(name)]).toEqual([name, null]);
+  });
+
+  it("names a field that is none only when it looks like one", async () => {
+    const { call } = await openWorld();
+    const answers = [];
+    for (const name of ["status", "my canary ".repeat(10_000)]) {
+      const { json, text } = await call("POST", "/v0/infer/", { body: [{ ...item, [name]: 1 }] });
+      answers.push([json.error.message, json.error.param, text.length < 400]);
+    }
+    expect(answers).toEqual([
+      ["item 0: status is no field of an item", "0.status", true],
+      ["item 0: it has a field that is no field of an item", "0", true],
+    ]);
+  });
+
   it("never gives back a prompt, a key or an id that was asked for", async () => {
     const { call } = await openWorld();
     const answers = [

@@ -179,6 +179,19 @@ describe("the house", () => {
   });
 });
 
+it("names in the lock file every optional package of others, also those for other systems", () => {
+  // npm leaves out of a lock file what its registry did not have that day, and `npm ci` refuses such a file.
+  const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
+    packages: Readonly<Record<string, { readonly optionalDependencies?: object }>>;
+  };
+  const missing = Object.entries(packages).flatMap(([folder, locked]) =>
+    Object.keys(locked.optionalDependencies ?? {})
+      .filter((name) => !(`node_modules/${name}` in packages || `${folder}/node_modules/${name}` in packages))
+      .map((name) => `${folder}: ${name}`),
+  );
+  expect(missing).toEqual([]);
+});
+
 function readSources(): SourceFile[] {
   return readdirSync(source, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))

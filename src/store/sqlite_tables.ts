@@ -32,6 +32,7 @@ const SETTINGS = `
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = FULL;
   PRAGMA wal_autocheckpoint = 2000;
+  PRAGMA secure_delete = ON;
 `;
 
 const SCHEMA = `

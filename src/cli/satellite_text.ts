@@ -1,7 +1,7 @@
 /**
  * Satellites as text for people.
  */
-import { isObject, propertiesOf } from "../satellites/json_schema.ts";
+import { choicesOf, propertiesOf } from "../satellites/json_schema.ts";
 import type { JsonObject } from "../work/json.ts";
 import { table } from "./table.ts";
 
@@ -56,18 +56,47 @@ export function describeText(one: ShownSatellite): string {
 
 /** Properties of all choices of a schema, since most take one of several forms by what one of them says. */
 function fieldsText(what: string, schema: JsonObject): string[] {
-  const { required = [] } = schema as { readonly required?: readonly string[] }; // as JSON Schema has it
-  const rows = [...propertiesOf(schema).properties].map(([name, given]) => {
-    const property = (isObject(given) ? given : {}) as ShownProperty; // as JSON Schema has it
-    const need = required.includes(name) ? "required" : defaultText(property);
-    return [`  ${name}`, typeText(property), need, property.description ?? ""];
+  const { properties, isOpen } = propertiesOf(schema);
+  const { description = "" } = schema as { readonly description?: string }; // as JSON Schema has it
+  const rows = [...properties.keys()].flatMap((name) => {
+    const forms = formsOf(schema, name);
+    const needs = isRequired(schema, name) ? "required" : defaultText(forms[0] ?? {});
+    return forms.map((form, index) => [
+      `  ${index === 0 ? name : ""}`,
+      typeText(form),
+      index === 0 ? needs : "",
+      form.description ?? "",
+    ]);
   });
-  if (rows.length === 0) return ["", `${what}: nothing`];
-  return ["", `${what}:`, table(rows).trimEnd()];
+  if (rows.length > 0) return ["", `${what}:`, table(rows).trimEnd()];
+  return ["", isOpen ? `${what}: any fields. ${description}`.trimEnd() : `${what}: nothing`];
+}
+
+/** What a property is in each choice, when it tells the choices apart by a constant; else what it is in the first. */
+function formsOf(schema: JsonObject, name: string): readonly ShownProperty[] {
+  const forms = new Map<unknown, ShownProperty>();
+  const visit = (choice: JsonObject): void => {
+    const { properties = {} } = choice as { readonly properties?: Readonly<Record<string, ShownProperty>> };
+    const form = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (form !== undefined && !forms.has(form.const)) forms.set(form.const, form);
+    for (const one of choicesOf(choice)) visit(one);
+  };
+  visit(schema);
+  const constants = [...forms.values()].filter((form) => form.const !== undefined);
+  if (constants.length === 0) return [...forms.values()].slice(0, 1);
+  if (constants.some((form) => form.description !== undefined)) return constants;
+  return [{ enum: constants.map((form) => form.const) }];
+}
+
+/** By the schema itself, or by all of its choices. */
+function isRequired(schema: JsonObject, name: string): boolean {
+  const { required = [] } = schema as { readonly required?: readonly string[] }; // as JSON Schema has it
+  const choices = choicesOf(schema);
+  return required.includes(name) || (choices.length > 0 && choices.every((one) => isRequired(one, name)));
 }
 
 function typeText({ type, const: one, enum: known }: ShownProperty): string {
-  if (one !== undefined) return `${JSON.stringify(one)}, ...`;
+  if (one !== undefined) return JSON.stringify(one);
   if (known !== undefined) return known.map((one) => JSON.stringify(one)).join(" | ");
   return type === undefined ? "any" : [type].flat().join(" | ");
 }

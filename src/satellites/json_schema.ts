@@ -227,7 +227,8 @@ export function withoutProperties(schema: JsonObject, names: readonly string[]):
 
 const CHOICES: readonly string[] = ["anyOf", "oneOf", "allOf"];
 
-function choicesOf(schema: JsonObject): readonly JsonObject[] {
+/** The forms of which a value may have one, or has all: `anyOf`, `oneOf`, `allOf`. */
+export function choicesOf(schema: JsonObject): readonly JsonObject[] {
   return CHOICES.flatMap((keyword) => listOf(own(schema, keyword))).filter(isObject);
 }
 

@@ -119,6 +119,11 @@ export class SqliteTables {
     ) as Record<keyof typeof STATEMENTS, SqliteStatement>; // built from the same names
   }
 
+  /** Deleted rows are overwritten in the database (`secure_delete`), so only the write-ahead log holds them until then. */
+  scrub(): void {
+    this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+
   begin(): void {
     this.#statements.begin.run();
   }

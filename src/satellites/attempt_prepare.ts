@@ -2,9 +2,11 @@
  * What one attempt needs, gathered right before it: the satellite as it may be run now, what was given, and secrets.
  *
  *   stored input -> satellite resolved anew -> secrets filled in -> schemas -> arguments
- *        \-> not_found, forbidden, secret_missing or invalid_input: the execution ends with that
+ *        \-> not_found, forbidden, secret_missing, too_large or invalid_input: the execution ends with that
  *
  * The only place where values of secrets are put beside what users gave; they live as long as the attempt.
+ *
+ * Limits: 32 secrets of 128 Ki characters in all, on either side; 1 Mi characters once they are filled in wherever they are named.
  */
 import { PerigeeError } from "../errors.ts";
 import type { RecordStore } from "../store/records.ts";
@@ -18,6 +20,10 @@ import { createRedactor, type Redactor } from "./redaction.ts";
 import type { Satellite, SatelliteArguments } from "./satellite.ts";
 import { fillSecrets, isSecretName, secretNames, secretPointers, textAt } from "./secret_texts.ts";
 import type { Secrets } from "./secrets.ts";
+
+const SECRETS_MAX = 32;
+const VALUES_CHARACTERS_MAX = 128 * 1024;
+const FILLED_CHARACTERS_MAX = 1024 * 1024;
 
 export interface PrepareParts {
   readonly store: RecordStore;
@@ -118,15 +124,28 @@ async function reveal(
   root: Json,
   pointers: readonly string[],
 ): Promise<ReadonlyMap<string, string> | ExecutionError> {
-  const names = new Set(pointers.flatMap((pointer) => secretNames(textAt(root, pointer) ?? "")));
+  const named = pointers.flatMap((pointer) => secretNames(textAt(root, pointer) ?? ""));
+  const names = new Set(named);
+  if (names.size > SECRETS_MAX) return tooMany(`it names more than ${SECRETS_MAX} secrets`);
   const values = new Map<string, string>();
   for (const name of names) {
     const value = isSecretName(name) ? await secrets.reveal(project, name) : undefined;
     if (value === undefined) return missing(name);
     values.set(name, value);
   }
+  const lengthOf = (name: string): number => values.get(name)?.length ?? 0;
+  if (sum([...names], lengthOf) > VALUES_CHARACTERS_MAX || sum(named, lengthOf) > FILLED_CHARACTERS_MAX)
+    return tooMany("its secrets are too long, or named too often");
   fillSecrets(root, pointers, (name) => values.get(name) ?? "");
   return values;
+}
+
+function sum(names: readonly string[], lengthOf: (name: string) => number): number {
+  return names.reduce((length, name) => length + lengthOf(name), 0);
+}
+
+function tooMany(message: string): ExecutionError {
+  return { code: "too_large", message, retryable: false };
 }
 
 function missing(name: string): ExecutionError {

@@ -49,9 +49,8 @@ export function checkRequest(request: ExecutionRequest): GivenRequest {
   const config = jsonObject(request.config, "config", issues);
   refuse(issues);
   const found = secretPointers({ input, config });
-  const { secretPaths } = request;
-  const secrets =
-    secretPaths === undefined ? found : found.filter((pointer) => secretPaths.includes(pointer));
+  const wanted = request.secretPaths === undefined ? undefined : new Set(request.secretPaths);
+  const secrets = wanted === undefined ? found : found.filter((pointer) => wanted.has(pointer));
   const given = { input, config, secrets };
   const payload = new TextEncoder().encode(JSON.stringify(given));
   if (payload.byteLength > INPUT_BYTES_MAX)
@@ -68,7 +67,11 @@ export async function checkArguments(
   const pointers = [...secrets, ...secretPointers({ config: fixedConfig })];
   const checked = await checkSchemas(satellite, { input, config: merged });
   if (checked.ok) return checked.value;
-  refuse(checked.issues.filter((issue) => !isAboutSecret(issue, pointers)).map(shown));
+  const named = new Set(pointers);
+  const around = pointersUpFrom(pointers);
+  refuse(
+    checked.issues.filter(({ pointer, isUnion }) => !(isUnion ? around : named).has(pointer)).map(shown),
+  );
   return { input, config: merged };
 }
 
@@ -148,8 +151,12 @@ function shown({ path, message }: SchemaIssue): RequestIssue {
   return { path, message };
 }
 
-function isAboutSecret({ pointer, isUnion }: SchemaIssue, pointers: readonly string[]): boolean {
-  return pointers.some((secret) => secret === pointer || (isUnion && secret.startsWith(`${pointer}/`)));
+/** These, and those of everything that they are in: looked up, since there may be as many as there are issues. */
+function pointersUpFrom(pointers: readonly string[]): ReadonlySet<string> {
+  const all = new Set<string>();
+  for (const pointer of pointers)
+    for (let at = pointer; at !== "" && !all.has(at); at = at.slice(0, at.lastIndexOf("/"))) all.add(at);
+  return all;
 }
 
 function jsonObject(value: unknown, path: string, issues: RequestIssue[]): JsonObject {

@@ -159,3 +159,18 @@ describe("executions are found", () => {
     await retention.close();
   });
 });
+
+it("requests with as many faults as secrets are refused in bounded time", async () => {
+  const schema = z.strictObject({ numbers: z.array(z.strictObject({})), texts: z.array(z.string()) });
+  const world = new ExecutionWorld();
+  world.add(satellite("strict", { input: schema as never, run: hang }));
+  const executions = await world.open();
+  const input = {
+    numbers: Array.from({ length: 60_000 }, () => 1),
+    texts: Array.from({ length: 20_000 }, () => "secret://a"),
+  };
+  const startMs = performance.now();
+  const refused = executions.submit(CALLER, requestOf("strict", { input }));
+  await expect(refused).rejects.toMatchObject({ code: "invalid_request" });
+  expect(performance.now() - startMs).toBeLessThan(1_500);
+});

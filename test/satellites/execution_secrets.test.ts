@@ -193,3 +193,30 @@ describe("a satellite is looked up again before every attempt", () => {
     });
   });
 });
+
+describe("secrets that are named more often than there is room for", () => {
+  it.each<readonly [string, string, number]>([
+    ["one long one thousands of times", "secret://long ".repeat(7_000), 1],
+    [
+      "more of them than a project has use for",
+      Array.from({ length: 33 }, (_, i) => `secret://s${i}`).join(" "),
+      33,
+    ],
+    ["long ones", "secret://s0 secret://s1 secret://s2", 3],
+  ])("end the execution before they are filled in: %s", async (_what, text, count) => {
+    const world = new ExecutionWorld();
+    const calls: SatelliteArguments<unknown, unknown>[] = [];
+    world.add(seeing(calls));
+    world.secrets.set("one/long", "x".repeat(65_536));
+    for (let index = 0; index < count; index += 1)
+      world.secrets.set(`one/s${index}`, "y".repeat(count === 3 ? 65_536 : 8));
+    const executions = await world.open();
+    const { id } = await executions.submit(CALLER, requestOf("see", { input: { text } }));
+    await world.clock.advance(100);
+    expect(calls).toEqual([]);
+    expect(await executions.execution("one", id)).toMatchObject({
+      status: "failed",
+      error: { code: "too_large", retryable: false },
+    });
+  });
+});

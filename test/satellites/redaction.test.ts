@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createRedactor } from "../../src/satellites/redaction.ts";
+import type { Json } from "../../src/work/json.ts";
 
 const VALUE = 'p"a/ss wörd+1&%';
 const { redact, redactJson } = createRedactor([VALUE]);
@@ -83,5 +84,38 @@ describe("redaction", () => {
         expect(encoded).toContain("[redacted]");
       }),
     );
+  });
+});
+
+describe("secrets and texts of a hostile user's", () => {
+  const special = (index: number, length: number) => `${index}sk/ä+" \\`.padEnd(length, 'q/é"\\');
+  const many = Array.from({ length: 32 }, (_, index) => special(index, 60));
+  const lines = Array.from({ length: 1_000 }, (_, index) => special(index, 60)).join("\n");
+  const short = Array.from({ length: 15_000 }, () => "a".repeat(60));
+  const growing = Array.from({ length: 32 }, (_, index) => `${"a".repeat(500 - index)}b`);
+
+  it.each<readonly [string, readonly string[], Json]>([
+    ["many secrets", many, short],
+    ["a secret of many lines", [lines], "x".repeat(1_000_000)],
+    ["a long secret that repeats itself", ["a".repeat(32_768)], "a".repeat(1_000_000)],
+    ["a long secret that nearly stands everywhere", [`${"a".repeat(32_768)}b`], "a".repeat(1_000_000)],
+    [
+      "an address like thousands of others",
+      ["https://hooks.test/s?k=ä+ /1"],
+      "https://hooks.test/s?k=2 ".repeat(40_000),
+    ],
+    ["many secrets that nearly stand everywhere", growing, "a".repeat(1_000_000)],
+  ])("take a bounded time: %s", (_what, values, given) => {
+    const startMs = performance.now();
+    createRedactor(values).redactJson(given);
+    expect(performance.now() - startMs).toBeLessThan(1_500);
+  });
+
+  it("are taken out whole where finding them would take too long", () => {
+    const { redact: hide } = createRedactor(growing);
+    expect(hide("a".repeat(2_000_000))).toBe("[redacted]");
+    const alike = "https://hooks.test/s?k=2 ".repeat(40_000);
+    expect(createRedactor(["https://hooks.test/s?k=3"]).redact(alike)).toBe(alike);
+    expect(hide(`x ${growing[3]} y`)).toBe("x [redacted] y");
   });
 });

@@ -10,6 +10,7 @@
  * Limits: 10,000 files unless the input says more (100,000 at most), 2 GiB a file, sizes in all as the input says. Memory: a page
  * of the store, eight files' chunks, and 900 KiB of references. Too much is an error, never a list cut short.
  */
+import type { Clock } from "../../clock.ts";
 import { z } from "../../schema.ts";
 import type { FileView } from "../../tasks/files.ts";
 import type { JsonObject } from "../../work/json.ts";
@@ -35,6 +36,8 @@ const INLINE_BYTES_MAX = 900 * 1024;
 const CONCURRENCY = 8;
 const FILES_MAX = 100_000;
 const LIST_KEY = "list";
+/** How long paths are compared at a stretch. */
+const BUSY_MS_MAX = 10;
 
 const glob = z
   .string()
@@ -165,10 +168,11 @@ class Getting {
 
   async *#chosen(): AsyncGenerator<ExternalFile> {
     const { input, signal } = this.#call;
-    const isChosen = chooser(input);
+    const chooser = new Chooser(input, this.#call.clock);
     for await (const page of this.#store.list(input.prefix, signal)) {
       for (const file of page) {
-        if (!isChosen(file.path)) continue;
+        signal.throwIfAborted();
+        if (!(await chooser.has(file.path))) continue;
         if (file.bytes > input.max_file_bytes) this.#skip(file);
         else {
           this.#count(file);
@@ -254,11 +258,34 @@ async function* linesIn(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<strin
   }
 }
 
-function chooser({ glob, exclude }: GetFilesInput): Matches {
-  const wanted = [glob ?? []].flat().map(parsed);
-  const unwanted = [exclude ?? []].flat().map(parsed);
-  const isIn = (path: string) => wanted.length === 0 || wanted.some((matches) => matches(path));
-  return (path) => isIn(path) && !unwanted.some((matches) => matches(path));
+/** Which paths are wanted. Patterns and paths are both others', so it lets the process do other things every so often. */
+class Chooser {
+  readonly #wanted: readonly Matches[];
+  readonly #unwanted: readonly Matches[];
+  readonly #clock: Pick<Clock, "nowMs" | "soon">;
+  #sinceMs: number;
+
+  constructor({ glob, exclude }: GetFilesInput, clock: Pick<Clock, "nowMs" | "soon">) {
+    this.#wanted = [glob ?? []].flat().map(parsed);
+    this.#unwanted = [exclude ?? []].flat().map(parsed);
+    this.#clock = clock;
+    this.#sinceMs = clock.nowMs();
+  }
+
+  async has(path: string): Promise<boolean> {
+    const isIn = this.#wanted.length === 0 || (await this.#hasAny(this.#wanted, path));
+    return isIn && !(await this.#hasAny(this.#unwanted, path));
+  }
+
+  async #hasAny(patterns: readonly Matches[], path: string): Promise<boolean> {
+    for (const matches of patterns) {
+      if (matches(path)) return true;
+      if (this.#clock.nowMs() - this.#sinceMs < BUSY_MS_MAX) continue;
+      await new Promise<void>((resolve) => this.#clock.soon(resolve));
+      this.#sinceMs = this.#clock.nowMs();
+    }
+    return false;
+  }
 }
 
 /** The schema has let patterns alone pass. */

@@ -14,8 +14,8 @@ export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "obj
 export type Schema = JsonObject | undefined;
 
 const ALL: readonly JsonType[] = ["null", "boolean", "number", "string", "array", "object"];
-/** Levels of `$ref`, `anyOf` and the like. */
-const NESTED_MAX = 16;
+/** Of one place: `$ref`, `anyOf` and the like. Schemas are strangers', and may refer to themselves a thousand times over. */
+const LOOKED_AT_MAX = 128;
 
 const known = new WeakMap<object, Map<string, Schema>>();
 
@@ -54,31 +54,44 @@ export class SchemaReader {
 
   /** What may be at a step below: undefined when nothing can be there; `[undefined]` for anything. */
   below(schemas: readonly Schema[], step: string | number): readonly Schema[] | undefined {
-    const found: Schema[] = [];
-    for (const schema of schemas.flatMap((one) => this.#branches(one))) {
+    const found = new Set<Schema>();
+    for (const schema of this.#branches(schemas)) {
       const next = this.#stepOf(schema, step);
       if (next === "anything") return [undefined];
-      if (next !== "nothing") found.push(next);
+      if (next !== "nothing") found.add(next);
     }
-    return found.length === 0 ? undefined : found;
+    return found.size === 0 ? undefined : [...found];
   }
 
   /** The types that are possible. */
   types(schemas: readonly Schema[]): readonly JsonType[] {
-    const types = new Set(schemas.flatMap((one) => this.#branches(one)).flatMap((one) => typesOf(one)));
+    const types = new Set(this.#branches(schemas).flatMap((one) => typesOf(one)));
     return ALL.filter((type) => types.has(type));
   }
 
-  /** Alternatives without `$ref`, `anyOf` and `oneOf`. */
-  #branches(schema: Schema, nested = 0): readonly Schema[] {
-    if (schema === undefined || nested > NESTED_MAX || Object.hasOwn(schema, "allOf")) return [undefined];
+  /** Alternatives without `$ref`, `anyOf` and `oneOf`, each once; anything where they are too many to tell. */
+  #branches(schemas: readonly Schema[]): readonly Schema[] {
+    const lookedAt = new Set<Schema>(schemas);
+    const found: Schema[] = [];
+    for (const schema of lookedAt) {
+      if (schema === undefined || lookedAt.size > LOOKED_AT_MAX) return [undefined];
+      const next = this.#alternatives(schema);
+      if (next === undefined) found.push(schema);
+      else for (const one of next) lookedAt.add(one); // the loop comes to it
+    }
+    return found.length === 0 ? [undefined] : found;
+  }
+
+  /** Undefined for a schema that is none of others. */
+  #alternatives(schema: JsonObject): readonly Schema[] | undefined {
+    if (Object.hasOwn(schema, "allOf")) return [undefined];
     const target = schema["$ref"];
-    if (typeof target === "string") return this.#branches(this.#resolve(target), nested + 1);
+    if (typeof target === "string") return [this.#resolve(target)];
     const either = schema["anyOf"] ?? schema["oneOf"];
-    if (!Array.isArray(either)) return [schema];
-    return (either as readonly Json[]).flatMap((one) =>
-      this.#branches(isObject(one) ? one : undefined, nested + 1),
-    );
+    if (!Array.isArray(either)) return undefined;
+    return (either as readonly Json[])
+      .slice(0, LOOKED_AT_MAX + 1)
+      .map((one) => (isObject(one) ? one : undefined));
   }
 
   #resolve(target: string): Schema {

@@ -1,7 +1,9 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../../src/clock.ts";
 import { getFiles } from "../../../src/satellites/builtin/get_files.ts";
 import { moveFile } from "../../../src/satellites/builtin/move_file.ts";
 import type { Files } from "../../../src/tasks/files.ts";
@@ -46,6 +48,19 @@ const run = async (input: object, more?: Partial<Attempt>) =>
   (await attempt(satellite(), given(input, more))) as unknown as Output;
 
 describe("get-files", () => {
+  it("lets the process do other things while it compares long names with patterns that nearly match", async () => {
+    for (let index = 0; index < 6; index += 1) put(`${"a".repeat(240)}${index}`, "");
+    const letters = Array.from({ length: 64 }, (_, index) => index.toString(36)).join(",");
+    const pattern = `*${"a".repeat(120)}{${letters}}b`;
+    const delay = monitorEventLoopDelay({ resolution: 5 });
+    delay.enable();
+    const output = await run({ glob: Array.from({ length: 32 }, () => pattern) });
+    await systemClock.sleep(20);
+    delay.disable();
+    expect(output.count).toBe(0);
+    expect(delay.max / 1e6).toBeLessThan(250);
+  });
+
   it("fetches what matches, and refers to it with name, size, type and hash", async () => {
     put("reports/a.pdf", "%PDF-a");
     put("reports/deep/b.docx", "PK");

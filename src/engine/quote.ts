@@ -3,9 +3,17 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { volumeTokensOf } from "../price/factor.ts";
-import { type GroupLimits, type ModelTotals, type OutputBasis, type Quote, quote } from "../price/quote.ts";
+import {
+  type GroupLimits,
+  type ModelTotals,
+  type OutputBasis,
+  type Quote,
+  type QuoteInput,
+  quote,
+} from "../price/quote.ts";
 import { familyOf } from "../schedule/lanes.ts";
 import { OUTPUT_TOKENS_DEFAULT } from "../schedule/output_lengths.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
@@ -21,6 +29,10 @@ export interface QuoteOptions {
   /** Windows to quote, in minutes. Default: 60 and 1,440. */
   readonly slas?: readonly number[];
   readonly model?: string;
+  /** Whose work it would be: then what waits in this engine stands before it. Default: nothing waits. */
+  readonly project?: string;
+  /** More different models than this are `too_many`. Default: as many as there are. */
+  readonly modelsMax?: number;
   /** Aborting stops the reading and rejects with its reason. */
   readonly signal?: AbortSignal;
 }
@@ -28,6 +40,7 @@ export interface QuoteOptions {
 /** What a source holds. */
 interface Counted {
   readonly totals: Map<string, Totals>;
+  readonly models: Set<string>;
   rejectedLines: number;
   volumeTokens: number;
 }
@@ -44,7 +57,7 @@ export async function quoteSource(
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
-  const { signal } = options;
+  const { signal, project } = options;
   signal?.throwIfAborted();
   const { totals, rejectedLines, volumeTokens } = await unlessAborted(
     countSource(parts, source, options),
@@ -60,7 +73,19 @@ export async function quoteSource(
     card: parts.rateCard,
     price: (model) => parts.prices.price(model, wallMs),
     limits: (model) => limitsOf(model, config),
+    ...(project === undefined ? {} : { behindSeconds: behindSeconds(parts, project) }),
   });
+}
+
+/** As admission sees it (tasks/admission.ts): the earliest window that it would accept, or the time in the shortest one. */
+function behindSeconds(parts: EngineParts, project: string): NonNullable<QuoteInput["behindSeconds"]> {
+  return (model, items, inputTokens) => {
+    const nowMs = parts.clock.nowMs();
+    const deadlineMs = nowMs + 60_000;
+    const forecast = parts.forecast({ model, project, items, inputTokens, deadlineMs });
+    const atMs = forecast.sla === "infeasible" ? forecast.earliestDeadlineMs : forecast.doneMs;
+    return Math.max(0, atMs - nowMs) / 1_000;
+  };
 }
 
 /** Those of the provider, and in addition those of the family, as lanes keep them. */
@@ -76,12 +101,12 @@ function limitsOf(model: string, config: EngineConfig): GroupLimits[] {
 async function countSource(
   parts: EngineParts,
   source: Source,
-  { model, signal }: QuoteOptions,
+  { model, modelsMax = Number.POSITIVE_INFINITY, signal }: QuoteOptions,
 ): Promise<Counted> {
   const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
   const input = await openInput({ ...parts, signal }, source, spool);
   const volumeTokens = volumeTokensOf(input.identity?.sizeBytes);
-  const counted: Counted = { totals: new Map(), rejectedLines: 0, volumeTokens };
+  const counted: Counted = { totals: new Map(), models: new Set(), rejectedLines: 0, volumeTokens };
   try {
     const waiting: Promise<MeasuredBlock>[] = [];
     for await (const event of readBlocks(input.file, { lineBytesMax: parts.lineBytesMax })) {
@@ -90,23 +115,27 @@ async function countSource(
         counted.rejectedLines += 1;
         continue;
       }
-      waiting.push(
-        parts.measurer.measure(event.block, {
-          wantBodies: false,
-          ...(model === undefined ? {} : { modelOverride: model }),
-        }),
-      );
+      const measuring = parts.measurer.measure(event.block, {
+        wantBodies: false,
+        ...(model === undefined ? {} : { modelOverride: model }),
+      });
+      measuring.catch(() => undefined); // an earlier one may end the quote first
+      waiting.push(measuring);
       if (waiting.length > parts.measurer.concurrency)
-        addBlock(parts, counted, await (waiting.shift() as Promise<MeasuredBlock>));
+        addBlock(parts, counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
     }
-    for (const measured of waiting) addBlock(parts, counted, await measured);
+    for (const measured of waiting) addBlock(parts, counted, await measured, modelsMax);
   } finally {
     await closeInput(parts.disk, input, "remove");
   }
   return counted;
 }
 
-function addBlock(parts: EngineParts, counted: Counted, measured: MeasuredBlock): void {
+/** Throws `too_many`. */
+function addBlock(parts: EngineParts, counted: Counted, measured: MeasuredBlock, modelsMax: number): void {
+  for (const { model } of measured.groups) counted.models.add(model);
+  if (counted.models.size > modelsMax)
+    throw new PerigeeError("too_many", `a quote has at most ${modelsMax} different models`);
   counted.rejectedLines += measured.rejected.length;
   for (let item = 0; item < measured.count; item += 1) {
     const group = measured.groups[measured.groupOf[item] as number];

@@ -11,13 +11,11 @@
  */
 import { isUtf8 } from "node:buffer";
 import type { FailureCode } from "../errors.ts";
+import type { JsonObject } from "../work/json.ts";
 import type { JsonValue } from "../work/request.ts";
 import { shown, shownKind } from "./fault.ts";
 import { isText, markNumbers } from "./numbers.ts";
 import { countMembers, repeatedMember, scanStructure } from "./structure.ts";
-
-/** A parsed object of the input. Members may have any name; own `__proto__` is plain data. */
-export type JsonObject = { readonly [name: string]: JsonValue };
 
 /** Bounds and facts for reading a line. */
 export interface RecordOptions {

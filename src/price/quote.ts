@@ -6,6 +6,7 @@
  *   at sla = list x price factor(model, sla, volume of the task)
  *   time   = max(requests / requests per minute, tokens / tokens per minute, ..., items x latency / concurrency) + latency
  *   latency = time to the first token + expected output tokens / output speed       (assumed, stated in the quote)
+ *   time   >= seconds behind what waits already, where the caller can tell them
  *
  * Models that share limits (a `group`) take their turns; groups run side by side. A model may be in several groups, as
  * that of its provider and that of its family: the slowest of them sets its time. No cache discount is assumed. Sums cover the models with a known price; `unpriced_models` names the others. No number is ever NaN.
@@ -48,6 +49,8 @@ export interface QuoteInput {
   readonly volumeTokens: number;
   /** All limits that hold for a model, each with the name of the group that shares it. */
   readonly limits: (model: string) => readonly GroupLimits[];
+  /** Seconds until items of a model would be done behind what waits already; absent: nothing waits. */
+  readonly behindSeconds?: (model: string, items: number, inputTokens: number) => number;
   readonly card?: RateCard;
   readonly assumptions?: Partial<QuoteAssumptions>;
 }
@@ -137,11 +140,13 @@ export function quote(input: QuoteInput): Quote {
   const assumptions = { ...QUOTE_ASSUMPTIONS, ...input.assumptions };
   const rows = rowsByModel(input.totals);
   const times = timesByGroup(rows, input, assumptions);
+  let slowest = slowestOf([...times.values()]);
   const models = [...rows].map(([model, totals]) => {
-    const time = slowestOf(input.limits(model).map(({ group }) => times.get(group) ?? IDLE));
+    const limited = input.limits(model).map(({ group }) => times.get(group) ?? IDLE);
+    const time = slowestOf([...limited, behind(model, totals, input)]);
+    slowest = slowestOf([slowest, time]);
     return quoteModel(model, totals, time, input);
   });
-  const slowest = slowestOf([...times.values()]);
   return {
     object: "quote",
     currency: "usd",
@@ -160,7 +165,22 @@ export function quote(input: QuoteInput): Quote {
   };
 }
 
+/** For work that is never done as things stand: JSON has no larger one. */
+const SECONDS_MAX = 1e9;
+
 const IDLE: TimeNeeded = { seconds: 0, boundBy: "nothing" };
+
+/** What waits for the model already, and the work behind it. */
+function behind(
+  model: string,
+  totals: readonly ModelTotals[],
+  { behindSeconds }: Pick<QuoteInput, "behindSeconds">,
+): TimeNeeded {
+  const items = sum(totals.map((row) => row.items));
+  if (behindSeconds === undefined || items === 0) return IDLE;
+  const seconds = behindSeconds(model, items, sum(totals.map((row) => row.inputTokens)));
+  return { seconds: Math.min(seconds, SECONDS_MAX), boundBy: "backlog" };
+}
 
 function slowestOf(times: readonly TimeNeeded[]): TimeNeeded {
   return times.reduce((a, b) => (b.seconds > a.seconds ? b : a), IDLE);

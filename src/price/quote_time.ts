@@ -8,8 +8,8 @@
  */
 import type { LimitSettings } from "../work/limits.ts";
 
-/** What sets the time; `latency`: no limit matters; `nothing`: there is no work. */
-export type LimitBound = keyof typeof BOUND_NAMES | "concurrency" | "latency" | "nothing";
+/** What sets the time; `latency`: no limit matters; `backlog`: what waits already; `nothing`: there is no work. */
+export type LimitBound = keyof typeof BOUND_NAMES | "concurrency" | "latency" | "backlog" | "nothing";
 
 export interface TimeNeeded {
   readonly seconds: number;

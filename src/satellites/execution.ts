@@ -88,10 +88,10 @@ export interface Executions {
    */
   submit(caller: ExecutionCaller, request: ExecutionRequest): Promise<ExecutionView>;
   execution(project: string, id: string): Promise<ExecutionView>;
-  /** Newest first. */
+  /** Newest first; pages end early where outputs are large, unless they are left out (`isBrief`: null for all). */
   list(
     project: string,
-    query: PageQuery & { readonly satellite?: SatelliteReference },
+    query: PageQuery & { readonly satellite?: SatelliteReference; readonly isBrief?: boolean },
   ): Promise<Page<ExecutionView>>;
   /** Idempotent, also once it is final; resolves when it is durable. What an attempt did already stays done. */
   cancel(project: string, id: string): Promise<ExecutionView>;

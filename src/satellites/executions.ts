@@ -184,8 +184,9 @@ class StoredExecutions implements Executions {
 
   async list(
     project: string,
-    { after, limit, satellite }: PageQuery & { readonly satellite?: SatelliteReference },
+    query: PageQuery & { readonly satellite?: SatelliteReference; readonly isBrief?: boolean },
   ): Promise<Page<ExecutionView>> {
+    const { after, limit, satellite, isBrief = false } = query;
     const parent = satellite === undefined ? {} : { parent: listedUnder(project, satellite) };
     if (after !== undefined) await this.#assertListed(project, after, parent.parent);
     const items: ExecutionView[] = [];
@@ -193,8 +194,10 @@ class StoredExecutions implements Executions {
     for (let last = after; ; last = items.at(-1)?.id) {
       const wanted = Math.min(LIST_PAGE, limit + 1 - items.length);
       const place = last === undefined ? {} : { after: last };
-      const query = { collection: EXECUTIONS, ...parent, ...place, limit: wanted, isNewestFirst: true };
-      const records = await this.#options.store.records(project, query);
+      const records = await this.#options.store.records(project, {
+        ...{ collection: EXECUTIONS, ...parent, ...place, limit: wanted },
+        ...{ isNewestFirst: true, withoutPayloads: isBrief },
+      });
       for (const record of records) {
         if (items.length === limit || (bytes > LIST_BYTES_MAX && items.length > 0))
           return { items, hasMore: true };

@@ -7,6 +7,8 @@
  * (a regular expression of a stranger may take for ever), `not`, `if`, `$dynamicRef`, and all that is unknown.
  *
  * Limits: a schema has 64 KiB and 32 levels; a check takes 100,000 steps and goes 128 levels deep; it lets pass what it did not get to.
+ * A step is whatever is looked at once, in the value or in the schema: a list of constants against an object counts for each pair,
+ * since both come from strangers and their product stops the process.
  */
 import type { Json, JsonObject } from "../work/json.ts";
 import type { Schema } from "./satellite.ts";
@@ -79,21 +81,67 @@ class Check {
   }
 
   #ofObject(value: Json, schema: JsonObject, path: Path): readonly Issue[] {
-    const ofType = typeIssues(value, schema, path);
+    const ofType = this.#typeIssues(value, schema, path);
     if (ofType.length > 0) return ofType;
     return [
-      ...boundIssues(value, schema, path),
+      ...(this.#isWithinSteps(boundCost(value, schema)) ? boundIssues(value, schema, path) : []),
       ...(isObject(value) ? this.#members(value, schema, path) : []),
       ...(Array.isArray(value) ? this.#elements(value, schema, path) : []),
       ...this.#combined(value, schema, path),
     ];
   }
 
+  #typeIssues(value: Json, schema: JsonObject, path: Path): readonly Issue[] {
+    const type = own(schema, "type");
+    const types = typeof type === "string" ? [type] : listOf(type);
+    if (!this.#isWithinSteps(types.length)) return [];
+    if (types.length > 0 && !types.some((one) => typeof one === "string" && isOfType(value, one)))
+      return [{ message: `must be ${types.join(" or ")}`, path }];
+    const constant = own(schema, "const");
+    if (constant !== undefined && !this.#isEqual(value, constant))
+      return [{ message: `must be ${this.#shown(constant)}`, path, isConstant: true }];
+    const known = own(schema, "enum");
+    if (known !== undefined && !listOf(known).some((one) => this.#isEqual(value, one)))
+      return [{ message: `must be one of ${this.#shown(known)}`, path }];
+    return [];
+  }
+
+  /** By value; true once the steps are used up. */
+  #isEqual(value: Json, constant: Json): boolean {
+    if (!this.#isWithinSteps(1) || value === constant) return true;
+    if (Array.isArray(value) && Array.isArray(constant))
+      return (
+        value.length === constant.length &&
+        value.every((one: Json, index) => this.#isEqual(one, constant[index] as Json)) // of one length
+      );
+    if (!isObject(value) || !isObject(constant)) return false;
+    const names = Object.keys(value);
+    if (!this.#isWithinSteps(names.length)) return true;
+    return (
+      names.length === Object.keys(constant).length &&
+      names.every(
+        (name) => Object.hasOwn(constant, name) && this.#isEqual(value[name] as Json, constant[name] as Json),
+      )
+    );
+  }
+
+  #shown(constant: Json): string {
+    const text = JSON.stringify(constant);
+    this.#steps += text.length >> 4;
+    return text.slice(0, 200);
+  }
+
+  #isWithinSteps(taken: number): boolean {
+    this.#steps += taken;
+    return this.#steps <= STEPS_MAX;
+  }
+
   #members(value: JsonObject, schema: JsonObject, path: Path): readonly Issue[] {
     const properties = objectOf(own(schema, "properties"));
     const rest = own(schema, "additionalProperties");
     const hasPatterns = own(schema, "patternProperties") !== undefined;
-    const missing = listOf(own(schema, "required"))
+    const required = listOf(own(schema, "required"));
+    const missing = (this.#isWithinSteps(required.length) ? required : [])
       .filter((name) => typeof name === "string" && !Object.hasOwn(value, name))
       .map((name) => ({ message: "is required", path: [...path, String(name)] }));
     const wrong = Object.entries(value).flatMap(([name, member]) => {
@@ -149,18 +197,12 @@ class Check {
   }
 }
 
-function typeIssues(value: Json, schema: JsonObject, path: Path): readonly Issue[] {
-  const type = own(schema, "type");
-  const types = typeof type === "string" ? [type] : listOf(type);
-  if (types.length > 0 && !types.some((one) => typeof one === "string" && isOfType(value, one)))
-    return [{ message: `must be ${types.join(" or ")}`, path }];
-  const constant = own(schema, "const");
-  if (constant !== undefined && !isEqual(value, constant))
-    return [{ message: `must be ${JSON.stringify(constant).slice(0, 200)}`, path, isConstant: true }];
-  const known = own(schema, "enum");
-  if (known !== undefined && !listOf(known).some((one) => isEqual(value, one)))
-    return [{ message: `must be one of ${JSON.stringify(known).slice(0, 200)}`, path }];
-  return [];
+/** Steps that the bounds take. */
+function boundCost(value: Json, schema: JsonObject): number {
+  if (typeof value === "string") return own(schema, "maxLength") === undefined ? 0 : value.length >> 6;
+  if (!isObject(value)) return 0;
+  const isSized = own(schema, "minProperties") !== undefined || own(schema, "maxProperties") !== undefined;
+  return isSized ? Object.keys(value).length : 0;
 }
 
 function boundIssues(value: Json, schema: JsonObject, path: Path): readonly Issue[] {
@@ -172,7 +214,11 @@ function boundIssues(value: Json, schema: JsonObject, path: Path): readonly Issu
   if (typeof value === "string") {
     // Characters outside the first plane count once or twice, depending on the library: what either takes is let pass.
     bound("minLength", (least) => value.length >= least, "must be no shorter than");
-    bound("maxLength", (most) => value.length <= most || [...value].length <= most, "must be no longer than");
+    bound(
+      "maxLength",
+      (most) => value.length <= most || (value.length <= 2 * most && [...value].length <= most),
+      "must be no longer than",
+    );
   } else if (typeof value === "number") {
     bound("minimum", (least) => value >= least, "must be no less than");
     bound("maximum", (most) => value <= most, "must be no more than");

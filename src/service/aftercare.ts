@@ -10,9 +10,11 @@ import { keptClusters } from "../satellites/cluster/cluster_retention.ts";
 import { keptExecutions } from "../satellites/execution_retention.ts";
 import type { Vault } from "../satellites/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
-import type { RecordStore, StoredRecord } from "../store/records.ts";
+import type { StoredRecord } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import { type Kept, keptFiles, keptTasks, startRetention } from "../tasks/retention.ts";
+import { startScrubbing } from "../tasks/scrubbing.ts";
 import { USAGE_SOURCES } from "../tasks/spending.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
 import { recordToTask } from "../tasks/task_record.ts";
@@ -24,7 +26,7 @@ import { openWebhooks, type Webhooks } from "./webhooks.ts";
 
 export interface AftercareOptions {
   readonly clock: Clock;
-  readonly store: RecordStore;
+  readonly store: Store;
   readonly files: Files;
   /** Opens the tasks with a listener from the start. */
   readonly openTasks: (onFinished: (event: TaskEvent) => Promise<void>) => Promise<OpenedTasks>;
@@ -72,11 +74,13 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   const tasks = await opening.tasks;
   const kinds = keptKinds({ store, files, audit: options.audit }, tasks, retentionDays * DAY_MS);
   const retention = startRetention({ clock, store, kinds, ...fault });
+  const scrubbing = startScrubbing({ clock, store, ...fault });
   return {
     tasks,
     webhooks,
     close: async () => {
       await retention.close();
+      await scrubbing.close();
       await tasks.close();
       await webhooks.close();
     },

@@ -6,7 +6,7 @@
  * `x-ratelimit-*`; whoever calls without a key has fewer, by address.
  */
 import { PerigeeError } from "../errors.ts";
-import type { Caller } from "./caller.ts";
+import type { Caller, Scope } from "./caller.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
 import type { KeyArea, KeyVerifier, RequestAllowance, RequestLimits } from "./key_verifier.ts";
 import { addressName } from "./request_limits.ts";
@@ -28,8 +28,7 @@ export function registerAuth(app: FastifyInstance, parts: AuthParts): void {
     }
     const caller = parts.verifier.verify(request.headers.authorization, area ?? "v0");
     if (caller === undefined) done(refusal(request, area ?? "v0", parts));
-    else if (scope !== undefined && !caller.scopes.has(scope)) done(forbidden(scope));
-    else done(admit(request, reply, caller, parts));
+    else done(admit(request, reply, caller, parts) ?? beyond(caller, scope));
   });
 }
 
@@ -65,7 +64,8 @@ function refusal(
   );
 }
 
-function forbidden(scope: string): PerigeeError {
+function beyond({ scopes }: Caller, scope: Scope | undefined): PerigeeError | undefined {
+  if (scope === undefined || scopes.has(scope)) return undefined;
   return new PerigeeError("forbidden", `the key does not have the scope ${scope}`);
 }
 

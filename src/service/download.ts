@@ -117,8 +117,12 @@ async function* watched(chunks: AsyncIterable<Uint8Array>, watch: StallWatch): A
   }
 }
 
-/** `If-Range` (RFC 9110, 13.1.5) holds for the very same tag alone; for any other the range is as not asked for. */
-function askedRange({ headers }: FastifyRequest, etag: string): string | undefined {
+/**
+ * Of GET alone (RFC 9110, 14.2). `If-Range` (13.1.5) holds for the very same tag alone; for any other the range is as
+ * not asked for.
+ */
+function askedRange({ headers, method }: FastifyRequest, etag: string): string | undefined {
+  if (method !== "GET") return undefined;
   const condition = headers["if-range"];
   return condition === undefined || condition === etag ? headers.range : undefined;
 }

@@ -47,6 +47,9 @@ export interface ItemFault {
   readonly message: string;
 }
 
+/** Other names are not given back: they may be a text, and have any length. */
+const FIELD_NAME = /^[\w.-]{1,64}$/;
+
 /** Returns the item as it is when it has the documented form and no field besides. */
 export function checkItem(value: unknown): RequestItem | ItemFault {
   const isFile = typeof value === "object" && value !== null && "file_id" in value;
@@ -54,11 +57,11 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
   if (parsed.success) return parsed.data as RequestItem; // the schemas above state the same shapes
   const issue = parsed.error.issues[0];
   if (issue?.code === "unrecognized_keys") {
-    const field = issue.keys[0] ?? "";
-    return {
-      field,
-      message: isFile ? `${field} is no field of a file item` : `${field} is no field of an item`,
-    };
+    const [given = ""] = issue.keys;
+    const kind = isFile ? "a file item" : "an item";
+    if (!FIELD_NAME.test(given))
+      return { field: undefined, message: `it has a field that is no field of ${kind}` };
+    return { field: given, message: `${given} is no field of ${kind}` };
   }
   const [field] = issue?.path ?? [];
   if (field === undefined)

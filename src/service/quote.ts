@@ -1,7 +1,10 @@
 /**
  * POST /v0/quote: what a list of items would take and cost, before it is submitted.
+ *
+ * Every model is quoted for every window. Limits: 64 different slas and 64 files, as in a task; 1,000 different models.
  */
 import { createReadStream } from "node:fs";
+import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
 import type { Files } from "../tasks/files.ts";
 import type { RequestItem } from "../tasks/requests.ts";
@@ -14,6 +17,9 @@ import { requestItems } from "./infer_schema.ts";
 
 /** Windows that are quoted besides the earliest one. */
 const SLAS: readonly number[] = [60, 1_440];
+const SLAS_MAX = 64;
+const FILES_MAX = 64;
+const MODELS_MAX = 1_000;
 
 const amount = z.number().nullable().describe("USD; null when no price is known.");
 const quoteAnswer = z
@@ -45,7 +51,8 @@ export function registerQuoteRoutes(
     validatorCompiler: () => (data) => ({ value: data }), // checked one by one, with their index
     schema: {
       summary: "Price and earliest sla of items that are not submitted",
-      description: "The body of POST /v0/infer/, at most 10 MiB; the slas of its items are quoted too.",
+      description:
+        "The body of POST /v0/infer/, at most 10 MiB, 64 different slas, 64 files and 1,000 different models; the slas of its items are quoted too.",
       tags: ["inference"],
       body: requestItems,
       response: { 200: quoteAnswer, ...failures(404) },
@@ -53,14 +60,30 @@ export function registerQuoteRoutes(
     handler: async (request) => {
       const items = checkedItems(request.body, requestBounds);
       const { project } = request.caller;
-      const slas = [...new Set([...SLAS, ...items.flatMap(({ sla }) => (sla === undefined ? [] : [sla]))])];
+      const slas = slasOf(items);
+      refuseFiles(items);
       const found = await engine.quote(await linesOf(items, project, files), {
-        slas: slas.sort((a, b) => a - b),
+        project,
+        slas,
+        modelsMax: MODELS_MAX,
       });
       const minutes = Math.max(1, Math.ceil(found.time.seconds / 60));
       return { ...found, earliest_sla: minutes <= SLA_MINUTES_MAX ? minutes : null };
     },
   });
+}
+
+function slasOf(items: readonly RequestItem[]): number[] {
+  const given = new Set(items.flatMap(({ sla }) => (sla === undefined ? [] : [sla])));
+  if (given.size > SLAS_MAX)
+    throw new PerigeeError("too_many", `a quote has at most ${SLAS_MAX} different slas`);
+  return [...new Set([...SLAS, ...given])].sort((a, b) => a - b);
+}
+
+/** Each is read, also one that is there twice, which no task takes. */
+function refuseFiles(items: readonly RequestItem[]): void {
+  const files = items.filter((item) => "file_id" in item);
+  if (files.length > FILES_MAX) throw new PerigeeError("too_many", `a quote has at most ${FILES_MAX} files`);
 }
 
 /** Throws `not_found` before anything is read. */

@@ -22,8 +22,8 @@ export interface SatelliteFeedParts {
 /** One for a process; may be asked concurrently. */
 export class SatelliteFeed {
   readonly #parts: SatelliteFeedParts;
-  /** Final clusters by id; the one put in first goes first. */
-  readonly #final = new Map<string, ClusterView>();
+  /** What is told of final clusters, by id; the one put in first goes first. */
+  readonly #final = new Map<string, Record<string, unknown>>();
 
   constructor(parts: SatelliteFeedParts) {
     this.#parts = parts;
@@ -33,29 +33,30 @@ export class SatelliteFeed {
   async snapshot(project: string): Promise<Record<string, unknown>> {
     const { executions, clusters } = this.#parts;
     const [recent, runs] = await Promise.all([
-      executions.list(project, { limit: EXECUTIONS_READ }),
+      executions.list(project, { limit: EXECUTIONS_READ, isBrief: true }),
       clusters.list(project, { limit: CLUSTERS_SHOWN }),
     ]);
-    const whole: ClusterView[] = [];
+    const whole: Record<string, unknown>[] = [];
     for (const run of runs.items) whole.push(await this.#withMembers(project, run));
     return {
       executions: recent.items
         .filter(({ member }) => member === undefined)
         .slice(0, EXECUTIONS_SHOWN)
         .map(executionBody),
-      clusters: whole.map(clusterBody),
+      clusters: whole,
     };
   }
 
-  async #withMembers(project: string, run: ClusterView): Promise<ClusterView> {
+  async #withMembers(project: string, run: ClusterView): Promise<Record<string, unknown>> {
     const kept = this.#final.get(run.id);
     if (kept !== undefined) return kept;
     const whole = await this.#parts.clusters.cluster(project, run.id);
-    if (whole.status === "pending") return whole;
-    this.#final.set(run.id, whole);
+    const told = clusterBody(whole);
+    if (whole.status === "pending") return told;
+    this.#final.set(run.id, told);
     const [oldest] = this.#final.keys();
     if (this.#final.size > KEPT_MAX && oldest !== undefined) this.#final.delete(oldest);
-    return whole;
+    return told;
   }
 }
 

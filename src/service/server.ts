@@ -50,6 +50,10 @@ const LIMITS: ServerLimits = {
 const HEADER_BYTES_MAX = 16 * 1024;
 /** The largest file, and the form around it; each kind of body has a bound of its own below that. */
 const BODY_BYTES_MAX = 2 * 1024 ** 3 + 1024 ** 2;
+/** What a route may have said of a body that is not sent then. */
+const BODY_HEADERS = ["etag", "content-range", "content-disposition", "accept-ranges", "x-incomplete"];
+/** Node refuses what does not end with chunked; what is packed inside would be read as it is. */
+const CODED_CHUNKS = /,\s*chunked\s*$/i;
 /** A file name of 255 bytes, all of them percent-encoded. */
 const PATH_PART_CHARS_MAX = 768;
 
@@ -133,7 +137,9 @@ function registerHeaders(app: FastifyInstance): void {
     reply.header("x-request-id", request.id);
     reply.header("x-content-type-options", "nosniff");
     const { headers } = request;
-    if (headers["content-encoding"] !== undefined)
+    if (CODED_CHUNKS.test(headers["transfer-encoding"] ?? ""))
+      done(Object.assign(new Error("transfer-encoding"), { statusCode: 400 }));
+    else if (headers["content-encoding"] !== undefined)
       done(Object.assign(new Error("content-encoding"), { statusCode: 415 }));
     else if (Number(headers["content-length"] ?? 0) > BODY_BYTES_MAX) done(tooLarge(BODY_BYTES_MAX));
     else done();
@@ -149,6 +155,7 @@ function registerErrors(app: FastifyInstance, onFault: (error: unknown, requestI
 }
 
 function answer(request: FastifyRequest, reply: FastifyReply, { status, headers, error }: ErrorAnswer): void {
+  for (const name of BODY_HEADERS) reply.removeHeader(name);
   reply
     .code(status)
     .headers(headers)

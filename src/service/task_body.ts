@@ -84,6 +84,8 @@ export class TaskBodies {
   readonly #kept = new Map<string, TaggedBody>();
   /** Being made, by name and version: all who ask for one wait for it. */
   readonly #making = new Map<string, Promise<TaggedBody>>();
+  /** By name, while one is being made: the version that was asked for last. An older one that takes longer is not kept. */
+  readonly #newest = new Map<string, string>();
   #keptBytes = 0;
 
   constructor(tasks: Tasks, outputUrl: OutputUrl) {
@@ -110,16 +112,21 @@ export class TaskBodies {
       return kept;
     }
     const making = `${name} ${etag}`;
+    this.#newest.set(name, etag);
     const body = this.#making.get(making) ?? this.#make(name, etag, task, query);
     this.#making.set(making, body);
     return body.finally(() => this.#making.delete(making));
   }
 
   async #make(name: string, etag: string, task: TaskView, query: PageQuery): Promise<TaggedBody> {
-    const text = await taskJson(this.#tasks, task, this.#outputUrl, query);
-    const made = { etag, body: Buffer.from(text) };
-    this.#keep(name, made);
-    return made;
+    try {
+      const text = await taskJson(this.#tasks, task, this.#outputUrl, query);
+      const made = { etag, body: Buffer.from(text) };
+      if (this.#newest.get(name) === etag) this.#keep(name, made);
+      return made;
+    } finally {
+      if (this.#newest.get(name) === etag) this.#newest.delete(name);
+    }
   }
 
   #keep(name: string, made: TaggedBody): void {

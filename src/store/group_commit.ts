@@ -16,7 +16,14 @@ import { fdatasync, writeSync } from "node:fs";
 import type { PerigeeError } from "../errors.ts";
 import { outputError } from "./outputs.ts";
 import { EVERY_PROJECT, type RecordChange } from "./records.ts";
-import type { PackedOutputs, ReadRequest, StoreReply, StoreRequest, WriteRequest } from "./requests.ts";
+import type {
+  LoneRequest,
+  PackedOutputs,
+  ReadRequest,
+  StoreReply,
+  StoreRequest,
+  WriteRequest,
+} from "./requests.ts";
 import type { Reserve } from "./reserve.ts";
 import { storeFailure } from "./sqlite_failure.ts";
 import type { SqliteTables } from "./sqlite_tables.ts";
@@ -26,7 +33,7 @@ const GROUP_BYTES_MAX = 8 << 20;
 /** A request that does work; closing is the thread's. */
 export type WorkRequest = Exclude<StoreRequest, { readonly kind: "close" }>;
 
-type GroupedRead = Exclude<ReadRequest, { readonly kind: "takeReserve" }>;
+type GroupedRead = Exclude<ReadRequest, LoneRequest>;
 type GroupedRequest = WriteRequest | GroupedRead;
 
 /** Open files by their number. */
@@ -67,9 +74,9 @@ export class GroupCommit {
       groupBytes = 0;
     };
     for (const request of requests) {
-      if (request.kind === "takeReserve") {
+      if (isLone(request)) {
         await commitGroup();
-        replies.push(this.#takeReserve(request.id));
+        replies.push(request.kind === "scrub" ? this.#scrub(request.id) : this.#takeReserve(request.id));
         continue;
       }
       const bytes = bytesOf(request);
@@ -183,6 +190,17 @@ export class GroupCommit {
       : refusal(id, this.#fatal);
   }
 
+  /** A full disk leaves what was deleted where it is; the next time is not far. */
+  #scrub(id: number): StoreReply {
+    try {
+      this.#assertUsable();
+      this.#tables.scrub();
+      return { id, ok: true, value: undefined };
+    } catch (error) {
+      return refusal(id, this.#note(error, "cannot clear the store's log"));
+    }
+  }
+
   #valueOf(request: GroupedRequest): unknown {
     switch (request.kind) {
       case "append":
@@ -237,6 +255,10 @@ const systemFiles: OutputFiles = {
 /** The reply that carries an error. */
 export function refusal(id: number, error: PerigeeError): StoreReply {
   return { id, ok: false, code: error.code, message: error.message, details: error.details };
+}
+
+function isLone(request: WorkRequest): request is LoneRequest {
+  return request.kind === "takeReserve" || request.kind === "scrub";
 }
 
 function isRead(request: GroupedRequest): request is GroupedRead {

@@ -115,6 +115,11 @@ class MemoryStore implements Store {
     return this.#order.behind(async () => this.#delete(id));
   }
 
+  /** Its memory is no file. */
+  async scrub(): Promise<void> {
+    this.#assertOpen();
+  }
+
   #delete(id: string): void {
     this.#assertOpen();
     const task = this.#tasks.get(id);

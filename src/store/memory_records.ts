@@ -40,7 +40,7 @@ export class MemoryRecords implements RecordStore {
       .slice(afterIndex + 1)
       .filter(isListed)
       .slice(0, query.limit)
-      .map(copyRecord);
+      .map((one) => copyRecord(query.withoutPayloads === true ? withoutPayload(one) : one));
   }
 
   /** Throws `conflict` when one of these changes, made in their order, would find its id in use. */
@@ -97,4 +97,8 @@ function isVisible(record: StoredRecord, project: ProjectScope): boolean {
 /** One text for two, such as collection and id. */
 function nameOf(collection: string, name: string): string {
   return JSON.stringify([collection, name]);
+}
+
+function withoutPayload({ payload: _payload, ...rest }: StoredRecord): StoredRecord {
+  return rest;
 }

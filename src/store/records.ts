@@ -51,6 +51,8 @@ export interface RecordQuery {
   readonly limit: number;
   /** The newest first. */
   readonly isNewestFirst?: boolean;
+  /** Leaves payloads where they are: for lists that show none. */
+  readonly withoutPayloads?: boolean;
 }
 
 /** Part of the port `Store`; its promises are those of `store.ts`. */
@@ -62,6 +64,6 @@ export interface RecordStore {
   change(changes: readonly RecordChange[]): Promise<void>;
   /** Undefined when there is none, or it is another project's. */
   record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined>;
-  /** At most `limit`, payloads included. */
+  /** At most `limit`, payloads included unless the query says otherwise. */
   records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]>;
 }

@@ -78,7 +78,13 @@ export type ReadRequest =
       readonly project: PackedScope;
       readonly query: RecordQuery;
     }
-  | { readonly kind: "takeReserve"; readonly id: number };
+  | LoneRequest;
+
+/** Done between two groups. */
+export interface LoneRequest {
+  readonly kind: "takeReserve" | "scrub";
+  readonly id: number;
+}
 
 /** A scope as data, for a symbol cannot be sent: undefined stands for every project. */
 export type PackedScope = string | undefined;

@@ -171,6 +171,10 @@ class ThreadedStore implements SqliteStore {
     return this.#call({ kind: "deleteTask", taskId: id });
   }
 
+  scrub(): Promise<void> {
+    return this.#call({ kind: "scrub" });
+  }
+
   async change(changes: readonly RecordChange[]): Promise<void> {
     return this.#call({ kind: "change", changes: copyChanges(changes) });
   }

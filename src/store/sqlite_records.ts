@@ -37,7 +37,9 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS records_of_parent ON records (collection, parent) WHERE parent <> '';
 `;
 
-const COLUMNS = "row, collection, id, project, parent, created_ms, crc, body, payload_crc, payload";
+const METADATA = "row, collection, id, project, parent, created_ms, crc, body";
+const COLUMNS = `${METADATA}, payload_crc, payload`;
+const BRIEF_COLUMNS = `${METADATA}, NULL AS payload_crc, NULL AS payload`;
 
 const INSERT = `
   INSERT INTO records (collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
@@ -142,7 +144,8 @@ export class SqliteRecords {
       values.push(found.row);
     }
     const order = query.isNewestFirst === true ? "DESC" : "ASC";
-    const sql = `SELECT ${COLUMNS} FROM records WHERE ${where.join(" AND ")} ORDER BY row ${order} LIMIT ?`;
+    const columns = query.withoutPayloads === true ? BRIEF_COLUMNS : COLUMNS;
+    const sql = `SELECT ${columns} FROM records WHERE ${where.join(" AND ")} ORDER BY row ${order} LIMIT ?`;
     return (this.#statement(sql).all(...values, query.limit) as RecordRow[]).map(readRow); // columns as selected
   }
 

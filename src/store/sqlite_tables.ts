@@ -32,6 +32,7 @@ const SETTINGS = `
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = FULL;
   PRAGMA wal_autocheckpoint = 2000;
+  PRAGMA secure_delete = ON;
 `;
 
 const SCHEMA = `
@@ -116,6 +117,11 @@ export class SqliteTables {
     this.#statements = Object.fromEntries(
       Object.entries(STATEMENTS).map(([name, sql]) => [name, database.prepare(sql)]),
     ) as Record<keyof typeof STATEMENTS, SqliteStatement>; // built from the same names
+  }
+
+  /** Deleted rows are overwritten in the database (`secure_delete`), so only the write-ahead log holds them until then. */
+  scrub(): void {
+    this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
   }
 
   begin(): void {

@@ -72,5 +72,10 @@ export interface Store extends RecordStore {
   latestEntries(): AsyncIterable<StoredEntry>;
   /** Removes a task and its journal. No error when there is none. */
   deleteTask(id: string): Promise<void>;
+  /**
+   * When it resolves, no file of the store holds what was deleted before. For now and then: nothing else is done meanwhile,
+   * for some tens of milliseconds.
+   */
+  scrub(): Promise<void>;
   close(): Promise<void>;
 }

@@ -166,6 +166,10 @@ class Session implements Store {
     return this.#begin(() => this.#memory.deleteTask(id));
   }
 
+  scrub(): Promise<void> {
+    return this.#behindWrites(() => this.#memory.scrub());
+  }
+
   task(id: string): Promise<StoredTask | undefined> {
     return this.#behindWrites(() => this.#memory.task(id));
   }

@@ -17,6 +17,7 @@ export const RECORD_CASES: Readonly<Record<string, (store: Store) => Promise<voi
   "payloads of a parent can go before the rest": dropsPayloads,
   "a project sees its own records alone": keepsProjectsApart,
   "records are listed in order of creation, page by page, and newest first": listsRecords,
+  "records are listed without payloads when a list shows none": listsWithoutPayloads,
   "a read sees what was called before it": readsBehindWrites,
   "a stored record does not change with the caller's, nor the caller's with each other": copiesRecords,
   "a text that cannot be read back is refused, with nothing of its call": refusesTexts,
@@ -179,6 +180,25 @@ async function listsRecords(store: Store): Promise<void> {
   assert.deepEqual(await idsOf(store, { parent: "" }), []);
   assert.deepEqual(await idsOf(store, { limit: 0 }), []);
   assert.equal((await idsOf(store, { limit: 100 })).length, 10);
+}
+
+async function listsWithoutPayloads(store: Store): Promise<void> {
+  await store.change([put("a", { payload: bytes("large") }), put("b", { payload: bytes("") }), put("c")]);
+  const query = { collection: "thing", limit: 9 };
+  const brief = await store.records("p", { ...query, withoutPayloads: true });
+  assert.deepEqual(
+    brief.map(({ id, payload }) => [id, payload]),
+    [
+      ["a", undefined],
+      ["b", undefined],
+      ["c", undefined],
+    ],
+  );
+  const whole = await store.records("p", query);
+  assert.deepEqual(
+    whole.map(({ payload }) => payload?.byteLength),
+    [5, 0, undefined],
+  );
 }
 
 async function readsBehindWrites(store: Store): Promise<void> {

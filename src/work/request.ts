@@ -2,6 +2,9 @@
  * A model request in perigee's own neutral shape: what every input layout is read into and every provider codec
  * writes from. It follows the interface's layout (section 2.5, which is Gemini's), with one spelling per field.
  */
+import type { Json as JsonValue } from "./json.ts";
+
+export type { JsonValue };
 
 /** One turn of the conversation. Several texts are the parts of one message; their borders are kept. */
 export interface Turn {
@@ -37,15 +40,6 @@ export interface GenerationConfig {
     readonly includeThoughts?: boolean;
   };
 }
-
-/** Any JSON value. */
-export type JsonValue =
-  | null
-  | boolean
-  | number
-  | string
-  | readonly JsonValue[]
-  | { readonly [name: string]: JsonValue };
 
 /** One request, ready to be counted and encoded. */
 export interface ModelRequest {

@@ -80,10 +80,33 @@ describe("the examples", () => {
   });
 });
 
+describe("the examples of clusters", () => {
+  it("tides: members answer without any key, and the last one has the answers of the first", async () => {
+    const data = join(temp, "tides");
+    const words = ["cluster", "run", "docs/examples/clusters/tides.yaml", "--data", data, "--json"];
+    const [json = ""] = await node(["src/cli/main.ts", ...words]);
+    const { status, members } = JSON.parse(json) as {
+      status: string;
+      members: { identifier: string; output: unknown }[];
+    };
+    expect([status, members.map(({ identifier }) => identifier)]).toEqual(["completed", ["ask", "sum"]]);
+    expect(members[0]?.output).toMatchObject([
+      { response: "Why are there tides?" },
+      { response: "Why are there two a day?" },
+      { response: "What is a spring tide?" },
+    ]);
+    expect(JSON.stringify(members[1]?.output)).toContain("What is a spring tide?");
+  });
+});
+
 /** Runs an example; resolves with the lines of its standard output when it ended with 0. */
 function run(name: string, words: readonly string[] = []): Promise<string[]> {
+  return node([`docs/examples/${name}.ts`, ...words]);
+}
+
+function node(words: readonly string[]): Promise<string[]> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--import", "tsx", `docs/examples/${name}.ts`, ...words], {
+    const child = spawn(process.execPath, ["--import", "tsx", ...words], {
       cwd: ROOT,
       env: { PATH: process.env["PATH"], TMPDIR: temp },
       timeout: 25_000,
@@ -99,7 +122,7 @@ function run(name: string, words: readonly string[] = []): Promise<string[]> {
     child.on("error", reject);
     child.on("close", (code) => {
       if (code === 0) resolve(stdout.trimEnd().split("\n"));
-      else reject(new Error(`${name} ended with ${code}:\n${stderr}`));
+      else reject(new Error(`${words[0]} ended with ${code}:\n${stderr}`));
     });
   });
 }

@@ -36,6 +36,41 @@ describe("a quote", () => {
     expect(cost.usd / cost.list_usd).toBeCloseTo(quoted.models[0]?.slas[0]?.price_factor ?? 0, 9);
   });
 
+  it("counts what waits already, for the project whose work it would be", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } }, latencyMs: 500 });
+    world.input(6_000);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT, project: "busy", sla: 103 });
+    await world.clock.advance(60_000);
+    const lines = (): Uint8Array[] =>
+      Array.from({ length: 300 }, (_, line) => Buffer.from(itemLine(10_000 + line)));
+    const quoted = async (project?: string) =>
+      world.settle(
+        engine.quote(lines(), { slas: [60, 1_440], ...(project === undefined ? {} : { project }) }),
+      );
+    expect((await quoted()).time.seconds).toBeLessThan(320);
+    const { time, slas, models } = await quoted("busy");
+    expect(time.bound_by).toBe("backlog");
+    expect(time.seconds).toBeGreaterThan(97 * 60);
+    expect(time.seconds).toBeLessThan(110 * 60);
+    expect(slas.map((sla) => sla.is_feasible)).toEqual([false, true]);
+    expect(models[0]?.time).toEqual(time);
+    expect((await quoted("idle")).slas.map((sla) => sla.is_feasible)).toEqual([true, true]);
+    run.stop();
+    await world.settle(run.finished);
+  });
+
+  it("refuses more models than it was asked to take, and leaves nothing", async () => {
+    const world = new World();
+    const engine = await world.engine();
+    const lines = (): Uint8Array[] =>
+      Array.from({ length: 3 }, (_, line) => Buffer.from(unlimited(line, `alpha:m${line}`)));
+    const quoted = world.settle(engine.quote(lines(), { modelsMax: 2 }));
+    await expect(quoted).rejects.toMatchObject({ code: "too_many" });
+    expect(world.disk.paths.filter((path) => path.includes("quote-"))).toEqual([]);
+    expect((await world.settle(engine.quote(lines(), { modelsMax: 3 }))).models).toHaveLength(3);
+  });
+
   it("says that an output length was learnt once answers were seen", async () => {
     const world = new World();
     world.input(30);

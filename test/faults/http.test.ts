@@ -81,6 +81,14 @@ describe("fault 85: keys", () => {
     expect((await call("GET", "/v0/infer/tasks", { key: "key-two" })).status).toBe(200);
   });
 
+  it("counts what a key may not do as well", async () => {
+    const { call } = await openWorld({ limits: { requestsPerMinute: 2 } });
+    const refused = { key: "key-reader", body: [item] };
+    const statuses = [];
+    for (let n = 0; n < 3; n += 1) statuses.push((await call("POST", "/v0/infer/", refused)).status);
+    expect(statuses).toEqual([403, 403, 429]);
+  });
+
   it("refuses to listen where keys would cross a network in the clear", () => {
     for (const host of ["127.0.0.1", "::1", "localhost", "127.1.2.3"])
       expect(checkAddress(host, false)).toBeUndefined();
@@ -106,6 +114,14 @@ describe("fault 91: Content-Encoding", () => {
 
 describe("fault 92: the wire", () => {
   const body = JSON.stringify([item]);
+
+  it("takes no transfer coding beside chunked", async () => {
+    const { raw } = await openWorld();
+    const head = `POST /v0/infer/ HTTP/1.1\r\n${HOST}${AUTH}content-type: application/json\r\nconnection: close\r\n`;
+    const chunks = `\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+    expect(await raw(`${head}transfer-encoding: Chunked\r\n${chunks}`)).toMatch(/^HTTP\/1.1 200 /);
+    expect(await raw(`${head}transfer-encoding: gzip, chunked\r\n${chunks}`)).toMatch(/^HTTP\/1.1 400 /);
+  });
 
   it("refuses both lengths in one request, and a header folded or named oddly", async () => {
     const { raw, tasks } = await openWorld();
@@ -330,6 +346,35 @@ describe("fault 95: what error texts hold", () => {
       expect(json.request_id).toBe(headers.get("x-request-id"));
       expect(faults.at(-1)).toBe(failure);
     }
+  });
+
+  it("has none of the headers of what it stands for", async () => {
+    const { call } = await openWorld({
+      register: ({ app }) => {
+        app.get("/v0/late", (_request, reply) => {
+          reply.code(206).headers({ etag: '"a"', "content-range": "bytes 0-1/2", "x-incomplete": "true" });
+          reply.headers({ "content-disposition": "attachment", "accept-ranges": "bytes" });
+          throw new PerigeeError("too_many", "at most 20", { details: { retryAfterSeconds: 5 } });
+        });
+      },
+    });
+    const { status, headers } = await call("GET", "/v0/late");
+    expect([status, headers.get("retry-after")]).toEqual([429, "5"]);
+    for (const name of ["etag", "content-range", "content-disposition", "accept-ranges", "x-incomplete"])
+      expect([name, headers.get(name)]).toEqual([name, null]);
+  });
+
+  it("names a field that is none only when it looks like one", async () => {
+    const { call } = await openWorld();
+    const answers = [];
+    for (const name of ["status", "my canary ".repeat(10_000)]) {
+      const { json, text } = await call("POST", "/v0/infer/", { body: [{ ...item, [name]: 1 }] });
+      answers.push([json.error.message, json.error.param, text.length < 400]);
+    }
+    expect(answers).toEqual([
+      ["item 0: status is no field of an item", "0.status", true],
+      ["item 0: it has a field that is no field of an item", "0", true],
+    ]);
   });
 
   it("never gives back a prompt, a key or an id that was asked for", async () => {

@@ -43,7 +43,10 @@ const call = fc.oneof(
     kind: fc.constant("records" as const),
     scope,
     query: fc.record(
-      { collection, limit: fc.nat({ max: 5 }), isNewestFirst: fc.boolean(), parent, after: id },
+      {
+        ...{ collection, limit: fc.nat({ max: 5 }), parent, after: id },
+        ...{ isNewestFirst: fc.boolean(), withoutPayloads: fc.boolean() },
+      },
       { requiredKeys: ["collection", "limit"] },
     ),
   }),

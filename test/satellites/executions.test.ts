@@ -21,6 +21,19 @@ describe("executions", () => {
     expect(executions.counts()).toEqual({ queued: 0, running: 0 });
   });
 
+  it("are listed without their outputs when a list shows none", async () => {
+    const world = new ExecutionWorld();
+    world.add(satellite("large", { run: async () => ({ text: "x".repeat(900_000) }) }));
+    const executions = await world.open();
+    for (let index = 0; index < 12; index += 1) await executions.submit(CALLER, requestOf("large"));
+    await world.clock.advance(1_000);
+    const whole = await executions.list("one", { limit: 100 });
+    expect([whole.hasMore, whole.items.length]).toEqual([true, 10]);
+    const brief = await executions.list("one", { limit: 100, isBrief: true });
+    expect([brief.hasMore, brief.items.length]).toEqual([false, 12]);
+    for (const { status, output } of brief.items) expect([status, output]).toEqual(["completed", null]);
+  });
+
   it("give run their id, project, attempt, deadline and what the schemas made of what was given", async () => {
     const calls: SatelliteCall[] = [];
     const world = new ExecutionWorld();

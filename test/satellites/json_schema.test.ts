@@ -132,3 +132,51 @@ describe("a schema of choices", () => {
     expect(propertiesOf({ type: "object", properties: {}, additionalProperties: false }).isOpen).toBe(false);
   });
 });
+
+describe("a schema and a value of strangers, each as large as it may be", () => {
+  const members = Object.fromEntries(Array.from({ length: 70_000 }, (_, index) => [`k${index}`, 1]));
+  const nothings = Array.from({ length: 9_000 }, () => ({}));
+  const required = Array.from({ length: 6_000 }, (_, index) => `r${index}`);
+  const elements = Array.from({ length: 90_000 }, () => 1);
+  const texts = required.map(() => "string");
+  const $defs = { far: { required }, long: { maxLength: 2 }, one: { const: {} } };
+  const refs = (name: string) => Array.from({ length: 1_500 }, () => ({ $ref: `#/$defs/${name}` }));
+
+  it.each<readonly [string, Json, JsonObject]>([
+    ["a list of constants", members, { enum: nothings }],
+    ["the same constant in many choices", members, { anyOf: refs("one"), $defs }],
+    [
+      "the same list of names for many elements",
+      Array.from({ length: 90_000 }, () => ({})),
+      {
+        items: { anyOf: [{ $ref: "#/$defs/far" }, {}] },
+        $defs,
+      },
+    ],
+    ["the same list of types for many elements", elements, { items: { anyOf: [{ type: texts }, {}] } }],
+    ["the same long constant for many elements", elements, { items: { anyOf: [{ const: texts }, {}] } }],
+    ["the same length in many choices", "x".repeat(1_000_000), { anyOf: refs("long"), $defs }],
+    [
+      "the same number of members in many choices",
+      members,
+      {
+        anyOf: Array.from({ length: 1_500 }, () => ({ maxProperties: 1 })),
+      },
+    ],
+  ])("take a bounded time with %s", (_what, value, schema) => {
+    const startMs = performance.now();
+    issuesOf({ value }, { properties: { value: schema }, $defs });
+    expect(performance.now() - startMs).toBeLessThan(1_000);
+  });
+
+  it("are compared by value as before", () => {
+    const schema = { properties: { a: { enum: [{ b: [1, { c: null }] }, "x", 3] }, d: { const: [1] } } };
+    expect(places({ a: { b: [1, { c: null }] }, d: [1] }, schema)).toEqual([]);
+    expect(places({ a: { b: [1, { c: 0 }] }, d: [1, 2] }, schema)).toEqual([
+      'a: must be one of [{"b":[1,{"c":null}]},"x",3]',
+      "d: must be [1]",
+    ]);
+    const own = JSON.parse('{"a": {"__proto__": 1}}') as Json;
+    expect(places(own, { properties: { a: { const: {} } } })).toEqual(["a: must be {}"]);
+  });
+});

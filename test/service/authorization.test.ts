@@ -245,6 +245,44 @@ describe("fault 86: the authorization matrix", () => {
     expect(bodies.size).toBe(1);
   });
 
+  it("takes the key alone at satellites, clusters and secrets, and behind Bearer everywhere else", async () => {
+    const { paths } = JSON.parse((await whole.call("GET", "/openapi.json", { key: "" })).text) as {
+      paths: Record<string, Record<string, { security?: Record<string, unknown>[] }>>;
+    };
+    for (const operation of operations.filter(({ isOpen }) => !isOpen)) {
+      const { path, method } = operation;
+      const isBare = paths[path]?.[method.toLowerCase()]?.security?.[0]?.["bareKey"] !== undefined;
+      expect([path, isBare]).toEqual([
+        path,
+        /^\/v1\/(satellites|executions|clusters|secrets)(\/|$)/.test(path),
+      ]);
+      const key = keys["full"] ?? "";
+      const wrong = isBare
+        ? [`Bearer ${key}`, `bearer ${key}`, `Basic ${key}`]
+        : [key, `Basic ${key}`, `Bearer  ${key}`];
+      for (const authorization of wrong) {
+        const given = { ...bodyFor(operation), key: "", headers: { authorization } };
+        const { status } = await whole.call(method, pathOf(operation, own), given);
+        expect([method, path, authorization.split(key)[0], status]).toEqual([
+          ...[method, path, authorization.split(key)[0]],
+          401,
+        ]);
+      }
+    }
+  });
+
+  it("reads alike with and without a slash at the end", async () => {
+    for (const operation of operations.filter(({ method }) => method === "GET")) {
+      const path = pathOf(operation, own);
+      const other = path.endsWith("/") ? path.slice(0, -1) : `${path}/`;
+      const [one, two] = await Promise.all(
+        [path, other].map((url) => whole.call("GET", url, { key: keys["full"] })),
+      );
+      expect([other, two?.status]).toEqual([other, one?.status]);
+      expect(two?.status).not.toBe(308);
+    }
+  });
+
   it("answers ids of another project as unknown ones, byte for byte", async () => {
     const withIds = operations.filter(
       ({ isOpen, names, method }) => !isOpen && names.length > 0 && method !== "PUT",

@@ -93,6 +93,8 @@ describe.skipIf(!isThere)("the operator page", () => {
     await page.reload();
     await page.getByRole("heading", { name: "Tasks" }).waitFor();
     expect(page.url()).toBe(world.url);
+    for (const section of ["#clusters-section", "#executions-section"]) // not for a key without their scope
+      expect(await page.locator(section).isVisible()).toBe(false);
     await page.getByRole("button", { name: "Forget key" }).click();
     await page.getByLabel("API key").waitFor();
     expect(await page.evaluate("sessionStorage.length")).toBe(0);
@@ -251,6 +253,8 @@ describe("the files of the operator page", () => {
       "/page/lanes.js",
       "/page/tasks.js",
       "/page/feed.js",
+      "/page/satellites.js",
+      "/page/graph.js",
     ]) {
       const { body } = await app.inject({ url });
       for (const [, name] of body.matchAll(/from "\.\/([\w.]+)"/g))

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -35,6 +35,21 @@ describe("the sqlite store", () => {
     expect(await store.restoreReserve()).toBe(true);
     await store.close();
     expect(readdirSync(dataDir).toSorted()).toEqual(["journal.sqlite", "lock.sqlite", "reserve.bin"]);
+  });
+
+  it("keeps nothing of a record that was deleted, once it is closed", async () => {
+    const dataDir = freshFolder();
+    const store = await openSqliteStore({ dataDir, reserveBytes: 0 });
+    const payload = Buffer.from("canary of a user's text ".repeat(2_000));
+    const place = { collection: "lots", project: "one", parent: "", createdWallMs: 1, body: "{}" };
+    for (const id of ["kept", "gone"]) {
+      const text = id === "gone" ? payload : Buffer.from("x");
+      await store.change([{ kind: "insert", record: { ...place, id, payload: text } }]);
+    }
+    await store.change([{ kind: "delete", collection: "lots", id: "gone" }]);
+    await store.close();
+    for (const name of readdirSync(dataDir))
+      expect([name, readFileSync(join(dataDir, name)).includes("canary")]).toEqual([name, false]);
   });
 
   it("says who holds a folder", async () => {

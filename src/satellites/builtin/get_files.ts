@@ -4,10 +4,11 @@
  *   listed page by page -> chosen by glob and sizes -> fetched, eight at a time -> references in the order of the list
  *
  * What an attempt fetched is found by the next one under an id that follows from path and version, so that a crash costs the
- * files under way alone. A list above 256 KiB goes on in a file of its own (JSONL), which the output refers to.
+ * files under way alone. A list above 900 KiB is a file of its own (JSONL); the output refers to it and has ids and names alone,
+ * and none where those too have more: part of a list could be taken for all of it.
  *
  * Limits: 10,000 files unless the input says more (100,000 at most), 2 GiB a file, sizes in all as the input says. Memory: a page
- * of the store, eight files' chunks, and 256 KiB of references. Too much is an error, never a list cut short.
+ * of the store, eight files' chunks, and 900 KiB of references. Too much is an error, never a list cut short.
  */
 import { z } from "../../schema.ts";
 import type { FileView } from "../../tasks/files.ts";
@@ -29,7 +30,8 @@ import {
   storeConfig,
 } from "./store_config.ts";
 
-const INLINE_BYTES_MAX = 256 * 1024;
+/** Of the list within an output, which has 1 MiB in all. */
+const INLINE_BYTES_MAX = 900 * 1024;
 const CONCURRENCY = 8;
 const FILES_MAX = 100_000;
 const LIST_KEY = "list";
@@ -88,12 +90,17 @@ const configSchema: z.ZodType<GetFilesConfig> = z.strictObject({
 const outputSchema = z.strictObject({
   files: z
     .array(z.record(z.string(), z.json()))
-    .describe("References, or what the list says; the first 256 KiB of them."),
+    .nullable()
+    .describe(
+      "References, or what the store's list says; above 900 KiB with `file_id` and `name` alone (or `path` and `bytes`), and null where there is no room for those.",
+    ),
   count: z.number().int().describe("Files in all."),
   bytes: z.number().int().describe("Of all of them."),
   skipped: z.number().int().describe("Files left out because of their size."),
-  is_complete: z.boolean().describe("Whether `files` has all of them; otherwise `list` has."),
-  list: storedFile.nullable().describe("Reference to a file with all of them, one on each line (JSONL)."),
+  is_complete: z.boolean().describe("Whether `files` has them; otherwise `list` alone has."),
+  list: storedFile
+    .nullable()
+    .describe("Above 900 KiB: a file with all references, one on each line (JSONL)."),
 });
 
 type Call = SatelliteCall<GetFilesInput, GetFilesConfig>;
@@ -215,16 +222,35 @@ class Getting {
       throw new SatelliteError("refused", "source_changed", `${shown(file.path)} did not come whole`);
   }
 
-  /** The first lines of the list, and the rest as a file. */
+  /** The list as a file, and in the output what there is room for: all of it, shortly, or nothing that could be taken for all. */
   async #listedOutput(list: FileView, sums: JsonObject): Promise<JsonObject> {
-    const files: JsonObject[] = [];
-    let text = "";
-    const { project, files: store } = this.#call;
-    const start = store.read(project, list.id, { start: 0, end: INLINE_BYTES_MAX });
-    for await (const chunk of start) text += Buffer.from(chunk).toString("latin1"); // a chunk may end within a letter
-    const lines = Buffer.from(text, "latin1").toString("utf8").split("\n").slice(0, -1);
-    for (const line of lines) files.push(JSON.parse(line) as JsonObject); // written by `linesOf`
-    return { files, ...sums, is_complete: false, list: { ...referenceOf(list) } };
+    const { project, files } = this.#call;
+    const short: JsonObject[] = [];
+    let bytes = 0;
+    for await (const line of linesIn(files.read(project, list.id))) {
+      const entry = JSON.parse(line) as JsonObject; // written by `linesOf`
+      short.push(shortOf(entry));
+      bytes += Buffer.byteLength(JSON.stringify(short.at(-1))) + 1;
+      if (bytes > INLINE_BYTES_MAX) break;
+    }
+    const isComplete = bytes <= INLINE_BYTES_MAX;
+    const output = { files: isComplete ? short : null, ...sums };
+    return { ...output, is_complete: isComplete, list: { ...referenceOf(list) } };
+  }
+}
+
+/** What other satellites need of an entry. */
+function shortOf({ file_id = null, name = null, path = null, bytes = null }: JsonObject): JsonObject {
+  return file_id === null ? { path, bytes } : { file_id, name };
+}
+
+async function* linesIn(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of chunks) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
   }
 }
 

@@ -2,10 +2,13 @@
  * What an `each` runs over: a list, the outputs of a fan-out, the lines of a file, or a listing of files.
  */
 import type { Json } from "../../work/json.ts";
-import { fill, type LookUp, ReferenceFault } from "./fill.ts";
+import { atMost, fill, type LookUp, ReferenceFault } from "./fill.ts";
 import { type Elements, openLineElements } from "./line_elements.ts";
 import { EVERY, follow, isObject, type Reference, referencesOf } from "./template.ts";
 import { elementOutput, type RunFacts, readValue, valueIn, valuesOf } from "./values.ts";
+
+/** Of what is filled into a list that is written out; each element is an execution's for itself. */
+const LIST_CHARS_MAX = 16 * 1024 * 1024;
 
 /** With the element at hand. */
 export function withElement(values: LookUp, item: Json, index: number): LookUp {
@@ -18,7 +21,10 @@ export function withElement(values: LookUp, item: Json, index: number): LookUp {
 
 /** Lists of a fan-out's outputs are not read before they are wanted. */
 export async function elementsOf(facts: RunFacts, each: Json): Promise<Elements> {
-  if (Array.isArray(each)) return listed(fill(each, "/each", await valuesOf(facts, each)).value as Json[]); // a list stays one
+  if (Array.isArray(each)) {
+    const values = await valuesOf(facts, each, LIST_CHARS_MAX);
+    return listed(fill(each, "/each", atMost(LIST_CHARS_MAX, values)).value as Json[]); // a list stays one
+  }
   const [found] = referencesOf(each);
   if (found === undefined) throw new ReferenceFault("each must be a list");
   const { reference } = found;

@@ -13,6 +13,17 @@ const SECRET_MARK = "secret://";
 /** What a reference stands for. Throws `ReferenceFault`. */
 export type LookUp = (reference: Reference) => Json;
 
+/** Throws `ReferenceFault` once it has given more than that in all: one text may refer to another thousands of times. */
+export function atMost(charsMax: number, lookUp: LookUp): LookUp {
+  let left = charsMax;
+  return (reference) => {
+    const value = lookUp(reference);
+    left -= typeof value === "string" ? value.length : JSON.stringify(value).length;
+    if (left >= 0) return value;
+    throw new ReferenceFault(`${reference.text}: what is filled in has more than ${charsMax} characters`);
+  };
+}
+
 /** A reference that leads nowhere, or to what does not fit where it stands. */
 export class ReferenceFault extends Error {}
 

@@ -19,7 +19,7 @@ import type {
 } from "../execution.ts";
 import { ElementStates } from "./element_states.ts";
 import { elementsOf, withElement } from "./elements.ts";
-import { asObject, fill, type LookUp, ReferenceFault } from "./fill.ts";
+import { asObject, atMost, fill, type LookUp, ReferenceFault } from "./fill.ts";
 import type { Finishes } from "./finishes.ts";
 import type { Elements } from "./line_elements.ts";
 import type { Places } from "./places.ts";
@@ -32,7 +32,7 @@ import {
   startExecution,
   startedExecution,
 } from "./start_execution.ts";
-import { type RunFacts, valuesOf } from "./values.ts";
+import { type RunFacts, VALUE_CHARS_MAX, valuesOf } from "./values.ts";
 
 const ELEMENTS_MAX = 100_000;
 const CHECKPOINT_ELEMENTS = 64;
@@ -190,8 +190,9 @@ export class MemberRunner {
   ): ExecutionRequest & { readonly id: string } {
     const { cluster } = this.#parts;
     const { identifier, satellite } = member;
-    const input = fill(member.input, "/input", values);
-    const config = fill(member.config, "/config", values);
+    const bounded = atMost(VALUE_CHARS_MAX, values);
+    const input = fill(member.input, "/input", bounded);
+    const config = fill(member.config, "/config", bounded);
     return {
       id: executionIdOf(cluster, identifier, index),
       satellite,

@@ -3,17 +3,17 @@
  *
  * Outputs are read from executions when they are wanted, and only what is referred to is kept.
  *
- * Limit: 1 MiB of JSON for one reference, as an execution takes no more.
+ * Limit: 1 MiB of JSON for one reference, and for all of a member, as an execution takes no more.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { Files } from "../../tasks/files.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import type { Executions } from "../execution.ts";
-import { type LookUp, ReferenceFault } from "./fill.ts";
+import { atMost, type LookUp, ReferenceFault } from "./fill.ts";
 import { executionIdOf, type MemberState, type StoredCluster } from "./run_record.ts";
 import { EVERY, type Found, follow, type Reference, referencesOf, type Step } from "./template.ts";
 
-const VALUE_CHARS_MAX: number = 1024 * 1024;
+export const VALUE_CHARS_MAX: number = 1024 * 1024;
 
 /** What a run knows of itself. */
 export interface RunFacts {
@@ -26,11 +26,17 @@ export interface RunFacts {
 }
 
 /** Reads what a part of a declaration refers to, once. Throws `ReferenceFault`. */
-export async function valuesOf(facts: RunFacts, part: Json): Promise<LookUp> {
+export async function valuesOf(
+  facts: RunFacts,
+  part: Json,
+  charsMax: number = VALUE_CHARS_MAX,
+): Promise<LookUp> {
   const values = new Map<string, Json>();
+  const counted = atMost(charsMax, (reference) => values.get(reference.text) ?? null);
   for (const { reference } of referencesOf(part)) {
     if (reference.root === "each" || reference.root === "secrets" || values.has(reference.text)) continue;
     values.set(reference.text, await readValue(facts, reference));
+    counted(reference);
   }
   return (reference) => {
     const value = values.get(reference.text);

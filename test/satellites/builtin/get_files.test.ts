@@ -114,19 +114,27 @@ describe("get-files", () => {
     });
   });
 
-  it("refers to a list of all files where there is no room for them, the same in a repeat", async () => {
-    for (let index = 0; index < 1_500; index += 1)
-      put(`many/${String(index).padStart(5, "0")}.txt`, `${index}`);
+  it("has ids and names alone where there is no room for more, and a list with everything, the same in a repeat", async () => {
+    for (let index = 0; index < 4_000; index += 1) put(`many/${String(index).padStart(5, "0")}.txt`, "");
     const notes = new MemoryNotes();
     const output = await run({}, { notes });
-    expect(output).toMatchObject({ count: 1_500, is_complete: false });
-    expect(Buffer.byteLength(JSON.stringify(output))).toBeLessThan(300_000);
+    expect(output).toMatchObject({ count: 4_000, is_complete: true });
+    expect(Buffer.byteLength(JSON.stringify(output))).toBeLessThan(900_000);
     const lines = (await textOf(files.read("one", output.list?.file_id ?? ""))).trim().split("\n");
-    expect(lines).toHaveLength(1_500);
-    expect(output.files.length).toBeGreaterThan(500);
-    expect(output.files).toEqual(lines.slice(0, output.files.length).map((line) => JSON.parse(line)));
+    const all = lines.map((line) => JSON.parse(line) as JsonObject);
+    expect(output.files).toEqual(all.map(({ file_id, name }) => ({ file_id, name })));
+    expect(all[0]).toMatchObject({ sha256: expect.any(String), source: { path: "many/00000.txt" } });
     put("many/99999.txt", "later");
     expect(await run({}, { notes })).toEqual(output);
+  });
+
+  it("gives no part of a list that could be taken for all of it", async () => {
+    const long = "x".repeat(220);
+    for (let index = 0; index < 4_500; index += 1) put(`${long}/${index}.txt`, "");
+    const output = await run({ fetch: false });
+    expect(output).toMatchObject({ files: null, count: 4_500, is_complete: false });
+    const list = await textOf(files.read("one", output.list?.file_id ?? ""));
+    expect(list.split("\n")).toHaveLength(4_501);
   });
 
   it("keeps names that files may not have as near as it can", async () => {

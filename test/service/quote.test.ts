@@ -1,0 +1,52 @@
+import { afterEach, describe, expect, it } from "vitest";
+import type { Engine } from "../../src/engine/engine.ts";
+import { registerQuoteRoutes } from "../../src/service/quote.ts";
+import type { Files } from "../../src/tasks/files.ts";
+import { bareApp } from "./app.ts";
+
+const apps: ReturnType<typeof bareApp>[] = [];
+afterEach(async () => {
+  for (const app of apps.splice(0)) await app.close();
+});
+
+/** Posts the items; answers the status, the message, and with what options the engine was asked. */
+async function quoted(items: readonly object[]) {
+  const asked: unknown[] = [];
+  const engine = {
+    quote: async (_source: unknown, options: unknown) => {
+      asked.push(options);
+      return { time: { seconds: 61 } };
+    },
+  } as unknown as Engine;
+  const files = { index: async () => ({ path: "/nowhere" }) } as unknown as Files;
+  const app = bareApp({ engine, files }, registerQuoteRoutes);
+  apps.push(app);
+  const answer = await app.inject({
+    method: "POST",
+    url: "/v0/quote",
+    headers: { authorization: "Bearer one" },
+    payload: items as object,
+  });
+  return { status: answer.statusCode, body: answer.json(), asked };
+}
+
+const inline = (sla: number): object => ({ model: "echo:a", input: "x", sla });
+
+describe("POST /v0/quote", () => {
+  it("quotes an hour, a day and the windows of its items, and no more models than a second takes", async () => {
+    const { status, body, asked } = await quoted([inline(30), inline(30), inline(60)]);
+    expect([status, body.earliest_sla]).toEqual([200, 2]);
+    expect(asked).toEqual([{ project: "one", slas: [30, 60, 1_440], modelsMax: 1_000 }]);
+  });
+
+  // Each model is quoted for each window: 20,000 of both kept the process from answering until its watchdog ended it.
+  it("refuses more windows and files than a task may have, before anything is read", async () => {
+    for (const items of [
+      Array.from({ length: 65 }, (_, index) => inline(index + 1)),
+      Array.from({ length: 65 }, () => ({ file_id: "one", sla: 60 })),
+    ]) {
+      const { status, body, asked } = await quoted(items);
+      expect([status, body.error.code, asked]).toEqual([429, "too_many", []]);
+    }
+  });
+});

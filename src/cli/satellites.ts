@@ -22,7 +22,7 @@ import { vendorSatellites } from "../satellites/vendor.ts";
 import { satelliteAnswer, textOf } from "../service/catalogue_schema.ts";
 import type { AuditEvent, CatalogueEvent } from "../store/audit_line.ts";
 import type { JsonObject } from "../work/json.ts";
-import { errorJson } from "./exit.ts";
+import { answer } from "./answer.ts";
 import { descriptionsOf } from "./orbit_file.ts";
 import { describeText, listText, type ShownSatellite } from "./satellite_text.ts";
 import { callService, type ServiceCall } from "./service_client.ts";
@@ -284,20 +284,4 @@ function pathOf({ namespace, name }: SatelliteReference): string {
 function fixedText({ base }: ShownSatellite): string {
   const names = base?.fixed_config ?? [];
   return names.length === 0 ? "nothing" : names.join(", ");
-}
-
-interface Answer {
-  readonly json: object;
-  readonly text: string;
-}
-
-async function answer({ json }: SatelliteArguments, work: () => Promise<Answer>): Promise<number> {
-  try {
-    const found = await work();
-    process.stdout.write(json === true ? `${JSON.stringify(found.json)}\n` : found.text);
-    return 0;
-  } catch (error) {
-    if (json === true) process.stdout.write(`${errorJson(error)}\n`);
-    throw error;
-  }
 }

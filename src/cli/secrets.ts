@@ -10,7 +10,7 @@ import { rotateSecretsKey } from "../satellites/secret_rotation.ts";
 import { openSecrets } from "../satellites/secret_store.ts";
 import type { Secrets } from "../satellites/secrets.ts";
 import type { AuditEvent } from "../store/audit_line.ts";
-import { errorJson } from "./exit.ts";
+import { answer } from "./answer.ts";
 import { count } from "./numbers.ts";
 import { callService } from "./service_client.ts";
 import { onFolder, record } from "./service_folder.ts";
@@ -36,11 +36,6 @@ interface Shown {
   readonly name: string;
   readonly created_at: string;
   readonly updated_at: string;
-}
-
-interface Answer {
-  readonly json: object;
-  readonly text: string;
 }
 
 /** Returns the exit code; throws for what `exitCodeOf` knows. As the others. */
@@ -97,17 +92,6 @@ export function rotateKey(options: Record<string, unknown>): Promise<number> {
       text: `all secrets are under key ${keyId} (${place}); ${count(resealed)} were encrypted anew\n`,
     };
   });
-}
-
-async function answer({ json }: SecretsArguments, work: () => Promise<Answer>): Promise<number> {
-  try {
-    const found = await work();
-    process.stdout.write(json === true ? `${JSON.stringify(found.json)}\n` : found.text);
-    return 0;
-  } catch (error) {
-    if (json === true) process.stdout.write(`${errorJson(error)}\n`);
-    throw error;
-  }
 }
 
 /** Through the service, whose answer it resolves with; or on the folder, and then undefined. */

@@ -63,6 +63,7 @@ export async function readSatellites({ store, vault }: SatelliteStore): Promise<
   return found;
 }
 
+/** Makes it or replaces it; durable when it resolves. */
 export async function writeSatellite(
   { store, vault }: SatelliteStore,
   satellite: StoredSatellite,
@@ -70,6 +71,7 @@ export async function writeSatellite(
   await store.change([{ kind: "put", record: toRecord(satellite, vault) }]);
 }
 
+/** Durable when it resolves; what is not there stays so. */
 export async function removeSatellite(store: RecordStore, reference: SatelliteReference): Promise<void> {
   await store.change([{ kind: "delete", collection: COLLECTION, id: idOf(reference) }]);
 }

@@ -23,6 +23,7 @@ interface SecretsParts {
   readonly vault: Vault;
 }
 
+/** Over a store and a vault that stay the caller's to close. */
 export function createSecrets(parts: SecretsParts): Secrets {
   return new StoredSecrets(parts);
 }

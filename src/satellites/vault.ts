@@ -138,11 +138,13 @@ async function ownKey({ store, dataDir }: VaultOptions, state: KeyState | undefi
   return await makeFolderKey(dataDir);
 }
 
+/** Undefined where none was ever written. */
 export async function readKeyState(store: RecordStore): Promise<KeyState | undefined> {
   const found = await store.record(STATE.project, STATE.collection, STATE.id);
   return found === undefined ? undefined : (JSON.parse(found.body) as KeyState); // written below
 }
 
+/** Durable when it resolves. */
 export async function writeKeyState(
   { store, clock }: Pick<VaultOptions, "store" | "clock">,
   state: KeyState,

@@ -35,6 +35,7 @@ export function providerBase(config: ProviderConfig): string {
   return baseOf(config.base_url ?? `https://email.${config.region}.amazonaws.com`);
 }
 
+/** What to send for one message, attachments and all; nothing is sent here. */
 export async function providerRequest(config: ProviderConfig, message: LoadedMessage): Promise<Outgoing> {
   switch (config.provider) {
     case "ses":

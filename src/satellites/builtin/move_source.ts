@@ -32,6 +32,7 @@ interface MoveInput {
 
 type Call = Pick<SatelliteCall, "executionId" | "project" | "files"> & { readonly input: MoveInput };
 
+/** Looks at nothing yet: whether the file is there is known at its first use. */
 export async function openMoveSource(call: Call, from: ExternalStore): Promise<MoveSource> {
   const { input } = call;
   return input.file === undefined

@@ -11,6 +11,7 @@ import { type DocumentFormat, type ParsedDocument, ParseError } from "./parsed_d
 const COLUMNS_MAX = 1_000;
 const ROW_LENGTH_MAX = 1024 * 1024;
 
+/** Throws `ParseError` of code `invalid_document`. */
 export async function parseCsv(text: string, format: DocumentFormat): Promise<ParsedDocument> {
   if (format === "text") return { ok: true, text, package: "perigee" };
   const { parse } = await import("csv-parse/sync");

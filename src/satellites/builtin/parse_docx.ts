@@ -9,6 +9,7 @@ import { storedZip, unpackZip } from "./zip_entries.ts";
 
 const MAIN = "word/document.xml";
 
+/** Throws `ParseError`: `unsupported_type` for a ZIP that is no docx, and as `unpackZip`. */
 export async function parseDocx(bytes: Uint8Array, format: DocumentFormat): Promise<ParsedDocument> {
   const entries = unpackZip(bytes, (name) => /\.(xml|rels)$/i.test(name));
   if (!entries.some(({ name }) => name === MAIN))

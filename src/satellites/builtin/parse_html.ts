@@ -9,6 +9,7 @@ import type { DocumentFormat, ParsedDocument } from "./parsed_document.ts";
 
 const LEFT_OUT = ["script", "style", "noscript", "template", "iframe", "object", "embed", "title"] as const;
 
+/** JSON has the title beside the Markdown. */
 export async function parseHtml(html: string, format: DocumentFormat): Promise<ParsedDocument> {
   if (format === "text") return { ok: true, text: await toText(html), package: "turndown" };
   const markdown = await toMarkdown(html);

@@ -7,6 +7,7 @@ import { type DocumentFormat, type ParsedDocument, ParseError } from "./parsed_d
 
 const PAGES_MAX = 5_000;
 
+/** Throws `ParseError` of code `no_text` for pages that are pictures. */
 export async function parsePdf(bytes: Uint8Array, format: DocumentFormat): Promise<ParsedDocument> {
   const { getDocumentProxy } = await import("unpdf");
   const { pages, title } = await readPages(getDocumentProxy, bytes);

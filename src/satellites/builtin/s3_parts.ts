@@ -23,6 +23,7 @@ export interface UploadedPart {
 const PART_BYTES = 16 * 1024 * 1024;
 const PARTS_MAX = 10_000;
 
+/** `bytes` in all, which set the size of a part: S3 takes 10,000 of them. Throws what a call of the upload throws, after it was aborted. */
 export async function uploadParts(
   upload: PartedUpload,
   chunks: AsyncIterable<Uint8Array>,

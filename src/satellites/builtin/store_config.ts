@@ -113,5 +113,10 @@ export function destinationOf(config: StoreConfig): string {
 function named<T>(given: Readonly<Record<string, T>> | undefined, name: string, what: string): T {
   const found = given !== undefined && Object.hasOwn(given, name) ? given[name] : undefined;
   if (found !== undefined) return found;
-  throw new SatelliteError("permanent", "unknown_store", `there is no ${what} ${JSON.stringify(name)} here`);
+  const place = what === "root" ? "satellites.roots" : "satellites.opendal";
+  throw new SatelliteError(
+    "permanent",
+    "unknown_store",
+    `there is no ${what} ${JSON.stringify(name)}: the configuration (--config) names them in ${place}`,
+  );
 }

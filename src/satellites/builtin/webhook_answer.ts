@@ -22,6 +22,7 @@ export const webhookAnswer: z.ZodType<JsonObject> = z.strictObject({
   is_whole: z.boolean().describe("False when the body was longer than 64 KiB, or ended early."),
 });
 
+/** `names` of headers in any case; those that did not come are left out. */
 export function answerOf(response: GuardedResponse, names: readonly string[]): JsonObject {
   const { headers, body, isWhole } = response;
   const kept = names

@@ -66,6 +66,7 @@ export function readChecked(stored: Json): CheckedDeclaration | undefined {
   return issues.isEmpty && value !== undefined ? { value, declaration, needs } : undefined;
 }
 
+/** `checked` is there when there are no issues; `source` is YAML, JSON or an object. Throws nothing for what a user wrote. */
 export async function checkDeclaration(
   source: string | JsonObject,
   { caller, resolver, input }: CheckOptions,

@@ -33,6 +33,7 @@ const NOUNS: Readonly<Record<JsonType, string>> = {
   object: "an object",
 };
 
+/** Adds an issue for each reference of the member to what cannot be there, or to what does not fit where it stands. */
 export function checkFit(member: DeclaredMember, context: FitContext, issues: Issues): void {
   const path: Path = [...MEMBERS, member.index];
   for (const key of ["each", "input", "config"] as const) {

@@ -13,6 +13,7 @@ import { nearest } from "./nearest.ts";
 import { type DeclaredMember, MEMBERS } from "./shape.ts";
 import { isObject, partsOf } from "./template.ts";
 
+/** Adds an issue for each field of input and config that the schemas refuse; both may be references, which are checked at the start. */
 export async function checkValues(
   member: DeclaredMember,
   { satellite, fixedConfig }: ResolvedSatellite,

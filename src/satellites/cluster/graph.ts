@@ -17,6 +17,7 @@ export interface Graph {
   readonly needs: ReadonlyMap<string, readonly string[]>;
 }
 
+/** Adds issues for names that are no member and for a circle; the graph is of use only when there are none. */
 export function graphOf(declaration: Declaration, issues: Issues): Graph {
   const { members } = declaration;
   const places = new Map(members.map(({ identifier, index }) => [identifier, index]));

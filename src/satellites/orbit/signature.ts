@@ -34,6 +34,7 @@ export function isOrbitSecret(text: string): boolean {
   return SECRET.test(text);
 }
 
+/** Headers for one request; `secret` has passed `isOrbitSecret`. */
 export function signOrbit(
   { id, wallMs, body }: { readonly id: string; readonly wallMs: number; readonly body: Uint8Array },
   secret: string,

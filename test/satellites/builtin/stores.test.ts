@@ -193,7 +193,10 @@ describe("a folder as a store", () => {
   it("is one that the operator named, and says nothing of where it is", async () => {
     for (const root of ["other", "__proto__", "constructor", "toString"]) {
       const refused = open({ type: "fs", root });
-      await expect(refused).rejects.toMatchObject({ failure: "permanent", code: "unknown_store" });
+      await expect(refused).rejects.toMatchObject({
+        ...{ failure: "permanent", code: "unknown_store" },
+        message: expect.stringContaining("names them in satellites.roots"),
+      });
     }
     const store = await open({ type: "fs", root: "inbox" });
     await store.stat("away/x", signal).catch((error: Error) => expect(error.message).not.toContain(folder));

@@ -25,6 +25,7 @@ export interface Reached {
   readonly offset: number;
 }
 
+/** Those of an input behind `from`, in order. */
 export function* listEntries(
   list: readonly EntryInput[],
   from: Reached,
@@ -44,6 +45,7 @@ export interface FileSource {
   readonly bytes: number;
 }
 
+/** Those of a file's lines behind `from`, in order. Throws as `Files.read`. */
 export async function* fileEntries(
   { files, project, id, bytes }: FileSource,
   from: Reached,

@@ -31,6 +31,8 @@ export interface QuoteOptions {
   readonly model?: string;
   /** Whose work it would be: then what waits in this engine stands before it. Default: nothing waits. */
   readonly project?: string;
+  /** Bytes of the whole work, for its volume. Default: the file's size; a stream has no volume. */
+  readonly sizeBytes?: number;
   /** More different models than this are `too_many`. Default: as many as there are. */
   readonly modelsMax?: number;
   /** Aborting stops the reading and rejects with its reason. */
@@ -101,11 +103,11 @@ function limitsOf(model: string, config: EngineConfig): GroupLimits[] {
 async function countSource(
   parts: EngineParts,
   source: Source,
-  { model, modelsMax = Number.POSITIVE_INFINITY, signal }: QuoteOptions,
+  { model, modelsMax = Number.POSITIVE_INFINITY, sizeBytes, signal }: QuoteOptions,
 ): Promise<Counted> {
   const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
   const input = await openInput({ ...parts, signal }, source, spool);
-  const volumeTokens = volumeTokensOf(input.identity?.sizeBytes);
+  const volumeTokens = volumeTokensOf(sizeBytes ?? input.identity?.sizeBytes);
   const counted: Counted = { totals: new Map(), models: new Set(), rejectedLines: 0, volumeTokens };
   try {
     const waiting: Promise<MeasuredBlock>[] = [];

@@ -285,11 +285,18 @@ function quoteAll(
   const usd = sum(models.map((model) => model.slas[index]?.usd ?? 0));
   return {
     sla_minutes: slaMinutes,
-    price_factor: listUsd > 0 ? Math.round((usd / listUsd) * 10_000) / 10_000 : 1,
+    price_factor: Math.round((listUsd > 0 ? usd / listUsd : meanFactor(models, index)) * 10_000) / 10_000,
     usd: money(usd),
     saved_usd: money(listUsd - usd),
     is_feasible: slowest.seconds <= slaMinutes * 60,
   };
+}
+
+/** Of work without a price: by its items; 1 when there are none. */
+function meanFactor(models: readonly QuoteModel[], index: number): number {
+  const items = sum(models.map((model) => model.items));
+  const weighted = sum(models.map((model) => model.items * (model.slas[index]?.price_factor ?? 1)));
+  return items > 0 ? weighted / items : 1;
 }
 
 function listUsdOf(row: ModelTotals, price: BasePrice): number {

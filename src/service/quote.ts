@@ -6,7 +6,8 @@
 import { createReadStream } from "node:fs";
 import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
-import type { Files } from "../tasks/files.ts";
+import type { FileIndex, Files } from "../tasks/files.ts";
+import { volumeBytes } from "../tasks/request_spool.ts";
 import type { RequestItem } from "../tasks/requests.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
 import type { ServiceContext } from "./context.ts";
@@ -62,10 +63,10 @@ export function registerQuoteRoutes(
       const { project } = request.caller;
       const slas = slasOf(items);
       refuseFiles(items);
-      const found = await engine.quote(await linesOf(items, project, files), {
-        project,
-        slas,
-        modelsMax: MODELS_MAX,
+      const indexes = await indexesOf(items, project, files);
+      const found = await engine.quote(linesOf(items, indexes), {
+        ...{ project, slas, modelsMax: MODELS_MAX },
+        sizeBytes: volumeBytes(items, (id) => indexes.get(id)?.bytes ?? 0),
       });
       const minutes = Math.max(1, Math.ceil(found.time.seconds / 60));
       return { ...found, earliest_sla: minutes <= SLA_MINUTES_MAX ? minutes : null };
@@ -87,22 +88,27 @@ function refuseFiles(items: readonly RequestItem[]): void {
 }
 
 /** Throws `not_found` before anything is read. */
-async function linesOf(
+async function indexesOf(
   items: readonly RequestItem[],
   project: string,
   files: Files,
-): Promise<AsyncIterable<Uint8Array>> {
-  const paths = new Map<string, string>();
+): Promise<ReadonlyMap<string, FileIndex>> {
+  const indexes = new Map<string, FileIndex>();
   for (const item of items)
-    if ("file_id" in item) paths.set(item.file_id, (await files.index(project, item.file_id)).path);
-  return (async function* () {
-    for (const [index, item] of items.entries()) {
-      if ("file_id" in item) {
-        yield* createReadStream(paths.get(item.file_id) as string); // found above
-        yield Buffer.from("\n");
-      } else yield Buffer.from(`${JSON.stringify(lineOf(item, index))}\n`);
-    }
-  })();
+    if ("file_id" in item) indexes.set(item.file_id, await files.index(project, item.file_id));
+  return indexes;
+}
+
+async function* linesOf(
+  items: readonly RequestItem[],
+  indexes: ReadonlyMap<string, FileIndex>,
+): AsyncGenerator<Uint8Array> {
+  for (const [index, item] of items.entries()) {
+    if ("file_id" in item) {
+      yield* createReadStream(indexes.get(item.file_id)?.path as string); // found before
+      yield Buffer.from("\n");
+    } else yield Buffer.from(`${JSON.stringify(lineOf(item, index))}\n`);
+  }
 }
 
 function lineOf({ model, input }: { readonly model: string; readonly input: string }, index: number): object {

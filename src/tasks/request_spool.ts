@@ -255,6 +255,20 @@ function slaOf(item: RequestItem, index: number): number | null {
   }
 }
 
+/** The bytes that would count as the volume of a request, were it submitted; those of a small one count as none. */
+export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: string) => number): number {
+  const inline = items.filter((item) => !("file_id" in item)) as readonly InlineRequest[];
+  const chars = inline.reduce((sum, { input }) => sum + input.length, 0);
+  const slas = new Set(items.map(({ sla }) => sla));
+  const areFew = inline.length <= SMALL_ITEMS_MAX && chars <= SMALL_CHARS_MAX && slas.size <= 1;
+  if (areFew && inline.length === items.length) return 0;
+  const key = randomUUID();
+  return items.reduce((sum, item) => {
+    if ("file_id" in item) return sum + bytesOf(item.file_id);
+    return sum + Buffer.byteLength(itemLine({ ...item, key })) + 1;
+  }, 0);
+}
+
 /** The volume that the price factor of all parts counts. */
 export function volumeOf(parts: readonly SpooledPart[]): number {
   return volumeTokensOf(parts.reduce((sum, part) => sum + part.bytes, 0));

@@ -103,7 +103,8 @@ describe("a quote", () => {
   it("prices own servers at zero without calling them unpriced", () => {
     const quoted = quote(input([totals("vllm:llama")]));
     expect(quoted).toMatchObject({ list_usd: 0, unpriced_models: [] });
-    expect(quoted.slas[0]).toMatchObject({ usd: 0, price_factor: 1 });
+    const volume = sumOf([totals("vllm:llama")]);
+    expect(quoted.slas[0]).toMatchObject({ usd: 0, price_factor: priceFactor("vllm:llama", 60, volume) });
   });
 
   it("tells prices found by a similar name, estimated counts and each basis", () => {

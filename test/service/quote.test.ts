@@ -18,7 +18,7 @@ async function quoted(items: readonly object[]) {
       return { time: { seconds: 61 } };
     },
   } as unknown as Engine;
-  const files = { index: async () => ({ path: "/nowhere" }) } as unknown as Files;
+  const files = { index: async () => ({ path: "/nowhere", bytes: 5_000 }) } as unknown as Files;
   const app = bareApp({ engine, files }, registerQuoteRoutes);
   apps.push(app);
   const answer = await app.inject({
@@ -36,7 +36,21 @@ describe("POST /v0/quote", () => {
   it("quotes an hour, a day and the windows of its items, and no more models than a second takes", async () => {
     const { status, body, asked } = await quoted([inline(30), inline(30), inline(60)]);
     expect([status, body.earliest_sla]).toEqual([200, 2]);
-    expect(asked).toEqual([{ project: "one", slas: [30, 60, 1_440], modelsMax: 1_000 }]);
+    expect(asked).toMatchObject([{ project: "one", slas: [30, 60, 1_440], modelsMax: 1_000 }]);
+  });
+
+  it("counts the volume as the task would: none of a small one, else the bytes of lines and files", async () => {
+    const volumeOf = async (items: readonly object[]) =>
+      ((await quoted(items)).asked as { sizeBytes: number }[])[0]?.sizeBytes;
+    expect(await volumeOf([inline(30), inline(30)])).toBe(0);
+    expect(await volumeOf([{ file_id: "one", sla: 60 }])).toBe(5_000);
+    const line = {
+      key: "0".repeat(36),
+      request: { model: "echo:a", contents: [{ parts: [{ text: "x" }] }] },
+    };
+    const lineBytes = JSON.stringify(line).length + 1;
+    expect(await volumeOf([inline(30), inline(60)])).toBe(2 * lineBytes);
+    expect(await volumeOf([inline(60), { file_id: "one", sla: 60 }])).toBe(lineBytes + 5_000);
   });
 
   // Each model is quoted for each window: 20,000 of both kept the process from answering until its watchdog ended it.

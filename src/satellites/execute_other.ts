@@ -7,7 +7,8 @@
  * Only satellites of the project's own namespace may do so (interface 2.11): others would use what is the project's alone. What
  * they pass on names no secrets; a configured satellite has those that it needs.
  *
- * Who waits holds no place, so that those who are waited for find one. Limits: 4 deep, 1,000 that wait at once.
+ * Who waits holds no place, so that those who are waited for find one. Limits: 4 deep, 1,000 that wait at once, 250 of one
+ * project.
  */
 import { PerigeeError } from "../errors.ts";
 import { derivedId } from "../work/derived_id.ts";
@@ -20,6 +21,7 @@ import { SatelliteError } from "./satellite_error.ts";
 
 const DEPTH_MAX = 4;
 const WAITING_MAX = 1_000;
+const PROJECT_WAITING_MAX = 250;
 const BUSY_MS = 5_000;
 
 type Facts = Pick<
@@ -37,6 +39,7 @@ export interface ExecuteOptions {
 export class OtherExecutions {
   readonly #executions: Pick<Executions, "submit" | "execution" | "cancel" | "onFinished">;
   #waiting = 0;
+  readonly #waitingOf = new Map<string, number>();
 
   constructor(executions: Pick<Executions, "submit" | "execution" | "cancel" | "onFinished">) {
     this.#executions = executions;
@@ -56,18 +59,26 @@ export class OtherExecutions {
       throw refused("not_available", "only satellites of the project's own run others");
     if ((facts.parent?.depth ?? 0) >= DEPTH_MAX)
       throw refused("too_deep", `satellites run each other at most ${DEPTH_MAX} deep`);
-    if (this.#waiting >= WAITING_MAX)
+    const { project } = facts;
+    if (this.#waiting >= WAITING_MAX || (this.#waitingOf.get(project) ?? 0) >= PROJECT_WAITING_MAX)
       throw new SatelliteError("refused", "too_many", "too many satellites wait for others", {
         retryAfterMs: BUSY_MS,
       });
     const id = derivedId(facts.id, `execute ${name}`);
-    this.#waiting += 1;
+    this.#count(project, 1);
     try {
       await this.#submit(facts, id, wanted);
-      return outputOf(await this.#final(facts.project, id, options), wanted.satellite);
+      return outputOf(await this.#final(project, id, options), wanted.satellite);
     } finally {
-      this.#waiting -= 1;
+      this.#count(project, -1);
     }
+  }
+
+  #count(project: string, change: number): void {
+    this.#waiting += change;
+    const waiting = (this.#waitingOf.get(project) ?? 0) + change;
+    if (waiting === 0) this.#waitingOf.delete(project);
+    else this.#waitingOf.set(project, waiting);
   }
 
   async #submit(facts: Facts, id: string, { satellite, input, config = {} }: OtherExecution): Promise<void> {

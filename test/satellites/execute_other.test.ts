@@ -152,6 +152,37 @@ describe("a satellite that runs others", () => {
     expect((await executions.list("one", { limit: 10 })).items).toHaveLength(6);
   });
 
+  it("leaves room for those of other projects, however many of one wait", async () => {
+    const world = worldWith();
+    const codes: unknown[] = [];
+    world.add(satellite("hangs", { run: () => new Promise(() => undefined) }));
+    world.add(
+      satellite("many", {
+        run: async ({ execute }) => {
+          const wanted = Array.from({ length: 1_000 }, (_, index) =>
+            execute(String(index), { satellite: "satellite/one/hangs", input: {} }).catch((error) => {
+              codes.push(error.code);
+            }),
+          );
+          await Promise.all(wanted);
+          return {};
+        },
+      }),
+    );
+    const executions = await world.open();
+    await executions.submit(CALLER, own("many"));
+    await world.clock.advance(100);
+    expect(codes).toEqual(Array.from({ length: 750 }, () => "too_many"));
+    const other = { ...CALLER, project: "two" };
+    const request = {
+      ...own("twice", { input: { text: "hi" } }),
+      satellite: { namespace: "two", name: "twice" },
+    };
+    const { id } = await executions.submit(other, request);
+    await world.clock.advance(1_000);
+    expect((await executions.execution("two", id)).status).toBe("completed");
+  });
+
   it("passes no secrets on", async () => {
     const world = worldWith();
     world.secrets.set("one/token", "hidden value");

@@ -8,7 +8,7 @@
 import { PerigeeError } from "../errors.ts";
 import type { Caller, Scope } from "./caller.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
-import type { KeyArea, KeyVerifier, RequestAllowance, RequestLimits } from "./key_verifier.ts";
+import type { KeyVerifier, RequestAllowance, RequestLimits } from "./key_verifier.ts";
 import { addressName } from "./request_limits.ts";
 
 export interface AuthParts {
@@ -27,7 +27,7 @@ export function registerAuth(app: FastifyInstance, parts: AuthParts): void {
       return;
     }
     const caller = parts.verifier.verify(request.headers.authorization, area ?? "v0");
-    if (caller === undefined) done(refusal(request, area ?? "v0", parts));
+    if (caller === undefined) done(refusal(request, parts));
     else done(admit(request, reply, caller, parts) ?? beyond(caller, scope));
   });
 }
@@ -46,22 +46,16 @@ function admit(
   return taken.isAllowed ? undefined : tooMany("this key", taken);
 }
 
-/** Said to everybody, whatever came: an answer that depended on the key would tell something of it. */
-const HINT: Readonly<Record<KeyArea, string>> = { v0: ", behind Bearer", v1: ", alone: no Bearer before it" };
+/** One text for every route, key and id: an answer that depended on them would tell something. */
+const UNAUTHENTICATED =
+  "a valid API key is needed in the Authorization header: behind Bearer, or for satellites, executions, clusters and secrets alone";
 
 /** An unknown address stays 404, as long as it is not asked for too often. */
-function refusal(
-  request: FastifyRequest,
-  area: KeyArea,
-  { perAddress }: AuthParts,
-): PerigeeError | undefined {
+function refusal(request: FastifyRequest, { perAddress }: AuthParts): PerigeeError | undefined {
   const taken = perAddress.take(addressName(request.ip));
   if (!taken.isAllowed) return tooMany("requests without a valid key", taken);
   if (request.is404) return undefined;
-  return new PerigeeError(
-    "unauthenticated",
-    `a valid API key is needed in the Authorization header${HINT[area]}`,
-  );
+  return new PerigeeError("unauthenticated", UNAUTHENTICATED);
 }
 
 function beyond({ scopes }: Caller, scope: Scope | undefined): PerigeeError | undefined {

@@ -197,6 +197,16 @@ describe("perigee satellites", () => {
     expect(await wrong("orbit", "serve", "mine.mjs")).toMatch(
       /^2 .*PERIGEE_ORBIT_SECRETS must hold the secrets/,
     );
+    const quoted = await desk.perigee(["orbit", "serve", "mine.mjs"], {
+      env: { ...LOCAL, PERIGEE_ORBIT_SECRETS: 'shout=whsec_Zm9v"' },
+    });
+    expect([quoted.code, quoted.stderr]).toEqual([
+      2,
+      expect.stringMatching(
+        /the secret for "shout" must be whsec_ and base64, as perigee satellites register/,
+      ),
+    ]);
+    expect(quoted.stderr).not.toContain("Zm9v");
     expect(await wrong("orbit", "serve", "mine.mjs", "--host", "0.0.0.0")).toMatch(/^2 .*refusing to listen/);
     expect(await wrong("keys", "create", "--project", "perigee")).toMatch(
       /^2 .*project perigee cannot be had/,

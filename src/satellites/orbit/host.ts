@@ -73,7 +73,7 @@ class HttpOrbitHost implements OrbitHost {
     this.#options = options;
     this.#satellites = hosted(options.satellites);
     for (const { secret, satellite } of options.secrets) {
-      if (!isOrbitSecret(secret)) throw new PerigeeError("usage", "a secret must be whsec_ and base64");
+      if (!isOrbitSecret(secret)) throw notASecret(satellite);
       if (satellite !== undefined && !this.#satellites.has(satellite))
         throw new PerigeeError(
           "usage",
@@ -172,6 +172,15 @@ class HttpOrbitHost implements OrbitHost {
     this.#runs.delete(request.execution_id);
     response.end();
   }
+}
+
+/** The secret itself stands in no message. */
+function notASecret(satellite: string | undefined): PerigeeError {
+  const which = satellite === undefined ? "a secret" : `the secret for ${JSON.stringify(satellite)}`;
+  return new PerigeeError(
+    "usage",
+    `${which} must be whsec_ and base64, as perigee satellites register has printed it`,
+  );
 }
 
 function hosted(satellites: readonly AnySatellite[]): ReadonlyMap<string, Hosted> {

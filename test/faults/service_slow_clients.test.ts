@@ -13,7 +13,9 @@ const KEYS = 50;
 const TRANSFERS_MAX = 20;
 const IDLE_MS = 6_000;
 const MIB = 1024 * 1024;
-/** Clients and service share the process. Twenty readers of 10 MB held in memory would be 200 MB; it grows by 26 here. */
+/** Lines of 20 KB: more than the system's buffers of one connection take, which are 10 MB and more on Linux. */
+const LINES = 1_000;
+/** Clients and service share the process. Twenty readers of 20 MB held in memory would be 400 MB; it grows by 26 here. */
 const GROWTH_BYTES_MAX = 150 * MIB;
 const FORM_HEAD = '--b\r\ncontent-disposition: form-data; name="file"; filename="x"\r\n\r\n';
 
@@ -63,7 +65,7 @@ describe("fault 83: slow clients", () => {
   it("are held to twenty of a key, cost little memory, hold up nobody and are cut off", async () => {
     const service = await openLoaded({ serverLimits: { idleMs: IDLE_MS } });
     const reader = service.callerOf("reader");
-    const items = Array.from({ length: 500 }, () => ({
+    const items = Array.from({ length: LINES }, () => ({
       model: "echo:test",
       input: "word ".repeat(4_000),
       sla: 60,

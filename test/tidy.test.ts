@@ -68,6 +68,7 @@ const DOORS: Readonly<Record<string, string>> = {
   standardwebhooks: "egress/webhook_signature.ts",
   undici: "dispatch/undici.ts",
   uplot: "service/page.ts",
+  uuid: "work/new_id.ts",
   zod: "schema.ts",
 };
 

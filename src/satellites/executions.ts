@@ -13,7 +13,6 @@
  *
  * Limits: 100,000 pending of a project and 500,000 of all, 256 attempts at once, lists of 1,000 or 8 MiB.
  */
-import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../store/records.ts";
@@ -21,6 +20,7 @@ import type { Files } from "../tasks/files.ts";
 import { isId } from "../tasks/ids.ts";
 import type { Page, PageQuery } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
+import { newId } from "../work/new_id.ts";
 import { WallAnchor } from "../work/sla.ts";
 import type { SatelliteLogLine } from "./attempt_run.ts";
 import type { SatelliteResolver } from "./catalogue.ts";
@@ -148,7 +148,7 @@ class StoredExecutions implements Executions {
   async submit(caller: ExecutionCaller, request: ExecutionRequest): Promise<ExecutionView> {
     this.#assertOpen();
     const { store, clock, resolver } = this.#options;
-    const { id = randomUUID(), satellite, sla, member, parent } = request;
+    const { id = newId(), satellite, sla, member, parent } = request;
     if (!isId(id)) throw new PerigeeError("usage", "the id of an execution must be a UUID in small letters");
     const resolved = await resolver.resolve(caller, satellite);
     const { given, payload, slaMs } = checkRequest(request);

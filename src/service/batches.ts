@@ -15,6 +15,7 @@ import type { Store } from "../store/store.ts";
 import type { Files, FileView } from "../tasks/files.ts";
 import type { Page, PageQuery, TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
+import { newId } from "../work/new_id.ts";
 import { objectNumber } from "../work/object_id.ts";
 import { answerLine, errorLine, linesAsBytes } from "./batch_lines.ts";
 import {
@@ -97,7 +98,7 @@ export class Batches {
   }
 
   /** Throws `not_found` for the file, and what `Tasks.submit` throws. */
-  async create(project: string, terms: NewBatch, id: string = randomUUID()): Promise<BatchView> {
+  async create(project: string, terms: NewBatch, id: string = newId()): Promise<BatchView> {
     const { tasks, files, store, clock } = this.#parts;
     const release = files.hold(terms.inputFileId);
     const chosen = { outputFileId: randomUUID(), errorFileId: randomUUID() };

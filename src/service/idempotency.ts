@@ -12,10 +12,11 @@
  *
  * Limits: keys of 1 to 255 characters. The stored key is a hash.
  */
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import type { RecordStore, StoredRecord } from "../store/records.ts";
+import { newId } from "../work/new_id.ts";
 
 export const IDEMPOTENCY = "idempotency";
 /** How long a key is remembered. */
@@ -107,7 +108,7 @@ export class Idempotency {
       const place = { collection: IDEMPOTENCY, id: recordId, project, parent: "", createdWallMs };
       return { ...place, body: JSON.stringify(claim) };
     };
-    let claim: Claim = { id: randomUUID(), about: aboutOf(request) };
+    let claim: Claim = { id: newId(), about: aboutOf(request) };
     if (body instanceof Uint8Array) claim = { ...claim, digest: sha256(body) };
     // What stands there has expired or come to nothing; a new record, so that the oldest stay the first to expire.
     await this.#store.change([

@@ -13,9 +13,9 @@
  *
  * An accepted item's deadline is that of the first item in its lot, so up to a quarter of a second early.
  */
-import { randomUUID } from "node:crypto";
 import type { Timer } from "../clock.ts";
 import type { EngineParts } from "../engine/parts.ts";
+import { newId } from "../work/new_id.ts";
 import type { Lot } from "./lot.ts";
 import { type LotRecord, lotToRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
@@ -108,7 +108,7 @@ export class Gathering {
   #openLot(key: string, project: string, slaMinutes: number | null): GatheringLot {
     const { clock } = this.#parts;
     const record: LotRecord = {
-      id: randomUUID(),
+      id: newId(),
       project,
       slaMinutes,
       acceptedWallMs: clock.wallMs(),

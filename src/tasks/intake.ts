@@ -6,13 +6,13 @@
  *
  * Hot: one item's post may take 60 us of this thread here (bench/service.ts).
  */
-import { randomUUID } from "node:crypto";
 import type { EngineParts } from "../engine/parts.ts";
 import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import type { RecordChange } from "../store/records.ts";
+import { newId } from "../work/new_id.ts";
 import { objectId } from "../work/object_id.ts";
 import type { Admission, Admitted, Work } from "./admission.ts";
 import type { Gathering, GivenLines } from "./gathering.ts";
@@ -88,7 +88,7 @@ export class Intake {
    */
   offer(task: SmallTask): Promise<Accepted> {
     return new Promise((resolve, reject) => {
-      const id = task.id ?? randomUUID();
+      const id = task.id ?? newId();
       const lines = task.items.map((item, index) =>
         itemLine({ ...item, key: objectId(id, index + 1) }, `item ${index}`),
       );

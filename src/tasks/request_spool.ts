@@ -11,6 +11,7 @@ import type { Disk, DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { volumeTokensOf } from "../price/factor.ts";
+import { newId } from "../work/new_id.ts";
 import { objectId } from "../work/object_id.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { FileIndex, Files, NamedIndex } from "./files.ts";
@@ -139,7 +140,7 @@ class RequestSpool {
 
   constructor(home: SpoolHome, request: TaskRequest) {
     this.#home = home;
-    this.#taskId = request.id ?? randomUUID();
+    this.#taskId = request.id ?? newId();
     if (request.maxCostUsd !== undefined) this.#small = undefined; // a cap needs a run of its own
   }
 

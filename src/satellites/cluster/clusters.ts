@@ -5,7 +5,6 @@
  *
  * Limits: 256 KiB of declaration, 1 MiB of input, 500 runs of a project that are not final.
  */
-import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../../store/records.ts";
@@ -13,6 +12,7 @@ import type { Files } from "../../tasks/files.ts";
 import { isId } from "../../tasks/ids.ts";
 import type { Page, PageQuery } from "../../tasks/task_view.ts";
 import type { JsonObject } from "../../work/json.ts";
+import { newId } from "../../work/new_id.ts";
 import { parseDurationMs } from "../../work/sla.ts";
 import type { SatelliteResolver } from "../catalogue.ts";
 import type { ExecutionCaller, Executions } from "../execution.ts";
@@ -111,7 +111,7 @@ class ClusterRuns implements Clusters {
     const { issues, checked } = await checkDeclaration(declaration, { caller, resolver, input });
     if (checked === undefined) throw invalid(issues.list);
     this.#refuseMany(caller.project);
-    const cluster = newCluster(id ?? randomUUID(), caller, checked, clock.wallMs());
+    const cluster = newCluster(id ?? newId(), caller, checked, clock.wallMs());
     await store.change(newClusterChanges(cluster, { declaration: checked.value, input }));
     this.#assertOpen(); // otherwise the next process begins it
     const run = new ClusterRun(this.#partsOf(cluster.id), {

@@ -1,0 +1,29 @@
+/**
+ * Ids of what is stored by the million, and the one door of uuid.
+ *
+ * They are UUIDs of version 7 (RFC 9562, 5.7), whose first 48 bits are the time: those made one after the other stand side
+ * by side in an index, where random ones touch a page each. The 32 bits behind the time count on, so that no two made by
+ * one process have the same first 96 bits, which objects share with their task (`object_id.ts`).
+ *
+ * Hot: 0.4 us. To leave: RFC 9562 gives the layout, 20 lines.
+ */
+import { randomFillSync, randomInt } from "node:crypto";
+import { v7 } from "uuid";
+
+const ID_BYTES = 16;
+/** The system is asked for the bytes of so many ids at once. */
+const pool = new Uint8Array(256 * ID_BYTES);
+let taken = pool.byteLength;
+let count = randomInt(2 ** 32);
+
+/** In small letters. Not a secret: it says when it was made. */
+export function newId(): string {
+  if (taken === pool.byteLength) {
+    randomFillSync(pool);
+    taken = 0;
+  }
+  const random = pool.subarray(taken, taken + ID_BYTES);
+  taken += ID_BYTES;
+  count = (count + 1) % 2 ** 32;
+  return v7({ random, seq: count });
+}

@@ -15,7 +15,8 @@
 import { fdatasync, writeSync } from "node:fs";
 import type { PerigeeError } from "../errors.ts";
 import { outputError } from "./outputs.ts";
-import { EVERY_PROJECT, type RecordChange } from "./records.ts";
+import { packedBytes, unpackChanges } from "./pack_changes.ts";
+import { EVERY_PROJECT } from "./records.ts";
 import type {
   LoneRequest,
   PackedOutputs,
@@ -210,7 +211,7 @@ export class GroupCommit {
       case "deleteTask":
         return this.#tables.deleteTask(request.taskId);
       case "change":
-        return this.#tables.records.change(request.changes);
+        return this.#tables.records.change(unpackChanges(request.packed));
       case "task":
         return this.#tables.task(request.taskId);
       case "taskByName":
@@ -266,14 +267,7 @@ function isRead(request: GroupedRequest): request is GroupedRead {
 }
 
 function bytesOf(request: GroupedRequest): number {
-  if (request.kind === "change") return changeBytes(request.changes);
+  if (request.kind === "change") return packedBytes(request.packed);
   if (request.kind !== "append") return 0;
   return request.packed.bytes.byteLength + (request.packed.outputs?.bytes.byteLength ?? 0);
-}
-
-function changeBytes(changes: readonly RecordChange[]): number {
-  let bytes = 0;
-  for (const change of changes)
-    if ("record" in change) bytes += change.record.body.length + (change.record.payload?.byteLength ?? 0);
-  return bytes;
 }

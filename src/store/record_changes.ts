@@ -14,26 +14,30 @@ const CALL_BYTES_MAX = 512 << 20;
 const NOT_STORABLE = /[\0\p{Surrogate}]/u;
 
 /** Throws `usage` for a text that cannot be stored, and above 512 MiB. */
-export function copyChanges(changes: readonly RecordChange[]): RecordChange[] {
+export function assertStorable(changes: readonly RecordChange[]): void {
   let bytes = 0;
-  return changes.map((change) => {
-    if (!("record" in change)) return change;
-    const { record } = change;
-    assert(Number.isSafeInteger(record.createdWallMs), "a record's createdWallMs is in whole milliseconds");
-    const { collection, id, project, parent, body } = record;
-    if ([collection, id, project, parent, body].some((text) => NOT_STORABLE.test(text)))
-      throw new PerigeeError("usage", `a ${collection} has a NUL or half a surrogate pair in its texts`);
-    bytes += body.length + (record.payload?.byteLength ?? 0);
+  for (const change of changes) {
+    if (!("record" in change)) continue;
+    const { collection, id, project, parent, body, payload, createdWallMs } = change.record;
+    assert(Number.isSafeInteger(createdWallMs), "a record's createdWallMs is in whole milliseconds");
+    for (const text of [collection, id, project, parent, body])
+      if (NOT_STORABLE.test(text))
+        throw new PerigeeError("usage", `a ${collection} has a NUL or half a surrogate pair in its texts`);
+    bytes += body.length + (payload?.byteLength ?? 0);
     if (bytes > CALL_BYTES_MAX)
       throw new PerigeeError("usage", `change takes at most ${CALL_BYTES_MAX} bytes, got more`);
-    return { kind: change.kind, record: copyRecord(record) };
-  });
+  }
 }
 
-/**
- * With a payload in a buffer of its own, no larger than itself: a thread is sent the whole buffer behind a view. Not by
- * `slice`, which gives another view when the payload is Node's `Buffer`.
- */
+/** Throws as `assertStorable` does. */
+export function copyChanges(changes: readonly RecordChange[]): RecordChange[] {
+  assertStorable(changes);
+  return changes.map((change) =>
+    "record" in change ? { kind: change.kind, record: copyRecord(change.record) } : change,
+  );
+}
+
+/** With a payload in a buffer of its own. Not by `slice`, which gives another view when the payload is Node's `Buffer`. */
 export function copyRecord(record: StoredRecord): StoredRecord {
   return record.payload === undefined
     ? { ...record }

@@ -6,7 +6,8 @@
  */
 import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "../errors.ts";
-import { EVERY_PROJECT, type ProjectScope, type RecordChange, type RecordQuery } from "./records.ts";
+import type { PackedChanges } from "./pack_changes.ts";
+import { EVERY_PROJECT, type ProjectScope, type RecordQuery } from "./records.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
 
 /** What the thread is started with. */
@@ -53,7 +54,7 @@ export type WriteRequest =
   | { readonly kind: "append"; readonly id: number; readonly packed: PackedEntries }
   | { readonly kind: "putTask"; readonly id: number; readonly task: StoredTask }
   | { readonly kind: "deleteTask"; readonly id: number; readonly taskId: string }
-  | { readonly kind: "change"; readonly id: number; readonly changes: readonly RecordChange[] };
+  | { readonly kind: "change"; readonly id: number; readonly packed: PackedChanges };
 
 export type ReadRequest =
   | { readonly kind: "task"; readonly id: number; readonly taskId: string }

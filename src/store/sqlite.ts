@@ -17,8 +17,8 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "
 import { PerigeeError } from "../errors.ts";
 import { CallOrder } from "./call_order.ts";
 import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
+import { packChanges } from "./pack_changes.ts";
 import { pack, packOutputs } from "./pack_entries.ts";
-import { copyChanges } from "./record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import {
   type EntryPage,
@@ -176,7 +176,8 @@ class ThreadedStore implements SqliteStore {
   }
 
   async change(changes: readonly RecordChange[]): Promise<void> {
-    return this.#call({ kind: "change", changes: copyChanges(changes) });
+    const packed = packChanges(changes);
+    return this.#call({ kind: "change", packed }, [packed.payloads.buffer]);
   }
 
   record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {

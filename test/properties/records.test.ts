@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { GroupCommit, type WorkRequest } from "../../src/store/group_commit.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
+import { packChanges } from "../../src/store/pack_changes.ts";
 import { EVERY_PROJECT, type StoredRecord } from "../../src/store/records.ts";
 import { packScope } from "../../src/store/requests.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
@@ -54,7 +55,7 @@ const call = fc.oneof(
 type Call = typeof call extends fc.Arbitrary<infer T> ? T : never;
 
 function requestOf(given: Call, number: number): WorkRequest {
-  if (given.kind === "change") return { kind: "change", id: number, changes: given.changes };
+  if (given.kind === "change") return { kind: "change", id: number, packed: packChanges(given.changes) };
   const project = packScope(given.scope);
   return given.kind === "record"
     ? { kind: "record", id: number, project, collection: given.collection, recordId: given.id }

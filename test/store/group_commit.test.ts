@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GroupCommit, type OutputFiles } from "../../src/store/group_commit.ts";
+import { packChanges } from "../../src/store/pack_changes.ts";
 import type { StoredRecord } from "../../src/store/records.ts";
 import type { ReadRequest, StoreReply, WriteRequest } from "../../src/store/requests.ts";
 import {
@@ -87,12 +88,12 @@ const putTask = (id: number, name: string): WriteRequest => ({
 const put = (id: number, body: number): WriteRequest => ({
   kind: "change",
   id,
-  changes: [
+  packed: packChanges([
     {
       kind: "put",
       record: { collection: "c", id: "a", project: "p", parent: "", createdWallMs: 1, body: String(body) },
     },
-  ],
+  ]),
 });
 const read = (id: number): ReadRequest => ({
   kind: "record",

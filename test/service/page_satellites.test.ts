@@ -129,7 +129,7 @@ async function statusOf(path: string): Promise<unknown> {
 
 /** The place of a cluster or an execution. */
 function placeOf(page: Page, kind: "cluster" | "execution", id: string): Locator {
-  return page.locator(`li.${kind}`).filter({ hasText: id.slice(0, 8) });
+  return page.locator(`li.${kind}`).filter({ hasText: id.slice(-8) });
 }
 
 /** A cluster whose graph is shown. */

@@ -4,7 +4,7 @@
  *   open -> closed
  *   open -> failed    (a sync failed, or the disk did: nothing more is written, `flush` and `close` reject)
  *
- * Events are gathered for 50 ms and synced together. The service and the command line write to the same files, so a
+ * Events are gathered for 200 ms and synced together. The service and the command line write to the same files, so a
  * group is written under a lock, behind whatever stands there by then; what a process that died left of a line is cut.
  * On a full disk events wait for the next group. What is cut off at the end by someone else cannot be noticed by the
  * chain alone: keep a copy of its last hash elsewhere if that matters.
@@ -21,7 +21,7 @@ import { openPrivately } from "./data_dir.ts";
 import { loadSqlite } from "./sqlite_database.ts";
 import { isBusy, storeFailure } from "./sqlite_failure.ts";
 
-const GROUP_MS = 50;
+const GROUP_MS = 200;
 const GROUP_EVENTS_MAX = 1_000;
 const WAITING_EVENTS_MAX = 10_000;
 /** Failed logins are counted for so long, then written as one line. */
@@ -31,7 +31,7 @@ const LOCK_TRIES_MAX = 500;
 
 /** What the rest of the service needs of it. */
 export interface Audit {
-  /** Takes the event, which is on the disk some 50 ms later. Never throws, never waits. */
+  /** Takes the event, which is on the disk some 200 ms later. Never throws, never waits. */
   note(event: AuditEvent): void;
 }
 

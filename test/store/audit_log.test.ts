@@ -52,7 +52,7 @@ describe("the audit log", () => {
     const log = await open();
     log.note({ kind: "key.created", project: "acme", keyId: "key_1" });
     log.note({ ...taken("t1"), prompt: "secret", key: "pgk_live_secret" } as Parameters<typeof log.note>[0]);
-    await clock.advance(50);
+    await clock.advance(200);
     await log.flush();
     log.note({ kind: "file.uploaded", project: "acme", keyId: "key_1", fileId: "f".repeat(1_000) });
     log.note({ kind: "config.changed", setting: "limits" });
@@ -73,7 +73,7 @@ describe("the audit log", () => {
       { n: 2, event: "task.created", task: "t1", key: "key_1", prev: lines[0].hash },
       {
         n: 3,
-        at: "2026-01-01T00:00:00.050Z",
+        at: "2026-01-01T00:00:00.200Z",
         event: "file.uploaded",
         file: "f".repeat(200),
         prev: lines[1].hash,
@@ -131,7 +131,7 @@ describe("the audit log", () => {
       return file;
     };
     for (let index = 0; index < 900; index += 1) log.note(taken(String(index)));
-    await clock.advance(50);
+    await clock.advance(200);
     await log.flush();
     expect(syncs).toBe(1);
     await log.close();
@@ -227,7 +227,7 @@ describe("the audit log", () => {
     await log.flush();
     disk.setFull(100);
     log.note(taken("b"));
-    await clock.advance(50);
+    await clock.advance(200);
     expect(told).toMatchObject([{ code: "disk_full" }]);
     await expect(log.flush()).rejects.toMatchObject({ code: "disk_full" });
     expect(await verify()).toMatchObject({ isWhole: true, lines: 1 });

@@ -63,6 +63,9 @@ export interface SpoolHome {
 
 /** Throws `usage` (`details.param`), `too_many`, `not_found`, `duplicate_key`, `disk_full`; nothing is left on the disk then. */
 export async function spoolRequest(home: SpoolHome, request: TaskRequest): Promise<SpooledRequest> {
+  request.signal?.throwIfAborted();
+  const small = smallOf(request);
+  if (small !== undefined) return small;
   const spool = new RequestSpool(home, request);
   try {
     for await (const item of request.items) {
@@ -74,6 +77,26 @@ export async function spoolRequest(home: SpoolHome, request: TaskRequest): Promi
     await spool.remove();
     throw error;
   }
+}
+
+/** Hot: of items that are all there nothing is awaited. Undefined for all that the spool must look at. */
+function smallOf({
+  items,
+  maxCostUsd,
+}: TaskRequest): (SpooledRequest & { readonly kind: "small" }) | undefined {
+  if (!Array.isArray(items) || maxCostUsd !== undefined) return undefined;
+  const requests = items as readonly RequestItem[]; // the other kind is a stream
+  const [first] = requests;
+  if (first === undefined || requests.length > SMALL_ITEMS_MAX) return undefined;
+  const small: InlineRequest[] = [];
+  const slaMinutes = slaOf(first, 0);
+  let chars = 0;
+  for (const [index, item] of requests.entries()) {
+    if ("file_id" in item || slaOf(item, index) !== slaMinutes) return undefined;
+    chars += item.input.length;
+    small.push(item);
+  }
+  return chars > SMALL_CHARS_MAX ? undefined : { kind: "small", items: small, slaMinutes };
 }
 
 /** One file of lines that is being written. */
@@ -258,11 +281,7 @@ function slaOf(item: RequestItem, index: number): number | null {
 
 /** The bytes that would count as the volume of a request, were it submitted; those of a small one count as none. */
 export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: string) => number): number {
-  const inline = items.filter((item) => !("file_id" in item)) as readonly InlineRequest[];
-  const chars = inline.reduce((sum, { input }) => sum + input.length, 0);
-  const slas = new Set(items.map(({ sla }) => sla));
-  const areFew = inline.length <= SMALL_ITEMS_MAX && chars <= SMALL_CHARS_MAX && slas.size <= 1;
-  if (areFew && inline.length === items.length) return 0;
+  if (smallOf({ items, hasOutputFile: false }) !== undefined) return 0;
   const key = randomUUID();
   return items.reduce((sum, item) => {
     if ("file_id" in item) return sum + bytesOf(item.file_id);

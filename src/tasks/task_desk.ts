@@ -164,7 +164,7 @@ class TaskDesk implements OpenedTasks {
     const { hasOutputFile, id, note } = request;
     const { task, lot } = await this.#intake.offer({ ...spooled, id, project, hasOutputFile, note });
     if (spooled.slaMinutes === null) await this.#waitFor(task, [lot], request.signal);
-    return this.#view(task);
+    return this.#view(task, spooled.slaMinutes === null ? undefined : this.#views.firstView(task));
   }
 
   async task(project: string, id: string): Promise<TaskView> {
@@ -347,8 +347,8 @@ class TaskDesk implements OpenedTasks {
     await this.#erasure.over(lot);
   }
 
-  async #view(task: TaskRecord): Promise<TaskView> {
-    const view = await this.#unlessRemoved(task, this.#views.view(task));
+  async #view(task: TaskRecord, reading = this.#views.view(task)): Promise<TaskView> {
+    const view = await this.#unlessRemoved(task, reading);
     this.#shown.set(view, task);
     return view;
   }

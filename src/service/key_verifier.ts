@@ -4,7 +4,9 @@
  * `/v0` and the OpenAI paths (area `v0`) take `Bearer <key>` alone, satellites (area `v1`) the bare key alone
  * (interface 5). A key in a URL is never looked at.
  */
+
 import type { KeyStore } from "../store/key_store.ts";
+import type { StoredKey } from "../store/key_table.ts";
 import { type Caller, SCOPES } from "./caller.ts";
 
 /** Which form of the header a path takes. */
@@ -29,16 +31,25 @@ const HEADER: Readonly<Record<KeyArea, RegExp>> = { v0: /^Bearer ([^ ]+)$/i, v1:
 
 /** The verifier on the keys of a data folder. What the header holds is never kept, and never part of an error. */
 export function createKeyVerifier(keys: Pick<KeyStore, "accept" | "active">): KeyVerifier {
+  /** A key that was changed is another object. */
+  const callers = new WeakMap<StoredKey, Caller>();
   return {
     verify: (authorization, area) => {
       const [, text] = HEADER[area].exec(authorization ?? "") ?? [];
       const key = text === undefined ? undefined : keys.accept(text);
       if (key === undefined) return undefined;
-      const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
-      return { keyId: key.id, project: key.project, scopes, isBeta: key.isBeta };
+      const known = callers.get(key);
+      if (known !== undefined) return known;
+      const caller = callerOf(key);
+      callers.set(key, caller);
+      return caller;
     },
     isBetaKey: (keyId) => keys.active(keyId)?.isBeta === true,
   };
+}
+
+function callerOf({ id, project, scopes, isBeta }: StoredKey): Caller {
+  return { keyId: id, project, scopes: new Set(SCOPES.filter((scope) => scopes.includes(scope))), isBeta };
 }
 
 /** What one more request of a key comes to; the figures are those of rate-limit headers. */

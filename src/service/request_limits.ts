@@ -21,6 +21,7 @@ export class RequestBuckets implements RequestLimits {
   readonly #limit: number;
   /** The one used last comes last. */
   readonly #buckets = new Map<string, Bucket>();
+  #lastName: string | undefined;
 
   /** `requestsPerMinute` is a whole number from 1. */
   constructor(clock: Pick<Clock, "nowMs">, requestsPerMinute: number) {
@@ -47,6 +48,8 @@ export class RequestBuckets implements RequestLimits {
 
   #bucket(name: string, nowMs: number): Bucket {
     const bucket = this.#buckets.get(name) ?? { level: this.#limit, atMs: nowMs };
+    if (name === this.#lastName) return bucket;
+    this.#lastName = name;
     this.#buckets.delete(name);
     this.#buckets.set(name, bucket);
     if (this.#buckets.size > NAMES_MAX) {

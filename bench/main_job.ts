@@ -1,7 +1,7 @@
 /**
  * What the benches of the whole job share: the lines, the local provider, and what a process has used.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { createWriteStream, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -60,4 +60,41 @@ export async function writeInput(path: string, lines: number): Promise<void> {
     }
   }
   await new Promise<void>((resolve) => file.end(resolve));
+}
+
+/** A service of its own process, and a key of one of its projects. */
+export interface BenchService {
+  readonly url: string;
+  readonly key: string;
+  /** Ends it, and waits for that. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+}
+
+/** `key` is one of an earlier service on this folder; default: a new one. */
+export async function serviceOn(dir: string, env: NodeJS.ProcessEnv, key?: string): Promise<BenchService> {
+  const main = "dist/cli/main.js";
+  const wanted = ["keys", "create", "--project", "bench", "--data", dir, "--json"];
+  const made =
+    key ??
+    (
+      JSON.parse(execFileSync(process.execPath, [main, ...wanted], { encoding: "utf8", env })) as {
+        key: string;
+      }
+    ).key;
+  const child = spawn(process.execPath, [main, "serve", "--port", "0", "--data", dir], {
+    stdio: ["ignore", "pipe", "ignore"],
+    env,
+  });
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const url = await new Promise<string>((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`perigee serve ended with ${code}`)));
+    child.stdout.once("data", (chunk: Buffer) =>
+      resolve((JSON.parse(chunk.toString()) as { url: string }).url),
+    );
+  });
+  const stop = async (signal: NodeJS.Signals = "SIGTERM"): Promise<void> => {
+    child.kill(signal);
+    await ended;
+  };
+  return { url, key: made, stop };
 }

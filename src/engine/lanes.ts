@@ -52,8 +52,8 @@ export class Lanes {
   readonly #shared = new Map<string, LaneLimits>();
   readonly #outlooks = new Outlooks();
   readonly #turns = new Map<string, LaneTurns>();
-  /** Lanes that wait for a place or for money, longest first: what one lane frees may be what another waits for. */
-  readonly #blocked = new Map<Lane, "limits" | "money">();
+  /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
+  readonly #moneyless = new Set<Lane>();
   /** Lanes that their account has stopped, as it was told last. */
   readonly #stopped = new Map<Lane, string>();
 
@@ -75,7 +75,7 @@ export class Lanes {
       reserveMoney: (call) => sender.reserveMoney(call),
       returnMoney: (call) => sender.returnMoney(call),
       reload: (ticket) => this.#reload(ticket),
-      setBlocked: (by, hasSent) => this.#setBlocked(lane, by, hasSent),
+      setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),
       send: (call) => sender.send(call),
       giveUp: (call) => sender.giveUp(call),
       refuse: (call, code, message) => sender.refuse(call, code, message),
@@ -85,13 +85,11 @@ export class Lanes {
     return lane;
   }
 
-  /** A lane has a place or money again: it goes on, after those of its provider that wait longer. */
+  /** A lane has a place or money again: it goes on, and whose turn it is by now of those that wait for what it shares. */
   freed(lane: Lane): void {
     this.#lookForStop(lane);
-    if (this.#blocked.size > (this.#blocked.has(lane) ? 1 : 0)) {
-      for (const [other, by] of [...this.#blocked])
-        if (by === "money" || providerOf(other.key) === providerOf(lane.key)) other.pump();
-    }
+    this.#turnsOf(providerOf(lane.key)).freed();
+    if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();
   }
 
@@ -206,9 +204,9 @@ export class Lanes {
     this.#options.onAccountStop();
   }
 
-  #setBlocked(lane: Lane, by: "limits" | "money" | undefined, hasSent: boolean): void {
-    if (by === undefined || hasSent) this.#blocked.delete(lane);
-    if (by !== undefined) this.#blocked.set(lane, by);
+  #setMoneyless(lane: Lane, isMoneyless: boolean, hasSent: boolean): void {
+    if (!isMoneyless || hasSent) this.#moneyless.delete(lane);
+    if (isMoneyless) this.#moneyless.add(lane);
   }
 
   #turnsOf(provider: string): LaneTurns {

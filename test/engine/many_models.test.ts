@@ -1,7 +1,8 @@
 /**
  * Files in which each line names another model: hundreds of lanes of one provider, each with a shard of one item (I16).
  */
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, type MockInstance, vi } from "vitest";
+import { Backlog } from "../../src/engine/backlog.ts";
 import { Lane } from "../../src/engine/lane.ts";
 import { INPUT, OUTPUT, World } from "./world.ts";
 
@@ -23,4 +24,32 @@ describe("a file of hundreds of models", () => {
     expect(pumped.mock.calls.length).toBeLessThan(8 * MODELS);
     await world.settle(engine.close());
   });
+
+  it("brings at most 64 shards in a turn of the event loop, of all files that are read", async () => {
+    const world = new World({ config: { maxInFlight: 4 } });
+    world.input(MODELS, eachItsOwn);
+    world.input(MODELS / 4, eachItsOwn, "/few.jsonl");
+    const engine = await world.engine();
+    const added = vi.spyOn(Backlog.prototype, "add");
+    const most = mostCallsInATurn(added);
+    const runs = [engine.run(INPUT, { out: OUTPUT }), engine.run("/few.jsonl", { out: "/few.out" })];
+    await world.settle(Promise.all(runs.map(({ finished }) => finished)));
+    expect(added.mock.calls.length).toBe(MODELS + MODELS / 4);
+    expect(most()).toBeLessThanOrEqual(64);
+    await world.settle(engine.close());
+  });
 });
+
+function mostCallsInATurn(spy: MockInstance): () => number {
+  let [most, seen, isWatched] = [0, 0, true];
+  const look = (): void => {
+    most = Math.max(most, spy.mock.calls.length - seen);
+    seen = spy.mock.calls.length;
+    if (isWatched) setImmediate(look);
+  };
+  setImmediate(look);
+  return () => {
+    isWatched = false;
+    return most;
+  };
+}

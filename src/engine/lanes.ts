@@ -19,7 +19,15 @@ import type { EngineConfig } from "./config.ts";
 import type { LaneRecord } from "./journal.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
-import { capacityOf, expectedDoneMs, type Forecast, forecastOf, type NewWork, Outlooks } from "./outlook.ts";
+import {
+  capacityOf,
+  expectedDoneMs,
+  type Forecast,
+  forecastOf,
+  type NewWork,
+  Outlooks,
+  type SharedLimits,
+} from "./outlook.ts";
 import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
 import { RunStopped } from "./run_stopped.ts";
@@ -155,7 +163,7 @@ export class Lanes {
     const { clock, sender } = this.#options;
     const { provider, key } = sender.laneFor(model);
     const lane = this.of(key);
-    return { lane, outlook: this.#outlooks.of(lane, this.#beside(lane, provider), clock.nowMs()) };
+    return { lane, outlook: this.#outlooks.of(lane, this.#sharedBy(provider), clock.nowMs()) };
   }
 
   #sized(work: NewWork): ProjectWork {
@@ -228,12 +236,11 @@ export class Lanes {
     });
   }
 
-  /** The lanes whose limits a lane shares. */
-  #beside(lane: Lane, provider: string): readonly Lane[] {
-    const shared = Object.keys(this.#options.config.limits[provider] ?? {});
-    return shared.length === 0
-      ? [lane]
-      : [...this.#lanes.values()].filter(({ key }) => providerOf(key) === provider);
+  /** Undefined when the lanes of a provider share no limits. */
+  #sharedBy(provider: string): SharedLimits | undefined {
+    if (Object.keys(this.#options.config.limits[provider] ?? {}).length === 0) return undefined;
+    const isOf = ({ key }: Lane): boolean => providerOf(key) === provider;
+    return { provider, lanes: () => [...this.#lanes.values()].filter(isOf) };
   }
 
   #sharedOf(provider: string): LaneLimits {

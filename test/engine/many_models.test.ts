@@ -25,6 +25,26 @@ describe("a file of hundreds of models", () => {
     await world.settle(engine.close());
   });
 
+  it("has what waits put together once for all the lanes that share their limits, whichever of them is asked for", async () => {
+    const world = new World({ config: { maxInFlight: 4, limits: { alpha: { requestsPerMinute: 60 } } } });
+    world.input(MODELS, eachItsOwn);
+    const { engine, parts } = await world.opened();
+    const run = engine.run(INPUT, { out: OUTPUT, project: "a" });
+    await world.clock.advance(1_000);
+    const looked = vi.spyOn(Lane.prototype, "waiting");
+    const nowMs = world.clock.nowMs();
+    const work = { project: "a", items: 1, inputTokens: 10, deadlineMs: Number.POSITIVE_INFINITY };
+    const tookMs = Array.from(
+      { length: MODELS },
+      (_, index) => parts.forecast({ ...work, model: eachItsOwn(index + 1) }).doneMs - nowMs,
+    );
+    expect(looked.mock.calls.length).toBe(MODELS);
+    expect(Math.min(...tookMs)).toBeGreaterThan((MODELS - 70) * 1_000);
+    run.stop();
+    await world.settle(run.finished);
+    await world.settle(engine.close());
+  });
+
   it("brings at most 64 shards in a turn of the event loop, of all files that are read", async () => {
     const world = new World({ config: { maxInFlight: 4 } });
     world.input(MODELS, eachItsOwn);

@@ -78,6 +78,8 @@ export interface ServerOptions {
 /** A server without routes. */
 export interface HttpServer {
   readonly app: FastifyInstance;
+  /** Takes no more connections, and resolves when what has come is answered. */
+  close(): Promise<void>;
   /** Closes connections that are still at work. */
   destroyConnections(): void;
 }
@@ -122,7 +124,14 @@ export function createServer(options: ServerOptions): HttpServer {
   });
   registerErrors(app, options.onFault ?? (() => undefined));
   registerUnknown(app);
-  return { app, destroyConnections: () => connections?.destroy() };
+  return {
+    app,
+    close: async () => {
+      connections?.drain();
+      await app.close();
+    },
+    destroyConnections: () => connections?.destroy(),
+  };
 }
 
 /** The server as a function that a `node:http` server or Express calls; `ready` must have resolved. */

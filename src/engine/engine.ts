@@ -22,6 +22,7 @@ import type { Store, StoredTask } from "../store/store.ts";
 import type { InlineItem } from "../work/item.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
+import { Arrivals } from "./arrivals.ts";
 import { Backlog } from "./backlog.ts";
 import { type ConfigOptions, checkOptions, type EngineConfig, resolveConfig } from "./config.ts";
 import { Forgotten } from "./forgotten.ts";
@@ -310,6 +311,7 @@ class LocalEngine implements Engine {
     const { clock, disk, store, measurer, dataDir, observer } = this.#seams;
     return {
       ...built,
+      arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes }),
       clock,
       disk,
       store,
@@ -323,8 +325,6 @@ class LocalEngine implements Engine {
       drainMs: 30_000,
       pauseWaitMs: this.#config.pauseWaitMs,
       lanes: () => this.#lanes.all(),
-      arrived: (key, state) => this.#lanes.of(key).arrived(state),
-      plan: (place, work) => this.#lanes.plan(place, work),
       forecast: (work) => this.#lanes.forecast(work),
       expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
       dropRun: (state) => this.#lanes.drop(state),

@@ -55,8 +55,8 @@ export interface LaneServices {
   returnMoney(call: ItemCall): void;
   /** Brings a dropped shard's bytes back; on failure it has told the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
-  /** Says that the lane waits for a place or for money that others may give back; `hasSent` since it last said so. */
-  setBlocked(by: "limits" | "money" | undefined, hasSent: boolean): void;
+  /** Says whether the lane waits for money that others may give back; `hasSent` since it last said so. */
+  setMoneyless(isMoneyless: boolean, hasSent: boolean): void;
   /** The intent is durable: send. */
   send(call: ItemCall): void;
   /** Its run left before it could be sent. */
@@ -157,8 +157,7 @@ export class Lane {
     }
     if (!this.#isBlocked) this.#isOutOfPlaces = false;
     if (!this.#isWaiting) this.#services.turns.left(this);
-    const blockedBy = this.#isBlocked ? "limits" : undefined;
-    this.#services.setBlocked(this.#moneyless.size > 0 ? "money" : blockedBy, this.#hasSent);
+    this.#services.setMoneyless(this.#moneyless.size > 0, this.#hasSent);
     this.#services.backlog.setIdle(this.key, this.#isShort() && !this.limits.isPaused);
     this.#services.turns.pass(this);
   }

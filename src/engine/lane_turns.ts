@@ -106,6 +106,11 @@ export class LaneTurns {
     if (waiting !== undefined) this.#share.served(waiting, cost);
   }
 
+  /** What lanes share is free again: who was let go in vain before may be let go once more. */
+  freed(): void {
+    this.#tried.clear();
+  }
+
   /** Lets those lanes go whose turn it is by now, until one of them has to wait. */
   pass(lane: TurnTaker): void {
     if (this.#isPassing || !this.isContended(lane)) return;

@@ -19,7 +19,15 @@ import type { EngineConfig } from "./config.ts";
 import type { LaneRecord } from "./journal.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
-import { capacityOf, expectedDoneMs, type Forecast, forecastOf, type NewWork, Outlooks } from "./outlook.ts";
+import {
+  capacityOf,
+  expectedDoneMs,
+  type Forecast,
+  forecastOf,
+  type NewWork,
+  Outlooks,
+  type SharedLimits,
+} from "./outlook.ts";
 import { recentSteps } from "./recent.ts";
 import type { RunState } from "./run_state.ts";
 import { RunStopped } from "./run_stopped.ts";
@@ -52,8 +60,8 @@ export class Lanes {
   readonly #shared = new Map<string, LaneLimits>();
   readonly #outlooks = new Outlooks();
   readonly #turns = new Map<string, LaneTurns>();
-  /** Lanes that wait for a place or for money, longest first: what one lane frees may be what another waits for. */
-  readonly #blocked = new Map<Lane, "limits" | "money">();
+  /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
+  readonly #moneyless = new Set<Lane>();
   /** Lanes that their account has stopped, as it was told last. */
   readonly #stopped = new Map<Lane, string>();
 
@@ -75,7 +83,7 @@ export class Lanes {
       reserveMoney: (call) => sender.reserveMoney(call),
       returnMoney: (call) => sender.returnMoney(call),
       reload: (ticket) => this.#reload(ticket),
-      setBlocked: (by, hasSent) => this.#setBlocked(lane, by, hasSent),
+      setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),
       send: (call) => sender.send(call),
       giveUp: (call) => sender.giveUp(call),
       refuse: (call, code, message) => sender.refuse(call, code, message),
@@ -85,13 +93,11 @@ export class Lanes {
     return lane;
   }
 
-  /** A lane has a place or money again: it goes on, after those of its provider that wait longer. */
+  /** A lane has a place or money again: it goes on, and whose turn it is by now of those that wait for what it shares. */
   freed(lane: Lane): void {
     this.#lookForStop(lane);
-    if (this.#blocked.size > (this.#blocked.has(lane) ? 1 : 0)) {
-      for (const [other, by] of [...this.#blocked])
-        if (by === "money" || providerOf(other.key) === providerOf(lane.key)) other.pump();
-    }
+    this.#turnsOf(providerOf(lane.key)).freed();
+    if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();
   }
 
@@ -157,7 +163,7 @@ export class Lanes {
     const { clock, sender } = this.#options;
     const { provider, key } = sender.laneFor(model);
     const lane = this.of(key);
-    return { lane, outlook: this.#outlooks.of(lane, this.#beside(lane, provider), clock.nowMs()) };
+    return { lane, outlook: this.#outlooks.of(lane, this.#sharedBy(provider), clock.nowMs()) };
   }
 
   #sized(work: NewWork): ProjectWork {
@@ -206,9 +212,9 @@ export class Lanes {
     this.#options.onAccountStop();
   }
 
-  #setBlocked(lane: Lane, by: "limits" | "money" | undefined, hasSent: boolean): void {
-    if (by === undefined || hasSent) this.#blocked.delete(lane);
-    if (by !== undefined) this.#blocked.set(lane, by);
+  #setMoneyless(lane: Lane, isMoneyless: boolean, hasSent: boolean): void {
+    if (!isMoneyless || hasSent) this.#moneyless.delete(lane);
+    if (isMoneyless) this.#moneyless.add(lane);
   }
 
   #turnsOf(provider: string): LaneTurns {
@@ -230,12 +236,11 @@ export class Lanes {
     });
   }
 
-  /** The lanes whose limits a lane shares. */
-  #beside(lane: Lane, provider: string): readonly Lane[] {
-    const shared = Object.keys(this.#options.config.limits[provider] ?? {});
-    return shared.length === 0
-      ? [lane]
-      : [...this.#lanes.values()].filter(({ key }) => providerOf(key) === provider);
+  /** Undefined when the lanes of a provider share no limits. */
+  #sharedBy(provider: string): SharedLimits | undefined {
+    if (Object.keys(this.#options.config.limits[provider] ?? {}).length === 0) return undefined;
+    const isOf = ({ key }: Lane): boolean => providerOf(key) === provider;
+    return { provider, lanes: () => [...this.#lanes.values()].filter(isOf) };
   }
 
   #sharedOf(provider: string): LaneLimits {

@@ -6,7 +6,8 @@
  * What is in flight, and when an account's stop ends, is not known. What was never measured (how long an answer takes
  * and gets, how many requests a provider bears) is taken for nothing: work is not refused for a guess.
  *
- * What waits is put together at most ten times a second for a lane: submissions in between see the same.
+ * What waits is put together at most ten times a second for a lane, or for all that share their limits: submissions in
+ * between see the same.
  */
 import {
   earliestDeadlineMs,
@@ -51,14 +52,24 @@ export function expectedDoneMs(lane: LaneOutlook, work: ProjectWork, itemMs: num
   return earliestDoneMs({ ...lane, capacity: { ...lane.capacity, itemMs } }, work);
 }
 
+/** A provider whose limits all its lanes share. */
+export interface SharedLimits {
+  readonly provider: string;
+  readonly lanes: () => Iterable<Lane>;
+}
+
 /** One for an engine. */
 export class Outlooks {
   readonly #remembered = new Map<Lane, LaneOutlook>();
+  /** What waits in all lanes of a provider. */
+  readonly #shared = new Map<string, { readonly atMs: number; readonly waiting: readonly ProjectWork[] }>();
 
-  /** `beside`: the lanes that share its limits, itself included. */
-  of(lane: Lane, beside: readonly Lane[], nowMs: number): LaneOutlook {
+  /** `shared` is given for a lane that shares its limits. */
+  of(lane: Lane, shared: SharedLimits | undefined, nowMs: number): LaneOutlook {
+    const beside = shared === undefined ? undefined : this.#waitingBeside(shared, nowMs);
     const remembered = this.#remembered.get(lane);
-    if (remembered !== undefined && nowMs - remembered.nowMs < REMEMBERED_MS) return remembered;
+    const isSame = beside === undefined || remembered?.waiting === beside;
+    if (remembered !== undefined && isSame && nowMs - remembered.nowMs < REMEMBERED_MS) return remembered;
     const outlook = {
       nowMs,
       closedMs: lane.limits.snapshot(nowMs).cooldownMs,
@@ -67,21 +78,33 @@ export class Outlooks {
         itemMs: lane.hasAnswered ? lane.itemMs : 0,
         concurrency: lane.limits.placesHoped,
       },
-      waiting: beside.flatMap(waitingIn),
+      waiting: beside ?? waitingIn([lane]),
     };
     this.#remembered.set(lane, outlook);
     return outlook;
   }
+
+  /** Put together once for all the lanes: a provider may have a thousand, and a task may ask for each. */
+  #waitingBeside({ provider, lanes }: SharedLimits, nowMs: number): readonly ProjectWork[] {
+    const known = this.#shared.get(provider);
+    if (known !== undefined && nowMs - known.atMs < REMEMBERED_MS) return known.waiting;
+    const waiting = waitingIn(lanes());
+    this.#shared.set(provider, { atMs: nowMs, waiting });
+    return waiting;
+  }
 }
 
-function waitingIn(lane: Lane): ProjectWork[] {
+/** By their runs. */
+function waitingIn(lanes: Iterable<Lane>): ProjectWork[] {
   const runs = new Map<RunState, { items: number; inputTokens: number; outputTokens: number }>();
-  for (const { run, items, inputTokens, outputTokens } of lane.waiting()) {
-    const load = runs.get(run) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
-    load.items += items;
-    load.inputTokens += inputTokens;
-    load.outputTokens += outputTokens;
-    runs.set(run, load);
+  for (const lane of lanes) {
+    for (const { run, items, inputTokens, outputTokens } of lane.waiting()) {
+      const load = runs.get(run) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
+      load.items += items;
+      load.inputTokens += inputTokens;
+      load.outputTokens += outputTokens;
+      runs.set(run, load);
+    }
   }
   return [...runs].map(([run, load]) => {
     const { project, weight, deadlineMs } = run.settings;

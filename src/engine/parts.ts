@@ -6,10 +6,9 @@ import type { Disk } from "../disk.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { RateCard } from "../price/factor.ts";
 import type { PriceBook } from "../price/price_book.ts";
-import type { LaneKey } from "../schedule/lanes.ts";
-import type { Work } from "../schedule/planner.ts";
 import type { Measurer } from "../shard/pool.ts";
 import type { Store } from "../store/store.ts";
+import type { Arrivals } from "./arrivals.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Lane } from "./lane.ts";
 import type { AccountStop } from "./lanes.ts";
@@ -18,7 +17,7 @@ import type { Forecast, NewWork } from "./outlook.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Room } from "./room.ts";
 import type { RunState } from "./run_state.ts";
-import type { ModelLane, Sender } from "./sender.ts";
+import type { Sender } from "./sender.ts";
 
 /** Built by `engine.ts`, read by runs. */
 export interface EngineParts {
@@ -30,6 +29,8 @@ export interface EngineParts {
   readonly room: Room;
   readonly recorder: Recorder;
   readonly backlog: Backlog;
+  /** Where runs bring what they have read. */
+  readonly arrivals: Arrivals;
   readonly sender: Sender;
   readonly prices: PriceBook;
   readonly rateCard: RateCard;
@@ -45,16 +46,12 @@ export interface EngineParts {
   /** How long a run without deadline waits for an account stop to end. */
   readonly pauseWaitMs: number;
   lanes(): Iterable<Lane>;
-  /** Where work on a model should run, and how long it takes there. */
-  plan(place: ModelLane, work: Work): { readonly key: LaneKey; readonly needMs: number };
   /** When new work would be done, beside what waits; an estimate. */
   forecast(work: NewWork): Forecast;
   /** When work is expected to be done beside what waits, monotonic; a guess where nothing was measured. */
   expectedDoneMs(work: NewWork): number;
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
-  /** A shard of a run waits in the backlog for a lane. */
-  arrived(lane: LaneKey, run: RunState): void;
   /** Empty unless all that a run has left is held by lanes that their account has stopped. */
   accountStops(run: RunState): readonly AccountStop[];
   /** Calls back when an account has stopped a lane, or stops it no longer; returns how to stop listening. */

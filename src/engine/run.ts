@@ -15,7 +15,6 @@ import { type Block, lastLineOf } from "../jsonl/block.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import { Packer } from "../shard/pack.ts";
-import type { Shard } from "../shard/shard.ts";
 import type { OutputLine } from "../work/item.ts";
 import { ChecksummedFile } from "./checksum.ts";
 import { rethrowFileError, rethrowReadError } from "./file_errors.ts";
@@ -244,13 +243,11 @@ export class Run implements AsyncIterable<OutputLine> {
     const packer = new Packer();
     const seen = opened.input.identity === undefined ? new StreamedKeys(state) : undefined;
     const file = new ChecksummedFile(opened.input.file);
-    const flush = (): void => {
-      for (const shard of packer.flush()) this.#schedule(state, shard);
-    };
+    const { arrivals, backlog } = this.#parts;
     for await (const measured of this.#measured(opened, this.#blocks(opened, file), seen === undefined)) {
       if (!state.isOpen) return;
       if (measured === "pause") {
-        flush();
+        await arrivals.add(state, packer.flush());
         state.changed(); // what came may wait in a lane that is stopped
         continue;
       }
@@ -258,11 +255,12 @@ export class Run implements AsyncIterable<OutputLine> {
       await opened.input.spool?.sync();
       await this.#reject(state, fresh);
       if (!state.isOpen) return;
-      for (const shard of packer.add(fresh)) this.#schedule(state, shard);
-      if (this.#parts.backlog.isStarved) flush();
+      await arrivals.add(state, packer.add(fresh));
+      if (backlog.isStarved) await arrivals.add(state, packer.flush());
     }
     if (!state.isOpen) return;
-    flush();
+    await arrivals.add(state, packer.flush());
+    if (!state.isOpen) return;
     if (opened.body.inputChecksum !== undefined && opened.body.inputChecksum !== file.checksum)
       throw changed(opened);
     state.linesTotal = state.linesRead;
@@ -331,35 +329,6 @@ export class Run implements AsyncIterable<OutputLine> {
     if (this.#unsent < UNSENT_STAGED_MAX) return;
     this.#unsent = 0;
     await state.settings.log.settled();
-  }
-
-  #schedule(state: RunState, shard: Shard): void {
-    const { sender, backlog, clock } = this.#parts;
-    state.waitingItems += shard.count;
-    const place = sender.laneFor(shard.model);
-    const { deadlineMs } = state.settings;
-    const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
-    const expectedOutputTokens = sender.expectedOutputTokens(shard);
-    const { key, needMs } = this.#parts.plan(place, {
-      ...load,
-      outputTokens: expectedOutputTokens,
-      deadlineMs,
-    });
-    const { provider, family } = place;
-    const arrivedMs = clock.nowMs();
-    backlog.add({
-      run: state,
-      shard,
-      runId: state.id,
-      provider,
-      family,
-      ...load,
-      expectedOutputTokens,
-      deadlineMs,
-      arrivedMs,
-      needMs,
-    });
-    this.#parts.arrived(key, state);
   }
 
   async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {

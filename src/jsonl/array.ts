@@ -132,7 +132,11 @@ class ArrayReader {
       const reason = found instanceof Error ? found.message : String(found);
       // The parser hands on nothing of a slice in which it found an error, so the place is as exact as a slice.
       const place = `at element ${this.#builder.elementCount + 1} or later, bytes ${this.#sliceStart} to ${this.#bytes}`;
-      throw new PerigeeError("invalid_array", `expected one JSON array: ${reason} (${place})`, { cause });
+      const details = { fromElement: this.#builder.elementCount + 1 };
+      throw new PerigeeError("invalid_array", `expected one JSON array: ${reason} (${place})`, {
+        cause,
+        details,
+      });
     }
   }
 }

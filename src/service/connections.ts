@@ -6,6 +6,11 @@
  *   an answer that is not read   no byte for the idle time: closed
  *   an answer that is made       waited for
  *
+ * Once the server drains:
+ *
+ *   idle between requests        closed at once, or as soon as its last request is answered
+ *   no whole request has come    closed after half a second without one
+ *
  * Slow headers and headers that are too long are Node's own checks; they arrive here as client errors.
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -23,6 +28,8 @@ const UPLOAD_BYTES_MIN = 1024 * 1024;
 const LOOKS = 10;
 /** A client that still writes loses the answer when the connection is closed under it. */
 const LINGER_MS = 500;
+/** What a client has sent just before it was told of the end has so long to arrive. */
+const ARRIVAL_MS = 500;
 /** As later versions of Node do by themselves (`keepAliveTimeoutBuffer`). */
 const GRACE_MS = 1_000;
 
@@ -40,12 +47,14 @@ export class Connections {
   /** The last one of each socket. */
   readonly #exchanges = new WeakMap<Socket, Exchange>();
   #timer: Timer;
+  #isDraining = false;
 
   constructor(server: Server, clock: Clock, limits: ConnectionLimits) {
     this.#clock = clock;
     this.#limits = limits;
     server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
+      if (this.#isDraining) this.#drain(socket);
       socket.once("close", () => this.#sockets.delete(socket));
     });
     server.on("request", (request: IncomingMessage, response: ServerResponse) => {
@@ -56,6 +65,7 @@ export class Connections {
         markBytes: socket.bytesRead,
         markMs: clock.nowMs(),
       });
+      if (this.#isDraining) this.#drain(socket);
     });
     // Who listens for it keeps Node from closing the socket by itself.
     server.on("timeout", (socket: Socket) => this.#onIdle(socket));
@@ -75,9 +85,26 @@ export class Connections {
     this.#clock.timer(LINGER_MS, () => socket.destroy(), { keepsAlive: false });
   }
 
+  /** Closes what does nothing, now and from now on; to be called before the server closes. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const socket of this.#sockets) this.#drain(socket);
+  }
+
   /** Closes what is under way. */
   destroy(): void {
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Node closes what is idle by itself when its server closes, and nothing that is idle later, or that has sent some bytes. */
+  #drain(socket: Socket): void {
+    const exchange = this.#exchanges.get(socket);
+    const close = (): void => {
+      if (this.#exchanges.get(socket) === exchange) socket.destroySoon();
+    };
+    // Answers leave in the order of their requests: when the last one is out, all are.
+    if (exchange !== undefined && !isOver(exchange)) exchange.response.once("close", close);
+    else this.#clock.timer(ARRIVAL_MS, close, { keepsAlive: false });
   }
 
   #onIdle(socket: Socket): void {

@@ -2,8 +2,11 @@
  * The body of POST /v0/infer/: one JSON array of request items, checked one by one.
  *
  * Up to 1 MiB it comes parsed; beyond that its elements are read as they come, in flat memory. Limits, unless the operator
- * has set lower ones: 1 GiB, 1,000,000 items; 64 levels. A wrong item is told by its index; what is behind it is read and forgotten, so that a
- * client that writes first can read the answer.
+ * has set lower ones: 1 GiB, 1,000,000 items; 64 levels. A wrong item is told by its index; what is behind it is read and
+ * forgotten, so that a client that writes first can read the answer.
+ *
+ * What is no list is refused alike either way; of one that does not begin as a list at most 10 MiB are kept to see whether it
+ * is JSON at all.
  */
 import type { IncomingMessage } from "node:http";
 import type { RequestBounds } from "../engine/config_options.ts";
@@ -12,13 +15,17 @@ import { arrayLines } from "../jsonl/array.ts";
 import type { RequestItem } from "../tasks/requests.ts";
 import type { FastifyRequest } from "./fastify.ts";
 import { checkItem } from "./infer_schema.ts";
-import { lengthOf, tooLarge } from "./json_body.ts";
+import { JSON_BYTES_MAX, lengthOf, notJson, notUtf8, parseBody, tooLarge } from "./json_body.ts";
 
 /** How large a POST may be. */
 export type BodyBounds = Pick<RequestBounds, "items" | "bodyBytes">;
 
 const BODY_BYTES_MAX = 1024 * 1024 * 1024;
 const ITEMS_MAX = 1_000_000;
+/** Space, tab, line ends, and the three bytes of the mark. */
+const BLANK = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
+/** Node's code of what a decoder throws. */
+const NOT_UTF8 = "ERR_ENCODING_INVALID_ENCODED_DATA";
 
 /** Throws `usage`, `too_many` or `too_large`, at once for a body that has come, while it is iterated otherwise. `bytes` are read in place of a streamed body. */
 export function itemsOf(
@@ -40,8 +47,7 @@ export function bodyBytes(raw: IncomingMessage, bounds: BodyBounds | undefined):
 
 /** Items of a whole body. */
 export function checkedItems(body: unknown, bounds: BodyBounds | undefined): readonly RequestItem[] {
-  if (!Array.isArray(body))
-    throw new PerigeeError("usage", "the body must be a JSON array of items", { details: { param: "body" } });
+  if (!Array.isArray(body)) throw noList();
   refuseCount(body.length, bounds?.items);
   return body.map(checkedItem);
 }
@@ -59,7 +65,7 @@ async function* streamedItems(
 ): AsyncGenerator<RequestItem> {
   let index = 0;
   try {
-    for await (const elements of arrayLines(bytes)) {
+    for await (const elements of arrayLines(listBytes(bytes))) {
       for (const element of elements) {
         if (element.kind === "refused") throw wrongItem(index, undefined, refusalText(element.code));
         yield checkedItem(JSON.parse(element.text), index);
@@ -68,9 +74,50 @@ async function* streamedItems(
       }
     }
     refuseCount(index, itemsMax);
+  } catch (error) {
+    throw asWhole(error);
   } finally {
     raw.resume();
   }
+}
+
+/** The bytes of a list as they come. What begins as something else is refused as it would be had it come whole. */
+async function* listBytes(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const begun: Uint8Array[] = [];
+  let begunBytes = 0;
+  let isList: boolean | undefined;
+  for await (const chunk of bytes) {
+    isList ??= beginsList(chunk);
+    if (isList !== true) {
+      begun.push(chunk);
+      begunBytes += chunk.length;
+      if (begunBytes > JSON_BYTES_MAX) throw noList();
+      continue;
+    }
+    yield* begun.splice(0);
+    yield chunk;
+  }
+  if (isList === true) return;
+  const parsed = parseBody(Buffer.concat(begun));
+  throw parsed instanceof PerigeeError ? parsed : noList();
+}
+
+/** Undefined when there is nothing but blanks and parts of a byte order mark. */
+function beginsList(chunk: Uint8Array): boolean | undefined {
+  const first = chunk.find((byte) => !BLANK.has(byte));
+  return first === undefined ? undefined : first === 0x5b;
+}
+
+/** What stops the reading of a list is told in the words for a whole body, and where it was. */
+function asWhole(error: unknown): unknown {
+  if (!(error instanceof PerigeeError) || error.code !== "invalid_array") return error;
+  const { cause, details } = error;
+  if (cause instanceof TypeError && "code" in cause && cause.code === NOT_UTF8) return notUtf8();
+  return notJson(Number(details["fromElement"]));
+}
+
+function noList(): PerigeeError {
+  return new PerigeeError("usage", "the body must be a JSON array of items", { details: { param: "body" } });
 }
 
 async function* boundedBytes(raw: IncomingMessage, bytesMax: number): AsyncGenerator<Uint8Array> {

@@ -9,7 +9,7 @@ import { PerigeeError } from "../errors.ts";
 import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
 
 /** A body that is parsed at once has at most so many bytes. */
-const JSON_BYTES_MAX = 10 * 1024 * 1024;
+export const JSON_BYTES_MAX: number = 10 * 1024 * 1024;
 /** From here on a route that streams gets the body unread. */
 const STREAMED_BYTES_MIN = 1024 * 1024;
 
@@ -67,24 +67,35 @@ function collect(request: FastifyRequest, payload: IncomingMessage, done: Done):
     if (isOver) return;
     const whole = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     if (payload.headers[KEY_HEADER] !== undefined) request.wholeBody = whole;
-    const parsed = parse(whole);
+    const parsed = parseBody(whole);
     if (parsed instanceof PerigeeError) finish(parsed);
     else finish(null, parsed);
   });
   payload.on("error", (error) => finish(error));
 }
 
-/** Undefined for an empty body. */
-function parse(bytes: Buffer): unknown {
+/** Undefined for an empty body or blanks, an error for one that is no JSON. */
+export function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
-  if (!isUtf8(bytes)) return new PerigeeError("invalid_request", "the body is not UTF-8");
+  if (!isUtf8(bytes)) return notUtf8();
+  const text = bytes.toString("utf8");
   try {
-    const text = bytes.toString("utf8");
     return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as unknown;
   } catch {
     // V8's message quotes the text, which may be a prompt.
-    return new PerigeeError("invalid_request", "the body is not JSON");
+    return text.trim() === "" ? undefined : notJson();
   }
+}
+
+export function notUtf8(): PerigeeError {
+  return new PerigeeError("invalid_request", "the body is not UTF-8");
+}
+
+/** `fromElement`: of a long list, the first that may be at fault, from 1. */
+export function notJson(fromElement?: number): PerigeeError {
+  return new PerigeeError("invalid_request", "the body is not JSON", {
+    details: fromElement === undefined ? {} : { fromElement },
+  });
 }
 
 /** JSON is UTF-8 (RFC 8259, 8.1). */

@@ -58,7 +58,7 @@ export interface HttpService {
 
 export async function createHttpService(options: HttpServiceOptions): Promise<HttpService> {
   const { context, version, observation } = options;
-  const { app, destroyConnections } = createServer({
+  const { app, close, destroyConnections } = createServer({
     ...options,
     clock: context.clock,
     ...observation?.serverOptions,
@@ -93,7 +93,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
     close: async () => {
       isReady = false;
       const timer = context.clock.timer(DRAIN_MS, destroyConnections, { keepsAlive: false });
-      await app.close();
+      await close();
       timer.cancel();
     },
   };

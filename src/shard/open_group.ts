@@ -14,9 +14,6 @@ export interface GroupBounds {
   readonly bytesMax: number;
 }
 
-const INITIAL_KEY_BYTES = 1024;
-const INITIAL_BODY_BYTES = 16 * 1024;
-
 export class OpenGroup {
   readonly group: ShardGroup;
   readonly #lines: number[] = [];
@@ -25,8 +22,8 @@ export class OpenGroup {
   readonly #inputTokens: number[] = [];
   readonly #maxOutputTokens: number[] = [];
   readonly #warnings: number[] = [];
-  readonly #keys = new PackedBytes(INITIAL_KEY_BYTES);
-  readonly #bodies = new PackedBytes(INITIAL_BODY_BYTES);
+  readonly #keys = new PackedBytes(0);
+  readonly #bodies = new PackedBytes(0);
   #tokens = 0;
   #isOrdered = true;
 

@@ -11,6 +11,7 @@
  * work really cost is noted.
  */
 import type { EngineParts } from "../engine/parts.ts";
+import { TurnShare } from "../engine/turn_share.ts";
 import { PerigeeError } from "../errors.ts";
 import { costOf } from "../price/cost.ts";
 import { priceFactor } from "../price/factor.ts";
@@ -56,6 +57,9 @@ const RETRY_AFTER_SECONDS = 60;
 const EASY_MS = 100;
 const EASY_KEPT_MAX = 4_096;
 
+/** A task may name a thousand models in each of 64 windows; 50 us each, for a model that is new. */
+const FORECASTS_PER_TURN = 64;
+
 interface Easy {
   readonly untilMs: number;
   readonly items: number;
@@ -66,9 +70,11 @@ export class Admission {
   readonly #options: AdmissionOptions;
   /** Work that was found to leave at least half of its window, by project, model and sla; the outlook is as old. */
   readonly #easy = new Map<string, Easy>();
+  readonly #turns: TurnShare;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
+    this.#turns = new TurnShare(options.parts.clock, FORECASTS_PER_TURN);
   }
 
   /** Throws `too_many` when not even one item has room: asked before anything is read or written. */
@@ -81,8 +87,7 @@ export class Admission {
     const { backlog, spending } = this.#options;
     const room = backlog.reserve(project, amount);
     try {
-      for (const work of works) this.#assertFeasible(project, work, works);
-      const estimatedUsd = works.reduce((sum, work) => sum + this.#usdOf(work), 0);
+      const estimatedUsd = await this.#estimate(project, works);
       return { estimatedUsd, hold: await spending.reserve(project, estimatedUsd), room };
     } catch (error) {
       room.release();
@@ -95,23 +100,45 @@ export class Admission {
     return this.#options.spending.hold(project, estimatedUsd);
   }
 
-  #assertFeasible(project: string, work: Work, works: readonly Work[]): void {
+  /** What all the works are estimated to cost, each of them feasible. */
+  async #estimate(project: string, works: readonly Work[]): Promise<number> {
+    const ofModel = new Map<string, Work[]>();
+    for (const work of works) {
+      const same = ofModel.get(work.model);
+      if (same === undefined) ofModel.set(work.model, [work]);
+      else same.push(work);
+    }
+    let estimatedUsd = 0;
+    let steps = 0;
+    for (const work of works) {
+      if (parseModelId(work.model) === undefined || work.items === 0) continue; // its lines end as errors, at once
+      estimatedUsd += this.#usdOf(work);
+      const before = itemsBefore(work, ofModel.get(work.model) ?? []);
+      if (before === 0 && this.#isEasy(project, work)) continue;
+      if (steps === 0) steps = await this.#turns.take();
+      steps -= 1;
+      this.#assertFeasible(project, work, before);
+    }
+    return estimatedUsd;
+  }
+
+  #isEasy(project: string, work: Work): boolean {
+    const easy = this.#easy.get(easyKeyOf(project, work));
+    return (
+      easy !== undefined &&
+      this.#options.parts.clock.nowMs() < easy.untilMs &&
+      work.items <= easy.items &&
+      work.inputTokens <= easy.inputTokens
+    );
+  }
+
+  /** Throws `sla_infeasible`; `before` are items of the same task. */
+  #assertFeasible(project: string, work: Work, before: number): void {
     const { parts, unreadItems } = this.#options;
     const { model, slaMinutes, items, inputTokens } = work;
-    if (parseModelId(model) === undefined || items === 0) return; // its lines end as errors, at once
     const windowMs = windowMsOf(work);
-    const before = works.filter(
-      (other) => other !== work && other.model === model && windowMsOf(other) <= windowMs,
-    );
-    const key = `${project}\n${model}\n${windowMs}`;
-    const easy = before.length > 0 ? undefined : this.#easy.get(key);
     const nowMs = parts.clock.nowMs();
-    if (easy !== undefined && nowMs < easy.untilMs && items <= easy.items && inputTokens <= easy.inputTokens)
-      return;
-    const unread = before.reduce(
-      (sum, other) => sum + other.items,
-      unreadItems(project, parts.clock.wallMs() + windowMs),
-    );
+    const unread = before + unreadItems(project, parts.clock.wallMs() + windowMs);
     const scale = 1 + unread / items;
     const forecast = parts.forecast({
       model,
@@ -121,7 +148,7 @@ export class Admission {
       deadlineMs: nowMs + windowMs,
     });
     if (forecast.doneMs - nowMs < windowMs / 2)
-      this.#remember(key, { untilMs: nowMs + EASY_MS, items, inputTokens });
+      this.#remember(easyKeyOf(project, work), { untilMs: nowMs + EASY_MS, items, inputTokens });
     if (forecast.sla !== "infeasible") return;
     const minutes = Math.ceil((forecast.earliestDeadlineMs - nowMs) / MINUTE_MS);
     const isPossible = minutes <= SLA_MINUTES_MAX;
@@ -145,7 +172,7 @@ export class Admission {
   #usdOf({ model, slaMinutes, items, inputTokens, volumeTokens }: Work): number {
     const { parts } = this.#options;
     const id = parseModelId(model);
-    if (id === undefined || items === 0) return 0;
+    if (id === undefined) return 0;
     const usage = {
       ...NO_USAGE,
       inputTokens: Math.ceil(inputTokens / items),
@@ -154,6 +181,19 @@ export class Admission {
     const factor = priceFactor(model, slaMinutes ?? undefined, volumeTokens, parts.rateCard);
     return items * costOf(usage, parts.prices.price(id, parts.clock.wallMs()), { factor, laneFactor: 1 }).usd;
   }
+}
+
+/** Of works of one model, items of the others with no longer a window. */
+function itemsBefore(work: Work, ofModel: readonly Work[]): number {
+  let items = 0;
+  if (ofModel.length > 1)
+    for (const other of ofModel)
+      if (other !== work && windowMsOf(other) <= windowMsOf(work)) items += other.items;
+  return items;
+}
+
+function easyKeyOf(project: string, work: Work): string {
+  return `${project}\n${work.model}\n${windowMsOf(work)}`;
 }
 
 function windowMsOf({ slaMinutes }: Work): number {

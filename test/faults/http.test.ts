@@ -146,6 +146,26 @@ describe("fault 92: the wire", () => {
     expect(tasks.held.size).toBe(0);
   });
 
+  it("refuses two hosts in one request (RFC 9112, 3.2), wherever they stand and whatever they say", async () => {
+    const { raw, tasks } = await openWorld();
+    const head = `${AUTH}content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n`;
+    const post = (headers: string): Promise<string> =>
+      raw(`POST /v0/infer/ HTTP/1.1\r\n${headers}\r\n${body}`);
+    for (const headers of [
+      `${HOST}host: y\r\n${head}`,
+      `${HOST}${head}HOST: x\r\n`,
+      `${HOST}${HOST}${HOST}${head}`,
+    ]) {
+      const text = await post(headers);
+      expect([headers, text.slice(0, 12)]).toEqual([headers, "HTTP/1.1 400"]);
+      expect(text).toContain('"code":"invalid_request"');
+    }
+    expect(tasks.held.size).toBe(0);
+    expect(await post(`${HOST}x-host: y\r\nhos: t\r\n${head}`)).toMatch(/^HTTP\/1\.1 200 /);
+    const healthy = await raw(`GET /v0/nothing HTTP/1.1\r\n${HOST}${HOST}connection: close\r\n\r\n`);
+    expect(healthy).toMatch(/^HTTP\/1\.1 400 /);
+  });
+
   it("answers HTTP/1.0 and closes", async () => {
     const { raw } = await openWorld();
     const text = await raw(

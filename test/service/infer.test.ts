@@ -145,12 +145,13 @@ describe("POST /v0/infer/", () => {
     expect((await call("POST", "/v0/infer/", { body: [item] })).status).toBe(200);
   });
 
-  it("refuses a long body that is no array, or breaks off", async () => {
+  it("refuses a long body that breaks off, or goes on behind its array, and tells where", async () => {
     const { call } = await openWorld();
     const long = JSON.stringify({ ...item, input: "x".repeat(2_000_000) });
-    for (const body of [long, `[${long}`, `[${long}]]`, `[${long},]`]) {
-      const { status } = await call("POST", "/v0/infer/", { body });
-      expect(status).toBe(400);
+    for (const body of [`[${long}`, `[${long}]]`, `[${long},]`]) {
+      const { status, json } = await call("POST", "/v0/infer/", { body });
+      expect([status, json.error.code]).toEqual([400, "invalid_request"]);
+      expect([1, 2]).toContain(json.error.from_element);
     }
   });
 

@@ -1,5 +1,5 @@
 /** Whether work is accepted, by what waits. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { EngineParts } from "../../src/engine/parts.ts";
 import { Admission, type Work } from "../../src/tasks/admission.ts";
 import { Backlog } from "../../src/tasks/backlog.ts";
@@ -61,6 +61,43 @@ describe("admission", () => {
   it("refuses nothing for what was never measured", async () => {
     const { engine, parts } = await new World().opened();
     await expect(admissionOf(parts).admit("a", [work(1_000_000, 1)])).resolves.toBeDefined();
+    await engine.close();
+  });
+
+  it("looks at no more than 64 models in a turn of the event loop", async () => {
+    const world = new World();
+    const { engine, parts } = await world.opened();
+    let forecasts = 0;
+    const admission = admissionOf({
+      ...parts,
+      forecast: (work) => {
+        forecasts += 1;
+        return parts.forecast(work);
+      },
+    });
+    const seen: number[] = [];
+    const soon = world.clock.soon.bind(world.clock);
+    vi.spyOn(world.clock, "soon").mockImplementation((callback) => {
+      seen.push(forecasts);
+      soon(callback);
+    });
+    const works = Array.from({ length: 150 }, (_, index) => ({ ...work(1, 60), model: `alpha:m${index}` }));
+    const small = admission.admit("a", works.slice(0, 10));
+    await Promise.all([admission.admit("a", works), small]);
+    const turns = seen.map((before, index) => (seen[index + 1] ?? forecasts) - before);
+    expect(forecasts).toBeGreaterThanOrEqual(150);
+    expect(Math.max(...turns)).toBeLessThanOrEqual(64);
+    await engine.close();
+  });
+
+  it("counts the items of a task that go before others of their model", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
+    const { engine, parts } = await world.opened();
+    const admission = admissionOf(parts);
+    await expect(admission.admit("a", [work(600, 15), work(600, 30)])).resolves.toBeDefined();
+    await expect(admission.admit("a", [work(900, 20), work(600, 15)])).rejects.toMatchObject({
+      details: { earliestSlaMinutes: 26 },
+    });
     await engine.close();
   });
 });

@@ -1,0 +1,72 @@
+/**
+ * Shards on their way from their run to their lane, and no more of them in a turn of the event loop than it can bear.
+ *
+ *   packed -> its turn comes -> its lane is planned -> waits in the backlog, the lane is told
+ *
+ * A file for one model packs 512 items a shard and never waits here. One that names another model in each line packs one
+ * item a shard; 50 us each, a thousand of them came in one turn, which kept the thread for 230 ms.
+ */
+import type { Clock } from "../clock.ts";
+import type { Shard } from "../shard/shard.ts";
+import type { Backlog } from "./backlog.ts";
+import type { Lanes } from "./lanes.ts";
+import type { RunState } from "./run_state.ts";
+import type { Sender } from "./sender.ts";
+import { TurnShare } from "./turn_share.ts";
+
+/** Shards of all runs. */
+const SHARDS_PER_TURN = 64;
+
+export interface ArrivalsParts {
+  readonly clock: Clock;
+  readonly sender: Sender;
+  readonly backlog: Backlog;
+  readonly lanes: Pick<Lanes, "plan" | "of">;
+}
+
+/** One for an engine. */
+export class Arrivals {
+  readonly #parts: ArrivalsParts;
+  readonly #turns: TurnShare;
+
+  constructor(parts: ArrivalsParts) {
+    this.#parts = parts;
+    this.#turns = new TurnShare(parts.clock, SHARDS_PER_TURN);
+  }
+
+  /** Hands the shards to their lanes, in their order; what is left when the run stops sending is dropped. */
+  async add(state: RunState, shards: readonly Shard[]): Promise<void> {
+    let steps = 0;
+    for (const shard of shards) {
+      if (steps === 0) steps = await this.#turns.take();
+      if (!state.isOpen) return;
+      steps -= 1;
+      this.#add(state, shard);
+    }
+  }
+
+  #add(state: RunState, shard: Shard): void {
+    const { sender, backlog, lanes, clock } = this.#parts;
+    state.waitingItems += shard.count;
+    const place = sender.laneFor(shard.model);
+    const { deadlineMs } = state.settings;
+    const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
+    const expectedOutputTokens = sender.expectedOutputTokens(shard);
+    const work = { ...load, outputTokens: expectedOutputTokens, deadlineMs };
+    const { key, needMs } = lanes.plan(place, work);
+    const { provider, family } = place;
+    backlog.add({
+      run: state,
+      shard,
+      runId: state.id,
+      provider,
+      family,
+      ...load,
+      expectedOutputTokens,
+      deadlineMs,
+      arrivedMs: clock.nowMs(),
+      needMs,
+    });
+    lanes.of(key).arrived(state);
+  }
+}

@@ -10,7 +10,7 @@
 import { readFile } from "node:fs/promises";
 import { styleText } from "node:util";
 import { systemClock } from "../clock.ts";
-import { PerigeeError } from "../errors.ts";
+import { ifFound, PerigeeError } from "../errors.ts";
 import type { ClusterIssue, Clusters, ClusterView } from "../satellites/cluster/cluster.ts";
 import { clusterAnswer } from "../service/cluster_schema.ts";
 import { derivedId } from "../work/derived_id.ts";
@@ -142,7 +142,7 @@ async function begun(clusters: Clusters, { declaration, input, given }: Work): P
   let last: ClusterView | undefined;
   for (let generation = 0; generation < GENERATIONS_MAX; generation += 1) {
     const id = derivedId(name.replaceAll("\0", ""), String(generation));
-    const found = await existing(clusters, id);
+    const found = await ifFound(clusters.cluster(LOCAL.project, id));
     if (found !== undefined) {
       last = found;
       continue;
@@ -152,15 +152,6 @@ async function begun(clusters: Clusters, { declaration, input, given }: Work): P
     return { id, isOver: false };
   }
   throw new PerigeeError("too_many", `this declaration was run ${GENERATIONS_MAX} times in this folder`);
-}
-
-async function existing(clusters: Clusters, id: string): Promise<ClusterView | undefined> {
-  try {
-    return await clusters.cluster(LOCAL.project, id);
-  } catch (error) {
-    if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-    throw error;
-  }
 }
 
 /** Draws until the run is over, or the signal aborts. The timer also keeps the process alive. */

@@ -10,7 +10,7 @@
  * Who waits holds no place, so that those who are waited for find one. Limits: 4 deep, 1,000 that wait at once, 250 of one
  * project.
  */
-import { PerigeeError } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import { derivedId } from "../work/derived_id.ts";
 import type { JsonObject } from "../work/json.ts";
 import type { Executions, ExecutionView } from "./execution.ts";
@@ -126,7 +126,7 @@ export class OtherExecutions {
       onWait();
       return await finished;
     } catch (error) {
-      if (signal.aborted && !isClosing(signal.reason))
+      if (signal.aborted && !hasCode(signal.reason, "closed"))
         await this.#executions.cancel(project, id).catch(() => undefined); // it may be gone by now
       throw error;
     } finally {
@@ -142,8 +142,4 @@ function outputOf({ status, output, error }: ExecutionView, satellite: string): 
 
 function refused(code: string, message: string, cause?: unknown): SatelliteError {
   return new SatelliteError("permanent", code, message, cause === undefined ? {} : { cause });
-}
-
-function isClosing(reason: unknown): boolean {
-  return reason instanceof PerigeeError && reason.code === "closed";
 }

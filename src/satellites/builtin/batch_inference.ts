@@ -9,7 +9,7 @@
  *
  * Limits: 10,000 prompts in a list; answers above 512 KiB become a file.
  */
-import { PerigeeError } from "../../errors.ts";
+import { hasCode, ifFound, PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { FileView } from "../../tasks/files.ts";
 import type { TaskView } from "../../tasks/task_view.ts";
@@ -125,11 +125,8 @@ class Inference {
   /** The task, made now or by an attempt before. */
   async #submitted(): Promise<TaskView> {
     const { tasks, project, signal } = this.#call;
-    try {
-      return await tasks.task(project, this.#taskId);
-    } catch (error) {
-      if (!isCode(error, "not_found")) throw error;
-    }
+    const before = await ifFound(tasks.task(project, this.#taskId));
+    if (before !== undefined) return before;
     const items = this.#call.input.file_id === undefined ? this.#items() : [await this.#fileItem()];
     try {
       return await tasks.submit(project, { id: this.#taskId, items, hasOutputFile: true, signal });
@@ -160,7 +157,7 @@ class Inference {
     try {
       await files.put(project, { id, name: "requests.jsonl", purpose: "batch", chunks });
     } catch (error) {
-      if (!isCode(error, "conflict")) throw asAttempt(error);
+      if (!hasCode(error, "conflict")) throw asAttempt(error);
     }
     return { file_id: id, sla: this.#slaMinutes() };
   }
@@ -206,7 +203,7 @@ class Inference {
       await finished;
       return await tasks.task(project, task.id);
     } catch (error) {
-      if (signal.aborted && !isCode(signal.reason, "closed"))
+      if (signal.aborted && !hasCode(signal.reason, "closed"))
         await tasks.cancel(project, task.id).catch(() => undefined); // it may be gone by now
       throw error;
     } finally {
@@ -264,7 +261,7 @@ class Inference {
         chunks: output.read(),
       });
     } catch (error) {
-      if (!isCode(error, "conflict")) throw asAttempt(error);
+      if (!hasCode(error, "conflict")) throw asAttempt(error);
       file = await files.file(project, id);
     }
     const { name, bytes, mimeType, sha256 } = file;
@@ -288,10 +285,6 @@ function responseOf(object: TaskObject | undefined): JsonObject {
   if (object?.output !== undefined) return { response: object.output.text };
   const { code = "failed", message = "there is no answer" } = object?.error ?? {};
   throw new SatelliteError("permanent", code, message);
-}
-
-function isCode(error: unknown, code: PerigeeError["code"]): boolean {
-  return error instanceof PerigeeError && error.code === code;
 }
 
 /** What comes to be well later is `refused`, the caller's own faults are for good; faults of ours stay what they are. */

@@ -5,7 +5,7 @@
  * after a crash, finds what the one before it kept and makes no second file.
  */
 import { createHash } from "node:crypto";
-import { PerigeeError } from "../../errors.ts";
+import { ifFound, PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { FileView } from "../../tasks/files.ts";
 import type { JsonObject } from "../../work/json.ts";
@@ -82,13 +82,8 @@ export async function inFiles<T>(action: Promise<T>): Promise<T> {
 }
 
 /** Undefined for an id that is none of the project's. */
-export async function findFile({ project, files }: Keeper, id: string): Promise<FileView | undefined> {
-  try {
-    return await files.file(project, id);
-  } catch (error) {
-    if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-    throw error;
-  }
+export function findFile({ project, files }: Keeper, id: string): Promise<FileView | undefined> {
+  return ifFound(files.file(project, id));
 }
 
 /** A UUID of version 8 (RFC 9562): its bits are our own. */

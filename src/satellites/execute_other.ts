@@ -10,7 +10,7 @@
  * Who waits holds no place, so that those who are waited for find one. Limits: 4 deep, 1,000 that wait at once, 250 of one
  * project.
  */
-import { hasCode, PerigeeError } from "../errors.ts";
+import { PerigeeError } from "../errors.ts";
 import { derivedId } from "../work/derived_id.ts";
 import type { JsonObject } from "../work/json.ts";
 import type { Executions, ExecutionView } from "./execution.ts";
@@ -18,6 +18,7 @@ import type { ExecutionFacts } from "./execution_record.ts";
 import { parseReference } from "./reference.ts";
 import type { OtherExecution } from "./satellite.ts";
 import { SatelliteError } from "./satellite_error.ts";
+import { untilFinal } from "./until_final.ts";
 
 const DEPTH_MAX = 4;
 const WAITING_MAX = 1_000;
@@ -105,33 +106,20 @@ export class OtherExecutions {
     }
   }
 
-  async #final(project: string, id: string, { signal, onWait }: ExecuteOptions): Promise<ExecutionView> {
-    let stop: () => void = () => undefined;
-    const finished = new Promise<ExecutionView>((resolve, reject) => {
-      const stopListening = this.#executions.onFinished((view) => {
-        if (view.id === id) resolve(view);
-      });
-      const onAbort = (): void => reject(signal.reason);
-      signal.addEventListener("abort", onAbort, { once: true });
-      stop = () => {
-        stopListening();
-        signal.removeEventListener("abort", onAbort);
-      };
-    });
-    finished.catch(() => undefined); // nobody may come to wait for it
-    try {
-      signal.throwIfAborted();
-      const now = await this.#executions.execution(project, id); // after listening: it may have ended before
-      if (now.status !== "pending") return now;
-      onWait();
-      return await finished;
-    } catch (error) {
-      if (signal.aborted && !hasCode(signal.reason, "closed"))
-        await this.#executions.cancel(project, id).catch(() => undefined); // it may be gone by now
-      throw error;
-    } finally {
-      stop();
-    }
+  #final(project: string, id: string, { signal, onWait }: ExecuteOptions): Promise<ExecutionView> {
+    const executions = this.#executions;
+    const other = {
+      listen: (tell: (view: ExecutionView) => void) =>
+        executions.onFinished((view) => {
+          if (view.id === id) tell(view);
+        }),
+      look: async () => {
+        const now = await executions.execution(project, id);
+        return now.status === "pending" ? undefined : now;
+      },
+      cancel: () => executions.cancel(project, id),
+    };
+    return untilFinal(other, signal, onWait);
   }
 }
 

@@ -20,6 +20,7 @@ import type { TaskObject } from "../../work/task.ts";
 import { defineSatellite } from "../define.ts";
 import type { Satellite, SatelliteCall, Schema } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
+import { untilFinal } from "../until_final.ts";
 import { requestLines } from "./request_lines.ts";
 
 const PROMPTS_MAX = 10_000;
@@ -180,35 +181,20 @@ class Inference {
   }
 
   /** Waits; when the execution is given up, so is what of the task is not yet sent. */
-  async #final(task: TaskView): Promise<TaskView> {
+  #final({ id }: TaskView): Promise<TaskView> {
     const { tasks, project, signal } = this.#call;
-    let stop: () => void = () => undefined;
-    const finished = new Promise<void>((resolve, reject) => {
-      const stopListening = tasks.onFinished((event) => {
-        if (event.taskId === task.id) resolve();
-      });
-      const onAbort = (): void => reject(signal.reason);
-      if (signal.aborted) onAbort();
-      signal.addEventListener("abort", onAbort, { once: true });
-      stop = () => {
-        stopListening();
-        signal.removeEventListener("abort", onAbort);
-      };
-    });
-    finished.catch(() => undefined); // nobody may come to wait for it
-    try {
-      // After listening: it may have ended before.
-      const now = await tasks.task(project, task.id);
-      if (now.status !== "submitted") return now;
-      await finished;
-      return await tasks.task(project, task.id);
-    } catch (error) {
-      if (signal.aborted && !hasCode(signal.reason, "closed"))
-        await tasks.cancel(project, task.id).catch(() => undefined); // it may be gone by now
-      throw error;
-    } finally {
-      stop();
-    }
+    const task = {
+      listen: (tell: (view: Promise<TaskView>) => void) =>
+        tasks.onFinished(({ taskId }) => {
+          if (taskId === id) tell(tasks.task(project, id));
+        }),
+      look: async () => {
+        const now = await tasks.task(project, id);
+        return now.status === "submitted" ? undefined : now;
+      },
+      cancel: () => tasks.cancel(project, id),
+    };
+    return untilFinal(task, signal);
   }
 
   #facts(task: TaskView): JsonObject {

@@ -14,7 +14,7 @@ import { ifFound, PerigeeError } from "../errors.ts";
 import type { ClusterIssue, Clusters, ClusterView } from "../satellites/cluster/cluster.ts";
 import { clusterAnswer } from "../service/cluster_schema.ts";
 import { derivedId } from "../work/derived_id.ts";
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import { ClusterDisplay, tally } from "./cluster_display.ts";
 import { checkWithoutFolder, LOCAL, openClusterStack } from "./cluster_stack.ts";
 import { errorJson } from "./exit.ts";
@@ -91,7 +91,7 @@ async function inputOf(given: string): Promise<JsonObject> {
   const text = /^\s*\{/.test(given) ? given : await textOf(given);
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+    if (isObject(value)) return value;
   } catch {
     // told below; V8's message quotes the text
   }

@@ -21,7 +21,7 @@ import { openVault, type VaultOptions } from "../satellites/vault.ts";
 import { vendorSatellites } from "../satellites/vendor.ts";
 import { satelliteAnswer, textOf } from "../service/catalogue_schema.ts";
 import type { AuditEvent, CatalogueEvent } from "../store/audit_line.ts";
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import { answer } from "./answer.ts";
 import { descriptionsOf } from "./orbit_file.ts";
 import { describeText, listText, type ShownSatellite } from "./satellite_text.ts";
@@ -270,7 +270,7 @@ async function configOf(file: string): Promise<JsonObject> {
   const text = file === "-" ? await textOfStream(process.stdin) : await readFile(file, "utf8");
   try {
     const config: unknown = JSON.parse(text);
-    if (typeof config === "object" && config !== null && !Array.isArray(config)) return config as JsonObject; // as JSON.parse gave it
+    if (isObject(config)) return config;
   } catch {
     // As for JSON that is no object.
   }

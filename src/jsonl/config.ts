@@ -5,12 +5,10 @@
  * chat completions body. Null counts as absent, as both say. A setting given under two spellings, of the wrong type
  * or out of its range is `invalid_config`; more than one candidate too, because it multiplies the cost of a line.
  */
-
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { GenerationConfig, JsonValue } from "../work/request.ts";
 import { LineFault, shown } from "./fault.ts";
 import { digitsOf, isText } from "./numbers.ts";
-import { isObject } from "./record.ts";
 
 /** Settings with the names of fields that are not understood. */
 export interface ReadConfig {

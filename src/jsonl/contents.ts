@@ -5,13 +5,11 @@
  * Text is all that is carried: a part that holds anything else is `invalid_contents`, and a request that leans on
  * tools or cached content is `unsupported_request`, because leaving those out would change what is asked.
  */
-
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { readGenerationConfig } from "./config.ts";
 import { LineFault, shown, shownKind } from "./fault.ts";
 import { isText } from "./numbers.ts";
-import { isObject } from "./record.ts";
 
 /** Members that change what the model sees; they cannot be dropped. */
 const REFUSED: ReadonlySet<string> = new Set([

@@ -7,13 +7,11 @@
  * when a message has more than text, else the name of the body's member. A codec that does not send the body as given
  * refuses `messages` and `tools`, and reports the rest as dropped.
  */
-
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { readOpenaiConfig } from "./config.ts";
 import { LineFault, shown, shownKind } from "./fault.ts";
 import { isText } from "./numbers.ts";
-import { isObject } from "./record.ts";
 
 const CHAT_URL = "/v1/chat/completions";
 

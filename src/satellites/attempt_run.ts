@@ -14,12 +14,12 @@ import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { PreparedAttempt } from "./attempt_prepare.ts";
 import type { FailedAttempt } from "./attempt_retry.ts";
 import type { ExecutionFacts } from "./execution_record.ts";
 import type { GuardedHttp } from "./guarded_http.ts";
-import { copyJson, isJsonObject } from "./json_copy.ts";
+import { copyJson } from "./json_copy.ts";
 import type { Notes, OtherExecution, SatelliteCall } from "./satellite.ts";
 import { SatelliteError, type SatelliteFailure } from "./satellite_error.ts";
 
@@ -148,7 +148,7 @@ export class AttemptRun {
 
   #completed(value: unknown): AttemptEnd {
     const copied = copyJson(value);
-    if (!copied.ok || !isJsonObject(copied.value))
+    if (!copied.ok || !isObject(copied.value))
       return permanent(
         "satellite_error",
         `the output is no object of JSON${copied.ok ? "" : `: ${copied.reason}`}`,

@@ -4,9 +4,9 @@
 import { isLoopbackHost } from "../egress/address.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import type { Json, JsonObject } from "../work/json.ts";
+import { isObject, type Json, type JsonObject } from "../work/json.ts";
 import type { Registration } from "./catalogue.ts";
-import { isDeep, isObject, issuesOf, propertiesOf } from "./json_schema.ts";
+import { isDeep, issuesOf, propertiesOf } from "./json_schema.ts";
 import type { Satellite } from "./satellite.ts";
 
 const CONFIG_BYTES_MAX = 64 * 1024;

@@ -9,9 +9,8 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import type { Json, JsonObject } from "../../work/json.ts";
+import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import type { GuardedHttp } from "../guarded_http.ts";
-import { isObject } from "../json_schema.ts";
 import type { AnySatellite, Notes, OtherExecution, SatelliteCall, Schema } from "../satellite.ts";
 import { SatelliteError, type SatelliteFailure } from "../satellite_error.ts";
 import { BEAT_MS, type ExecutedOther, LINE_BYTES_MAX, type RunLine, type RunRequest } from "./protocol.ts";

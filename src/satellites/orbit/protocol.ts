@@ -10,8 +10,7 @@
  * host is there; after 45 s without a byte the engine gives up.
  */
 import { z } from "../../schema.ts";
-import type { Json, JsonObject } from "../../work/json.ts";
-import { isObject } from "../json_schema.ts";
+import { isObject, type Json, type JsonObject, own } from "../../work/json.ts";
 import { NAME } from "../reference.ts";
 import type { OtherExecution } from "../satellite.ts";
 import type { SatelliteFailure } from "../satellite_error.ts";
@@ -199,10 +198,6 @@ function messageOf(given: JsonObject): string {
 
 function isCount(value: Json | undefined): value is number {
   return typeof value === "number" && Number.isFinite(value) && value >= 0;
-}
-
-function own(object: JsonObject, name: string): Json | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 function parsed(text: string): unknown {

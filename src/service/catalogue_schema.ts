@@ -6,6 +6,7 @@ import type { SatelliteView } from "../satellites/catalogue.ts";
 import { wireDescription } from "../satellites/description.ts";
 import type { SatelliteReference } from "../satellites/reference.ts";
 import { z } from "../schema.ts";
+import { pageFields } from "./list_page.ts";
 
 const NAME = "[a-z0-9][a-z0-9-]{0,62}";
 
@@ -86,9 +87,7 @@ export const catalogueAnswers: {
       secret: z.string().optional().describe("Signs requests to the host. Shown this once."),
     })
     .meta({ id: "PutSatellite" }),
-  satellites: z
-    .object({ satellites: z.array(satellite), has_more: z.boolean(), last_id: z.string().nullable() })
-    .meta({ id: "SatelliteList" }),
+  satellites: z.object({ satellites: z.array(satellite), ...pageFields }).meta({ id: "SatelliteList" }),
   removed: z.object({ satellite: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedSatellite" }),
 };
 

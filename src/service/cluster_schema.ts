@@ -5,6 +5,7 @@
 import { PerigeeError } from "../errors.ts";
 import type { ClusterIssue, ClusterRequest, ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
 import { z } from "../schema.ts";
+import { pageFields } from "./list_page.ts";
 import { timestamp } from "./webhook_records.ts";
 
 const object = z.record(z.string(), z.unknown(), "must be an object");
@@ -103,8 +104,7 @@ export const clusterAnswers: {
   clusters: z
     .object({
       clusters: z.array(z.object(head).meta({ id: "ClusterHead" })),
-      has_more: z.boolean(),
-      last_id: z.string().nullable(),
+      ...pageFields,
     })
     .meta({ id: "ClusterList" }),
   check: z

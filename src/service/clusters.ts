@@ -28,6 +28,7 @@ import type { Idempotency } from "./idempotency.ts";
 import { pageQuery, unchanged } from "./infer_schema.ts";
 import { KEY_HEADER } from "./json_body.ts";
 import { onceFor } from "./keyed_request.ts";
+import { pageOf } from "./list_page.ts";
 
 const PATH = "/v1/clusters";
 const ONE = `${PATH}/:cluster_id`;
@@ -163,7 +164,7 @@ function registerReads(app: FastifyInstance, clusters: Clusters): void {
     },
     handler: async ({ caller, query }) => {
       const { items, hasMore } = await clusters.list(caller.project, query);
-      return { clusters: items.map(headAnswer), has_more: hasMore, last_id: items.at(-1)?.id ?? null };
+      return { clusters: items.map(headAnswer), ...pageOf(items, hasMore) };
     },
   });
 }

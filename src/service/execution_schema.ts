@@ -6,6 +6,7 @@ import { PerigeeError } from "../errors.ts";
 import type { ExecutionView } from "../satellites/execution.ts";
 import { z } from "../schema.ts";
 import type { JsonObject } from "../work/json.ts";
+import { afterId, pageFields } from "./list_page.ts";
 
 /** For a request without one. */
 const SLA_DEFAULT = "24h";
@@ -101,9 +102,7 @@ const execution = z
 /** Named schemas of answers. */
 export const executionAnswers: { readonly execution: z.ZodType; readonly executions: z.ZodType } = {
   execution,
-  executions: z
-    .object({ executions: z.array(execution), has_more: z.boolean(), last_id: z.string().nullable() })
-    .meta({ id: "ExecutionList" }),
+  executions: z.object({ executions: z.array(execution), ...pageFields }).meta({ id: "ExecutionList" }),
 };
 
 /** Of any form: names and ids that none can have are not found. */
@@ -126,7 +125,7 @@ export const executionsQuery: z.ZodType<{
   readonly limit: number;
   readonly satellite?: string | undefined;
 }> = z.strictObject({
-  after: z.string().min(1).max(64).optional().describe("Id of the last one that you have."),
+  after: afterId(),
   limit: z.coerce.number().int().min(1).max(1_000).default(100),
   satellite: z
     .string()

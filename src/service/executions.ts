@@ -24,6 +24,7 @@ import type { FastifyInstance } from "./fastify.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { unchanged } from "./infer_schema.ts";
 import { onceFor } from "./keyed_request.ts";
+import { pageOf } from "./list_page.ts";
 
 const SATELLITE = "/v1/satellites/:project/:satellite";
 const ONE = `${SATELLITE}/:execution_id`;
@@ -136,8 +137,7 @@ function registerReads(app: FastifyInstance, executions: Executions): void {
       const { items, hasMore } = await executions.list(caller.project, { ...page, ...only });
       return {
         executions: items.map(executionAnswer),
-        has_more: hasMore,
-        last_id: items.at(-1)?.id ?? null,
+        ...pageOf(items, hasMore),
       };
     },
   });

@@ -8,6 +8,7 @@ import { z } from "../schema.ts";
 import type { ServiceContext } from "./context.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { idParameter } from "./infer_schema.ts";
+import { afterId, pageOf } from "./list_page.ts";
 import { EVENT_TYPES } from "./webhook_records.ts";
 import {
   deliveryBody,
@@ -35,7 +36,7 @@ interface Paged {
 
 /** An id of a delivery is longer than others. */
 const pageQuery = z.strictObject({
-  after: z.string().min(1).max(128).optional().describe("Id of the last one that you have."),
+  after: afterId(128),
   limit: z.coerce.number().int().min(1).max(1_000).default(100),
 });
 
@@ -93,8 +94,7 @@ function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhoo
       const items = all.slice(index + 1, index + 1 + limit);
       return {
         webhooks: items.map(webhookBody),
-        has_more: index + 1 + limit < all.length,
-        last_id: items.at(-1)?.id ?? null,
+        ...pageOf(items, index + 1 + limit < all.length),
       };
     },
   });
@@ -122,8 +122,7 @@ function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhoo
       const { items, hasMore } = await deliveries.list(caller.project, params.id, query);
       return {
         deliveries: items.map(deliveryBody),
-        has_more: hasMore,
-        last_id: items.at(-1)?.id ?? null,
+        ...pageOf(items, hasMore),
       };
     },
   });

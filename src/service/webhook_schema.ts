@@ -2,6 +2,7 @@
  * The shapes of webhooks over HTTP: as schemas for checks and for the description, and as bodies of answers.
  */
 import { z } from "../schema.ts";
+import { pageFields } from "./list_page.ts";
 import { type Delivery, type Endpoint, EVENT_TYPES, type EventType, timestamp } from "./webhook_records.ts";
 
 const url = z.string().min(1).max(2_048).describe("A public http or https address, at port 80, 443 or 8443.");
@@ -67,7 +68,6 @@ const delivery = z
     created_at: z.iso.datetime(),
   })
   .meta({ id: "WebhookDelivery" });
-const page = { has_more: z.boolean(), last_id: z.string().nullable() };
 
 /** Named schemas of answers. */
 export const webhookAnswers: {
@@ -82,10 +82,10 @@ export const webhookAnswers: {
   secret: z
     .object({ ...webhookFields, secret: z.string().describe("Shown this once.") })
     .meta({ id: "WebhookWithSecret" }),
-  webhooks: z.object({ webhooks: z.array(webhook), ...page }).meta({ id: "WebhookList" }),
+  webhooks: z.object({ webhooks: z.array(webhook), ...pageFields }).meta({ id: "WebhookList" }),
   removed: z.object({ id: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedWebhook" }),
   delivery,
-  deliveries: z.object({ deliveries: z.array(delivery), ...page }).meta({ id: "WebhookDeliveryList" }),
+  deliveries: z.object({ deliveries: z.array(delivery), ...pageFields }).meta({ id: "WebhookDeliveryList" }),
 };
 
 /** Without its secret. */

@@ -9,12 +9,11 @@
 import { PerigeeError } from "../errors.ts";
 import type { Catalogue, Registry, SatelliteView } from "../satellites/catalogue.ts";
 import { fromWire } from "../satellites/description.ts";
-import type { ExecutionCaller } from "../satellites/execution.ts";
 import { NAME, parseReference, type SatelliteReference } from "../satellites/reference.ts";
 import { z } from "../schema.ts";
 import type { Page } from "../tasks/task_view.ts";
 import type { JsonObject } from "../work/json.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, executionCaller } from "./caller.ts";
 import {
   type CatalogueQuery,
   catalogueAnswers,
@@ -237,10 +236,6 @@ function ownReference(caller: Caller, params: OfSatellite["Params"]): SatelliteR
   const reference = referenceOf(params);
   if (reference.namespace !== caller.project) throw notFound();
   return reference;
-}
-
-function executionCaller({ project, keyId, isBeta }: Caller): ExecutionCaller {
-  return { project, keyId, isBeta };
 }
 
 function notFound(): PerigeeError {

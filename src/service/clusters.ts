@@ -9,8 +9,7 @@
 import { isUtf8 } from "node:buffer";
 import { PerigeeError } from "../errors.ts";
 import type { Clusters } from "../satellites/cluster/cluster.ts";
-import type { ExecutionCaller } from "../satellites/execution.ts";
-import type { Caller } from "./caller.ts";
+import { executionCaller } from "./caller.ts";
 import {
   asUnprocessable,
   checkAnswer,
@@ -181,8 +180,4 @@ function registerCancel(app: FastifyInstance, clusters: Clusters): void {
     handler: async ({ caller, params }) =>
       clusterAnswer(await clusters.cancel(caller.project, params.cluster_id.toLowerCase())),
   });
-}
-
-function executionCaller({ project, keyId, isBeta }: Caller): ExecutionCaller {
-  return { project, keyId, isBeta };
 }

@@ -5,9 +5,9 @@
  */
 import { PerigeeError } from "../errors.ts";
 import type { SatelliteResolver } from "../satellites/catalogue.ts";
-import type { ExecutionCaller, Executions, ExecutionView } from "../satellites/execution.ts";
+import type { Executions, ExecutionView } from "../satellites/execution.ts";
 import { NAME, type SatelliteReference } from "../satellites/reference.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, executionCaller } from "./caller.ts";
 import { failures } from "./description.ts";
 import { etagOf, matches } from "./etag.ts";
 import {
@@ -177,8 +177,4 @@ async function executionOf(
 function referenceOf({ project, satellite }: OfSatellite["Params"]): SatelliteReference {
   if (NAME.test(project) && NAME.test(satellite)) return { namespace: project, name: satellite };
   throw new PerigeeError("not_found", "no such satellite");
-}
-
-function executionCaller({ project, keyId, isBeta }: Caller): ExecutionCaller {
-  return { project, keyId, isBeta };
 }

@@ -6,7 +6,7 @@ import { PerigeeError } from "../errors.ts";
 import type { ClusterIssue, ClusterRequest, ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
 import { z } from "../schema.ts";
 import { pageFields } from "./list_page.ts";
-import { timestamp } from "./webhook_records.ts";
+import { timestamp, timestampOrNull } from "./timestamp.ts";
 
 const object = z.record(z.string(), z.unknown(), "must be an object");
 
@@ -142,8 +142,8 @@ function memberAnswer(member: MemberView): object {
     uses: member.uses,
     needs: member.needs,
     status: member.status,
-    started_at: startedWallMs === undefined ? null : timestamp(startedWallMs),
-    finished_at: finishedWallMs === undefined ? null : timestamp(finishedWallMs),
+    started_at: timestampOrNull(startedWallMs),
+    finished_at: timestampOrNull(finishedWallMs),
     retries: member.retries,
     ...(executionId === undefined ? {} : { execution_id: executionId }),
     ...(counts === undefined ? {} : { counts }),

@@ -7,6 +7,7 @@ import type { ExecutionView } from "../satellites/execution.ts";
 import { z } from "../schema.ts";
 import type { JsonObject } from "../work/json.ts";
 import { afterId, pageFields } from "./list_page.ts";
+import { timestamp } from "./timestamp.ts";
 
 /** For a request without one. */
 const SLA_DEFAULT = "24h";
@@ -146,16 +147,12 @@ export function executionAnswer(view: ExecutionView): object {
     status: view.status,
     phase: view.phase,
     progress: view.progress,
-    created_at: time(view.createdWallMs),
-    updated_at: time(view.updatedWallMs),
-    deadline: time(view.deadlineWallMs),
+    created_at: timestamp(view.createdWallMs),
+    updated_at: timestamp(view.updatedWallMs),
+    deadline: timestamp(view.deadlineWallMs),
     output: view.output,
     error: view.error,
     retries: view.retries,
     member: place,
   };
-}
-
-function time(wallMs: number): string {
-  return new Date(wallMs).toISOString();
 }

@@ -11,6 +11,7 @@ import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { registerForms, takeFile } from "./form.ts";
 import { afterId, pageFields, pageOf } from "./list_page.ts";
+import { timestamp } from "./timestamp.ts";
 import { Transfers } from "./transfers.ts";
 
 const fileFields = {
@@ -183,5 +184,5 @@ function headOf({ id, name, bytes, mimeType }: FileView): z.infer<typeof uploade
 
 function detailsOf(view: FileView): z.infer<typeof fileDetails> {
   const { createdWallMs, purpose, sha256, items } = view;
-  return { ...headOf(view), created_at: new Date(createdWallMs).toISOString(), purpose, sha256, items };
+  return { ...headOf(view), created_at: timestamp(createdWallMs), purpose, sha256, items };
 }

@@ -8,6 +8,7 @@
 import type { Secrets, SecretView } from "../satellites/secrets.ts";
 import { z } from "../schema.ts";
 import type { FastifyInstance } from "./fastify.ts";
+import { timestamp } from "./timestamp.ts";
 
 const PATH = "/v1/secrets";
 const ONE = `${PATH}/:name`;
@@ -89,7 +90,7 @@ export function registerSecretRoutes(app: FastifyInstance, { secrets }: { readon
 function secretBody({ name, createdWallMs, updatedWallMs }: SecretView): object {
   return {
     name,
-    created_at: new Date(createdWallMs).toISOString(),
-    updated_at: new Date(updatedWallMs).toISOString(),
+    created_at: timestamp(createdWallMs),
+    updated_at: timestamp(updatedWallMs),
   };
 }

@@ -3,7 +3,8 @@
  */
 import { z } from "../schema.ts";
 import { pageFields } from "./list_page.ts";
-import { type Delivery, type Endpoint, EVENT_TYPES, type EventType, timestamp } from "./webhook_records.ts";
+import { timestamp, timestampOrNull } from "./timestamp.ts";
+import { type Delivery, type Endpoint, EVENT_TYPES, type EventType } from "./webhook_records.ts";
 
 const url = z.string().min(1).max(2_048).describe("A public http or https address, at port 80, 443 or 8443.");
 const events = z
@@ -113,7 +114,7 @@ export function deliveryBody(one: Delivery): object {
     type: one.type,
     status: one.status,
     attempts: one.attempts,
-    next_attempt_at: one.nextWallMs === undefined ? null : timestamp(one.nextWallMs),
+    next_attempt_at: timestampOrNull(one.nextWallMs),
     last_status: one.lastStatus ?? null,
     last_error: one.lastError ?? null,
     created_at: timestamp(one.createdWallMs),

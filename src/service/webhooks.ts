@@ -14,9 +14,10 @@ import type { Vault } from "../satellites/vault.ts";
 import type { RecordStore } from "../store/records.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { TaskEvent, Tasks } from "../tasks/tasks.ts";
+import { timestamp } from "./timestamp.ts";
 import { type Message, WebhookDeliveries } from "./webhook_deliveries.ts";
 import { sealEndpoints, WebhookEndpoints } from "./webhook_endpoints.ts";
-import { type Delivery, type EventType, timestamp } from "./webhook_records.ts";
+import type { Delivery, EventType } from "./webhook_records.ts";
 
 export interface WebhookParts {
   readonly clock: Clock;

@@ -1,11 +1,11 @@
 /**
  * The shapes of satellites over HTTP: as schemas for checks and for the description, and as bodies of answers.
  */
-import { PerigeeError } from "../errors.ts";
 import type { SatelliteView } from "../satellites/catalogue.ts";
 import { wireDescription } from "../satellites/description.ts";
 import type { SatelliteReference } from "../satellites/reference.ts";
 import { z } from "../schema.ts";
+import { bodyFault } from "./body_fault.ts";
 import { pageFields } from "./list_page.ts";
 
 const NAME = "[a-z0-9][a-z0-9-]{0,62}";
@@ -111,11 +111,7 @@ export const catalogueQuery: z.ZodType<CatalogueQuery> = z.strictObject({
 export function checkedBody(body: unknown): SatelliteBody {
   const parsed = satelliteBody.safeParse(body);
   if (parsed.success) return body as SatelliteBody; // as it came: defaults are the catalogue's
-  const issue = parsed.error.issues[0];
-  const param = issue?.path.join(".") || "body";
-  throw new PerigeeError("usage", `${param}: ${issue?.message ?? "not as documented"}`, {
-    details: { param },
-  });
+  throw bodyFault(parsed.error);
 }
 
 export function textOf({ namespace, name }: SatelliteReference): string {

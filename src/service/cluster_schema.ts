@@ -2,9 +2,9 @@
  * The shapes of clusters over HTTP (interface 2.9), with what perigee adds: as schemas for checks and for the description,
  * and as bodies of answers.
  */
-import { PerigeeError } from "../errors.ts";
 import type { ClusterIssue, ClusterRequest, ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
 import { z } from "../schema.ts";
+import { bodyIssues } from "./body_fault.ts";
 import { pageFields } from "./list_page.ts";
 import { timestamp, timestampOrNull } from "./timestamp.ts";
 
@@ -24,24 +24,7 @@ export function clusterBody(body: unknown): ClusterRequest {
   if (typeof body === "string") return { declaration: body };
   const parsed = clusterRequest.safeParse(body);
   if (parsed.success) return body as ClusterRequest; // as the schema has found
-  const issues = parsed.error.issues.map(({ path, message }) => ({
-    path: path.join(".") || "body",
-    message,
-  }));
-  const [first] = issues;
-  throw new PerigeeError("usage", `${first?.path}: ${first?.message}`, {
-    details: { param: first?.path, issues },
-  });
-}
-
-/** An `invalid_request` with issues as 422, which is what other routes answer for fields. */
-export function asUnprocessable(error: unknown): unknown {
-  const hasIssues =
-    error instanceof PerigeeError &&
-    error.code === "invalid_request" &&
-    Array.isArray(error.details["issues"]);
-  if (!hasIssues) return error;
-  return new PerigeeError("usage", error.message, { cause: error, details: error.details });
+  throw bodyIssues(parsed.error);
 }
 
 const count = z.number().int().min(0);

@@ -9,9 +9,9 @@
 import { isUtf8 } from "node:buffer";
 import { PerigeeError } from "../errors.ts";
 import type { Clusters } from "../satellites/cluster/cluster.ts";
+import { asUnprocessable } from "./body_fault.ts";
 import { executionCaller } from "./caller.ts";
 import {
-  asUnprocessable,
   checkAnswer,
   clusterAnswer,
   clusterAnswers,

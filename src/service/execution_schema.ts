@@ -2,10 +2,11 @@
  * The shapes of executions over HTTP (interface 2.7, 2.8), with what perigee adds: as schemas for checks and for the
  * description, and as bodies of answers.
  */
-import { PerigeeError } from "../errors.ts";
+import type { PerigeeError } from "../errors.ts";
 import type { ExecutionView } from "../satellites/execution.ts";
 import { z } from "../schema.ts";
 import type { JsonObject } from "../work/json.ts";
+import { bodyIssues } from "./body_fault.ts";
 import { afterId, pageFields } from "./list_page.ts";
 import { timestamp } from "./timestamp.ts";
 
@@ -41,28 +42,7 @@ export function executionBody(body: unknown): ExecutionBody | PerigeeError {
     const { input = {}, config = {}, sla = SLA_DEFAULT } = body as Partial<ExecutionBody>; // as the schema has found
     return { input, config, sla };
   }
-  const issues = parsed.error.issues.map(({ path, message }) => ({
-    path: path.join(".") || "body",
-    message,
-  }));
-  return wrong(issues);
-}
-
-/** An `invalid_request` of an execution as 422, which is what other routes answer for fields. */
-export function asUnprocessable(error: unknown): unknown {
-  if (!(error instanceof PerigeeError) || error.code !== "invalid_request") return error;
-  const { issues } = error.details;
-  return Array.isArray(issues)
-    ? new PerigeeError("usage", error.message, { cause: error, details: error.details })
-    : error;
-}
-
-function wrong(issues: readonly { readonly path: string; readonly message: string }[]): PerigeeError {
-  const [first] = issues;
-  const param = first?.path ?? "body";
-  return new PerigeeError("usage", `${param}: ${first?.message ?? "not as documented"}`, {
-    details: { param, issues },
-  });
+  return bodyIssues(parsed.error);
 }
 
 const count = z.number().int().min(0);

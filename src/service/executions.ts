@@ -7,11 +7,11 @@ import { PerigeeError } from "../errors.ts";
 import type { SatelliteResolver } from "../satellites/catalogue.ts";
 import type { Executions, ExecutionView } from "../satellites/execution.ts";
 import { NAME, type SatelliteReference } from "../satellites/reference.ts";
+import { asUnprocessable } from "./body_fault.ts";
 import { type Caller, executionCaller } from "./caller.ts";
 import { failures } from "./description.ts";
 import { etagOf, matches } from "./etag.ts";
 import {
-  asUnprocessable,
   executionAnswer,
   executionAnswers,
   executionBody,

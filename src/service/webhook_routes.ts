@@ -5,6 +5,7 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
+import { bodyFault } from "./body_fault.ts";
 import type { ServiceContext } from "./context.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { idParameter } from "./infer_schema.ts";
@@ -181,9 +182,5 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
 function checkedChange(body: unknown): WebhookChange {
   const parsed = webhookChange.safeParse(body);
   if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  const param = issue?.path.join(".") || "body";
-  throw new PerigeeError("usage", `${param}: ${issue?.message ?? "not as documented"}`, {
-    details: { param },
-  });
+  throw bodyFault(parsed.error);
 }

@@ -20,6 +20,7 @@ import type { FailedAttempt } from "./attempt_retry.ts";
 import type { ExecutionFacts } from "./execution_record.ts";
 import type { GuardedHttp } from "./guarded_http.ts";
 import { copyJson } from "./json_copy.ts";
+import { referenceText } from "./reference.ts";
 import type { Notes, OtherExecution, SatelliteCall } from "./satellite.ts";
 import { SatelliteError, type SatelliteFailure } from "./satellite_error.ts";
 
@@ -135,13 +136,12 @@ export class AttemptRun {
 
   #log(level: SatelliteLogLine["level"], message: string): void {
     const { facts, attempt, prepared } = this.#options;
-    const { namespace, name } = facts.satellite;
     this.#parts.log({
       level,
       message: prepared.redaction.redact(String(message)).slice(0, LINE_CHARS_MAX),
       project: facts.project,
       executionId: facts.id,
-      satellite: `satellite/${namespace}/${name}`,
+      satellite: referenceText(facts.satellite),
       attempt,
     });
   }

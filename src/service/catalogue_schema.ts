@@ -3,12 +3,10 @@
  */
 import type { SatelliteView } from "../satellites/catalogue.ts";
 import { wireDescription } from "../satellites/description.ts";
-import type { SatelliteReference } from "../satellites/reference.ts";
+import { NAME_PATTERN, referenceText } from "../satellites/reference.ts";
 import { z } from "../schema.ts";
 import { bodyFault } from "./body_fault.ts";
 import { pageFields } from "./list_page.ts";
-
-const NAME = "[a-z0-9][a-z0-9-]{0,62}";
 
 /** What a PUT makes: one that is hosted, or one that is based on another. */
 export type SatelliteBody =
@@ -29,7 +27,7 @@ const configured = z.strictObject({
   kind: z.literal("configured"),
   base: z
     .string()
-    .regex(new RegExp(`^satellite/${NAME}/${NAME}$`), "must be satellite/<namespace>/<name>")
+    .regex(new RegExp(`^satellite/${NAME_PATTERN}/${NAME_PATTERN}$`), "must be satellite/<namespace>/<name>")
     .describe("satellite/<namespace>/<name>, one that the key may run."),
   config: z
     .record(z.string(), z.unknown(), "must be an object")
@@ -114,19 +112,18 @@ export function checkedBody(body: unknown): SatelliteBody {
   throw bodyFault(parsed.error);
 }
 
-export function textOf({ namespace, name }: SatelliteReference): string {
-  return `satellite/${namespace}/${name}`;
-}
-
 export function satelliteAnswer(view: SatelliteView): object {
   const { reference, kind, state, description, base } = view;
   return {
-    ...{ satellite: textOf(reference), kind, state, description },
+    ...{ satellite: referenceText(reference), kind, state, description },
     input_schema: view.inputSchema,
     config_schema: view.configSchema,
     output_schema: view.outputSchema ?? null,
     is_repeatable: view.isRepeatable,
-    base: base === undefined ? null : { satellite: textOf(base.reference), fixed_config: base.fixedConfig },
+    base:
+      base === undefined
+        ? null
+        : { satellite: referenceText(base.reference), fixed_config: base.fixedConfig },
     example: view.example ?? null,
     url: view.url ?? null,
   };

@@ -4,6 +4,7 @@
  */
 import type { PerigeeError } from "../errors.ts";
 import type { ExecutionView } from "../satellites/execution.ts";
+import { NAME_PATTERN, referenceText } from "../satellites/reference.ts";
 import { z } from "../schema.ts";
 import type { JsonObject } from "../work/json.ts";
 import { bodyIssues } from "./body_fault.ts";
@@ -12,7 +13,6 @@ import { timestamp } from "./timestamp.ts";
 
 /** For a request without one. */
 const SLA_DEFAULT = "24h";
-const NAME = "[a-z0-9][a-z0-9-]{0,62}";
 
 /** What a request asks for; the satellite's own schemas come later. */
 export interface ExecutionBody {
@@ -87,19 +87,11 @@ export const executionAnswers: { readonly execution: z.ZodType; readonly executi
 };
 
 /** Of any form: names and ids that none can have are not found. */
-const text = z.string();
-
-export const satelliteParameters: z.ZodType<{ readonly project: string; readonly satellite: string }> =
-  z.strictObject({
-    project: text.describe("Namespace of the satellite: a project, or perigee."),
-    satellite: text.describe("Name of the satellite."),
-  });
-
 export const executionParameters: z.ZodType<{
   readonly project: string;
   readonly satellite: string;
   readonly execution_id: string;
-}> = z.strictObject({ project: text, satellite: text, execution_id: text });
+}> = z.strictObject({ project: z.string(), satellite: z.string(), execution_id: z.string() });
 
 export const executionsQuery: z.ZodType<{
   readonly after?: string | undefined;
@@ -110,7 +102,7 @@ export const executionsQuery: z.ZodType<{
   limit: z.coerce.number().int().min(1).max(1_000).default(100),
   satellite: z
     .string()
-    .regex(new RegExp(`^${NAME}/${NAME}$`), "must be <namespace>/<name>")
+    .regex(new RegExp(`^${NAME_PATTERN}/${NAME_PATTERN}$`), "must be <namespace>/<name>")
     .optional()
     .describe("Those of one satellite alone, as <namespace>/<name>."),
 });
@@ -122,7 +114,7 @@ export function executionAnswer(view: ExecutionView): object {
     member === undefined ? undefined : { cluster_id: member.clusterId, ...member, clusterId: undefined };
   return {
     execution_id: view.id,
-    satellite: `satellite/${satellite.namespace}/${satellite.name}`,
+    satellite: referenceText(satellite),
     sla: view.sla,
     status: view.status,
     phase: view.phase,

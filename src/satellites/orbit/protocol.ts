@@ -13,7 +13,7 @@ import { z } from "../../schema.ts";
 import { isObject, type Json, type JsonObject, own } from "../../work/json.ts";
 import { NAME } from "../reference.ts";
 import type { OtherExecution } from "../satellite.ts";
-import type { SatelliteFailure } from "../satellite_error.ts";
+import { SATELLITE_FAILURES, type SatelliteFailure } from "../satellite_error.ts";
 
 export const REQUEST_BYTES_MAX: number = 4 * 1024 * 1024;
 export const LINE_BYTES_MAX: number = (1024 + 64) * 1024;
@@ -127,7 +127,6 @@ export type RunLine =
       readonly retry_after_ms?: number;
     };
 
-const FAILURES: readonly SatelliteFailure[] = ["not_sent", "refused", "ambiguous", "permanent"];
 const LEVELS = ["info", "warn", "error"] as const;
 const CODE = /^[a-z0-9_]{1,64}$/;
 const RETRY_AFTER_MS_MAX = 7 * 86_400_000;
@@ -184,7 +183,7 @@ function errorOf(given: JsonObject): RunLine {
   const retryAfterMs = own(given, "retry_after_ms");
   return {
     type: "error",
-    failure: FAILURES.find((one) => one === own(given, "failure")) ?? "ambiguous",
+    failure: SATELLITE_FAILURES.find((one) => one === own(given, "failure")) ?? "ambiguous",
     code: typeof code === "string" && CODE.test(code) ? code : "satellite_error",
     message: messageOf(given) || "the satellite failed",
     ...(isCount(retryAfterMs) ? { retry_after_ms: Math.min(retryAfterMs, RETRY_AFTER_MS_MAX) } : {}),

@@ -21,6 +21,7 @@ import { defineSatellite } from "../define.ts";
 import type { Satellite, SatelliteCall, Schema } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import { untilFinal } from "../until_final.ts";
+import { fileIdOrReference, referenceOf } from "./file_reference.ts";
 import { requestLines } from "./request_lines.ts";
 
 const PROMPTS_MAX = 10_000;
@@ -50,8 +51,7 @@ const inputSchema: Schema<Input> = z
       .union([prompt, z.array(prompt).min(1).max(PROMPTS_MAX)])
       .optional()
       .describe("One prompt, or a list of up to 10,000."),
-    file_id: z
-      .union([z.uuid(), z.looseObject({ file_id: z.uuid() }).transform((file) => file.file_id)])
+    file_id: fileIdOrReference
       .optional()
       .describe(
         'A JSONL file, by its id or a reference that another satellite gave: lines of {"key", "prompt"}, or of the layout for batch requests.',
@@ -250,8 +250,7 @@ class Inference {
       if (!hasCode(error, "conflict")) throw asAttempt(error);
       file = await files.file(project, id);
     }
-    const { name, bytes, mimeType, sha256 } = file;
-    return { file: { file_id: id, name, bytes, mime_type: mimeType, sha256 } };
+    return { file: referenceOf(file) };
   }
 }
 

@@ -5,12 +5,12 @@
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { freePort } from "../free_port.ts";
 import { CERTIFICATE, type MailServer, openMailServer } from "../satellites/builtin/mail_server.ts";
 import { openReceiver, type Receiver } from "../satellites/builtin/receiver.ts";
 
@@ -94,14 +94,6 @@ async function hostLeaky(): Promise<void> {
   const words = [MAIN, "orbit", "serve", "leaky.mjs", "--port", String(port)];
   host = spawn(process.execPath, words, { cwd: dir, env: { ...env, PERIGEE_ORBIT_SECRETS: hostSecret } });
   await new Promise((resolve) => host.stdout?.once("data", resolve));
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 async function serve(mail: MailServer): Promise<void> {

@@ -14,11 +14,12 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { sendEmail } from "../../../src/satellites/builtin/send_email.ts";
+import { freePort } from "../../free_port.ts";
 import { describeCounterpart, pathOf } from "./counterpart.ts";
 import { headerOf } from "./mail_server.ts";
 import { attempt, EXECUTION_ID, failedAttempt } from "./one_attempt.ts";
@@ -37,14 +38,6 @@ const MESSAGE = {
   subject: "Grüße",
   text: "one\n.two\n..\nthree",
 };
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 async function greeting(port: number): Promise<string> {
   const socket = connect(port, "127.0.0.1");

@@ -4,12 +4,13 @@
  * everything on its disk is searched for them.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { textsBelow } from "../files_below.ts";
 import { freePort } from "../free_port.ts";
 import { CERTIFICATE, type MailServer, openMailServer } from "../satellites/builtin/mail_server.ts";
 import { openReceiver, type Receiver } from "../satellites/builtin/receiver.ts";
@@ -278,15 +279,11 @@ async function useLeaky(): Promise<void> {
 
 /** Where a canary stands: the first words of each place. */
 function findings(): string[] {
-  const state = join(dir, "perigee-data");
-  const files = readdirSync(state, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
   const places: [string, string][] = [
     ["stdout", stdout],
     ["stderr", stderr],
     ...answers.map((text): [string, string] => [`answer ${text.slice(0, 80)}`, text]),
-    ...files.map((path): [string, string] => [path, readFileSync(path, "latin1")]),
+    ...textsBelow(join(dir, "perigee-data")),
   ];
   const forms = [...FORMS, hostSecret.slice(6)];
   return places.filter(([, text]) => forms.some((form) => text.includes(form))).map(([place]) => place);

@@ -4,21 +4,13 @@
  * (6.8.0p2 on OpenSSL 3), whose process for private keys fails; `send_email_smtp.test.ts` has TLS.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { sendEmail } from "../../../src/satellites/builtin/send_email.ts";
+import { filesBelow } from "../../files_below.ts";
 import { freePort } from "../../free_port.ts";
 import { describeCounterpart, pathOf } from "./counterpart.ts";
 import { headerOf } from "./mail_server.ts";
@@ -92,9 +84,9 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
 
   /** Mailboxes have the line ends of the system. */
   const delivered = (): string[] =>
-    readdirSync(join(dir, "box"), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && entry.parentPath.endsWith("/new"))
-      .map((entry) => readFileSync(join(entry.parentPath, entry.name), "latin1").replace(/\r?\n/g, "\r\n"));
+    filesBelow(join(dir, "box"))
+      .filter((path) => dirname(path).endsWith("/new"))
+      .map((path) => readFileSync(path, "latin1").replace(/\r?\n/g, "\r\n"));
 
   const config = (more: object = {}): object => ({
     provider: "smtp",

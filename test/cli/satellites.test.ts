@@ -2,16 +2,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemDisk } from "../../src/disk.ts";
 import { verifyAudit } from "../../src/store/audit_check.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
+import { MAIN, SDK } from "../built.ts";
 import { freePort } from "../free_port.ts";
 import { type Desk, openDesk } from "./command.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
-const SDK = new URL("../../dist/satellites/index.js", import.meta.url).href;
 const ZOD = import.meta.resolve("zod");
 const LOCAL = { PERIGEE_EGRESS_ALLOW: "127.0.0.0/8" };
 const MODULE = `

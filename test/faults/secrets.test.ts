@@ -7,15 +7,14 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { MAIN, SDK } from "../built.ts";
 import { textsBelow } from "../files_below.ts";
 import { freePort } from "../free_port.ts";
 import { CERTIFICATE, type MailServer, openMailServer } from "../satellites/builtin/mail_server.ts";
 import { openReceiver, type Receiver } from "../satellites/builtin/receiver.ts";
 
-const SDK = new URL("../../dist/satellites/index.js", import.meta.url).href;
 /** A satellite of the project's own that says what it was given wherever it can. */
 const LEAKY = `
   import { defineSatellite, SatelliteError } from ${JSON.stringify(SDK)};
@@ -36,7 +35,6 @@ const LEAKY = `
     },
   });
 `;
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const run = promisify(execFile);
 
 /** By name; each is in the value in the clear, and in what is made of it. */

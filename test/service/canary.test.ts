@@ -8,13 +8,12 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { loadSqlite, type SqliteValue } from "../../src/store/sqlite_database.ts";
+import { MAIN } from "../built.ts";
 import { textsBelow } from "../files_below.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const run = promisify(execFile);
 const CANARY = "canary";
 /** Of what is sent, so much is refused. */

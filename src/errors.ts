@@ -92,3 +92,18 @@ export class PerigeeError extends Error {
     this.details = options.details ?? {};
   }
 }
+
+/** Whether it was thrown with this code. */
+export function hasCode(error: unknown, code: ErrorCode): boolean {
+  return error instanceof PerigeeError && error.code === code;
+}
+
+/** What was looked for; undefined where the call rejects with `not_found`, and as it rejects with any other error. */
+export async function ifFound<T>(looking: Promise<T>): Promise<T | undefined> {
+  try {
+    return await looking;
+  } catch (error) {
+    if (hasCode(error, "not_found")) return undefined;
+    throw error;
+  }
+}

@@ -10,11 +10,11 @@
 import { readFile } from "node:fs/promises";
 import { styleText } from "node:util";
 import { systemClock } from "../clock.ts";
-import { PerigeeError } from "../errors.ts";
+import { ifFound, PerigeeError } from "../errors.ts";
 import type { ClusterIssue, Clusters, ClusterView } from "../satellites/cluster/cluster.ts";
 import { clusterAnswer } from "../service/cluster_schema.ts";
 import { derivedId } from "../work/derived_id.ts";
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import { ClusterDisplay, tally } from "./cluster_display.ts";
 import { checkWithoutFolder, LOCAL, openClusterStack } from "./cluster_stack.ts";
 import { errorJson } from "./exit.ts";
@@ -91,7 +91,7 @@ async function inputOf(given: string): Promise<JsonObject> {
   const text = /^\s*\{/.test(given) ? given : await textOf(given);
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+    if (isObject(value)) return value;
   } catch {
     // told below; V8's message quotes the text
   }
@@ -142,7 +142,7 @@ async function begun(clusters: Clusters, { declaration, input, given }: Work): P
   let last: ClusterView | undefined;
   for (let generation = 0; generation < GENERATIONS_MAX; generation += 1) {
     const id = derivedId(name.replaceAll("\0", ""), String(generation));
-    const found = await existing(clusters, id);
+    const found = await ifFound(clusters.cluster(LOCAL.project, id));
     if (found !== undefined) {
       last = found;
       continue;
@@ -152,15 +152,6 @@ async function begun(clusters: Clusters, { declaration, input, given }: Work): P
     return { id, isOver: false };
   }
   throw new PerigeeError("too_many", `this declaration was run ${GENERATIONS_MAX} times in this folder`);
-}
-
-async function existing(clusters: Clusters, id: string): Promise<ClusterView | undefined> {
-  try {
-    return await clusters.cluster(LOCAL.project, id);
-  } catch (error) {
-    if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-    throw error;
-  }
 }
 
 /** Draws until the run is over, or the signal aborts. The timer also keeps the process alive. */

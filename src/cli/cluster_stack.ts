@@ -7,8 +7,8 @@ import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
 import { readConfigFile } from "../engine/config.ts";
 import { openEngine } from "../engine/engine.ts";
-import { PerigeeError } from "../errors.ts";
 import type { SatelliteResolver } from "../satellites/catalogue.ts";
+import { noSatellite } from "../satellites/catalogue_refusals.ts";
 import { checkDeclaration } from "../satellites/cluster/check.ts";
 import type { ClusterIssue, Clusters } from "../satellites/cluster/cluster.ts";
 import type { ExecutionCaller } from "../satellites/execution.ts";
@@ -89,7 +89,7 @@ const vendorResolver: SatelliteResolver = {
   resolve: async (_caller, reference) => {
     const isVendor = reference.namespace === VENDOR_NAMESPACE;
     const satellite = vendorSatellites().find(({ name }) => isVendor && name === reference.name);
-    if (satellite === undefined) throw new PerigeeError("not_found", "no such satellite");
+    if (satellite === undefined) throw noSatellite();
     // Its schemas give objects, whose types differ from one satellite to the next.
     return { reference, kind: "vendor", satellite: satellite as Satellite, fixedConfig: {} };
   },

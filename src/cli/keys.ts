@@ -4,14 +4,14 @@
  * The key itself is printed once, by `create`, and goes nowhere else. What was made and revoked is in the audit log.
  */
 import { systemClock } from "../clock.ts";
-import { systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { SCOPES, type Scope } from "../service/caller.ts";
+import { timestamp, timestampOrNull } from "../service/timestamp.ts";
 import type { AuditEvent } from "../store/audit_line.ts";
-import { openAuditLog } from "../store/audit_log.ts";
 import { type KeyStore, openKeyStore } from "../store/key_store.ts";
 import type { StoredKey } from "../store/key_table.ts";
 import { errorJson } from "./exit.ts";
+import { record } from "./service_folder.ts";
 import { table } from "./table.ts";
 
 const DEFAULT_SCOPES: readonly Scope[] = SCOPES.filter((scope) => scope !== "admin");
@@ -51,7 +51,7 @@ export function createKey(options: Record<string, unknown>): Promise<number> {
       ["project", project],
       ["name", name],
       ["scopes", scopes.join(" ")],
-      ["expires", expiresWallMs === undefined ? "never" : dateTime(expiresWallMs)],
+      ["expires", expiresWallMs === undefined ? "never" : timestamp(expiresWallMs)],
     ];
     return {
       json: { id, key, project, scopes },
@@ -111,12 +111,6 @@ async function answer(
   }
 }
 
-async function record(dataDir: string, event: AuditEvent): Promise<void> {
-  const log = await openAuditLog({ dataDir, clock: systemClock, disk: systemDisk });
-  log.note(event);
-  await log.close();
-}
-
 function scopesOf(given: CreateArguments): string[] {
   const wanted = given.scopes ?? DEFAULT_SCOPES;
   for (const scope of wanted)
@@ -134,9 +128,9 @@ function keyJson(key: StoredKey): object {
     scopes: key.scopes,
     beta: key.isBeta,
     state: stateOf(key),
-    created_at: dateTime(key.createdWallMs),
-    expires_at: key.expiresWallMs === undefined ? null : dateTime(key.expiresWallMs),
-    revoked_at: key.revokedWallMs === undefined ? null : dateTime(key.revokedWallMs),
+    created_at: timestamp(key.createdWallMs),
+    expires_at: timestampOrNull(key.expiresWallMs),
+    revoked_at: timestampOrNull(key.revokedWallMs),
     last_used_on: key.lastUsedDay === undefined ? null : dateOf(key.lastUsedDay * DAY_MS),
   };
 }
@@ -153,10 +147,6 @@ function stateOf({ revokedWallMs, expiresWallMs }: StoredKey): "active" | "revok
   return expiresWallMs !== undefined && expiresWallMs <= systemClock.wallMs() ? "expired" : "active";
 }
 
-function dateTime(wallMs: number): string {
-  return new Date(wallMs).toISOString();
-}
-
 function dateOf(wallMs: number): string {
-  return dateTime(wallMs).slice(0, 10);
+  return timestamp(wallMs).slice(0, 10);
 }

@@ -16,12 +16,18 @@ import { type SatelliteDescription, toWire } from "../satellites/description.ts"
 import type { ExecutionCaller } from "../satellites/execution.ts";
 import { createGuardedHttp } from "../satellites/guarded_http.ts";
 import { openCatalogue } from "../satellites/open_catalogue.ts";
-import { NAME, parseReference, type SatelliteReference, VENDOR_NAMESPACE } from "../satellites/reference.ts";
+import {
+  NAME,
+  parseReference,
+  referenceText,
+  type SatelliteReference,
+  VENDOR_NAMESPACE,
+} from "../satellites/reference.ts";
 import { openVault, type VaultOptions } from "../satellites/vault.ts";
 import { vendorSatellites } from "../satellites/vendor.ts";
-import { satelliteAnswer, textOf } from "../service/catalogue_schema.ts";
+import { satelliteAnswer } from "../service/catalogue_schema.ts";
 import type { AuditEvent, CatalogueEvent } from "../store/audit_line.ts";
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import { answer } from "./answer.ts";
 import { descriptionsOf } from "./orbit_file.ts";
 import { describeText, listText, type ShownSatellite } from "./satellite_text.ts";
@@ -115,7 +121,7 @@ export function configureSatellite(name: string, options: Record<string, unknown
     const config = await configOf(given.config);
     const { description } = given;
     const about = description === undefined ? {} : { description };
-    const body = { kind: "configured", base: textOf(base), config, ...about };
+    const body = { kind: "configured", base: referenceText(base), config, ...about };
     const call = { method: "PUT", path: pathOf(ownReference(given, name)), body };
     const shown = (await over(given, call, async ({ catalogue }, project) => ({
       shown: await catalogue.configure(callerOf(project), name, { base, config, ...about }),
@@ -149,7 +155,7 @@ export function removeSatellite(name: string, options: Record<string, unknown>):
   const given = options as unknown as SatelliteArguments; // as above
   return answer(given, async () => {
     const reference = ownReference(given, name);
-    const removed = { satellite: textOf(reference), deleted: true };
+    const removed = { satellite: referenceText(reference), deleted: true };
     await over(given, { method: "DELETE", path: pathOf(reference) }, async ({ catalogue }, project) => {
       await catalogue.remove(project, reference.name);
       return { shown: removed, reference, kind: "satellite.removed" };
@@ -223,7 +229,7 @@ async function over(
   if (url !== undefined) return await service(url, call);
   const { shown, secret, kind } = await onCatalogue(data, (parts) => work(parts, project ?? ""));
   const json = "reference" in shown ? satelliteAnswer(shown) : shown;
-  const satellite = "reference" in shown ? textOf(shown.reference) : shown.satellite;
+  const satellite = "reference" in shown ? referenceText(shown.reference) : shown.satellite;
   const event: AuditEvent | undefined =
     kind === undefined ? undefined : { kind, project: project ?? satellite.split("/")[1] ?? "", satellite };
   if (event !== undefined) await record(data, event);
@@ -270,7 +276,7 @@ async function configOf(file: string): Promise<JsonObject> {
   const text = file === "-" ? await textOfStream(process.stdin) : await readFile(file, "utf8");
   try {
     const config: unknown = JSON.parse(text);
-    if (typeof config === "object" && config !== null && !Array.isArray(config)) return config as JsonObject; // as JSON.parse gave it
+    if (isObject(config)) return config;
   } catch {
     // As for JSON that is no object.
   }

@@ -9,6 +9,7 @@ import { NAME } from "../satellites/reference.ts";
 import { rotateSecretsKey } from "../satellites/secret_rotation.ts";
 import { openSecrets } from "../satellites/secret_store.ts";
 import type { Secrets } from "../satellites/secrets.ts";
+import { timestamp } from "../service/timestamp.ts";
 import type { AuditEvent } from "../store/audit_line.ts";
 import { answer } from "./answer.ts";
 import { count } from "./numbers.ts";
@@ -59,8 +60,8 @@ export function listSecrets(options: Record<string, unknown>): Promise<number> {
     const found = await over(given, { method: "GET", path: "/v1/secrets" }, async (secrets, project) => {
       shown = (await secrets.list(project)).map(({ name, createdWallMs, updatedWallMs }) => ({
         name,
-        created_at: new Date(createdWallMs).toISOString(),
-        updated_at: new Date(updatedWallMs).toISOString(),
+        created_at: timestamp(createdWallMs),
+        updated_at: timestamp(updatedWallMs),
       }));
       return undefined;
     });

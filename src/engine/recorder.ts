@@ -19,7 +19,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { isNoSpace } from "../disk.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode, type PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { Store } from "../store/store.ts";
 import { asFailure } from "./file_errors.ts";
@@ -178,7 +178,7 @@ export class Recorder {
         return moment.wallMs;
       } catch (error) {
         if (this.#holdInstead(sealed, error)) continue;
-        if (!(error instanceof PerigeeError && error.code === "disk_full")) throw error;
+        if (!hasCode(error, "disk_full")) throw error;
         await this.#waitForRoom(error);
       }
     }

@@ -5,12 +5,10 @@
  * chat completions body. Null counts as absent, as both say. A setting given under two spellings, of the wrong type
  * or out of its range is `invalid_config`; more than one candidate too, because it multiplies the cost of a line.
  */
-
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { GenerationConfig, JsonValue } from "../work/request.ts";
-import { LineFault, shown } from "./fault.ts";
+import { givenTwice, LineFault, shown } from "./fault.ts";
 import { digitsOf, isText } from "./numbers.ts";
-import { isObject } from "./record.ts";
 
 /** Settings with the names of fields that are not understood. */
 export interface ReadConfig {
@@ -210,8 +208,4 @@ function numeric(value: JsonValue): number | undefined {
 
 function mustBe(name: string, expected: string, value: JsonValue | undefined): LineFault {
   return new LineFault("invalid_config", `${name} must be ${expected}, got ${shown(value)}`);
-}
-
-function givenTwice(first: string, second: string): LineFault {
-  return new LineFault("invalid_config", `${first} and ${second} are the same field, give one`);
 }

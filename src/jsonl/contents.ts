@@ -5,13 +5,11 @@
  * Text is all that is carried: a part that holds anything else is `invalid_contents`, and a request that leans on
  * tools or cached content is `unsupported_request`, because leaving those out would change what is asked.
  */
-
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { readGenerationConfig } from "./config.ts";
-import { LineFault, shown, shownKind } from "./fault.ts";
+import { givenTwice, LineFault, shown, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
-import { isObject } from "./record.ts";
 
 /** Members that change what the model sees; they cannot be dropped. */
 const REFUSED: ReadonlySet<string> = new Set([
@@ -55,14 +53,14 @@ export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFa
 }
 
 function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
-  if (!Array.isArray(contents)) return mustBe("contents", "an array", contents);
+  if (!Array.isArray(contents)) return wrongContents("contents", "an array", contents);
   if (contents.length === 0) return new LineFault("invalid_contents", "contents is empty");
   const turns: Turn[] = [];
   for (const content of contents as readonly JsonValue[]) {
-    if (!isObject(content)) return mustBe(`contents[${turns.length}]`, "an object", content);
+    if (!isObject(content)) return wrongContents(`contents[${turns.length}]`, "an object", content);
     const role = content["role"] ?? "user";
     if (role !== "user" && role !== "model")
-      return mustBe(`contents[${turns.length}].role`, '"user" or "model"', role);
+      return wrongContents(`contents[${turns.length}].role`, '"user" or "model"', role);
     const texts = readParts(content["parts"]);
     if (texts instanceof LineFault) return within(`contents[${turns.length}]`, texts);
     turns.push({ role, texts });
@@ -74,7 +72,8 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
 function readInstruction(instruction: JsonValue | undefined): string[] | LineFault {
   if (instruction === undefined) return [];
   if (isText(instruction)) return [instruction];
-  if (!isObject(instruction)) return mustBe("system_instruction", "an object or a string", instruction);
+  if (!isObject(instruction))
+    return wrongContents("system_instruction", "an object or a string", instruction);
   const parts = instruction["parts"];
   const texts = readParts(isObject(parts) ? [parts] : parts);
   return texts instanceof LineFault ? within("system_instruction", texts) : texts;
@@ -82,11 +81,11 @@ function readInstruction(instruction: JsonValue | undefined): string[] | LineFau
 
 /** Faults name the place within the content; no name is built while all is well. */
 function readParts(parts: JsonValue | undefined): string[] | LineFault {
-  if (!Array.isArray(parts)) return mustBe("parts", "an array", parts);
+  if (!Array.isArray(parts)) return wrongContents("parts", "an array", parts);
   if (parts.length === 0) return new LineFault("invalid_contents", "parts is empty");
   const texts: string[] = [];
   for (const part of parts as readonly JsonValue[]) {
-    if (!isObject(part)) return mustBe(`parts[${texts.length}]`, "an object", part);
+    if (!isObject(part)) return wrongContents(`parts[${texts.length}]`, "an object", part);
     const other = otherName(part);
     if (other !== undefined)
       return new LineFault(
@@ -94,7 +93,7 @@ function readParts(parts: JsonValue | undefined): string[] | LineFault {
         `parts[${texts.length}] must be text alone, got ${shown(other)}`,
       );
     const text = part["text"];
-    if (!isText(text)) return mustBe(`parts[${texts.length}].text`, "a string", text);
+    if (!isText(text)) return wrongContents(`parts[${texts.length}].text`, "a string", text);
     texts.push(text);
   }
   return texts;
@@ -112,12 +111,4 @@ function isEmptyList(value: JsonValue | undefined): boolean {
 
 function within(place: string, fault: LineFault): LineFault {
   return new LineFault(fault.code, `${place}.${fault.message}`);
-}
-
-function givenTwice(first: string, second: string): LineFault {
-  return new LineFault("invalid_config", `${first} and ${second} are the same field, give one`);
-}
-
-function mustBe(name: string, expected: string, value: JsonValue | undefined): LineFault {
-  return new LineFault("invalid_contents", `${name} must be ${expected}, got ${shownKind(value)}`);
 }

@@ -18,6 +18,16 @@ export class LineFault {
   }
 }
 
+/** Two spellings of one field. */
+export function givenTwice(first: string, second: string): LineFault {
+  return new LineFault("invalid_config", `${first} and ${second} are the same field, give one`);
+}
+
+/** A part of a conversation of another form; a text is never shown. */
+export function wrongContents(name: string, expected: string, value: unknown): LineFault {
+  return new LineFault("invalid_contents", `${name} must be ${expected}, got ${shownKind(value)}`);
+}
+
 /** Characters of user data that a message quotes at most. */
 const QUOTED_CHARS_MAX = 40;
 

@@ -9,12 +9,13 @@
  * Hot path: a line of 600 bytes in at most 4 us (`bench/jsonl.ts`).
  */
 import type { FailureCode } from "../errors.ts";
+import { isObject } from "../work/json.ts";
 import { type JsonValue, type ModelId, type ModelRequest, parseModelId } from "../work/request.ts";
 import { readInterfaceRequest } from "./contents.ts";
 import { LineFault, shown, shownKind } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { readOpenaiRequest } from "./openai_batch.ts";
-import { isObject, type RecordOptions, readRecord } from "./record.ts";
+import { type RecordOptions, readRecord } from "./record.ts";
 
 export { readKey } from "./record.ts";
 

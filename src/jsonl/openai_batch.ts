@@ -7,13 +7,11 @@
  * when a message has more than text, else the name of the body's member. A codec that does not send the body as given
  * refuses `messages` and `tools`, and reports the rest as dropped.
  */
-
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { readOpenaiConfig } from "./config.ts";
-import { LineFault, shown, shownKind } from "./fault.ts";
+import { LineFault, shown, shownKind, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
-import { isObject } from "./record.ts";
 
 const CHAT_URL = "/v1/chat/completions";
 
@@ -47,16 +45,16 @@ interface Conversation {
 }
 
 function readMessages(messages: JsonValue | undefined): Conversation | LineFault {
-  if (!Array.isArray(messages)) return mustBe("messages", "an array", messages);
+  if (!Array.isArray(messages)) return wrongContents("messages", "an array", messages);
   if (messages.length === 0) return new LineFault("invalid_contents", "messages is empty");
   const system: string[] = [];
   const turns: Turn[] = [];
   let isTextAlone = true;
   for (const [index, message] of (messages as readonly JsonValue[]).entries()) {
     const where = `messages[${index}]`;
-    if (!isObject(message)) return mustBe(where, "an object", message);
+    if (!isObject(message)) return wrongContents(where, "an object", message);
     const role = message["role"];
-    if (!isText(role)) return mustBe(`${where}.role`, "a string", role);
+    if (!isText(role)) return wrongContents(`${where}.role`, "a string", role);
     const content = readContent(message["content"], where);
     if (content instanceof LineFault) return content;
     if (content.isTextAlone === false || hasMoreThanText(message)) isTextAlone = false;
@@ -83,14 +81,14 @@ function readContent(
 ): { readonly texts: readonly string[]; readonly isTextAlone: boolean } | LineFault {
   if (isText(content)) return { texts: [content], isTextAlone: true };
   if (content === undefined || content === null) return { texts: [], isTextAlone: false };
-  if (!Array.isArray(content)) return mustBe(`${where}.content`, "a string or an array", content);
+  if (!Array.isArray(content)) return wrongContents(`${where}.content`, "a string or an array", content);
   if (content.length === 0) return new LineFault("invalid_contents", `${where}.content is empty`);
   const texts: string[] = [];
   for (const [index, part] of (content as readonly JsonValue[]).entries()) {
-    if (!isObject(part)) return mustBe(`${where}.content[${index}]`, "an object", part);
+    if (!isObject(part)) return wrongContents(`${where}.content[${index}]`, "an object", part);
     if (part["type"] !== "text") continue;
     const text = part["text"];
-    if (!isText(text)) return mustBe(`${where}.content[${index}].text`, "a string", text);
+    if (!isText(text)) return wrongContents(`${where}.content[${index}].text`, "a string", text);
     texts.push(text);
   }
   return { texts, isTextAlone: texts.length === content.length };
@@ -106,8 +104,4 @@ function isGiven(value: JsonValue | undefined): boolean {
 
 function unsupported(message: string): LineFault {
   return new LineFault("unsupported_request", message);
-}
-
-function mustBe(name: string, expected: string, value: JsonValue | undefined): LineFault {
-  return new LineFault("invalid_contents", `${name} must be ${expected}, got ${shownKind(value)}`);
 }

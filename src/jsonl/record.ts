@@ -11,7 +11,7 @@
  */
 import { isUtf8 } from "node:buffer";
 import type { FailureCode } from "../errors.ts";
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue } from "../work/request.ts";
 import { shown, shownKind } from "./fault.ts";
 import { isText, markNumbers } from "./numbers.ts";
@@ -86,10 +86,6 @@ export function readKey(
 ): { readonly ok: true; readonly key: string } | { readonly ok: false } {
   const record = readRecord(bytes, options);
   return record.kind === "record" ? { ok: true, key: record.key } : { ok: false };
-}
-
-export function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function withKey(

@@ -8,6 +8,7 @@
  * Keys come as JSON string literals, made once where the line was parsed. Hot path: one call per item (`bench/jsonl.ts`).
  */
 import type { FailureCode } from "../errors.ts";
+import { isObject } from "../work/json.ts";
 import type { Failure } from "../work/outcome.ts";
 import { asBuffer } from "./lines.ts";
 
@@ -69,12 +70,12 @@ export function failedLine(
 /** Reads an output line, with or without its newline; undefined when it is not a whole one. Never throws. */
 export function readOutputLine(line: string | Uint8Array): ReadOutput | undefined {
   const value = parse(typeof line === "string" ? line : asBuffer(line).toString());
-  if (!isRecord(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { key, output, error } = value;
   if (typeof key !== "string" && key !== null) return undefined;
-  if (isRecord(output) && typeof output["text"] === "string")
+  if (isObject(output) && typeof output["text"] === "string")
     return { key, ok: true, textChars: output["text"].length };
-  if (output !== null || !isRecord(error) || typeof error["code"] !== "string") return undefined;
+  if (output !== null || !isObject(error) || typeof error["code"] !== "string") return undefined;
   const number = value["line"] ?? error["line"];
   const errorCode = error["code"] as FailureCode; // a line that perigee wrote; other codes match nothing
   const ambiguous = error["ambiguous_attempts"];
@@ -102,8 +103,4 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

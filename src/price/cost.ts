@@ -42,10 +42,10 @@ export function costOf(usage: Usage, price: BasePrice | undefined, factors: Cost
     return { listUsd, usd: listUsd * factor, providerUsd: chargedUsd, isEstimated: usage.isEstimated };
   }
   if (price === undefined) return { listUsd: 0, usd: 0, providerUsd: 0, isEstimated: true };
-  const input = tokens(usage.inputTokens);
-  const cached = Math.min(tokens(usage.cachedTokens), input);
-  const written = Math.min(tokens(usage.cacheWriteTokens), input - cached);
-  const output = tokens(usage.outputTokens);
+  const input = counted(usage.inputTokens);
+  const cached = Math.min(counted(usage.cachedTokens), input);
+  const written = Math.min(counted(usage.cacheWriteTokens), input - cached);
+  const output = counted(usage.outputTokens);
   const rates = ratesFor(price, input);
   const cachedUsd = (cached * rates.cachedUsdPerMillion) / 1e6;
   const otherUsd =
@@ -86,7 +86,7 @@ export interface WorstLoad {
  */
 export function worstCaseUsd(load: WorstLoad, price: BasePrice | undefined): number {
   if (price === undefined) return 0;
-  const input = tokens(load.inputTokens);
+  const input = counted(load.inputTokens);
   let inputRate = 0;
   let outputRate = 0;
   for (const ceiling of price.ceiling) {
@@ -94,11 +94,11 @@ export function worstCaseUsd(load: WorstLoad, price: BasePrice | undefined): num
     inputRate = ceiling.inputUsdPerMillion;
     outputRate = ceiling.outputUsdPerMillion;
   }
-  return (input * inputRate + tokens(load.maxOutputTokens) * outputRate) / 1e6;
+  return (input * inputRate + counted(load.maxOutputTokens) * outputRate) / 1e6;
 }
 
 /** A count that can be multiplied: nonsense from a provider counts as nothing. */
-function tokens(count: number): number {
+export function counted(count: number): number {
   return count > 0 && count <= Number.MAX_SAFE_INTEGER ? count : 0;
 }
 

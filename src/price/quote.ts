@@ -13,6 +13,7 @@
  */
 import type { LimitSettings } from "../work/limits.ts";
 import { parseModelId } from "../work/request.ts";
+import { counted, roundedUsd } from "./cost.ts";
 import { priceFactor, RATE_CARD, type RateCard } from "./factor.ts";
 import { type GroupLoad, type LimitBound, type TimeNeeded, timeNeeded } from "./quote_time.ts";
 import { type BasePrice, ratesFor } from "./rates.ts";
@@ -152,11 +153,11 @@ export function quote(input: QuoteInput): Quote {
     currency: "usd",
     priced_at: new Date(input.wallMs).toISOString(),
     items: sum(models.map((model) => model.items)),
-    rejected_lines: count(input.rejectedLines),
+    rejected_lines: counted(input.rejectedLines),
     input_tokens: sum(models.map((model) => model.input_tokens)),
     input_tokens_estimated: models.some((model) => model.input_tokens_estimated),
     expected_output_tokens: sum(models.map((model) => model.expected_output_tokens)),
-    list_usd: money(sum(models.map((model) => model.list_usd ?? 0))),
+    list_usd: roundedUsd(sum(models.map((model) => model.list_usd ?? 0))),
     slas: input.slasMinutes.map((slaMinutes, index) => quoteAll(slaMinutes, index, models, slowest)),
     time: shown(slowest),
     unpriced_models: models.filter((model) => model.price === null).map((model) => model.model),
@@ -191,9 +192,9 @@ function rowsByModel(totals: readonly ModelTotals[]): Map<string, ModelTotals[]>
   for (const given of totals) {
     const row = {
       ...given,
-      items: count(given.items),
-      inputTokens: count(given.inputTokens),
-      expectedOutputTokens: count(given.expectedOutputTokens),
+      items: counted(given.items),
+      inputTokens: counted(given.inputTokens),
+      expectedOutputTokens: counted(given.expectedOutputTokens),
     };
     const known = rows.get(row.model);
     if (known === undefined) rows.set(row.model, [row]);
@@ -260,14 +261,14 @@ function quoteModel(
     expected_output_tokens: outputTokens,
     expected_output_basis: [...new Set(totals.map((row) => row.basis))],
     price: price === undefined ? null : quotePrice(price),
-    list_usd: listUsd === null ? null : money(listUsd),
+    list_usd: listUsd === null ? null : roundedUsd(listUsd),
     slas: input.slasMinutes.map((slaMinutes) => {
       const factor = priceFactor(model, slaMinutes, input.volumeTokens, input.card ?? RATE_CARD);
       return {
         sla_minutes: slaMinutes,
         price_factor: factor,
-        usd: listUsd === null ? null : money(listUsd * factor),
-        saved_usd: listUsd === null ? null : money(listUsd - listUsd * factor),
+        usd: listUsd === null ? null : roundedUsd(listUsd * factor),
+        saved_usd: listUsd === null ? null : roundedUsd(listUsd - listUsd * factor),
         is_feasible: time.seconds <= slaMinutes * 60,
       };
     }),
@@ -286,8 +287,8 @@ function quoteAll(
   return {
     sla_minutes: slaMinutes,
     price_factor: Math.round((listUsd > 0 ? usd / listUsd : meanFactor(models, index)) * 10_000) / 10_000,
-    usd: money(usd),
-    saved_usd: money(listUsd - usd),
+    usd: roundedUsd(usd),
+    saved_usd: roundedUsd(listUsd - usd),
     is_feasible: slowest.seconds <= slaMinutes * 60,
   };
 }
@@ -328,14 +329,6 @@ function shown(time: TimeNeeded): QuoteTime {
 }
 
 /** Nano-USD at most: 0.1 + 0.2 is shown as 0.3. */
-function money(usd: number): number {
-  return Math.round(usd * 1e9) / 1e9;
-}
-
-function count(value: number): number {
-  return value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
-}
-
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }

@@ -16,6 +16,7 @@
 import type { Usage } from "../work/outcome.ts";
 import { versionedPath, wireAddress } from "./address.ts";
 import { anthropicBody, VERSION_2026 } from "./anthropic_body.ts";
+import { cutOff, declined, toolCall, withoutText } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
 import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
 import { arrayOf, objectOf, parseJson, stringOf } from "./json.ts";
@@ -87,21 +88,15 @@ function outcomeOf(
   switch (reason) {
     case "max_tokens":
     case "model_context_window_exceeded":
-      if (text !== "") return success(text, "length", usage, tier);
-      return itemFailure(
-        "permanent",
-        "empty_output",
-        `${name}: the token limit left no room for text`,
-        usage,
-      );
+      return cutOff(name, text, usage, tier);
     case "refusal":
-      return itemFailure("permanent", "filtered", `${name}: the model refused`, usage);
+      return declined(name, usage);
     case "tool_use":
     case "pause_turn":
-      return itemFailure("permanent", "unsupported_request", `${name} answered with a tool call`, usage);
+      return toolCall(name, usage);
     default:
       if (text !== "") return success(text, "stop", usage, tier);
-      return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
+      return withoutText(name, usage);
   }
 }
 

@@ -13,6 +13,7 @@
 import type { Usage } from "../work/outcome.ts";
 import type { GenerationConfig, JsonValue, ModelRequest } from "../work/request.ts";
 import { modelPath, versionedPath, wireAddress } from "./address.ts";
+import { brokenOff, cutOff, filtered, toolCall, withoutText } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
 import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
 import { arrayOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
@@ -134,7 +135,7 @@ function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefine
   if (usage === undefined && body["candidates"] === undefined) {
     return itemFailure("ambiguous", "invalid_response", `${name} answered without candidates`);
   }
-  return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
+  return withoutText(name, usage);
 }
 
 const FILTERED: ReadonlySet<unknown> = new Set([
@@ -170,20 +171,19 @@ function outcomeOf(
   tier: string | undefined,
 ): Decoded {
   if (reason === "MAX_TOKENS") {
-    if (text !== "") return success(text, "length", usage, tier);
-    return itemFailure("permanent", "empty_output", `${name}: the token limit left no room for text`, usage);
+    return cutOff(name, text, usage, tier);
   }
   if (FILTERED.has(reason)) {
-    return itemFailure("permanent", "filtered", `${name} filtered the answer`, usage);
+    return filtered(name, usage);
   }
   if (TOOLS.has(reason)) {
-    return itemFailure("permanent", "unsupported_request", `${name} answered with a tool call`, usage);
+    return toolCall(name, usage);
   }
   if (BROKEN.has(reason)) {
-    return itemFailure("ambiguous", "provider_error", `${name} broke off the answer`, usage);
+    return brokenOff(name, usage);
   }
   if (text !== "") return success(text, "stop", usage, tier);
-  return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
+  return withoutText(name, usage);
 }
 
 /** The parts' texts joined, without thoughts. */

@@ -19,6 +19,7 @@ import type { Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 import { wireAddress } from "./address.ts";
 import { dialectOf } from "./dialects.ts";
+import { brokenOff, cutOff, declined, filtered, toolCall, withoutText } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
 import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
 import { arrayOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
@@ -95,22 +96,16 @@ function outcomeOf(
   switch (reason) {
     case "length":
     case "model_length": // Mistral
-      if (text !== "") return success(text, "length", usage, tier);
-      return itemFailure(
-        "permanent",
-        "empty_output",
-        `${name}: the token limit left no room for text`,
-        usage,
-      );
+      return cutOff(name, text, usage, tier);
     case "content_filter":
-      return itemFailure("permanent", "filtered", `${name} filtered the answer`, usage);
+      return filtered(name, usage);
     case "tool_calls":
     case "function_call":
-      return itemFailure("permanent", "unsupported_request", `${name} answered with a tool call`, usage);
+      return toolCall(name, usage);
     case "error":
     case "abort": // vLLM
     case "insufficient_system_resource": // DeepSeek
-      return itemFailure("ambiguous", "provider_error", `${name} broke off the answer`, usage);
+      return brokenOff(name, usage);
     default:
       if (text !== "") return success(text, "stop", usage, tier);
       return nothing(name, message, usage);
@@ -119,12 +114,12 @@ function outcomeOf(
 
 function nothing(name: string, message: Unchecked | undefined, usage: Usage | undefined): Decoded {
   if (textOf(message?.["refusal"]) !== "") {
-    return itemFailure("permanent", "filtered", `${name}: the model refused`, usage);
+    return declined(name, usage);
   }
   if ((arrayOf(message?.["tool_calls"])?.length ?? 0) > 0) {
-    return itemFailure("permanent", "unsupported_request", `${name} answered with a tool call`, usage);
+    return toolCall(name, usage);
   }
-  return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
+  return withoutText(name, usage);
 }
 
 /** Text is a string, or at Mistral a list of chunks of which the thinking ones are not the answer. */

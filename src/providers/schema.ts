@@ -6,6 +6,7 @@
  *
  * The last is what Gemini does anyway: it generates the listed properties only.
  */
+import { isObject } from "../work/json.ts";
 import type { GenerationConfig, JsonValue } from "../work/request.ts";
 
 /** A JSON Schema that is an object (not `true` or `false`). */
@@ -68,8 +69,4 @@ function memberOf(name: string, value: JsonValue, isNullable: boolean): JsonValu
 
 function translated(value: JsonValue): JsonValue {
   return isObject(value) ? jsonSchemaOf(value) : value;
-}
-
-function isObject(value: JsonValue | undefined): value is Readonly<Record<string, JsonValue>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -14,20 +14,20 @@ import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import type { PreparedAttempt } from "./attempt_prepare.ts";
 import type { FailedAttempt } from "./attempt_retry.ts";
 import type { ExecutionFacts } from "./execution_record.ts";
 import type { GuardedHttp } from "./guarded_http.ts";
-import { copyJson, isJsonObject } from "./json_copy.ts";
+import { copyJson } from "./json_copy.ts";
+import { referenceText } from "./reference.ts";
 import type { Notes, OtherExecution, SatelliteCall } from "./satellite.ts";
-import { SatelliteError, type SatelliteFailure } from "./satellite_error.ts";
+import { isSatelliteError, SatelliteError } from "./satellite_error.ts";
 
 const OUTPUT_BYTES_MAX = 1 << 20;
 const MESSAGE_CHARS_MAX = 1_000;
 const LINE_CHARS_MAX = 2_000;
 const CODE = /^[a-z0-9_]{1,64}$/;
-const FAILURES: readonly SatelliteFailure[] = ["not_sent", "refused", "ambiguous", "permanent"];
 
 /** A line for the operator, of ids and what the satellite says of itself. */
 export interface SatelliteLogLine {
@@ -135,20 +135,19 @@ export class AttemptRun {
 
   #log(level: SatelliteLogLine["level"], message: string): void {
     const { facts, attempt, prepared } = this.#options;
-    const { namespace, name } = facts.satellite;
     this.#parts.log({
       level,
       message: prepared.redaction.redact(String(message)).slice(0, LINE_CHARS_MAX),
       project: facts.project,
       executionId: facts.id,
-      satellite: `satellite/${namespace}/${name}`,
+      satellite: referenceText(facts.satellite),
       attempt,
     });
   }
 
   #completed(value: unknown): AttemptEnd {
     const copied = copyJson(value);
-    if (!copied.ok || !isJsonObject(copied.value))
+    if (!copied.ok || !isObject(copied.value))
       return permanent(
         "satellite_error",
         `the output is no object of JSON${copied.ok ? "" : `: ${copied.reason}`}`,
@@ -160,13 +159,12 @@ export class AttemptRun {
 
   #failed(error: unknown): AttemptEnd {
     const { signal } = this.#stopping;
-    const told = toldBy(error);
-    if (told === undefined) {
+    if (!isSatelliteError(error)) {
       this.#log("error", error instanceof Error ? `${error.name} thrown` : "a value thrown that is no error");
-      if (signal.aborted && toldBy(signal.reason) !== undefined) return this.#failed(signal.reason);
+      if (signal.aborted && isSatelliteError(signal.reason)) return this.#failed(signal.reason);
       return { kind: "failed", failed: UNKNOWN };
     }
-    const { failure, code, message, retryAfterMs } = told;
+    const { failure, code, message, retryAfterMs } = error;
     const failed = {
       failure,
       code: CODE.test(code) ? code : "satellite_error",
@@ -175,14 +173,6 @@ export class AttemptRun {
     };
     return { kind: "failed", failed };
   }
-}
-
-/** By its shape: a satellite may bring a copy of the package. */
-function toldBy(error: unknown): SatelliteError | undefined {
-  if (error instanceof SatelliteError) return error;
-  if (!(error instanceof Error) || error.name !== "SatelliteError") return undefined;
-  const told = error as SatelliteError; // checked below
-  return FAILURES.includes(told.failure) && typeof told.code === "string" ? told : undefined;
 }
 
 function tooLong(limitMs: number): SatelliteError {

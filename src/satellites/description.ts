@@ -9,8 +9,8 @@
 import { hash } from "node:crypto";
 import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
-import type { JsonObject } from "../work/json.ts";
-import { canonical, faultOfJsonSchema, isDeep, isObject } from "./json_schema.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
+import { canonical, faultOfJsonSchema, isDeep } from "./json_schema.ts";
 import { NAME } from "./reference.ts";
 import type { AnySatellite, SatelliteExample, Schema } from "./satellite.ts";
 

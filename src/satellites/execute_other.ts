@@ -18,6 +18,7 @@ import type { ExecutionFacts } from "./execution_record.ts";
 import { parseReference } from "./reference.ts";
 import type { OtherExecution } from "./satellite.ts";
 import { SatelliteError } from "./satellite_error.ts";
+import { untilFinal } from "./until_final.ts";
 
 const DEPTH_MAX = 4;
 const WAITING_MAX = 1_000;
@@ -105,33 +106,20 @@ export class OtherExecutions {
     }
   }
 
-  async #final(project: string, id: string, { signal, onWait }: ExecuteOptions): Promise<ExecutionView> {
-    let stop: () => void = () => undefined;
-    const finished = new Promise<ExecutionView>((resolve, reject) => {
-      const stopListening = this.#executions.onFinished((view) => {
-        if (view.id === id) resolve(view);
-      });
-      const onAbort = (): void => reject(signal.reason);
-      signal.addEventListener("abort", onAbort, { once: true });
-      stop = () => {
-        stopListening();
-        signal.removeEventListener("abort", onAbort);
-      };
-    });
-    finished.catch(() => undefined); // nobody may come to wait for it
-    try {
-      signal.throwIfAborted();
-      const now = await this.#executions.execution(project, id); // after listening: it may have ended before
-      if (now.status !== "pending") return now;
-      onWait();
-      return await finished;
-    } catch (error) {
-      if (signal.aborted && !isClosing(signal.reason))
-        await this.#executions.cancel(project, id).catch(() => undefined); // it may be gone by now
-      throw error;
-    } finally {
-      stop();
-    }
+  #final(project: string, id: string, { signal, onWait }: ExecuteOptions): Promise<ExecutionView> {
+    const executions = this.#executions;
+    const other = {
+      listen: (tell: (view: ExecutionView) => void) =>
+        executions.onFinished((view) => {
+          if (view.id === id) tell(view);
+        }),
+      look: async () => {
+        const now = await executions.execution(project, id);
+        return now.status === "pending" ? undefined : now;
+      },
+      cancel: () => executions.cancel(project, id),
+    };
+    return untilFinal(other, signal, onWait);
   }
 }
 
@@ -142,8 +130,4 @@ function outputOf({ status, output, error }: ExecutionView, satellite: string): 
 
 function refused(code: string, message: string, cause?: unknown): SatelliteError {
   return new SatelliteError("permanent", code, message, cause === undefined ? {} : { cause });
-}
-
-function isClosing(reason: unknown): boolean {
-  return reason instanceof PerigeeError && reason.code === "closed";
 }

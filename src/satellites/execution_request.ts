@@ -7,12 +7,12 @@
  * Limits: input and config 1 MiB of JSON together and 64 levels, sla 1 s to 30 d.
  */
 import { PerigeeError } from "../errors.ts";
-import type { JsonObject } from "../work/json.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import { parseDurationMs } from "../work/sla.ts";
 import type { ResolvedSatellite } from "./catalogue.ts";
 import type { ExecutionRequest } from "./execution.ts";
 import type { ExecutionFacts, GivenInput } from "./execution_record.ts";
-import { copyJson, isJsonObject } from "./json_copy.ts";
+import { copyJson } from "./json_copy.ts";
 import type { Satellite, SatelliteArguments, Schema } from "./satellite.ts";
 import { pointerOf, secretNames, secretPointers, textAt } from "./secret_texts.ts";
 
@@ -161,7 +161,7 @@ function pointersUpFrom(pointers: readonly string[]): ReadonlySet<string> {
 
 function jsonObject(value: unknown, path: string, issues: RequestIssue[]): JsonObject {
   const copied = copyJson(value);
-  if (copied.ok && isJsonObject(copied.value)) return copied.value;
+  if (copied.ok && isObject(copied.value)) return copied.value;
   issues.push({ path, message: copied.ok ? "must be an object" : `must be JSON: ${copied.reason}` });
   return {};
 }

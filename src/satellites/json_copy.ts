@@ -4,7 +4,7 @@
  *
  * Limit: 64 levels, which also ends what holds itself.
  */
-import type { Json, JsonObject } from "../work/json.ts";
+import type { Json } from "../work/json.ts";
 
 const LEVELS_MAX = 64;
 
@@ -20,10 +20,6 @@ export function copyJson(value: unknown): JsonCopy {
     if (error instanceof NotJson) return { ok: false, reason: error.message };
     return { ok: false, reason: "it cannot be read" }; // a getter or a proxy that throws
   }
-}
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 class NotJson extends Error {}

@@ -10,7 +10,7 @@
  * A step is whatever is looked at once, in the value or in the schema: a list of constants against an object counts for each pair,
  * since both come from strangers and their product stops the process.
  */
-import type { Json, JsonObject } from "../work/json.ts";
+import { isObject, type Json, type JsonObject, own } from "../work/json.ts";
 import type { Schema } from "./satellite.ts";
 
 const SCHEMA_BYTES_MAX = 64 * 1024;
@@ -290,14 +290,6 @@ export function canonical(value: Json, depth = 0): string {
   if (!isObject(value)) return JSON.stringify(value);
   const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
   return `{${members.map(([name, one]) => `${JSON.stringify(name)}:${canonical(one, depth + 1)}`).join(",")}}`;
-}
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function own(object: JsonObject, name: string): Json | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 function objectOf(value: Json | undefined): JsonObject {

@@ -18,6 +18,7 @@ import type {
   ResolvedSatellite,
   SatelliteView,
 } from "./catalogue.ts";
+import { fieldFault, noSatellite } from "./catalogue_refusals.ts";
 import { descriptionHash } from "./description.ts";
 import type { ExecutionCaller } from "./execution.ts";
 import type { GuardedHttp } from "./guarded_http.ts";
@@ -145,9 +146,9 @@ class StoredCatalogue implements Catalogue, Registry {
       const before = this.#replaced(reference, ["configured"]);
       const chain = await this.#usable(caller, base);
       if (chain.entries.some((entry) => idOf(entry.reference) === idOf(reference)))
-        throw invalid("base", "it would be based on itself");
+        throw fieldFault("base", "it would be based on itself");
       if (chain.entries.length >= CHAIN_MAX)
-        throw invalid("base", `a satellite stands on at most ${CHAIN_MAX} others`);
+        throw fieldFault("base", `a satellite stands on at most ${CHAIN_MAX} others`);
       await checkConfiguration(config, { ...chain, configSchema: chain.described().configSchema });
       const stored: ConfiguredSatellite = {
         ...{ kind: "configured", reference, base, config, description },
@@ -164,7 +165,7 @@ class StoredCatalogue implements Catalogue, Registry {
     const reference = { namespace: project, name };
     return this.#serially(async () => {
       if (this.#known.isCoded(reference)) throw new PerigeeError("conflict", "it comes with the program");
-      if (this.#known.stored(reference) === undefined) throw notFound();
+      if (this.#known.stored(reference) === undefined) throw noSatellite();
       await removeSatellite(this.#options.store, reference);
       this.#known.delete(reference);
     });
@@ -221,7 +222,7 @@ class StoredCatalogue implements Catalogue, Registry {
       entry !== undefined && mayRun(caller.project, entry)
         ? this.#known.chain(caller.project, entry)
         : undefined;
-    if (chain === undefined) throw notFound();
+    if (chain === undefined) throw noSatellite();
     if (usesVendor(chain) && !(await this.#isBeta(caller)))
       throw new PerigeeError("forbidden", "satellites of perigee need a key with the beta flag");
     return chain;
@@ -235,7 +236,7 @@ class StoredCatalogue implements Catalogue, Registry {
 
   #there(reference: SatelliteReference): Entry {
     const entry = this.#known.entry(idOf(reference));
-    if (entry === undefined) throw notFound();
+    if (entry === undefined) throw noSatellite();
     return entry;
   }
 
@@ -253,7 +254,7 @@ class StoredCatalogue implements Catalogue, Registry {
   /** What stands there already, of one of the kinds; throws `conflict` for another, `too_many` for one too many. */
   #replaced(reference: SatelliteReference, kinds: readonly string[]): StoredSatellite | undefined {
     const { namespace, name } = reference;
-    if (!NAME.test(name) || !NAME.test(namespace) || namespace === VENDOR_NAMESPACE) throw notFound();
+    if (!NAME.test(name) || !NAME.test(namespace) || namespace === VENDOR_NAMESPACE) throw noSatellite();
     if (this.#known.isCoded(reference)) throw new PerigeeError("conflict", "it comes with the program");
     const before = this.#known.stored(reference);
     if (before !== undefined && before.kind !== "trusted" && !kinds.includes(before.kind))
@@ -305,7 +306,7 @@ class StoredCatalogue implements Catalogue, Registry {
       isBehind = true;
       if (found.length > limit) break;
     }
-    if (!isBehind) throw notFound();
+    if (!isBehind) throw noSatellite();
     return { items: found.slice(0, limit), hasMore: found.length > limit };
   }
 }
@@ -314,12 +315,4 @@ class StoredCatalogue implements Catalogue, Registry {
 function markOf({ reference, kind }: Coded, clock: Clock): StoredSatellite {
   const mark = { reference, createdWallMs: clock.wallMs(), state: "disabled" } as const;
   return { ...mark, kind: kind === "vendor" ? "vendor" : "trusted" };
-}
-
-function notFound(): PerigeeError {
-  return new PerigeeError("not_found", "no such satellite");
-}
-
-function invalid(param: string, message: string): PerigeeError {
-  return new PerigeeError("invalid_request", `${param}: ${message}`, { details: { param } });
 }

@@ -6,7 +6,10 @@
 export const VENDOR_NAMESPACE = "perigee";
 
 /** Of projects, satellites, secrets and members of clusters. */
-export const NAME: RegExp = /^[a-z0-9][a-z0-9-]{0,62}$/;
+export const NAME_PATTERN = "[a-z0-9][a-z0-9-]{0,62}";
+
+/** The same for a whole text. */
+export const NAME: RegExp = new RegExp(`^${NAME_PATTERN}$`);
 
 export interface SatelliteReference {
   /** A project, or the vendor's. */
@@ -20,4 +23,9 @@ export function parseReference(text: string): SatelliteReference | undefined {
   if (kind !== "satellite" || namespace === undefined || name === undefined || rest.length > 0)
     return undefined;
   return NAME.test(name) && NAME.test(namespace) ? { namespace, name } : undefined;
+}
+
+/** What `parseReference` reads. */
+export function referenceText({ namespace, name }: SatelliteReference): string {
+  return `satellite/${namespace}/${name}`;
 }

@@ -4,9 +4,10 @@
 import { isLoopbackHost } from "../egress/address.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import type { Json, JsonObject } from "../work/json.ts";
+import { isObject, type Json, type JsonObject } from "../work/json.ts";
 import type { Registration } from "./catalogue.ts";
-import { isDeep, isObject, issuesOf, propertiesOf } from "./json_schema.ts";
+import { fieldFault } from "./catalogue_refusals.ts";
+import { isDeep, issuesOf, propertiesOf } from "./json_schema.ts";
 import type { Satellite } from "./satellite.ts";
 
 const CONFIG_BYTES_MAX = 64 * 1024;
@@ -18,11 +19,11 @@ export function checkRegistration({ kind, url, described }: Registration, egress
   if (!checked.ok)
     throw new PerigeeError("blocked_destination", checked.message, { details: { param: "url" } });
   if (checked.origin.startsWith("http:") && !isLoopbackHost(checked.host))
-    throw invalid("url", "beyond this machine it must be https: what is sent may hold secrets");
+    throw fieldFault("url", "beyond this machine it must be https: what is sent may hold secrets");
   const { example, inputSchema, configSchema } = described;
   if (example === undefined) {
     if (kind === "community")
-      throw invalid(
+      throw fieldFault(
         "satellite.example",
         "is needed: verification runs it before others may use the satellite",
       );
@@ -34,7 +35,7 @@ export function checkRegistration({ kind, url, described }: Registration, egress
   ] as const) {
     const [issue] = issuesOf(value, schema);
     if (issue !== undefined)
-      throw invalid(["satellite.example", name, ...issue.path].join("."), issue.message);
+      throw fieldFault(["satellite.example", name, ...issue.path].join("."), issue.message);
   }
 }
 
@@ -50,15 +51,15 @@ export async function checkConfiguration(
     readonly fixedConfig: JsonObject;
   },
 ): Promise<void> {
-  if (isDeep(config)) throw invalid("config", "is nested too deep");
+  if (isDeep(config)) throw fieldFault("config", "is nested too deep");
   if (Buffer.byteLength(JSON.stringify(config)) > CONFIG_BYTES_MAX)
     throw new PerigeeError("too_large", `fixed settings have at most ${CONFIG_BYTES_MAX} bytes`);
   const { properties, isOpen } = propertiesOf(base.configSchema);
   for (const name of Object.keys(config)) {
     if (!isOpen && !properties.has(name))
-      throw invalid(`config.${name}`, "the satellite has no such setting");
+      throw fieldFault(`config.${name}`, "the satellite has no such setting");
     if (Object.hasOwn(base.fixedConfig, name))
-      throw invalid(`config.${name}`, "is fixed by its base already");
+      throw fieldFault(`config.${name}`, "is fixed by its base already");
   }
   const result = await base.satellite.config["~standard"].validate({ ...config, ...base.fixedConfig });
   for (const { path = [], message } of result.issues ?? []) {
@@ -66,7 +67,7 @@ export async function checkConfiguration(
     const [first] = names;
     if (typeof first !== "string" || !Object.hasOwn(config, first)) continue;
     if (!SECRET.test(JSON.stringify(valueAt(config, names)) ?? ""))
-      throw invalid(["config", ...names.map(String)].join("."), message);
+      throw fieldFault(["config", ...names.map(String)].join("."), message);
   }
 }
 
@@ -77,8 +78,4 @@ function valueAt(value: Json, path: readonly PropertyKey[]): Json | undefined {
     else at = isObject(at) && Object.hasOwn(at, part) ? at[String(part)] : undefined;
   }
   return at;
-}
-
-function invalid(param: string, message: string): PerigeeError {
-  return new PerigeeError("invalid_request", `${param}: ${message}`, { details: { param } });
 }

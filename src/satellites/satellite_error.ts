@@ -8,6 +8,14 @@
  */
 export type SatelliteFailure = "not_sent" | "refused" | "ambiguous" | "permanent";
 
+/** All of them. */
+export const SATELLITE_FAILURES: readonly SatelliteFailure[] = [
+  "not_sent",
+  "refused",
+  "ambiguous",
+  "permanent",
+];
+
 /** Thrown by `run`. The message is shown to the user: no secret, nothing of other projects. */
 export class SatelliteError extends Error {
   readonly failure: SatelliteFailure;
@@ -28,4 +36,12 @@ export class SatelliteError extends Error {
     this.code = code;
     this.retryAfterMs = options.retryAfterMs;
   }
+}
+
+/** By its shape, too: whoever writes a satellite may bring a copy of the package. */
+export function isSatelliteError(error: unknown): error is SatelliteError {
+  if (error instanceof SatelliteError) return true;
+  if (!(error instanceof Error) || error.name !== "SatelliteError") return false;
+  const { failure, code } = error as Partial<SatelliteError> & Error; // checked here
+  return SATELLITE_FAILURES.some((one) => one === failure) && typeof code === "string";
 }

@@ -9,7 +9,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock, Timer } from "../clock.ts";
 import type { Disk } from "../disk.ts";
-import { PerigeeError } from "../errors.ts";
+import { ifFound, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import type { Files, FileView } from "../tasks/files.ts";
@@ -176,13 +176,8 @@ export class Batches {
   }
 
   /** Undefined when it was killed before its task was stored, or the task was erased. */
-  async #taskOf({ project, id }: BatchRecord): Promise<TaskView | undefined> {
-    try {
-      return await this.#parts.tasks.task(project, id);
-    } catch (error) {
-      if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-      throw error;
-    }
+  #taskOf({ project, id }: BatchRecord): Promise<TaskView | undefined> {
+    return ifFound(this.#parts.tasks.task(project, id));
   }
 
   async #finishAll(open: readonly BatchRecord[]): Promise<void> {

@@ -1,6 +1,7 @@
 /**
  * Who calls: what a key that was accepted stands for.
  */
+import type { ExecutionCaller } from "../satellites/execution.ts";
 
 /** What a key may do. `admin` includes nothing else: it is for what concerns the whole service. */
 export const SCOPES = [
@@ -24,4 +25,9 @@ export interface Caller {
   readonly scopes: ReadonlySet<Scope>;
   /** May run vendor satellites. */
   readonly isBeta: boolean;
+}
+
+/** Who asks for an execution or a cluster. */
+export function executionCaller({ project, keyId, isBeta }: Caller): ExecutionCaller {
+  return { project, keyId, isBeta };
 }

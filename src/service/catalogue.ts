@@ -8,13 +8,12 @@
  */
 import { PerigeeError } from "../errors.ts";
 import type { Catalogue, Registry, SatelliteView } from "../satellites/catalogue.ts";
+import { fieldFault, noSatellite } from "../satellites/catalogue_refusals.ts";
 import { fromWire } from "../satellites/description.ts";
-import type { ExecutionCaller } from "../satellites/execution.ts";
-import { NAME, parseReference, type SatelliteReference } from "../satellites/reference.ts";
-import { z } from "../schema.ts";
+import { parseReference, referenceText, type SatelliteReference } from "../satellites/reference.ts";
 import type { Page } from "../tasks/task_view.ts";
 import type { JsonObject } from "../work/json.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, executionCaller } from "./caller.ts";
 import {
   type CatalogueQuery,
   catalogueAnswers,
@@ -23,10 +22,15 @@ import {
   type SatelliteBody,
   satelliteAnswer,
   satelliteBody,
-  textOf,
 } from "./catalogue_schema.ts";
 import { failures } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
+import {
+  namespaceParameters,
+  referenceOf,
+  type SatelliteParameters,
+  satelliteParameters,
+} from "./satellite_path.ts";
 
 const PATH = "/v1/satellites";
 const ONE = `${PATH}/:project/:satellite`;
@@ -40,7 +44,7 @@ export interface CatalogueRoutesContext {
 }
 
 interface OfSatellite {
-  readonly Params: { readonly project: string; readonly satellite: string };
+  readonly Params: SatelliteParameters;
 }
 
 interface OfNamespace {
@@ -50,14 +54,6 @@ interface OfNamespace {
 interface Paged {
   readonly Querystring: CatalogueQuery;
 }
-
-/** Of any form: names that none can have are not found. */
-const project = z.string().describe("Namespace of the satellite: a project, or perigee.");
-const namespaceParameters = z.strictObject({ project });
-const satelliteParameters = z.strictObject({
-  project,
-  satellite: z.string().describe("Name of the satellite."),
-});
 
 export function registerCatalogueRoutes(app: FastifyInstance, { catalogue }: CatalogueRoutesContext): void {
   registerReading(app, catalogue);
@@ -87,7 +83,7 @@ function registerReading(app: FastifyInstance, catalogue: Catalogue & Registry):
     },
     handler: async ({ caller, params: { project }, query }) => {
       const found = await listed(catalogue, caller, { ...query, namespace: project });
-      if (found.satellites.length === 0 && project !== caller.project) throw notFound();
+      if (found.satellites.length === 0 && project !== caller.project) throw noSatellite();
       return found;
     },
   });
@@ -120,7 +116,7 @@ function registerWriting(app: FastifyInstance, catalogue: Catalogue & Registry):
     },
     handler: async (request) => {
       const reference = ownReference(request.caller, request.params);
-      request.audited = { id: textOf(reference) };
+      request.audited = { id: referenceText(reference) };
       return await put(catalogue, request.caller, reference, checkedBody(request.body));
     },
   });
@@ -135,8 +131,8 @@ function registerWriting(app: FastifyInstance, catalogue: Catalogue & Registry):
     handler: async (request) => {
       const reference = ownReference(request.caller, request.params);
       await catalogue.remove(reference.namespace, reference.name);
-      request.audited = { id: textOf(reference) };
-      return { satellite: textOf(reference), deleted: true };
+      request.audited = { id: referenceText(reference) };
+      return { satellite: referenceText(reference), deleted: true };
     },
   });
 }
@@ -161,7 +157,7 @@ function registerDecisions(app: FastifyInstance, catalogue: Catalogue & Registry
       },
       handler: async (request) => {
         const reference = referenceOf(request.params);
-        request.audited = { id: textOf(reference) };
+        request.audited = { id: referenceText(reference) };
         return satelliteAnswer(await catalogue[action](reference));
       },
     });
@@ -208,7 +204,7 @@ async function put(
     }
     const { kind, url, satellite, renew_secret: isSecretRenewed = false } = body;
     const described = fromWire(satellite);
-    if (described.name !== name) throw fieldError("satellite.name", `must be ${name}, as in the address`);
+    if (described.name !== name) throw fieldFault("satellite.name", `must be ${name}, as in the address`);
     const { view, secret } = await catalogue.register(namespace, { kind, url, described, isSecretRenewed });
     return { ...satelliteAnswer(view), ...(secret === undefined ? {} : { secret }) };
   } catch (error) {
@@ -222,27 +218,9 @@ function asUnprocessable(error: unknown): unknown {
   return new PerigeeError("usage", error.message, { cause: error, details: error.details });
 }
 
-function fieldError(param: string, message: string): PerigeeError {
-  return new PerigeeError("invalid_request", `${param}: ${message}`, { details: { param } });
-}
-
-/** Throws `not_found` for names that none can have. */
-function referenceOf({ project, satellite }: OfSatellite["Params"]): SatelliteReference {
-  if (!NAME.test(project) || !NAME.test(satellite)) throw notFound();
-  return { namespace: project, name: satellite };
-}
-
 /** Throws `not_found` in another namespace, whatever is there. */
 function ownReference(caller: Caller, params: OfSatellite["Params"]): SatelliteReference {
   const reference = referenceOf(params);
-  if (reference.namespace !== caller.project) throw notFound();
+  if (reference.namespace !== caller.project) throw noSatellite();
   return reference;
-}
-
-function executionCaller({ project, keyId, isBeta }: Caller): ExecutionCaller {
-  return { project, keyId, isBeta };
-}
-
-function notFound(): PerigeeError {
-  return new PerigeeError("not_found", "no such satellite");
 }

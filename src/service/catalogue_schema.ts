@@ -1,13 +1,12 @@
 /**
  * The shapes of satellites over HTTP: as schemas for checks and for the description, and as bodies of answers.
  */
-import { PerigeeError } from "../errors.ts";
 import type { SatelliteView } from "../satellites/catalogue.ts";
 import { wireDescription } from "../satellites/description.ts";
-import type { SatelliteReference } from "../satellites/reference.ts";
+import { NAME_PATTERN, referenceText } from "../satellites/reference.ts";
 import { z } from "../schema.ts";
-
-const NAME = "[a-z0-9][a-z0-9-]{0,62}";
+import { bodyFault } from "./body_fault.ts";
+import { pageFields } from "./list_page.ts";
 
 /** What a PUT makes: one that is hosted, or one that is based on another. */
 export type SatelliteBody =
@@ -28,7 +27,7 @@ const configured = z.strictObject({
   kind: z.literal("configured"),
   base: z
     .string()
-    .regex(new RegExp(`^satellite/${NAME}/${NAME}$`), "must be satellite/<namespace>/<name>")
+    .regex(new RegExp(`^satellite/${NAME_PATTERN}/${NAME_PATTERN}$`), "must be satellite/<namespace>/<name>")
     .describe("satellite/<namespace>/<name>, one that the key may run."),
   config: z
     .record(z.string(), z.unknown(), "must be an object")
@@ -86,9 +85,7 @@ export const catalogueAnswers: {
       secret: z.string().optional().describe("Signs requests to the host. Shown this once."),
     })
     .meta({ id: "PutSatellite" }),
-  satellites: z
-    .object({ satellites: z.array(satellite), has_more: z.boolean(), last_id: z.string().nullable() })
-    .meta({ id: "SatelliteList" }),
+  satellites: z.object({ satellites: z.array(satellite), ...pageFields }).meta({ id: "SatelliteList" }),
   removed: z.object({ satellite: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedSatellite" }),
 };
 
@@ -112,26 +109,21 @@ export const catalogueQuery: z.ZodType<CatalogueQuery> = z.strictObject({
 export function checkedBody(body: unknown): SatelliteBody {
   const parsed = satelliteBody.safeParse(body);
   if (parsed.success) return body as SatelliteBody; // as it came: defaults are the catalogue's
-  const issue = parsed.error.issues[0];
-  const param = issue?.path.join(".") || "body";
-  throw new PerigeeError("usage", `${param}: ${issue?.message ?? "not as documented"}`, {
-    details: { param },
-  });
-}
-
-export function textOf({ namespace, name }: SatelliteReference): string {
-  return `satellite/${namespace}/${name}`;
+  throw bodyFault(parsed.error);
 }
 
 export function satelliteAnswer(view: SatelliteView): object {
   const { reference, kind, state, description, base } = view;
   return {
-    ...{ satellite: textOf(reference), kind, state, description },
+    ...{ satellite: referenceText(reference), kind, state, description },
     input_schema: view.inputSchema,
     config_schema: view.configSchema,
     output_schema: view.outputSchema ?? null,
     is_repeatable: view.isRepeatable,
-    base: base === undefined ? null : { satellite: textOf(base.reference), fixed_config: base.fixedConfig },
+    base:
+      base === undefined
+        ? null
+        : { satellite: referenceText(base.reference), fixed_config: base.fixedConfig },
     example: view.example ?? null,
     url: view.url ?? null,
   };

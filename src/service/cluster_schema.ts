@@ -2,10 +2,11 @@
  * The shapes of clusters over HTTP (interface 2.9), with what perigee adds: as schemas for checks and for the description,
  * and as bodies of answers.
  */
-import { PerigeeError } from "../errors.ts";
 import type { ClusterIssue, ClusterRequest, ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
 import { z } from "../schema.ts";
-import { timestamp } from "./webhook_records.ts";
+import { bodyIssues } from "./body_fault.ts";
+import { pageFields } from "./list_page.ts";
+import { timestamp, timestampOrNull } from "./timestamp.ts";
 
 const object = z.record(z.string(), z.unknown(), "must be an object");
 
@@ -23,24 +24,7 @@ export function clusterBody(body: unknown): ClusterRequest {
   if (typeof body === "string") return { declaration: body };
   const parsed = clusterRequest.safeParse(body);
   if (parsed.success) return body as ClusterRequest; // as the schema has found
-  const issues = parsed.error.issues.map(({ path, message }) => ({
-    path: path.join(".") || "body",
-    message,
-  }));
-  const [first] = issues;
-  throw new PerigeeError("usage", `${first?.path}: ${first?.message}`, {
-    details: { param: first?.path, issues },
-  });
-}
-
-/** An `invalid_request` with issues as 422, which is what other routes answer for fields. */
-export function asUnprocessable(error: unknown): unknown {
-  const hasIssues =
-    error instanceof PerigeeError &&
-    error.code === "invalid_request" &&
-    Array.isArray(error.details["issues"]);
-  if (!hasIssues) return error;
-  return new PerigeeError("usage", error.message, { cause: error, details: error.details });
+  throw bodyIssues(parsed.error);
 }
 
 const count = z.number().int().min(0);
@@ -103,8 +87,7 @@ export const clusterAnswers: {
   clusters: z
     .object({
       clusters: z.array(z.object(head).meta({ id: "ClusterHead" })),
-      has_more: z.boolean(),
-      last_id: z.string().nullable(),
+      ...pageFields,
     })
     .meta({ id: "ClusterList" }),
   check: z
@@ -142,8 +125,8 @@ function memberAnswer(member: MemberView): object {
     uses: member.uses,
     needs: member.needs,
     status: member.status,
-    started_at: startedWallMs === undefined ? null : timestamp(startedWallMs),
-    finished_at: finishedWallMs === undefined ? null : timestamp(finishedWallMs),
+    started_at: timestampOrNull(startedWallMs),
+    finished_at: timestampOrNull(finishedWallMs),
     retries: member.retries,
     ...(executionId === undefined ? {} : { execution_id: executionId }),
     ...(counts === undefined ? {} : { counts }),

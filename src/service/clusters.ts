@@ -9,10 +9,9 @@
 import { isUtf8 } from "node:buffer";
 import { PerigeeError } from "../errors.ts";
 import type { Clusters } from "../satellites/cluster/cluster.ts";
-import type { ExecutionCaller } from "../satellites/execution.ts";
-import type { Caller } from "./caller.ts";
+import { asUnprocessable } from "./body_fault.ts";
+import { executionCaller } from "./caller.ts";
 import {
-  asUnprocessable,
   checkAnswer,
   clusterAnswer,
   clusterAnswers,
@@ -28,6 +27,7 @@ import type { Idempotency } from "./idempotency.ts";
 import { pageQuery, unchanged } from "./infer_schema.ts";
 import { KEY_HEADER } from "./json_body.ts";
 import { onceFor } from "./keyed_request.ts";
+import { pageOf } from "./list_page.ts";
 
 const PATH = "/v1/clusters";
 const ONE = `${PATH}/:cluster_id`;
@@ -163,7 +163,7 @@ function registerReads(app: FastifyInstance, clusters: Clusters): void {
     },
     handler: async ({ caller, query }) => {
       const { items, hasMore } = await clusters.list(caller.project, query);
-      return { clusters: items.map(headAnswer), has_more: hasMore, last_id: items.at(-1)?.id ?? null };
+      return { clusters: items.map(headAnswer), ...pageOf(items, hasMore) };
     },
   });
 }
@@ -180,8 +180,4 @@ function registerCancel(app: FastifyInstance, clusters: Clusters): void {
     handler: async ({ caller, params }) =>
       clusterAnswer(await clusters.cancel(caller.project, params.cluster_id.toLowerCase())),
   });
-}
-
-function executionCaller({ project, keyId, isBeta }: Caller): ExecutionCaller {
-  return { project, keyId, isBeta };
 }

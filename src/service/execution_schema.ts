@@ -2,14 +2,17 @@
  * The shapes of executions over HTTP (interface 2.7, 2.8), with what perigee adds: as schemas for checks and for the
  * description, and as bodies of answers.
  */
-import { PerigeeError } from "../errors.ts";
+import type { PerigeeError } from "../errors.ts";
 import type { ExecutionView } from "../satellites/execution.ts";
+import { NAME_PATTERN, referenceText } from "../satellites/reference.ts";
 import { z } from "../schema.ts";
 import type { JsonObject } from "../work/json.ts";
+import { bodyIssues } from "./body_fault.ts";
+import { afterId, pageFields } from "./list_page.ts";
+import { timestamp } from "./timestamp.ts";
 
 /** For a request without one. */
 const SLA_DEFAULT = "24h";
-const NAME = "[a-z0-9][a-z0-9-]{0,62}";
 
 /** What a request asks for; the satellite's own schemas come later. */
 export interface ExecutionBody {
@@ -39,28 +42,7 @@ export function executionBody(body: unknown): ExecutionBody | PerigeeError {
     const { input = {}, config = {}, sla = SLA_DEFAULT } = body as Partial<ExecutionBody>; // as the schema has found
     return { input, config, sla };
   }
-  const issues = parsed.error.issues.map(({ path, message }) => ({
-    path: path.join(".") || "body",
-    message,
-  }));
-  return wrong(issues);
-}
-
-/** An `invalid_request` of an execution as 422, which is what other routes answer for fields. */
-export function asUnprocessable(error: unknown): unknown {
-  if (!(error instanceof PerigeeError) || error.code !== "invalid_request") return error;
-  const { issues } = error.details;
-  return Array.isArray(issues)
-    ? new PerigeeError("usage", error.message, { cause: error, details: error.details })
-    : error;
-}
-
-function wrong(issues: readonly { readonly path: string; readonly message: string }[]): PerigeeError {
-  const [first] = issues;
-  const param = first?.path ?? "body";
-  return new PerigeeError("usage", `${param}: ${first?.message ?? "not as documented"}`, {
-    details: { param, issues },
-  });
+  return bodyIssues(parsed.error);
 }
 
 const count = z.number().int().min(0);
@@ -101,36 +83,26 @@ const execution = z
 /** Named schemas of answers. */
 export const executionAnswers: { readonly execution: z.ZodType; readonly executions: z.ZodType } = {
   execution,
-  executions: z
-    .object({ executions: z.array(execution), has_more: z.boolean(), last_id: z.string().nullable() })
-    .meta({ id: "ExecutionList" }),
+  executions: z.object({ executions: z.array(execution), ...pageFields }).meta({ id: "ExecutionList" }),
 };
 
 /** Of any form: names and ids that none can have are not found. */
-const text = z.string();
-
-export const satelliteParameters: z.ZodType<{ readonly project: string; readonly satellite: string }> =
-  z.strictObject({
-    project: text.describe("Namespace of the satellite: a project, or perigee."),
-    satellite: text.describe("Name of the satellite."),
-  });
-
 export const executionParameters: z.ZodType<{
   readonly project: string;
   readonly satellite: string;
   readonly execution_id: string;
-}> = z.strictObject({ project: text, satellite: text, execution_id: text });
+}> = z.strictObject({ project: z.string(), satellite: z.string(), execution_id: z.string() });
 
 export const executionsQuery: z.ZodType<{
   readonly after?: string | undefined;
   readonly limit: number;
   readonly satellite?: string | undefined;
 }> = z.strictObject({
-  after: z.string().min(1).max(64).optional().describe("Id of the last one that you have."),
+  after: afterId(),
   limit: z.coerce.number().int().min(1).max(1_000).default(100),
   satellite: z
     .string()
-    .regex(new RegExp(`^${NAME}/${NAME}$`), "must be <namespace>/<name>")
+    .regex(new RegExp(`^${NAME_PATTERN}/${NAME_PATTERN}$`), "must be <namespace>/<name>")
     .optional()
     .describe("Those of one satellite alone, as <namespace>/<name>."),
 });
@@ -142,21 +114,17 @@ export function executionAnswer(view: ExecutionView): object {
     member === undefined ? undefined : { cluster_id: member.clusterId, ...member, clusterId: undefined };
   return {
     execution_id: view.id,
-    satellite: `satellite/${satellite.namespace}/${satellite.name}`,
+    satellite: referenceText(satellite),
     sla: view.sla,
     status: view.status,
     phase: view.phase,
     progress: view.progress,
-    created_at: time(view.createdWallMs),
-    updated_at: time(view.updatedWallMs),
-    deadline: time(view.deadlineWallMs),
+    created_at: timestamp(view.createdWallMs),
+    updated_at: timestamp(view.updatedWallMs),
+    deadline: timestamp(view.deadlineWallMs),
     output: view.output,
     error: view.error,
     retries: view.retries,
     member: place,
   };
-}
-
-function time(wallMs: number): string {
-  return new Date(wallMs).toISOString();
 }

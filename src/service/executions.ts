@@ -5,25 +5,26 @@
  */
 import { PerigeeError } from "../errors.ts";
 import type { SatelliteResolver } from "../satellites/catalogue.ts";
-import type { ExecutionCaller, Executions, ExecutionView } from "../satellites/execution.ts";
-import { NAME, type SatelliteReference } from "../satellites/reference.ts";
-import type { Caller } from "./caller.ts";
+import type { Executions, ExecutionView } from "../satellites/execution.ts";
+import type { SatelliteReference } from "../satellites/reference.ts";
+import { asUnprocessable } from "./body_fault.ts";
+import { type Caller, executionCaller } from "./caller.ts";
 import { failures } from "./description.ts";
 import { etagOf, matches } from "./etag.ts";
 import {
-  asUnprocessable,
   executionAnswer,
   executionAnswers,
   executionBody,
   executionParameters,
   executionRequest,
   executionsQuery,
-  satelliteParameters,
 } from "./execution_schema.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { unchanged } from "./infer_schema.ts";
 import { onceFor } from "./keyed_request.ts";
+import { pageOf } from "./list_page.ts";
+import { referenceOf, type SatelliteParameters, satelliteParameters } from "./satellite_path.ts";
 
 const SATELLITE = "/v1/satellites/:project/:satellite";
 const ONE = `${SATELLITE}/:execution_id`;
@@ -37,7 +38,7 @@ export interface ExecutionRoutesContext {
 }
 
 interface OfSatellite {
-  readonly Params: { readonly project: string; readonly satellite: string };
+  readonly Params: SatelliteParameters;
 }
 
 interface ById {
@@ -136,8 +137,7 @@ function registerReads(app: FastifyInstance, executions: Executions): void {
       const { items, hasMore } = await executions.list(caller.project, { ...page, ...only });
       return {
         executions: items.map(executionAnswer),
-        has_more: hasMore,
-        last_id: items.at(-1)?.id ?? null,
+        ...pageOf(items, hasMore),
       };
     },
   });
@@ -171,14 +171,4 @@ async function executionOf(
   const view = await executions.execution(project, execution_id.toLowerCase());
   if (view.satellite.namespace === namespace && view.satellite.name === name) return view;
   throw new PerigeeError("not_found", "no such execution of this satellite");
-}
-
-/** Throws `not_found` for names that none can have. */
-function referenceOf({ project, satellite }: OfSatellite["Params"]): SatelliteReference {
-  if (NAME.test(project) && NAME.test(satellite)) return { namespace: project, name: satellite };
-  throw new PerigeeError("not_found", "no such satellite");
-}
-
-function executionCaller({ project, keyId, isBeta }: Caller): ExecutionCaller {
-  return { project, keyId, isBeta };
 }

@@ -10,6 +10,8 @@ import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { registerForms, takeFile } from "./form.ts";
+import { afterId, pageFields, pageOf } from "./list_page.ts";
+import { timestamp } from "./timestamp.ts";
 import { Transfers } from "./transfers.ts";
 
 const fileFields = {
@@ -31,14 +33,12 @@ const fileDetails = z
     items: z.number().int().min(0).describe("Lines with something on them; 0 for user_data."),
   })
   .meta({ id: "FileDetails" });
-const fileList = z
-  .object({ files: z.array(fileDetails), has_more: z.boolean(), last_id: z.string().nullable() })
-  .meta({ id: "FileList" });
+const fileList = z.object({ files: z.array(fileDetails), ...pageFields }).meta({ id: "FileList" });
 const deletedFile = z.object({ file_id: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedFile" });
 const fileId = z.strictObject({ file_id: z.string() });
 const fileName = z.strictObject({ file_name: z.string() });
 const listQuery = z.strictObject({
-  after: z.string().min(1).max(64).optional().describe("Id of the last one that you have."),
+  after: afterId(),
   limit: z.coerce.number().int().min(1).max(1_000).default(1_000),
   purpose: purpose.optional(),
 });
@@ -106,7 +106,7 @@ function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
     },
     handler: async ({ caller, query }) => {
       const { items, hasMore } = await files.list(caller.project, query);
-      return { files: items.map(detailsOf), has_more: hasMore, last_id: items.at(-1)?.id ?? null };
+      return { files: items.map(detailsOf), ...pageOf(items, hasMore) };
     },
   });
   app.get<ById>("/v0/files/:file_id", {
@@ -184,5 +184,5 @@ function headOf({ id, name, bytes, mimeType }: FileView): z.infer<typeof uploade
 
 function detailsOf(view: FileView): z.infer<typeof fileDetails> {
   const { createdWallMs, purpose, sha256, items } = view;
-  return { ...headOf(view), created_at: new Date(createdWallMs).toISOString(), purpose, sha256, items };
+  return { ...headOf(view), created_at: timestamp(createdWallMs), purpose, sha256, items };
 }

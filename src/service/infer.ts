@@ -19,6 +19,7 @@ import {
   unchanged,
 } from "./infer_schema.ts";
 import { onceFor } from "./keyed_request.ts";
+import { pageOf } from "./list_page.ts";
 import { outputUrl } from "./output.ts";
 import { type OutputUrl, objectBody, TaskBodies, taskHead, taskJson } from "./task_body.ts";
 
@@ -123,8 +124,7 @@ function registerReads(app: FastifyInstance, { tasks }: ServiceContext, urlOf: O
       const { items, hasMore } = await tasks.list(caller.project, query);
       return {
         tasks: items.map((task) => taskHead(task, urlOf)),
-        has_more: hasMore,
-        last_id: items.at(-1)?.id ?? null,
+        ...pageOf(items, hasMore),
       };
     },
   });

@@ -6,6 +6,7 @@ import { z } from "../schema.ts";
 import type { RequestItem } from "../tasks/requests.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
+import { afterId, pageFields } from "./list_page.ts";
 
 /** Objects in the answer to a submission, whose caller wants all their ids. */
 export const OBJECTS_MAX: number = 10_000;
@@ -150,16 +151,14 @@ export const answers: {
 } = {
   task,
   object: itemObject,
-  tasks: z
-    .object({ tasks: z.array(taskHead), has_more: z.boolean(), last_id: z.string().nullable() })
-    .meta({ id: "TaskList" }),
+  tasks: z.object({ tasks: z.array(taskHead), ...pageFields }).meta({ id: "TaskList" }),
   removed: z.object({ task_id: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedTask" }),
 };
 
 /** The empty body of a 304. */
 export const unchanged: z.ZodType = z.undefined().describe("Nothing changed since the ETag.");
 
-const after = z.string().min(1).max(64).optional().describe("Id of the last one that you have.");
+const after = afterId();
 
 /** `?after=&limit=` of tasks. */
 export const pageQuery: z.ZodType<{ readonly after?: string | undefined; readonly limit: number }> =

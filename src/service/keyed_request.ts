@@ -4,7 +4,7 @@
  * Requests without the header go straight to their work. A body that was read whole is kept as bytes beside what it was
  * parsed to, for those with the header alone; one that is streamed is hashed on its way.
  */
-import { PerigeeError } from "../errors.ts";
+import { ifFound } from "../errors.ts";
 import type { FastifyReply, FastifyRequest } from "./fastify.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { type BodyBounds, bodyBytes } from "./infer_body.ts";
@@ -41,21 +41,12 @@ export async function onceFor<T>(
       },
       {
         make: (id, body) => (body instanceof Uint8Array ? make(id) : make(id, body)),
-        find: (id) => existing(find(id)),
+        find: (id) => ifFound(find(id)),
       },
     );
     if (isReplayed) reply.header("idempotent-replayed", "true");
     return value;
   } finally {
     if (isStreamed) raw.resume(); // what was not read is read and forgotten, so that the client reads the answer
-  }
-}
-
-async function existing<T>(found: Promise<T>): Promise<T | undefined> {
-  try {
-    return await found;
-  } catch (error) {
-    if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-    throw error;
   }
 }

@@ -10,7 +10,7 @@
  */
 import type { Clock, Timer } from "../clock.ts";
 import type { LaneStatus } from "../engine/lane_status.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import { laneKey } from "../schedule/lanes.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
@@ -171,7 +171,7 @@ export class OperatorFeed {
       const nowMs = clock.wallMs();
       return { items: items.map((task) => taskBody(task, nowMs)), has_more: hasMore, after: after ?? null };
     } catch (error) {
-      if (after === undefined || !(error instanceof PerigeeError && error.code === "not_found")) throw error;
+      if (after === undefined || !hasCode(error, "not_found")) throw error;
       return this.#tasksAfter(project, undefined);
     }
   }

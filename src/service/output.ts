@@ -12,6 +12,7 @@ import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
 import { LINK_SECONDS_MAX, type LinkTarget, SignedLinks } from "./signed_link.ts";
+import { timestamp } from "./timestamp.ts";
 import { Transfers } from "./transfers.ts";
 
 const SUFFIX = ".jsonl";
@@ -106,7 +107,7 @@ function registerLinks(app: FastifyInstance, context: ServiceContext, links: Sig
         const { token, untilWallMs } = await links.sign(target, query.expires_in);
         reply.header("cache-control", "private, no-store");
         const url = `${context.publicUrl()}/v0/files/link/${token}`;
-        return { url, expires_at: new Date(untilWallMs).toISOString() };
+        return { url, expires_at: timestamp(untilWallMs) };
       },
     },
   );

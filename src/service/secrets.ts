@@ -5,9 +5,11 @@
  *
  * Writing has a scope of its own, so that a key that runs satellites need not be able to replace what they sign in with.
  */
+import { NAME } from "../satellites/reference.ts";
 import type { Secrets, SecretView } from "../satellites/secrets.ts";
 import { z } from "../schema.ts";
 import type { FastifyInstance } from "./fastify.ts";
+import { timestamp } from "./timestamp.ts";
 
 const PATH = "/v1/secrets";
 const ONE = `${PATH}/:name`;
@@ -19,7 +21,7 @@ const params = z.strictObject({ name: z.string() });
 const newName = z.strictObject({
   name: z
     .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a-z, 0-9 and "-", at most 63 characters')
+    .regex(NAME, 'must be a-z, 0-9 and "-", at most 63 characters')
     .describe("Satellites use it as secret://<name>."),
 });
 const newValue = z
@@ -89,7 +91,7 @@ export function registerSecretRoutes(app: FastifyInstance, { secrets }: { readon
 function secretBody({ name, createdWallMs, updatedWallMs }: SecretView): object {
   return {
     name,
-    created_at: new Date(createdWallMs).toISOString(),
-    updated_at: new Date(updatedWallMs).toISOString(),
+    created_at: timestamp(createdWallMs),
+    updated_at: timestamp(updatedWallMs),
   };
 }

@@ -8,6 +8,7 @@ import type { Tasks } from "../tasks/tasks.ts";
 import type { TaskObject } from "../work/task.ts";
 import { matches } from "./etag.ts";
 import { SharedReads } from "./shared_reads.ts";
+import { timestamp, timestampOrNull } from "./timestamp.ts";
 
 /** Bytes of bodies that are kept. */
 const KEPT_BYTES_MAX = 64 * 1024 * 1024;
@@ -30,10 +31,10 @@ export function taskHead(task: TaskView, outputUrl: OutputUrl): Record<string, u
     total_items: task.totalItems,
     counts: task.counts,
     is_cancelled: task.isCancelled,
-    created_at: isoTime(task.createdWallMs),
-    deadline: isoTime(task.deadlineWallMs),
-    finished_at: isoTime(task.finishedWallMs),
-    eta: isoTime(task.expectedEndWallMs),
+    created_at: timestamp(task.createdWallMs),
+    deadline: timestampOrNull(task.deadlineWallMs),
+    finished_at: timestampOrNull(task.finishedWallMs),
+    eta: timestampOrNull(task.expectedEndWallMs),
     ...(task.isSlaAtRisk === undefined ? {} : { sla_at_risk: task.isSlaAtRisk }),
     usage: {
       input_tokens: usage.inputTokens,
@@ -146,8 +147,4 @@ export class TaskBodies {
     this.#kept.delete(name);
     this.#keptBytes -= kept.body.length;
   }
-}
-
-function isoTime(wallMs: number | undefined): string | null {
-  return wallMs === undefined ? null : new Date(wallMs).toISOString();
 }

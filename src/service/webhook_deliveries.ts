@@ -14,7 +14,7 @@ import { setMaxListeners } from "node:events";
 import type { Clock, Timer } from "../clock.ts";
 import type { Egress, GuardedResult } from "../egress/egress.ts";
 import { signedHeaders } from "../egress/webhook_signature.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
 import type { Page, PageQuery } from "../tasks/task_view.ts";
 import { DestinationQueue } from "./destination_queue.ts";
@@ -112,7 +112,7 @@ export class WebhookDeliveries {
         ...(isTooMany ? [] : [{ kind: "put" as const, record: dueRecord(delivery) }]),
       ]);
     } catch (error) {
-      if (error instanceof PerigeeError && error.code === "conflict") return id;
+      if (hasCode(error, "conflict")) return id;
       throw error;
     }
     if (isTooMany) return id;

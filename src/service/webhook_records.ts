@@ -105,8 +105,3 @@ export function dueRecord({
 }: Delivery): StoredRecord {
   return { collection: DUE, id, project, parent: endpointId, createdWallMs, body: String(nextWallMs) };
 }
-
-/** A time as it is sent (RFC 3339). */
-export function timestamp(wallMs: number): string {
-  return new Date(wallMs).toISOString();
-}

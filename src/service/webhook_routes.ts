@@ -5,9 +5,11 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { z } from "../schema.ts";
+import { bodyFault } from "./body_fault.ts";
 import type { ServiceContext } from "./context.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { idParameter } from "./infer_schema.ts";
+import { afterId, pageOf } from "./list_page.ts";
 import { EVENT_TYPES } from "./webhook_records.ts";
 import {
   deliveryBody,
@@ -35,7 +37,7 @@ interface Paged {
 
 /** An id of a delivery is longer than others. */
 const pageQuery = z.strictObject({
-  after: z.string().min(1).max(128).optional().describe("Id of the last one that you have."),
+  after: afterId(128),
   limit: z.coerce.number().int().min(1).max(1_000).default(100),
 });
 
@@ -93,8 +95,7 @@ function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhoo
       const items = all.slice(index + 1, index + 1 + limit);
       return {
         webhooks: items.map(webhookBody),
-        has_more: index + 1 + limit < all.length,
-        last_id: items.at(-1)?.id ?? null,
+        ...pageOf(items, index + 1 + limit < all.length),
       };
     },
   });
@@ -122,8 +123,7 @@ function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhoo
       const { items, hasMore } = await deliveries.list(caller.project, params.id, query);
       return {
         deliveries: items.map(deliveryBody),
-        has_more: hasMore,
-        last_id: items.at(-1)?.id ?? null,
+        ...pageOf(items, hasMore),
       };
     },
   });
@@ -182,9 +182,5 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
 function checkedChange(body: unknown): WebhookChange {
   const parsed = webhookChange.safeParse(body);
   if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  const param = issue?.path.join(".") || "body";
-  throw new PerigeeError("usage", `${param}: ${issue?.message ?? "not as documented"}`, {
-    details: { param },
-  });
+  throw bodyFault(parsed.error);
 }

@@ -2,7 +2,9 @@
  * The shapes of webhooks over HTTP: as schemas for checks and for the description, and as bodies of answers.
  */
 import { z } from "../schema.ts";
-import { type Delivery, type Endpoint, EVENT_TYPES, type EventType, timestamp } from "./webhook_records.ts";
+import { pageFields } from "./list_page.ts";
+import { timestamp, timestampOrNull } from "./timestamp.ts";
+import { type Delivery, type Endpoint, EVENT_TYPES, type EventType } from "./webhook_records.ts";
 
 const url = z.string().min(1).max(2_048).describe("A public http or https address, at port 80, 443 or 8443.");
 const events = z
@@ -67,7 +69,6 @@ const delivery = z
     created_at: z.iso.datetime(),
   })
   .meta({ id: "WebhookDelivery" });
-const page = { has_more: z.boolean(), last_id: z.string().nullable() };
 
 /** Named schemas of answers. */
 export const webhookAnswers: {
@@ -82,10 +83,10 @@ export const webhookAnswers: {
   secret: z
     .object({ ...webhookFields, secret: z.string().describe("Shown this once.") })
     .meta({ id: "WebhookWithSecret" }),
-  webhooks: z.object({ webhooks: z.array(webhook), ...page }).meta({ id: "WebhookList" }),
+  webhooks: z.object({ webhooks: z.array(webhook), ...pageFields }).meta({ id: "WebhookList" }),
   removed: z.object({ id: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedWebhook" }),
   delivery,
-  deliveries: z.object({ deliveries: z.array(delivery), ...page }).meta({ id: "WebhookDeliveryList" }),
+  deliveries: z.object({ deliveries: z.array(delivery), ...pageFields }).meta({ id: "WebhookDeliveryList" }),
 };
 
 /** Without its secret. */
@@ -113,7 +114,7 @@ export function deliveryBody(one: Delivery): object {
     type: one.type,
     status: one.status,
     attempts: one.attempts,
-    next_attempt_at: one.nextWallMs === undefined ? null : timestamp(one.nextWallMs),
+    next_attempt_at: timestampOrNull(one.nextWallMs),
     last_status: one.lastStatus ?? null,
     last_error: one.lastError ?? null,
     created_at: timestamp(one.createdWallMs),

@@ -9,14 +9,15 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode, ifFound, PerigeeError } from "../errors.ts";
 import type { Vault } from "../satellites/vault.ts";
 import type { RecordStore } from "../store/records.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { TaskEvent, Tasks } from "../tasks/tasks.ts";
+import { timestamp } from "./timestamp.ts";
 import { type Message, WebhookDeliveries } from "./webhook_deliveries.ts";
 import { sealEndpoints, WebhookEndpoints } from "./webhook_endpoints.ts";
-import { type Delivery, type EventType, timestamp } from "./webhook_records.ts";
+import type { Delivery, EventType } from "./webhook_records.ts";
 
 export interface WebhookParts {
   readonly clock: Clock;
@@ -83,7 +84,7 @@ async function told(telling: Telling, event: TaskEvent, signal: AbortSignal): Pr
     try {
       return await tell(telling, event);
     } catch (error) {
-      if (!(error instanceof PerigeeError) || error.code !== "disk_full") throw error;
+      if (!hasCode(error, "disk_full")) throw error;
       await telling.clock.sleep(AGAIN_MS, { signal });
     }
   }
@@ -92,7 +93,7 @@ async function told(telling: Telling, event: TaskEvent, signal: AbortSignal): Pr
 async function tell({ tasks, endpoints, deliveries, clock }: Telling, event: TaskEvent): Promise<void> {
   const enabled = (await endpoints.list(event.project)).filter(({ disabled }) => disabled === null);
   if (enabled.length === 0) return;
-  const task = await existing(tasks.task(event.project, event.taskId));
+  const task = await ifFound(tasks.task(event.project, event.taskId));
   if (task === undefined) return;
   const type = typeOf(event, task);
   const body = messageBody(type, task.finishedWallMs ?? clock.wallMs(), taskData(task, event));
@@ -120,14 +121,4 @@ function taskData(task: TaskView, event: TaskEvent): object {
 
 function messageBody(type: string, wallMs: number, data: object): string {
   return JSON.stringify({ type, timestamp: timestamp(wallMs), data });
-}
-
-/** Undefined for a task that was removed. */
-async function existing(task: Promise<TaskView>): Promise<TaskView | undefined> {
-  try {
-    return await task;
-  } catch (error) {
-    if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-    throw error;
-  }
 }

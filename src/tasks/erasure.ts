@@ -10,7 +10,7 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import type { EngineParts } from "../engine/parts.ts";
-import { PerigeeError } from "../errors.ts";
+import { ifFound } from "../errors.ts";
 import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../store/records.ts";
 import { stemOf } from "../work/object_id.ts";
 import type { Lot } from "./lot.ts";
@@ -80,9 +80,7 @@ export class Erasure {
     const { engine, parts, lots } = this.#options;
     const { fileId, over, id } = lot.record;
     if (fileId === undefined) await parts.disk.remove(lot.path);
-    await engine.forget(over?.runTaskId ?? "").catch((error: unknown) => {
-      if (!(error instanceof PerigeeError) || error.code !== "not_found") throw error; // erased before a crash
-    });
+    await ifFound(engine.forget(over?.runTaskId ?? "")); // it may be erased since before a crash
     lots.forget(id);
   }
 

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
 import { checkKeys, findSharedKey, type KeyedFile, type KeyPlace } from "../engine/key_check.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import type { KeyScanner } from "../shard/measurer.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
@@ -144,7 +144,7 @@ class DiskFiles implements Files {
       return view;
     } catch (error) {
       // A store that failed may have the record all the same; then its bytes must be there too.
-      if (isStoring && !(error instanceof PerigeeError && error.code === "disk_full")) throw error;
+      if (isStoring && !hasCode(error, "disk_full")) throw error;
       this.#stored.subtract(project, reserved);
       await disk.remove(path).catch(() => undefined); // the next start sweeps what could not be removed
       throw error;

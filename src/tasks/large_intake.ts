@@ -7,7 +7,7 @@
  * A lot names the rate card of its day: a service that starts again with another one still charges what it has promised.
  */
 import type { EngineParts } from "../engine/parts.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode } from "../errors.ts";
 import type { RecordChange } from "../store/records.ts";
 import type { Admission, Admitted, Work } from "./admission.ts";
 import type { Lot } from "./lot.ts";
@@ -107,7 +107,7 @@ function sizesOf(works: readonly Work[]): readonly LotWork[] {
 
 /** For sure: of a store that failed in another way, the next process may find the task. */
 function isNotStored(error: unknown): boolean {
-  return error instanceof PerigeeError && (error.code === "conflict" || error.code === "disk_full");
+  return hasCode(error, "conflict") || hasCode(error, "disk_full");
 }
 
 function taskOf(

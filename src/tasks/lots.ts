@@ -15,7 +15,7 @@ import type { EngineParts } from "../engine/parts.ts";
 import type { Summary } from "../engine/progress.ts";
 import type { Run } from "../engine/run.ts";
 import { decodeBody } from "../engine/task_body.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import type { Backlog } from "./backlog.ts";
 import { Lot, type Member } from "./lot.ts";
@@ -224,7 +224,7 @@ export class Lots {
       await this.#end(lot, summary);
     } catch (error) {
       lot.endWait();
-      if (this.#isClosed || (error instanceof PerigeeError && error.code === "closed")) return;
+      if (this.#isClosed || hasCode(error, "closed")) return;
       lot.leave();
       this.tryAgain(lot, error, () => this.sealed(lot));
     } finally {

@@ -9,7 +9,7 @@
  * Limits: 100 records at a time, a second apart; the first sweep is a minute after the start.
  */
 import type { Clock, Timer } from "../clock.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../store/records.ts";
 import { FILES } from "./file_record.ts";
 import type { Files } from "./files.ts";
@@ -139,8 +139,7 @@ async function isRemoved(removing: Promise<boolean>): Promise<boolean> {
   try {
     return await removing;
   } catch (error) {
-    if (error instanceof PerigeeError && (error.code === "conflict" || error.code === "not_found"))
-      return false;
+    if (hasCode(error, "conflict") || hasCode(error, "not_found")) return false;
     throw error;
   }
 }

@@ -13,7 +13,7 @@
  */
 
 import type { Clock } from "../clock.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import { dayOf } from "../price/rates.ts";
 import type { RecordChange, RecordStore } from "../store/records.ts";
 
@@ -175,7 +175,7 @@ class RecordedSpending implements Spending {
         await this.#add(notes);
       } catch (error) {
         // One of them was noted before: the others are told apart from it.
-        if (isConflict(error)) for (const note of notes) await this.#addAlone(note);
+        if (hasCode(error, "conflict")) for (const note of notes) await this.#addAlone(note);
         else for (const { reject } of notes) reject(error);
       }
     }
@@ -187,7 +187,7 @@ class RecordedSpending implements Spending {
     try {
       await this.#add([waiting]);
     } catch (error) {
-      if (isConflict(error)) settle(waiting);
+      if (hasCode(error, "conflict")) settle(waiting);
       else waiting.reject(error);
     }
   }
@@ -298,10 +298,6 @@ export function addUsage(left: Usage, right: Usage): Usage {
 function settle({ note, resolve }: WaitingNote): void {
   if (note.hold instanceof ProjectHold) note.hold.take(note.usage.usd);
   resolve();
-}
-
-function isConflict(error: unknown): boolean {
-  return error instanceof PerigeeError && error.code === "conflict";
 }
 
 function dayStartMs(day: string): number {

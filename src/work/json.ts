@@ -9,3 +9,13 @@ export type Json = null | boolean | number | string | readonly Json[] | JsonObje
 export interface JsonObject {
   readonly [name: string]: Json;
 }
+
+/** Whether it is an object of JSON: no list, not null. Of values that came as JSON; nothing in them is looked at. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A member of its own; undefined where it has none of that name. */
+export function own(object: JsonObject, name: string): Json | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}

@@ -3,11 +3,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MAIN } from "../built.ts";
 import { type Desk, openDesk } from "./command.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const LLM = "satellite/perigee/deepseek-r1-distrill-llama-70b";
 const HOOK = "satellite/perigee/call-webhook";
 

@@ -5,9 +5,7 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+import { MAIN } from "../built.ts";
 
 /** How a command ended. */
 export interface Ended {

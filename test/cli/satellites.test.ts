@@ -1,18 +1,15 @@
 /** `perigee satellites` and `perigee orbit`, as processes: from a file of one's own to an execution by another project. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemDisk } from "../../src/disk.ts";
 import { verifyAudit } from "../../src/store/audit_check.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
+import { MAIN, SDK } from "../built.ts";
+import { freePort } from "../free_port.ts";
 import { type Desk, openDesk } from "./command.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
-const SDK = new URL("../../dist/satellites/index.js", import.meta.url).href;
 const ZOD = import.meta.resolve("zod");
 const LOCAL = { PERIGEE_EGRESS_ALLOW: "127.0.0.0/8" };
 const MODULE = `
@@ -66,14 +63,6 @@ async function start(words: readonly string[], env: Record<string, string>): Pro
   });
   const { url } = JSON.parse(first) as { url: string };
   return { url, ended, stop: () => void child.kill("SIGTERM") };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 async function satellites(words: string, env: Record<string, string> = LOCAL): Promise<string> {

@@ -9,11 +9,10 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/random.ts";
+import { MAIN } from "../built.ts";
 
-const cli = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const dir = mkdtempSync(join(tmpdir(), "perigee-cluster-kills-"));
 const kills = Number(process.env["PERIGEE_TEST_KILLS"] ?? 6);
 const ELEMENTS = 60;
@@ -66,7 +65,7 @@ afterAll(() => {
 /** Runs the command; kills it after so many milliseconds of work, when it is given. */
 async function run(killAfterMs?: number): Promise<{ readonly code: number | null; readonly stdout: string }> {
   const words = ["cluster", "run", "c.json", "--config", "config.json", "--json"];
-  const child = spawn(process.execPath, [cli, ...words], { cwd: dir, stdio: ["ignore", "pipe", "ignore"] });
+  const child = spawn(process.execPath, [MAIN, ...words], { cwd: dir, stdio: ["ignore", "pipe", "ignore"] });
   let stdout = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;

@@ -12,10 +12,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MAIN } from "../built.ts";
 
-const cli = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const dir = mkdtempSync(join(tmpdir(), "perigee-execution-kills-"));
 const data = join(dir, "data");
 const kills = Number(process.env["PERIGEE_TEST_KILLS"] ?? 4);
@@ -49,7 +48,7 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
   const args = ["keys", "create", "--project", "acme", "--beta", "--data", data, "--json"];
-  const made = spawnSync(process.execPath, [cli, ...args]);
+  const made = spawnSync(process.execPath, [MAIN, ...args]);
   key = (JSON.parse(made.stdout.toString()) as { key: string }).key;
 });
 
@@ -60,7 +59,7 @@ afterAll(() => {
 });
 
 async function start(): Promise<{ readonly child: ChildProcess; readonly url: string }> {
-  const child = spawn(process.execPath, [cli, "serve", "--port", "0", "--data", data], {
+  const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data", data], {
     stdio: ["ignore", "pipe", "ignore"],
     env: { ...process.env, PERIGEE_EGRESS_ALLOW: "127.0.0.0/8" },
   });

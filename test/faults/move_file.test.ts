@@ -1,9 +1,10 @@
 /** Fault 100: move-file killed at any step, over the system's own files. */
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { filesBelow } from "../files_below.ts";
 import { moveIn } from "./move_file_process.ts";
 
 const content = Buffer.alloc(24 * 1024 * 1024, "what must not be lost ");
@@ -34,10 +35,7 @@ async function killed(step: number, afterMs?: number): Promise<NodeJS.Signals | 
   return ended;
 }
 
-const filesOf = (folder: string): string[] =>
-  readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => entry.name);
+const filesOf = (folder: string): string[] => filesBelow(join(root, folder)).map((path) => basename(path));
 
 /** The bytes are somewhere whole at any time: in the source until the copy is. */
 function isSomewhere(): boolean {

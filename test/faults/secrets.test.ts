@@ -4,17 +4,17 @@
  * everything on its disk is searched for them.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { MAIN, SDK } from "../built.ts";
+import { textsBelow } from "../files_below.ts";
+import { freePort } from "../free_port.ts";
 import { CERTIFICATE, type MailServer, openMailServer } from "../satellites/builtin/mail_server.ts";
 import { openReceiver, type Receiver } from "../satellites/builtin/receiver.ts";
 
-const SDK = new URL("../../dist/satellites/index.js", import.meta.url).href;
 /** A satellite of the project's own that says what it was given wherever it can. */
 const LEAKY = `
   import { defineSatellite, SatelliteError } from ${JSON.stringify(SDK)};
@@ -35,7 +35,6 @@ const LEAKY = `
     },
   });
 `;
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const run = promisify(execFile);
 
 /** By name; each is in the value in the clear, and in what is made of it. */
@@ -94,14 +93,6 @@ async function hostLeaky(): Promise<void> {
   const words = [MAIN, "orbit", "serve", "leaky.mjs", "--port", String(port)];
   host = spawn(process.execPath, words, { cwd: dir, env: { ...env, PERIGEE_ORBIT_SECRETS: hostSecret } });
   await new Promise((resolve) => host.stdout?.once("data", resolve));
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 async function serve(mail: MailServer): Promise<void> {
@@ -286,15 +277,11 @@ async function useLeaky(): Promise<void> {
 
 /** Where a canary stands: the first words of each place. */
 function findings(): string[] {
-  const state = join(dir, "perigee-data");
-  const files = readdirSync(state, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
   const places: [string, string][] = [
     ["stdout", stdout],
     ["stderr", stderr],
     ...answers.map((text): [string, string] => [`answer ${text.slice(0, 80)}`, text]),
-    ...files.map((path): [string, string] => [path, readFileSync(path, "latin1")]),
+    ...textsBelow(join(dir, "perigee-data")),
   ];
   const forms = [...FORMS, hostSecret.slice(6)];
   return places.filter(([, text]) => forms.some((form) => text.includes(form))).map(([place]) => place);

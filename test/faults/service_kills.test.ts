@@ -9,11 +9,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MAIN } from "../built.ts";
 import { startThreeProtocols, type ThreeProtocols } from "./three_protocols.ts";
 
-const cli = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const dir = mkdtempSync(join(tmpdir(), "perigee-kills-"));
 const data = join(dir, "data");
 const kills = Number(process.env["PERIGEE_TEST_KILLS"] ?? 4);
@@ -44,7 +43,7 @@ let key: string;
 beforeAll(async () => {
   provider = await startThreeProtocols(60);
   const made = spawnSync(process.execPath, [
-    cli,
+    MAIN,
     "keys",
     "create",
     "--project",
@@ -62,7 +61,7 @@ afterAll(async () => {
 });
 
 async function start(): Promise<{ readonly child: ChildProcess; readonly url: string }> {
-  const child = spawn(process.execPath, [cli, "serve", "--port", "0", "--data", data], {
+  const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data", data], {
     stdio: ["ignore", "pipe", "ignore"],
     env: {
       ...process.env,

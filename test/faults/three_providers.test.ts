@@ -6,11 +6,10 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MAIN } from "../built.ts";
 import { startThreeProtocols, type ThreeProtocols } from "./three_protocols.ts";
 
-const cli = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const dir = mkdtempSync(join(tmpdir(), "perigee-three-"));
 const given = (process.env["PERIGEE_TEST_INPUTS"] ?? "").split(",").filter((path) => path !== "");
 
@@ -45,7 +44,7 @@ function writeMixed(): string {
 
 /** Runs the command; after `killAfterLines` lines of output it is killed. */
 function run(input: string, out: string, killAfterLines?: number): Promise<number | null> {
-  const child = spawn(process.execPath, [cli, "run", input, "--out", out], {
+  const child = spawn(process.execPath, [MAIN, "run", input, "--out", out], {
     stdio: "ignore",
     env: {
       ...process.env,

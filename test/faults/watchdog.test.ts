@@ -8,12 +8,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { MAIN } from "../built.ts";
 import { callerOf, submit } from "../service/serving.ts";
 import { startThreeProtocols, type ThreeProtocols } from "./three_protocols.ts";
 
-const cli = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const IN_FLIGHT = 16;
 const ITEMS = 600;
 
@@ -26,7 +25,7 @@ beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "perigee-watchdog-"));
   provider = await startThreeProtocols(40);
   const made = spawnSync(process.execPath, [
-    cli,
+    MAIN,
     "keys",
     "create",
     "--project",
@@ -54,7 +53,7 @@ async function start(onSignal: string): Promise<{ readonly child: ChildProcess; 
   const code = Buffer.from(script).toString("base64");
   const child = spawn(
     process.execPath,
-    [cli, "serve", "--port", "0", "--data", dir, "--log-level", "error"],
+    [MAIN, "serve", "--port", "0", "--data", dir, "--log-level", "error"],
     {
       stdio: ["ignore", "pipe", "pipe"],
       env: {

@@ -3,17 +3,17 @@
  * canaries, and its output, log, metrics, errors and data folder are searched for them.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { loadSqlite, type SqliteValue } from "../../src/store/sqlite_database.ts";
+import { MAIN } from "../built.ts";
+import { textsBelow } from "../files_below.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const run = promisify(execFile);
 const CANARY = "canary";
 /** Of what is sent, so much is refused. */
@@ -158,11 +158,9 @@ async function sendAll(): Promise<void> {
 /** Files of the folder that are no payload, by their path. */
 function otherFiles(): [path: string, text: string][] {
   const state = join(dir, "state");
-  return readdirSync(state, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
-    .filter((path) => !/\/(files|lots|tasks)\/|journal\.sqlite/.test(path.slice(state.length)))
-    .map((path) => [path, readFileSync(path, "latin1")]);
+  return textsBelow(state).filter(
+    ([path]) => !/\/(files|lots|tasks)\/|journal\.sqlite/.test(path.slice(state.length)),
+  );
 }
 
 /** Every value of the store but payloads. */

@@ -3,10 +3,10 @@
  * declaration of a cluster (2.9), over the whole service and HTTP, against receivers on this machine.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { freePort } from "../free_port.ts";
 import { openMailServer } from "../satellites/builtin/mail_server.ts";
 import { openReceiver } from "../satellites/builtin/receiver.ts";
 import { hostShout, SHOUTED, shoutAt } from "./hosted_satellite.ts";
@@ -37,14 +37,6 @@ beforeAll(async () => {
   hostUrl = await hostShout(whole.call, [{ project: "own", key: "own" }]);
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 interface Asked {
   readonly status: number;

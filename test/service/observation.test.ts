@@ -2,14 +2,13 @@
  * What a service tells of itself, all of it together.
  */
 import { mkdtempSync, rmSync } from "node:fs";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { defineSatellite } from "../../src/satellites/define.ts";
 import { z } from "../../src/schema.ts";
 import { createPerigeeService, type PerigeeServiceOptions } from "../../src/service/index.ts";
+import { freePort } from "../free_port.ts";
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -52,14 +51,6 @@ async function open(options: Partial<PerigeeServiceOptions> = {}) {
       .filter((line) => line !== "")
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   return { url, call, lines };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 describe("a service", () => {

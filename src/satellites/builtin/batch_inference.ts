@@ -9,7 +9,7 @@
  *
  * Limits: 10,000 prompts in a list; answers above 512 KiB become a file.
  */
-import { PerigeeError } from "../../errors.ts";
+import { hasCode, ifFound, PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { FileView } from "../../tasks/files.ts";
 import type { TaskView } from "../../tasks/task_view.ts";
@@ -20,6 +20,8 @@ import type { TaskObject } from "../../work/task.ts";
 import { defineSatellite } from "../define.ts";
 import type { Satellite, SatelliteCall, Schema } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
+import { untilFinal } from "../until_final.ts";
+import { fileIdOrReference, referenceOf } from "./file_reference.ts";
 import { requestLines } from "./request_lines.ts";
 
 const PROMPTS_MAX = 10_000;
@@ -49,8 +51,7 @@ const inputSchema: Schema<Input> = z
       .union([prompt, z.array(prompt).min(1).max(PROMPTS_MAX)])
       .optional()
       .describe("One prompt, or a list of up to 10,000."),
-    file_id: z
-      .union([z.uuid(), z.looseObject({ file_id: z.uuid() }).transform((file) => file.file_id)])
+    file_id: fileIdOrReference
       .optional()
       .describe(
         'A JSONL file, by its id or a reference that another satellite gave: lines of {"key", "prompt"}, or of the layout for batch requests.',
@@ -125,11 +126,8 @@ class Inference {
   /** The task, made now or by an attempt before. */
   async #submitted(): Promise<TaskView> {
     const { tasks, project, signal } = this.#call;
-    try {
-      return await tasks.task(project, this.#taskId);
-    } catch (error) {
-      if (!isCode(error, "not_found")) throw error;
-    }
+    const before = await ifFound(tasks.task(project, this.#taskId));
+    if (before !== undefined) return before;
     const items = this.#call.input.file_id === undefined ? this.#items() : [await this.#fileItem()];
     try {
       return await tasks.submit(project, { id: this.#taskId, items, hasOutputFile: true, signal });
@@ -160,7 +158,7 @@ class Inference {
     try {
       await files.put(project, { id, name: "requests.jsonl", purpose: "batch", chunks });
     } catch (error) {
-      if (!isCode(error, "conflict")) throw asAttempt(error);
+      if (!hasCode(error, "conflict")) throw asAttempt(error);
     }
     return { file_id: id, sla: this.#slaMinutes() };
   }
@@ -183,35 +181,20 @@ class Inference {
   }
 
   /** Waits; when the execution is given up, so is what of the task is not yet sent. */
-  async #final(task: TaskView): Promise<TaskView> {
+  #final({ id }: TaskView): Promise<TaskView> {
     const { tasks, project, signal } = this.#call;
-    let stop: () => void = () => undefined;
-    const finished = new Promise<void>((resolve, reject) => {
-      const stopListening = tasks.onFinished((event) => {
-        if (event.taskId === task.id) resolve();
-      });
-      const onAbort = (): void => reject(signal.reason);
-      if (signal.aborted) onAbort();
-      signal.addEventListener("abort", onAbort, { once: true });
-      stop = () => {
-        stopListening();
-        signal.removeEventListener("abort", onAbort);
-      };
-    });
-    finished.catch(() => undefined); // nobody may come to wait for it
-    try {
-      // After listening: it may have ended before.
-      const now = await tasks.task(project, task.id);
-      if (now.status !== "submitted") return now;
-      await finished;
-      return await tasks.task(project, task.id);
-    } catch (error) {
-      if (signal.aborted && !isCode(signal.reason, "closed"))
-        await tasks.cancel(project, task.id).catch(() => undefined); // it may be gone by now
-      throw error;
-    } finally {
-      stop();
-    }
+    const task = {
+      listen: (tell: (view: Promise<TaskView>) => void) =>
+        tasks.onFinished(({ taskId }) => {
+          if (taskId === id) tell(tasks.task(project, id));
+        }),
+      look: async () => {
+        const now = await tasks.task(project, id);
+        return now.status === "submitted" ? undefined : now;
+      },
+      cancel: () => tasks.cancel(project, id),
+    };
+    return untilFinal(task, signal);
   }
 
   #facts(task: TaskView): JsonObject {
@@ -264,11 +247,10 @@ class Inference {
         chunks: output.read(),
       });
     } catch (error) {
-      if (!isCode(error, "conflict")) throw asAttempt(error);
+      if (!hasCode(error, "conflict")) throw asAttempt(error);
       file = await files.file(project, id);
     }
-    const { name, bytes, mimeType, sha256 } = file;
-    return { file: { file_id: id, name, bytes, mime_type: mimeType, sha256 } };
+    return { file: referenceOf(file) };
   }
 }
 
@@ -288,10 +270,6 @@ function responseOf(object: TaskObject | undefined): JsonObject {
   if (object?.output !== undefined) return { response: object.output.text };
   const { code = "failed", message = "there is no answer" } = object?.error ?? {};
   throw new SatelliteError("permanent", code, message);
-}
-
-function isCode(error: unknown, code: PerigeeError["code"]): boolean {
-  return error instanceof PerigeeError && error.code === code;
 }
 
 /** What comes to be well later is `refused`, the caller's own faults are for good; faults of ours stay what they are. */

@@ -4,10 +4,10 @@
  * Ids of kept files follow from the execution and a key of the satellite's own, so that an attempt that is repeated, also
  * after a crash, finds what the one before it kept and makes no second file.
  */
-import { createHash } from "node:crypto";
-import { PerigeeError } from "../../errors.ts";
+import { ifFound, PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { FileView } from "../../tasks/files.ts";
+import { digestId } from "../../work/derived_id.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
@@ -28,6 +28,12 @@ export const fileReference: z.ZodType<{ readonly file_id: string }> = z
     file_id: z.string().min(1).max(64).describe("Id of a file of the project."),
   })
   .describe("A file of the project: `{file_id}`, or a whole reference as satellites give it.");
+
+/** A file as an input that may be its id alone. Gives the id. */
+export const fileIdOrReference: z.ZodType<string> = z.union([
+  z.uuid(),
+  z.looseObject({ file_id: z.uuid() }).transform((file) => file.file_id),
+]);
 
 /** A reference as an output. */
 export const storedFile: z.ZodType<FileReference> = z.strictObject({
@@ -82,26 +88,12 @@ export async function inFiles<T>(action: Promise<T>): Promise<T> {
 }
 
 /** Undefined for an id that is none of the project's. */
-export async function findFile({ project, files }: Keeper, id: string): Promise<FileView | undefined> {
-  try {
-    return await files.file(project, id);
-  } catch (error) {
-    if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-    throw error;
-  }
+export function findFile({ project, files }: Keeper, id: string): Promise<FileView | undefined> {
+  return ifFound(files.file(project, id));
 }
 
-/** A UUID of version 8 (RFC 9562): its bits are our own. */
 function keptId({ project, executionId }: Keeper, key: string): string {
-  const hash = createHash("sha256")
-    .update(JSON.stringify([project, executionId, key]))
-    .digest();
-  hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x80;
-  hash[8] = ((hash[8] ?? 0) & 0x3f) | 0x80;
-  const hex = hash.toString("hex");
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join(
-    "-",
-  );
+  return digestId(JSON.stringify([project, executionId, key]));
 }
 
 /** The last name of a path, without what names of files may not have, within 255 bytes with its ending. */

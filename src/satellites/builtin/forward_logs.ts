@@ -19,6 +19,7 @@ import { defineSatellite } from "../define.ts";
 import type { Satellite, SatelliteCall, Schema } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import { ATTEMPTS_MAX, hostOf } from "./exchange.ts";
+import { fileIdOrReference } from "./file_reference.ts";
 import { batchesOf } from "./logs/batches.ts";
 import { type LogConfig, logConfig } from "./logs/config.ts";
 import { intakeOf } from "./logs/datadog.ts";
@@ -40,8 +41,7 @@ export interface LogInput {
 const input: Schema<LogInput> = z
   .strictObject({
     entries: z.array(entryInput).max(ENTRIES_MAX).optional().describe("The entries themselves."),
-    file_id: z
-      .union([z.uuid(), z.looseObject({ file_id: z.uuid() }).transform((file) => file.file_id)])
+    file_id: fileIdOrReference
       .optional()
       .describe(
         "A file, by its id or a reference that another satellite gave: each line is an entry as JSON, or the message itself.",

@@ -24,11 +24,11 @@ import { inOrder } from "./in_order.ts";
 import { mimeTypeOf } from "./mime_type.ts";
 import {
   destinationOf,
-  networkOf,
-  openStore,
+  STORE_CONCURRENCY,
   type StoreConfig,
   type StoreOptions,
   storeConfig,
+  withStore,
 } from "./store_config.ts";
 
 /** Of the list within an output, which has 1 MiB in all. */
@@ -125,17 +125,10 @@ export function getFiles(options: StoreOptions = {}): Satellite<GetFilesInput, G
     output: outputSchema,
     isRepeatable: true,
     destination: ({ config }) => destinationOf(config.store),
-    destinationConcurrency: 4,
+    destinationConcurrency: STORE_CONCURRENCY,
     // Each attempt goes on where the last one was: one lost connection in a thousand files must not end the work.
     attemptsMax: 32,
-    async run(call) {
-      const store = await openStore(call.config.store, options, networkOf(call));
-      try {
-        return await new Getting(call, store).run();
-      } finally {
-        store.close();
-      }
-    },
+    run: (call) => withStore(call.config.store, options, call, (store) => new Getting(call, store).run()),
   });
 }
 

@@ -5,13 +5,12 @@
  *
  * Attachments are opened when they are sent; looked at before, so that a missing file fails before anything is sent.
  */
-import { PerigeeError } from "../../errors.ts";
 import type { SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import { isHeaderSafe, type Mailbox, type MailboxInput, parseMailbox } from "./mail_address.ts";
 import type { MailConfig } from "./mail_config.ts";
 import { type AttachmentInput, listOf, type MailInput } from "./mail_input.ts";
-import { fileView } from "./small_file.ts";
+import { fileFault, fileView } from "./small_file.ts";
 
 export interface MailAttachment {
   readonly filename: string;
@@ -136,10 +135,7 @@ async function* contentOf({ files, project }: MailCall, id: string): AsyncGenera
   try {
     yield* files.read(project, id);
   } catch (error) {
-    if (!(error instanceof PerigeeError) || error.code !== "not_found") throw error;
-    throw new SatelliteError("permanent", "file_not_found", "there is no file with that id", {
-      cause: error,
-    });
+    throw fileFault(error);
   }
 }
 

@@ -26,11 +26,11 @@ import { fileReference } from "./file_reference.ts";
 import { type MoveSource, openMoveSource } from "./move_source.ts";
 import {
   destinationOf,
-  networkOf,
-  openStore,
+  STORE_CONCURRENCY,
   type StoreConfig,
   type StoreOptions,
   storeConfig,
+  withStore,
 } from "./store_config.ts";
 
 const path = z.string().min(1).max(1_024);
@@ -103,20 +103,14 @@ export function moveFile(options: StoreOptions = {}): Satellite<MoveFileInput, M
     output: outputSchema,
     isRepeatable: true,
     destination: ({ config }) => destinationOf(config.store),
-    destinationConcurrency: 4,
-    async run(call) {
-      const { config } = call;
-      const to = await openStore(config.store, options, networkOf(call));
-      try {
-        const from = config.from === undefined ? to : await openStore(config.from, options, networkOf(call));
-        try {
-          return await new Move(call, await openMoveSource(call, from), to).run();
-        } finally {
-          from.close();
-        }
-      } finally {
-        to.close();
-      }
+    destinationConcurrency: STORE_CONCURRENCY,
+    run(call) {
+      const { store, from } = call.config;
+      return withStore(store, options, call, (to) => {
+        const move = async (source: ExternalStore): Promise<JsonObject> =>
+          new Move(call, await openMoveSource(call, source), to).run();
+        return from === undefined ? move(to) : withStore(from, options, call, move);
+      });
     },
   });
 }

@@ -12,6 +12,7 @@ import { PerigeeError } from "../../errors.ts";
 import { eachLine, wholeLinesEnd } from "../../jsonl/lines.ts";
 import { markNumbers, restoreNumbers } from "../../jsonl/numbers.ts";
 import { LINE_BYTES_MAX } from "../../jsonl/read.ts";
+import { isObject } from "../../work/json.ts";
 
 export interface RequestSettings {
   /** `<provider>:<name>` */
@@ -80,8 +81,4 @@ function asRequest(
     key,
     request: { model, contents, ...(generation_config && { generation_config }) },
   });
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,7 @@
 /**
  * A file of the project that is wanted whole, up to a bound.
  */
-import { PerigeeError } from "../../errors.ts";
+import { hasCode } from "../../errors.ts";
 import type { FileView } from "../../tasks/files.ts";
 import type { SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
@@ -32,9 +32,13 @@ export async function fileView(
   try {
     return await files.file(project, id);
   } catch (error) {
-    if (!(error instanceof PerigeeError) || error.code !== "not_found") throw error;
-    throw new SatelliteError("permanent", "file_not_found", "there is no file with that id", {
-      cause: error,
-    });
+    throw fileFault(error);
   }
+}
+
+/** What the file store throws: `file_not_found`, permanent, where there is no such file; all else stays what it is. */
+export function fileFault(error: unknown): unknown {
+  return hasCode(error, "not_found")
+    ? new SatelliteError("permanent", "file_not_found", "there is no file with that id", { cause: error })
+    : error;
 }

@@ -84,6 +84,24 @@ interface Network {
   readonly clock: Clock;
 }
 
+/** Executions on one store at once, of each satellite. */
+export const STORE_CONCURRENCY = 4;
+
+/** Opens the store of a config for one call, and closes it when `use` has ended. Throws as `openStore` does. */
+export async function withStore<T>(
+  config: StoreConfig,
+  options: StoreOptions,
+  { http, clock }: Pick<SatelliteCall, "http" | "clock">,
+  use: (store: ExternalStore) => Promise<T>,
+): Promise<T> {
+  const store = await openStore(config, options, { egress: http.egress, clock });
+  try {
+    return await use(store);
+  } finally {
+    store.close();
+  }
+}
+
 /** Throws `permanent` for names that the operator did not give. Close it. */
 export async function openStore(
   config: StoreConfig,
@@ -98,10 +116,6 @@ export async function openStore(
     case "opendal":
       return openOpendal(config.place, named(options.opendal, config.place, "place"), config.options);
   }
-}
-
-export function networkOf({ http, clock }: Pick<SatelliteCall, "http" | "clock">): Network {
-  return { egress: http.egress, clock };
 }
 
 /** For the bounds of concurrency: executions on one store wait for each other, not for others. */

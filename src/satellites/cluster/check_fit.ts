@@ -1,12 +1,12 @@
 /**
  * References against the schemas of what they refer to: members that cannot be there, lists where a text is wanted.
  */
-import type { JsonObject } from "../../work/json.ts";
+import { isObject, type JsonObject } from "../../work/json.ts";
 import type { ResolvedSatellite } from "../catalogue.ts";
 import type { Issues, Path } from "./issues.ts";
 import { type JsonType, jsonSchemaOf, type Schema, SchemaReader } from "./schema_reader.ts";
 import { type Declaration, type DeclaredMember, MEMBERS } from "./shape.ts";
-import { EVERY, type FoundReference, isObject, type Reference, referencesOf } from "./template.ts";
+import { EVERY, type FoundReference, type Reference, referencesOf } from "./template.ts";
 
 export interface FitContext {
   readonly declaration: Declaration;

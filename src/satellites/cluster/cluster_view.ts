@@ -3,7 +3,7 @@
  *
  * Limits: 4 MiB of outputs in one view, 100 elements of a fan-out; beyond that an output is null, and its execution has it.
  */
-import { PerigeeError } from "../../errors.ts";
+import { ifFound } from "../../errors.ts";
 import type { Json } from "../../work/json.ts";
 import type { Executions, ExecutionView } from "../execution.ts";
 import type { CheckedDeclaration } from "./check.ts";
@@ -121,12 +121,7 @@ class OutputReader {
     return output;
   }
 
-  async #execution(id: string): Promise<ExecutionView | undefined> {
-    try {
-      return await this.#executions.execution(this.#view.project, id);
-    } catch (error) {
-      if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-      throw error;
-    }
+  #execution(id: string): Promise<ExecutionView | undefined> {
+    return ifFound(this.#executions.execution(this.#view.project, id));
   }
 }

@@ -1,10 +1,10 @@
 /**
  * What an `each` runs over: a list, the outputs of a fan-out, the lines of a file, or a listing of files.
  */
-import type { Json } from "../../work/json.ts";
+import { isObject, type Json } from "../../work/json.ts";
 import { atMost, fill, type LookUp, ReferenceFault } from "./fill.ts";
 import { type Elements, openLineElements } from "./line_elements.ts";
-import { EVERY, follow, isObject, type Reference, referencesOf } from "./template.ts";
+import { EVERY, follow, type Reference, referencesOf } from "./template.ts";
 import { elementOutput, type RunFacts, readValue, valueIn, valuesOf } from "./values.ts";
 
 /** Of what is filled into a list that is written out; each element is an execution's for itself. */

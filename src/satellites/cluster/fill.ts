@@ -4,8 +4,8 @@
  * `${{ secrets.name }}` becomes the text `secret://name`, which the runtime replaces where `secretPaths` point. Only
  * texts of the declaration are pointed at, so `secret://...` in an output of another member stays a text.
  */
-import type { Json, JsonObject } from "../../work/json.ts";
-import { isObject, type Part, partsOf, type Reference } from "./template.ts";
+import { isObject, type Json, type JsonObject } from "../../work/json.ts";
+import { type Part, partsOf, type Reference } from "./template.ts";
 
 /** How the runtime knows secrets in texts. */
 const SECRET_MARK = "secret://";

@@ -6,7 +6,7 @@
  * Limits: 1 MiB a line; 512 lines that were passed over are kept, for elements that are asked for a little later.
  */
 import { StringDecoder } from "node:string_decoder";
-import { PerigeeError } from "../../errors.ts";
+import { hasCode } from "../../errors.ts";
 import type { Files } from "../../tasks/files.ts";
 import type { Json } from "../../work/json.ts";
 import { ReferenceFault } from "./fill.ts";
@@ -36,8 +36,7 @@ export async function openLineElements(
     return new LineElements(length, name, open, release);
   } catch (error) {
     release();
-    if (error instanceof PerigeeError && error.code === "not_found")
-      throw new ReferenceFault(`${name}: its file is not there`);
+    if (hasCode(error, "not_found")) throw new ReferenceFault(`${name}: its file is not there`);
     throw error;
   }
 }

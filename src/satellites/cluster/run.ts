@@ -13,7 +13,7 @@
  * because of one of these; `always` needs them ended.
  */
 import type { Clock, Timer } from "../../clock.ts";
-import { PerigeeError } from "../../errors.ts";
+import { hasCode, PerigeeError } from "../../errors.ts";
 import type { RecordChange, RecordStore } from "../../store/records.ts";
 import type { Files } from "../../tasks/files.ts";
 import type { JsonObject } from "../../work/json.ts";
@@ -331,7 +331,7 @@ export class ClusterRun {
         await store.change(changes);
         return;
       } catch (error) {
-        if (!(error instanceof PerigeeError) || error.code !== "disk_full") throw error;
+        if (!hasCode(error, "disk_full")) throw error;
         await clock.sleep(AGAIN_MS);
       }
     }
@@ -342,8 +342,7 @@ export class ClusterRun {
     try {
       await step();
     } catch (error) {
-      const isClosed = error instanceof PerigeeError && error.code === "closed";
-      if (!this.#isClosed && !isClosed) this.#parts.onFault(error);
+      if (!this.#isClosed && !hasCode(error, "closed")) this.#parts.onFault(error);
     }
   }
 

@@ -4,7 +4,7 @@
  *   submit -> accepted | there already (looked up) | no room (again after a while) | refused
  */
 import type { Clock } from "../../clock.ts";
-import { PerigeeError } from "../../errors.ts";
+import { ifFound, PerigeeError } from "../../errors.ts";
 import type { ExecutionCaller, ExecutionRequest, Executions, ExecutionView } from "../execution.ts";
 
 /** After the runtime or the disk had no room: half to one and a half times as long. */
@@ -47,16 +47,11 @@ export async function startExecution(
 }
 
 /** Undefined when there is none of that id. */
-export async function startedExecution(
+export function startedExecution(
   { executions, caller }: Starting,
   id: string,
 ): Promise<ExecutionView | undefined> {
-  try {
-    return await executions.execution(caller.project, id);
-  } catch (error) {
-    if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-    throw error;
-  }
+  return ifFound(executions.execution(caller.project, id));
 }
 
 /** The code of a member that was refused; undefined for errors that are no refusals. */

@@ -10,7 +10,7 @@
  * referred value itself, of any type; within a text there are texts, numbers, truth values, and nothing for null. What is below null
  * is null; a member that an object does not have is a fault.
  */
-import type { Json, JsonObject } from "../../work/json.ts";
+import { isObject, type Json } from "../../work/json.ts";
 import type { Path } from "./issues.ts";
 
 /** Every element of a list. */
@@ -148,8 +148,4 @@ function memberOf(value: Json, step: string | number): Json | undefined {
   if (Array.isArray(value)) return typeof step === "number" ? (value as readonly Json[])[step] : undefined;
   if (!isObject(value) || !Object.hasOwn(value, String(step))) return undefined;
   return value[String(step)];
-}
-
-export function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

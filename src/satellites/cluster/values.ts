@@ -5,7 +5,7 @@
  *
  * Limit: 1 MiB of JSON for one reference, and for all of a member, as an execution takes no more.
  */
-import { PerigeeError } from "../../errors.ts";
+import { ifFound } from "../../errors.ts";
 import type { Files } from "../../tasks/files.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import type { Executions } from "../execution.ts";
@@ -94,14 +94,8 @@ export async function elementOutput(
 
 /** Null for what has none: it did not complete, or was never submitted. */
 async function outputOf(facts: RunFacts, identifier: string, index?: number): Promise<Json> {
-  const { project } = facts.cluster;
-  try {
-    const id = executionIdOf(facts.cluster, identifier, index);
-    return (await facts.executions.execution(project, id)).output;
-  } catch (error) {
-    if (error instanceof PerigeeError && error.code === "not_found") return null;
-    throw error;
-  }
+  const id = executionIdOf(facts.cluster, identifier, index);
+  return (await ifFound(facts.executions.execution(facts.cluster.project, id)))?.output ?? null;
 }
 
 function errorOf({ error }: MemberState): Json {

@@ -9,15 +9,13 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import type { Json, JsonObject } from "../../work/json.ts";
+import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import type { GuardedHttp } from "../guarded_http.ts";
-import { isObject } from "../json_schema.ts";
 import type { AnySatellite, Notes, OtherExecution, SatelliteCall, Schema } from "../satellite.ts";
-import { SatelliteError, type SatelliteFailure } from "../satellite_error.ts";
+import { isSatelliteError, SatelliteError } from "../satellite_error.ts";
 import { BEAT_MS, type ExecutedOther, LINE_BYTES_MAX, type RunLine, type RunRequest } from "./protocol.ts";
 
 const PROGRESS_MS = 200;
-const FAILURES: readonly SatelliteFailure[] = ["not_sent", "refused", "ambiguous", "permanent"];
 
 export interface HostedRunParts {
   readonly clock: Clock;
@@ -194,13 +192,6 @@ async function validated(schema: Schema<unknown>, value: unknown, what: string):
     return `${[what, ...names].join(".")}: ${message}`;
   });
   throw new SatelliteError("permanent", "invalid_input", places.join("; "));
-}
-
-/** Also of another copy of perigee: whoever writes satellites installs their own. */
-function isSatelliteError(error: unknown): error is SatelliteError {
-  if (!(error instanceof Error) || error.name !== "SatelliteError") return false;
-  const { failure, code } = error as Partial<SatelliteError> & Error;
-  return FAILURES.some((one) => one === failure) && typeof code === "string";
 }
 
 function notHere<T extends object>(what: string): T {

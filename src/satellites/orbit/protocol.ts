@@ -10,11 +10,10 @@
  * host is there; after 45 s without a byte the engine gives up.
  */
 import { z } from "../../schema.ts";
-import type { Json, JsonObject } from "../../work/json.ts";
-import { isObject } from "../json_schema.ts";
+import { isObject, type Json, type JsonObject, own } from "../../work/json.ts";
 import { NAME } from "../reference.ts";
 import type { OtherExecution } from "../satellite.ts";
-import type { SatelliteFailure } from "../satellite_error.ts";
+import { SATELLITE_FAILURES, type SatelliteFailure } from "../satellite_error.ts";
 
 export const REQUEST_BYTES_MAX: number = 4 * 1024 * 1024;
 export const LINE_BYTES_MAX: number = (1024 + 64) * 1024;
@@ -128,7 +127,6 @@ export type RunLine =
       readonly retry_after_ms?: number;
     };
 
-const FAILURES: readonly SatelliteFailure[] = ["not_sent", "refused", "ambiguous", "permanent"];
 const LEVELS = ["info", "warn", "error"] as const;
 const CODE = /^[a-z0-9_]{1,64}$/;
 const RETRY_AFTER_MS_MAX = 7 * 86_400_000;
@@ -185,7 +183,7 @@ function errorOf(given: JsonObject): RunLine {
   const retryAfterMs = own(given, "retry_after_ms");
   return {
     type: "error",
-    failure: FAILURES.find((one) => one === own(given, "failure")) ?? "ambiguous",
+    failure: SATELLITE_FAILURES.find((one) => one === own(given, "failure")) ?? "ambiguous",
     code: typeof code === "string" && CODE.test(code) ? code : "satellite_error",
     message: messageOf(given) || "the satellite failed",
     ...(isCount(retryAfterMs) ? { retry_after_ms: Math.min(retryAfterMs, RETRY_AFTER_MS_MAX) } : {}),
@@ -199,10 +197,6 @@ function messageOf(given: JsonObject): string {
 
 function isCount(value: Json | undefined): value is number {
   return typeof value === "number" && Number.isFinite(value) && value >= 0;
-}
-
-function own(object: JsonObject, name: string): Json | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 function parsed(text: string): unknown {

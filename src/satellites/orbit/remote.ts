@@ -8,10 +8,10 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
-import type { Json, JsonObject } from "../../work/json.ts";
+import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import { fromWire, type SatelliteDescription } from "../description.ts";
 import type { GuardedHttp, GuardedResponse } from "../guarded_http.ts";
-import { isObject, schemaOfJsonSchema } from "../json_schema.ts";
+import { schemaOfJsonSchema } from "../json_schema.ts";
 import type { Satellite, SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import {

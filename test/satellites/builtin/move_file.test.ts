@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { linkSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { moveFile } from "../../../src/satellites/builtin/move_file.ts";
 import type { Json } from "../../../src/work/json.ts";
+import { filesBelow } from "../../files_below.ts";
 import { chunked, FileWorld } from "../../tasks/files.ts";
 import { type Attempt, attempt, failedAttempt, MemoryNotes } from "./one_attempt.ts";
 
@@ -25,9 +26,8 @@ const fails = (input: object, more?: Partial<Attempt>) => failedAttempt(satellit
 const put = (path: string, text: string) => writeFileSync(join(root, path), text);
 const read = (path: string) => readFileSync(join(root, path), "utf8");
 const all = () =>
-  readdirSync(root, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(root.length + 1))
+  filesBelow(root)
+    .map((path) => path.slice(root.length + 1))
     .sort();
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
 

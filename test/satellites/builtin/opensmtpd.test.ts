@@ -4,21 +4,14 @@
  * (6.8.0p2 on OpenSSL 3), whose process for private keys fails; `send_email_smtp.test.ts` has TLS.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { sendEmail } from "../../../src/satellites/builtin/send_email.ts";
+import { filesBelow } from "../../files_below.ts";
+import { freePort } from "../../free_port.ts";
 import { describeCounterpart, pathOf } from "./counterpart.ts";
 import { headerOf } from "./mail_server.ts";
 import { attempt, EXECUTION_ID, failedAttempt } from "./one_attempt.ts";
@@ -37,14 +30,6 @@ const MESSAGE = {
   subject: "Grüße",
   text: "one\n.two\n..\nthree",
 };
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 async function greeting(port: number): Promise<string> {
   const socket = connect(port, "127.0.0.1");
@@ -99,9 +84,9 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
 
   /** Mailboxes have the line ends of the system. */
   const delivered = (): string[] =>
-    readdirSync(join(dir, "box"), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && entry.parentPath.endsWith("/new"))
-      .map((entry) => readFileSync(join(entry.parentPath, entry.name), "latin1").replace(/\r?\n/g, "\r\n"));
+    filesBelow(join(dir, "box"))
+      .filter((path) => dirname(path).endsWith("/new"))
+      .map((path) => readFileSync(path, "latin1").replace(/\r?\n/g, "\r\n"));
 
   const config = (more: object = {}): object => ({
     provider: "smtp",

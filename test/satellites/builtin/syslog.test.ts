@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { forwardLogs } from "../../../src/satellites/builtin/forward_logs.ts";
 import type { LogEntry } from "../../../src/satellites/builtin/logs/entry.ts";
 import { syslogFrame, syslogMessage } from "../../../src/satellites/builtin/logs/syslog.ts";
+import { freePort } from "../../free_port.ts";
 import { attempt, failedAttempt } from "./one_attempt.ts";
 
 const logs = forwardLogs();
@@ -266,14 +267,6 @@ function rsyslogConfig({ tcp, tls }: { readonly tcp: number; readonly tls: numbe
     `action(type="omfile" file="${out}" template="fields")`,
     "",
   ].join("\n");
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 function canConnect(port: number): Promise<boolean> {

@@ -1,0 +1,7 @@
+import { fileURLToPath } from "node:url";
+
+/** The command as the build has made it: tests that start processes start this one. */
+export const MAIN: string = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
+
+/** The satellites' door of the same build, for modules that processes load. */
+export const SDK: string = new URL("../dist/satellites/index.js", import.meta.url).href;

@@ -329,6 +329,8 @@ class LocalEngine implements Engine {
       expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: (state) => this.#lanes.accountStops(state),
+      isStopped: (model) => this.#lanes.isStopped(model),
+      isHeldByStop: (state) => this.#lanes.isHeldByStop(state),
       onAccountStop: (listener) => {
         this.#stopListeners.add(listener);
         return () => this.#stopListeners.delete(listener);

@@ -54,6 +54,10 @@ export interface EngineParts {
   dropRun(run: RunState): void;
   /** Empty unless all that a run has left is held by lanes that their account has stopped. */
   accountStops(run: RunState): readonly AccountStop[];
+  /** Whether the account of a model has stopped its lane. */
+  isStopped(model: string): boolean;
+  /** Whether something of a run waits in a lane that its account has stopped. */
+  isHeldByStop(run: RunState): boolean;
   /** Calls back when an account has stopped a lane, or stops it no longer; returns how to stop listening. */
   onAccountStop(listener: () => void): () => void;
   /** Why nothing can be recorded at the moment; undefined when it can. */

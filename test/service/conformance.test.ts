@@ -9,7 +9,7 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { PerigeeError } from "../../src/errors.ts";
-import { callOpenai, manyLines, refusedRange } from "./conformance_files.ts";
+import { callOpenai, known, manyLines, refusedRange } from "./conformance_files.ts";
 import { callCatalogue, callClusters, callExecutions, callSecrets } from "./conformance_satellites.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer, type WholeCall } from "./whole.ts";
 
@@ -182,8 +182,10 @@ describe("every operation", () => {
     await check("/v0/files/output/{name}", "GET", values);
     await check("/v0/files/output/{name}", "GET", values, refusedRange);
     await check("/v0/files/{file_id}/content", "GET", values, refusedRange);
+    await check("/v0/files/{file_id}/content", "GET", values, known);
     await check("/v0/files/{file_id}", "DELETE", { file_id: await newFileAtWork() });
     await check("/v0/files/output/{name}", "GET", values, { headers: { range: "bytes=0-3" } });
+    await check("/v0/files/output/{name}", "GET", values, known);
     const { url } = JSON.parse((await check("/v0/files/output/{name}/link", "POST", values)).text) as {
       url: string;
     };
@@ -191,6 +193,7 @@ describe("every operation", () => {
     await check("/v0/files/link/{token}", "GET", { token });
     await check("/v0/files/link/{token}", "GET", { token }, refusedRange);
     await check("/v0/files/link/{token}", "GET", { token }, { headers: { range: "bytes=0-3" } });
+    await check("/v0/files/link/{token}", "GET", { token }, known);
     await check("/v0/files/{file_id}", "DELETE", { file_id: await newFile() });
   });
 

@@ -3,6 +3,7 @@
  * answers what is not documented, and nothing that is sent makes it fail.
  */
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
 import fc from "fast-check";
@@ -41,6 +42,11 @@ beforeAll(async () => {
   whole = await openWhole();
   description = JSON.parse((await whole.call("GET", "/openapi.json", { key: "" })).text) as Description;
 });
+
+/** A path whose parameters have no names, without a slash at its end. */
+function placeOf(path: string): string {
+  return path.replace(/\{\w+\}(\.jsonl)?/g, "{}").replace(/\/$/, "");
+}
 
 function operations(): [path: string, method: string, operation: Operation][] {
   return Object.entries(description.paths).flatMap(([path, methods]) =>
@@ -139,6 +145,17 @@ describe("the description", () => {
       const answer = await whole.call(method, path.replace(/\{\w+\}/g, UNKNOWN), { key: "" });
       expect([path, method, answer.status]).not.toEqual([path, method, 405]);
     }
+  });
+
+  it("names the methods and paths of the reference page, each of them once", async () => {
+    const page = readFileSync(new URL("../../docs/reference/http.md", import.meta.url), "utf8");
+    const rows = [...page.matchAll(/^\| `([A-Z]+) (\/\S+)` \| (.+?) \|/gm)];
+    const told = rows.map(([, method, path = ""]) => `${method} ${placeOf(path)}`);
+    expect(told.toSorted()).toEqual(
+      operations()
+        .map(([path, method]) => `${method} ${placeOf(path)}`)
+        .toSorted(),
+    );
   });
 
   it("is shown as a page without scripts, under a strict policy", async () => {

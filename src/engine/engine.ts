@@ -179,6 +179,7 @@ class LocalEngine implements Engine {
   #hasRoom = true;
   #isClosed = false;
   readonly #stopListeners = new Set<() => void>();
+  readonly #unreadCounts: EngineParts["unreadItems"][] = [];
   #failureListeners = new Set<(error: PerigeeError) => void>();
 
   constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePace) {
@@ -326,9 +327,14 @@ class LocalEngine implements Engine {
       pauseWaitMs: this.#config.pauseWaitMs,
       lanes: () => this.#lanes.all(),
       forecast: (work) => this.#lanes.forecast(work),
+      unreadItems: (project, deadlineWallMs) =>
+        this.#unreadCounts.reduce((items, count) => items + count(project, deadlineWallMs), 0),
+      countUnread: (count) => this.#unreadCounts.push(count),
       expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
       dropRun: (state) => this.#lanes.drop(state),
       accountStops: (state) => this.#lanes.accountStops(state),
+      isStopped: (model) => this.#lanes.isStopped(model),
+      isHeldByStop: (state) => this.#lanes.isHeldByStop(state),
       onAccountStop: (listener) => {
         this.#stopListeners.add(listener);
         return () => this.#stopListeners.delete(listener);

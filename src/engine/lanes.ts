@@ -200,6 +200,22 @@ export class Lanes {
     return claimed === run.claimed.size ? stops : []; // others are in flight, wait to be tried again, or for the disk
   }
 
+  /** Whether the account of a model has stopped its lane. */
+  isStopped(model: string): boolean {
+    if (this.#stopped.size === 0) return false;
+    const lane = this.#lanes.get(this.#options.sender.laneFor(model).key);
+    return lane !== undefined && this.#stopped.has(lane);
+  }
+
+  /** Whether something of a run waits in a lane that its account has stopped. */
+  isHeldByStop(run: RunState): boolean {
+    for (const lane of this.#stopped.keys()) {
+      const held = lane.held(run);
+      if (held.claimed > 0 || held.hasMore) return true;
+    }
+    return false;
+  }
+
   close(): void {
     for (const lane of this.#lanes.values()) lane.close();
   }

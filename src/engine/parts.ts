@@ -48,12 +48,20 @@ export interface EngineParts {
   lanes(): Iterable<Lane>;
   /** When new work would be done, beside what waits; an estimate. */
   forecast(work: NewWork): Forecast;
+  /** Items of a project that rooms above have accepted and no run has read, with a deadline (Unix time) of at most so much. */
+  unreadItems(project: string, deadlineWallMs: number): number;
+  /** Has such items of a room counted from now on, too. */
+  countUnread(count: EngineParts["unreadItems"]): void;
   /** When work is expected to be done beside what waits, monotonic; a guess where nothing was measured. */
   expectedDoneMs(work: NewWork): number;
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
   /** Empty unless all that a run has left is held by lanes that their account has stopped. */
   accountStops(run: RunState): readonly AccountStop[];
+  /** Whether the account of a model has stopped its lane. */
+  isStopped(model: string): boolean;
+  /** Whether something of a run waits in a lane that its account has stopped. */
+  isHeldByStop(run: RunState): boolean;
   /** Calls back when an account has stopped a lane, or stops it no longer; returns how to stop listening. */
   onAccountStop(listener: () => void): () => void;
   /** Why nothing can be recorded at the moment; undefined when it can. */

@@ -18,11 +18,15 @@ import { familyOf } from "../schedule/lanes.ts";
 import { OUTPUT_TOKENS_DEFAULT } from "../schedule/output_lengths.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import { parseModelId } from "../work/request.ts";
-import { parseSlaMinutes } from "../work/sla.ts";
+import { parseSlaMinutes, SLA_MINUTES_MAX } from "../work/sla.ts";
 import { unlessAborted } from "./abort.ts";
 import type { EngineConfig } from "./config.ts";
 import { closeInput, openInput, type Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
+
+const MINUTE_MS = 60_000;
+/** A guess at a window is longer than the one before by so much at least: fewer than 200 for 30 days. */
+const GUESS_STEP = 1.05;
 
 /** Options of `engine.quote`. */
 export interface QuoteOptions {
@@ -79,14 +83,33 @@ export async function quoteSource(
   });
 }
 
-/** As admission sees it (tasks/admission.ts): the earliest window that it would accept, or the time in the shortest one. */
+/**
+ * As admission sees it (tasks/admission.ts): the earliest window that it would accept, or the time in the shortest one.
+ * The longer a window, the more that is accepted and not read goes before: so each guess, in whole minutes as an sla is,
+ * asks what the one before would have come to, until it holds.
+ */
 function behindSeconds(parts: EngineParts, project: string): NonNullable<QuoteInput["behindSeconds"]> {
   return (model, items, inputTokens) => {
     const nowMs = parts.clock.nowMs();
-    const deadlineMs = nowMs + 60_000;
-    const forecast = parts.forecast({ model, project, items, inputTokens, deadlineMs });
-    const atMs = forecast.sla === "infeasible" ? forecast.earliestDeadlineMs : forecast.doneMs;
-    return Math.max(0, atMs - nowMs) / 1_000;
+    let foundMs = 0; // from now
+    for (let minutes = 1; minutes <= SLA_MINUTES_MAX; ) {
+      const windowMs = minutes * MINUTE_MS;
+      const scale = 1 + parts.unreadItems(project, parts.clock.wallMs() + windowMs) / items;
+      const forecast = parts.forecast({
+        model,
+        project,
+        items: items * scale,
+        inputTokens: inputTokens * scale,
+        deadlineMs: nowMs + windowMs,
+      });
+      if (forecast.sla !== "infeasible") {
+        const aloneMs = Math.max(0, forecast.doneMs - nowMs);
+        return (minutes === 1 ? aloneMs : Math.max(foundMs, windowMs - MINUTE_MS + 1)) / 1_000;
+      }
+      foundMs = forecast.earliestDeadlineMs - nowMs;
+      minutes = Math.max(Math.ceil(minutes * GUESS_STEP), Math.ceil(foundMs / MINUTE_MS));
+    }
+    return Math.max(foundMs, SLA_MINUTES_MAX * MINUTE_MS + 1) / 1_000;
   };
 }
 

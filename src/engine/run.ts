@@ -109,6 +109,11 @@ export class Run implements AsyncIterable<OutputLine> {
     return this.#state?.claimed.has(line) === true;
   }
 
+  /** Whether some of what it has left waits for an account that was stopped. */
+  get isHeldByStop(): boolean {
+    return this.#state !== undefined && this.#parts.isHeldByStop(this.#state);
+  }
+
   /** A look at the run; cheap enough for four times a second. */
   progress(): Progress {
     const opened = this.#opened;

@@ -10,6 +10,7 @@ import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { registerForms, takeFile } from "./form.ts";
+import { unchanged } from "./infer_schema.ts";
 import { afterId, pageFields, pageOf } from "./list_page.ts";
 import { timestamp } from "./timestamp.ts";
 import { Transfers } from "./transfers.ts";
@@ -132,7 +133,7 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
       tags: ["files"],
       params: fileId,
       produces: ["application/jsonl", "application/octet-stream"],
-      response: { 200: z.string(), 206: z.string(), ...failures(416) },
+      response: { 200: z.string(), 206: z.string(), 304: unchanged, ...failures(416) },
     },
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;

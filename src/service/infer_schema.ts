@@ -120,7 +120,10 @@ const taskFields = {
   created_at: z.iso.datetime(),
   deadline: z.iso.datetime().nullable().describe("The latest of its items; null: none has an sla."),
   finished_at: z.iso.datetime().nullable(),
-  eta: z.iso.datetime().nullable().describe("Estimated end; null: over, or not known."),
+  eta: z.iso
+    .datetime()
+    .nullable()
+    .describe("Estimated end; null: over, or not known, as while the provider's account is stopped."),
   sla_at_risk: z
     .boolean()
     .optional()

@@ -12,6 +12,7 @@ import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { contentOf, typeOf } from "./files.ts";
 import { registerForms, takeFile } from "./form.ts";
+import { unchanged } from "./infer_schema.ts";
 import { fromFileId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 import { Transfers } from "./transfers.ts";
@@ -139,7 +140,7 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
       tags: ["openai"],
       params: idParameter,
       produces: ["application/jsonl", "application/octet-stream"],
-      response: { 200: z.string(), 206: z.string(), ...failures(416) },
+      response: { 200: z.string(), 206: z.string(), 304: unchanged, ...failures(416) },
     },
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;

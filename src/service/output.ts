@@ -11,6 +11,7 @@ import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts";
+import { unchanged } from "./infer_schema.ts";
 import { LINK_SECONDS_MAX, type LinkTarget, SignedLinks } from "./signed_link.ts";
 import { timestamp } from "./timestamp.ts";
 import { Transfers } from "./transfers.ts";
@@ -79,7 +80,7 @@ function registerOutput(app: FastifyInstance, send: Send): void {
       params: nameParameter,
       querystring: viewQuery,
       produces: [MIME_TYPE],
-      response: { 200: z.string(), 206: z.string(), ...failures(416) },
+      response: { 200: z.string(), 206: z.string(), 304: unchanged, ...failures(416) },
     },
     handler: (request, reply) => {
       const { project, keyId } = request.caller;
@@ -121,7 +122,7 @@ function registerLinks(app: FastifyInstance, context: ServiceContext, links: Sig
       security: [],
       params: z.strictObject({ token: z.string() }),
       produces: [MIME_TYPE],
-      response: { 200: z.string(), 206: z.string(), ...failures(416) },
+      response: { 200: z.string(), 206: z.string(), 304: unchanged, ...failures(416) },
     },
     handler: async (request, reply) => {
       const target = await links.open(request.params.token);

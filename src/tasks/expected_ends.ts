@@ -7,8 +7,11 @@
  *                                 what the project's lots with no later a deadline have left, at their rate of the last
  *                                 ten seconds (known once somebody has looked for so long)
  *
- * A task in a shared lot that runs ends with its own lines: the share of the lot up to its last one. Nothing is known of
- * when a stopped account lets work go on: the estimate is that of its going on now.
+ * A task in a shared lot that runs ends with its own lines: the share of the lot up to its last one.
+ *
+ * Nobody knows when an account that was stopped (no money, a key that is refused) lets work go on. While it is stopped, a
+ * lot of one task has no end as soon as something of it waits for such an account; one that tasks share when all does that
+ * is left of it, because which of its tasks wait is not known here.
  *
  * The estimate of a lot is kept for a second, however many tasks share it and however many look.
  */
@@ -31,7 +34,7 @@ const LEFT_MS_MAX = 366 * 86_400_000;
 
 interface Estimate {
   readonly atMs: number;
-  /** Until the end of the lot, then. */
+  /** Until the end of the lot, then; Infinity while accounts are stopped. */
   readonly leftMs: number;
 }
 
@@ -58,12 +61,15 @@ export class ExpectedEnds {
     this.#lots = lots;
   }
 
-  /** Unix time at which the `open` items of a part are done, now at the earliest; undefined where their models are not known. */
+  /**
+   * Unix time at which the `open` items of a part are done, now at the earliest; undefined where their models are not known,
+   * Infinity while their accounts are stopped.
+   */
   endWallMs(lot: Lot, part: TaskPart, open: number): number | undefined {
     const { clock } = this.#parts;
     const nowMs = clock.nowMs();
     const estimate = this.#estimateOf(lot, nowMs);
-    if (estimate === undefined) return undefined;
+    if (estimate === undefined || estimate.leftMs === Number.POSITIVE_INFINITY) return estimate?.leftMs;
     const leftMs = estimate.leftMs * (lot.isLive ? shareOf(lot, part, open) : 1);
     return Math.round(clock.wallMs() + Math.max(0, estimate.atMs + leftMs - nowMs));
   }
@@ -71,11 +77,23 @@ export class ExpectedEnds {
   #estimateOf(lot: Lot, nowMs: number): Estimate | undefined {
     const known = this.#estimates.get(lot);
     if (known !== undefined && nowMs - known.atMs < ESTIMATE_KEPT_MS) return known;
+    if (this.#isStopped(lot)) {
+      const stopped = { atMs: nowMs, leftMs: Number.POSITIVE_INFINITY };
+      this.#estimates.set(lot, stopped);
+      return stopped;
+    }
     const doneMs = lot.isLive ? this.#runDoneMs(lot, nowMs) : this.#waitingDoneMs(lot, nowMs);
     if (doneMs === undefined) return undefined;
     const estimate = { atMs: nowMs, leftMs: Math.min(LEFT_MS_MAX, Math.max(0, doneMs - nowMs)) };
     this.#estimates.set(lot, estimate);
     return estimate;
+  }
+
+  #isStopped({ record, run, isLive, works }: Lot): boolean {
+    const isShared = record.taskId === undefined;
+    if (isLive && run !== undefined) return isShared ? run.progress().state === "paused" : run.isHeldByStop;
+    const isStopped = ({ model }: LotWork): boolean => this.#parts.isStopped(model);
+    return isShared ? works.length > 0 && works.every(isStopped) : works.some(isStopped);
   }
 
   #runDoneMs(lot: Lot, nowMs: number): number | undefined {

@@ -66,6 +66,7 @@ export class Lots {
     this.#options = options;
     this.cards = new RateCards(options.parts);
     this.#unread = new UnreadLots(options.parts.clock);
+    options.parts.countUnread((project, deadlineWallMs) => this.unreadItems(project, deadlineWallMs));
   }
 
   /** Lots that an earlier process has left open, in the order of their making. */

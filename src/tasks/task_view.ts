@@ -23,9 +23,9 @@ export interface TaskView {
   readonly deadlineWallMs?: number;
   /** Once it is final. */
   readonly finishedWallMs?: number;
-  /** Estimated end while it is open; absent where its models are not known. */
+  /** Estimated end while it is open; absent where its models are not known, and while the accounts that it waits for are stopped. */
   readonly expectedEndWallMs?: number;
-  /** While it is open: whether items with an sla are expected to end behind their deadline. */
+  /** While it is open: whether items with an sla are expected to end behind their deadline, or wait for a stopped account. */
   readonly isSlaAtRisk?: boolean;
   readonly hasOutputFile: boolean;
   /** Of what is final by now. Costs in USD, list price and after the price factor. */

@@ -159,7 +159,7 @@ export class TaskViews {
       const lot = lots[index]?.lot;
       if (open === 0 || lot === undefined) continue;
       const endWallMs = this.#ends.endWallMs(lot, part, open);
-      if (endWallMs === undefined) isKnown = false;
+      if (endWallMs === undefined || endWallMs === Number.POSITIVE_INFINITY) isKnown = false;
       else ends.push(endWallMs);
       const { slaMinutes } = part;
       const deadlineWallMs = task.createdWallMs + (slaMinutes ?? Number.POSITIVE_INFINITY) * 60_000;

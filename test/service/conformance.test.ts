@@ -3,13 +3,14 @@
  * answers what is not documented, and nothing that is sent makes it fail.
  */
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { PerigeeError } from "../../src/errors.ts";
-import { callOpenai, manyLines, refusedRange } from "./conformance_files.ts";
+import { callOpenai, known, manyLines, refusedRange } from "./conformance_files.ts";
 import { callCatalogue, callClusters, callExecutions, callSecrets } from "./conformance_satellites.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer, type WholeCall } from "./whole.ts";
 
@@ -41,6 +42,11 @@ beforeAll(async () => {
   whole = await openWhole();
   description = JSON.parse((await whole.call("GET", "/openapi.json", { key: "" })).text) as Description;
 });
+
+/** A path whose parameters have no names, without a slash at its end. */
+function placeOf(path: string): string {
+  return path.replace(/\{\w+\}(\.jsonl)?/g, "{}").replace(/\/$/, "");
+}
 
 function operations(): [path: string, method: string, operation: Operation][] {
   return Object.entries(description.paths).flatMap(([path, methods]) =>
@@ -141,6 +147,17 @@ describe("the description", () => {
     }
   });
 
+  it("names the methods and paths of the reference page, each of them once", async () => {
+    const page = readFileSync(new URL("../../docs/reference/http.md", import.meta.url), "utf8");
+    const rows = [...page.matchAll(/^\| `([A-Z]+) (\/\S+)` \| (.+?) \|/gm)];
+    const told = rows.map(([, method, path = ""]) => `${method} ${placeOf(path)}`);
+    expect(told.toSorted()).toEqual(
+      operations()
+        .map(([path, method]) => `${method} ${placeOf(path)}`)
+        .toSorted(),
+    );
+  });
+
   it("is shown as a page without scripts, under a strict policy", async () => {
     const { text, headers } = await whole.call("GET", "/docs", { key: "" });
     expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; style-src 'sha256-/);
@@ -182,8 +199,10 @@ describe("every operation", () => {
     await check("/v0/files/output/{name}", "GET", values);
     await check("/v0/files/output/{name}", "GET", values, refusedRange);
     await check("/v0/files/{file_id}/content", "GET", values, refusedRange);
+    await check("/v0/files/{file_id}/content", "GET", values, known);
     await check("/v0/files/{file_id}", "DELETE", { file_id: await newFileAtWork() });
     await check("/v0/files/output/{name}", "GET", values, { headers: { range: "bytes=0-3" } });
+    await check("/v0/files/output/{name}", "GET", values, known);
     const { url } = JSON.parse((await check("/v0/files/output/{name}/link", "POST", values)).text) as {
       url: string;
     };
@@ -191,6 +210,7 @@ describe("every operation", () => {
     await check("/v0/files/link/{token}", "GET", { token });
     await check("/v0/files/link/{token}", "GET", { token }, refusedRange);
     await check("/v0/files/link/{token}", "GET", { token }, { headers: { range: "bytes=0-3" } });
+    await check("/v0/files/link/{token}", "GET", { token }, known);
     await check("/v0/files/{file_id}", "DELETE", { file_id: await newFile() });
   });
 

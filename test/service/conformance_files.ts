@@ -21,6 +21,8 @@ export interface Conformance {
 
 /** A range behind the end of whatever the tests download. */
 export const refusedRange: WholeCall = { headers: { range: "bytes=99999999-" } };
+/** Whatever its tag is, the caller has it. */
+export const known: WholeCall = { headers: { "if-none-match": "*" } };
 
 /** Enough of them to be at work for a while. */
 export const manyLines: readonly object[] = Array.from({ length: 5_000 }, (_, index) => lineOf(`k${index}`));
@@ -44,6 +46,7 @@ export async function callOpenai(conformance: Conformance): Promise<void> {
   await check("/v1/files/{id}/content", "GET", { id });
   await check("/v1/files/{id}/content", "GET", { id }, { headers: { range: "bytes=0-3" } });
   await check("/v1/files/{id}/content", "GET", { id }, refusedRange);
+  expect((await check("/v1/files/{id}/content", "GET", { id }, known)).status).toBe(304);
   expect((await check("/v1/files/{id}", "DELETE", { id })).status).toBe(200);
   await callBatches(conformance, JSON.parse((await upload(withPurpose(manyLines))).text).id);
 }

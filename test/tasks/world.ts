@@ -28,7 +28,10 @@ export class TaskWorld extends World {
   readonly #indexes = new Map<string, FileIndex>();
 
   async tasks(clock: Clock = this.clock, life?: Life): Promise<OpenedTasks> {
-    const opened = await this.opened(clock, life);
+    return this.tasksOn(await this.opened(clock, life));
+  }
+
+  async tasksOn(opened: OpenedEngine): Promise<OpenedTasks> {
     const { store } = opened.parts;
     const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
     return openTasks({

@@ -12,6 +12,7 @@ import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { contentOf, typeOf } from "./files.ts";
 import { registerForms, takeFile } from "./form.ts";
+import { idParameter } from "./infer_schema.ts";
 import { fromFileId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 import { Transfers } from "./transfers.ts";
@@ -40,7 +41,6 @@ const listQuery = z.strictObject({
   order: z.literal("desc").optional().describe("The newest first."),
   purpose: z.enum(["batch", "batch_output", "user_data"]).optional(),
 });
-const idParameter = z.strictObject({ id: z.string() });
 
 interface ById {
   Params: { id: string };

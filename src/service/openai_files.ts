@@ -46,6 +46,7 @@ interface ById {
   Params: { id: string };
 }
 
+/** The same files as /v0/files/, under other ids and names of fields. */
 export function registerOpenaiFileRoutes(app: FastifyInstance, context: ServiceContext): void {
   registerForms(app, (scope) => registerUpload(scope, context));
   registerReads(app, context);

@@ -25,6 +25,7 @@ const SECRETS_MAX = 32;
 const VALUES_CHARACTERS_MAX = 128 * 1024;
 const FILLED_CHARACTERS_MAX = 1024 * 1024;
 
+/** Where satellites, schemas and secrets are looked up, anew for each attempt. */
 export interface PrepareParts {
   readonly store: RecordStore;
   readonly resolver: SatelliteResolver;

@@ -26,11 +26,13 @@ export interface FailedAttempt {
   readonly retryAfterMs?: number | undefined;
 }
 
+/** What the satellite itself says of repeats. */
 export interface RetryRules {
   readonly attemptsMax: number;
   readonly isRepeatable: boolean;
 }
 
+/** Again after a wait in milliseconds, or what the execution fails with. */
 export type AttemptDecision =
   | { readonly retry: true; readonly delayMs: number }
   | { readonly retry: false; readonly error: ExecutionError };

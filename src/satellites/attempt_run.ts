@@ -51,6 +51,7 @@ export interface RunParts {
   readonly graceMs: number;
 }
 
+/** What is this attempt's own. `attempt` counts from 1 over all processes. */
 export interface RunOptions {
   readonly prepared: PreparedAttempt;
   readonly facts: ExecutionFacts;
@@ -59,10 +60,12 @@ export interface RunOptions {
   readonly execute: (name: string, other: OtherExecution, signal: AbortSignal) => Promise<JsonObject>;
 }
 
+/** What came of an attempt, without the values of secrets. */
 export type AttemptEnd =
   | { readonly kind: "completed"; readonly output: JsonObject }
   | { readonly kind: "failed"; readonly failed: FailedAttempt };
 
+/** For one attempt: `run` may be called once, `stop` at any time and again. */
 export class AttemptRun {
   readonly #parts: RunParts;
   readonly #options: RunOptions;

@@ -13,8 +13,13 @@ import type { ExecutionCaller } from "./execution.ts";
 import type { SatelliteReference } from "./reference.ts";
 import type { Satellite, SatelliteExample } from "./satellite.ts";
 
+/**
+ * `vendor` comes with perigee; `community` and `custom` are hosted by a project, for all and for itself;
+ * `configured` fixes settings of another.
+ */
 export type SatelliteKind = "vendor" | "community" | "custom" | "configured";
 
+/** How far it is trusted, as drawn above; one that is `disabled` runs for nobody. */
 export type SatelliteState = "registered" | "verified" | "approved" | "disabled";
 
 /** What lists and descriptions show of a satellite. No value of a configured one's secrets or fixed config. */

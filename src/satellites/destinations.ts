@@ -32,6 +32,7 @@ interface Limited {
   uses: number;
 }
 
+/** One for a process. */
 export class BottleneckDestinations implements Destinations {
   readonly #groups = new Map<number, Bottleneck.Group>();
   readonly #limited = new Map<string, Limited>();

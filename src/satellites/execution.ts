@@ -11,6 +11,7 @@ import type { JsonObject } from "../work/json.ts";
 import type { Member } from "./member.ts";
 import type { SatelliteReference } from "./reference.ts";
 
+/** As drawn above; all but `pending` are final. */
 export type ExecutionStatus = "pending" | "completed" | "failed" | "cancelled" | "expired";
 
 /** Why an execution has no output. */
@@ -23,6 +24,7 @@ export interface ExecutionError {
   readonly retryable: boolean;
 }
 
+/** An execution as its project sees it. Times are Unix time in milliseconds. */
 export interface ExecutionView {
   /** UUID. */
   readonly id: string;

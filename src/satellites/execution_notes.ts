@@ -13,6 +13,7 @@ import type { Notes } from "./satellite.ts";
 
 const NOTES_BYTES_MAX = 64 << 10;
 
+/** Whose notes, and where they are kept. */
 export interface NotesParts {
   readonly store: RecordStore;
   readonly facts: Pick<ExecutionFacts, "id" | "project" | "createdWallMs">;

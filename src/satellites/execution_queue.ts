@@ -28,6 +28,7 @@ export interface Waiting {
   readonly deadlineMs: number;
 }
 
+/** Bounds of the queue, and what it begins. */
 export interface QueueOptions<T extends Waiting> {
   readonly placesMax: number;
   readonly destinations: Destinations;
@@ -77,6 +78,7 @@ interface Standing<T> {
   slot?: (() => void) | undefined;
 }
 
+/** In memory alone: what waits in it is pending in the store, and a new process fills it again. */
 export class ExecutionQueue<T extends Waiting> {
   readonly #options: QueueOptions<T>;
   readonly #projects = new Map<string, Project<T>>();

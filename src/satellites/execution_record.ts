@@ -85,6 +85,7 @@ export function executionInserts(
   ];
 }
 
+/** Overwrites how far a pending execution is; its facts stay as they are. */
 export function progressPut(facts: ExecutionFacts, progress: ExecutionProgress): RecordChange {
   return { kind: "put", record: openRecord(facts, progress) };
 }
@@ -101,6 +102,7 @@ export function endChanges(facts: ExecutionFacts, end: ExecutionEnd): RecordChan
   ];
 }
 
+/** Removes an execution with its notes, whatever its state. */
 export function executionDeletes(id: string): RecordChange[] {
   return [EXECUTIONS, OPEN_EXECUTIONS, EXECUTION_NOTES].map((collection) => ({
     kind: "delete",

@@ -40,6 +40,7 @@ import {
 /** After a fault of ours. */
 const AGAIN_MS = 30_000;
 
+/** What runs executions, and how much of it at once. */
 export interface RunnerParts extends RunParts, PrepareParts {
   readonly clock: Clock;
   readonly store: RecordStore;
@@ -80,6 +81,7 @@ interface Standing extends Waiting {
 
 type Outcome = Pick<ExecutionEnd, "status" | "output" | "error">;
 
+/** One for a store: it takes each pending execution to one end, and none twice. */
 export class ExecutionRunner {
   readonly #parts: RunnerParts;
   readonly #queue: ExecutionQueue<Standing>;

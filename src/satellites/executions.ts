@@ -59,6 +59,7 @@ export interface ExecutionBounds {
   readonly closeMs: number;
 }
 
+/** What executions stand on, with their bounds. */
 export interface ExecutionsOptions {
   readonly clock: Clock;
   readonly store: RecordStore;

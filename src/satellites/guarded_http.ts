@@ -4,6 +4,7 @@
 import type { Egress, GuardedRequest, GuardedResult } from "../egress/egress.ts";
 import { SatelliteError } from "./satellite_error.ts";
 
+/** An answer of any status, with the first bytes of its body. */
 export type GuardedResponse = Extract<GuardedResult, { ok: true }>;
 
 /** May be used concurrently. */

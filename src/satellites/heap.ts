@@ -9,6 +9,7 @@ interface Place<T> {
   readonly value: T;
 }
 
+/** Push and pop take logarithmic time; keys are not changed once they are in. */
 export class Heap<T> {
   #places: Place<T>[] = [];
   #pushed = 0;

@@ -8,6 +8,7 @@ import type { Json } from "../work/json.ts";
 
 const LEVELS_MAX = 64;
 
+/** The copy, or why it is no JSON: words without the value. */
 export type JsonCopy =
   | { readonly ok: true; readonly value: Json }
   | { readonly ok: false; readonly reason: string };

@@ -47,6 +47,7 @@ export interface Chain {
   readonly fixedConfig: JsonObject;
 }
 
+/** What the catalogue reads before every attempt: nothing here waits for the disk. */
 export class KnownSatellites {
   readonly #coded: ReadonlyMap<string, Coded>;
   readonly #stored: Map<string, StoredSatellite>;
@@ -170,10 +171,12 @@ export function mayRun(project: string, { reference, kind, state }: Entry): bool
   return kind === "community" && state === "approved";
 }
 
+/** Whether what runs in the end comes with perigee, and so needs the beta flag. */
 export function usesVendor({ entries }: Chain): boolean {
   return entries.at(-1)?.kind === "vendor";
 }
 
+/** One of a project's as it stands in a chain. */
 export function entryOf(stored: HostedSatellite | ConfiguredSatellite): Entry {
   const { reference, kind, state } = stored;
   return { reference, kind, state, stored };
@@ -185,6 +188,7 @@ export interface TrustedSatellites {
   readonly satellites: readonly AnySatellite[];
 }
 
+/** Satellites that are there without having been registered. */
 export interface Brought {
   /** What comes with perigee. */
   readonly vendor: readonly AnySatellite[];

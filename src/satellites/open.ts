@@ -23,6 +23,7 @@ import type { Secrets } from "./secrets.ts";
 import type { Vault } from "./vault.ts";
 import { vendorSatellites } from "./vendor.ts";
 
+/** What the room stands on. Stays its owner's: `close` closes none of it. */
 export interface OpenSatellitesOptions {
   readonly clock: Clock;
   readonly store: Store;
@@ -38,6 +39,9 @@ export interface OpenSatellitesOptions {
   readonly log?: ((line: SatelliteLogLine) => void) | undefined;
 }
 
+/**
+ * Everything of the room, on one store. `close` ends attempts and runs of clusters; the next process goes on with them.
+ */
 export interface OpenedSatellites {
   readonly secrets: Secrets;
   readonly catalogue: Catalogue & Registry;

@@ -10,6 +10,7 @@ import { PerigeeError } from "../errors.ts";
 /** Fewer may be pending by then. */
 const RETRY_AFTER_SECONDS = 30;
 
+/** Room is reserved before the store is asked, and given back when it refuses, or at the end. */
 export class PendingCounts {
   readonly #projectMax: number;
   readonly #max: number;

@@ -11,6 +11,7 @@ export const NAME_PATTERN = "[a-z0-9][a-z0-9-]{0,62}";
 /** The same for a whole text. */
 export const NAME: RegExp = new RegExp(`^${NAME_PATTERN}$`);
 
+/** The two names of a satellite; both have the form of `NAME`. */
 export interface SatelliteReference {
   /** A project, or the vendor's. */
   readonly namespace: string;

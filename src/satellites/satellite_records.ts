@@ -22,6 +22,7 @@ interface Stored {
   readonly stateBefore?: SatelliteState | undefined;
 }
 
+/** One of a project on a host of its own. The secret stands sealed in the record's payload. */
 export interface HostedSatellite extends Stored {
   readonly kind: "custom" | "community";
   readonly url: string;
@@ -31,6 +32,7 @@ export interface HostedSatellite extends Stored {
   readonly verifiedHash?: string | undefined;
 }
 
+/** One that stands on another. Its config stands sealed in the record's payload. */
 export interface ConfiguredSatellite extends Stored {
   readonly kind: "configured";
   readonly base: SatelliteReference;
@@ -43,6 +45,7 @@ interface CodedSatellite extends Stored {
   readonly kind: "vendor" | "trusted";
 }
 
+/** What there is a record of; of what the program brings only whether it is disabled. */
 export type StoredSatellite = HostedSatellite | ConfiguredSatellite | CodedSatellite;
 
 /** `namespace/name`, by which lists are in order. */

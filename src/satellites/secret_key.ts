@@ -14,12 +14,14 @@ import { join } from "node:path";
 import { errorCodeOf, systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 
+/** AES-256: 32 bytes. */
 export interface SecretKey {
   /** Tells keys apart without telling what they are: 16 hexadecimal digits. */
   readonly id: string;
   readonly bytes: Uint8Array;
 }
 
+/** Variables of the process, such as `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Which variables: the key in use, or the one before it. */
@@ -33,6 +35,7 @@ const NEXT_KEY_FILE = "secrets.key.new";
 /** Longer than any form of a key. */
 const FILE_BYTES_MAX = 1_024;
 
+/** Default: fresh random bytes. The id is an HMAC under the key, so it tells nothing of it. */
 export function makeSecretKey(bytes: Uint8Array = randomBytes(KEY_BYTES)): SecretKey {
   const id = createHmac("sha256", bytes).update("perigee secrets key id").digest("hex");
   return { id: id.slice(0, 2 * ID_BYTES), bytes };

@@ -2,6 +2,7 @@
  * Secrets of projects: written, used by name as `secret://name`, and never read back.
  */
 
+/** What is shown of a secret: never its value. Times are Unix time in milliseconds. */
 export interface SecretView {
   readonly name: string;
   readonly createdWallMs: number;

@@ -36,6 +36,7 @@ export interface Vault {
   open(record: StoredRecord): string;
 }
 
+/** Where keys are looked for: `env` first, then the data folder. */
 export interface VaultOptions {
   readonly store: RecordStore;
   readonly dataDir: string;

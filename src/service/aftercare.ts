@@ -39,6 +39,7 @@ export interface AftercareOptions {
   readonly audit?: Audit | undefined;
 }
 
+/** Tasks and webhooks, opened together because each needs the other, with what removes the old. */
 export interface Aftercare {
   readonly tasks: OpenedTasks;
   readonly webhooks: Webhooks;

@@ -23,6 +23,7 @@ export interface BatchEnd {
   readonly hasErrors: boolean;
 }
 
+/** What OpenAI's interface shows of a batch and its task does not have. */
 export interface BatchRecord {
   /** UUID, its task's too. */
   readonly id: string;
@@ -41,12 +42,14 @@ export interface BatchRecord {
   readonly end?: BatchEnd;
 }
 
+/** Open ones are found by their parent, `OPEN`. */
 export function batchToRecord(batch: BatchRecord): StoredRecord {
   const { id, project, createdWallMs, ...body } = batch;
   const parent = batch.end === undefined ? OPEN : "";
   return { collection: BATCHES, id, project, parent, createdWallMs, body: JSON.stringify(body) };
 }
 
+/** What `batchToRecord` made. */
 export function recordToBatch({ id, project, createdWallMs, body }: StoredRecord): BatchRecord {
   const own = JSON.parse(body) as Omit<BatchRecord, "id" | "project" | "createdWallMs">; // written by this file
   return { ...own, id, project, createdWallMs };

@@ -57,6 +57,7 @@ const PAGE = 500;
 /** After which making the files is tried again, on a full disk for example. */
 const RETRY_MS = 10_000;
 
+/** One for a store. The two files of a batch are made once, also over restarts. */
 export class Batches {
   readonly #parts: BatchParts;
   /** Lets go of the input files of open batches. */

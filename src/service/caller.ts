@@ -16,8 +16,10 @@ export const SCOPES = [
   "admin",
 ] as const;
 
+/** One thing that a key may do. */
 export type Scope = (typeof SCOPES)[number];
 
+/** Who a request stands for, as a `KeyVerifier` says. */
 export interface Caller {
   readonly keyId: string;
   /** The project of the key: all that it sees. */

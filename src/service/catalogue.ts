@@ -55,6 +55,7 @@ interface Paged {
   readonly Querystring: CatalogueQuery;
 }
 
+/** Reading needs `satellites:read`, changing `satellites:write`, deciding `admin`. */
 export function registerCatalogueRoutes(app: FastifyInstance, { catalogue }: CatalogueRoutesContext): void {
   registerReading(app, catalogue);
   registerWriting(app, catalogue);

@@ -112,6 +112,7 @@ export function checkedBody(body: unknown): SatelliteBody {
   throw bodyFault(parsed.error);
 }
 
+/** What one looks like in answers; no secret and no fixed value. */
 export function satelliteAnswer(view: SatelliteView): object {
   const { reference, kind, state, description, base } = view;
   return {

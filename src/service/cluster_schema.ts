@@ -99,6 +99,7 @@ export const clusterParameters: z.ZodType<{ readonly cluster_id: string }> = z.s
   cluster_id: z.string(),
 });
 
+/** With its members. Texts are times in ISO 8601, UTC. */
 export function clusterAnswer(cluster: ClusterView): object {
   return { ...headAnswer(cluster), members: cluster.members.map(memberAnswer) };
 }
@@ -135,6 +136,7 @@ function memberAnswer(member: MemberView): object {
   };
 }
 
+/** Whether it could be submitted now, and all that is wrong. */
 export function checkAnswer(issues: readonly ClusterIssue[]): object {
   return { valid: issues.length === 0, issues };
 }

@@ -51,6 +51,7 @@ interface Paged {
   readonly Querystring: { readonly after?: string; readonly limit: number };
 }
 
+/** /v1/clusters (interface 2.9); a declaration comes as JSON or as YAML. */
 export function registerClusterRoutes(app: FastifyInstance, context: ClusterRoutesContext): void {
   // In a scope of its own, so that other routes go on refusing YAML.
   app.register(async (scope) => {

@@ -9,6 +9,7 @@
 const PER_DESTINATION = 8;
 const IN_ALL = 512;
 
+/** Must not reject. */
 export type Call = () => Promise<void>;
 
 interface Destination {
@@ -16,6 +17,7 @@ interface Destination {
   running: number;
 }
 
+/** In memory alone: what is pushed is stored by whoever pushes it. */
 export class DestinationQueue {
   /** Those with something to do; the one served last comes last. */
   readonly #destinations = new Map<string, Destination>();

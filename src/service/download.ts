@@ -13,6 +13,7 @@ import { envelope, plain } from "./errors.ts";
 import type { FastifyReply, FastifyRequest } from "./fastify.ts";
 import { StallWatch, type Transfers } from "./transfers.ts";
 
+/** Bytes that a reader may take whole or in parts. */
 export interface Download {
   /** For the file that the reader saves; any text. */
   readonly name: string;

@@ -49,6 +49,7 @@ interface Paged {
   readonly Querystring: { readonly after?: string; readonly limit: number; readonly satellite?: string };
 }
 
+/** /v1/satellites/{project}/{satellite}/ and its executions (interface 2.7, 2.8). */
 export function registerExecutionRoutes(app: FastifyInstance, context: ExecutionRoutesContext): void {
   registerRun(app, context);
   registerReads(app, context.satellites.executions);

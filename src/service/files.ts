@@ -54,6 +54,7 @@ interface ById {
   Params: { file_id: string };
 }
 
+/** Reads need `files:read`, the others `files:write`. */
 export function registerFileRoutes(app: FastifyInstance, context: ServiceContext): void {
   registerForms(app, (scope) => registerUpload(scope, context));
   registerReads(app, context);

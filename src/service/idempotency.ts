@@ -24,6 +24,7 @@ export const IDEMPOTENCY_MS = 86_400_000;
 
 const KEY_CHARS_MAX = 255;
 
+/** A request that may come again under its key. */
 export interface KeyedRequest {
   readonly project: string;
   /** As it came. Throws `invalid_request` when it is none. */
@@ -34,6 +35,7 @@ export interface KeyedRequest {
   readonly body: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
+/** What is done once; `id` is the same for every try. */
 export interface KeyedWork<T> {
   /**
    * Makes the thing durably under the id. `body` gives the bytes again, once; they must have been read to their end before
@@ -44,6 +46,7 @@ export interface KeyedWork<T> {
   readonly find: (id: string) => Promise<T | undefined>;
 }
 
+/** What was made, now or by an earlier request with this key. */
 export interface KeyedAnswer<T> {
   readonly value: T;
   readonly isReplayed: boolean;

@@ -28,6 +28,7 @@ interface PageRequest {
   readonly limit: number;
 }
 
+/** /v0/infer/ (interface 2.1 to 2.3, 4.1 to 4.3), with what perigee adds. */
 export function registerInferRoutes(app: FastifyInstance, context: ServiceContext): void {
   const urlOf: OutputUrl = (taskId) => outputUrl(context, taskId);
   registerSubmit(app, context, urlOf);

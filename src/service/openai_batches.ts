@@ -9,6 +9,7 @@ import { Batches, type BatchView } from "./batches.ts";
 import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import type { FastifyInstance } from "./fastify.ts";
+import { idParameter } from "./infer_schema.ts";
 import { onceFor } from "./keyed_request.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";
 import { fromBatchId, fromFileId, toBatchId, toFileId } from "./openai_ids.ts";
@@ -85,7 +86,6 @@ const listQuery = z.strictObject({
   after: z.string().min(1).max(64).optional(),
   limit: z.coerce.number().int().min(1).max(100).default(20),
 });
-const idParameter = z.strictObject({ id: z.string() });
 
 /** Files and batches as OpenAI's clients know them. Takes up what an earlier process left when the app gets ready. */
 export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceContext): void {

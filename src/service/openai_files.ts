@@ -12,7 +12,7 @@ import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { contentOf, typeOf } from "./files.ts";
 import { registerForms, takeFile } from "./form.ts";
-import { unchanged } from "./infer_schema.ts";
+import { idParameter, unchanged } from "./infer_schema.ts";
 import { fromFileId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 import { Transfers } from "./transfers.ts";
@@ -41,12 +41,12 @@ const listQuery = z.strictObject({
   order: z.literal("desc").optional().describe("The newest first."),
   purpose: z.enum(["batch", "batch_output", "user_data"]).optional(),
 });
-const idParameter = z.strictObject({ id: z.string() });
 
 interface ById {
   Params: { id: string };
 }
 
+/** The same files as /v0/files/, under other ids and names of fields. */
 export function registerOpenaiFileRoutes(app: FastifyInstance, context: ServiceContext): void {
   registerForms(app, (scope) => registerUpload(scope, context));
   registerReads(app, context);

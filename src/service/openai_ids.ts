@@ -6,10 +6,12 @@ import { PerigeeError } from "../errors.ts";
 const FILE = /^file-([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/;
 const BATCH = /^batch_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/;
 
+/** `file-` and 32 hexadecimal digits. */
 export function toFileId(id: string): string {
   return `file-${id.replaceAll("-", "")}`;
 }
 
+/** `batch_` and 32 hexadecimal digits. */
 export function toBatchId(id: string): string {
   return `batch_${id.replaceAll("-", "")}`;
 }

@@ -20,6 +20,7 @@ export interface OperatorContext {
   readonly isAccepted: (authorization: string | undefined) => boolean;
 }
 
+/** Streams of events for the operator page; each ends when its key is not accepted any more. */
 export function registerOperatorRoutes(app: FastifyInstance, { feed, isAccepted }: OperatorContext): void {
   app.addHook("preClose", (done) => {
     feed.close();

@@ -34,6 +34,7 @@ export function outputUrl({ publicUrl }: Pick<ServiceContext, "publicUrl">, task
   return `${publicUrl()}/v0/files/output/${taskId}${SUFFIX}`;
 }
 
+/** Answers of tasks as files of lines (interface 2.6), and links to them that need no key. */
 export function registerOutputRoutes(app: FastifyInstance, context: ServiceContext): void {
   const transfers = new Transfers("downloads");
   const links = new SignedLinks(context.store, context.clock);

@@ -16,6 +16,7 @@ interface Bucket {
   atMs: number;
 }
 
+/** One limit for all names. In memory alone: a restart begins with full buckets. */
 export class RequestBuckets implements RequestLimits {
   readonly #clock: Pick<Clock, "nowMs">;
   readonly #limit: number;

@@ -5,6 +5,7 @@ import { noSatellite } from "../satellites/catalogue_refusals.ts";
 import { NAME, type SatelliteReference } from "../satellites/reference.ts";
 import { z } from "../schema.ts";
 
+/** As they stand in the path, not yet checked. */
 export interface SatelliteParameters {
   readonly project: string;
   readonly satellite: string;

@@ -49,6 +49,7 @@ interface NewValue {
   readonly Body: { readonly value: string };
 }
 
+/** Values go in and never come out: answers have names and times. */
 export function registerSecretRoutes(app: FastifyInstance, { secrets }: { readonly secrets: Secrets }): void {
   app.put<ByName & NewValue>(ONE, {
     config: { ...WRITING, event: "secret.set" },

@@ -57,6 +57,7 @@ const CODED_CHUNKS = /,\s*chunked\s*$/i;
 /** A file name of 255 bytes, all of them percent-encoded. */
 const PATH_PART_CHARS_MAX = 768;
 
+/** Who may come in, how much, and who is told. */
 export interface ServerOptions {
   readonly clock: Clock;
   readonly verifier: KeyVerifier;
@@ -84,6 +85,7 @@ export interface HttpServer {
   destroyConnections(): void;
 }
 
+/** Does not listen. Hooks check keys before bodies are read. */
 export function createServer(options: ServerOptions): HttpServer {
   const limits = { ...LIMITS, ...options.limits };
   let connections: Connections | undefined;

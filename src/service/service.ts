@@ -56,6 +56,7 @@ export interface HttpService {
   close(): Promise<void>;
 }
 
+/** Resolves when every route is there; nothing listens yet. */
 export async function createHttpService(options: HttpServiceOptions): Promise<HttpService> {
   const { context, version, observation } = options;
   const { app, close, destroyConnections } = createServer({

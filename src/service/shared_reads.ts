@@ -14,6 +14,7 @@ interface Read {
   next: Promise<TaskView> | undefined;
 }
 
+/** One for a service. */
 export class SharedReads {
   readonly #tasks: Pick<Tasks, "task">;
   /** By project and id. */

@@ -27,6 +27,9 @@ const SECRETS = "secret";
 const SECRET_ID = "output_link";
 const SECRET_BYTES = 32;
 
+/**
+ * One for a store. What it signs with is made at its first use and kept in the store, so links hold over restarts.
+ */
 export class SignedLinks {
   readonly #store: Store;
   readonly #clock: Pick<Clock, "wallMs">;

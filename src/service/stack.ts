@@ -28,6 +28,7 @@ export interface SatelliteSettings extends SatelliteTerms {
   readonly onLog?: (line: SatelliteLogLine) => void;
 }
 
+/** Those of the engine, and of what stands on it. */
 export interface StackOptions extends EngineOptions {
   readonly satellites?: SatelliteSettings;
   readonly verifier?: Pick<KeyVerifier, "isBetaKey">;
@@ -38,6 +39,7 @@ export interface StackOptions extends EngineOptions {
   readonly onSatelliteLog?: (line: SatelliteLogLine) => void;
 }
 
+/** Everything that routes need. `close` leaves the engine open. */
 export interface Stack {
   readonly files: Files;
   readonly tasks: OpenedTasks;

@@ -42,6 +42,7 @@ interface UsageRequest {
   Querystring: { readonly from?: string; readonly to?: string };
 }
 
+/** Usage and money of the caller's project, by UTC day and month. */
 export function registerUsageRoutes(
   app: FastifyInstance,
   clock: Pick<Clock, "wallMs">,

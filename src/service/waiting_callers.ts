@@ -15,6 +15,7 @@ const MANY = 8;
 const CALLS_PER_TURN = 32;
 const LULL_MS = 100;
 
+/** One for a service. */
 export class WaitingCallers {
   readonly #clock: Pick<Clock, "nowMs">;
   #waiting = 0;

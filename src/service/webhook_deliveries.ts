@@ -64,6 +64,7 @@ interface Waiting {
   readonly endpointId: string;
 }
 
+/** At least once: a message may arrive twice, and its id tells. */
 export class WebhookDeliveries {
   readonly #parts: DeliveryParts;
   readonly #queue = new DestinationQueue();

@@ -32,6 +32,7 @@ export interface EndpointSettings {
   readonly description: string;
 }
 
+/** What is left out stays. */
 export interface EndpointChange extends Partial<EndpointSettings> {
   readonly isEnabled?: boolean;
 }
@@ -48,6 +49,7 @@ interface EndpointParts {
 
 type EndpointMap = Map<string, Endpoint>;
 
+/** One for a store. Changes of one project go one after the other. */
 export class WebhookEndpoints {
   readonly #parts: EndpointParts;
   readonly #projects = new Map<string, Promise<EndpointMap>>();

@@ -15,14 +15,17 @@ export const DELIVERIES = "webhook_delivery";
 export const DUE = "webhook_due";
 
 export const EVENT_TYPES = ["task.completed", "task.failed", "task.cancelled"] as const;
+/** What a webhook can be told of. */
 export type EventType = (typeof EVENT_TYPES)[number];
 
+/** `whsec_` and base64. */
 export interface Secret {
   readonly text: string;
   /** Until when it signs too, once another has taken its place. */
   readonly expiresWallMs?: number;
 }
 
+/** A webhook as stored. Its newest secret is the first. */
 export interface Endpoint {
   readonly id: string;
   readonly project: string;
@@ -37,6 +40,7 @@ export interface Endpoint {
   readonly failingSinceWallMs?: number;
 }
 
+/** One message to one endpoint, through all its attempts. */
 export interface Delivery {
   /** Of the endpoint and the message. */
   readonly id: string;
@@ -57,6 +61,7 @@ export interface Delivery {
   readonly message?: string;
 }
 
+/** Secrets are sealed in the payload. */
 export function endpointToRecord(endpoint: Endpoint, vault: Vault): StoredRecord {
   const { id, project, createdWallMs, secrets, ...body } = endpoint;
   const place = { collection: ENDPOINTS, id, project };
@@ -72,6 +77,7 @@ export function recordToEndpoint(record: StoredRecord, vault: Vault): Endpoint {
   return { ...own, id, project, createdWallMs, secrets };
 }
 
+/** The message is the payload; it goes with the end. */
 export function deliveryToRecord(delivery: Delivery): StoredRecord {
   const { id, project, endpointId, createdWallMs, message, ...body } = delivery;
   const record = { collection: DELIVERIES, id, project, parent: endpointId, createdWallMs };
@@ -79,6 +85,7 @@ export function deliveryToRecord(delivery: Delivery): StoredRecord {
   return { ...record, body: JSON.stringify(body), ...(payload === undefined ? {} : { payload }) };
 }
 
+/** What `deliveryToRecord` made. */
 export function recordToDelivery({
   id,
   project,

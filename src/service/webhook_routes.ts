@@ -41,6 +41,7 @@ const pageQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(1_000).default(100),
 });
 
+/** /v0/webhooks. Another project's id is not found. */
 export function registerWebhookRoutes(
   app: FastifyInstance,
   { webhooks }: Pick<ServiceContext, "webhooks">,

@@ -20,6 +20,7 @@ interface NewWebhook {
   readonly description?: string | undefined;
 }
 
+/** What is left out stays. */
 export interface WebhookChange {
   readonly url?: string | undefined;
   readonly events?: readonly EventType[] | undefined;
@@ -107,6 +108,7 @@ export function secretBody(endpoint: Endpoint): object {
   return { ...webhookBody(endpoint), secret: endpoint.secrets[0]?.text };
 }
 
+/** Without the message. */
 export function deliveryBody(one: Delivery): object {
   return {
     id: one.id,

@@ -30,6 +30,7 @@ export interface WebhookParts {
   readonly onFault?: (error: unknown) => void;
 }
 
+/** Told of the ends of tasks, and tells who asked for them. */
 export interface Webhooks {
   readonly endpoints: WebhookEndpoints;
   readonly deliveries: WebhookDeliveries;

@@ -66,6 +66,7 @@ interface Easy {
   readonly inputTokens: number;
 }
 
+/** One for a store. */
 export class Admission {
   readonly #options: AdmissionOptions;
   /** Work that was found to leave at least half of its window, by project, model and sla; the outlook is as old. */

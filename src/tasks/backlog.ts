@@ -21,6 +21,7 @@ const BOUNDS: Required<BacklogBounds> = {
 /** What waits may be less by then. */
 const RETRY_AFTER_SECONDS = 30;
 
+/** Items that are not final, and bytes of their lines on the disk. */
 export interface Amount {
   readonly items: number;
   readonly bytes: number;
@@ -31,6 +32,7 @@ interface Sum {
   bytes: number;
 }
 
+/** In memory alone; a start counts what is open again. */
 export class Backlog {
   readonly #bounds: Required<BacklogBounds>;
   readonly #all: Sum = { items: 0, bytes: 0 };

@@ -28,6 +28,7 @@ interface ErasureOptions {
   readonly lots: Lots;
 }
 
+/** Marks first, then erases: after a crash the next start goes on. */
 export class Erasure {
   readonly #options: ErasureOptions;
 

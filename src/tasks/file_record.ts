@@ -34,6 +34,7 @@ export function fileInserts(view: FileView, index: ItemIndex | undefined): Recor
   ];
 }
 
+/** Of the records alone; the bytes are removed after them. */
 export function fileDeletes(id: string): RecordChange[] {
   return [
     { kind: "delete", collection: FILES, id },
@@ -41,6 +42,7 @@ export function fileDeletes(id: string): RecordChange[] {
   ];
 }
 
+/** A record that `fileInserts` made, as it is shown. */
 export function viewOf(record: StoredRecord): FileView {
   const { id, project, createdWallMs, parent } = record;
   // Written by `fileInserts`.
@@ -48,6 +50,7 @@ export function viewOf(record: StoredRecord): FileView {
   return { id, project, createdWallMs, purpose: parent as FileView["purpose"], ...body };
 }
 
+/** Where every 1,000th item begins, by the index that `fileInserts` made. */
 export function placesOf(record: StoredRecord): ItemPlaces {
   const payload = record.payload ?? new Uint8Array(0);
   const numbers = [...new Float64Array(payload.slice().buffer)]; // a copy of its own begins at a multiple of 8

@@ -17,6 +17,7 @@ export function isMimeType(text: string | undefined): text is string {
   return text !== undefined && MIME_TYPE.test(text);
 }
 
+/** A file as it is shown; it never changes. */
 export interface FileView {
   /** UUID. */
   readonly id: string;
@@ -33,6 +34,7 @@ export interface FileView {
   readonly items: number;
 }
 
+/** A file to be stored as its bytes come. */
 export interface NewFile {
   /**
    * UUID chosen by the caller; default: a fresh one. A repeat with the same bytes resolves with the file that is there;

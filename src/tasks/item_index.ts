@@ -15,6 +15,7 @@ const CR = 0x0d;
 const TAB = 0x09;
 const SPACE = 0x20;
 
+/** Fed with bytes in order, once; its fields are whole when the end was told. */
 export class ItemIndex {
   /** Line of item n x 1,000, from 1, and the offset of its first byte. */
   readonly lines: number[] = [];

@@ -27,6 +27,7 @@ export interface LargeIntakeOptions {
 
 type Spooled = Extract<SpooledRequest, { kind: "large" }>;
 
+/** One for a store. */
 export class LargeIntake {
   readonly #options: LargeIntakeOptions;
 

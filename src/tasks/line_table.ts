@@ -21,6 +21,7 @@ export interface ItemRows {
   readonly models: readonly string[];
 }
 
+/** Keeps the thousands that were looked at last. */
 export class LineTable {
   readonly #parts: EngineParts;
   /** The one looked at last comes last. */

@@ -59,6 +59,7 @@ class LineCosts {
   }
 }
 
+/** The one object of a lot in this process, while it is open or looked at. */
 export class Lot {
   record: LotRecord;
   readonly path: string;

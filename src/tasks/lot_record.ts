@@ -11,6 +11,7 @@ import type { SpooledPart } from "./request_spool.ts";
 export const OPEN_LOTS = "open_lot";
 export const LOTS = "lot";
 
+/** What is stored of it; written again when it is sealed and when it is over. */
 export interface LotRecord {
   readonly id: string;
   readonly project: string;
@@ -53,12 +54,14 @@ export interface LotWork {
   readonly inputTokens: number;
 }
 
+/** A task, and the lines of the lot that are its objects. Lines count from 1. */
 export interface LotMember {
   readonly taskId: string;
   readonly firstLine: number;
   readonly lines: number;
 }
 
+/** How its run ended. Money in USD. */
 export interface LotEnd {
   readonly finishedWallMs: number;
   /** Of its run, as the engine knows it. */
@@ -73,6 +76,7 @@ export interface LotEnd {
   readonly usd: number;
 }
 
+/** Open ones have a collection of their own, so that a start reads those alone. */
 export function lotToRecord(lot: LotRecord): StoredRecord {
   const { id, project, ...body } = lot;
   return {
@@ -85,6 +89,7 @@ export function lotToRecord(lot: LotRecord): StoredRecord {
   };
 }
 
+/** What `lotToRecord` made. */
 export function recordToLot({ id, project, body }: StoredRecord): LotRecord {
   const own = JSON.parse(body) as Omit<LotRecord, "id" | "project">; // written by this file
   return { id, project, ...own };

@@ -47,6 +47,7 @@ export interface LotsOptions {
   readonly onOver: (lot: Lot) => Promise<void>;
 }
 
+/** One for a store; each lot has at most one run at a time. */
 export class Lots {
   readonly #options: LotsOptions;
   readonly cards: RateCards;

@@ -9,6 +9,7 @@ const LINES_MAX = 4_000_000;
 /** What a lot takes besides its lines, in lines: about 5 kB. */
 const LOT_AS_LINES = 200;
 
+/** A cache: what is not in it is read again from the store and the output. */
 export class OverLots {
   /** The one looked at last comes last. */
   readonly #lots = new Map<string, { readonly lot: Promise<Lot>; readonly lines: number }>();

@@ -14,6 +14,7 @@ import type { LotRecord } from "./lot_record.ts";
 const RATE_CARDS = "rate_card";
 const PAGE = 100;
 
+/** A card is stored with the first lot that names it. */
 export class RateCards {
   readonly #parts: Pick<EngineParts, "store" | "clock" | "rateCard">;
   /** Name of the card of today: its content's checksum. */

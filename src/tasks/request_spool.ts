@@ -42,6 +42,7 @@ export interface SpooledPart {
   readonly itemOffsets: readonly number[];
 }
 
+/** Small ones stay in memory; the lines of large ones are on the disk. */
 export type SpooledRequest =
   | { readonly kind: "small"; readonly items: readonly InlineRequest[]; readonly slaMinutes: number | null }
   | {
@@ -51,6 +52,7 @@ export type SpooledRequest =
       readonly spans: readonly number[];
     };
 
+/** Where lines are written, and files looked up. */
 export interface SpoolHome {
   readonly disk: Disk;
   /** Where the lines of a part with that number are written. */

@@ -22,6 +22,7 @@ export interface FileRequest {
   readonly sla?: number;
 }
 
+/** One member of a list that is submitted. */
 export type RequestItem = InlineRequest | FileRequest;
 
 /** A task to make. */

@@ -33,6 +33,7 @@ export interface RetentionOptions {
   readonly onFault?: (error: unknown) => void;
 }
 
+/** Sweeps once an hour until it is closed. */
 export interface Retention {
   /** Resolves when nothing is being removed any more. */
   close(): Promise<void>;
@@ -63,6 +64,7 @@ export function keptTasks(tasks: Pick<Tasks, "task" | "remove">, keepMs: number)
   };
 }
 
+/** Files go so long after they were stored; one that a task is working on stays. */
 export function keptFiles(files: Pick<Files, "remove">, keepMs: number): Kept {
   return {
     collection: FILES,

@@ -86,6 +86,7 @@ const NOTES_MAX = 256;
 /** Months kept in memory besides the current one's. */
 const MONTHS_KEPT = 1_000;
 
+/** One for a store; notes that come while others are written are written together. */
 export function createSpending(options: SpendingOptions): Spending {
   return new RecordedSpending(options);
 }

@@ -3,6 +3,7 @@
  *
  * Read from the journal again, it tells the same times.
  */
+/** For one output; 16 bytes for each durable step. */
 export class StepTimes {
   /** First byte behind each step's range; rises. */
   readonly #ends: number[] = [];

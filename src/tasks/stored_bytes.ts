@@ -3,6 +3,7 @@
  */
 import { PerigeeError } from "../errors.ts";
 
+/** In memory alone; a start counts what is there. */
 export class StoredBytes {
   readonly #max: number;
   readonly #bytes = new Map<string, number>();

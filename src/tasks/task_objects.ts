@@ -34,6 +34,7 @@ interface OutputText {
   readonly error?: Failure;
 }
 
+/** Reads: nothing is stored for each object. */
 export class TaskObjects {
   readonly #parts: EngineParts;
   readonly #lots: Lots;

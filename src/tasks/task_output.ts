@@ -31,6 +31,9 @@ export interface OutputTerms {
   readonly version: string;
 }
 
+/**
+ * What is durable now; what comes later is not in it. `answers` and `errors` are known only by reading, so they have no length.
+ */
 export async function openOutput(terms: OutputTerms, view: OutputView): Promise<TaskOutput> {
   if (view !== "all") {
     return {

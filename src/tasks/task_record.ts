@@ -21,6 +21,7 @@ export interface TaskPart {
   readonly slaMinutes: number | null;
 }
 
+/** What a task is made of; how its objects stand is in its lots. */
 export interface TaskRecord {
   readonly id: string;
   readonly project: string;
@@ -58,6 +59,7 @@ export function taskToRecord(task: TaskRecord, payload?: Uint8Array): StoredReco
   };
 }
 
+/** What `taskToRecord` made. */
 export function recordToTask({ project, createdWallMs, body }: StoredRecord): TaskRecord {
   const own = JSON.parse(body) as Omit<TaskRecord, "project" | "createdWallMs">; // written by this file
   return { ...own, project, createdWallMs };

@@ -43,6 +43,7 @@ interface PartSums {
   readonly usage: TaskView["usage"];
 }
 
+/** One for a store. A view is made anew when a lot of its task has moved. */
 export class TaskViews {
   readonly #parts: EngineParts;
   readonly #lots: Lots;

@@ -1,6 +1,7 @@
 /**
  * Turns: steps under one name go one after the other, those under different names side by side.
  */
+/** Names are kept while something waits under them, and no longer. */
 export class Turns {
   /** By name: resolves when the last step that was asked for has ended in any way. */
   readonly #last = new Map<string, Promise<void>>();

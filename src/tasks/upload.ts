@@ -17,6 +17,7 @@ import { ItemIndex } from "./item_index.ts";
 /** `requests` are lines of text, within bounds; `lines` are indexed alone; `bytes` are not looked at. */
 export type Content = "requests" | "lines" | "bytes";
 
+/** How much is taken, and of what. */
 export interface UploadBounds {
   readonly bytesMax: number;
   /** Of requests; blank lines included. */
@@ -28,6 +29,7 @@ export interface UploadBounds {
   readonly reserve: (bytes: number) => void;
 }
 
+/** What came. It is written; whoever opened the file syncs it. */
 export interface Uploaded {
   readonly bytes: number;
   readonly sha256: string;

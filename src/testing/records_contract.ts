@@ -2,9 +2,9 @@
  * What every `Store` must do with records; part of `store_contract.ts`.
  */
 import assert from "node:assert/strict";
-import { type ErrorCode, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordChange, type RecordQuery, type StoredRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
+import { rejectsWith } from "./contract_case.ts";
 
 /** Cases for any store, by the sentence that they show. */
 export const RECORD_CASES: Readonly<Record<string, (store: Store) => Promise<void>>> = {
@@ -265,8 +265,4 @@ function bytes(text: string): Uint8Array {
 /** Members that are not there and undefined ones alike; bytes by what they hold. */
 function plain(found: StoredRecord | undefined): unknown {
   return { ...found, payload: found?.payload === undefined ? undefined : [...found.payload] };
-}
-
-async function rejectsWith(code: ErrorCode, promise: Promise<unknown>): Promise<void> {
-  await assert.rejects(promise, (error) => error instanceof PerigeeError && error.code === code);
 }

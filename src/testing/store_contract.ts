@@ -3,11 +3,9 @@
  */
 import assert from "node:assert/strict";
 import type { Disk, DiskFile } from "../disk.ts";
-import type { ErrorCode } from "../errors.ts";
-import { PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
-import type { ContractCase } from "./contract_case.ts";
+import { type ContractCase, rejectsWith } from "./contract_case.ts";
 import { keepsRecords, RECORD_CASES } from "./records_contract.ts";
 
 /** Where a store under test may write outputs. */
@@ -355,8 +353,4 @@ async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = [];
   for await (const one of source) found.push(one);
   return found;
-}
-
-async function rejectsWith(code: ErrorCode, promise: Promise<unknown>): Promise<void> {
-  await assert.rejects(promise, (error) => error instanceof PerigeeError && error.code === code);
 }

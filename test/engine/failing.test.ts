@@ -4,6 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { Engine } from "../../src/engine/engine.ts";
+import { failure } from "./runs.ts";
 import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -26,10 +27,6 @@ function readSlowly(world: World): void {
     await world.clock.sleep(50);
     return file.read(into.subarray(0, 4_096), position);
   });
-}
-
-function failure(world: World, finished: Promise<unknown>): Promise<unknown> {
-  return world.settle(finished.catch((reason: unknown) => reason));
 }
 
 /** The run again, on an input that is as it was: nothing is asked twice. */

@@ -3,6 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { StoredTask } from "../../src/store/store.ts";
+import { dataFiles } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
 
 const item = (line: number, sla?: number) => ({
@@ -10,11 +11,6 @@ const item = (line: number, sla?: number) => ({
   input: `[[${line}]] hello`,
   ...(sla === undefined ? {} : { sla }),
 });
-
-/** What is left in the data folder. */
-function data(world: World): string[] {
-  return world.disk.paths.filter((path) => path.startsWith("/data"));
-}
 
 /** What the store holds, once no engine has it. */
 async function stored(world: World): Promise<readonly StoredTask[]> {
@@ -32,7 +28,7 @@ describe("a run that is forgotten", () => {
     const options = { id: "nightly", ordered: true };
     const first = await world.settle(engine.run(INPUT, options).finished);
     await world.settle(engine.forget(first.task_id));
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
     await expect(world.settle(engine.forget(first.task_id))).rejects.toMatchObject({ code: "not_found" });
     const second = await world.settle(engine.run(INPUT, options).finished);
     expect(second).toMatchObject({ counts: { completed: 3 }, requests_sent: 3 });
@@ -59,7 +55,7 @@ describe("a run that is forgotten", () => {
     run.stop();
     const { task_id } = await world.settle(run.finished);
     await world.settle(engine.forget(task_id));
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
     await world.settle(engine.close());
   });
 
@@ -106,9 +102,9 @@ describe("a run that is forgotten", () => {
     await expect(world.settle(engine.forget(task_id))).rejects.toMatchObject({ code: "store_failed" });
     await world.clock.advance(62_000);
     await world.settle(engine.close());
-    expect(data(world)).toHaveLength(1);
+    expect(dataFiles(world)).toHaveLength(1);
     await world.settle((await world.engine()).close());
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
     expect(await stored(world)).toEqual([]);
   });
 
@@ -133,7 +129,7 @@ describe("a submitted list that is forgotten", () => {
     const world = new World();
     const engine = await world.engine();
     const kept = await world.settle(engine.submit([item(7)]));
-    const before = data(world);
+    const before = dataFiles(world);
     const { task_id } = await world.settle(engine.submit([item(1), item(2, 60), item(3, 120)]));
     await world.clock.advance(1_000);
     const { objects } = await world.settle(engine.task(task_id));
@@ -145,7 +141,7 @@ describe("a submitted list that is forgotten", () => {
       () => engine.forget(task_id),
     ])
       await expect(world.settle(look())).rejects.toMatchObject({ code: "not_found" });
-    expect(data(world)).toEqual(before);
+    expect(dataFiles(world)).toEqual(before);
     expect(await world.settle(engine.task(kept.task_id))).toEqual(kept);
     await world.clock.advance(62_000);
     await world.settle(engine.close());
@@ -162,7 +158,7 @@ describe("a submitted list that is forgotten", () => {
     await expect(world.settle(engine.forget(task_id))).rejects.toMatchObject({ code: "conflict" });
     await world.clock.advance(6_000);
     await world.settle(engine.forget(task_id));
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
     await world.settle(engine.close());
   });
 
@@ -187,7 +183,7 @@ describe("a submitted list that is forgotten", () => {
       await world.clock.advance(1_000);
       const found = await world.settle(again.task(task_id).catch(() => undefined));
       ends.add(found?.counts.completed ?? 0);
-      if (found === undefined) expect(data(world), `${operations}`).toEqual([]);
+      if (found === undefined) expect(dataFiles(world), `${operations}`).toEqual([]);
       expect(world.sent, `${operations}`).toHaveLength(2);
       await world.clock.advance(62_000);
       await world.settle(again.close());

@@ -2,6 +2,7 @@
  * What a run leaves in the data folder: what it needs to go on, and once it is finished nothing but its answers.
  */
 import { describe, expect, it } from "vitest";
+import { dataFiles, finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, openFiles, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -15,18 +16,6 @@ function inputs(world: World): Record<string, () => string | Iterable<Uint8Array
   return { file: () => INPUT, array: () => ARRAY, stream: () => [Buffer.from(LINES.join(""))] };
 }
 
-/** What is left in the data folder. */
-function data(world: World): string[] {
-  return world.disk.paths.filter((path) => path.startsWith("/data"));
-}
-
-async function finish(world: World, source: string | Iterable<Uint8Array>, options: object = OPTIONS) {
-  const engine = await world.engine();
-  const end = await world.settle(engine.run(source, options).finished);
-  await world.settle(engine.close());
-  return end;
-}
-
 describe.each(["file", "array", "stream"])("a finished run of a %s", (kind) => {
   it.each([false, true])(
     "leaves its output alone, and is recognised without the rest: ordered %s",
@@ -34,10 +23,10 @@ describe.each(["file", "array", "stream"])("a finished run of a %s", (kind) => {
       const world = new World();
       const source = inputs(world)[kind] as () => string | Iterable<Uint8Array>;
       const open = openFiles(world.disk);
-      await finish(world, source(), { ...OPTIONS, ordered });
-      expect(data(world)).toEqual([]);
+      await finish(world, { ...OPTIONS, ordered }, source());
+      expect(dataFiles(world)).toEqual([]);
       const before = world.disk.text(OUTPUT);
-      expect(await finish(world, source(), { ...OPTIONS, ordered })).toMatchObject({
+      expect(await finish(world, { ...OPTIONS, ordered }, source())).toMatchObject({
         status: "completed",
         counts: { completed: 3 },
         requests_sent: 0,
@@ -51,7 +40,7 @@ describe.each(["file", "array", "stream"])("a finished run of a %s", (kind) => {
       await world.settle(engine.close());
       expect(keys.sort()).toEqual(KEYS);
       expect(world.disk.text(OUTPUT)).toBe(before);
-      expect(data(world)).toEqual([]);
+      expect(dataFiles(world)).toEqual([]);
       expect(open).toEqual([]);
       expect(world.sent).toHaveLength(3);
     },
@@ -60,8 +49,8 @@ describe.each(["file", "array", "stream"])("a finished run of a %s", (kind) => {
   it("keeps the output that the caller named no place for", async () => {
     const world = new World();
     const source = inputs(world)[kind] as () => string | Iterable<Uint8Array>;
-    const { output } = await finish(world, source(), { id: "x", ordered: true });
-    expect(data(world)).toEqual([output]);
+    const { output } = await finish(world, { id: "x", ordered: true }, source());
+    expect(dataFiles(world)).toEqual([output]);
     expect(world.output(output).map(({ key }) => key)).toEqual(KEYS);
   });
 
@@ -75,8 +64,8 @@ describe.each(["file", "array", "stream"])("a finished run of a %s", (kind) => {
     expect(await world.settle(engine.run(source(), OPTIONS).finished)).toMatchObject(unordered);
     await world.settle(engine.close());
     world.disk.remove = remove;
-    await finish(world, source());
-    expect(data(world)).toEqual([]);
+    await finish(world, OPTIONS, source());
+    expect(dataFiles(world)).toEqual([]);
   });
 
   it("that was killed before it could remove anything removes it when it is called again", async () => {
@@ -91,8 +80,8 @@ describe.each(["file", "array", "stream"])("a finished run of a %s", (kind) => {
     process.kill();
     world.kill({ powerCut: true });
     world.disk.remove = remove;
-    expect(await finish(world, source())).toMatchObject({ status: "completed", requests_sent: 0 });
-    expect(data(world)).toEqual([]);
+    expect(await finish(world, OPTIONS, source())).toMatchObject({ status: "completed", requests_sent: 0 });
+    expect(dataFiles(world)).toEqual([]);
   });
 });
 
@@ -103,21 +92,21 @@ describe("a finished run whose input was touched and holds the same", () => {
       const world = new World();
       inputs(world);
       const options = { ...OPTIONS, ordered: true };
-      const first = await finish(world, path, options);
+      const first = await finish(world, options, path);
       const before = world.disk.text(OUTPUT);
       await world.clock.advance(5_000);
       inputs(world);
       const open = openFiles(world.disk);
-      expect(await finish(world, path, options)).toMatchObject({
+      expect(await finish(world, options, path)).toMatchObject({
         ...first,
         requests_sent: 0,
         elapsed_ms: expect.any(Number),
       });
       expect(world.disk.text(OUTPUT)).toBe(before);
-      expect(data(world)).toEqual([]);
+      expect(dataFiles(world)).toEqual([]);
       expect(open).toEqual([]);
       const opened = world.disk.operationsDone;
-      await finish(world, path, options);
+      await finish(world, options, path);
       expect(world.disk.operationsDone - opened).toBeLessThan(5); // its new state was stored
     },
   );
@@ -133,12 +122,12 @@ describe("a run that was stopped", () => {
       await world.clock.advance(15);
       run.stop();
       await world.settle(run.finished);
-      expect(data(world).length, kind).toBe(2);
+      expect(dataFiles(world).length, kind).toBe(2);
       expect(await world.settle(engine.run(source(), { ...OPTIONS, ordered: true }).finished)).toMatchObject({
         counts: { completed: 3 },
       });
       expect(world.sent, kind).toHaveLength(3);
-      expect(data(world), kind).toEqual([]);
+      expect(dataFiles(world), kind).toEqual([]);
       await world.settle(engine.close());
     }
   });

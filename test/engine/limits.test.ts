@@ -1,18 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/index.ts";
+import { mostInAMinute } from "./runs.ts";
 import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 const PRICES = { prices: { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 } } };
-
-function mostInAMinute(atMs: readonly number[]): number {
-  let most = 0;
-  for (let first = 0, last = 0; last < atMs.length; last += 1) {
-    while ((atMs[last] as number) - (atMs[first] as number) >= 60_000) first += 1;
-    most = Math.max(most, last - first + 1);
-  }
-  return most;
-}
 
 describe("limits", () => {
   // asked for in BerriAI/litellm#3793: a batch that knows its rate limits

@@ -5,6 +5,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import type { DiskOperation, MemoryDisk } from "../../src/testing/memory_disk.ts";
+import { dataFiles, endOf } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, openFiles, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -14,19 +15,6 @@ const array = (...lines: readonly number[]): string => `[${lines.map((line) => i
 
 function stream(text: string): Uint8Array[] {
   return [Buffer.from(text)];
-}
-
-/** What is left in the data folder. */
-function data(world: World): string[] {
-  return world.disk.paths.filter((path) => path.startsWith("/data"));
-}
-
-async function failed(world: World, source: string | Iterable<Uint8Array>, options = {}): Promise<unknown> {
-  const engine = await world.engine();
-  const run = engine.run(source, { ...OPTIONS, ...options });
-  const end = await world.settle(run.finished.catch((reason: unknown) => reason));
-  await world.settle(engine.close());
-  return end;
 }
 
 describe("an opening that is refused leaves nothing open and nothing behind", () => {
@@ -39,9 +27,9 @@ describe("an opening that is refused leaves nothing open and nothing behind", ()
     const world = new World();
     world.disk.put(ARRAY, content);
     const open = openFiles(world.disk);
-    expect(await failed(world, ARRAY)).toMatchObject({ code });
+    expect(await endOf(world, ARRAY)).toMatchObject({ code });
     expect(open).toEqual([]);
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
   });
 
   it.each([ARRAY, INPUT, undefined])("when its output holds something else: %s", async (path) => {
@@ -51,9 +39,9 @@ describe("an opening that is refused leaves nothing open and nothing behind", ()
     world.disk.put(OUTPUT, "somebody's work\n");
     const open = openFiles(world.disk);
     const source = path ?? stream(itemLine(1));
-    expect(await failed(world, source)).toMatchObject({ code: "output_unwritable" });
+    expect(await endOf(world, source)).toMatchObject({ code: "output_unwritable" });
     expect(open).toEqual([]);
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
   });
 
   it.each([ARRAY, INPUT, undefined])("when the task cannot be stored: %s", async (path) => {
@@ -62,9 +50,9 @@ describe("an opening that is refused leaves nothing open and nothing behind", ()
     world.input(2);
     world.store.failNext("store_failed");
     const open = openFiles(world.disk);
-    expect(await failed(world, path ?? stream(itemLine(1)))).toMatchObject({ code: "store_failed" });
+    expect(await endOf(world, path ?? stream(itemLine(1)))).toMatchObject({ code: "store_failed" });
     expect(open).toEqual([]);
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
   });
 
   it.each([ARRAY, undefined])("when its output is at work in another run: %s", async (path) => {
@@ -78,7 +66,7 @@ describe("an opening that is refused leaves nothing open and nothing behind", ()
     const second = engine.run(path ?? stream(itemLine(1)), { ...OPTIONS, id: "another" });
     await expect(world.settle(second.finished)).rejects.toMatchObject({ code: "conflict" });
     expect(open).toEqual([]);
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
     first.stop();
     await world.settle(first.finished);
   });
@@ -86,14 +74,14 @@ describe("an opening that is refused leaves nothing open and nothing behind", ()
   it("when a run that began with a file is called with a stream", async () => {
     const world = new World();
     world.input(2);
-    await failed(world, INPUT, { id: "x", out: "/x.out" });
+    await endOf(world, INPUT, { id: "x", out: "/x.out" });
     const open = openFiles(world.disk);
-    const before = data(world);
-    expect(await failed(world, stream(itemLine(1)), { id: "x", out: "/x.out" })).toMatchObject({
+    const before = dataFiles(world);
+    expect(await endOf(world, stream(itemLine(1)), { id: "x", out: "/x.out" })).toMatchObject({
       code: "input_changed",
     });
     expect(open).toEqual([]);
-    expect(data(world)).toEqual(before);
+    expect(dataFiles(world)).toEqual(before);
   });
 
   it("when an array is not the one that the run began with, or its output is not what it was", async () => {
@@ -109,9 +97,9 @@ describe("an opening that is refused leaves nothing open and nothing behind", ()
       if (change === "input") world.disk.put(ARRAY, array(1, 2, 4));
       else world.disk.put(OUTPUT, "");
       const open = openFiles(world.disk);
-      expect(await failed(world, ARRAY), change).toMatchObject({ code: `${change}_changed` });
+      expect(await endOf(world, ARRAY), change).toMatchObject({ code: `${change}_changed` });
       expect(open, change).toEqual([]);
-      expect(data(world), change).toEqual([]);
+      expect(dataFiles(world), change).toEqual([]);
     }
   });
 
@@ -125,7 +113,7 @@ describe("an opening that is refused leaves nothing open and nothing behind", ()
     world.disk.put(ARRAY, "[1,");
     await expect(world.settle(engine.quote(ARRAY))).rejects.toMatchObject({ code: "invalid_array" });
     expect(open).toEqual([]);
-    expect(data(world)).toEqual([]);
+    expect(dataFiles(world)).toEqual([]);
   });
 
   const OPERATIONS: readonly DiskOperation[] = ["open", "read", "write", "sync", "truncate", "rename"];
@@ -138,11 +126,13 @@ describe("an opening that is refused leaves nothing open and nothing behind", ()
         world.input(2);
         failNth(world.disk, operation, nth);
         const open = openFiles(world.disk);
-        const end = await failed(world, source ?? stream(itemLine(1)));
+        const end = await endOf(world, source ?? stream(itemLine(1)));
         expect(open, String(source)).toEqual([]);
         if (!(end instanceof PerigeeError)) continue; // it was not done so often
         if (world.sent.length > 0) continue; // it was open by then
-        expect(data(world).filter((path) => path.includes(".json.") || path.endsWith(".part"))).toEqual([]);
+        expect(dataFiles(world).filter((path) => path.includes(".json.") || path.endsWith(".part"))).toEqual(
+          [],
+        );
       }
     },
   );
@@ -196,12 +186,12 @@ describe("an opening that is refused", () => {
     await world.clock.advance(15);
     process.kill();
     world.kill();
-    const before = data(world);
+    const before = dataFiles(world);
     world.store.failNext("store_failed");
-    expect(await failed(world, stream(text))).toMatchObject({ code: "store_failed" });
-    expect(data(world)).toEqual(before);
+    expect(await endOf(world, stream(text))).toMatchObject({ code: "store_failed" });
+    expect(dataFiles(world)).toEqual(before);
     const other = stream(text.replace("[[1]]", "[[9]]"));
-    expect(await failed(world, other)).toMatchObject({ code: "input_changed" });
-    expect(await failed(world, stream(text))).toMatchObject({ counts: { completed: 3 } });
+    expect(await endOf(world, other)).toMatchObject({ code: "input_changed" });
+    expect(await endOf(world, stream(text))).toMatchObject({ counts: { completed: 3 } });
   });
 });

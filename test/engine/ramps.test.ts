@@ -2,9 +2,9 @@
 import { describe, expect, it } from "vitest";
 import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
-import { INPUT, mortal, OUTPUT, status, World } from "./world.ts";
+import { killedAfter } from "./runs.ts";
+import { status, World } from "./world.ts";
 
-const OPTIONS = { out: OUTPUT };
 const MINUTE_MS = 60_000;
 
 /** Answers that take a hundred thousand input tokens each. */
@@ -12,14 +12,6 @@ const large = (line: number) => openaiAnswer(`answer ${line}`, { inputTokens: 10
 
 function sentIn(world: World, fromMs: number, toMs: number): number {
   return world.sent.filter(({ atMs }) => atMs >= fromMs && atMs < toMs).length;
-}
-
-async function live(world: World, liveMs: number): Promise<void> {
-  const process = mortal(world.clock);
-  void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
-  await world.clock.advance(liveMs);
-  process.kill();
-  world.kill();
 }
 
 describe("a ramp", () => {
@@ -36,11 +28,11 @@ describe("a ramp", () => {
         },
       });
       world.input(1_500);
-      await live(world, 11 * MINUTE_MS);
+      await killedAfter(world, 11 * MINUTE_MS);
       expect(sentIn(world, MINUTE_MS, 5 * MINUTE_MS)).toBeGreaterThan(0.97 * 60 * 4);
       expect(sentIn(world, 7 * MINUTE_MS, 10 * MINUTE_MS) / 3).toBeGreaterThan(37);
       await world.clock.advance(2 * MINUTE_MS);
-      await live(world, 17 * MINUTE_MS); // to minute 30
+      await killedAfter(world, 17 * MINUTE_MS); // to minute 30
       for (let minute = 6; minute < 20; minute += 1)
         expect(sentIn(world, minute * MINUTE_MS, (minute + 1) * MINUTE_MS)).toBeLessThanOrEqual(40);
       expect(sentIn(world, 14 * MINUTE_MS, 19 * MINUTE_MS) / 5).toBeGreaterThan(37);
@@ -64,7 +56,7 @@ describe("a ramp", () => {
       answer: (line) => large(line),
     });
     world.input(400, (line) => `alpha:m${line % 2}`);
-    await live(world, 6 * MINUTE_MS);
+    await killedAfter(world, 6 * MINUTE_MS);
     const perMinute = [1, 4].map((minute) => sentIn(world, minute * MINUTE_MS, (minute + 1) * MINUTE_MS));
     expect(perMinute[0]).toBeLessThanOrEqual(40);
     expect(perMinute[0]).toBeGreaterThan(36);
@@ -81,7 +73,7 @@ describe("a ramp", () => {
         answer: (line) => large(line),
       });
       world.input(200);
-      await live(world, 3 * MINUTE_MS);
+      await killedAfter(world, 3 * MINUTE_MS);
       expect(sentIn(world, MINUTE_MS, 3 * MINUTE_MS)).toBeGreaterThan(0.97 * 120);
     }
   });

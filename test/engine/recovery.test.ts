@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../../src/engine/journal.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
+import { finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -17,13 +18,6 @@ async function killed(
   process.kill();
   world.kill({ powerCut: options.powerCut === true, ...(options.random === undefined ? {} : options) });
   return world;
-}
-
-async function finish(world: World, options: object = OPTIONS) {
-  const engine = await world.engine();
-  const summary = await world.settle(engine.run(INPUT, options).finished);
-  await world.settle(engine.close());
-  return summary;
 }
 
 async function append(world: World, text: string): Promise<void> {

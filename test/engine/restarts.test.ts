@@ -1,27 +1,9 @@
 /** What the limits know of the processes before, whatever the clocks of the machine did in between. */
 import { describe, expect, it } from "vitest";
-import { INPUT, mortal, OUTPUT, ok, status, World } from "./world.ts";
+import { killedAfter, mostInAMinute } from "./runs.ts";
+import { OUTPUT, ok, status, World } from "./world.ts";
 
-const OPTIONS = { out: OUTPUT };
 const HOUR_MS = 3_600_000;
-
-function mostInAMinute(atMs: readonly number[]): number {
-  let most = 0;
-  for (let first = 0, last = 0; last < atMs.length; last += 1) {
-    while ((atMs[last] as number) - (atMs[first] as number) >= 60_000) first += 1;
-    most = Math.max(most, last - first + 1);
-  }
-  return most;
-}
-
-/** A run whose process is killed after `liveMs`. */
-async function killedAfter(world: World, liveMs: number): Promise<void> {
-  const process = mortal(world.clock);
-  void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
-  await world.clock.advance(liveMs);
-  process.kill();
-  world.kill();
-}
 
 const LIMIT = 300;
 const limited = (): World => {

@@ -4,6 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../../src/engine/journal.ts";
 import { PerigeeError } from "../../src/errors.ts";
+import { failure } from "./runs.ts";
 import { INPUT, itemLine, OUTPUT, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -25,10 +26,6 @@ function refuseTasks(world: World, isFull: (body: string) => boolean): void {
 
 function until(world: World, atMs: number): () => boolean {
   return () => world.clock.nowMs() < atMs;
-}
-
-function failure(world: World, finished: Promise<unknown>): Promise<unknown> {
-  return world.settle(finished.catch((reason: unknown) => reason));
 }
 
 /** A stream that gives its second half when the disk is full already. */

@@ -1,14 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
-
-async function finish(world: World, options: object = OPTIONS) {
-  const engine = await world.engine();
-  const summary = await world.settle(engine.run(INPUT, options).finished);
-  await world.settle(engine.close());
-  return summary;
-}
 
 async function refusal(world: World, options: object = OPTIONS) {
   const engine = await world.engine();

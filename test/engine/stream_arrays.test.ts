@@ -2,6 +2,7 @@
  * One array that comes as a stream: read as the array that it is, while lines that begin with [ stay lines.
  */
 import { describe, expect, it } from "vitest";
+import { endOf } from "./runs.ts";
 import { itemLine, OUTPUT, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -9,14 +10,6 @@ const OPTIONS = { out: OUTPUT };
 const bytes = (...texts: readonly string[]): Uint8Array[] => texts.map((text) => Buffer.from(text));
 const item = (line: number): string => itemLine(line).trimEnd();
 const array = (...lines: readonly number[]): string => `[${lines.map(item).join(",\n  ")}]\n`;
-
-async function ends(world: World, source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>, options = {}) {
-  const engine = await world.engine();
-  const run = engine.run(source, { ...OPTIONS, ...options });
-  const end = await world.settle(run.finished.catch((reason: unknown) => reason));
-  await world.settle(engine.close());
-  return end;
-}
 
 function keysAndCodes(world: World): string[] {
   return world
@@ -32,11 +25,11 @@ describe("an array that comes as a stream", () => {
       `\ufeff\n${array(1, 2, 3)}`,
     ]) {
       const world = new World();
-      expect(await ends(world, bytes(text))).toMatchObject({ items: 3, counts: { completed: 3 } });
+      expect(await endOf(world, bytes(text))).toMatchObject({ items: 3, counts: { completed: 3 } });
       expect(keysAndCodes(world).sort()).toEqual(["k1 answered", "k2 answered", "k3 answered"]);
     }
     const world = new World();
-    expect(await ends(world, bytes("[\n]"))).toMatchObject({ status: "completed", items: 0 });
+    expect(await endOf(world, bytes("[\n]"))).toMatchObject({ status: "completed", items: 0 });
   });
 
   it("is answered while it comes", async () => {
@@ -49,7 +42,7 @@ describe("an array that comes as a stream", () => {
         seen.push(world.output().length);
       }
     };
-    expect(await ends(world, source())).toMatchObject({ counts: { completed: 3 } });
+    expect(await endOf(world, source())).toMatchObject({ counts: { completed: 3 } });
     expect(seen).toEqual([1, 2, 3, 3]);
   });
 
@@ -64,7 +57,7 @@ describe("an array that comes as a stream", () => {
       item(1),
       '{"key":"model","request":{"model":"nobody:m1","contents":[{"parts":[{"text":"x"}]}]}}',
     ];
-    expect(await ends(world, bytes(`[${item(1)},\n${bad.join(",")}]`))).toMatchObject({ items: 8 });
+    expect(await endOf(world, bytes(`[${item(1)},\n${bad.join(",")}]`))).toMatchObject({ items: 8 });
     expect(keysAndCodes(world).sort()).toEqual([
       "k1 answered",
       "k1 duplicate_key",
@@ -81,10 +74,10 @@ describe("an array that comes as a stream", () => {
     const world = new World();
     const text = array(1, 2, 3, 4);
     const broken = `${text.slice(0, text.indexOf("k3"))}\n${itemLine(5)}`;
-    expect(await ends(world, bytes(broken))).toMatchObject({ code: "invalid_array" });
+    expect(await endOf(world, bytes(broken))).toMatchObject({ code: "invalid_array" });
     const answered = world.output().length;
     expect(world.sent).toHaveLength(answered);
-    expect(await ends(world, bytes(text))).toMatchObject({ counts: { completed: 4 } });
+    expect(await endOf(world, bytes(text))).toMatchObject({ counts: { completed: 4 } });
     expect(world.sent).toHaveLength(4);
   });
 
@@ -96,10 +89,10 @@ describe("an array that comes as a stream", () => {
     run.stop();
     await world.settle(run.finished);
     await world.settle(engine.close());
-    expect(await ends(world, bytes(array(1, 2, 3)))).toMatchObject({ counts: { completed: 3 } });
+    expect(await endOf(world, bytes(array(1, 2, 3)))).toMatchObject({ counts: { completed: 3 } });
     expect(world.sent).toHaveLength(3);
-    expect(await ends(world, bytes(array(1, 2, 3)))).toMatchObject({ requests_sent: 0 });
-    expect(await ends(world, bytes(array(1, 2)))).toMatchObject({ code: "input_changed" });
+    expect(await endOf(world, bytes(array(1, 2, 3)))).toMatchObject({ requests_sent: 0 });
+    expect(await endOf(world, bytes(array(1, 2)))).toMatchObject({ code: "input_changed" });
   });
 
   it("is quoted", async () => {
@@ -119,7 +112,7 @@ describe("lines of which the first begins with [", () => {
     ["[]", "invalid_line"],
   ])("fail alone: %s", async (first, code) => {
     const world = new World();
-    const end = await ends(world, bytes(`${first}\n${itemLine(2)}${itemLine(3)}`));
+    const end = await endOf(world, bytes(`${first}\n${itemLine(2)}${itemLine(3)}`));
     expect(end).toMatchObject({ items: 3, counts: { completed: 2, failed: 1 } });
     expect(keysAndCodes(world).sort()).toEqual(["k2 answered", "k3 answered", `line 1 ${code}`]);
   });

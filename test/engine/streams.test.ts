@@ -1,6 +1,7 @@
 import { getEventListeners } from "node:events";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
+import { endOf } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -35,14 +36,6 @@ function tap() {
       wake();
     },
   };
-}
-
-async function ends(world: World, source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>, options = {}) {
-  const engine = await world.engine();
-  const run = engine.run(source, { ...OPTIONS, ...options });
-  const end = await world.settle(run.finished.catch((reason: unknown) => reason));
-  await world.settle(engine.close());
-  return end;
 }
 
 describe("a slow stream", () => {
@@ -100,7 +93,7 @@ describe("a slow stream", () => {
       counts: { completed: 1, cancelled: 1 },
     });
     await world.settle(engine.close());
-    expect(await ends(world, [bytes([1, 2, 3, 4].map((line) => itemLine(line)).join(""))])).toMatchObject({
+    expect(await endOf(world, [bytes([1, 2, 3, 4].map((line) => itemLine(line)).join(""))])).toMatchObject({
       status: "completed",
       items: 2,
       requests_sent: 0,
@@ -124,8 +117,8 @@ describe("a stream that is given again after its run has finished", () => {
 
   it("ends as before when it is the same", async () => {
     const world = new World();
-    await ends(world, [bytes(lines)]);
-    expect(await ends(world, [bytes(lines.slice(0, 100)), bytes(lines.slice(100))])).toMatchObject({
+    await endOf(world, [bytes(lines)]);
+    expect(await endOf(world, [bytes(lines.slice(0, 100)), bytes(lines.slice(100))])).toMatchObject({
       status: "completed",
       items: 3,
       requests_sent: 0,
@@ -140,15 +133,15 @@ describe("a stream that is given again after its run has finished", () => {
     ["empty", ""],
   ])("is refused when it is %s, and stays as it was", async (_, other) => {
     const world = new World();
-    await ends(world, [bytes(lines)]);
-    expect(await ends(world, [bytes(other)])).toMatchObject({ code: "input_changed" });
+    await endOf(world, [bytes(lines)]);
+    expect(await endOf(world, [bytes(other)])).toMatchObject({ code: "input_changed" });
     expect(world.sent).toHaveLength(3);
-    expect(await ends(world, [bytes(lines)])).toMatchObject({ status: "completed", requests_sent: 0 });
+    expect(await endOf(world, [bytes(lines)])).toMatchObject({ status: "completed", requests_sent: 0 });
   });
 
   it("can be left while it is compared", async () => {
     const world = new World();
-    await ends(world, [bytes(lines)]);
+    await endOf(world, [bytes(lines)]);
     const slow = tap();
     const run = (await world.engine()).run(slow.source, OPTIONS);
     slow.give(itemLine(1));
@@ -163,7 +156,7 @@ describe("a stream that is given again after its run has finished", () => {
     const engine = await world.engine();
     await world.settle(engine.run(INPUT, OPTIONS).finished);
     await world.settle(engine.close());
-    expect(await ends(world, [bytes(lines)])).toMatchObject({ code: "input_changed" });
+    expect(await endOf(world, [bytes(lines)])).toMatchObject({ code: "input_changed" });
   });
 });
 
@@ -185,7 +178,7 @@ describe("the copy of a stream", () => {
         return draw / 20;
       };
       world.kill({ powerCut: true, random });
-      expect(await ends(world, pieces), `seed ${seed}`).toMatchObject({
+      expect(await endOf(world, pieces), `seed ${seed}`).toMatchObject({
         status: "completed",
         counts: { completed: 200 },
       });
@@ -208,7 +201,7 @@ describe("the copy of a stream", () => {
       const spool = world.disk.paths.find((path) => SPOOL.test(path)) as string;
       const file = await world.disk.open(spool, "write");
       await file.write(new Uint8Array(8), text.indexOf(`[[${line}]]`));
-      expect(await ends(world, [bytes(text)])).toMatchObject(end);
+      expect(await endOf(world, [bytes(text)])).toMatchObject(end);
     }
   });
 
@@ -231,14 +224,14 @@ describe("the copy of a stream", () => {
     expect(world.sent.length).toBeGreaterThan(4);
     process.kill();
     world.kill({ powerCut: true });
-    expect(await ends(world, pieces)).toMatchObject({ counts: { completed: 20 } });
+    expect(await endOf(world, pieces)).toMatchObject({ counts: { completed: 20 } });
     expect(new Set(world.output().map(({ key }) => key)).size).toBe(20);
   });
 
   it("fault 4: is not made of a stream that is compressed or not UTF-8", async () => {
     for (const source of [gzipSync(itemLine(1)), Buffer.from(itemLine(1), "utf16le")]) {
       const world = new World();
-      expect(await ends(world, [source])).toMatchObject({ code: "unsupported_encoding" });
+      expect(await endOf(world, [source])).toMatchObject({ code: "unsupported_encoding" });
       const spool = world.disk.paths.find((path) => SPOOL.test(path)) as string;
       expect(world.disk.bytes(spool)).toHaveLength(0);
     }

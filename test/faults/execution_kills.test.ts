@@ -3,17 +3,17 @@
  * acknowledged is lost, each comes to one end, and what may not be repeated is called once at most.
  * `PERIGEE_TEST_KILLS` sets how often (default 4).
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MAIN } from "../built.ts";
+import { createKey, urlOf } from "./killed_service.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "perigee-execution-kills-"));
 const data = join(dir, "data");
@@ -47,9 +47,7 @@ beforeAll(async () => {
     request.resume().on("end", () => setTimeout(() => response.end("ok"), (number * 37) % 120));
   });
   await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
-  const args = ["keys", "create", "--project", "acme", "--beta", "--data", data, "--json"];
-  const made = spawnSync(process.execPath, [MAIN, ...args]);
-  key = (JSON.parse(made.stdout.toString()) as { key: string }).key;
+  key = createKey(data, ["--beta"]);
 });
 
 afterAll(() => {
@@ -63,9 +61,7 @@ async function start(): Promise<{ readonly child: ChildProcess; readonly url: st
     stdio: ["ignore", "pipe", "ignore"],
     env: { ...process.env, PERIGEE_EGRESS_ALLOW: "127.0.0.0/8" },
   });
-  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
-  const [line] = (await once(lines, "line")) as [string];
-  return { child, url: (JSON.parse(line) as { url: string }).url };
+  return { child, url: await urlOf(child) };
 }
 
 async function send<T>(url: string, method: string, body?: object): Promise<T> {

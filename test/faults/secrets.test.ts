@@ -3,6 +3,7 @@
  * servers that repeat what they were sent, and fail before anything is sent; then everything that left the process and
  * everything on its disk is searched for them.
  */
+
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { MAIN, SDK } from "../built.ts";
 import { textsBelow } from "../files_below.ts";
 import { freePort } from "../free_port.ts";
+import { type HeardService, startHeard } from "../heard_service.ts";
 import { CERTIFICATE, type MailServer, openMailServer } from "../satellites/builtin/mail_server.ts";
 import { openReceiver, type Receiver } from "../satellites/builtin/receiver.ts";
 
@@ -47,15 +49,11 @@ const SECRETS: Readonly<Record<string, string>> = {
 };
 
 let dir: string;
-let child: ChildProcess;
+let service: HeardService;
 let host: ChildProcess;
 /** What the host and the engine sign their requests with. */
 let hostSecret = "";
-let ended: Promise<unknown>;
-let url: string;
 let key: string;
-let stdout = "";
-let stderr = "";
 /** All that the service has answered. */
 const answers: string[] = [];
 
@@ -69,7 +67,7 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(() => {
-  for (const one of [child, host]) one.kill("SIGKILL");
+  for (const one of [service.child, host]) one.kill("SIGKILL");
   rmSync(dir, { recursive: true, force: true });
 });
 
@@ -98,24 +96,12 @@ async function hostLeaky(): Promise<void> {
 async function serve(mail: MailServer): Promise<void> {
   const config = { egressAllow: ["127.0.0.0/8"], satellites: { mailPorts: [mail.port] } };
   writeFileSync(join(dir, "config.json"), JSON.stringify(config));
-  const words = [MAIN, "serve", "--port", "0", "--data", "perigee-data", "--config", "config.json"];
-  child = spawn(process.execPath, words, { cwd: dir, env: { PATH: process.env["PATH"] } });
-  child.stderr?.on("data", (chunk) => {
-    stderr += chunk;
-  });
-  ended = new Promise((resolve) => child.once("exit", resolve));
-  url = await new Promise((resolve, reject) => {
-    child.stdout?.on("data", (chunk) => {
-      stdout += chunk;
-      if (stdout.includes("\n")) resolve((JSON.parse(stdout) as { url: string }).url);
-    });
-    void ended.then(() => reject(new Error(stderr)));
-  });
+  service = await startHeard(dir, ["--data", "perigee-data", "--config", "config.json"]);
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of many shapes
 async function call(method: string, path: string, body?: unknown): Promise<any> {
-  const response = await fetch(url + path, {
+  const response = await fetch(service.url + path, {
     method,
     headers: {
       authorization: path.startsWith("/v1/") ? key : `Bearer ${key}`,
@@ -208,13 +194,13 @@ cluster:
       "/v1/satellites/perigee/call-webhook",
     ])
       await call("GET", path);
-    answers.push(await (await fetch(`${url}/metrics`)).text());
+    answers.push(await (await fetch(`${service.url}/metrics`)).text());
     expect(findings()).toEqual([]);
-    child.kill("SIGTERM");
-    await ended;
+    service.child.kill("SIGTERM");
+    await service.ended;
     expect(await perigee(["secrets", "list", "--project", "red"])).toContain("set-by-hand");
     expect(answers.length).toBeGreaterThan(20);
-    expect(stderr).toContain('"event":"request"');
+    expect(service.stderr()).toContain('"event":"request"');
     expect(findings()).toEqual([]);
     await perigee(["secrets", "rotate-key"]);
     expect(findings()).toEqual([]);
@@ -278,8 +264,8 @@ async function useLeaky(): Promise<void> {
 /** Where a canary stands: the first words of each place. */
 function findings(): string[] {
   const places: [string, string][] = [
-    ["stdout", stdout],
-    ["stderr", stderr],
+    ["stdout", service.stdout()],
+    ["stderr", service.stderr()],
     ...answers.map((text): [string, string] => [`answer ${text.slice(0, 80)}`, text]),
     ...textsBelow(join(dir, "perigee-data")),
   ];

@@ -2,15 +2,15 @@
  * `perigee serve` killed again and again while tasks are submitted, run and looked at: no acknowledged task is lost, no
  * answer comes twice, nothing that was told is taken back. `PERIGEE_TEST_KILLS` sets how often (default 4).
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MAIN } from "../built.ts";
+import { createKey, urlOf } from "./killed_service.ts";
 import { startThreeProtocols, type ThreeProtocols } from "./three_protocols.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "perigee-kills-"));
@@ -42,17 +42,7 @@ let key: string;
 
 beforeAll(async () => {
   provider = await startThreeProtocols(60);
-  const made = spawnSync(process.execPath, [
-    MAIN,
-    "keys",
-    "create",
-    "--project",
-    "acme",
-    "--data",
-    data,
-    "--json",
-  ]);
-  key = (JSON.parse(made.stdout.toString()) as { key: string }).key;
+  key = createKey(data);
 });
 
 afterAll(async () => {
@@ -70,9 +60,7 @@ async function start(): Promise<{ readonly child: ChildProcess; readonly url: st
       PERIGEE_MAX_INFLIGHT: String(IN_FLIGHT),
     },
   });
-  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
-  const [line] = (await once(lines, "line")) as [string];
-  return { child, url: (JSON.parse(line) as { url: string }).url };
+  return { child, url: await urlOf(child) };
 }
 
 let nextPrompt = 0;

@@ -1,16 +1,16 @@
 /**
  * Fault 84: the main thread of `perigee serve` stands still. It is made to by a signal, in a process of its own.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { MAIN } from "../built.ts";
 import { callerOf, submit } from "../service/serving.ts";
+import { createKey, urlOf } from "./killed_service.ts";
 import { startThreeProtocols, type ThreeProtocols } from "./three_protocols.ts";
 
 const IN_FLIGHT = 16;
@@ -24,17 +24,7 @@ const children: ChildProcess[] = [];
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "perigee-watchdog-"));
   provider = await startThreeProtocols(40);
-  const made = spawnSync(process.execPath, [
-    MAIN,
-    "keys",
-    "create",
-    "--project",
-    "acme",
-    "--data",
-    dir,
-    "--json",
-  ]);
-  authorization = `Bearer ${(JSON.parse(made.stdout.toString()) as { key: string }).key}`;
+  authorization = `Bearer ${createKey(dir)}`;
 });
 
 afterEach(async () => {
@@ -67,10 +57,7 @@ async function start(onSignal: string): Promise<{ readonly child: ChildProcess; 
     },
   );
   children.push(child);
-  const [line] = (await once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), "line")) as [
-    string,
-  ];
-  return { child, url: (JSON.parse(line) as { url: string }).url };
+  return { child, url: await urlOf(child) };
 }
 
 describe("fault 84: an event loop that stands still", () => {

@@ -2,7 +2,8 @@
  * What users send stays where it belongs (fault 95): a real process is sent texts, keys, names and headers that are
  * canaries, and its output, log, metrics, errors and data folder are searched for them.
  */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -13,6 +14,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { loadSqlite, type SqliteValue } from "../../src/store/sqlite_database.ts";
 import { MAIN } from "../built.ts";
 import { textsBelow } from "../files_below.ts";
+import { type HeardService, startHeard } from "../heard_service.ts";
 
 const run = promisify(execFile);
 const CANARY = "canary";
@@ -22,12 +24,8 @@ const TEXT = `${CANARY}-prompt`;
 
 let dir: string;
 let provider: Server;
-let child: ChildProcess;
-let url: string;
+let service: HeardService;
 let key: string;
-let stdout = "";
-let stderr = "";
-let ended: Promise<unknown>;
 let webhookSecret = "";
 /** Bodies of all that was refused. */
 const refusals: string[] = [];
@@ -50,23 +48,11 @@ beforeAll(async () => {
     },
   );
   key = (JSON.parse(made.stdout) as { key: string }).key;
-  const words = [MAIN, "serve", "--port", "0", "--data", "state", "--config", "config.json"];
-  child = spawn(process.execPath, words, { cwd: dir, env: { PATH: process.env["PATH"] } });
-  child.stderr?.on("data", (chunk) => {
-    stderr += chunk;
-  });
-  ended = new Promise((resolve) => child.once("exit", resolve));
-  url = await new Promise((resolve, reject) => {
-    child.stdout?.on("data", (chunk) => {
-      stdout += chunk;
-      if (stdout.includes("\n")) resolve((JSON.parse(stdout) as { url: string }).url);
-    });
-    void ended.then(() => reject(new Error(stderr)));
-  });
+  service = await startHeard(dir, ["--data", "state", "--config", "config.json"]);
 }, 60_000);
 
 afterAll(() => {
-  child.kill("SIGKILL");
+  service.child.kill("SIGKILL");
   provider.close();
   rmSync(dir, { recursive: true, force: true });
 });
@@ -91,7 +77,7 @@ async function startProvider(): Promise<Server> {
 
 async function send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
   const isForm = body instanceof FormData;
-  const response = await fetch(url + path, {
+  const response = await fetch(service.url + path, {
     method,
     headers: {
       authorization: `Bearer ${key}`,
@@ -183,19 +169,22 @@ async function storedValues(): Promise<string[]> {
 describe("a service that was sent canaries", () => {
   it("holds them in the texts of users, and nowhere else", async () => {
     await sendAll();
-    const metrics = await (await fetch(`${url}/metrics`)).text();
-    child.kill("SIGTERM");
-    await ended;
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    service.child.kill("SIGTERM");
+    await service.ended;
     expect(webhookSecret).toMatch(/^whsec_/);
     const isFound = (text: string): boolean =>
       text.includes(CANARY) || text.includes(key) || text.includes(webhookSecret);
     expect(refusals).toHaveLength(REFUSED);
     expect(refusals.filter(isFound)).toEqual([]);
-    expect(stdout).toBe(`{"url":"${url}"}\n`);
-    expect(stderr.split("\n").filter(isFound)).toEqual([]);
-    expect(stderr.split("\n").filter((line) => line.includes('"event":"request"')).length).toBeGreaterThan(
-      15,
-    );
+    expect(service.stdout()).toBe(`{"url":"${service.url}"}\n`);
+    expect(service.stderr().split("\n").filter(isFound)).toEqual([]);
+    expect(
+      service
+        .stderr()
+        .split("\n")
+        .filter((line) => line.includes('"event":"request"')).length,
+    ).toBeGreaterThan(15);
     expect(metrics).toContain('perigee_items_total{outcome="invalid_request"}');
     expect(isFound(metrics)).toBe(false);
     expect(otherFiles().length).toBeGreaterThan(2);

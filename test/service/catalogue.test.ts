@@ -1,22 +1,13 @@
 /** Satellites over HTTP: registered, configured, described, approved; and who may use which (interface 2.11). */
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
-import { defineSatellite } from "../../src/satellites/define.ts";
 import { describeSatellite, toWire } from "../../src/satellites/description.ts";
-import { z } from "../../src/schema.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
 import { host } from "../satellites/orbit_world.ts";
 import { type CatalogueWorld, openCatalogueWorld } from "./catalogue_world.ts";
+import { shout } from "./hosted_satellite.ts";
 
 const PATH = "/v1/satellites";
-const shout = defineSatellite({
-  ...{ name: "shout", description: "Says it louder.", isRepeatable: true },
-  input: z.strictObject({ text: z.string().describe("What to say.") }),
-  config: z.strictObject({ mark: z.string().default("!") }),
-  output: z.strictObject({ said: z.string() }),
-  example: { input: { text: "hi" }, config: {}, output: { said: "HI!" } },
-  run: async ({ input, config }) => ({ said: input.text.toUpperCase() + config.mark }),
-});
 const satellite = toWire(describeSatellite(shout));
 const say = { input: { text: "hi" } };
 

@@ -9,10 +9,12 @@ import { defineSatellite } from "../../src/satellites/define.ts";
 import { describeSatellite, toWire } from "../../src/satellites/description.ts";
 import { createGuardedHttp } from "../../src/satellites/guarded_http.ts";
 import { createOrbitHost } from "../../src/satellites/orbit/host.ts";
+import type { AnySatellite } from "../../src/satellites/satellite.ts";
 import { z } from "../../src/schema.ts";
 import type { Whole } from "./whole.ts";
 
-const shout = defineSatellite({
+/** Says a text louder. */
+export const shout: AnySatellite = defineSatellite({
   ...{ name: "shout", description: "Says it louder.", isRepeatable: true },
   input: z.strictObject({ text: z.string().describe("What to say.") }),
   config: z.strictObject({ mark: z.string().default("!") }),

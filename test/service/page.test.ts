@@ -1,32 +1,28 @@
 /**
- * The operator page in a real browser, Debian's Chromium. Screenshots go to `test/service/screenshots`, which git ignores.
+ * The operator page, as a browser shows it.
  */
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { type Browser, chromium, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { readFileSync } from "node:fs";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  enterKey,
+  fits,
+  isThere,
+  MARKUP,
+  MISSING,
+  openBrowser,
+  openPage,
+  SCREENS,
+  shotAt,
+} from "./browser.ts";
 import { KEY, openPageWorld, type PageWorld } from "./page_world.ts";
-
-const CHROMIUM = process.env["PERIGEE_CHROMIUM"] ?? "/usr/bin/chromium";
-const SCREENSHOTS = join(import.meta.dirname, "screenshots");
-const MARKUP = `<img src=x onerror="document.title='run'">`;
-const SCREENS = [
-  [360, 740, "light"],
-  [360, 740, "dark"],
-  [820, 1_100, "light"],
-  [1_280, 900, "light"],
-  [1_280, 900, "dark"],
-] as const;
-const isThere = existsSync(CHROMIUM);
-const MISSING = `there is no browser at ${CHROMIUM}: install it (apt-get install chromium), or name another with PERIGEE_CHROMIUM`;
 
 let world: PageWorld;
 let browser: Browser;
 
 beforeAll(async () => {
   if (!isThere) return;
-  mkdirSync(SCREENSHOTS, { recursive: true });
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+  browser = await openBrowser();
   world = await openPageWorld();
 }, 60_000);
 
@@ -34,26 +30,6 @@ afterAll(async () => {
   await browser?.close();
   await world?.close();
 });
-
-/** A page, and all that its console and network have complained of. */
-async function openPage() {
-  const context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
-  onTestFinished(() => context.close());
-  context.setDefaultTimeout(8_000);
-  const page = await context.newPage();
-  const complaints: string[] = [];
-  page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  await page.goto(world.url);
-  return { page, complaints };
-}
-
-async function enterKey(page: Page, key = KEY): Promise<void> {
-  await page.getByLabel("API key").fill(key);
-  await page.getByRole("button", { name: "Open" }).click();
-}
 
 function items(count: number, more: object = {}): object[] {
   return Array.from({ length: count }, (_, index) => ({
@@ -84,8 +60,8 @@ it("has a browser to be shown in, or says that it was not tested", () => {
 
 describe.skipIf(!isThere)("the operator page", () => {
   it("asks for the key once, and says when it is not accepted", async () => {
-    const { page } = await openPage();
-    await page.screenshot({ path: join(SCREENSHOTS, "key.png") });
+    const { page } = await openPage(browser, world.url);
+    await page.screenshot(shotAt("key"));
     await enterKey(page, "pgk_live_wrong");
     await expect.poll(() => page.getByRole("alert").first().textContent()).toContain("not accepted");
     await enterKey(page);
@@ -101,7 +77,7 @@ describe.skipIf(!isThere)("the operator page", () => {
   });
 
   it("shows tasks as they go on, cancels one and downloads answers, without a complaint", async () => {
-    const { page, complaints } = await openPage();
+    const { page, complaints } = await openPage(browser, world.url);
     await enterKey(page);
     const short = await submit(items(80, { sla: 30 }));
     const long = await submit(items(4_000));
@@ -111,12 +87,12 @@ describe.skipIf(!isThere)("the operator page", () => {
     const before = await settled();
     await expect.poll(settled, { timeout: 5_000 }).toBeGreaterThan(before);
     await expect.poll(() => rowOf(page, short).textContent(), { timeout: 10_000 }).toContain("some errors");
-    await page.screenshot({ path: join(SCREENSHOTS, "running.png"), fullPage: true });
+    await page.screenshot({ ...shotAt("running"), fullPage: true });
 
     await rowOf(page, long)
       .getByRole("button", { name: /^Cancel/ })
       .click();
-    await page.getByRole("dialog").screenshot({ path: join(SCREENSHOTS, "cancel.png") });
+    await page.getByRole("dialog").screenshot(shotAt("cancel"));
     await page.getByRole("button", { name: "Cancel it" }).click();
     await expect.poll(() => rowOf(page, long).textContent(), { timeout: 10_000 }).toContain("Cancelled");
     expect(await isCancelled(long)).toBe(true);
@@ -138,7 +114,7 @@ describe.skipIf(!isThere)("the operator page", () => {
   });
 
   it("shows names that hold markup as they are", async () => {
-    const { page, complaints } = await openPage();
+    const { page, complaints } = await openPage(browser, world.url);
     await enterKey(page);
     await submit(items(2, { model: `demo:${MARKUP}` }));
     await expect
@@ -150,18 +126,12 @@ describe.skipIf(!isThere)("the operator page", () => {
   });
 
   it("fits a phone, a tablet and a desk, light and dark", async () => {
-    const { page, complaints } = await openPage();
+    const { page, complaints } = await openPage(browser, world.url);
     await enterKey(page);
     const id = await submit(items(1_000));
     await expect.poll(() => rowOf(page, id).textContent(), { timeout: 10_000 }).toContain("Running");
-    for (const [width, height, colorScheme] of SCREENS) {
-      await page.setViewportSize({ width, height });
-      await page.emulateMedia({ colorScheme });
-      await page.waitForTimeout(300);
-      const path = join(SCREENSHOTS, `${width}-${colorScheme}.png`);
-      await page.screenshot({ path, fullPage: true });
-      const tooWide = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth");
-      expect([width, colorScheme, tooWide]).toEqual([width, colorScheme, 0]);
+    for (const screen of SCREENS) {
+      await fits(page, screen);
       expect(await rowOf(page, id).getByRole("cell").count()).toBe(8);
     }
     expect(complaints).toEqual([]);
@@ -169,7 +139,7 @@ describe.skipIf(!isThere)("the operator page", () => {
   });
 
   it("is used by keyboard alone", async () => {
-    const { page } = await openPage();
+    const { page } = await openPage(browser, world.url);
     await page.keyboard.type(KEY); // the field has the focus
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Tasks" }).waitFor();
@@ -190,7 +160,7 @@ describe.skipIf(!isThere)("the operator page", () => {
   it("shows 50 tasks a page", async () => {
     const ids: string[] = [];
     for (let index = 0; index < 60; index += 1) ids.push(await submit(items(1)));
-    const { page } = await openPage();
+    const { page } = await openPage(browser, world.url);
     await enterKey(page);
     await rowOf(page, ids.at(-1) ?? "").waitFor();
     expect(await page.locator("#task-rows tr").count()).toBe(50);
@@ -202,13 +172,13 @@ describe.skipIf(!isThere)("the operator page", () => {
   });
 
   it("says when it has lost contact, comes back by itself, and asks anew when its key is revoked", async () => {
-    const { page } = await openPage();
+    const { page } = await openPage(browser, world.url);
     const contact = () => page.locator("#contact").textContent();
     await enterKey(page);
     await expect.poll(contact).toContain("Live");
     await world.cut();
     await expect.poll(contact).toContain("Lost contact");
-    await page.screenshot({ path: join(SCREENSHOTS, "lost.png") });
+    await page.screenshot(shotAt("lost"));
     await world.mend();
     await expect.poll(contact, { timeout: 10_000 }).toContain("Live");
     world.isKeyValid = false;

@@ -1,26 +1,13 @@
 /**
- * Clusters and executions on the operator page, in Debian's Chromium. Screenshots go where those of the page go.
+ * Clusters and executions on the operator page, as a browser shows them.
  */
-import { existsSync, mkdirSync } from "node:fs";
-import { join } from "node:path";
-import { type Browser, chromium, type Locator, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import type { Browser, Locator, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defineSatellite } from "../../src/satellites/define.ts";
 import { SatelliteError } from "../../src/satellites/satellite_error.ts";
 import { z } from "../../src/schema.ts";
-import { KEY, openPageWorld, type PageWorld } from "./page_world.ts";
-
-const CHROMIUM = process.env["PERIGEE_CHROMIUM"] ?? "/usr/bin/chromium";
-const SCREENSHOTS = join(import.meta.dirname, "screenshots");
-const SCREENS = [
-  [360, 740, "light"],
-  [360, 740, "dark"],
-  [820, 1_100, "light"],
-  [1_280, 900, "light"],
-  [1_280, 900, "dark"],
-] as const;
-const isThere = existsSync(CHROMIUM);
-const MARKUP = `<img src=x onerror="document.title='run'">`;
+import { enterKey, fits, isThere, MARKUP, openBrowser, openPage, SCREENS, shotAt } from "./browser.ts";
+import { openPageWorld, type PageWorld } from "./page_world.ts";
 
 /** Waits for `open`, or for so long; fails a number of attempts first, or for good. */
 const step = defineSatellite({
@@ -78,8 +65,7 @@ let browser: Browser;
 
 beforeAll(async () => {
   if (!isThere) return;
-  mkdirSync(SCREENSHOTS, { recursive: true });
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+  browser = await openBrowser();
   world = await openPageWorld({
     scopes: ["infer:read", "infer:write", "satellites:read", "satellites:run"],
     satellites: { trusted: [{ project: "red", satellites: [step] }] },
@@ -93,21 +79,11 @@ afterAll(async () => {
 });
 
 /** The page with its key, and all that its console has complained of. */
-async function openPage() {
-  const context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
-  onTestFinished(() => context.close());
-  context.setDefaultTimeout(8_000);
-  const page = await context.newPage();
-  const complaints: string[] = [];
-  page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  await page.goto(world.url);
-  await page.getByLabel("API key").fill(KEY);
-  await page.getByRole("button", { name: "Open" }).click();
-  await page.getByRole("heading", { name: "Clusters" }).waitFor();
-  return { page, complaints };
+async function openBoard(): ReturnType<typeof openPage> {
+  const opened = await openPage(browser, world.url);
+  await enterKey(opened.page);
+  await opened.page.getByRole("heading", { name: "Clusters" }).waitFor();
+  return opened;
 }
 
 async function runCluster(members: readonly Member[]): Promise<string> {
@@ -165,7 +141,7 @@ function diamond(gate: string): readonly Member[] {
 
 describe.skipIf(!isThere)("clusters on the operator page", () => {
   it("show their members by what they wait for, with states, times, retries and parts", async () => {
-    const { page, complaints } = await openPage();
+    const { page, complaints } = await openBoard();
     const id = await runCluster(diamond("diamond"));
     const graph = await graphOf(page, id);
     const text = (name: string) => nodeOf(graph, name).textContent();
@@ -177,7 +153,7 @@ describe.skipIf(!isThere)("clusters on the operator page", () => {
     expect(await text("Thank")).toContain("skipped");
     expect(await text("Count tokens")).toContain("pending");
     expect(await text("Join")).toContain("waiting");
-    await page.screenshot({ path: join(SCREENSHOTS, "cluster-running.png"), fullPage: true });
+    await page.screenshot({ ...shotAt("cluster-running"), fullPage: true });
     const rows = await graph
       .locator(".graph-row")
       .evaluateAll((all) =>
@@ -196,7 +172,7 @@ describe.skipIf(!isThere)("clusters on the operator page", () => {
   });
 
   it("have lines from box to box", async () => {
-    const { page } = await openPage();
+    const { page } = await openBoard();
     const id = await runCluster(diamond("lines"));
     const graph = await graphOf(page, id);
     await expect.poll(() => graph.locator("path").count()).toBe(8);
@@ -209,7 +185,7 @@ describe.skipIf(!isThere)("clusters on the operator page", () => {
   });
 
   it("of sixty members and more stay within the page, and in sight", async () => {
-    const { page, complaints } = await openPage();
+    const { page, complaints } = await openBoard();
     const wide = Array.from({ length: 48 }, (_, index) => ({
       ...{
         identifier: `part-${index}`,
@@ -229,15 +205,15 @@ describe.skipIf(!isThere)("clusters on the operator page", () => {
       .toContain("63 of 63 members done");
     expect(await page.locator("#board img").count()).toBe(0);
     expect(await page.title()).toBe("perigee");
-    for (const [width, height, colorScheme] of SCREENS) {
-      await fits(page, { width, height, colorScheme, name: "many" });
-      expect([width, await cutTexts(graph)]).toEqual([width, []]);
+    for (const screen of SCREENS) {
+      await fits(page, screen, "many");
+      expect([screen.width, await cutTexts(graph)]).toEqual([screen.width, []]);
     }
     expect(complaints).toEqual([]);
   });
 
   it("are cancelled by keyboard", async () => {
-    const { page, complaints } = await openPage();
+    const { page, complaints } = await openBoard();
     const id = await runCluster([{ identifier: "hold", input: { gate: "never" } }, { identifier: "free" }]);
     const place = placeOf(page, "cluster", id);
     const summary = place.locator("summary");
@@ -267,7 +243,7 @@ describe.skipIf(!isThere)("clusters on the operator page", () => {
 
 describe.skipIf(!isThere)("executions on the operator page", () => {
   it("show their state, progress, retries and error, and are cancelled", async () => {
-    const { page, complaints } = await openPage();
+    const { page, complaints } = await openBoard();
     const [done, failed, running, doomed] = [
       await execute({ failures: 1 }),
       await execute({ broken: true }),
@@ -279,12 +255,11 @@ describe.skipIf(!isThere)("executions on the operator page", () => {
     expect(await text(failed)).toMatch(/failed.*disk_on_fire/);
     expect(await text(running)).toMatch(/running.*3 of 8/);
     await expect.poll(() => text(doomed)).toMatch(/retrying.*\d retries|running.*\d retries/);
-    for (const [width, height, colorScheme] of SCREENS)
-      await fits(page, { width, height, colorScheme, name: "satellites" });
+    for (const screen of SCREENS) await fits(page, screen, "satellites");
     await placeOf(page, "execution", running)
       .getByRole("button", { name: /^Cancel/ })
       .click();
-    await page.getByRole("dialog").screenshot({ path: join(SCREENSHOTS, "cancel-execution.png") });
+    await page.getByRole("dialog").screenshot(shotAt("cancel-execution"));
     await page.getByRole("button", { name: "Cancel it" }).click();
     await expect
       .poll(() => statusOf(`/v1/satellites/red/step/${running}`), { timeout: 5_000 })
@@ -294,22 +269,6 @@ describe.skipIf(!isThere)("executions on the operator page", () => {
     expect(complaints).toEqual([]);
   });
 });
-
-interface Screen {
-  readonly width: number;
-  readonly height: number;
-  readonly colorScheme: "light" | "dark";
-  readonly name: string;
-}
-
-async function fits(page: Page, { width, height, colorScheme, name }: Screen): Promise<void> {
-  await page.setViewportSize({ width, height });
-  await page.emulateMedia({ colorScheme });
-  await page.waitForTimeout(300);
-  await page.screenshot({ path: join(SCREENSHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: true });
-  const tooWide = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth");
-  expect([width, colorScheme, tooWide]).toEqual([width, colorScheme, 0]);
-}
 
 /** Ends of lines that lie on no edge of a box, to a pixel. */
 async function strayEnds(graph: Locator): Promise<string[]> {

@@ -83,6 +83,7 @@ const configSchema: Schema<Config> = z.strictObject({
     ),
 });
 
+/** Under which name a model is offered as a satellite. */
 export interface BatchInferenceOptions {
   readonly name: string;
   readonly description: string;

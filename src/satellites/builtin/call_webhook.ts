@@ -32,6 +32,10 @@ const output = z.strictObject({
   answer: webhookAnswer.exactOptional().describe("What was answered, when the config asks for it."),
 });
 
+/**
+ * Repeats what may have arrived where the method is idempotent, the request is signed (its id tells repeats), or the config
+ * says so.
+ */
 export function callWebhook(): Satellite<JsonObject, WebhookConfig> {
   return defineSatellite<JsonObject, WebhookConfig>({
     name: "call-webhook",

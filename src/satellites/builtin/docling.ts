@@ -17,6 +17,7 @@ import { SatelliteError } from "../satellite_error.ts";
 import { errorOf, type Outgoing, send } from "./exchange.ts";
 import type { DocumentFormat } from "./parsed_document.ts";
 
+/** A docling server of the user's, and how it is to read. */
 export interface DoclingConfig {
   readonly url: string;
   readonly api_key?: string | undefined;
@@ -76,6 +77,7 @@ const resultSchema = z.looseObject({
   }),
 });
 
+/** For one document of one attempt. */
 export class Docling {
   readonly #call: Call;
   readonly #config: DoclingConfig;

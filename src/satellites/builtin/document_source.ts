@@ -8,6 +8,7 @@ import { SatelliteError } from "../satellite_error.ts";
 import { mimeTypeOf } from "./mime_type.ts";
 import { fileView } from "./small_file.ts";
 
+/** A document that may not be there yet; `name` and type are what is claimed of it. */
 export interface DocumentSource {
   readonly name: string;
   readonly mimeType: string;

@@ -23,6 +23,7 @@ export interface Outgoing {
   readonly body?: Uint8Array | string;
 }
 
+/** Bounds of one exchange; those of the runtime hold besides. */
 export interface SendOptions {
   readonly timeoutMs?: number;
   /** Of the answer's body, the first bytes. Default 64 KiB. */
@@ -80,6 +81,7 @@ export function errorOf(
   );
 }
 
+/** What an error is made of besides the answer itself. */
 export interface ErrorFacts {
   /** Unix time, for a Retry-After that is a date. */
   readonly wallMs: number;

@@ -21,6 +21,7 @@ export interface ExternalFile {
   readonly modifiedWallMs?: number;
 }
 
+/** A file to be written under a path that may be taken. */
 export interface NewExternalFile {
   readonly path: string;
   /** All of them are written, or nothing. */
@@ -84,18 +85,22 @@ export function checkSegments(path: string): void {
   if (path.split("/").slice(0, -1).includes("")) throw badPath("it has an empty name in it");
 }
 
+/** Permanent, `invalid_path`. */
 export function badPath(reason: string): SatelliteError {
   return new SatelliteError("permanent", "invalid_path", `this cannot be the path of a file: ${reason}`);
 }
 
+/** Permanent, `destination_exists`. */
 export function destinationExists(path: string): SatelliteError {
   return new SatelliteError("permanent", "destination_exists", `there is a file at ${shown(path)} already`);
 }
 
+/** Refused, `source_changed`: the next attempt begins with what is there then. */
 export function sourceChanged(path: string): SatelliteError {
   return new SatelliteError("refused", "source_changed", `${shown(path)} was changed while it was read`);
 }
 
+/** Refused, `verification_failed`: written again by the next attempt. */
 export function notVerified(path: string): SatelliteError {
   return new SatelliteError(
     "refused",

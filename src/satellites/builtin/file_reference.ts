@@ -54,6 +54,7 @@ export interface KeptFile {
 
 type Keeper = Pick<SatelliteCall, "executionId" | "project" | "files">;
 
+/** What an output says of a file of the project. */
 export function referenceOf({ id, name, bytes, mimeType, sha256 }: FileView): FileReference {
   return { file_id: id, name, bytes, mime_type: mimeType, sha256 };
 }

@@ -59,6 +59,7 @@ const output = z.strictObject({
 
 type Call = SatelliteCall<LogInput, LogConfig>;
 
+/** Repeatable, as logs are: entries may arrive twice, and none is left out. */
 export function forwardLogs(): Satellite<LogInput, LogConfig> {
   return defineSatellite<LogInput, LogConfig>({
     name: "forward-logs",

@@ -45,6 +45,7 @@ const glob = z
   .describe("Such as `reports/**/*.{pdf,docx}`, on the whole path within the store.");
 const size = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
+/** Patterns and bounds; sizes in bytes. */
 export interface GetFilesInput {
   readonly prefix: string;
   readonly glob?: string | readonly string[] | undefined;
@@ -115,6 +116,9 @@ interface Sums {
   skipped: number;
 }
 
+/**
+ * Repeatable: an attempt goes on where the one before it was. `options` name the stores that only the operator opens.
+ */
 export function getFiles(options: StoreOptions = {}): Satellite<GetFilesInput, GetFilesConfig> {
   return defineSatellite<GetFilesInput, GetFilesConfig>({
     name: "get-files",

@@ -34,6 +34,7 @@ const TYPES: Readonly<Record<string, string>> = {
   zip: "application/zip",
 };
 
+/** `application/octet-stream` for endings that are not known. */
 export function mimeTypeOf(name: string): string {
   const ending = /\.([a-z0-9]{1,10})$/i.exec(name)?.[1]?.toLowerCase() ?? "";
   return Object.hasOwn(TYPES, ending) ? (TYPES[ending] ?? "") : "application/octet-stream";

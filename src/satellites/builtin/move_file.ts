@@ -35,6 +35,7 @@ import {
 
 const path = z.string().min(1).max(1_024);
 
+/** Exactly one of `source` and `file`. */
 export interface MoveFileInput {
   readonly source?: string | undefined;
   readonly file?: { readonly file_id: string } | undefined;
@@ -93,6 +94,7 @@ const outputSchema = z.strictObject({
 type Outcome = z.infer<typeof outcome>;
 type Call = SatelliteCall<MoveFileInput, MoveFileConfig>;
 
+/** Repeatable at every step. `options` name the stores that only the operator opens. */
 export function moveFile(options: StoreOptions = {}): Satellite<MoveFileInput, MoveFileConfig> {
   return defineSatellite<MoveFileInput, MoveFileConfig>({
     name: "move-file",

@@ -6,6 +6,7 @@ import { type ExternalFile, type ExternalStore, hashOf } from "./external_store.
 import { findFile, inFiles } from "./file_reference.ts";
 import { mimeTypeOf } from "./mime_type.ts";
 
+/** Whatever is moved, with the same steps for both. */
 export interface MoveSource {
   /** The store that it is in; undefined for the project's files. */
   readonly store: ExternalStore | undefined;

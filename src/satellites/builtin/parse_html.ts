@@ -18,6 +18,7 @@ export async function parseHtml(html: string, format: DocumentFormat): Promise<P
   return { ok: true, text, package: "turndown" };
 }
 
+/** Tables, headings, lists and links; scripts and styles go. */
 export async function toMarkdown(html: string): Promise<string> {
   const service = await openService();
   service.addRule("cell", {

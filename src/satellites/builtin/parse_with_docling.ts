@@ -24,6 +24,7 @@ import { inOrder } from "./in_order.ts";
 import type { DocumentFormat, ParseResult } from "./parsed_document.ts";
 import { ParserPool } from "./parser_pool.ts";
 
+/** What the operator says of it. */
 export interface ParseOptions {
   /** Default: the system's. */
   readonly clock?: Clock;
@@ -109,6 +110,7 @@ const outputSchema = z.union([
 
 type Call = SatelliteCall<ParseInput, ParseConfig>;
 
+/** Repeatable. The embedded engine runs in processes of its own, which all executions share. */
 export function parseWithDocling(options: ParseOptions = {}): Satellite<ParseInput, ParseConfig> {
   const parser = new ParserPool({ clock: systemClock, ...options });
   return defineSatellite<ParseInput, ParseConfig>({

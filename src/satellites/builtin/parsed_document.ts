@@ -5,6 +5,7 @@
 /** Kinds that the embedded engine reads. */
 export type DocumentKind = "pdf" | "docx" | "html" | "csv" | "markdown" | "text" | "json";
 
+/** What comes out: `json` is the document's structure, whose form is the engine's own. */
 export type DocumentFormat = "markdown" | "text" | "json";
 
 export interface ParsedDocument {

@@ -34,6 +34,7 @@ const FRAMING: readonly string[] = [
   "transfer-encoding",
   "upgrade",
 ];
+/** Whether a secret is named in it: what it must look like is known when that is filled in. */
 export function holdsSecret(text: string): boolean {
   return text.includes("secret://");
 }
@@ -80,6 +81,7 @@ export function headersField(description: string): z.ZodDefault<z.ZodRecord<z.Zo
     .describe(description);
 }
 
+/** Milliseconds, 100 to 120,000; default 15,000. */
 export function timeoutField(): z.ZodDefault<z.ZodNumber> {
   return z
     .number()
@@ -95,6 +97,7 @@ export function isHeaderText(text: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(text);
 }
 
+/** By its form alone; where it leads is the egress guard's. */
 export function isHttpUrl(text: string): boolean {
   return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }

@@ -34,6 +34,7 @@ const output = z.strictObject({
 
 type Call = SatelliteCall<AlertInput, AlertConfig>;
 
+/** Repeatable unless the config says otherwise: receivers with a dedup key tell repeats. */
 export function sendAlert(): Satellite<AlertInput, AlertConfig> {
   return defineSatellite<AlertInput, AlertConfig>({
     name: "send-alert",

@@ -48,6 +48,7 @@ const output = z.strictObject({
   response: z.string().exactOptional().describe("What a mail server said last."),
 });
 
+/** What the operator says of it. */
 export interface SendEmailOptions {
   /** Ports of mail servers besides 25, 465, 587 and 2525. */
   readonly ports?: readonly number[];
@@ -55,6 +56,10 @@ export interface SendEmailOptions {
 
 type MailCall = SatelliteCall<MailInput, MailConfig>;
 
+/**
+ * Not repeatable, but where the provider tells repeats or the config allows them: a message twice is worse than a failure that
+ * is shown.
+ */
 export function sendEmail({ ports = [] }: SendEmailOptions = {}): Satellite<MailInput, MailConfig> {
   const pool = new SmtpPool();
   return defineSatellite<MailInput, MailConfig>({

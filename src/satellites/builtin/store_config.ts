@@ -56,6 +56,7 @@ const s3Config = z
     path: ["secret_access_key"],
   });
 
+/** As users give it; secrets are filled in by now. */
 export type StoreConfig =
   | S3Config
   | { readonly type: "fs"; readonly root: string }

@@ -16,6 +16,7 @@ const PATH = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
 const FILLED_CHARACTERS_MAX = 4 * 1024 * 1024;
 
+/** Whether filling it in may change it. */
 export function hasPlaceholder(text: string): boolean {
   return text.search(PLACEHOLDER) >= 0;
 }

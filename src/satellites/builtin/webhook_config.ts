@@ -137,6 +137,7 @@ export const webhookConfig: Schema<WebhookConfig> = z
     message: "must be absent from HEAD",
   });
 
+/** Of a header content-type: `application/json` and all that end in `+json`. */
 export function isJsonType(contentType: string): boolean {
   return /^[^;]*[/+]json\s*(;|$)/i.test(contentType);
 }

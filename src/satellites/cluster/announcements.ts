@@ -8,6 +8,7 @@ const EVERY_MS = 100;
 
 type Listener = (cluster: ClusterView) => void;
 
+/** For those who show runs; nothing here is durable. */
 export class Announcements {
   readonly #clock: Clock;
   readonly #listeners = new Set<Listener>();

@@ -12,6 +12,7 @@ import { EVERY, type FoundText, type Part, type Reference, textsOf } from "./tem
 /** Fields of members that others may refer to. */
 const FIELDS: readonly (string | number | symbol | undefined)[] = ["output", "error", "status"];
 
+/** Adds an issue for each text that is wrong; whether the field is there is asked elsewhere (`check_fit.ts`). */
 export function checkReferences(member: DeclaredMember, issues: Issues): void {
   const path: Path = [...MEMBERS, member.index];
   for (const key of ["each", "input", "config"] as const) {

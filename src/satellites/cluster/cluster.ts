@@ -14,6 +14,7 @@ import type { ExecutionCaller, ExecutionError, ExecutionStatus } from "../execut
 /** `waiting`: what it refers to is not there yet. `skipped`: its `if` said no, or what it needs has failed. */
 export type MemberStatus = "waiting" | ExecutionStatus | "skipped";
 
+/** A member of a run as its project sees it. Times are Unix time in milliseconds. */
 export interface MemberView {
   readonly identifier: string;
   /** Display name. */
@@ -38,6 +39,7 @@ export interface MemberView {
   readonly error: ExecutionError | null;
 }
 
+/** A run as its project sees it. Times are Unix time in milliseconds. */
 export interface ClusterView {
   /** UUID. */
   readonly id: string;

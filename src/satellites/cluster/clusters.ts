@@ -40,6 +40,7 @@ const INPUT_BYTES_MAX = 1024 * 1024;
 const OPEN_RUNS_MAX = 500;
 const PAGE = 1_000;
 
+/** What runs stand on; all of it stays its owner's. */
 export interface ClustersOptions {
   readonly clock: Clock;
   readonly store: RecordStore;

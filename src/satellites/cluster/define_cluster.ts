@@ -28,6 +28,7 @@ export interface ClusterMember {
   readonly needs?: readonly string[];
 }
 
+/** A declaration, in the words of its YAML. */
 export interface ClusterDeclaration {
   readonly name?: string;
   readonly description?: string;

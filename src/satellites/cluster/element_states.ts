@@ -7,6 +7,7 @@ import type { StoredFanOut } from "./run_record.ts";
 const STATUSES: readonly ExecutionStatus[] = ["pending", "completed", "failed", "cancelled", "expired"];
 const RETRIES_MAX = 255;
 
+/** For one fan-out in this process; `stored` is what a checkpoint keeps of it. */
 export class ElementStates {
   readonly #statuses: Uint8Array;
   readonly #retries: Uint8Array;

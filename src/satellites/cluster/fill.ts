@@ -27,6 +27,7 @@ export function atMost(charsMax: number, lookUp: LookUp): LookUp {
 /** A reference that leads nowhere, or to what does not fit where it stands. */
 export class ReferenceFault extends Error {}
 
+/** A value without references, but for those to secrets. */
 export interface Filled {
   readonly value: Json;
   /** JSON pointers (RFC 6901) of texts in which secrets are named. */
@@ -71,6 +72,7 @@ export function namesSecret(parts: readonly Part[]): boolean {
   return parts.some((part) => (typeof part === "string" ? part.includes(SECRET_MARK) : isSecret(part)));
 }
 
+/** Secrets are filled in by the runtime, right before each attempt. */
 export function isSecret({ root }: Reference): boolean {
   return root === "secrets";
 }

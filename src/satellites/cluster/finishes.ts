@@ -8,6 +8,7 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
+/** For one run: one waiter for each execution. */
 export class Finishes {
   readonly #waiters = new Map<string, Waiter>();
 

@@ -12,6 +12,7 @@ import { referencesOf } from "./template.ts";
 /** Roots of references that are no identifiers. */
 const ROOTS: readonly string[] = ["input", "secrets", "each", "cluster"];
 
+/** Whom each member waits for, by references and by `needs`. */
 export interface Graph {
   /** By identifier: whom it waits for, each once, in the order of the declaration. */
   readonly needs: ReadonlyMap<string, readonly string[]>;

@@ -8,6 +8,7 @@ import type { ClusterIssue } from "./cluster.ts";
 /** Steps from the top of a declaration. */
 export type Path = readonly (string | number)[];
 
+/** Where something stands in the text of a declaration. */
 export interface Place {
   /** From 1. */
   readonly line: number;
@@ -16,6 +17,7 @@ export interface Place {
 
 const ISSUES_MAX = 100;
 
+/** At most 100: what comes behind them is not kept. */
 export class Issues {
   /** Where a path stands in the text; undefined when there is none. */
   readonly #placeOf: ((path: Path, isKey: boolean) => Place) | undefined;

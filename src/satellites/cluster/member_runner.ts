@@ -52,6 +52,7 @@ export type Standing = Pick<MemberState, "retries" | "error"> & {
   readonly fanOut: NonNullable<MemberState["fanOut"]>;
 };
 
+/** What members of one run have in common. */
 export interface RunnerParts {
   readonly cluster: StoredCluster;
   readonly facts: RunFacts;
@@ -74,6 +75,7 @@ interface Ended {
   readonly error: ExecutionError | null;
 }
 
+/** One for a run; members run side by side. */
 export class MemberRunner {
   readonly #parts: RunnerParts;
 

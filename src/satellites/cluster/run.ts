@@ -37,6 +37,7 @@ const AGAIN_MS = 5_000;
 /** Members of a run that read their values at once. */
 const READING_MAX = 16;
 
+/** What all runs of a process share. */
 export interface RunParts {
   readonly clock: Clock;
   readonly store: RecordStore;
@@ -58,6 +59,7 @@ export interface RunStart {
   readonly isResumed: boolean;
 }
 
+/** At most one for a run in all processes: the store's owner sees to that. */
 export class ClusterRun {
   readonly checked: CheckedDeclaration;
   /** Resolves when the end is durable, or the process closes. */

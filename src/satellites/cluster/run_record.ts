@@ -45,6 +45,7 @@ export interface StoredFanOut {
   readonly retries: number;
 }
 
+/** How a member stands, as stored. */
 export interface MemberState {
   readonly status: MemberStatus;
   /** It has ended, and what needs it cannot go on. */
@@ -67,6 +68,7 @@ export const WAITING: MemberState = {
   error: null,
 };
 
+/** What a run was made of. */
 export interface Source {
   readonly declaration: Json;
   readonly input: JsonObject;
@@ -84,6 +86,7 @@ export function executionIdOf(
   );
 }
 
+/** Names and errors, which may be texts of users, are in the payload. */
 export function clusterToRecord(cluster: StoredCluster): StoredRecord {
   const { id, project, createdWallMs, name, error, ...body } = cluster;
   return {
@@ -97,6 +100,7 @@ export function clusterToRecord(cluster: StoredCluster): StoredRecord {
   };
 }
 
+/** What `clusterToRecord` made. */
 export function recordToCluster({ id, project, createdWallMs, body, payload }: StoredRecord): StoredCluster {
   const stored = JSON.parse(body) as Omit<StoredCluster, "name" | "error">; // ours, under a checksum
   const texts = decode<Pick<StoredCluster, "name" | "error">>(payload) ?? { name: null, error: null };
@@ -114,10 +118,12 @@ export function newClusterChanges(cluster: StoredCluster, source: Source): Recor
   ];
 }
 
+/** Undefined for a record without payload: one that was erased. */
 export function recordToSource({ payload }: StoredRecord): Source | undefined {
   return decode<Source>(payload);
 }
 
+/** One record for each member; its error is in the payload. */
 export function memberToRecord(
   { id, project, createdWallMs }: StoredCluster,
   identifier: string,
@@ -134,6 +140,7 @@ export function memberToRecord(
   };
 }
 
+/** The identifier, and how it stands. */
 export function recordToMember({ id, body, payload }: StoredRecord): readonly [string, MemberState] {
   const state = JSON.parse(body) as Omit<MemberState, "error">; // ours, under a checksum
   const { error } = decode<Pick<MemberState, "error">>(payload) ?? { error: null };

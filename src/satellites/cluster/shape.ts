@@ -22,6 +22,7 @@ const SLA = "24h";
 /** When a member runs, by how those that it waits for have ended. */
 export type Condition = "success" | "failure" | "always";
 
+/** A member with defaults in, as it was declared: references are not filled in. */
 export interface DeclaredMember {
   /** Its place in the declaration. */
   readonly index: number;
@@ -41,6 +42,7 @@ export interface DeclaredMember {
   readonly needs: readonly string[];
 }
 
+/** Members in the order of the text. */
 export interface Declaration {
   readonly name: string | undefined;
   readonly sla: string;

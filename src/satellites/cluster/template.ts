@@ -16,8 +16,10 @@ import type { Path } from "./issues.ts";
 /** Every element of a list. */
 export const EVERY: unique symbol = Symbol("[*]");
 
+/** A member by name, an element by index, or every element. */
 export type Step = string | number | typeof EVERY;
 
+/** `${{ root.step.step }}` */
 export interface Reference {
   readonly root: string;
   readonly steps: readonly Step[];
@@ -115,6 +117,7 @@ export function* referencesOf(value: Json, path: Path = []): Generator<FoundRefe
   }
 }
 
+/** The value; null where the path ends at a null. Or why there is none. */
 export type Found =
   | { readonly ok: true; readonly value: Json }
   | { readonly ok: false; readonly message: string };

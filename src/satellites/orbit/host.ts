@@ -30,6 +30,7 @@ export interface HostSecret {
   readonly satellite?: string | undefined;
 }
 
+/** What a host serves, and whom it believes. */
 export interface OrbitHostOptions {
   readonly clock: Clock;
   /** What satellites send requests with. */
@@ -42,6 +43,7 @@ export interface OrbitHostOptions {
   readonly runsMax?: number;
 }
 
+/** A server of hosted satellites: it answers signed requests (`protocol.ts`) alone. */
 export interface OrbitHost {
   /** Resolves with the address when it answers. */
   listen(where: { readonly host: string; readonly port: number }): Promise<string>;

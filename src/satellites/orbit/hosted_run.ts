@@ -26,6 +26,7 @@ export interface HostedRunParts {
   readonly log: (line: string) => void;
 }
 
+/** One for each request `run`. What the satellite says after its end goes nowhere. */
 export class HostedRun {
   readonly #parts: HostedRunParts;
   readonly #satellite: AnySatellite;

@@ -48,12 +48,14 @@ export interface ExecutedOther {
   readonly error?: OtherError | undefined;
 }
 
+/** Why the other one gave none, in the words and class that it ended with. */
 export interface OtherError {
   readonly failure: SatelliteFailure;
   readonly code: string;
   readonly message: string;
 }
 
+/** One attempt of one execution. Input, config and notes are JSON of at most 4 MiB in all. */
 export interface RunRequest {
   readonly type: "run";
   readonly satellite: string;

@@ -31,6 +31,7 @@ export interface OrbitEndpoint {
   readonly secret: string;
 }
 
+/** A hosted satellite as it was registered. */
 export interface RemoteOptions {
   readonly endpoint: OrbitEndpoint;
   readonly described: SatelliteDescription;

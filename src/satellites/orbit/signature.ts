@@ -30,6 +30,7 @@ export function newOrbitSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 }
 
+/** Whether it is `whsec_` and base64 of 18 bytes or more. */
 export function isOrbitSecret(text: string): boolean {
   return SECRET.test(text);
 }

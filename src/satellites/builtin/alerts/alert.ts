@@ -17,8 +17,10 @@ const DETAIL_MAX = 4_096;
 const LINKS_MAX = 10;
 const KEY_MAX = 255;
 
+/** From the least urgent; each encoder has its receiver's word for it. */
 export type Severity = "info" | "warning" | "error" | "critical";
 
+/** An alert as users give it. `time` is ISO 8601, default now; `dedup_key` default the execution's id. */
 export interface AlertInput {
   readonly action: "trigger" | "acknowledge" | "resolve";
   readonly severity: Severity;
@@ -89,6 +91,7 @@ export interface Alert {
   readonly links: readonly { readonly url: string; readonly text: string }[];
 }
 
+/** With defaults in, and cut to what all receivers take. `wallMs` is the time of one without. */
 export function alertOf(input: AlertInput, executionId: string, wallMs: number): Alert {
   return {
     action: input.action,

@@ -16,6 +16,7 @@ interface Shared {
   readonly repeatable: boolean;
 }
 
+/** One receiver, with what its requests need. Secrets are filled in by now. */
 export type AlertConfig = Shared &
   (
     | { readonly receiver: "slack" | "discord" | "teams"; readonly url: string }

@@ -9,6 +9,7 @@ import { baseOf } from "../receiver_fields.ts";
 import type { Alert } from "./alert.ts";
 import { type AlertApi, alertRequest } from "./opsgenie.ts";
 
+/** `base_url` is https://api.atlassian.com, or a proxy. */
 export function jiraServiceManagementAlert(
   alert: Alert,
   config: AlertApi & { readonly base_url: string },

@@ -27,18 +27,21 @@ const PRIORITIES: Readonly<Record<Severity, string>> = {
   info: "P5",
 };
 
+/** By id or by name. */
 export interface Responder {
   readonly type: "team" | "user" | "escalation" | "schedule";
   readonly id?: string | undefined;
   readonly name?: string | undefined;
 }
 
+/** What both integrations of Atlassian take besides the alert. */
 export interface AlertApi {
   readonly api_key: string;
   readonly tags: readonly string[];
   readonly responders: readonly Responder[];
 }
 
+/** `base_url` is https://api.opsgenie.com, that of the EU, or a proxy. */
 export function opsgenieAlert(alert: Alert, config: AlertApi & { readonly base_url: string }): Outgoing {
   return alertRequest(`${baseOf(config.base_url)}/v2/alerts`, alert, config);
 }

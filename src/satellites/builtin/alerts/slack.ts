@@ -33,6 +33,7 @@ export interface SlackApi {
   readonly channel: string;
 }
 
+/** As a bot; Slack answers 200 with `ok: false` where it refuses. */
 export function slackMessage(alert: Alert, { base_url, token, channel }: SlackApi): Outgoing {
   return jsonPost(
     `${baseOf(base_url)}/chat.postMessage`,

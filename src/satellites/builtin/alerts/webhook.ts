@@ -7,12 +7,14 @@ import { signedHeaders } from "../../../egress/webhook_signature.ts";
 import type { Outgoing } from "../exchange.ts";
 import { type Alert, jsonPost } from "./alert.ts";
 
+/** With a token, a secret, both or none. */
 export interface AlertWebhook {
   readonly url: string;
   readonly token?: string | undefined;
   readonly secret?: string | undefined;
 }
 
+/** `wallMs` is the time in the signature; the message's id is that of the execution, the same for every attempt. */
 export function alertWebhook(
   alert: Alert,
   { url, token, secret }: AlertWebhook,

@@ -34,6 +34,7 @@ export type HttpLogConfig = Packed &
     | ({ readonly receiver: "otlp" } & OtlpConfig)
   );
 
+/** One receiver, with how batches are made. Secrets are filled in by now. */
 export type LogConfig = Shared & (HttpLogConfig | ({ readonly receiver: "syslog" } & SyslogConfig));
 
 const shared = {

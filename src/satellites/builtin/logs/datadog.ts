@@ -18,6 +18,7 @@ export interface DatadogConfig {
   readonly tags: readonly string[];
 }
 
+/** Takes a batch whole or not at all. */
 export function datadog(config: DatadogConfig): HttpLogReceiver {
   const { api_key, site, base_url = intakeOf(site) } = config;
   return {

@@ -23,6 +23,7 @@ export interface ElasticsearchConfig {
   readonly password?: string | undefined;
 }
 
+/** Tells of each entry; one that is there already counts as taken. */
 export function elasticsearch(config: ElasticsearchConfig): HttpLogReceiver {
   const { url, index, api_key, username, password } = config;
   return {

@@ -15,8 +15,10 @@ import { cutBytes } from "../cut_text.ts";
 const ATTRIBUTES_BYTES_MAX = 32 * 1024;
 const DEPTH_MAX = 32;
 
+/** From the least severe; each receiver has its own words or numbers for it. */
 export type Level = "trace" | "debug" | "info" | "warning" | "error" | "critical";
 
+/** `wallMs` is Unix time; the message is cut to what the receiver takes. */
 export interface LogEntry {
   /** Unix time. */
   readonly wallMs: number;
@@ -69,6 +71,7 @@ export interface EntryBounds {
   readonly wallMs: number;
 }
 
+/** Without a time that can be read it is `wallMs`; without a known level `info`. */
 export function entryOf(input: EntryInput, { messageBytesMax, wallMs }: EntryBounds): LogEntry {
   const time = input.time === undefined ? Number.NaN : new Date(input.time).getTime();
   return {
@@ -79,6 +82,7 @@ export function entryOf(input: EntryInput, { messageBytesMax, wallMs }: EntryBou
   };
 }
 
+/** An object of JSON with a `message`, or the line itself as the message. */
 export function entryOfLine(line: string, bounds: EntryBounds): LogEntry {
   const value = scanStructure(line, DEPTH_MAX).isTooDeep ? undefined : parsed(line);
   const message = stringOf(value?.["message"]);

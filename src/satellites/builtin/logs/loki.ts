@@ -22,6 +22,7 @@ export interface LokiConfig {
   readonly token?: string | undefined;
 }
 
+/** Takes a batch whole or not at all. */
 export function loki(config: LokiConfig): HttpLogReceiver {
   return {
     bounds: { entries: 1_000, bytes: MIB, messageBytes: 200 * 1024 },

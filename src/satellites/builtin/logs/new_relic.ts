@@ -20,6 +20,7 @@ export interface NewRelicConfig {
   readonly attributes: Readonly<Record<string, string>>;
 }
 
+/** Takes a batch whole or not at all. */
 export function newRelic({ api_key, base_url, attributes }: NewRelicConfig): HttpLogReceiver {
   return {
     bounds: { entries: 1_000, bytes: BYTES_MAX, messageBytes: 100 * 1024 },

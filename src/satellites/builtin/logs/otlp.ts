@@ -30,6 +30,7 @@ export interface OtlpConfig {
   readonly resource: Readonly<Record<string, string>>;
 }
 
+/** Counts what it refuses, without saying which. */
 export function otlp({ url, headers, resource }: OtlpConfig): HttpLogReceiver {
   return {
     bounds: { entries: 1_000, bytes: MIB, messageBytes: 256 * 1024 },

@@ -7,6 +7,7 @@ import type { Notes } from "../../satellite.ts";
 const NOTE = "reached";
 const REASONS_MAX = 5;
 
+/** Kept in the notes of the execution, so it is plain data. */
 export interface Progress {
   /** Unix time of the first attempt: that of entries that have none, so that repeats are alike. */
   readonly wallMs: number;
@@ -23,6 +24,7 @@ export interface Progress {
   readonly again: readonly number[] | null;
 }
 
+/** As noted; `wallMs` begins it where nothing is. */
 export function readProgress(notes: Notes, wallMs: number): Progress {
   const note = notes.get(NOTE);
   if (note === undefined)
@@ -30,6 +32,7 @@ export function readProgress(notes: Notes, wallMs: number): Progress {
   return note as unknown as Progress; // nobody else writes this execution's notes
 }
 
+/** Durable when it resolves. */
 export async function writeProgress(notes: Notes, progress: Progress): Promise<void> {
   await notes.set(NOTE, { ...progress } as unknown as Json); // plain data
 }

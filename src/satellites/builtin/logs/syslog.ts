@@ -23,6 +23,7 @@ const SEVERITIES: Readonly<Record<Level, number>> = {
   critical: 2,
 };
 
+/** What every message of a config has in common. */
 export interface SyslogHeader {
   /** 0 to 23. */
   readonly facility: number;
@@ -37,6 +38,10 @@ export function syslogFrame(entry: LogEntry, header: SyslogHeader): Buffer {
   return Buffer.concat([Buffer.from(`${message.length} `), message]);
 }
 
+/**
+ * One frame, without its length before it. Attributes are structured data where an enterprise number is given, else JSON behind
+ * the message.
+ */
 export function syslogMessage(
   { wallMs, level, message, attributes }: LogEntry,
   header: SyslogHeader,

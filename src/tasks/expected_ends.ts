@@ -13,7 +13,8 @@
  * lot of one task has no end as soon as something of it waits for such an account; one that tasks share when all does that
  * is left of it, because which of its tasks wait is not known here.
  *
- * The estimate of a lot is kept for a second, however many tasks share it and however many look.
+ * Of a lot with more than a hundred lanes, those with the most items tell. The estimate of a lot is kept for a second,
+ * however many tasks share it and however many look.
  */
 
 import type { NewWork } from "../engine/outlook.ts";
@@ -29,6 +30,8 @@ import { deadlineOf } from "./unread_lots.ts";
 export const ESTIMATE_KEPT_MS = 1_000;
 /** A rate counts once it was asked for this long, with no longer a pause in between: one of a start or of long ago is none. */
 const RATE_MS = 10_000;
+/** Lanes of a lot that are looked at, those with the most items: a task may have 64 lots of a thousand models each. */
+const LANES_MAX = 100;
 /** What is said of work that its lane would never get done. */
 const LEFT_MS_MAX = 366 * 86_400_000;
 
@@ -183,7 +186,8 @@ export class ExpectedEnds {
         outputTokens: outputTokens + (sum?.outputTokens ?? 0),
       });
     }
-    return lanes.values();
+    if (lanes.size <= LANES_MAX) return lanes.values();
+    return [...lanes.values()].sort((a, b) => b.items - a.items).slice(0, LANES_MAX);
   }
 }
 

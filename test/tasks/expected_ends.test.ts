@@ -1,5 +1,6 @@
 /** When open tasks say that they will end, and what that says of their deadlines. */
 import { describe, expect, it } from "vitest";
+import type { NewWork } from "../../src/engine/outlook.ts";
 import type { EngineParts } from "../../src/engine/parts.ts";
 import type { Run } from "../../src/engine/run.ts";
 import { ExpectedEnds } from "../../src/tasks/expected_ends.ts";
@@ -133,6 +134,31 @@ describe("an open task", () => {
 });
 
 describe("an expected end", () => {
+  it("is that of the hundred lanes with the most items, of a lot that names more models (I16)", () => {
+    const clock = new FakeClock();
+    const works = Array.from({ length: 1_000 }, (_, index) => ({
+      model: `alpha:m${index}`,
+      items: 1 + (index % 500),
+      inputTokens: 10,
+    }));
+    const lot = new Lot({ ...LOT, works }, "/data/lots/one.jsonl");
+    const asked: NewWork[] = [];
+    const parts = {
+      clock,
+      sender: { laneFor: (model: string) => ({ key: model }), meanOutputTokensOf: () => 0 },
+      isStopped: () => false,
+      expectedDoneMs: (work: NewWork) => {
+        asked.push(work);
+        return clock.nowMs() + work.items * 1_000;
+      },
+    } as unknown as EngineParts;
+    const lots = { openLots: [lot], unreadItems: () => 0 } as unknown as Lots;
+    const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
+    expect(new ExpectedEnds(parts, lots).endWallMs(lot, part, 600)).toBe(clock.wallMs() + 500_000);
+    expect(asked).toHaveLength(100);
+    expect(Math.min(...asked.map(({ items }) => items))).toBe(451);
+  });
+
   it("comes no sooner than the rate allows at which the project's work has gone for ten seconds", async () => {
     const clock = new FakeClock();
     const lot = new Lot({ ...LOT, acceptedWallMs: clock.wallMs() }, "/data/lots/one.jsonl");

@@ -10,6 +10,7 @@ import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { BodyBounds } from "./infer_body.ts";
+import type { ServiceTransfers } from "./transfers.ts";
 import type { Webhooks } from "./webhooks.ts";
 
 export interface ServiceContext {
@@ -22,6 +23,7 @@ export interface ServiceContext {
   readonly satellites: Omit<OpenedSatellites, "close">;
   readonly webhooks: Webhooks;
   readonly idempotency: Idempotency;
+  readonly transfers: ServiceTransfers;
   readonly dataDir: string;
   /** How large a request may be; absent: as the defaults are. */
   readonly requestBounds?: BodyBounds | undefined;

@@ -13,7 +13,6 @@ import { registerForms, takeFile } from "./form.ts";
 import { unchanged } from "./infer_schema.ts";
 import { afterId, pageFields, pageOf } from "./list_page.ts";
 import { timestamp } from "./timestamp.ts";
-import { Transfers } from "./transfers.ts";
 
 const fileFields = {
   file_id: z.string().describe("Id of the file; immutable, whatever its name."),
@@ -62,8 +61,7 @@ export function registerFileRoutes(app: FastifyInstance, context: ServiceContext
   registerRemove(app, context);
 }
 
-function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext): void {
-  const uploads = new Transfers("uploads");
+function registerUpload(app: FastifyInstance, { files, clock, transfers }: ServiceContext): void {
   app.put<{
     Params: { file_name: string };
     Querystring: { purpose: "batch" | "user_data" };
@@ -80,7 +78,7 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
       response: { 200: uploadedFile },
     },
     handler: async (request) => {
-      const over = uploads.begin(request.caller.keyId);
+      const over = transfers.uploads.begin(request.caller.keyId);
       try {
         const { project } = request.caller;
         const name = request.params.file_name;
@@ -123,8 +121,7 @@ function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
   });
 }
 
-function registerContent(app: FastifyInstance, { files, clock }: ServiceContext): void {
-  const transfers = new Transfers("downloads");
+function registerContent(app: FastifyInstance, { files, clock, transfers }: ServiceContext): void {
   app.route<ById>({
     method: ["GET", "HEAD"],
     url: "/v0/files/:file_id/content",
@@ -139,7 +136,13 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;
       const view = await files.file(project, request.params.file_id);
-      return sendDownload(request, reply, contentOf(view, files), { clock, transfers }, keyId);
+      return sendDownload(
+        request,
+        reply,
+        contentOf(view, files),
+        { clock, transfers: transfers.downloads },
+        keyId,
+      );
     },
   });
 }

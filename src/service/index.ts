@@ -20,6 +20,7 @@ import { Observation } from "./observation.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 import { openStack, type SatelliteSettings } from "./stack.ts";
+import { createTransfers } from "./transfers.ts";
 
 export type { Caller, Scope } from "./caller.ts";
 export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
@@ -152,6 +153,7 @@ async function open(
       satellites,
       webhooks,
       idempotency: new Idempotency({ clock, store }),
+      transfers: createTransfers(),
       dataDir,
       requestBounds: options.requests,
       publicUrl: () => url,

@@ -15,7 +15,6 @@ import { registerForms, takeFile } from "./form.ts";
 import { idParameter, unchanged } from "./infer_schema.ts";
 import { fromFileId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
-import { Transfers } from "./transfers.ts";
 
 /** Larger pages are asked for by clients, and given as several. */
 const LIST_MAX = 1_000;
@@ -54,8 +53,7 @@ export function registerOpenaiFileRoutes(app: FastifyInstance, context: ServiceC
   registerRemove(app, context);
 }
 
-function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext): void {
-  const uploads = new Transfers("uploads");
+function registerUpload(app: FastifyInstance, { files, clock, transfers }: ServiceContext): void {
   app.post("/v1/files", {
     config: { scope: "files:write", event: "file.uploaded" },
     schema: {
@@ -68,7 +66,7 @@ function registerUpload(app: FastifyInstance, { files, clock }: ServiceContext):
     },
     handler: async (request) => {
       const { keyId, project } = request.caller;
-      const over = uploads.begin(keyId);
+      const over = transfers.uploads.begin(keyId);
       try {
         const options = { clock, fieldNames: ["purpose"], check: purposeOf };
         const view = await takeFile(
@@ -129,8 +127,7 @@ function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
   });
 }
 
-function registerContent(app: FastifyInstance, { files, clock }: ServiceContext): void {
-  const transfers = new Transfers("downloads");
+function registerContent(app: FastifyInstance, { files, clock, transfers }: ServiceContext): void {
   app.route<ById>({
     method: ["GET", "HEAD"],
     url: "/v1/files/:id/content",
@@ -146,7 +143,13 @@ function registerContent(app: FastifyInstance, { files, clock }: ServiceContext)
       const { project, keyId } = request.caller;
       const view = await files.file(project, fromFileId(request.params.id));
       request.audited = { id: view.id };
-      return sendDownload(request, reply, contentOf(view, files), { clock, transfers }, keyId);
+      return sendDownload(
+        request,
+        reply,
+        contentOf(view, files),
+        { clock, transfers: transfers.downloads },
+        keyId,
+      );
     },
   });
 }

@@ -14,7 +14,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts
 import { unchanged } from "./infer_schema.ts";
 import { LINK_SECONDS_MAX, type LinkTarget, SignedLinks } from "./signed_link.ts";
 import { timestamp } from "./timestamp.ts";
-import { Transfers } from "./transfers.ts";
 
 const SUFFIX = ".jsonl";
 const MIME_TYPE = "application/jsonl";
@@ -36,7 +35,7 @@ export function outputUrl({ publicUrl }: Pick<ServiceContext, "publicUrl">, task
 
 /** Answers of tasks as files of lines (interface 2.6), and links to them that need no key. */
 export function registerOutputRoutes(app: FastifyInstance, context: ServiceContext): void {
-  const transfers = new Transfers("downloads");
+  const { clock, transfers } = context;
   const links = new SignedLinks(context.store, context.clock);
   const send = async (
     request: FastifyRequest,
@@ -55,7 +54,7 @@ export function registerOutputRoutes(app: FastifyInstance, context: ServiceConte
       etag: output.isComplete ? quoted(output.etag) : undefined,
       read: output.read.bind(output),
     };
-    return sendDownload(request, reply, download, { clock: context.clock, transfers }, holder);
+    return sendDownload(request, reply, download, { clock, transfers: transfers.downloads }, holder);
   };
   registerOutput(app, send);
   registerLinks(app, context, links, send);

@@ -12,6 +12,16 @@ const TRANSFERS_MAX = 20;
 /** Without any progress of the other side. */
 const STALL_MS = 60_000;
 
+/** Of a service: both interfaces, and all that is read as a file, count together. */
+export interface ServiceTransfers {
+  readonly uploads: Transfers;
+  readonly downloads: Transfers;
+}
+
+export function createTransfers(): ServiceTransfers {
+  return { uploads: new Transfers("uploads"), downloads: new Transfers("downloads") };
+}
+
 /** Counts what is under way for each key. */
 export class Transfers {
   readonly #what: string;

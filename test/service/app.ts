@@ -5,6 +5,7 @@ import { PerigeeError } from "../../src/errors.ts";
 import type { Caller } from "../../src/service/caller.ts";
 import type { ServiceContext } from "../../src/service/context.ts";
 import { type FastifyInstance, fastify, validatorCompiler } from "../../src/service/fastify.ts";
+import { createTransfers } from "../../src/service/transfers.ts";
 
 const STATUSES: Readonly<Record<string, number>> = {
   usage: 422,
@@ -47,7 +48,8 @@ export function bareApp(
     const status = error.validation === undefined ? (error.statusCode ?? 500) : 422;
     return reply.code(status).send({ error: { code: "framework", message: error.message } });
   });
+  const transfers = createTransfers();
   for (const register of registers)
-    register(app, { publicUrl: () => "http://perigee.test", ...context } as ServiceContext);
+    register(app, { publicUrl: () => "http://perigee.test", transfers, ...context } as ServiceContext);
   return app;
 }

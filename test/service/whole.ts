@@ -13,6 +13,7 @@ import { Idempotency } from "../../src/service/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
 import { openStack, type SatelliteSettings } from "../../src/service/stack.ts";
+import { createTransfers } from "../../src/service/transfers.ts";
 import type { Audit } from "../../src/store/audit_log.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
@@ -98,6 +99,7 @@ export async function openWhole(
       satellites,
       webhooks,
       idempotency: new Idempotency({ clock, store }),
+      transfers: createTransfers(),
       dataDir,
       publicUrl: () => url,
     },

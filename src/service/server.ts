@@ -52,6 +52,12 @@ const HEADER_BYTES_MAX = 16 * 1024;
 const BODY_BYTES_MAX = 2 * 1024 ** 3 + 1024 ** 2;
 /** What a route may have said of a body that is not sent then. */
 const BODY_HEADERS = ["etag", "content-range", "content-disposition", "accept-ranges", "x-incomplete"];
+/** Waiting for a body that somebody else has read would never end. */
+const READ_BEFORE = plain(
+  500,
+  "internal_error",
+  "the body was read before it came here: mount the service before anything that reads bodies",
+);
 /** Node refuses what does not end with chunked; what is packed inside would be read as it is. */
 const CODED_CHUNKS = /,\s*chunked\s*$/i;
 /** A file name of 255 bytes, all of them percent-encoded. */
@@ -146,7 +152,8 @@ function registerHeaders(app: FastifyInstance): void {
     reply.header("x-request-id", request.id);
     reply.header("x-content-type-options", "nosniff");
     const { headers } = request;
-    if (CODED_CHUNKS.test(headers["transfer-encoding"] ?? ""))
+    if (request.raw.readableDidRead) answer(request, reply, READ_BEFORE);
+    else if (CODED_CHUNKS.test(headers["transfer-encoding"] ?? ""))
       done(Object.assign(new Error("transfer-encoding"), { statusCode: 400 }));
     else if (hasTwoHosts(request.raw.rawHeaders)) done(Object.assign(new Error("host"), { statusCode: 400 }));
     else if (headers["content-encoding"] !== undefined)

@@ -156,6 +156,25 @@ describe("the service", () => {
     }
   });
 
+  it("says at once that the body was read before it came", async () => {
+    const app = express();
+    app.use(express.json());
+    app.use("/perigee", (await openService()).handler);
+    const server = createServer(app);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    const base = `${urlOf(server)}/perigee`;
+    const posted = await fetch(`${base}/v0/infer/`, { method: "POST", headers, body });
+    expect(posted.status).toBe(500);
+    expect(await posted.json()).toMatchObject({
+      error: {
+        code: "internal_error",
+        message: expect.stringContaining("before anything that reads bodies"),
+      },
+    });
+    expect((await fetch(`${base}/v0/infer/tasks`, { headers })).status).toBe(200);
+  });
+
   it("is mounted in Fastify, under its own rules", async () => {
     const service = await openService();
     const app = fastify();

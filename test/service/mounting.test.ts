@@ -156,6 +156,24 @@ describe("the service", () => {
     }
   });
 
+  it("leads to the operator page where the path that it is mounted at ends without a slash", async () => {
+    const app = express();
+    app.use("/own/perigee", (await openService()).handler);
+    const server = createServer(app);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    const inFastify = fastify();
+    await inFastify.register((await openService()).plugin, { prefix: "/own/perigee" });
+    const fastifyUrl = await inFastify.listen({ port: 0, host: "127.0.0.1" });
+    closers.push(() => inFastify.close());
+    for (const base of [urlOf(server), fastifyUrl]) {
+      const page = await fetch(`${base}/own/perigee?x=1`);
+      expect([page.status, page.url]).toEqual([200, `${base}/own/perigee/`]);
+      const [, style = ""] = /href="([^"]+\.css)"/.exec(await page.text()) ?? [];
+      expect((await fetch(new URL(style, page.url))).status).toBe(200);
+    }
+  });
+
   it("says at once that the body was read before it came", async () => {
     const app = express();
     app.use(express.json());

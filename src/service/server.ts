@@ -97,6 +97,7 @@ export function createServer(options: ServerOptions): HttpServer {
     ...options.log,
     http: {
       insecureHTTPParser: false,
+      requireHostHeader: false, // Node would refuse without a body
       maxHeaderSize: HEADER_BYTES_MAX,
       headersTimeout: limits.headersMs,
       requestTimeout: 0,
@@ -155,6 +156,8 @@ function registerHeaders(app: FastifyInstance): void {
     if (request.raw.readableDidRead) answer(request, reply, READ_BEFORE);
     else if (CODED_CHUNKS.test(headers["transfer-encoding"] ?? ""))
       done(Object.assign(new Error("transfer-encoding"), { statusCode: 400 }));
+    else if (headers.host === undefined && request.raw.httpVersion === "1.1")
+      done(Object.assign(new Error("no host"), { statusCode: 400 }));
     else if (isAmbiguous(request.raw.rawHeaders))
       done(Object.assign(new Error("two hosts or keys"), { statusCode: 400 }));
     else if (headers["content-encoding"] !== undefined)

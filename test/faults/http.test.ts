@@ -166,6 +166,15 @@ describe("fault 92: the wire", () => {
     expect(healthy).toMatch(/^HTTP\/1\.1 400 /);
   });
 
+  it("refuses HTTP/1.1 without a host in the shape of all errors", async () => {
+    const { raw } = await openWorld();
+    for (const path of ["/v0/infer/tasks", "/healthz", "/none"]) {
+      const text = await raw(`GET ${path} HTTP/1.1\r\n${AUTH}connection: close\r\n\r\n`);
+      expect([path, text.slice(0, 12)]).toEqual([path, "HTTP/1.1 400"]);
+      expect(text).toMatch(/"code":"invalid_request".*"request_id":"req_/);
+    }
+  });
+
   it("refuses two keys in one request, of which a proxy before it may have checked the other one", async () => {
     const { raw, tasks } = await openWorld();
     const head = `content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n`;

@@ -12,6 +12,7 @@ import { RETRY_POLICY } from "../dispatch/retry.ts";
 import type { Transport } from "../dispatch/transport.ts";
 import { createUndiciTransport } from "../dispatch/undici.ts";
 import { PerigeeError } from "../errors.ts";
+import { modelFault } from "../jsonl/layout.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { DEPTH_MAX, KEY_BYTES_MAX } from "../jsonl/record.ts";
 import { PriceBook } from "../price/price_book.ts";
@@ -310,6 +311,7 @@ class LocalEngine implements Engine {
 
   #partsOf(built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "prices">): EngineParts {
     const { clock, disk, store, measurer, dataDir, observer } = this.#seams;
+    const providers = new Set(this.#config.providers.map(({ name }) => name));
     return {
       ...built,
       arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes }),
@@ -320,6 +322,7 @@ class LocalEngine implements Engine {
       dataDir,
       observer,
       rateCard: this.#config.rateCard,
+      modelFault: (model) => modelFault(model, providers),
       atWork: new Set(),
       lineBytesMax: LINE_BYTES_MAX,
       maxOutputTokensCap: 4_096,

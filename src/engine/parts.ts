@@ -34,6 +34,8 @@ export interface EngineParts {
   readonly sender: Sender;
   readonly prices: PriceBook;
   readonly rateCard: RateCard;
+  /** Why no provider here serves a model, in words; undefined when one does. */
+  readonly modelFault: (model: string) => string | undefined;
   readonly observer: EngineObserver | undefined;
   /** Names and outputs of runs at work: no two may share one. */
   readonly atWork: Set<string>;

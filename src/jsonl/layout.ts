@@ -19,7 +19,10 @@ import { type RecordOptions, readRecord } from "./record.ts";
 
 export { readKey } from "./record.ts";
 
-export interface LayoutOptions extends RecordOptions {
+export interface LayoutOptions extends RecordOptions, ModelOptions {}
+
+/** What a line's model is read by. */
+interface ModelOptions {
   /** Names that may stand before the colon of a model. */
   readonly providers: ReadonlySet<string>;
   /** `<provider>:<name>` for every line, whatever it says itself. */
@@ -84,7 +87,7 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
 function readModel(
   given: JsonValue | undefined,
   layout: "interface" | "openai",
-  options: LayoutOptions,
+  options: ModelOptions,
 ): ModelId | LineFault {
   const text = options.modelOverride ?? given;
   if (!isText(text)) return unknownModel(text, layout);
@@ -102,8 +105,14 @@ function readModel(
   );
 }
 
+/** Why an inline item of this model would fail as it is read; undefined when somebody serves it. */
+export function modelFault(model: string, providers: ReadonlySet<string>): string | undefined {
+  const found = readModel(model, "interface", { providers });
+  return found instanceof LineFault ? found.message : undefined;
+}
+
 /** `openai:` names a provider and no model; it is not a model of that name. */
-function isHalf(text: string, options: LayoutOptions): boolean {
+function isHalf(text: string, options: ModelOptions): boolean {
   return text.startsWith(":") || (text.endsWith(":") && options.providers.has(text.slice(0, -1)));
 }
 

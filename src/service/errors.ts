@@ -25,7 +25,7 @@ export interface ErrorAnswer {
 const STATUSES: Readonly<Record<ErrorCode, number>> = {
   usage: 422,
   invalid_config: 500,
-  unsupported_encoding: 422,
+  unsupported_encoding: 415,
   invalid_array: 400,
   duplicate_key: 422,
   input_unreadable: 500,

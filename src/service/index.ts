@@ -17,6 +17,7 @@ import { Idempotency } from "./idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
 import type { LogOptions } from "./log.ts";
 import { Observation } from "./observation.ts";
+import { PublicUrl } from "./public_url.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 import { openStack, type SatelliteSettings } from "./stack.ts";
@@ -35,7 +36,10 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly serverLimits?: Partial<ServerLimits>;
   /** A TLS proxy stands in front: other addresses than loopback are allowed, and its `X-Forwarded-For` is believed. */
   readonly isBehindProxy?: boolean;
-  /** The address under which users reach the service, without a slash at the end. Default: where it listens. */
+  /**
+   * The address under which users reach the service, without a slash at the end. Default: where it listens; mounted, the
+   * address and the path at which its first request came.
+   */
   readonly publicUrl?: string;
   /** Lines of JSON for requests and faults, of ids, codes and sizes alone. Default: no log. */
   readonly log?: ServiceLog;
@@ -141,7 +145,7 @@ async function open(
   );
   const { tasks, files, satellites, webhooks, spending } = stack;
   observation.join({ tasks, verifier, engine, satellites });
-  let url = options.publicUrl ?? "http://127.0.0.1";
+  const publicUrl = new PublicUrl(options.publicUrl);
   const service = await createHttpService({
     context: {
       clock,
@@ -156,8 +160,9 @@ async function open(
       transfers: createTransfers(),
       dataDir,
       requestBounds: options.requests,
-      publicUrl: () => url,
+      publicUrl: () => publicUrl.text,
     },
+    onMounted: (request) => publicUrl.came(request),
     spending,
     ...access,
     version: packageVersion(),
@@ -174,7 +179,7 @@ async function open(
     failed,
     listen: async (where) => {
       const address = await service.listen(where);
-      url = options.publicUrl ?? address;
+      publicUrl.listensOn(address);
       await observation.listen(where?.host ?? "127.0.0.1");
       return address;
     },

@@ -56,11 +56,19 @@ export function registerPageRoutes(app: FastifyInstance): void {
     const bytes = readFileSync(path);
     const etag = etagOf(bytes);
     app.get(url, { schema: { hide: true } }, (request, reply) => {
+      const folder = folderAt(request.originalUrl);
+      if (url === "/" && folder !== undefined) return reply.redirect(folder, 308);
       reply.headers(HEADERS).header("etag", etag);
       if (request.headers["if-none-match"] === etag) return reply.code(304).send();
       return reply.type(type).send(bytes);
     });
   }
+}
+
+/** Mounted at a path without a slash at its end, the page would look for its files beside that path: where they are. */
+function folderAt(originalUrl: string): string | undefined {
+  const path = originalUrl.split("?", 1)[0] ?? "";
+  return path.endsWith("/") ? undefined : `./${path.slice(path.lastIndexOf("/") + 1)}/`;
 }
 
 function own(name: string): URL {

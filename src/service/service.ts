@@ -33,6 +33,8 @@ export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly version: string;
   /** Absent: no operator page, no metrics, no log. */
   readonly observation?: Observation | undefined;
+  /** Told of every request that comes through the handler or the plugin, before it is answered. */
+  readonly onMounted?: (request: IncomingMessage) => void;
 }
 
 export interface ListenOptions {
@@ -81,7 +83,11 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   observation?.register(app);
   registerDescriptionRoutes(app);
   await app.ready();
-  const handler = handlerOf(app);
+  const route = handlerOf(app);
+  const handler: HttpService["handler"] = (request, response) => {
+    options.onMounted?.(request);
+    route(request, response);
+  };
   return {
     app,
     handler,
@@ -112,7 +118,9 @@ async function mount(outer: FastifyInstance, handler: HttpService["handler"]): P
       handler: (request, reply) => {
         reply.hijack();
         const { raw } = request;
-        raw.url = raw.url?.slice(outer.prefix.length).replace(/^(?=\?|$)/, "/");
+        const { url: originalUrl = "/" } = raw;
+        const url = originalUrl.slice(outer.prefix.length).replace(/^(?=\?|$)/, "/");
+        Object.assign(raw, { originalUrl, url }); // as Express does it
         handler(raw, reply.raw);
       },
     });

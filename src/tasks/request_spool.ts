@@ -7,7 +7,8 @@
  * Limits: 1,000,000 items, 64 different slas, 64 files; without sla 1,000 items in all.
  */
 import { randomUUID } from "node:crypto";
-import type { Disk, DiskFile } from "../disk.ts";
+import type { DiskFile } from "../disk.ts";
+import type { EngineParts } from "../engine/parts.ts";
 import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { volumeTokensOf } from "../price/factor.ts";
@@ -54,7 +55,7 @@ export type SpooledRequest =
 
 /** Where lines are written, and files looked up. */
 export interface SpoolHome {
-  readonly disk: Disk;
+  readonly parts: Pick<EngineParts, "disk" | "modelFault">;
   /** Where the lines of a part with that number are written. */
   readonly pathOf: (taskId: string, part: number) => string;
   /** Throws `not_found`. */
@@ -162,6 +163,7 @@ class RequestSpool {
   readonly #indexes: NamedIndex[] = [];
   #partCount = 0;
   readonly #spans: number[] = [];
+  #servedModel: string | undefined;
 
   constructor(home: SpoolHome, request: TaskRequest) {
     this.#home = home;
@@ -178,14 +180,14 @@ class RequestSpool {
     if (slaMinutes === null) this.#countImmediate(1);
     this.#chars += item.input.length;
     const small = this.#small;
-    if (small === undefined) return this.#write(item, slaMinutes);
+    if (small === undefined) return this.#write(item, slaMinutes, index);
     const isSmall =
       small.length < SMALL_ITEMS_MAX &&
       this.#chars <= SMALL_CHARS_MAX &&
       (this.#smallSla === undefined || this.#smallSla === slaMinutes);
     if (!isSmall) {
       await this.#spill();
-      return this.#write(item, slaMinutes);
+      return this.#write(item, slaMinutes, index);
     }
     this.#smallSla = slaMinutes;
     small.push(item);
@@ -207,7 +209,7 @@ class RequestSpool {
   async remove(): Promise<void> {
     for (const writer of this.#writers.values()) {
       await writer.close().catch(() => undefined); // of one that has ended it is closed already
-      await this.#home.disk.remove(this.#home.pathOf(this.#taskId, writer.part)).catch(() => undefined);
+      await this.#home.parts.disk.remove(this.#home.pathOf(this.#taskId, writer.part)).catch(() => undefined);
     }
   }
 
@@ -236,16 +238,17 @@ class RequestSpool {
   async #spill(): Promise<void> {
     const small = this.#small ?? [];
     this.#small = undefined;
-    for (const item of small) await this.#write(item, this.#smallSla ?? null);
+    for (const [index, item] of small.entries()) await this.#write(item, this.#smallSla ?? null, index);
   }
 
-  async #write(item: InlineRequest, slaMinutes: number | null): Promise<void> {
+  async #write(item: InlineRequest, slaMinutes: number | null, index: number): Promise<void> {
+    this.#assertServed(item.model, index);
     let writer = this.#writers.get(slaMinutes);
     if (writer === undefined) {
       if (this.#writers.size === SLAS_MAX)
         throw new PerigeeError("too_many", `a task has at most ${SLAS_MAX} different slas`);
       const part = this.#partCount;
-      const file = await onDisk(this.#home.disk.open(this.#home.pathOf(this.#taskId, part), "write"));
+      const file = await onDisk(this.#home.parts.disk.open(this.#home.pathOf(this.#taskId, part), "write"));
       writer = new LineWriter(slaMinutes, part, file);
       this.#writers.set(slaMinutes, writer);
       this.#partCount += 1;
@@ -253,6 +256,15 @@ class RequestSpool {
     const key = objectId(this.#taskId, baseOf(writer.part) + writer.items + 1);
     await writer.add(itemLine({ ...item, key }));
     this.#span(writer.part, 1);
+  }
+
+  /** As the intake refuses items of a small request; most name the model of the one before. */
+  #assertServed(model: string, index: number): void {
+    if (model === this.#servedModel) return;
+    const fault = this.#home.parts.modelFault(model);
+    if (fault !== undefined)
+      throw new PerigeeError("usage", `item ${index}: ${fault}`, { details: { param: `${index}.model` } });
+    this.#servedModel = model;
   }
 
   #span(part: number, items: number): void {

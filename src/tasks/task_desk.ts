@@ -148,7 +148,7 @@ class TaskDesk implements OpenedTasks {
     const pathOf = (taskId: string, part: number): string => this.#ownPath(`${taskId}-${part}`);
     try {
       const assertKeysDiffer = files.assertKeysDiffer.bind(files);
-      const spooled = await spoolRequest({ disk: parts.disk, pathOf, indexOf, assertKeysDiffer }, request);
+      const spooled = await spoolRequest({ parts, pathOf, indexOf, assertKeysDiffer }, request);
       if (spooled.kind === "large") return await this.#submitLarge(project, request, spooled);
       return await this.#submitSmall(project, request, spooled);
     } finally {

@@ -166,6 +166,29 @@ describe("fault 92: the wire", () => {
     expect(healthy).toMatch(/^HTTP\/1\.1 400 /);
   });
 
+  it("refuses HTTP/1.1 without a host in the shape of all errors", async () => {
+    const { raw } = await openWorld();
+    for (const path of ["/v0/infer/tasks", "/healthz", "/none"]) {
+      const text = await raw(`GET ${path} HTTP/1.1\r\n${AUTH}connection: close\r\n\r\n`);
+      expect([path, text.slice(0, 12)]).toEqual([path, "HTTP/1.1 400"]);
+      expect(text).toMatch(/"code":"invalid_request".*"request_id":"req_/);
+    }
+  });
+
+  it("refuses two keys in one request, of which a proxy before it may have checked the other one", async () => {
+    const { raw, tasks } = await openWorld();
+    const head = `content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n`;
+    for (const headers of [
+      `${HOST}${AUTH}authorization: Bearer other\r\n${head}`,
+      `${HOST}authorization: Bearer other\r\n${head}${AUTH}`,
+      `${HOST}${AUTH}${head}${AUTH.toUpperCase()}`,
+    ]) {
+      const text = await raw(`POST /v0/infer/ HTTP/1.1\r\n${headers}\r\n${body}`);
+      expect([headers, text.slice(0, 12)]).toEqual([headers, "HTTP/1.1 400"]);
+    }
+    expect(tasks.held.size).toBe(0);
+  });
+
   it("answers HTTP/1.0 and closes", async () => {
     const { raw } = await openWorld();
     const text = await raw(

@@ -16,7 +16,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   too_large: 413,
   too_many: 429,
   duplicate_key: 422,
-  unsupported_encoding: 422,
+  unsupported_encoding: 415,
   disk_full: 507,
 };
 

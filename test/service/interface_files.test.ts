@@ -189,6 +189,15 @@ describe("2.5 input lines", () => {
     });
   });
 
+  it("refuse the file with 415 when they are packed, or in another encoding than UTF-8 (fault 4)", async () => {
+    for (const bytes of ["PK\u0003\u0004", "{\0}\0\n\0", "\u001f\u008b\b"]) {
+      const form = new FormData();
+      form.set("file", new Blob([Buffer.from(bytes, "latin1")]), "in.jsonl");
+      const put = await call("PUT", "/v0/files/in.jsonl", { body: form });
+      expect([bytes, put.status, put.body.error.code]).toEqual([bytes, 415, "unsupported_encoding"]);
+    }
+  });
+
   it("may be none: the task is completed at once and its output has no line", async () => {
     const file = await upload(call, "empty.jsonl", "");
     const task = await submit(call, [{ file_id: file.body.file_id, sla: 60 }], JSONL);

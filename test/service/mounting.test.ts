@@ -2,7 +2,7 @@
  * The whole service on a real engine: as a server, in Express, in Fastify.
  */
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,6 +32,10 @@ const body = JSON.stringify([
   { model: "echo:test", input: "one", sla: 5 },
   { model: "echo:other", input: "two", sla: 60 },
 ]);
+
+function urlOf(server: Server): string {
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
 
 /** Submits and polls until the task is over. */
 async function roundTrip(base: string): Promise<void> {
@@ -117,10 +121,76 @@ describe("the service", () => {
     const server = createServer(app);
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     closers.push(() => new Promise((resolve) => server.close(resolve)));
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const url = urlOf(server);
     await roundTrip(`${url}/perigee`);
     expect(await (await fetch(`${url}/own`)).json()).toEqual({ own: true });
     expect((await fetch(`${url}/perigee/v0/infer/`, { method: "POST", body })).status).toBe(401);
+  });
+
+  it("tells where an output is by the address and the path that it is mounted at", async () => {
+    const outputOf = async (base: string): Promise<string> => {
+      const posted = await fetch(`${base}/v0/infer/`, {
+        method: "POST",
+        headers: { ...headers, "Output-Format": "jsonl" },
+        body: JSON.stringify([{ model: "echo:test", input: "one" }]),
+      });
+      return ((await posted.json()) as { output_url: string }).output_url;
+    };
+    const inExpress = express();
+    inExpress.use("/perigee", (await openService()).handler);
+    const server = createServer(inExpress);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    const inFastify = fastify();
+    await inFastify.register((await openService()).plugin, { prefix: "/perigee" });
+    const fastifyUrl = await inFastify.listen({ port: 0, host: "127.0.0.1" });
+    closers.push(() => inFastify.close());
+    const alone = createServer((await openService()).handler);
+    await new Promise<void>((resolve) => alone.listen(0, "127.0.0.1", resolve));
+    closers.push(() => new Promise((resolve) => alone.close(resolve)));
+    const bases = [`${urlOf(server)}/perigee`, `${fastifyUrl}/perigee`, urlOf(alone)];
+    for (const base of bases) {
+      const url = await outputOf(base);
+      expect(url).toMatch(new RegExp(`^${base}/v0/files/output/`));
+      expect((await fetch(url, { headers })).status).toBe(200);
+    }
+  });
+
+  it("leads to the operator page where the path that it is mounted at ends without a slash", async () => {
+    const app = express();
+    app.use("/own/perigee", (await openService()).handler);
+    const server = createServer(app);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    const inFastify = fastify();
+    await inFastify.register((await openService()).plugin, { prefix: "/own/perigee" });
+    const fastifyUrl = await inFastify.listen({ port: 0, host: "127.0.0.1" });
+    closers.push(() => inFastify.close());
+    for (const base of [urlOf(server), fastifyUrl]) {
+      const page = await fetch(`${base}/own/perigee?x=1`);
+      expect([page.status, page.url]).toEqual([200, `${base}/own/perigee/`]);
+      const [, style = ""] = /href="([^"]+\.css)"/.exec(await page.text()) ?? [];
+      expect((await fetch(new URL(style, page.url))).status).toBe(200);
+    }
+  });
+
+  it("says at once that the body was read before it came", async () => {
+    const app = express();
+    app.use(express.json());
+    app.use("/perigee", (await openService()).handler);
+    const server = createServer(app);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    const base = `${urlOf(server)}/perigee`;
+    const posted = await fetch(`${base}/v0/infer/`, { method: "POST", headers, body });
+    expect(posted.status).toBe(500);
+    expect(await posted.json()).toMatchObject({
+      error: {
+        code: "internal_error",
+        message: expect.stringContaining("before anything that reads bodies"),
+      },
+    });
+    expect((await fetch(`${base}/v0/infer/tasks`, { headers })).status).toBe(200);
   });
 
   it("is mounted in Fastify, under its own rules", async () => {

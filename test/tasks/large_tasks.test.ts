@@ -61,6 +61,25 @@ describe("a large task", () => {
     expect(await factors(id)).toEqual([1]); // by the card of today
   });
 
+  it("is refused with the index of the item whose model nobody serves, as a small one is", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    const many = Array.from({ length: 1_200 }, (_, index) => item(index + 1, 60));
+    for (const model of ["nobody:x", "alpha:", `alpha:${"m".repeat(257)}`]) {
+      const wrong = { ...item(1, 60), model };
+      for (const [list, index] of [
+        [[item(1, 60), wrong], 1],
+        [[wrong, item(2, 90)], 0],
+        [[...many, wrong], 1_200],
+        [[...many.slice(0, 700), wrong, ...many], 700],
+      ] as const) {
+        const refused = { code: "usage", details: { param: `${index}.model` } };
+        await expect(world.settle(submit(tasks, list))).rejects.toMatchObject(refused);
+      }
+    }
+    expect((await world.settle(tasks.list(PROJECT, { limit: 10 }))).items).toEqual([]);
+  });
+
   it("does not count itself as waiting when it is asked whether it can be done in time", async () => {
     const world = new TaskWorld({ config: { limits: { alpha: { requestsPerMinute: 12 } } } });
     const tasks = await world.tasks();

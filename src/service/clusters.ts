@@ -83,7 +83,7 @@ const SUBMITTED = {
 function registerSubmit(app: FastifyInstance, { clusters, idempotency }: ClusterRoutesContext): void {
   app.post(PATH, {
     ...SUBMITTED,
-    config: { ...RUN, event: "cluster.submitted" },
+    config: { ...RUN, event: "cluster.submitted", headers: ["Idempotency-Key"] },
     schema: {
       summary: "Run a cluster",
       description:

@@ -39,6 +39,17 @@ const REASONS: Readonly<Record<number, string>> = {
   503: "Not available now.",
 };
 
+/** Headers of requests beside `Authorization`. */
+const HEADERS = {
+  "Idempotency-Key": z
+    .string()
+    .min(1)
+    .max(255)
+    .optional()
+    .describe("A request that is repeated with it within 24 hours gets what the first one made."),
+  "Output-Format": z.literal("jsonl").optional().describe("Answers output_url instead of objects."),
+};
+
 /** Documented errors of a route, for `schema.response`. */
 export function failures(...statuses: readonly number[]): Record<number, z.ZodType> {
   return Object.fromEntries(
@@ -72,17 +83,23 @@ export async function registerDescription(app: FastifyInstance, version: string)
     transform: (given) => {
       const { schema, route } = given;
       if (schema?.hide === true) return transform(given as never);
-      const { scope, area } = route.config ?? {};
+      const { scope, area, headers } = route.config ?? {};
       const response = {
         ...failures(...failuresOf(schema, scope !== undefined, route.method)),
         ...(schema?.response as object),
       };
       const security =
         scope === undefined ? {} : { security: [area === "v1" ? { bareKey: [] } : { key: [] }] };
-      return transform({ ...given, schema: { ...schema, ...security, response } } as never); // the types of two versions of one plugin
+      const described = { ...schema, ...security, ...headersOf(headers), response };
+      return transform({ ...given, schema: described } as never); // the types of two versions of one plugin
     },
     transformObject: createJsonSchemaTransformObject({}),
   });
+}
+
+function headersOf(names: readonly (keyof typeof HEADERS)[] | undefined): { readonly headers?: z.ZodType } {
+  if (names === undefined) return {};
+  return { headers: z.object(Object.fromEntries(names.map((name) => [name, HEADERS[name]]))) };
 }
 
 /** What every route with a key, an id, a query or a body may answer. */

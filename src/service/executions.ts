@@ -58,7 +58,7 @@ export function registerExecutionRoutes(app: FastifyInstance, context: Execution
 
 function registerRun(app: FastifyInstance, { satellites, idempotency }: ExecutionRoutesContext): void {
   app.post<OfSatellite>(SATELLITE, {
-    config: { ...RUN, event: "satellite.run" },
+    config: { ...RUN, event: "satellite.run", headers: ["Idempotency-Key"] },
     // The body is checked in the handler, which names every field at fault.
     validatorCompiler: () => (data) => ({ value: data }),
     schema: {

@@ -17,6 +17,8 @@ declare module "fastify" {
     readonly streamsBody?: boolean;
     /** What an answer of 2xx leaves in the audit log. */
     readonly event?: RequestEvent;
+    /** Headers that the description names; the handler looks at them itself. */
+    readonly headers?: readonly ("Idempotency-Key" | "Output-Format")[];
   }
   interface FastifyRequest {
     /** Who calls; only on routes with a scope. */

@@ -44,7 +44,12 @@ function registerSubmit(
   app.route({
     method: "POST",
     url: "/v0/infer/",
-    config: { scope: "infer:write", streamsBody: true, event: "task.created" },
+    config: {
+      scope: "infer:write",
+      streamsBody: true,
+      event: "task.created",
+      headers: ["Idempotency-Key", "Output-Format"],
+    },
     // The items are checked one by one, with their index.
     validatorCompiler: () => (data) => ({ value: data }),
     schema: {

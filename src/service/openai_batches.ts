@@ -100,7 +100,7 @@ export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceConte
 
 function registerCreate(app: FastifyInstance, batches: Batches, { idempotency }: ServiceContext): void {
   app.post<{ Body: z.infer<typeof newBatch> }>("/v1/batches", {
-    config: { scope: "infer:write", event: "task.created" },
+    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key"] },
     schema: {
       summary: "Begin a batch on an uploaded file (OpenAI)",
       tags: ["openai"],

@@ -263,6 +263,21 @@ describe("every operation", () => {
     expect((await check("/v0/files/", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
   });
 
+  it("names the headers that change what a request does", () => {
+    const named = operations().flatMap(([path, method, operation]) => {
+      const names = (operation.parameters ?? []).flatMap(({ name, in: place }) =>
+        place === "header" ? [name] : [],
+      );
+      return names.length === 0 ? [] : [`${method} ${path} ${names.join(" ")}`];
+    });
+    expect(named.sort()).toEqual([
+      "POST /v0/infer/ Idempotency-Key Output-Format",
+      "POST /v1/batches Idempotency-Key",
+      "POST /v1/clusters Idempotency-Key",
+      "POST /v1/satellites/{project}/{satellite} Idempotency-Key",
+    ]);
+  });
+
   it("of OpenAI's interface answers valid requests and wrong ones with its documented bodies", async () => {
     await callOpenai({ check, whole, seen });
   });

@@ -230,8 +230,7 @@ async function child(task: Task): Promise<void> {
     return doneMs < endMs;
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, () => load(sent, onAnswer)));
-  process.send?.({ times, statuses });
-  process.disconnect();
+  process.send?.({ times, statuses }, () => process.disconnect()); // not before: what is not yet out would be lost
 }
 
 function told<T>(process: ChildProcess, task: Task): Promise<T> {

@@ -21,6 +21,7 @@ import { parseModelId } from "../work/request.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../work/sla.ts";
 import { unlessAborted } from "./abort.ts";
 import type { EngineConfig } from "./config.ts";
+import { forecastBehind } from "./forecast_behind.ts";
 import { closeInput, openInput, type Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
 
@@ -94,14 +95,7 @@ function behindSeconds(parts: EngineParts, project: string): NonNullable<QuoteIn
     let foundMs = 0; // from now
     for (let minutes = 1; minutes <= SLA_MINUTES_MAX; ) {
       const windowMs = minutes * MINUTE_MS;
-      const scale = 1 + parts.unreadItems(project, parts.clock.wallMs() + windowMs) / items;
-      const forecast = parts.forecast({
-        model,
-        project,
-        items: items * scale,
-        inputTokens: inputTokens * scale,
-        deadlineMs: nowMs + windowMs,
-      });
+      const forecast = forecastBehind(parts, { project, model, items, inputTokens, windowMs });
       if (forecast.sla !== "infeasible") {
         const aloneMs = Math.max(0, forecast.doneMs - nowMs);
         return (minutes === 1 ? aloneMs : Math.max(foundMs, windowMs - MINUTE_MS + 1)) / 1_000;

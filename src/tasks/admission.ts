@@ -10,6 +10,7 @@
  * Money is an estimate: counted input, expected output, today's price after the price factor. It is held until what the
  * work really cost is noted.
  */
+import { forecastBehind } from "../engine/forecast_behind.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { TurnShare } from "../engine/turn_share.ts";
 import { PerigeeError } from "../errors.ts";
@@ -43,8 +44,6 @@ export interface AdmissionOptions {
   readonly parts: EngineParts;
   readonly spending: Spending;
   readonly backlog: Backlog;
-  /** Items of a project that are accepted and that the engine has not read, with a deadline (Unix time) of at most so much. */
-  readonly unreadItems: (project: string, deadlineWallMs: number) => number;
 }
 
 /** How long work without sla may take. */
@@ -135,19 +134,11 @@ export class Admission {
 
   /** Throws `sla_infeasible`; `before` are items of the same task. */
   #assertFeasible(project: string, work: Work, before: number): void {
-    const { parts, unreadItems } = this.#options;
+    const { parts } = this.#options;
     const { model, slaMinutes, items, inputTokens } = work;
     const windowMs = windowMsOf(work);
     const nowMs = parts.clock.nowMs();
-    const unread = before + unreadItems(project, parts.clock.wallMs() + windowMs);
-    const scale = 1 + unread / items;
-    const forecast = parts.forecast({
-      model,
-      project,
-      items: items * scale,
-      inputTokens: inputTokens * scale,
-      deadlineMs: nowMs + windowMs,
-    });
+    const forecast = forecastBehind(parts, { project, model, items, inputTokens, windowMs }, before);
     if (forecast.doneMs - nowMs < windowMs / 2)
       this.#remember(easyKeyOf(project, work), { untilMs: nowMs + EASY_MS, items, inputTokens });
     if (forecast.sla !== "infeasible") return;

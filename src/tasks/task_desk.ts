@@ -104,12 +104,7 @@ class TaskDesk implements OpenedTasks {
       onUsed: (lot, end, items) => this.#note(lot, end, items),
       onOver: (lot) => this.#over(lot),
     });
-    this.#admission = new Admission({
-      parts,
-      spending: options.spending,
-      backlog,
-      unreadItems: (project, deadlineWallMs) => this.#lots.unreadItems(project, deadlineWallMs),
-    });
+    this.#admission = new Admission({ parts, spending: options.spending, backlog });
     this.#gathering = new Gathering(parts, this.#lots);
     this.#intake = new Intake(parts, this.#lots, this.#gathering, this.#admission);
     this.#objects = new TaskObjects(parts, this.#lots);

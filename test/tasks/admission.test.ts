@@ -18,7 +18,7 @@ interface Admitting {
 function admissionOf(parts: EngineParts): Admitting {
   const { clock, store } = parts;
   const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const admission = new Admission({ parts, spending, backlog: new Backlog(), unreadItems: () => 0 });
+  const admission = new Admission({ parts, spending, backlog: new Backlog() });
   return { admit: (project, works) => admission.admit(project, works, { items: 1, bytes: 1 }) };
 }
 

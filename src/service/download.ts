@@ -7,11 +7,11 @@
  * A reader that takes nothing for a minute is cut off; one key has at most 20 downloads at a time.
  */
 import { Readable } from "node:stream";
-import type { Clock } from "../clock.ts";
 import { rangeOf } from "./byte_range.ts";
+import type { ServiceContext } from "./context.ts";
 import { envelope, plain } from "./errors.ts";
 import type { FastifyReply, FastifyRequest } from "./fastify.ts";
-import { StallWatch, type Transfers } from "./transfers.ts";
+import { StallWatch } from "./transfers.ts";
 
 /** Bytes that a reader may take whole or in parts. */
 export interface Download {
@@ -26,10 +26,8 @@ export interface Download {
   read(range?: { readonly start: number; readonly end: number }): AsyncIterable<Uint8Array>;
 }
 
-export interface DownloadParts {
-  readonly clock: Clock;
-  readonly transfers: Transfers;
-}
+/** What a service has for all its downloads. */
+export type DownloadParts = Pick<ServiceContext, "clock" | "transfers">;
 
 /** Held back for a reader that is slower than we are. */
 const AHEAD_BYTES = 64 * 1024;
@@ -97,7 +95,7 @@ function sendBytes(
 ): FastifyReply {
   if (length !== undefined) reply.header("content-length", length);
   if (request.method === "HEAD") return reply.send();
-  const over = transfers.begin(holder);
+  const over = transfers.downloads.begin(holder);
   reply.raw.once("close", over);
   const chunks = watched(download.read(range), new StallWatch(clock, () => reply.raw.destroy()));
   return reply.send(Readable.from(chunks, { objectMode: false, highWaterMark: AHEAD_BYTES }));

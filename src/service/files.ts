@@ -121,7 +121,8 @@ function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
   });
 }
 
-function registerContent(app: FastifyInstance, { files, clock, transfers }: ServiceContext): void {
+function registerContent(app: FastifyInstance, context: ServiceContext): void {
+  const { files } = context;
   app.route<ById>({
     method: ["GET", "HEAD"],
     url: "/v0/files/:file_id/content",
@@ -136,13 +137,7 @@ function registerContent(app: FastifyInstance, { files, clock, transfers }: Serv
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;
       const view = await files.file(project, request.params.file_id);
-      return sendDownload(
-        request,
-        reply,
-        contentOf(view, files),
-        { clock, transfers: transfers.downloads },
-        keyId,
-      );
+      return sendDownload(request, reply, contentOf(view, files), context, keyId);
     },
   });
 }

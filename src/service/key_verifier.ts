@@ -4,7 +4,6 @@
  * `/v0` and the OpenAI paths (area `v0`) take `Bearer <key>` alone, satellites (area `v1`) the bare key alone
  * (interface 5). A key in a URL is never looked at.
  */
-
 import type { KeyStore } from "../store/key_store.ts";
 import type { StoredKey } from "../store/key_table.ts";
 import { type Caller, SCOPES } from "./caller.ts";

@@ -127,7 +127,8 @@ function registerReads(app: FastifyInstance, { files }: ServiceContext): void {
   });
 }
 
-function registerContent(app: FastifyInstance, { files, clock, transfers }: ServiceContext): void {
+function registerContent(app: FastifyInstance, context: ServiceContext): void {
+  const { files } = context;
   app.route<ById>({
     method: ["GET", "HEAD"],
     url: "/v1/files/:id/content",
@@ -143,13 +144,7 @@ function registerContent(app: FastifyInstance, { files, clock, transfers }: Serv
       const { project, keyId } = request.caller;
       const view = await files.file(project, fromFileId(request.params.id));
       request.audited = { id: view.id };
-      return sendDownload(
-        request,
-        reply,
-        contentOf(view, files),
-        { clock, transfers: transfers.downloads },
-        keyId,
-      );
+      return sendDownload(request, reply, contentOf(view, files), context, keyId);
     },
   });
 }

@@ -35,7 +35,6 @@ export function outputUrl({ publicUrl }: Pick<ServiceContext, "publicUrl">, task
 
 /** Answers of tasks as files of lines (interface 2.6), and links to them that need no key. */
 export function registerOutputRoutes(app: FastifyInstance, context: ServiceContext): void {
-  const { clock, transfers } = context;
   const links = new SignedLinks(context.store, context.clock);
   const send = async (
     request: FastifyRequest,
@@ -54,7 +53,7 @@ export function registerOutputRoutes(app: FastifyInstance, context: ServiceConte
       etag: output.isComplete ? quoted(output.etag) : undefined,
       read: output.read.bind(output),
     };
-    return sendDownload(request, reply, download, { clock, transfers: transfers.downloads }, holder);
+    return sendDownload(request, reply, download, context, holder);
   };
   registerOutput(app, send);
   registerLinks(app, context, links, send);

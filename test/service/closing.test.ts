@@ -56,6 +56,16 @@ async function closedMs({ server }: World): Promise<number> {
   return performance.now() - startMs;
 }
 
+/** A server that closes while a request of a client is under way. */
+async function closingOverRequest() {
+  const { world, asked, answer } = await openSlow();
+  const client = await clientOf(world);
+  client.socket.write(HEAD);
+  await asked;
+  const ended = once(client.socket, "close");
+  return { client, answer, ended, closing: closedMs(world) };
+}
+
 describe("a server that closes", () => {
   it("waits for no connection that is idle, was never used, or has sent half of its headers", async () => {
     const { world, asked, answer } = await openSlow();
@@ -71,12 +81,7 @@ describe("a server that closes", () => {
   });
 
   it("answers what is under way, and waits for its connection no longer", async () => {
-    const { world, asked, answer } = await openSlow();
-    const client = await clientOf(world);
-    client.socket.write(HEAD);
-    await asked;
-    const ended = once(client.socket, "close");
-    const closing = closedMs(world);
+    const { client, answer, closing, ended } = await closingOverRequest();
     await sleep(200);
     answer();
     expect(await closing).toBeLessThan(AT_ONCE_MS);
@@ -86,12 +91,7 @@ describe("a server that closes", () => {
   });
 
   it("answers what comes behind it on the same connection before it closes that", async () => {
-    const { world, asked, answer } = await openSlow();
-    const client = await clientOf(world);
-    client.socket.write(HEAD);
-    await asked;
-    const ended = once(client.socket, "close");
-    const closing = closedMs(world);
+    const { client, answer, closing, ended } = await closingOverRequest();
     client.socket.write("GET /v0/infer/tasks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer key-one\r\n\r\n");
     await sleep(200);
     answer();

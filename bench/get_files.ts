@@ -43,7 +43,7 @@ async function run(): Promise<void> {
     input: { ...every, max_files: 100_000, on_too_large: "error" },
     config: { store: { type: "fs", root: "inbox" } },
     ...{ executionId: "bench", project: "one", attempt: 1, deadlineWallMs: Number.MAX_SAFE_INTEGER },
-    signal: new AbortController().signal,
+    ...{ secretValues: [], signal: new AbortController().signal },
     clock: systemClock,
     http: createGuardedHttp(createEgress({ clock: systemClock })),
     files,

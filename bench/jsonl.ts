@@ -51,7 +51,7 @@ async function main(lineCount: number): Promise<void> {
     }
     const text = "word ".repeat(60);
     await bench("completedLine (300 characters)", lineCount * 350, lineCount, () => {
-      for (let index = 0; index < lineCount; index++) completedLine('"item-000000"', text, "stop");
+      for (let index = 0; index < lineCount; index++) completedLine('"item-000000"', { type: "text", text });
     });
     await benchArray(Math.min(lineCount, 50_000));
   } finally {

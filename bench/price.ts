@@ -3,7 +3,7 @@
  *
  * Bounds: a kept price 0.2 us, a cost 0.2 us, a reserve and settle 0.5 us.
  */
-import { Budget } from "../src/price/budget.ts";
+import { Budget, Cap } from "../src/price/budget.ts";
 import { costOf, worstCaseUsd } from "../src/price/cost.ts";
 import { priceFactor } from "../src/price/factor.ts";
 import { PriceBook } from "../src/price/price_book.ts";
@@ -24,7 +24,7 @@ const book = new PriceBook();
 const loadStart = performance.now();
 const price = book.price(model, wallMs);
 console.log(`first price (loads the list): ${(performance.now() - loadStart).toFixed(1)} ms`);
-const budget = new Budget({ capUsd: 1_000_000 });
+const budget = new Budget([new Cap(1_000_000)]);
 
 time("PriceBook.price, kept", (round) => book.price(model, wallMs + (round & 1023))?.inputUsdPerMillion ?? 0);
 time(
@@ -35,7 +35,7 @@ time("worstCaseUsd", (round) => worstCaseUsd({ inputTokens: round, maxOutputToke
 time("priceFactor", (round) => priceFactor("openai:gpt-6-sol", 1 + (round & 1023), round));
 time("Budget reserve and settle", () => {
   const answer = budget.reserve(0.0005);
-  if (answer.ok) budget.settle(answer.reservation, 0.0001);
+  if (answer.ok) budget.settle(answer.reservation, { billedUsd: 0.0001, ambiguousUsd: 0 });
   return 0;
 });
 

@@ -95,7 +95,7 @@ const contenders: readonly Contender[] = [
     name: "dispatcher",
     open(origin) {
       const transport = createUndiciTransport({ clock: systemClock, connectionsMax: inflight });
-      const admission = { admit: () => Promise.resolve(), attempted: () => {} };
+      const admission = { admit: () => Promise.resolve(), attempted: () => true };
       const dispatcher = createDispatcher({
         clock: systemClock,
         transport,
@@ -110,7 +110,9 @@ const contenders: readonly Contender[] = [
         inputTokens: 150,
         deadlineMs: Number.POSITIVE_INFINITY,
         attempts: 0,
+        uncounted: 0,
         ambiguousAttempts: 0,
+        uncountedAmbiguous: 0,
       };
       const send = async (): Promise<number> => {
         const result = await dispatcher.run(call);

@@ -6,7 +6,7 @@
  * after `sync`; a killed process keeps what was written. The name of a file that was opened for writing or renamed
  * survives a power cut when the call resolves; a file that was removed may come back. Failures are the system's own errors (`code: "ENOSPC"`, `"EIO"`).
  */
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 
 /** What tells one file, and one state of a file, from another. */
@@ -53,6 +53,8 @@ export interface Disk {
   remove(path: string): Promise<void>;
   /** Makes a folder that its owner alone may enter (mode 0700), where it is missing; it survives a power cut. */
   makePrivateFolder(path: string): Promise<void>;
+  /** Bytes that may still be written where a path is or will be; undefined where the system does not tell. */
+  freeBytes?(path: string): Promise<number | undefined>;
   /** Names of the files in a folder, in no order; none when there is no such folder. */
   list(folder: string): Promise<readonly string[]>;
 }
@@ -98,6 +100,16 @@ export const systemDisk: Disk = {
   },
   remove: (path) => rm(path, { force: true }),
   makePrivateFolder: (path) => makeFolder(path, 0o700),
+  async freeBytes(path) {
+    for (let folder = resolve(path); ; folder = dirname(folder)) {
+      try {
+        const { bavail, bsize } = await statfs(folder);
+        return bavail * bsize;
+      } catch (error) {
+        if (errorCodeOf(error) !== "ENOENT" || folder === dirname(folder)) return undefined;
+      }
+    }
+  },
   async list(folder) {
     try {
       const entries = await readdir(folder, { withFileTypes: true });

@@ -18,6 +18,7 @@ export type ErrorCode =
   | "output_changed" // the output no longer holds what was recorded
   | "data_dir_in_use" // another process holds the data folder
   | "data_dir_newer" // the data folder was written by a newer version
+  | "data_dir_older" // the data folder was written by a version too old to be read
   | "store_damaged" // recorded state does not pass its checks
   | "store_failed" // the store could not write or sync
   | "disk_full" // no space left and it did not come back in time
@@ -25,6 +26,7 @@ export type ErrorCode =
   | "interrupted" // stopped by a signal; the same command continues
   | "closed" // the engine was closed
   | "not_found" // no task or object with that id
+  | "file_damaged" // the bytes of a file are missing or not those that were stored
   | "conflict" // the id is in use by other work
   | "not_ready" // asked for what is not there yet
   | "too_large" // more bytes than are taken
@@ -49,6 +51,9 @@ export type FailureCode =
   | "invalid_key"
   | "duplicate_key"
   | "unknown_model"
+  | "provider_missing" // no provider of that name is configured
+  | "key_missing" // the provider needs a key and has none
+  | "price_unknown" // a cost cap cannot bound a model whose price nobody knows
   | "invalid_config"
   | "invalid_contents"
   | "unsupported_request"
@@ -57,6 +62,7 @@ export type FailureCode =
   | "expired"
   | "cancelled"
   | "budget_exceeded"
+  | "cost_unbounded" // under a cap, and nothing bounds what it may cost
   | "rate_limited"
   | "request_too_large"
   | "context_length_exceeded"
@@ -73,7 +79,8 @@ export type FailureCode =
   | "timeout"
   | "connection_failed"
   | "connection_lost"
-  | "input_changed";
+  | "input_changed"
+  | "output_damaged";
 
 /** Thrown for the fault of a call or of the world. The message says what was found, what was expected, and where. */
 export class PerigeeError extends Error {

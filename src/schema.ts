@@ -3,4 +3,33 @@
  *
  * To leave: any library with Standard Schema and a JSON Schema of it; `service/` uses the latter for its description.
  */
-export { z } from "zod";
+import { z } from "zod";
+import { suggestion } from "./nearest.ts";
+
+export { z };
+
+/** Other names are not given back: they may be a text, and have any length. */
+const NAME = /^[\w.-]{1,64}$/;
+
+/**
+ * What a parse is given so that a name which is not known is told with the one that was meant. zod has a global setting
+ * for that, which would change the messages of programs that share it with this library.
+ */
+export const namedErrors: { readonly error: (issue: z.core.$ZodRawIssue) => string | undefined } = {
+  error: (issue) => {
+    if (issue.code !== "unrecognized_keys") return undefined;
+    return unknownName(issue.keys[0] ?? "", namesOf(issue.inst));
+  },
+};
+
+/** What is said of a name that is not one of `known`. */
+export function unknownName(name: string, known: readonly string[]): string {
+  if (!NAME.test(name)) return "one of its names is not known";
+  const hint = suggestion(name, known);
+  return `"${name}" is not a known name${hint === "" ? "" : `; ${hint}`}`;
+}
+
+/** The names that an object schema knows. */
+function namesOf(schema: unknown): readonly string[] {
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+}

@@ -54,6 +54,7 @@ describe("the doors", () => {
     expect(namesOf("index.ts")).toEqual({
       values: ["PerigeeError", "createEngine", "readConfigFile", "systemClock", "systemDisk"],
       types: [
+        "AnswerMembers",
         "AttemptReport",
         "Clock",
         "ConfigOptions",
@@ -63,10 +64,14 @@ describe("the doors", () => {
         "EngineObserver",
         "EngineOptions",
         "ErrorCode",
+        "ErrorGroup",
         "FactorRate",
         "Failure",
         "FailureCode",
         "FileStat",
+        "FinishReason",
+        "Hold",
+        "HoldReason",
         "InlineItem",
         "JournalEntry",
         "LaneProgress",
@@ -82,6 +87,7 @@ describe("the doors", () => {
         "OutputLine",
         "PriceOverride",
         "PriceOverrides",
+        "PriceSheet",
         "Progress",
         "ProgressEnd",
         "ProgressEvent",
@@ -92,9 +98,13 @@ describe("the doors", () => {
         "QuoteOptions",
         "QuoteSla",
         "RateCard",
+        "RetryFailed",
+        "RetryOptions",
         "Run",
         "RunOptions",
+        "RunWarning",
         "SettledReport",
+        "SheetPrice",
         "Source",
         "Store",
         "StoredEntry",
@@ -108,6 +118,8 @@ describe("the doors", () => {
         "Transport",
         "Usage",
         "UsedPrice",
+        "Warning",
+        "WarningListener",
         "WireFailure",
         "WireRequest",
         "WireResult",
@@ -153,6 +165,7 @@ describe("the doors", () => {
       "Configuration",
       "ExecutionCaller",
       "ExecutionError",
+      "ExecutionHold",
       "ExecutionRequest",
       "ExecutionStatus",
       "ExecutionView",
@@ -268,12 +281,15 @@ describe("the fixed calls", () => {
     expectTypeOf<Engine["task"]>().toEqualTypeOf<(id: string) => Promise<door.Task>>();
     expectTypeOf<Engine["object"]>().toEqualTypeOf<(id: string) => Promise<door.TaskObject>>();
     expectTypeOf<Engine["forget"]>().toEqualTypeOf<(taskId: string) => Promise<void>>();
+    expectTypeOf<Engine["retry"]>().toBeCallableWith("id", { codes: ["timeout"] });
+    expectTypeOf<Engine["retry"]>().returns.resolves.toEqualTypeOf<door.Run>();
     expectTypeOf<Engine["quote"]>().toBeCallableWith("in.jsonl", { slas: [60, 1_440], model: "echo:x" });
     expectTypeOf<Engine["quote"]>().returns.resolves.toEqualTypeOf<door.Quote>();
     expectTypeOf<Engine["lanes"]>().toEqualTypeOf<() => readonly door.LaneStatus[]>();
+    expectTypeOf<Engine["holds"]>().toEqualTypeOf<() => readonly door.Hold[]>();
     expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
     expectTypeOf<keyof Engine>().toEqualTypeOf<
-      "run" | "submit" | "task" | "object" | "forget" | "quote" | "lanes" | "close"
+      "run" | "submit" | "task" | "object" | "forget" | "retry" | "quote" | "lanes" | "holds" | "close"
     >();
   });
 });

@@ -20,9 +20,9 @@ const engine = await createEngine({ dataDir, limits: { openai: { requestsPerMinu
 process.once("SIGINT", () => void engine.close()); // what is in flight is waited for and kept
 
 function onProgress({ type, progress }: ProgressEvent): void {
-  const { settled, linesTotal = "?", costUsd, pausedBy } = progress;
+  const { settled, linesTotal = "?", billedUsd, pausedBy } = progress;
   const why = pausedBy === undefined ? "" : ` by ${pausedBy}`;
-  console.error(`${type}${why}: ${settled} of ${linesTotal}, ${costUsd} USD so far`);
+  console.error(`${type}${why}: ${settled} of ${linesTotal}, ${billedUsd} USD billed so far`);
 }
 
 const work = engine.run(input, { sla: 60, maxCostUsd: 5, onProgress, progressEveryMs: 1_000 });

@@ -19,12 +19,10 @@ for (const model of ["openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"]) {
   const quote = await engine.quote(input, { slas: [60, 1_440], model });
   const tokens = `${quote.input_tokens}${quote.input_tokens_estimated ? " (estimated)" : ""}`;
   console.log(
-    `${model}: ${quote.items} items, ${tokens} input tokens, ${quote.list_usd.toFixed(4)} USD at list price`,
+    `${model}: ${quote.items} items, ${tokens} input tokens, about ${quote.billed_usd.toFixed(4)} USD billed`,
   );
   for (const sla of quote.slas)
-    console.log(
-      `  within ${sla.sla_minutes} minutes: ${sla.usd?.toFixed(4)} USD (factor ${sla.price_factor})`,
-    );
+    console.log(`  within ${sla.sla_minutes} minutes: ${sla.is_feasible ? "feasible" : "not feasible"}`);
   console.log(`  takes ${quote.time.seconds} s, bound by ${quote.time.bound_by}`);
 }
 await engine.close();

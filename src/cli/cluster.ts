@@ -17,9 +17,9 @@ import { derivedId } from "../work/derived_id.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import { ClusterDisplay, tally } from "./cluster_display.ts";
 import { checkWithoutFolder, LOCAL, openClusterStack } from "./cluster_stack.ts";
+import { commandLine } from "./command_line.ts";
 import { errorJson } from "./exit.ts";
 import { requireFile } from "./input.ts";
-import { commandLine } from "./run.ts";
 
 const EXIT_WRONG = 2;
 const EXIT_INCOMPLETE = 3;
@@ -65,10 +65,10 @@ export async function checkCluster(file: string, options: Record<string, unknown
     given.data === undefined
       ? await checkWithoutFolder(declaration, input)
       : await withStack(given, given.data, ({ clusters }) => clusters.check(LOCAL, declaration, input));
-  if (given.json === true)
-    process.stdout.write(`${JSON.stringify({ valid: issues.length === 0, issues })}\n`);
+  const isValid = issues.every(({ severity }) => severity === "warning");
+  if (given.json === true) process.stdout.write(`${JSON.stringify({ valid: isValid, issues })}\n`);
   else process.stdout.write(issueLines(file, issues));
-  return issues.length === 0 ? 0 : EXIT_WRONG;
+  return isValid ? 0 : EXIT_WRONG;
 }
 
 async function workOf(file: string, given: ClusterArguments): Promise<Work> {
@@ -222,10 +222,11 @@ function issuesOf(error: unknown): readonly ClusterIssue[] | undefined {
   return Array.isArray(issues) ? (issues as readonly ClusterIssue[]) : undefined; // as `Clusters.submit` says
 }
 
-/** `FILE:line:column: path: message`, as editors read it. */
+/** `FILE:line:column: path: message`, as editors read it; warnings are told as such. */
 function issueLines(file: string, issues: readonly ClusterIssue[]): string {
-  const lines = issues.map(({ line = 1, column = 1, path, message }) => {
-    return `${file}:${line}:${column}: ${path === "" ? "" : `${path}: `}${message}\n`;
+  const lines = issues.map(({ line = 1, column = 1, path, message, severity }) => {
+    const word = severity === undefined ? "" : `${severity}: `;
+    return `${file}:${line}:${column}: ${word}${path === "" ? "" : `${path}: `}${message}\n`;
   });
   return lines.join("");
 }

@@ -17,6 +17,8 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
   output_changed: 74,
   data_dir_in_use: 74,
   data_dir_newer: 74,
+  data_dir_older: 74,
+  file_damaged: 74,
   store_damaged: 74,
   store_failed: 74,
   disk_full: 74,
@@ -88,4 +90,14 @@ interface SystemError extends Error {
 
 function systemCode({ syscall }: SystemError): "input_unreadable" | "output_unwritable" {
   return READING_CALLS.includes(String(syscall)) ? "input_unreadable" : "output_unwritable";
+}
+
+const STANDS_STILL =
+  "the command waits for something that will never come, a fault of perigee: please report it; nothing recorded is lost, " +
+  "run the same command again to continue";
+
+/** Nothing is left that could wake the command, and it has not ended: Node would end it with 13, which says nothing. */
+export function standStill(): void {
+  printError(new PerigeeError("internal_error", STANDS_STILL));
+  process.exit(exitCodeOf(undefined));
 }

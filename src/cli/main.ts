@@ -8,14 +8,28 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "../clock.ts";
-import { parseModelId } from "../work/request.ts";
-import { parseDurationMs, SLA_MINUTES_MAX } from "../work/sla.ts";
+import { checkVariables } from "../engine/variables.ts";
+import { PerigeeError } from "../errors.ts";
 import { audit } from "./audit.ts";
-import { exitCodeOf, printError } from "./exit.ts";
+import { exitCodeOf, printError, standStill } from "./exit.ts";
+import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { createKey, listKeys, revokeKey } from "./keys.ts";
+import { addOrbitCommands } from "./orbit_commands.ts";
 import { quote } from "./quote.ts";
 import { run } from "./run.ts";
+import { addStatusCommands } from "./status_commands.ts";
+import {
+  amount,
+  durationMs,
+  list,
+  modelId,
+  namedCap,
+  portNumber,
+  slaList,
+  slaMinutes,
+  waitMs,
+} from "./values.ts";
 
 const EXIT_USAGE = 2;
 
@@ -25,7 +39,43 @@ function program(): Command {
     .description("Bulk LLM inference: a file of requests in, exactly one answer per key out.")
     .version(version())
     .exitOverride()
-    .showHelpAfterError("(perigee --help shows all options)");
+    .showHelpAfterError("(perigee --help shows all options)")
+    .hook("preAction", () => checkVariables(process.env));
+  declareRun(root);
+  root
+    .command("quote")
+    .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
+    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", checked(slaList))
+    .option("--config <file>", "configuration: providers, limits, prices")
+    .option("--prices <file>", "price sheet of your own; its prices go before all others")
+    .option("--model <id>", "count every line for this model instead", checked(modelId))
+    .addOption(stateOption())
+    .option(...NO_LEARN)
+    .option("--json", "print the quote as one JSON object")
+    .action(async (input: string, options: Record<string, unknown>) => finish(await quote(input, options)));
+  addStatusCommands(root, finish);
+  addServe(root);
+  addKeys(root);
+  addSecrets(root);
+  addCluster(root);
+  addSatellites(root);
+  addOrbitCommands(root, checked(portNumber), finish);
+  addFolderCommands(root, finish);
+  addAudit(root);
+  return root;
+}
+
+function addAudit(root: Command): void {
+  root
+    .command("audit")
+    .description("Check that nobody changed the audit log of a service.")
+    .addOption(dataOption())
+    .option("--json", "print what was found as one JSON object")
+    .action(async (options: Record<string, unknown>) => finish(await audit(options)));
+}
+
+function declareRun(root: Command): void {
   root
     .command("run")
     .description("Answer every line of a file. The same command again continues where it was.")
@@ -35,42 +85,59 @@ function program(): Command {
     .option(
       "--sla <minutes>",
       "answer within this many minutes (1 to 43200, or 90m, 24h, 7d); without it, at once",
-      slaMinutes,
+      checked(slaMinutes),
     )
     .option("--config <file>", "configuration: providers, limits, prices")
-    .option("--max-cost <usd>", "hard cap on what the providers may charge", amount)
-    .option("--model <id>", "run every line on this model instead, such as echo:test", modelId)
+    .option("--prices <file>", "price sheet of your own; its prices go before all others")
+    .option("--max-cost <usd>", "hard cap on what the providers may charge", checked(amount))
+    .option("--cap <cap>", "NAME=USD: a cap that all runs with this --data and name share", checked(namedCap))
+    .option(
+      "--max-cost-unbounded",
+      "send what a cap cannot bound, too: audio, files, models without a known price",
+    )
+    .option("--model <id>", "run every line on this model instead, such as echo:test", checked(modelId))
     .option("--ordered", "write the answers in the order of the input")
+    .option(
+      "--retry-failed [codes]",
+      "run lines again that ended in an error: with one of these codes (comma separated), or without codes where the error may pass or the line expired",
+      checked(list),
+    )
+    .option(
+      "--update",
+      "the input has grown or changed: keep answers of lines that are as they were, run the others",
+    )
+    .option("--prune", "with --update: remove the lines of keys that are no longer in the input")
+    .option(
+      "--wait <duration>",
+      "how long to wait when nothing but an outage or a limit is left: 90s, 30m, 2h; 0: not at all (default: 30m, 2m without money)",
+      checked(waitMs),
+    )
+    .option(
+      "--finish",
+      "end what is held in an error, with its reason, instead of leaving it for the next run",
+    )
     .addOption(
       new Option(
         "--delivery <mode>",
         "whether to ask again when an answer may have been lost (default: at_least_once)",
       ).choices(["at_least_once", "at_most_once"]),
     )
+    .addOption(stateOption())
+    .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) => finish(await run(input, options)));
-  root
-    .command("quote")
-    .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
-    .argument("<input>", "JSONL file, .json array, or - for standard input")
-    .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", slaList)
-    .option("--config <file>", "configuration: providers, limits, prices")
-    .option("--model <id>", "count every line for this model instead", modelId)
-    .option("--json", "print the quote as one JSON object")
-    .action(async (input: string, options: Record<string, unknown>) => finish(await quote(input, options)));
-  addServe(root);
-  addKeys(root);
-  addSecrets(root);
-  addCluster(root);
-  addSatellites(root);
-  addOrbit(root);
-  root
-    .command("audit")
-    .description("Check that nobody changed the audit log of a service.")
-    .addOption(dataOption())
-    .option("--json", "print what was found as one JSON object")
-    .action(async (options: Record<string, unknown>) => finish(await audit(options)));
-  return root;
+}
+
+const NO_LEARN = [
+  "--no-learn",
+  "use and keep nothing that was learnt about providers in earlier runs",
+] as const;
+
+function stateOption(): Option {
+  return new Option(
+    "--state <dir>",
+    "where what was learnt about providers is kept, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",
+  );
 }
 
 function addServe(root: Command): void {
@@ -78,12 +145,16 @@ function addServe(root: Command): void {
     .command("serve")
     .description("The HTTP service on a data folder. Prints its address as one line of JSON.")
     .option("--host <address>", "where to listen", "127.0.0.1")
-    .option("--port <number>", "0 takes a free one", portNumber, 8080)
+    .option("--port <number>", "0 takes a free one", checked(portNumber), 8080)
     .option("--data <dir>", "where the service keeps its state", "./perigee-data")
     .option("--config <file>", "configuration: providers, limits, prices")
     .option("--behind-proxy", "a TLS proxy stands in front: listen on any address, believe X-Forwarded-For")
     .option("--public-url <url>", "where users reach the service (default: where it listens)")
-    .option("--metrics-port <number>", "serve /metrics there instead of to this machine alone", portNumber)
+    .option(
+      "--metrics-port <number>",
+      "serve /metrics there instead of to this machine alone",
+      checked(portNumber),
+    )
     .addOption(
       new Option("--log-level <level>", "error: faults alone, no line for each request")
         .choices(["info", "error"])
@@ -104,10 +175,14 @@ function addKeys(root: Command): void {
     .description("Make a key for a project and print it, once.")
     .requiredOption("--project <name>", "whose tasks and files it sees: lower case letters, digits, -")
     .option("--name <name>", "what it is for; two active keys of one name at most", "default")
-    .option("--scopes <list>", "comma separated (default: every one but admin)", list)
+    .option("--scopes <list>", "comma separated (default: every one but admin)", checked(list))
     .option("--beta", "may run vendor satellites")
     .option("--admin", "has the scope admin as well")
-    .option("--expires <duration>", "is refused after 90m, 24h, 30d, ... (default: never)", durationMs)
+    .option(
+      "--expires <duration>",
+      "is refused after 90m, 24h, 30d, ... (default: never)",
+      checked(durationMs),
+    )
     .addOption(dataOption())
     .option("--json", "print id, key, project and scopes as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await createKey(options)));
@@ -269,29 +344,6 @@ const DECISIONS = [
   ["enable", "Make a satellite what it was before it was disabled."],
 ] as const;
 
-function addOrbit(root: Command): void {
-  const orbit = root.command("orbit").description("Satellites of one's own, in a process of their own.");
-  orbit
-    .command("serve")
-    .description("Host the satellites of a file. Prints the address as one line of JSON.")
-    .argument("<file>", "a module of Node that exports what defineSatellite gives")
-    .option("--host <address>", "where to listen", "127.0.0.1")
-    .option("--port <number>", "0 takes a free one", portNumber, 8090)
-    .option("--behind-proxy", "a TLS proxy stands in front: listen on any address")
-    .addHelpText(
-      "after",
-      "\nPERIGEE_ORBIT_SECRETS (or a file, PERIGEE_ORBIT_SECRETS_FILE) holds the secrets of the registrations: whsec_...\nfor all satellites of the file, NAME=whsec_... for one. PERIGEE_EGRESS_ALLOW opens private networks to them.",
-    )
-    .action(async (file: string, options: Record<string, unknown>) =>
-      finish(await (await import("./orbit.ts")).orbitServe(file, options)),
-    );
-  orbit
-    .command("describe")
-    .description("Print what the satellites of a file say of themselves, as JSON to register them by.")
-    .argument("<file>", "a module of Node that exports what defineSatellite gives")
-    .action(async (file: string) => finish(await (await import("./orbit.ts")).orbitDescribe(file)));
-}
-
 function dataOption(): Option {
   return new Option("--data <dir>", "data folder of the service").default("./perigee-data");
 }
@@ -300,42 +352,15 @@ function finish(code: number): void {
   process.exitCode = code;
 }
 
-/** Minutes, as a number or as a duration such as 90m, 24h, 7d. */
-function slaMinutes(text: string): number {
-  const minutes = /^\d{1,9}$/.test(text) ? Number(text) : (parseDurationMs(text) ?? Number.NaN) / 60_000;
-  if (Number.isInteger(minutes)) return minutes;
-  throw new InvalidArgumentError(
-    `It must be whole minutes from 1 to ${SLA_MINUTES_MAX}, or a duration such as 90m, 24h or 7d.`,
-  );
-}
-
-function amount(text: string): number {
-  if (/^\d{1,9}(\.\d{1,9})?$/.test(text) && Number(text) > 0) return Number(text);
-  throw new InvalidArgumentError("It must be an amount in USD above 0, such as 4 or 0.50.");
-}
-
-function portNumber(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
-  throw new InvalidArgumentError("It must be a port from 0 to 65535.");
-}
-
-function modelId(text: string): string {
-  if (parseModelId(text) !== undefined) return text;
-  throw new InvalidArgumentError("It must be <provider>:<name>, such as openai:gpt-4o-mini.");
-}
-
-function slaList(text: string, before: readonly number[] = []): readonly number[] {
-  return [...before, ...text.split(",").map((part) => slaMinutes(part.trim()))];
-}
-
-function list(text: string, before: readonly string[] = []): readonly string[] {
-  return [...before, ...text.split(",").map((part) => part.trim())];
-}
-
-function durationMs(text: string): number {
-  const ms = parseDurationMs(text);
-  if (ms !== undefined && ms > 0) return ms;
-  throw new InvalidArgumentError("It must be a duration above 0, such as 90m, 24h or 30d.");
+/** Commander shows the option and the text with it. */
+function checked<T>(read: (text: string, before?: T) => T): (text: string, before?: T) => T {
+  return (text, before) => {
+    try {
+      return read(text, before);
+    } catch (error) {
+      throw error instanceof PerigeeError ? new InvalidArgumentError(error.message) : error;
+    }
+  };
 }
 
 function version(): string {
@@ -346,6 +371,7 @@ function version(): string {
 }
 
 const firstCollection = tuneHeap(systemClock);
+process.on("beforeExit", standStill);
 try {
   await program().parseAsync();
 } catch (error) {
@@ -356,5 +382,6 @@ try {
     process.exitCode = exitCodeOf(error);
   }
 } finally {
+  process.off("beforeExit", standStill);
   firstCollection.cancel();
 }

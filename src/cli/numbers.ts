@@ -45,3 +45,12 @@ export function duration(ms: number): string {
 export function percent(share: number): string {
   return `${Math.round(share * 100)}%`;
 }
+
+/** Bytes in the largest binary unit: `512 B`, `12.3 MiB`. */
+export function sizeText(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let size = bytes;
+  let unit = 0;
+  for (; size >= 1_024 && unit < units.length - 1; unit += 1) size /= 1_024;
+  return `${unit === 0 ? size : size.toFixed(1)} ${units[unit]}`;
+}

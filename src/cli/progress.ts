@@ -3,12 +3,16 @@
  * Always on stderr.
  */
 import { styleText } from "node:util";
+import { systemClock } from "../clock.ts";
 import type { Progress } from "../engine/progress.ts";
 import type { ProgressEvent } from "../engine/progress_feed.ts";
+import { holdText } from "./holds.ts";
 import { count, duration, percent, short, usd } from "./numbers.ts";
 
 const LIVE_EVERY_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
+/** A hold that ends sooner is ordinary: single failures between answers. */
+const SHOWN_AFTER_MS = 5_000;
 
 /** Draws what a run tells. */
 export class ProgressDisplay {
@@ -28,6 +32,11 @@ export class ProgressDisplay {
     const isOver = event.type === "end";
     if (!isOver || event.status === "completed") this.#draw(event.progress);
     if (isOver && this.#stream.isTTY) this.#stream.write(event.status === "completed" ? "\n" : "\r\x1b[K");
+  }
+
+  /** A line of its own, which stays. */
+  note(text: string): void {
+    this.#stream.write(`${this.#stream.isTTY ? "\r\x1b[K" : ""}${text}\n`);
   }
 
   #draw(progress: Progress): void {
@@ -51,7 +60,7 @@ export function progressLine(progress: Progress): string {
   const isDone = progress.state === "done";
   const parts = [
     `${progress.state.padEnd(8)} ${count(settled)}${linesTotal === undefined ? "" : `/${count(linesTotal)}`}${share}`,
-    progress.pausedBy === undefined ? "" : `by ${progress.pausedBy}`,
+    heldText(progress),
     isDone ? "" : timeLeft(progress),
     isDone ? "" : `${short(progress.itemsPerSecond)}/s`,
     `${count(errors)} ${errors === 1 ? "error" : "errors"}`,
@@ -62,15 +71,32 @@ export function progressLine(progress: Progress): string {
   return parts.filter((part) => part !== "").join("  ");
 }
 
+/** What nothing is sent for; what holds only some of the items is named while it lasts. */
+function heldText({ held, pausedBy }: Progress): string {
+  const shown = held.filter(
+    ({ since }) => pausedBy !== undefined || nowMs() - Date.parse(since) > SHOWN_AFTER_MS,
+  );
+  const [first] = shown;
+  if (first === undefined) return pausedBy === undefined ? "" : `by ${pausedBy}`;
+  const items = shown.reduce((sum, hold) => sum + hold.items, 0);
+  const more = shown.length > 1 ? ` (and ${shown.length - 1} more)` : "";
+  return `held ${count(items)} by ${holdText(first, nowMs())}${more}`;
+}
+
+function nowMs(): number {
+  return systemClock.wallMs();
+}
+
 function timeLeft(progress: Progress): string {
   const eta = progress.etaMs === undefined ? "" : `ETA ${duration(progress.etaMs)}`;
   if (progress.deadlineInMs === undefined) return eta;
   return `${eta === "" ? "ETA ?" : eta} of ${duration(progress.deadlineInMs)}`;
 }
 
-function money(progress: Progress): string {
-  const saved = progress.listUsd - progress.costUsd;
-  return saved > 0 ? `${usd(progress.costUsd)} (saved ${usd(saved)})` : usd(progress.costUsd);
+function money({ billedUsd, ambiguousUsd }: Progress): string {
+  return ambiguousUsd > 0
+    ? `${usd(billedUsd)} billed, up to ${usd(ambiguousUsd)} in doubt`
+    : `${usd(billedUsd)} billed`;
 }
 
 function laneText(lane: Progress["lanes"][number]): string {

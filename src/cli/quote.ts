@@ -4,19 +4,23 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readConfigFile } from "../engine/config.ts";
 import { createEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
-import type { Quote } from "../price/quote.ts";
+import { howToPrice } from "../price/price_sheet.ts";
+import type { Quote, QuoteFault } from "../price/quote.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { errorJson } from "./exit.ts";
 import { requireFile } from "./input.ts";
 import { count, duration, usd } from "./numbers.ts";
+import { type ConfigArguments, configOf } from "./prices.ts";
+import { type StateArguments, stateFolder } from "./state_folder.ts";
+
+/** As for any input that has to be mended first. */
+const EXIT_FAULTS = 2;
 
 /** Options as commander gives them. */
-interface QuoteArguments {
+interface QuoteArguments extends StateArguments, ConfigArguments {
   readonly sla?: readonly number[];
-  readonly config?: string;
   readonly model?: string;
   readonly json?: boolean;
 }
@@ -27,7 +31,9 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
   try {
     const found = await quoteFile(input, given);
     process.stdout.write(given.json === true ? `${JSON.stringify(found)}\n` : quoteTable(found));
-    return 0;
+    if (found.first_fault === undefined) return 0;
+    process.stderr.write(faultText(input, found, found.first_fault));
+    return EXIT_FAULTS;
   } catch (error) {
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     throw error;
@@ -37,11 +43,11 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
 async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   const slas = given.sla?.map((sla) => parseSlaMinutes(sla, "--sla"));
   if (slas?.length === 0) throw new PerigeeError("usage", "--sla needs at least one number of minutes");
-  const file = given.config === undefined ? {} : await readConfigFile(given.config);
+  const file = await configOf(given);
   await requireFile(input);
   const dataDir = await mkdtemp(join(tmpdir(), "perigee-quote-"));
   try {
-    const engine = await createEngine({ ...file, dataDir });
+    const engine = await createEngine({ ...file, dataDir, stateDir: stateFolder(given) });
     try {
       return await engine.quote(input === "-" ? process.stdin : input, {
         ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
@@ -55,12 +61,18 @@ async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   }
 }
 
+/** Of the quote for the other lines. */
+function faultText(input: string, { rejected_lines }: Quote, { line, code, message }: QuoteFault): string {
+  const lines = rejected_lines === 1 ? "1 line that fails" : `${count(rejected_lines)} lines that fail`;
+  return `perigee: ${input === "-" ? "the input" : input} has ${lines} before anything is sent, and that ${rejected_lines === 1 ? "is" : "are"} not quoted; the first is line ${line}: ${code}: ${message}\n`;
+}
+
 /** One block for each model, and the sum. */
 function quoteTable(found: Quote): string {
   const blocks = found.models.map((model) => {
     const price =
       model.price === null
-        ? "no known price"
+        ? `not known: ${howToPrice(model.model)}`
         : `${model.price.input_usd_per_million} in, ${model.price.output_usd_per_million} out USD per million (${model.price.source}, ${model.price.as_of})`;
     return block(model.model, [
       ["items", count(model.items)],
@@ -70,7 +82,7 @@ function quoteTable(found: Quote): string {
         `${count(model.expected_output_tokens)} expected (${model.expected_output_basis.join(", ")})`,
       ],
       ["price", price],
-      ["list", model.list_usd === null ? "unknown" : usd(model.list_usd)],
+      ["billed", model.billed_usd === null ? "unknown" : `about ${usd(model.billed_usd)}`],
       ...model.slas.map(slaRow),
       ["time", `${duration(model.time.seconds * 1_000)} (bound by ${model.time.bound_by})`],
     ]);
@@ -79,25 +91,19 @@ function quoteTable(found: Quote): string {
     blocks.push(
       block("all models", [
         ["items", count(found.items)],
-        ["list", usd(found.list_usd)],
+        ["billed", `about ${usd(found.billed_usd)}`],
         ...found.slas.map(slaRow),
         ["time", duration(found.time.seconds * 1_000)],
       ]),
     );
   }
-  if (found.rejected_lines > 0)
-    blocks.push(`${count(found.rejected_lines)} lines hold no item and would fail; they are not quoted\n`);
   return blocks.join("\n");
 }
 
 function slaRow(sla: Quote["slas"][number]): [string, string] {
-  const price =
-    sla.usd === null
-      ? "unknown"
-      : `${usd(sla.usd)} (factor ${sla.price_factor}, ${usd(sla.saved_usd ?? 0)} below list)`;
   return [
     `sla ${sla.sla_minutes} min`,
-    `${price}${sla.is_feasible ? "" : ", not feasible under the limits"}`,
+    sla.is_feasible ? "feasible under the limits" : "not feasible under the limits",
   ];
 }
 

@@ -5,28 +5,41 @@
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
 import { styleText } from "node:util";
-import { readConfigFile } from "../engine/config.ts";
+import { systemClock } from "../clock.ts";
 import { createEngine, type EngineOptions } from "../engine/engine.ts";
 import type { Summary } from "../engine/progress.ts";
+import type { RetryFailed } from "../engine/reopen.ts";
 import type { Run } from "../engine/run.ts";
+import type { ErrorGroup } from "../engine/run_errors.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
+import { commandLine } from "./command_line.ts";
 import { errorJson } from "./exit.ts";
+import { holdsReport } from "./holds.ts";
 import { requireFile } from "./input.ts";
 import { count } from "./numbers.ts";
+import { type ConfigArguments, configOf } from "./prices.ts";
 import { ProgressDisplay } from "./progress.ts";
-import { summaryTable } from "./summary.ts";
+import { type StateArguments, stateFolder } from "./state_folder.ts";
+import { errorLines, errorsCommand } from "./status.ts";
+import { summaryTable, warningText } from "./summary.ts";
 
 /** Options as commander gives them. */
-interface RunArguments {
+interface RunArguments extends StateArguments, ConfigArguments {
   readonly out: string;
   readonly data?: string;
   readonly sla?: number;
-  readonly config?: string;
   readonly maxCost?: number;
+  readonly maxCostUnbounded?: boolean;
+  readonly cap?: { readonly name: string; readonly usd: number };
   readonly model?: string;
   readonly ordered?: boolean;
+  readonly retryFailed?: true | readonly string[];
+  readonly update?: boolean;
+  readonly prune?: boolean;
   readonly delivery?: "at_least_once" | "at_most_once";
   readonly json?: boolean;
+  readonly wait?: number;
+  readonly finish?: boolean;
 }
 
 /** Returns the exit code; throws for what `exitCodeOf` knows. */
@@ -47,6 +60,8 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
   const engine = await createEngine({
     ...options,
     dataDir: given.data ?? `${given.out}.perigee`,
+    stateDir: stateFolder(given),
+    onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
   });
   try {
     const display = new ProgressDisplay(process.stderr);
@@ -54,13 +69,21 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       out: given.out,
       ...(sla === undefined ? {} : { sla }),
       ...(given.maxCost === undefined ? {} : { maxCostUsd: given.maxCost }),
+      ...(given.cap === undefined ? {} : { cap: given.cap }),
+      maxCostUnbounded: given.maxCostUnbounded === true,
       ...(given.model === undefined ? {} : { model: given.model }),
+      ...(given.wait === undefined ? {} : { waitMs: given.wait }),
+      finish: given.finish === true,
       ordered: given.ordered === true,
+      update: given.update === true,
+      prune: given.prune === true,
+      ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
       onProgress: (event) => display.show(event),
+      onWarning: (warning) => display.note(warningText(warning)),
       progressEveryMs: display.everyMs,
     });
     const summary = await watch(work);
-    report(summary, given);
+    report(summary, given, await work.errors());
     return exitCode(summary);
   } finally {
     await engine.close();
@@ -68,8 +91,10 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
 }
 
 async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "dataDir">> {
-  const file = given.config === undefined ? {} : await readConfigFile(given.config);
-  return { ...file, ...(given.delivery === undefined ? {} : { delivery: given.delivery }) };
+  return {
+    ...(await configOf(given)),
+    ...(given.delivery === undefined ? {} : { delivery: given.delivery }),
+  };
 }
 
 async function watch(work: Run): Promise<Summary> {
@@ -86,40 +111,28 @@ async function watch(work: Run): Promise<Summary> {
   }
 }
 
-function report(summary: Summary, given: RunArguments): void {
-  process.stderr.write(summaryTable(summary));
+function report(summary: Summary, given: RunArguments, errors: readonly ErrorGroup[]): void {
+  process.stderr.write(`${summaryTable(summary)}${errorLines(errors, errorsCommand(given.out, given))}`);
   if (summary.status !== "completed") {
     const again = styleText("bold", commandLine(process.argv.slice(2)), { stream: process.stderr });
     const left = count(summary.counts.submitted);
-    process.stderr.write(
-      `\nstopped with ${left} items left: ${reasonText(summary.reason)}\nto continue: ${again}\n`,
-    );
+    const holds = holdsReport(summary.held, systemClock.wallMs());
+    const why = summary.status === "paused" ? `held (${summary.reason})` : summary.reason;
+    process.stderr.write(`\n${holds}stopped with ${left} items left: ${why}\nto continue: ${again}\n`);
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
 }
 
-/** The command as it was given, to be copied into a POSIX shell. */
-export function commandLine(words: readonly string[]): string {
-  const quoted = words.map((word) =>
-    /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`,
+/** A key that was never accepted is a mistake of the call, as a wrong option is. */
+function isKeyRefused({ held }: Summary): boolean {
+  const isRefused = held.every(
+    ({ reason, was_accepted }) => reason === "authentication" && was_accepted === false,
   );
-  return ["perigee", ...quoted].join(" ");
-}
-
-/** Why a run stopped, in words. */
-function reasonText(reason = ""): string {
-  switch (reason) {
-    case "authentication":
-      return "the provider refuses the key (or there is none); set it, for example OPENAI_API_KEY";
-    case "quota":
-      return "the account has no money or quota left at the provider";
-    default:
-      return reason;
-  }
+  return held.length > 0 && isRefused;
 }
 
 function exitCode(summary: Summary): number {
   if (summary.status === "stopped") return 130;
-  if (summary.status === "paused") return summary.reason === "authentication" ? 2 : 3;
+  if (summary.status === "paused") return isKeyRefused(summary) ? 2 : 3;
   return summary.counts.completed === summary.items ? 0 : 3;
 }

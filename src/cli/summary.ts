@@ -2,6 +2,7 @@
  * The summary table at the end of a run.
  */
 import type { Summary } from "../engine/progress.ts";
+import type { RunWarning } from "../engine/warning_feed.ts";
 import { count, duration, usd } from "./numbers.ts";
 
 /** Models without a price that are named. */
@@ -21,20 +22,39 @@ export function summaryTable(summary: Summary): string {
       `${count(summary.items)} (${count(counts.completed)} answered, ${count(summary.items - counts.completed - counts.submitted)} with an error)`,
     ],
     ...Object.entries(summary.errors).map(([code, lines]): [string, string] => [`  ${code}`, count(lines)]),
+    ...Object.entries(summary.warnings).map(([name, lines]): [string, string] => [
+      "warning",
+      `${count(lines)} ${lines === 1 ? "item" : "items"} with ${countedText(name)}`,
+    ]),
     ["tokens", `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out`],
-    ["cost", costText(cost)],
+    [
+      "billed",
+      `${usd(cost.billed_usd)} (${cost.price_source}${cost.is_estimated ? ", partly estimated" : ""})`,
+    ],
     ["time", `${elapsed(summary.elapsed_ms)} (${rate})`],
     ["answers", summary.output],
   ];
-  if (usage.ambiguous_attempts > 0)
-    rows.splice(-3, 0, [
-      "ambiguous",
-      `${count(usage.ambiguous_attempts)} attempts may have been billed without an answer`,
+  if (cost.ambiguous_usd > 0 || usage.ambiguous_attempts > 0)
+    rows.splice(-2, 0, [
+      "in doubt",
+      `at most ${usd(cost.ambiguous_usd)} (${count(usage.ambiguous_attempts)} attempts may have been billed without an answer)`,
     ]);
   const unpriced = cost.prices.filter(({ source }) => source === null).map(({ model }) => model);
   if (unpriced.length > 0) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;
+}
+
+/** What a run says once of each setting that it leaves out for a model. */
+export function warningText({ warning, model, line }: RunWarning): string {
+  if (warning.code === "text_replaced")
+    return `warning: half surrogate pairs in a text are replaced by U+FFFD (first in line ${line})`;
+  return `warning: ${warning.setting} is left out for ${model}, which does not take it (first in line ${line})`;
+}
+
+function countedText(name: string): string {
+  const setting = name.startsWith("dropped:") ? name.slice("dropped:".length) : undefined;
+  return setting === undefined ? "replaced half surrogate pairs" : `${setting} left out`;
 }
 
 /** Tenths of a second where minutes would hide them. */
@@ -47,10 +67,4 @@ function unpricedText(models: readonly string[]): string {
   const more =
     models.length > UNPRICED_SHOWN_MAX ? ` and ${count(models.length - UNPRICED_SHOWN_MAX)} more` : "";
   return `${shown}${more}: counted as $0, and no --max-cost bounds it`;
-}
-
-function costText(cost: Summary["cost"]): string {
-  const estimated = cost.is_estimated ? ", partly estimated" : "";
-  const list = cost.saved_usd > 0 ? ` after the price factor, ${usd(cost.list_usd)} at list price` : "";
-  return `${usd(cost.usd)}${list} (${cost.price_source}${estimated})`;
 }

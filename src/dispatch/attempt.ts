@@ -11,7 +11,7 @@
 import type { FailureCode } from "../errors.ts";
 import type { Decoded, FailureScope } from "../providers/provider.ts";
 import type { LearntLimits } from "../work/limits.ts";
-import type { AttemptClass, Usage } from "../work/outcome.ts";
+import type { AnswerMembers, AttemptClass, FinishReason, Usage } from "../work/outcome.ts";
 import type { WireFailure } from "./transport.ts";
 
 /** How one attempt ended. */
@@ -26,16 +26,20 @@ export interface AttemptResult {
   readonly status?: number;
   /** What the provider billed; always there on success, estimated where it did not say. */
   readonly usage?: Usage;
-  /** On success; never empty. */
+  /** On success; empty only where `members` holds the answer. */
   readonly text?: string;
   /** On success. */
-  readonly finish?: "stop" | "length";
+  readonly finish?: "stop" | FinishReason;
+  /** On success: what the answer holds besides its text. */
+  readonly members?: AnswerMembers | undefined;
   /** The tier that the provider says it used. */
   readonly servedTier?: string | undefined;
   /** The wait that the provider asked for. */
   readonly retryAfterMs?: number;
   readonly isRateLimit?: boolean;
   readonly isRampLimit?: boolean;
+  /** The provider says that it has too much to do. */
+  readonly isOverload?: boolean;
   /** Limits that the answer's headers told. */
   readonly learnt?: LearntLimits | undefined;
   /** From the send to the decoded answer or failure. */
@@ -66,18 +70,19 @@ export function failedOnWire(failure: WireFailure, message: string, latencyMs: n
   return { ...WIRE_FAILURES[failure], message, scope: "item", latencyMs };
 }
 
-/** An attempt that brought an answer, whatever it says. A success without text counts as `empty_output`. */
+/** An attempt that brought an answer, whatever it says. A success that holds nothing counts as `empty_output`. */
 export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
   const { status, learnt, latencyMs, inputTokens } = facts;
   const usage = isSound(decoded.usage) ? decoded.usage : undefined;
-  if (decoded.class === "success" && decoded.text !== "") {
+  if (decoded.class === "success" && holdsAnswer(decoded)) {
     return {
       class: "success",
       message: "",
       scope: "item",
       text: decoded.text,
       finish: decoded.finish,
-      usage: usage ?? estimate(inputTokens, decoded.text),
+      members: decoded.members,
+      usage: usage ?? estimate(inputTokens, decoded),
       servedTier: decoded.servedTier,
       status,
       learnt,
@@ -103,6 +108,8 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
     ...(decoded.retryAfterMs === undefined ? {} : { retryAfterMs: decoded.retryAfterMs }),
     ...(decoded.isRateLimit === undefined ? {} : { isRateLimit: decoded.isRateLimit }),
     ...(decoded.isRampLimit === undefined ? {} : { isRampLimit: decoded.isRampLimit }),
+    ...(decoded.isOverload === undefined ? {} : { isOverload: decoded.isOverload }),
+    ...(decoded.servedTier === undefined ? {} : { servedTier: decoded.servedTier }),
     ...billed,
     ...rest,
   };
@@ -133,13 +140,20 @@ function isNothing(usage: Usage): boolean {
   return usage.inputTokens === 0 && usage.outputTokens === 0 && usage.chargedUsd === undefined;
 }
 
+function holdsAnswer({ text, members }: Extract<Decoded, { readonly class: "success" }>): boolean {
+  return text !== "" || members?.tool_calls !== undefined || members?.refusal !== undefined;
+}
+
 /** Our count of the input, and the usual four characters a token of the output. */
-function estimate(inputTokens: number, text: string): Usage {
+function estimate(inputTokens: number, { text, members }: { text: string; members?: AnswerMembers }): Usage {
+  const { reasoning = "", refusal = "", tool_calls } = members ?? {};
+  const calls = tool_calls === undefined ? "" : JSON.stringify(tool_calls);
+  const chars = text.length + reasoning.length + refusal.length + calls.length;
   return {
     inputTokens,
     cachedTokens: 0,
     cacheWriteTokens: 0,
-    outputTokens: Math.ceil(text.length / 4),
+    outputTokens: Math.ceil(chars / 4),
     reasoningTokens: 0,
     isEstimated: true,
   };

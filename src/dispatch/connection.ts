@@ -28,8 +28,10 @@ export interface WireCall {
   readonly request: WireRequest;
   /** Names and values in turn, as undici takes them. */
   readonly headers: readonly string[];
-  /** Monotonic. */
-  readonly deadlineMs: number;
+  /** Monotonic; may be put off by `isOver`. */
+  deadlineMs: number;
+  /** See `SendOptions`. */
+  readonly moreMs: (() => number) | undefined;
   readonly signal: AbortSignal | undefined;
   readonly resolve: (result: WireResult) => void;
 }
@@ -133,7 +135,7 @@ export class Connection {
   sweep(nowMs: number): number {
     const call = this.#call;
     if (call === undefined) return Number.POSITIVE_INFINITY;
-    if (nowMs >= call.deadlineMs) {
+    if (isOver(call, nowMs)) {
       if (this.#isWritten) this.cancel("timeout", `no whole answer from ${this.#settings.origin} in time`);
       else this.cancel("not_sent", `no connection to ${this.#settings.origin} in time`);
       return Number.POSITIVE_INFINITY;
@@ -302,6 +304,14 @@ export class Connection {
     if (nowMs - this.#seenAtMs < (isUploading ? uploadStallMs : downloadStallMs)) return undefined;
     return isUploading ? `request to ${origin} stalled` : `answer of ${origin} stalled`;
   }
+}
+
+/** Whether its deadline has passed, and is not put off. */
+export function isOver(call: WireCall, nowMs: number): boolean {
+  if (nowMs < call.deadlineMs) return false;
+  const moreMs = call.moreMs?.() ?? 0;
+  call.deadlineMs = nowMs + moreMs;
+  return moreMs <= 0;
 }
 
 function announcedBytes(text: string | undefined): number | undefined {

@@ -2,12 +2,14 @@
  * The dispatcher: takes one admitted call to its end, over as many attempts as the policy allows.
  *
  *   admitted -> attempt -> success ----------------------------------> outcome completed
- *                  |-----> permanent, budget used up, no time left --> outcome failed or expired
- *                  |-----> account stopped, run stopped -------------> returned (the item is kept, without outcome)
+ *                  |-----> refused for its own sake, tries used up --> outcome failed
+ *                  |-----> no attempt fits before the deadline ------> waits for it -> outcome expired
+ *                  |-----> account or model stopped, run stopped ----> returned (the item is kept, without outcome)
  *                  +-----> else: wait -> admit -> attempt
  *
  * The one retry layer. p-retry drives the attempts after a failed first one, `retry.ts` decides, the Clock waits; every
- * attempt passes admission and is told to it. One attempt gets at most half of the time left, so that a retry fits.
+ * attempt passes admission and is told to it. One attempt gets all the time that is left, up to its provider's time-out,
+ * unless `patience` gives it up before.
  *
  * Hot path: a call that succeeds at once costs 0.7 us on top of the transport and the codec
  * (docs/decisions/0006-transport.md, bench/transport.ts); p-retry is not entered.
@@ -16,12 +18,24 @@ import pRetry from "p-retry";
 import type { Clock } from "../clock.ts";
 import type { FailureCode } from "../errors.ts";
 import type { HeaderBag, Provider, WireHead } from "../providers/provider.ts";
-import { type Failure, NO_USAGE, type Outcome, type Usage } from "../work/outcome.ts";
+import { NO_USAGE } from "../work/outcome.ts";
 import { type AttemptResult, addUsage, answered, failedOnWire } from "./attempt.ts";
-import { ATTEMPT_MS_MIN, decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
+import { decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
+import {
+  completed,
+  type DispatchResult,
+  expired,
+  failed,
+  type Made,
+  madeOf,
+  stopped,
+  type Tally,
+  tallyOf,
+} from "./tally.ts";
 import type { Transport, WireResult } from "./transport.ts";
 
 export type { AttemptResult } from "./attempt.ts";
+export type { DispatchResult, Made } from "./tally.ts";
 
 /** One item on its way; who makes it may add what admission needs. */
 export interface Call {
@@ -35,16 +49,14 @@ export interface Call {
   readonly deadlineMs: number;
   /** Requests sent before this call, e.g. before a restart. */
   readonly attempts: number;
-  /** Of these, the ones that may have been billed without an answer. */
+  /** Of these, the ones that do not count against the item. */
+  readonly uncounted: number;
+  /** Of all, the ones that may have been billed without an answer. */
   readonly ambiguousAttempts: number;
+  /** Of these, the ones that do not count against the item. */
+  readonly uncountedAmbiguous: number;
   /** Ends waits between attempts, not attempts: the call is then returned as `stopped`. May be shared by many calls. */
   readonly waitSignal?: AbortSignal;
-}
-
-/** What has been done for an item. */
-export interface Made {
-  readonly attempts: number;
-  readonly ambiguousAttempts: number;
 }
 
 /** Port: limits, budget and durable intent. The dispatcher asks it for each attempt but the first. */
@@ -54,49 +66,53 @@ export interface Admission<C extends Call = Call> {
    * Rejects when the run stops, or when the call's deadline passes before its turn.
    */
   admit(call: C, made: Made): Promise<void>;
-  /** Told after each attempt (the first too), synchronously, before any retry: limits settle and learn here. */
-  attempted(call: C, result: AttemptResult): void;
+  /**
+   * Notified after each attempt (the first too), synchronously, before any retry: limits settle and learn here. Returns
+   * whether a failure counts against the item; of no meaning for a success.
+   */
+  attempted(call: C, result: AttemptResult): boolean;
 }
 
-/** How a call ended: with an outcome, or back for later. Counts and usage include what the call brought with it. */
-export type DispatchResult =
-  | { readonly kind: "outcome"; readonly outcome: Outcome }
-  | {
-      readonly kind: "returned";
-      /** `quota` and `authentication`: the provider's account is stopped. `stopped`: the run is. */
-      readonly reason: "quota" | "authentication" | "stopped";
-      readonly message: string;
-      readonly attempts: number;
-      readonly ambiguousAttempts: number;
-      readonly usage: Usage;
-    };
+/** Port: how long an attempt is worth waiting for. */
+export interface Patience<C extends Call = Call> {
+  /**
+   * Asked when an attempt is sent (`elapsedMs` 0), and again after as many milliseconds as it says; 0 gives the attempt
+   * up. `leftMs`: what the attempt still may take; `freshMs`: what another one might take that is sent now.
+   */
+  patienceMs(call: C, attempt: AttemptTimes): number;
+}
+
+export interface AttemptTimes {
+  /** Monotonic. */
+  readonly sentMs: number;
+  readonly elapsedMs: number;
+  readonly leftMs: number;
+  readonly freshMs: number;
+  /** Attempts before this one that may have been billed without an answer. */
+  readonly ambiguousAttempts: number;
+}
 
 export interface DispatcherOptions<C extends Call = Call> {
   readonly clock: Clock;
   readonly transport: Transport;
   readonly policy: RetryPolicy;
   readonly admission: Admission<C>;
-  /** One attempt at most. Default 10 minutes. */
+  /** One attempt at most, where its provider's settings do not say. Default 10 minutes. */
   readonly attemptMsMax?: number;
+  /** Default: an attempt takes all the time that it may. */
+  readonly patience?: Patience<C>;
 }
+
+/** One attempt at most, when nothing else is configured. */
+export const ATTEMPT_MS_MAX = 600_000;
 
 const NO_HEADERS: HeaderBag = {};
 
+/** Longer than the rounding of a double's milliseconds: a wait that is shorter may not move the clock, and never end. */
+const ROUNDING_MS = 0.001;
+
 export function createDispatcher<C extends Call = Call>(options: DispatcherOptions<C>): Dispatcher<C> {
   return new Dispatcher(options);
-}
-
-/** What happened in this call so far. */
-interface Tally {
-  attempts: number;
-  ambiguousAttempts: number;
-  emptyOutputs: number;
-  usage: Usage;
-}
-
-function tallyOf(call: Call): Tally {
-  const { attempts, ambiguousAttempts } = call;
-  return { attempts, ambiguousAttempts, emptyOutputs: 0, usage: NO_USAGE };
 }
 
 /** Safe for any number of concurrent calls; holds nothing of them. */
@@ -106,13 +122,15 @@ export class Dispatcher<C extends Call = Call> {
   readonly #policy: RetryPolicy;
   readonly #admission: Admission<C>;
   readonly #attemptMsMax: number;
+  readonly #patience: Patience<C> | undefined;
 
   constructor(options: DispatcherOptions<C>) {
     this.#clock = options.clock;
     this.#transport = options.transport;
     this.#policy = options.policy;
     this.#admission = options.admission;
-    this.#attemptMsMax = options.attemptMsMax ?? 600_000;
+    this.#attemptMsMax = options.attemptMsMax ?? ATTEMPT_MS_MAX;
+    this.#patience = options.patience;
   }
 
   /**
@@ -126,13 +144,15 @@ export class Dispatcher<C extends Call = Call> {
     if (late !== undefined) return late;
     // One suspended function per call in flight: each more is memory that the garbage collector copies.
     const sentMs = this.#clock.nowMs();
-    const result = this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs), sentMs);
+    const { ambiguousAttempts } = call;
+    const result =
+      this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, ambiguousAttempts), sentMs);
     const tally = tallyOf(call);
     this.#count(call, tally, result);
     if (result.class === "success") return completed(tally, result);
     const decision = this.#decide(call, tally, result);
-    if (!decision.retry) return this.#conclude(call, tally, result, decision.code);
-    return this.#retry(call, tally, decision.delayMs);
+    if (decision.retry) return this.#retry(call, tally, decision.delayMs);
+    return this.#conclude(call, tally, result, decision.code);
   }
 
   async #retry(call: C, tally: Tally, firstDelayMs: number): Promise<DispatchResult> {
@@ -142,14 +162,17 @@ export class Dispatcher<C extends Call = Call> {
       const refused = await this.#admitAfter(call, tally, delayMs);
       if (refused !== undefined) return refused;
       const sentMs = this.#clock.nowMs();
-      const result = this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs), sentMs);
+      const { ambiguousAttempts } = tally;
+      const result =
+        this.#answer(call) ??
+        this.#understand(call, await this.#send(call, sentMs, ambiguousAttempts), sentMs);
       this.#count(call, tally, result);
       if (result.class === "success") return completed(tally, result);
       throw new AttemptFailed(result);
     };
     try {
       return await pRetry(again, {
-        retries: this.#policy.attemptsMax,
+        retries: Number.POSITIVE_INFINITY, // what counts as one is decided in retry.ts
         minTimeout: 0,
         factor: 1,
         shouldRetry: ({ error }) => {
@@ -166,10 +189,9 @@ export class Dispatcher<C extends Call = Call> {
 
   /** Waits and passes admission; returns how the call ends if it does not come to an attempt. */
   async #admitAfter(call: C, tally: Tally, delayMs: number): Promise<DispatchResult | undefined> {
-    const { attempts, ambiguousAttempts } = tally;
     try {
       await this.#clock.sleep(delayMs, { signal: call.waitSignal });
-      await this.#admission.admit(call, { attempts, ambiguousAttempts });
+      await this.#admission.admit(call, madeOf(tally));
     } catch {
       // Admission says no for two reasons only, and the clock tells which.
       if (this.#remainingMs(call) <= 0) return expired(call, tally, "no attempt was admitted in time");
@@ -193,16 +215,38 @@ export class Dispatcher<C extends Call = Call> {
     if (result.code === "empty_output") tally.emptyOutputs += 1;
     if (result.usage !== undefined)
       tally.usage = tally.usage === NO_USAGE ? result.usage : addUsage(tally.usage, result.usage);
-    this.#admission.attempted(call, result);
+    tally.isOwn = this.#admission.attempted(call, result);
+    if (tally.isOwn || result.class === "success") return;
+    tally.uncounted += 1;
+    if (result.class === "ambiguous") tally.uncountedAmbiguous += 1;
   }
 
-  #send(call: C, sentMs: number): Promise<WireResult> {
+  #send(call: C, sentMs: number, ambiguousAttempts: number): Promise<WireResult> {
     const { head, body } = call;
-    const timeoutMs = Math.max(ATTEMPT_MS_MIN, Math.min(this.#attemptMsMax, (call.deadlineMs - sentMs) / 2));
+    const endMs = Math.min(call.deadlineMs, sentMs + this.#attemptMsMaxOf(call));
+    const moreMs = (): number => this.#moreMs(call, { sentMs, endMs, ambiguousAttempts });
     return this.#transport.send(
       { origin: head.origin, path: head.path, headers: head.headers, body },
-      { timeoutMs },
+      this.#patience === undefined ? { timeoutMs: endMs - sentMs } : { timeoutMs: moreMs(), moreMs },
     );
+  }
+
+  /** Until an attempt is to be looked at again; 0 when its time is over. */
+  #moreMs(
+    call: C,
+    { sentMs, endMs, ambiguousAttempts }: { sentMs: number; endMs: number; ambiguousAttempts: number },
+  ): number {
+    const nowMs = this.#clock.nowMs();
+    const leftMs = endMs - nowMs;
+    if (leftMs <= ROUNDING_MS || this.#patience === undefined) return 0;
+    const freshMs = Math.min(call.deadlineMs - nowMs, this.#attemptMsMaxOf(call));
+    const times = { sentMs, elapsedMs: nowMs - sentMs, leftMs, freshMs, ambiguousAttempts };
+    const moreMs = Math.min(leftMs, this.#patience.patienceMs(call, times));
+    return moreMs > ROUNDING_MS ? moreMs : 0;
+  }
+
+  #attemptMsMaxOf({ provider }: C): number {
+    return provider.settings.timeoutMs ?? this.#attemptMsMax;
   }
 
   #understand(call: C, wire: WireResult, sentMs: number): AttemptResult {
@@ -229,15 +273,29 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   /** The end of a call whose last attempt failed. */
-  #conclude(call: C, tally: Tally, result: AttemptResult, code: FailureCode): DispatchResult {
+  async #conclude(call: C, tally: Tally, result: AttemptResult, code: FailureCode): Promise<DispatchResult> {
     if (result.class === "permanent") {
-      if (result.scope !== "provider") return failed(call, tally, code, result);
-      const reason = result.code === "authentication_failed" ? "authentication" : "quota";
-      return { kind: "returned", reason, message: result.message, ...made(tally) };
+      if (result.scope === "item" || tally.isOwn) return failed(call, tally, code, result);
+      return {
+        kind: "returned",
+        reason: "held",
+        message: result.message,
+        ...madeOf(tally),
+        usage: tally.usage,
+      };
     }
     if (isStopped(result)) return stopped(tally);
-    if (this.#remainingMs(call) <= 0) return expired(call, tally, result.message, result.status);
-    return failed(call, tally, code, result);
+    if (code !== "expired") return failed(call, tally, code, result);
+    // No attempt fits any more, but the time is the item's: it does not end before its deadline.
+    const isLeft = await this.#clock
+      .sleep(Math.max(0, this.#remainingMs(call)), { signal: call.waitSignal })
+      .then(
+        () => false,
+        () => true,
+      );
+    return isLeft && this.#remainingMs(call) > 0
+      ? stopped(tally)
+      : expired(call, tally, result.message, result.status);
   }
 
   /** An item whose attempts before a restart have used up what it may have; its admission is given back. */
@@ -267,55 +325,4 @@ class AttemptFailed extends Error {
 /** The transport was closed under it. */
 function isStopped(result: AttemptResult): boolean {
   return result.code === "cancelled";
-}
-
-function made(tally: Tally): {
-  readonly attempts: number;
-  readonly ambiguousAttempts: number;
-  readonly usage: Usage;
-} {
-  return { attempts: tally.attempts, ambiguousAttempts: tally.ambiguousAttempts, usage: tally.usage };
-}
-
-function completed(tally: Tally, { text = "", finish }: AttemptResult): DispatchResult {
-  const { attempts, ambiguousAttempts, usage } = tally;
-  const output =
-    finish === "length"
-      ? ({ type: "text", text, finish_reason: "length" } as const)
-      : ({ type: "text", text } as const);
-  return { kind: "outcome", outcome: { status: "completed", output, attempts, ambiguousAttempts, usage } };
-}
-
-function failed(call: Call, tally: Tally, code: FailureCode, result: AttemptResult): DispatchResult {
-  const failure = failureOf(call, tally, code, result.message, result.class !== "permanent", result.status);
-  return { kind: "outcome", outcome: { status: "failed", failure, ...made(tally) } };
-}
-
-function expired(call: Call, tally: Tally, message: string, status?: number): DispatchResult {
-  const text = `the deadline passed; last: ${message}`;
-  const failure = failureOf(call, tally, "expired", text, true, status);
-  return { kind: "outcome", outcome: { status: "expired", failure, ...made(tally) } };
-}
-
-function stopped(tally: Tally): DispatchResult {
-  return { kind: "returned", reason: "stopped", message: "the run stopped", ...made(tally) };
-}
-
-function failureOf(
-  call: Call,
-  tally: Tally,
-  code: FailureCode,
-  message: string,
-  retryable: boolean,
-  status: number | undefined,
-): Failure {
-  return {
-    code,
-    message,
-    retryable,
-    attempts: tally.attempts,
-    ambiguous_attempts: tally.ambiguousAttempts,
-    provider: call.provider.settings.name,
-    ...(status === undefined ? {} : { provider_status: status }),
-  };
 }

@@ -5,6 +5,7 @@ import {
   Connection,
   type ConnectionOwner,
   type ConnectionSettings,
+  isOver,
   type Wire,
   type WireCall,
 } from "./connection.ts";
@@ -54,7 +55,7 @@ export class Origin implements ConnectionOwner {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const connection of this.#connections) nextMs = Math.min(nextMs, connection.sweep(nowMs));
     for (const call of this.#waiting) {
-      if (call.deadlineMs <= nowMs) this.#drop(call, "not_sent");
+      if (isOver(call, nowMs)) this.#drop(call, "not_sent");
       else nextMs = Math.min(nextMs, call.deadlineMs);
     }
     return nextMs;

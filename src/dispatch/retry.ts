@@ -2,29 +2,30 @@
  * Decides whether a failed attempt is repeated, when, and what the item ends with if not. Pure.
  *
  *   class       repeated                                                  else the item ends with
- *   not_sent    while attempts < attemptsMax                              the last failure's code
- *   refused     while attempts < attemptsMax                              the last failure's code
- *   ambiguous   and while ambiguous attempts <= ambiguousMax              the last failure's code;
- *                                                                         `ambiguous` when ambiguousMax is 0
+ *   not_sent    while counted attempts < attemptsMax                      the last failure's code
+ *   refused     while counted attempts < attemptsMax                      the last failure's code
+ *   ambiguous   and while counted ambiguous attempts <= ambiguousMax      the last failure's code
+ *     under at_most_once (ambiguousMax 0), never                          `ambiguous`
  *     empty_output   and only once                                        `empty_output`
  *   permanent   never                                                     its code
+ *   any, when no attempt fits before the deadline                         `expired`, at the deadline
  *
- * Only the ambiguous class costs budget: the others were surely not billed. Everything is bounded by `attemptsMax`.
+ * A failed attempt counts when the item is to blame for it (schedule/blame.ts): an outage, a rate limit or an overload
+ * costs the item nothing, however often it is met.
  *
  * Wait: full jitter, random x min(30 s, 0.5 s x 2^(attempts - 1)), at most half of the remaining time, and at least
- * what the provider asked for (formula: AWS Architecture Blog, "Exponential Backoff And Jitter", 2015). A wait after
- * which no attempt fits any more is no retry.
+ * what the provider asked for (formula: AWS Architecture Blog, "Exponential Backoff And Jitter", 2015).
  *
- * Hedging (a second request beside a slow one) is off: there is exactly one request per attempt.
+ * There is no hedging (a second request beside a slow one): there is exactly one request per attempt.
  */
 import type { FailureCode } from "../errors.ts";
 import type { AttemptResult } from "./attempt.ts";
 
 /** Bounds of the retries of one item. */
 export interface RetryPolicy {
-  /** Requests sent for one item at most, of all classes together. From 1. */
+  /** Counted requests for one item at most, of all classes together. From 1. */
   readonly attemptsMax: number;
-  /** Ambiguous attempts that may be repeated: 2 for at-least-once delivery, 0 for at-most-once. */
+  /** Counted ambiguous attempts that may be repeated: 2 for at-least-once delivery, 0 for at-most-once. */
   readonly ambiguousMax: number;
   /** Answers without text that may be repeated. */
   readonly emptyOutputsMax: number;
@@ -43,8 +44,14 @@ export const RETRY_POLICY: RetryPolicy = {
 
 /** What was done for an item so far, the attempt that just failed included. */
 export interface RetryState {
+  /** All requests sent. */
   readonly attempts: number;
+  /** Of these, the ones that do not count against the item. */
+  readonly uncounted: number;
+  /** All that may have been billed without an answer. */
   readonly ambiguousAttempts: number;
+  /** Of these, the ones that do not count against the item. */
+  readonly uncountedAmbiguous: number;
   readonly emptyOutputs: number;
   /** Until the item's deadline; Infinity without one. */
   readonly remainingMs: number;
@@ -57,7 +64,7 @@ export type RetryDecision =
 /** The shortest time that an attempt is given; with less left, none is made. */
 export const ATTEMPT_MS_MIN = 50;
 
-/** `random` is a number in [0, 1). The result must be no success. */
+/** `random` is a number in [0, 1). The result must not be a success. */
 export function decideRetry(
   state: RetryState,
   result: AttemptResult,
@@ -66,30 +73,37 @@ export function decideRetry(
 ): RetryDecision {
   if (!mayRepeat(state, result, policy)) return { retry: false, code: endCode(result, policy) };
   const delayMs = delayBefore(state, result, policy, random);
-  if (!(delayMs + ATTEMPT_MS_MIN <= state.remainingMs))
-    return { retry: false, code: endCode(result, policy) };
+  if (!(delayMs + ATTEMPT_MS_MIN <= state.remainingMs)) return { retry: false, code: "expired" };
   return { retry: true, delayMs };
 }
 
 /**
- * Whether an item with earlier attempts (before a restart) may be sent at all; else the code that it ends with, for
+ * Whether an item with earlier attempts (before a restart) may be sent at all; else the code that it ends with, because
  * nothing more is known of it.
  */
 export function decideStart(
-  state: Pick<RetryState, "attempts" | "ambiguousAttempts">,
+  state: Omit<RetryState, "emptyOutputs" | "remainingMs">,
   policy: RetryPolicy,
 ): { readonly ok: true } | { readonly ok: false; readonly code: FailureCode } {
-  if (state.ambiguousAttempts > policy.ambiguousMax) return { ok: false, code: "ambiguous" };
-  if (state.attempts < policy.attemptsMax) return { ok: true };
+  if (countedAmbiguous(state, policy) > policy.ambiguousMax) return { ok: false, code: "ambiguous" };
+  if (state.attempts - state.uncounted < policy.attemptsMax) return { ok: true };
   return { ok: false, code: state.ambiguousAttempts > 0 ? "ambiguous" : "provider_error" };
 }
 
 function mayRepeat(state: RetryState, result: AttemptResult, policy: RetryPolicy): boolean {
   if (result.class === "permanent" || result.class === "success") return false;
-  if (state.attempts >= policy.attemptsMax) return false;
+  if (state.attempts - state.uncounted >= policy.attemptsMax) return false;
   if (result.class !== "ambiguous") return true;
   if (result.code === "empty_output" && state.emptyOutputs > policy.emptyOutputsMax) return false;
-  return state.ambiguousAttempts <= policy.ambiguousMax;
+  return countedAmbiguous(state, policy) <= policy.ambiguousMax;
+}
+
+/** Under at-most-once delivery the promise is the caller's: whoever is to blame, what may be done is not done again. */
+function countedAmbiguous(
+  state: Pick<RetryState, "ambiguousAttempts" | "uncountedAmbiguous">,
+  policy: RetryPolicy,
+): number {
+  return state.ambiguousAttempts - (policy.ambiguousMax === 0 ? 0 : state.uncountedAmbiguous);
 }
 
 function endCode(result: AttemptResult, policy: RetryPolicy): FailureCode {
@@ -103,6 +117,7 @@ function endCode(result: AttemptResult, policy: RetryPolicy): FailureCode {
 function delayBefore(state: RetryState, result: AttemptResult, policy: RetryPolicy, random: number): number {
   const exponent = Math.min(Math.max(0, state.attempts - 1), 50); // beyond, the bound below decides anyway
   const backoffMs = random * Math.min(policy.backoffMaxMs, policy.backoffFirstMs * 2 ** exponent);
-  const askedMs = result.retryAfterMs ?? 0;
-  return Math.max(askedMs > 0 ? askedMs : 0, Math.min(backoffMs, Math.max(0, state.remainingMs / 2)));
+  const { retryAfterMs = 0 } = result;
+  const askedMs = retryAfterMs > 0 && retryAfterMs < Number.POSITIVE_INFINITY ? retryAfterMs : 0;
+  return Math.max(askedMs, Math.min(backoffMs, Math.max(0, state.remainingMs / 2)));
 }

@@ -24,16 +24,22 @@ export type WireResult =
   | { readonly ok: true; readonly status: number; readonly headers: HeaderBag; readonly body: Uint8Array }
   | { readonly ok: false; readonly failure: WireFailure; readonly message: string };
 
+/** How long a request may take, and what ends it. */
+export interface SendOptions {
+  /** From the call to the last byte of the answer. */
+  readonly timeoutMs: number;
+  /** Asked when that has passed, and again each time: milliseconds that it may go on for; 0 ends it. Absent: 0. */
+  readonly moreMs?: (() => number) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /**
  * Port. `send` may be called concurrently and without limit (who calls it bounds the number in flight); it never
- * rejects and never retries. The deadline covers everything from the call to the last byte. When it passes, or the
+ * rejects and never retries. The deadline covers everything from the call to the last byte. When it passes for good, or the
  * signal fires, or the body exceeds its bound, the socket is destroyed. After `close`, `send` answers `aborted`.
  * `close` ends idle connections at once and destroys busy ones.
  */
 export interface Transport {
-  send(
-    request: WireRequest,
-    options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
-  ): Promise<WireResult>;
+  send(request: WireRequest, options: SendOptions): Promise<WireResult>;
   close(): Promise<void>;
 }

@@ -8,7 +8,7 @@
  * one body over 1 MiB at a time, 16 MiB for all of 64 KiB to 1 MiB together, one decompression, an upload stalled for
  * 30 s, an answer that has begun and brings less than 256 bytes in 30 s, and each call's one total deadline. undici's own
  * timeouts for headers and body are off: at 300 s they would end calls that a model still works on.
- * No proxy settings are read from the environment, no redirect is followed, nothing is retried here.
+ * Proxies are those that it is given (proxy.ts). No redirect is followed, nothing is retried here.
  *
  * Hot path: at most 52 microseconds of CPU a request at 2,048 in flight, undici and the kernel included (42 measured on
  * a quiet machine; bench/transport.ts). One timer for all calls sweeps over their deadlines; signals are listened to once, not per call.
@@ -20,8 +20,9 @@ import type { Clock, Timer } from "../clock.ts";
 import type { Connection, ConnectionSettings, Wire, WireCall } from "./connection.ts";
 import { Origin } from "./origin.ts";
 import { Places } from "./places.ts";
+import { type Connect, type HttpProxy, type ProxyOf, tunnelConnector } from "./proxy.ts";
 import { HeaderReader } from "./response_headers.ts";
-import type { Transport, WireRequest, WireResult } from "./transport.ts";
+import type { SendOptions, Transport, WireRequest, WireResult } from "./transport.ts";
 
 export interface UndiciTransportOptions {
   readonly clock: Clock;
@@ -37,6 +38,8 @@ export interface UndiciTransportOptions {
   readonly downloadStallMs?: number;
   /** How long an idle connection is kept when the server does not say; below the 5 s of common servers. Default 4,000. */
   readonly keepAliveMs?: number;
+  /** Which origins are reached through a proxy; default none. */
+  readonly proxyOf?: ProxyOf;
 }
 
 const RESPONSE_BYTES_MAX = 32 * 1024 * 1024;
@@ -110,11 +113,8 @@ class UndiciTransport implements Transport {
     this.#sweepEveryMs = Math.min(SWEEP_MS_MAX, uploadStallMs / 4, downloadStallMs / 4);
   }
 
-  send(
-    request: WireRequest,
-    options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
-  ): Promise<WireResult> {
-    const signal = options.signal;
+  send(request: WireRequest, options: SendOptions): Promise<WireResult> {
+    const { signal, moreMs } = options;
     if (this.#closing !== undefined || signal?.aborted === true) {
       return Promise.resolve({ ok: false, failure: "aborted", message: "stopped before sending" });
     }
@@ -125,7 +125,7 @@ class UndiciTransport implements Transport {
       this.#watch(nowMs, deadlineMs);
       if (signal !== undefined) this.#listen(signal);
       const headers = this.#headOf(request.headers);
-      this.#origin(request.origin).take({ request, headers, deadlineMs, signal, resolve });
+      this.#origin(request.origin).take({ request, headers, deadlineMs, moreMs, signal, resolve });
     });
   }
 
@@ -155,9 +155,17 @@ class UndiciTransport implements Transport {
       const settings = { ...this.#shared, origin: name, headers: new HeaderReader() };
       const { connectionsMax, connectTimeoutMs = 10_000, keepAliveMs = 4_000 } = this.#options;
       const { Client, buildConnector } = this.#undici;
-      const connect = buildConnector({ timeout: connectTimeoutMs });
+      const direct = buildConnector({ timeout: connectTimeoutMs });
+      const proxy = this.#options.proxyOf?.(name);
+      const isTunnel = proxy !== undefined && name.startsWith("https:");
+      const time = { clock: this.#clock, timeoutMs: connectTimeoutMs };
+      // Both take what undici's clients call connectors with, of which a tunnel needs a part.
+      const connect = isTunnel
+        ? (tunnelConnector(proxy, direct as Connect, time) as undici.buildConnector.connector)
+        : direct;
+      const relay = isTunnel ? undefined : proxy;
       origin = new Origin(settings, connectionsMax, {
-        open: () => new ClientWire(Client, name, { connect, keepAliveMs }),
+        open: () => new ClientWire(Client, name, { connect, keepAliveMs, relay }),
         onEnded: (signal) => this.#ended(signal),
       });
       this.#origins.set(name, origin);
@@ -225,6 +233,9 @@ class UndiciTransport implements Transport {
 /** One undici client, which is one connection at a time, and its socket. */
 class ClientWire implements Wire {
   readonly #client: undici.Client;
+  /** What stands before the path, and further headers, where requests go to a proxy as they are. */
+  readonly #prefix: string = "";
+  readonly #proxyHeaders: readonly string[] = [];
   #socket: Socket | undefined;
   #isConnecting = false;
 
@@ -234,9 +245,20 @@ class ClientWire implements Wire {
     {
       connect,
       keepAliveMs,
-    }: { readonly connect: undici.buildConnector.connector; readonly keepAliveMs: number },
+      relay,
+    }: {
+      readonly connect: undici.buildConnector.connector;
+      readonly keepAliveMs: number;
+      readonly relay: HttpProxy | undefined;
+    },
   ) {
-    this.#client = new Client(urlOf(origin), {
+    if (relay !== undefined) {
+      this.#prefix = origin;
+      this.#proxyHeaders = ["host", new URL(origin).host];
+      if (relay.authorization !== undefined)
+        this.#proxyHeaders = [...this.#proxyHeaders, "proxy-authorization", relay.authorization];
+    }
+    this.#client = new Client(urlOf(relay?.origin ?? origin), {
       pipelining: 1,
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -255,14 +277,20 @@ class ClientWire implements Wire {
     this.#client.dispatch(
       {
         method: "POST",
-        path,
-        headers: isWhole ? (headers as string[]) : [...headers, "content-length", String(body.length)],
+        path: this.#prefix + path,
+        headers: this.#headersOf(headers, isWhole ? undefined : body.length),
         // undici also takes an iterable of bytes, which its types leave out.
         body: isWhole ? body : (pieces(body) as Iterable<Uint8Array> as unknown as Uint8Array),
         blocking: false,
       },
       handler,
     );
+  }
+
+  #headersOf(headers: readonly string[], lengthBytes: number | undefined): string[] {
+    if (lengthBytes === undefined && this.#proxyHeaders.length === 0) return headers as string[]; // undici changes none
+    const length = lengthBytes === undefined ? [] : ["content-length", String(lengthBytes)];
+    return [...headers, ...this.#proxyHeaders, ...length];
   }
 
   async destroy(): Promise<void> {
@@ -284,6 +312,7 @@ class ClientWire implements Wire {
     this.#isConnecting = true;
     const socket: unknown = connect(options, (...result) => {
       this.#isConnecting = false;
+      if (result[1] instanceof Socket) this.#socket = result[1]; // that of a tunnel
       callback(...result);
     });
     // The connector returns its socket, which its types leave out.

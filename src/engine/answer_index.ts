@@ -1,9 +1,9 @@
 /**
  * Where each answer of a submitted list stands: columns by line, kept up to date step by step.
  *
- * 22 bytes an item. Fed with the journal's steps in order, first by replay, then live.
+ * 26 bytes an item. Fed with the journal's steps in order, first by replay, then live.
  */
-import type { SettledStatus, Step } from "./journal.ts";
+import { RESTATES, type SettledStatus, type Step } from "./journal.ts";
 import { RELEASES_HELD } from "./task_log.ts";
 
 const STATUSES: readonly (SettledStatus | undefined)[] = [
@@ -21,6 +21,8 @@ export interface IndexedAnswer {
   /** Where its output line stands; of length 0 while it waits for room on the disk. */
   readonly start: number;
   readonly lengthBytes: number;
+  /** CRC-32 of that line; 0 when it is not known. */
+  readonly lineCrc32: number;
   /** An attempt failed, and the next has not begun. */
   readonly isRetrying: boolean;
   /** As the provider counted, 0 when it did not answer. */
@@ -32,6 +34,7 @@ export interface IndexedAnswer {
 export interface PlacedLine {
   readonly line: number;
   readonly lineBytes: number;
+  readonly lineCrc32: number;
 }
 
 /** Lines count from 1 to `count`. */
@@ -40,6 +43,7 @@ export class AnswerIndex {
   readonly #retrying: Uint8Array;
   readonly #starts: Float64Array;
   readonly #lengths: Uint32Array;
+  readonly #checksums: Uint32Array;
   readonly #inputTokens: Uint32Array;
   readonly #outputTokens: Uint32Array;
   /** The last step that wrote output, with the held lines that stand in it. */
@@ -53,6 +57,7 @@ export class AnswerIndex {
     this.#retrying = new Uint8Array(count + 1);
     this.#starts = new Float64Array(count + 1);
     this.#lengths = new Uint32Array(count + 1);
+    this.#checksums = new Uint32Array(count + 1);
     this.#inputTokens = new Uint32Array(count + 1);
     this.#outputTokens = new Uint32Array(count + 1);
   }
@@ -62,6 +67,7 @@ export class AnswerIndex {
       status: STATUSES[this.#status[line] ?? 0],
       start: this.#starts[line] ?? 0,
       lengthBytes: this.#lengths[line] ?? 0,
+      lineCrc32: this.#checksums[line] ?? 0,
       isRetrying: this.#retrying[line] === 1,
       inputTokens: this.#inputTokens[line] ?? 0,
       outputTokens: this.#outputTokens[line] ?? 0,
@@ -97,6 +103,7 @@ export class AnswerIndex {
 
   /** `sequence` is the step's number in the journal where known (replay), 0 live. Returns what stands in the output by it. */
   apply(sequence: number, step: Step): readonly PlacedLine[] {
+    if (step.voids === RESTATES) this.#forget();
     if (step.voids > 0 && this.#last?.sequence === step.voids) this.#void(this.#last);
     const released = step.voids === RELEASES_HELD ? this.#held : [];
     if (step.voids === RELEASES_HELD) {
@@ -128,11 +135,19 @@ export class AnswerIndex {
     if (step.voids !== RELEASES_HELD) for (const { line } of step.outcomes) this.#status[line] = 0;
   }
 
+  #forget(): void {
+    for (const column of [this.#status, this.#retrying, this.#lengths, this.#inputTokens, this.#outputTokens])
+      column.fill(0);
+    this.#held = [];
+    this.#last = undefined;
+  }
+
   #place(lines: readonly PlacedLine[], from: number): void {
     let start = from;
-    for (const { line, lineBytes } of lines) {
+    for (const { line, lineBytes, lineCrc32 } of lines) {
       this.#starts[line] = start;
       this.#lengths[line] = lineBytes;
+      this.#checksums[line] = lineCrc32;
       start += lineBytes;
     }
   }

@@ -22,6 +22,8 @@ export interface ArrivalsParts {
   readonly sender: Sender;
   readonly backlog: Backlog;
   readonly lanes: Pick<Lanes, "plan" | "of">;
+  /** Providers that need a key and have none, with what to do about it. */
+  readonly keysMissing: ReadonlyMap<string, string>;
 }
 
 /** One for an engine. */
@@ -47,8 +49,13 @@ export class Arrivals {
 
   #add(state: RunState, shard: Shard): void {
     const { sender, backlog, lanes, clock } = this.#parts;
+    const place = sender.models.of(shard.model);
+    const message = this.#parts.keysMissing.get(place.provider);
+    if (message !== undefined) {
+      state.hold({ reason: "key_missing", provider: place.provider, message }, shard.count, clock.nowMs());
+      return; // its lines are read again when the run is called with a key
+    }
     state.waitingItems += shard.count;
-    const place = sender.laneFor(shard.model);
     const { deadlineMs } = state.settings;
     const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
     const expectedOutputTokens = sender.expectedOutputTokens(shard);

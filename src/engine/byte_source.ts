@@ -8,7 +8,7 @@ import { PerigeeError } from "../errors.ts";
 import { arrayAsLines } from "../jsonl/array_as_lines.ts";
 import { ArrayStart } from "../jsonl/array_start.ts";
 import { itemLine } from "../jsonl/items.ts";
-import { sniff } from "../jsonl/read.ts";
+import { type Foreign, sniff } from "../jsonl/sniff.ts";
 import type { LineItem } from "../work/item.ts";
 
 /** Bytes of JSONL, or items; read once and in order. */
@@ -28,8 +28,12 @@ const HEAD_BYTES = 64;
 /** The lines of a stream or of items. They throw `unsupported_encoding` when it is no text, `invalid_array`. */
 export function iterableBytes(source: OnceSource): ByteSource {
   const bytes = async function* (): AsyncGenerator<Uint8Array> {
+    let number = 1;
     for await (const one of source) {
-      yield one instanceof Uint8Array ? one : Buffer.from(`${itemLine(one)}\n`);
+      yield one instanceof Uint8Array
+        ? one
+        : Buffer.from(`${itemLine(checked(one, number), `item ${number}`)}\n`);
+      number += 1;
     }
   };
   return source instanceof Readable
@@ -66,11 +70,28 @@ async function returned(bytes: AsyncIterator<Uint8Array>): Promise<void> {
 
 /** Throws `unsupported_encoding`; `head` are the first bytes of what `name` names. */
 export function refuseEncoding(head: Uint8Array, name: string): void {
-  if (sniff(head) === "jsonl") return;
+  const found = sniff(head, name);
+  if (found === undefined) return;
   throw new PerigeeError(
     "unsupported_encoding",
-    `${name} is compressed or not UTF-8 text; unpack or convert it to UTF-8 JSONL first`,
+    `${name} is ${found.words}, expected JSON lines in UTF-8; ${WAYS_ON[found.kind]}`,
+    { details: { kind: found.kind } },
   );
+}
+
+const A_LINE = '{"key":"1","request":{"model":"openai:gpt-4o-mini","contents":[{"parts":[{"text":"..."}]}]}}';
+const WAYS_ON: Readonly<Record<Foreign["kind"], string>> = {
+  utf16: "convert it first, for example with iconv -f UTF-16 -t UTF-8",
+  compressed: "unpack it first",
+  workbook: `save the sheet as CSV, and write a line like this for each row: ${A_LINE}`,
+  table: `write a line like this for each row: ${A_LINE}`,
+  binary: "give the file of requests instead",
+};
+
+/** A run has one window for all that it answers. */
+function checked(item: LineItem, number: number): LineItem {
+  if (typeof item !== "object" || item === null || !("sla" in item)) return item;
+  throw new PerigeeError("usage", `item ${number}: sla is an option of the run, not of its items`);
 }
 
 /** The same bytes, unless the first line or the first bytes tell that they are no text. */

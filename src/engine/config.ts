@@ -8,29 +8,35 @@ import { readFile } from "node:fs/promises";
 import { PerigeeError } from "../errors.ts";
 import { RATE_CARD, type RateCard } from "../price/factor.ts";
 import type { PriceOverrides } from "../price/overrides.ts";
+import { isPriceSheet, overridesOf, readPriceSheet } from "../price/price_sheet.ts";
 import type { ProviderSettings } from "../providers/provider.ts";
 import { defaultSettings, KNOWN_PROVIDERS } from "../providers/registry.ts";
 import type { FamilySettings } from "../schedule/lanes.ts";
 import type { RampOptions } from "../schedule/limits.ts";
 import type { LimitSettings, RampSettings } from "../work/limits.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
+import { checkVariables } from "./variables.ts";
 
 export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 
 /** All settled. */
 export interface EngineConfig {
   readonly providers: readonly ProviderSettings[];
+  /** Providers that need a key and have none, with what to do about it. */
+  readonly keysMissing: ReadonlyMap<string, string>;
   readonly limits: Readonly<Record<string, LimitSettings>>;
   /** By provider; absent where use may grow as fast as limits allow. */
   readonly ramps: Readonly<Record<string, RampOptions>>;
   readonly families: FamilySettings;
   readonly prices: PriceOverrides;
+  /** Of all runs together. */
+  readonly cap: ConfigOptions["cap"];
   readonly rateCard: RateCard;
   readonly isAtMostOnce: boolean;
   readonly maxInFlight: number;
   readonly threads: number | undefined;
   readonly diskWaitMs: number;
-  readonly pauseWaitMs: number;
+  readonly waitMs: number | undefined;
   readonly attemptMsMax: number | undefined;
 }
 
@@ -41,25 +47,39 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Reads a configuration file. Throws `invalid_config` naming file, place, and what was expected. */
 export async function readConfigFile(path: string): Promise<ConfigOptions> {
-  let value: unknown;
+  return await checkOptions(await readJsonFile(path), path);
+}
+
+/** Reads a file that is a price sheet. Throws `invalid_config` as `readConfigFile` does. */
+export async function readPricesFile(path: string): Promise<PriceOverrides> {
+  return overridesOf(readPriceSheet(await readJsonFile(path), path));
+}
+
+async function readJsonFile(path: string): Promise<unknown> {
   try {
-    value = JSON.parse(await readFile(path, "utf8"));
+    return JSON.parse(await readFile(path, "utf8"));
   } catch (cause) {
     const why = cause instanceof SyntaxError ? "is not JSON" : "cannot be read";
     throw new PerigeeError("invalid_config", `${path} ${why}`, { cause });
   }
-  return await checkOptions(value, path);
 }
 
 /**
  * Checks options given in code or read from a file. The schemas cost 80 ms and 14 MB to load, so nothing is loaded
- * when there is nothing to check.
+ * when there is nothing to check. `otherNames` may stand beside the options and are read elsewhere.
  */
-export async function checkOptions(value: unknown, where: string): Promise<ConfigOptions> {
+export async function checkOptions(
+  value: unknown,
+  where: string,
+  otherNames?: readonly string[],
+): Promise<ConfigOptions> {
   if (typeof value === "object" && value !== null && Object.keys(value).length === 0) return {};
-  const { parseOptions } = await import("./config_schema.ts");
-  return parseOptions(value, where);
+  schemas ??= await import("./config_schema.ts");
+  return schemas.parseOptions(value, where, otherNames);
 }
+
+/** Kept, because an `import` waits for the loader each time, which a clock that is moved by a test does not see. */
+let schemas: typeof import("./config_schema.ts") | undefined;
 
 /** Puts checked options, environment and defaults together. */
 export function resolveConfig(options: ConfigOptions, env: Environment): EngineConfig {
@@ -68,7 +88,12 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
     ...Object.keys(options.providers ?? {}),
     ...namesIn(env),
   ]);
-  const providers = [...names].map((name) => providerSettings(name, options.providers?.[name] ?? {}, env));
+  checkVariables(env, names);
+  const { unsupportedConfig } = options;
+  const common = unsupportedConfig === undefined ? {} : { unsupportedConfig };
+  const providers = [...names].map((name) =>
+    providerSettings(name, { ...common, ...options.providers?.[name] }, env),
+  );
   const limits = { ...options.limits };
   for (const name of names) {
     const fromEnv = envLimits(name, env);
@@ -76,6 +101,7 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
   }
   return {
     providers,
+    keysMissing: keysMissing(providers),
     limits,
     ramps: Object.fromEntries(
       providers.flatMap((settings) => {
@@ -84,7 +110,8 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
       }),
     ),
     families: options.families ?? {},
-    prices: options.prices ?? {},
+    prices: pricesOf(options),
+    cap: options.cap,
     rateCard: {
       standard: { ...RATE_CARD.standard, ...options.rateCard?.standard },
       models: { ...RATE_CARD.models, ...options.rateCard?.models },
@@ -93,9 +120,14 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
     maxInFlight: options.maxInFlight ?? envNumber(env, "PERIGEE_MAX_INFLIGHT") ?? 512,
     threads: options.threads,
     diskWaitMs: options.diskWaitMs ?? 60_000,
-    pauseWaitMs: options.pauseWaitMs ?? 900_000,
+    waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
   };
+}
+
+/** A sheet may be left as it is in options that were not checked by a schema. */
+function pricesOf({ prices = {} }: ConfigOptions): PriceOverrides {
+  return isPriceSheet(prices) ? overridesOf(readPriceSheet(prices, "prices")) : prices;
 }
 
 function providerSettings(name: string, given: ProviderOptions, env: Environment): ProviderSettings {
@@ -118,6 +150,22 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
     ...(key === undefined ? {} : { key }),
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
   };
+}
+
+/** A server behind another base URL may answer without a key; one behind the provider's own does not. */
+function keysMissing(providers: readonly ProviderSettings[]): Map<string, string> {
+  const missing = new Map<string, string>();
+  for (const { name, key, baseUrl, headers } of providers) {
+    const known = KNOWN_PROVIDERS.get(name);
+    if (known?.needsKey !== true || key !== undefined || baseUrl !== known.baseUrl || headers !== undefined)
+      continue;
+    const [variable = `${envPrefix(name)}_KEY`] = known.keyVariables;
+    missing.set(
+      name,
+      `provider "${name}" needs a key and has none; set ${variable} and run the same command again`,
+    );
+  }
+  return missing;
 }
 
 /** A server behind another base URL has rules of its own, whatever it is called. */

@@ -3,6 +3,7 @@
  */
 import type { FactorRate, RateCard } from "../price/factor.ts";
 import type { PriceOverrides } from "../price/overrides.ts";
+import type { PriceSheet } from "../price/price_sheet.ts";
 import type { FamilySettings } from "../schedule/lanes.ts";
 import type { LimitSettings, RampSettings } from "../work/limits.ts";
 
@@ -15,8 +16,16 @@ export interface ConfigOptions {
   /** Provider, then model (or a prefix with `*`), to the name of the family whose limits it shares. */
   readonly families?: FamilySettings;
   /** Prices in USD per million tokens by `<provider>:<model>`, `*` allowed at the end. */
-  readonly prices?: PriceOverrides;
+  readonly prices?: PriceOverrides | PriceSheet;
+  /** A cap for all runs of the engine together, kept in its data folder by its name. */
+  readonly cap?: { readonly name: string; readonly usd: number };
   readonly rateCard?: { readonly standard?: Partial<FactorRate>; readonly models?: RateCard["models"] };
+  /**
+   * What to do with settings that a model or its provider does not take, for all providers that do not say it themselves:
+   * `drop` leaves all of them out with a warning, `refuse` fails the item. Default: what only shapes sampling is left out,
+   * all else fails the item.
+   */
+  readonly unsupportedConfig?: "drop" | "refuse";
   /** `at_most_once` never repeats a request that may have been answered. Default `at_least_once`. */
   readonly delivery?: "at_least_once" | "at_most_once";
   /** Requests in flight per provider at most. Default 512; sending starts at 64 and grows while nothing objects. */
@@ -25,9 +34,9 @@ export interface ConfigOptions {
   readonly threads?: number;
   /** How long a full disk is waited for. Default 60,000. */
   readonly diskWaitMs?: number;
-  /** How long a run without sla waits for an account stop to end. Default 900,000. */
-  readonly pauseWaitMs?: number;
-  /** One request at most. Default 600,000. */
+  /** How long a run waits for an outage, limits or an account stop that hold all that is left of it. Default 1,800,000, and 120,000 where an account has no money or quota. */
+  readonly waitMs?: number;
+  /** One request at most, where its provider has no `timeoutMs`. Default 600,000. */
   readonly attemptMsMax?: number;
   /** For the service alone: what single projects may, by name. */
   readonly projects?: Readonly<Record<string, ProjectTerms>>;
@@ -103,6 +112,8 @@ export interface ProviderOptions {
   readonly apiVersion?: string;
   readonly defaultMaxOutputTokens?: number;
   readonly unsupportedConfig?: "drop" | "refuse";
+  /** One request to it at most, from 1,000. Default: `attemptMsMax`. */
+  readonly timeoutMs?: number;
   readonly headers?: Readonly<Record<string, string>>;
   /**
    * How fast the input tokens per minute of each of its model families may grow: above `inputTokensPerMinute` (default

@@ -3,7 +3,8 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { isModelPattern } from "../price/pattern.ts";
-import { z } from "../schema.ts";
+import { overridesOf, readPriceSheet } from "../price/price_sheet.ts";
+import { namedErrors, unknownName, z } from "../schema.ts";
 import type { ConfigOptions } from "./config_options.ts";
 
 const positive = z.number().int().min(1);
@@ -26,6 +27,7 @@ const providerOptions = z.strictObject({
   apiVersion: z.string().min(1).optional(),
   defaultMaxOutputTokens: positive.optional(),
   unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
+  timeoutMs: z.number().int().min(1_000).max(86_400_000).optional(),
   headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),
   ramp: z.union([z.literal(false), ramp]).optional(),
 });
@@ -54,20 +56,23 @@ const fileOptions = z.strictObject({
         cachedUsdPerMillion: usd.optional(),
         cacheWriteUsdPerMillion: usd.optional(),
         asOf: z.string().optional(),
+        sheet: z.string().optional(),
       }),
     )
     .optional(),
+  cap: z.strictObject({ name: z.string().regex(/^[\w.:-]{1,64}$/), usd }).optional(),
   rateCard: z
     .strictObject({
       standard: factorRate.partial().optional(),
       models: z.record(z.string(), factorRate.partial()).optional(),
     })
     .optional(),
+  unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
   delivery: z.enum(["at_least_once", "at_most_once"]).optional(),
   maxInFlight: positive.max(65_536).optional(),
   threads: positive.max(64).optional(),
   diskWaitMs: z.number().min(0).optional(),
-  pauseWaitMs: z.number().min(0).optional(),
+  waitMs: z.number().min(0).optional(),
   attemptMsMax: positive.optional(),
   projects: z.record(z.string().min(1), z.strictObject({ maxCostUsd: usd.optional() })).optional(),
   retentionDays: z.number().min(1).max(3_650).optional(),
@@ -110,11 +115,27 @@ const fileOptions = z.strictObject({
   egressPorts: z.array(positive.max(65_535)).max(100).optional(),
 });
 
-/** Throws `invalid_config` naming the first place that is not as it must be. */
-export function parseOptions(value: unknown, where: string): ConfigOptions {
-  const parsed = fileOptions.safeParse(value);
+/** With a price sheet read into prices by model. */
+function withoutSheet(value: unknown, where: string): unknown {
+  if (typeof value !== "object" || value === null || !("prices" in value)) return value;
+  const { prices } = value;
+  if (typeof prices !== "object" || prices === null || !("version" in prices)) return value;
+  return { ...value, prices: overridesOf(readPriceSheet(prices, `${where} at prices`)) };
+}
+
+/** Throws `invalid_config` naming the first place that is not as it must be. `otherNames` are read elsewhere. */
+export function parseOptions(
+  value: unknown,
+  where: string,
+  otherNames: readonly string[] = [],
+): ConfigOptions {
+  const parsed = fileOptions.safeParse(withoutSheet(value, where), namedErrors);
   if (parsed.success) return parsed.data as unknown as ConfigOptions; // the schema above states the same shape
   const issue = parsed.error.issues[0];
   const place = issue === undefined || issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
-  throw new PerigeeError("invalid_config", `${where}${place}: ${issue?.message ?? "not a configuration"}`);
+  const isTopName = issue?.code === "unrecognized_keys" && issue.path.length === 0;
+  const message = isTopName
+    ? unknownName(issue.keys[0] ?? "", [...Object.keys(fileOptions.shape), ...otherNames])
+    : issue?.message;
+  throw new PerigeeError("invalid_config", `${where}${place}: ${message ?? "not a configuration"}`);
 }

@@ -5,62 +5,52 @@
  *   open -> failed      the store or an output failed: every run is told, the process should be started again
  */
 import { resolve } from "node:path";
-import { type Clock, systemClock } from "../clock.ts";
-import { type Disk, makeFolder, systemDisk } from "../disk.ts";
+import { systemClock } from "../clock.ts";
+import { makeFolder, systemDisk } from "../disk.ts";
 import { createDispatcher } from "../dispatch/dispatcher.ts";
+import { proxiesFrom } from "../dispatch/proxy.ts";
 import { RETRY_POLICY } from "../dispatch/retry.ts";
-import type { Transport } from "../dispatch/transport.ts";
 import { createUndiciTransport } from "../dispatch/undici.ts";
 import { PerigeeError } from "../errors.ts";
 import { modelFault } from "../jsonl/layout.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
-import { DEPTH_MAX, KEY_BYTES_MAX } from "../jsonl/record.ts";
 import { PriceBook } from "../price/price_book.ts";
 import type { Quote } from "../price/quote.ts";
-import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
-import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
-import type { Store, StoredTask } from "../store/store.ts";
+import { LearntStore } from "../store/learnt.ts";
 import type { InlineItem } from "../work/item.ts";
-import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { Arrivals } from "./arrivals.ts";
 import { Backlog } from "./backlog.ts";
-import { type ConfigOptions, checkOptions, type EngineConfig, resolveConfig } from "./config.ts";
+import { checkCallOptions } from "./call_options.ts";
+import { QUOTE_OPTIONS, RUN_OPTIONS, SUBMIT_OPTIONS } from "./call_schemas.ts";
+import { type EngineConfig, resolveConfig } from "./config.ts";
+import { CostBounds } from "./cost_bounds.ts";
+import { checkedOptions, type EngineOptions } from "./engine_options.ts";
 import { Forgotten } from "./forgotten.ts";
+import type { Hold } from "./holds.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
+import { ItemMoney } from "./item_money.ts";
+import { KeyTrials } from "./key_trials.ts";
 import { type LaneStatus, laneStatus } from "./lane_status.ts";
 import { Lanes } from "./lanes.ts";
-import type { EngineObserver } from "./observer.ts";
 import type { EngineParts } from "./parts.ts";
-import { checkProgressOptions } from "./progress_feed.ts";
+import { ItemPatience } from "./patience.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
 import { Recorder } from "./recorder.ts";
+import { type RetryOptions, retryOptions } from "./retry.ts";
 import { Room } from "./room.ts";
 import { Run } from "./run.ts";
-import { checkWeight, type RunOptions } from "./run_open.ts";
+import { allHolds } from "./run_holds.ts";
+import { checkRunOptions, type RunOptions } from "./run_open.ts";
+import { openStore, type Seams, threads } from "./seams.ts";
 import { Sender } from "./sender.ts";
+import { SharedCaps } from "./shared_caps.ts";
+import { storedTasks } from "./stored_tasks.ts";
 import { Submissions, type SubmitOptions } from "./submissions.ts";
 import { Wires } from "./wires.ts";
 
-/** Tasks read at a time when the engine starts. */
-const TASKS_PAGE = 100;
-
-/** Options of `createEngine`. */
-export interface EngineOptions extends ConfigOptions {
-  /** Where state is kept; one engine at a time. */
-  readonly dataDir: string;
-  /** Variables for keys, base URLs and limits. Default `process.env`; `{}` to read none. */
-  readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Seams, for tests and other homes than a machine of one's own. */
-  readonly clock?: Clock;
-  readonly transport?: Transport;
-  readonly disk?: Disk;
-  readonly store?: Store;
-  readonly measurer?: Measurer;
-  /** Told what the engine does. */
-  readonly observer?: EngineObserver;
-}
+export type { EngineOptions } from "./engine_options.ts";
 
 /** Runs work; every method may be called at any time until `close`. */
 export interface Engine {
@@ -86,15 +76,19 @@ export interface Engine {
    * task is at work.
    */
   forget(taskId: string): Promise<void>;
+  /** Runs failed lines of a run again, on the terms of its last call. Throws `not_found`, and `usage` for a stream. */
+  retry(taskId: string, options?: RetryOptions): Promise<Run>;
   /** Counts and prices a source without sending anything. */
   quote(source: Source, options?: QuoteOptions): Promise<Quote>;
+  /** Items of all runs at work that wait, by what holds them; empty while all goes well. */
+  holds(): readonly Hold[];
   /** How each lane that was ever used stands; cheap enough for once a second. */
   lanes(): readonly LaneStatus[];
   /** Stops runs as `stop()` does, waits for what is in flight (at most 30 s), and frees everything. */
   close(): Promise<void>;
 }
 
-/** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `store_damaged`. */
+/** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   return (await openEngine(options)).engine;
 }
@@ -113,24 +107,31 @@ export interface EnginePace {
 
 /** As `createEngine`. */
 export async function openEngine(options: EngineOptions, pace: EnginePace = {}): Promise<OpenedEngine> {
-  const { dataDir, env, clock, transport, disk, store, measurer, observer, ...config } = options;
-  const resolved = resolveConfig(await checkOptions(config, "options"), env ?? process.env);
+  const { dataDir, stateDir, env, clock, transport, disk, store, measurer, observer, onNotice } = options;
+  const resolved = resolveConfig(await checkedOptions(options), env ?? process.env);
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
   const opening = openStore(dataDir, store).catch((error: unknown) =>
     counting.close().then(() => Promise.reject(error)),
   );
   const connectionsMax = resolved.maxInFlight;
-  const wire = transport ?? createUndiciTransport({ clock: clock ?? systemClock, connectionsMax }); // loads meanwhile
+  const proxyOf = proxiesFrom(env ?? process.env);
+  const wire = transport ?? createUndiciTransport({ clock: clock ?? systemClock, connectionsMax, proxyOf }); // loads meanwhile
+  const time = { clock: clock ?? systemClock, disk: disk ?? systemDisk };
   const seams: Seams = {
+    ...time,
     ...(await opening),
+    learnt: await LearntStore.open({
+      ...time,
+      folder: stateDir === false ? undefined : (stateDir ?? dataDir),
+    }),
     dataDir,
-    clock: clock ?? systemClock,
-    disk: disk ?? systemDisk,
     measurer: counting,
     transport: wire,
     observer,
+    notice: (message) => onNotice?.(message),
   };
+  for (const note of seams.space?.notes ?? []) seams.notice(note);
   const engine = new LocalEngine(seams, resolved, pace);
   try {
     await engine.open();
@@ -139,33 +140,6 @@ export async function openEngine(options: EngineOptions, pace: EnginePace = {}):
     await engine.close();
     throw error;
   }
-}
-
-interface Seams {
-  readonly dataDir: string;
-  readonly clock: Clock;
-  readonly disk: Disk;
-  readonly measurer: Measurer;
-  readonly transport: Transport;
-  readonly store: Store;
-  readonly space?: SqliteStore | undefined;
-  readonly observer: EngineObserver | undefined;
-}
-
-async function openStore(dataDir: string, given: Store | undefined): Promise<Pick<Seams, "store" | "space">> {
-  if (given !== undefined) return { store: given };
-  const store = await openSqliteStore({ dataDir });
-  return { store, space: store };
-}
-
-function threads(config: EngineConfig): Measurer {
-  return createThreadMeasurer({
-    providers: config.providers,
-    lineBytesMax: LINE_BYTES_MAX,
-    depthMax: DEPTH_MAX,
-    keyBytesMax: KEY_BYTES_MAX,
-    ...(config.threads === undefined ? {} : { threads: config.threads }),
-  });
 }
 
 class LocalEngine implements Engine {
@@ -179,7 +153,7 @@ class LocalEngine implements Engine {
   readonly #runs = new Set<Run>();
   #hasRoom = true;
   #isClosed = false;
-  readonly #stopListeners = new Set<() => void>();
+  readonly #holdListeners = new Set<() => void>();
   readonly #unreadCounts: EngineParts["unreadItems"][] = [];
   #failureListeners = new Set<(error: PerigeeError) => void>();
 
@@ -204,34 +178,45 @@ class LocalEngine implements Engine {
       callsPerTurn,
       onFailure: (error) => this.#fail(error),
     });
+    const { attemptMsMax, isAtMostOnce } = config;
+    const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce });
+    const trials = new KeyTrials(config.providers, seams.learnt);
     const sender = new Sender({
+      accepted: trials.known,
+      onAnswered: (lane) => this.#lanes.answered(lane),
       clock,
       wires: new Wires(config.providers),
-      prices,
+      money: new ItemMoney(clock, prices, new CostBounds(seams.learnt, config.providers)),
       families: config.families,
       ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax,
       laneOf: (key) => this.#lanes.of(key),
+      lanesOf: (provider) => this.#lanes.lanesOf(provider),
       onFree: (lane) => this.#lanes.freed(lane),
       onChange: (run) => run.changed(),
       observer,
+      patience,
     });
     this.#lanes = new Lanes({
+      trials,
       clock,
       config,
       backlog,
       sender,
       measurer: seams.measurer,
+      learnt: seams.learnt,
+      patience,
       mayAdmit: () => this.#mayAdmit(),
-      onAccountStop: () => {
-        for (const listener of [...this.#stopListeners]) listener();
+      onHold: () => {
+        for (const listener of [...this.#holdListeners]) listener();
       },
     });
     sender.dispatcher = createDispatcher<ItemCall>({
-      clock,
+      clock: this.#lanes.retries,
       transport: seams.transport,
       admission: sender,
       policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
-      ...(config.attemptMsMax === undefined ? {} : { attemptMsMax: config.attemptMsMax }),
+      ...(attemptMsMax === undefined ? {} : { attemptMsMax }),
+      patience,
     });
     this.parts = this.#partsOf({ room, recorder, backlog, sender, prices });
     this.#forgotten = new Forgotten(this.parts);
@@ -250,9 +235,8 @@ class LocalEngine implements Engine {
 
   run(source: Source, options: RunOptions = {}): Run {
     this.#assertOpen();
-    parseSlaMinutes(options.sla, "run");
-    checkProgressOptions(options, "run");
-    checkWeight(options, "run");
+    checkCallOptions(options, RUN_OPTIONS, "run");
+    checkRunOptions(options, "run");
     const run = new Run(this.parts, source, options);
     this.#runs.add(run);
     const forget = (): void => {
@@ -264,6 +248,7 @@ class LocalEngine implements Engine {
 
   submit(items: readonly InlineItem[], options: SubmitOptions = {}): Promise<Task> {
     this.#assertOpen();
+    checkCallOptions(options, SUBMIT_OPTIONS, "submit");
     return this.#submissions.submit(items, options);
   }
 
@@ -282,9 +267,20 @@ class LocalEngine implements Engine {
     return this.#forget(taskId);
   }
 
+  async retry(taskId: string, options: RetryOptions = {}): Promise<Run> {
+    this.#assertOpen();
+    const { source, ...again } = await retryOptions(this.#seams.store, taskId, options);
+    return this.run(source, again);
+  }
+
   quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {
     this.#assertOpen();
+    checkCallOptions(options, QUOTE_OPTIONS, "quote");
     return quoteSource(this.parts, this.#config, source, options);
+  }
+
+  holds(): readonly Hold[] {
+    return allHolds([...this.#runs].map((run) => run.holds));
   }
 
   lanes(): readonly LaneStatus[] {
@@ -299,6 +295,7 @@ class LocalEngine implements Engine {
     await Promise.allSettled(runs.map((run) => run.finished));
     this.#isClosed = true;
     this.#lanes.close();
+    await this.#seams.learnt.close();
     await this.#seams.transport.close();
     await this.#seams.measurer.close();
     await this.#seams.store.close();
@@ -310,24 +307,20 @@ class LocalEngine implements Engine {
   }
 
   #partsOf(built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "prices">): EngineParts {
-    const { clock, disk, store, measurer, dataDir, observer } = this.#seams;
+    const { clock, store } = this.#seams;
     const providers = new Set(this.#config.providers.map(({ name }) => name));
     return {
+      ...this.#seams,
       ...built,
-      arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes }),
-      clock,
-      disk,
-      store,
-      measurer,
-      dataDir,
-      observer,
+      caps: new SharedCaps(store, this.#config.cap),
+      arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes, keysMissing: this.#config.keysMissing }),
       rateCard: this.#config.rateCard,
       modelFault: (model) => modelFault(model, providers),
       atWork: new Set(),
       lineBytesMax: LINE_BYTES_MAX,
       maxOutputTokensCap: 4_096,
       drainMs: 30_000,
-      pauseWaitMs: this.#config.pauseWaitMs,
+      waitMs: this.#config.waitMs,
       lanes: () => this.#lanes.all(),
       forecast: (work) => this.#lanes.forecast(work),
       unreadItems: (project, deadlineWallMs) =>
@@ -335,13 +328,16 @@ class LocalEngine implements Engine {
       countUnread: (count) => this.#unreadCounts.push(count),
       expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
       dropRun: (state) => this.#lanes.drop(state),
-      accountStops: (state) => this.#lanes.accountStops(state),
+      holdsOf: (state) => this.#lanes.holdsOf(state),
+      heldEndOf: (model) => this.#lanes.heldEndOf(model),
       isStopped: (model) => this.#lanes.isStopped(model),
       isHeldByStop: (state) => this.#lanes.isHeldByStop(state),
-      onAccountStop: (listener) => {
-        this.#stopListeners.add(listener);
-        return () => this.#stopListeners.delete(listener);
+      onHold: (listener) => {
+        this.#holdListeners.add(listener);
+        return () => this.#holdListeners.delete(listener);
       },
+      standstill: (state) =>
+        built.recorder.isBusy || !this.#hasRoom ? undefined : this.#lanes.standstill(state),
       storageWait: () => (this.#hasRoom ? undefined : "a full disk"),
       onFailure: (listener) => {
         this.#failureListeners.add(listener);
@@ -365,15 +361,5 @@ class LocalEngine implements Engine {
 
   #assertOpen(): void {
     if (this.#isClosed) throw new PerigeeError("closed", "the engine is closed");
-  }
-}
-
-async function* storedTasks(store: Store): AsyncGenerator<StoredTask> {
-  let after: string | undefined;
-  for (;;) {
-    const page = await store.tasks({ limit: TASKS_PAGE, ...(after === undefined ? {} : { after }) });
-    yield* page;
-    after = page.at(-1)?.id;
-    if (page.length < TASKS_PAGE) return;
   }
 }

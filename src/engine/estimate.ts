@@ -9,18 +9,21 @@ import type { Measurer } from "../shard/pool.ts";
 import type { Usage } from "../work/outcome.ts";
 import { type CostTerms, type PricedCost, priced } from "./item_cost.ts";
 
-/** The cost of a usage by the item that stands in `line`, a line of the input without its end. */
-export type EstimateCost = (line: Uint8Array, usage: Usage) => Promise<PricedCost>;
+/**
+ * The cost of a usage by the item that stands in `line`, a line of the input without its end; `answeredBy` is the model
+ * that its answer names.
+ */
+export type EstimateCost = (line: Uint8Array, usage: Usage, answeredBy?: string) => Promise<PricedCost>;
 
-/** `modelOverride` as the run measures its lines with. */
+/** `modelOverride` as the run measured its lines with. */
 export function costEstimator(
   parts: { readonly clock: Clock; readonly measurer: Measurer; readonly prices: PriceBook },
   terms: CostTerms,
   { modelOverride }: Pick<MeasureOptions, "modelOverride">,
 ): EstimateCost {
-  return async (line, usage) => {
+  return async (line, usage, answeredBy) => {
     const block = { bytes: Uint8Array.from(line), offset: 0, firstLine: 1, lineCount: 1 };
-    const options = { wantBodies: false, wantCounts: false, modelOverride };
+    const options = { wantBodies: false, wantCounts: false, modelOverride: answeredBy ?? modelOverride };
     const { groups } = await parts.measurer.measure(block, options);
     const model = groups[0]?.model ?? "";
     return priced(parts.prices, terms, model, usage, { wallMs: parts.clock.wallMs() });

@@ -40,6 +40,10 @@ const CODES: readonly (FailureCode | undefined)[] = [
   "connection_failed",
   "connection_lost",
   "input_changed",
+  "provider_missing",
+  "key_missing",
+  "price_unknown",
+  "cost_unbounded",
 ];
 const CODE_NUMBERS: ReadonlyMap<FailureCode | undefined, number> = new Map(
   CODES.map((code, index) => [code, index]),
@@ -54,3 +58,6 @@ export function numberOfCode(code: FailureCode | undefined): number {
 export function codeOfNumber(number: number): FailureCode | undefined {
   return CODES[number];
 }
+
+/** All codes that a line can end with and a journal can say. */
+export const RECORDED_CODES: readonly FailureCode[] = CODES.filter((code) => code !== undefined);

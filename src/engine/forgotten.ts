@@ -10,9 +10,10 @@ import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { StoredTask } from "../store/store.ts";
 import { LIMITS_WINDOW_MS } from "./lanes.ts";
+import { LineDigests } from "./line_digests.ts";
+import { bodyOf } from "./moved_task.ts";
 import type { EngineParts } from "./parts.ts";
 import { partName, submissionIn } from "./submission_body.ts";
-import { decodeBody } from "./task_body.ts";
 import { removeRunFiles, submittedPath } from "./task_files.ts";
 
 /** What is stored of a task in place of its own body. */
@@ -45,6 +46,7 @@ export class Forgotten {
       throw new PerigeeError("conflict", `task ${id} is at work; stop or cancel its run first`);
     for (const name of names) atWork.add(name);
     try {
+      for (const one of tasks) await this.#parts.caps.keep(one.id);
       for (const one of tasks) await this.#mark(one); // the list before its parts: it is not begun again then
       for (const one of tasks) await this.#removeFiles(one, this.#parts.clock.wallMs());
     } catch (cause) {
@@ -102,7 +104,11 @@ export class Forgotten {
 
   async #removeFiles({ id, body }: StoredTask, sinceWallMs: number): Promise<void> {
     const submission = submissionIn(body);
-    if (submission === undefined) await removeRunFiles(this.#parts, id, decodeBody(body));
+    if (submission === undefined) {
+      const run = bodyOf(this.#parts, { id, body });
+      await removeRunFiles(this.#parts, id, run);
+      if (run.inputChecksum !== undefined) await LineDigests.remove(this.#parts.store, id, run.inputChecksum);
+    }
     for (const part of submission?.parts.keys() ?? [])
       await this.#parts.disk.remove(submittedPath(this.#parts, id, part));
     this.#rows.set(id, sinceWallMs);

@@ -1,13 +1,15 @@
 /**
  * One item on its way through a lane: what the dispatcher sends, and what the engine must give back afterwards.
  */
-import type { Call } from "../dispatch/dispatcher.ts";
+import type { Call, Made } from "../dispatch/dispatcher.ts";
 import type { Reservation } from "../price/budget.ts";
 import type { Provider, WireHead } from "../providers/provider.ts";
+import type { FailureSeries } from "../schedule/blame.ts";
+import type { LaneKey } from "../schedule/lanes.ts";
 import type { Permit } from "../schedule/limits.ts";
 import type { Shard } from "../shard/shard.ts";
 import type { TokenLoad } from "../work/limits.ts";
-import type { Usage } from "../work/outcome.ts";
+import type { BoundedRequest } from "./cost_bounds.ts";
 import { NOTHING_SPENT, type Spent } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
 
@@ -18,26 +20,29 @@ export class ItemCall implements Call {
   readonly index: number;
   readonly provider: Provider;
   readonly head: WireHead;
-  /** Tries of the item before this call. */
   readonly attempts: number;
-  /** Requests before this call that met a stopped account: sent, but no tries. */
-  readonly accountRefusals: number;
+  readonly uncounted: number;
   readonly ambiguousAttempts: number;
-  /** By those attempts. */
-  readonly spent: Spent;
+  readonly uncountedAmbiguous: number;
+  /** By those attempts, and by those of this call that have ended. */
+  spent: Spent;
   /** Tokens reserved for it. */
   readonly expectedInputTokens: number;
   readonly expectedOutputTokens: number;
   /** The same, as limits take it. */
   readonly load: TokenLoad;
-  /** What failed attempts of this call took; undefined before the first. */
-  failed:
-    | { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage }
-    | undefined;
+  /** Attempts up to the last failed one of this call; undefined before the first. */
+  failed: Made | undefined;
+  /** Of the lane that has it. */
+  lane: LaneKey;
+  /** Since when its attempts fail on its lane; undefined before the first. */
+  series: FailureSeries | undefined;
   /** Its last intent became durable, and it will not be sent. */
   isUnsent = false;
   permit: Permit | undefined;
   reservation: Reservation | undefined;
+  /** While its money is held under a cap. */
+  bounded: BoundedRequest | undefined;
 
   constructor(
     run: RunState,
@@ -45,8 +50,10 @@ export class ItemCall implements Call {
     index: number,
     wire: { readonly provider: Provider; readonly head: WireHead },
     expected: TokenLoad,
+    lane: LaneKey,
   ) {
     this.run = run;
+    this.lane = lane;
     this.shard = shard;
     this.index = index;
     this.provider = wire.provider;
@@ -55,9 +62,10 @@ export class ItemCall implements Call {
     this.expectedOutputTokens = expected.outputTokens;
     this.load = expected;
     const made = run.made.size === 0 ? undefined : run.made.get(this.line);
-    this.accountRefusals = made?.accountRefusals ?? 0;
-    this.attempts = (made?.attempts ?? 0) - this.accountRefusals;
+    this.attempts = made?.attempts ?? 0;
+    this.uncounted = made?.uncounted ?? 0;
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
+    this.uncountedAmbiguous = made?.uncountedAmbiguous ?? 0;
     this.spent = made?.spent ?? NOTHING_SPENT;
   }
 
@@ -73,6 +81,15 @@ export class ItemCall implements Call {
     return this.shard.maxOutputTokens[this.index] as number;
   }
 
+  /** The most that one attempt can take. */
+  get most(): { readonly inputTokens: number; readonly maxOutputTokens: number } {
+    const { most } = this.shard;
+    return {
+      inputTokens: most[2 * this.index] as number,
+      maxOutputTokens: most[2 * this.index + 1] as number,
+    };
+  }
+
   get body(): Uint8Array {
     return this.shard.body(this.index);
   }
@@ -83,8 +100,18 @@ export class ItemCall implements Call {
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
   }
 
+  /** What was left out of it, as JSON; empty text for nothing. */
+  get warnings(): string {
+    return this.shard.warnings(this.index);
+  }
+
   get model(): string {
     return this.shard.model;
+  }
+
+  /** The model, when its line names another one. */
+  get otherModel(): string | undefined {
+    return this.shard.group.isOverridden === true ? this.shard.model : undefined;
   }
 
   /** Its line was cancelled by itself. */

@@ -2,8 +2,8 @@
  * A lane at work: asks whose turn it is, asks the limits, makes the intent durable, sends.
  *
  *   whose turn (lane_projects.ts) -> their next item (lane_items.ts) --money and limits say yes--> intent -> durable -> sent
- *   retry asked -> the same again
- *   durable, but the disk is full by now -> waits here for room -> sent, or given back when its run leaves
+ *   retry asked -> the same again;  would be answered after its deadline -> set aside (schedule/latency.ts)
+ *   durable, but the disk is full by now -> waits here for room -> intent again, or given back when its run leaves
  *
  * Where a provider's lanes wait for what they share, each asks for it in its turn (lane_turns.ts).
  *
@@ -13,11 +13,14 @@
  * Hot path: about 2 us an item (bench/engine.ts).
  */
 import type { Clock, Timer } from "../clock.ts";
-import type { FailureCode } from "../errors.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
-import type { LaneLimits, Permit } from "../schedule/limits.ts";
+import type { LaneLimits, Permit, Reservation } from "../schedule/limits.ts";
+import type { Urgency } from "../schedule/urgency.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
+import type { MoneyAnswer } from "./item_money.ts";
+import { LaneHealth } from "./lane_health.ts";
+import { type Intended, LaneIntents } from "./lane_intents.ts";
 import type { LaneItems, Retry, RunWaiting } from "./lane_items.ts";
 import { LaneProjects } from "./lane_projects.ts";
 import type { LaneTurns } from "./lane_turns.ts";
@@ -30,13 +33,7 @@ const READY_ITEMS = 1_024;
 const ITEM_MS_START = 1_000;
 const ITEM_WEIGHT = 1 / 16;
 
-/** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
-const LATE_MS = 150;
-
-const MONEY_REFUSALS = {
-  exhausted: "the cost cap leaves no money for this item",
-  unpriced: "a cost cap cannot hold for a model without a known price: configure one under prices",
-} as const;
+const MONEY_HOLDS = { exhausted: "cap_reached", unpriced: "price_unknown" } as const;
 
 /** A lane's way to the rest of the engine. */
 export interface LaneServices {
@@ -44,14 +41,24 @@ export interface LaneServices {
   readonly backlog: Backlog;
   /** Those of the provider's lanes. */
   readonly turns: LaneTurns;
+  /** Milliseconds until its key may be tried again; 0 when it may now. */
+  trialMs(lane: LaneKey, nowMs: number): number;
+  /** A request goes out under the key. */
+  tried(lane: LaneKey, nowMs: number): void;
+  /** Who goes first in the lane, where deadlines wait. */
+  urgency(): Urgency | undefined;
   /** False while the disk is full or the engine stops. */
   mayAdmit(): boolean;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
-  /** Whether an item must not be sent after all: its line is cancelled, its model was stopped; it is settled then. */
-  refuseUnwanted(call: ItemCall): boolean;
+  /** Whether an answer would come after the item's deadline in all likelihood. */
+  isTooLate(call: ItemCall): boolean;
+  /** Whether an item must not be sent here: its line is cancelled and settled, or its model has moved to another lane. */
+  takesAway(call: ItemCall, lane: LaneKey): boolean;
+  /** Whether a shard was handed to another lane, because its model has moved there. */
+  movesOn(ticket: ShardTicket, lane: LaneKey): boolean;
   /** Money for one attempt: `wait` until others settle, `exhausted`, or `unpriced` when nobody knows what it may cost. */
-  reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted" | "unpriced";
+  reserveMoney(call: ItemCall): MoneyAnswer;
   returnMoney(call: ItemCall): void;
   /** Brings a dropped shard's bytes back; on failure it has told the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
@@ -61,35 +68,29 @@ export interface LaneServices {
   send(call: ItemCall): void;
   /** Its run left before it could be sent. */
   giveUp(call: ItemCall): void;
-  /** Settles an item without sending it. */
-  refuse(call: ItemCall, code: FailureCode, message: string): void;
-}
-
-/** An intent on its way to the disk, and what comes of it. */
-interface Intended {
-  readonly call: ItemCall;
-  readonly go: () => void;
-  readonly giveUp: () => void;
+  /** An item waits until the caller changes its cap or its prices. */
+  hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void;
 }
 
 /** What a lane has of one run. */
-export interface Held {
-  /** Claimed lines that wait here for their next attempt, or are out to probe a stopped account. */
+export interface LaneShare {
+  /** Claimed lines that wait for their next attempt, or are out to probe. */
   readonly claimed: number;
-  /** Whether items wait here that nobody has claimed. */
+  /** Items that wait here and nobody has claimed. */
+  readonly waiting: number;
+  /** Whether there may be such items that are being loaded. */
   readonly hasMore: boolean;
 }
 
 export class Lane {
   readonly key: LaneKey;
   readonly limits: LaneLimits;
+  readonly health: LaneHealth;
   /** Moving mean of what one answer takes, in milliseconds. */
   itemMs: number = ITEM_MS_START;
   readonly #services: LaneServices;
   readonly #projects: LaneProjects;
-  #waitingForRoom: Intended[] = [];
-  /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
-  #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
+  readonly #intents: LaneIntents;
   /** Ids of runs whose money is held, as found since `pump` was called. */
   readonly #moneyless = new Set<string>();
   #timer: Timer | undefined;
@@ -105,16 +106,18 @@ export class Lane {
   constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
     this.key = key;
     this.limits = limits;
+    this.health = new LaneHealth(services.clock, limits);
     this.#services = services;
+    this.#intents = new LaneIntents(key, limits, services);
     const { backlog } = services;
     this.#projects = new LaneProjects(limits, services.turns, {
+      ...services,
       moneyless: this.#moneyless,
       readyMax: () => READY_ITEMS / this.#projects.size,
       isWaiting: (project) => backlog.peek(key, project) !== undefined,
       peek: (project) => backlog.peek(key, project, this.#moneyless),
       take: (project) => backlog.take(key, project, this.#moneyless),
-      prepare: services.prepare,
-      reload: services.reload,
+      movesOn: (ticket) => services.movesOn(ticket, key),
       loaded: () => this.pump(),
     });
   }
@@ -127,6 +130,11 @@ export class Lane {
   /** See LaneTurns. */
   canSend(project: string): boolean {
     return this.#projects.canSend(project);
+  }
+
+  /** See LaneTurns. */
+  isFirst(project: string, urgency: Urgency): boolean {
+    return this.#projects.isFirst(project, urgency);
   }
 
   /** See LaneTurns. */
@@ -145,8 +153,7 @@ export class Lane {
     if (this.#isPumping) return;
     this.#isPumping = true;
     this.#hasSent = false;
-    if (this.#services.mayAdmit())
-      for (const intended of this.#waitingForRoom.splice(0)) this.#durable(intended);
+    if (this.#services.mayAdmit()) this.#intents.recordAgain();
     this.#moneyless.clear();
     this.#projects.sharePlaces(this.#isOutOfPlaces);
     try {
@@ -209,21 +216,17 @@ export class Lane {
     const items = this.#projects.find(run.settings.project);
     for (const retry of items?.drop(run) ?? []) retry.reject(reason);
     if (items !== undefined) this.#projects.tidy(items);
-    const left = this.#waitingForRoom.filter(({ call }) => call.run === run);
-    this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.run !== run);
-    for (const intended of left) this.#giveUp(intended);
+    this.#intents.drop(run);
   }
 
   /** What this lane has of a run that waits, or that goes on only when a probe succeeds. */
-  held(run: RunState): Held {
-    const isOf = (call: ItemCall): boolean => call.run === run;
-    const isOut = ({ call, permit }: { readonly call: ItemCall; readonly permit: Permit }): boolean =>
-      isOf(call) && call.permit === permit;
+  shareOf(run: RunState): LaneShare {
     const items = this.#projects.find(run.settings.project);
-    return {
-      claimed: (items?.retriesOf(run) ?? 0) + this.#probes.filter(isOut).length,
-      hasMore: items?.holds(run) === true || this.#services.backlog.holds(run.id, this.key),
-    };
+    const retries = items?.retriesOf(run) ?? [];
+    let waiting = -retries.length;
+    for (const load of this.waiting()) if (load.run === run) waiting += load.items;
+    const hasMore = waiting > 0 || items?.holds(run) === true;
+    return { claimed: this.health.claimedOf(run, retries), waiting, hasMore };
   }
 
   close(): void {
@@ -242,32 +245,32 @@ export class Lane {
       this.#projects.tidy(items);
       return false;
     }
-    if (this.#services.refuseUnwanted(call)) {
+    if (this.#services.takesAway(call, this.key)) {
       items.claimed();
       return true;
     }
+    if (this.#services.isTooLate(call)) return items.tooLate(call) || this.#passOver(call, items);
     const money = this.#hasMoney(call) ? this.#services.reserveMoney(call) : "wait";
-    if (money === "wait") {
-      items.unpaid(call);
-      return this.#passOver(call);
-    }
+    if (money === "wait") return this.#passOver(call, items);
     if (money !== "ok") {
-      this.#claim(items, call);
-      this.#services.refuse(call, "budget_exceeded", MONEY_REFUSALS[money]);
+      items.claimed();
+      this.#services.hold(call, MONEY_HOLDS[money]);
       return true;
     }
     if (!this.#reserveLimits(call)) return false;
     this.#claim(items, call);
     this.#admitted(items, call);
-    const attempt = call.attempts + call.accountRefusals + 1;
+    const { ambiguousAttempts } = call;
+    const attempt = call.attempts + 1;
     const { send, giveUp } = this.#services;
-    this.#intend({ call, go: () => send(call), giveUp: () => giveUp(call) }, attempt, call.ambiguousAttempts);
+    this.#intend({ call, attempt, ambiguousAttempts, go: () => send(call), giveUp: () => giveUp(call) });
     return true;
   }
 
   #stepRetry(items: LaneItems, retry: Retry): boolean {
     const { call, attempt, ambiguousAttempts, resolve } = retry;
     if (call.isSkipped) return rejected(items, retry, "its line was cancelled");
+    if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
     const money = this.#services.reserveMoney(call);
     if (money === "exhausted" || money === "unpriced")
       return rejected(items, retry, "no money is left for another attempt"); // it comes back, and is refused as fresh
@@ -276,7 +279,7 @@ export class Lane {
     items.removeRetry(retry);
     this.#admitted(items, call);
     const giveUp = (): void => retry.reject(new Error("its run left"));
-    this.#intend({ call, go: resolve, giveUp }, attempt, ambiguousAttempts);
+    this.#intend({ call, attempt, ambiguousAttempts, go: resolve, giveUp });
     return true;
   }
 
@@ -291,8 +294,9 @@ export class Lane {
   }
 
   /** Nothing more of the call's run is tried before others give its money back; the lane goes on with other runs. */
-  #passOver({ run }: ItemCall): true {
-    this.#moneyless.add(run.id);
+  #passOver(call: ItemCall, items?: LaneItems): true {
+    items?.unpaid(call);
+    this.#moneyless.add(call.run.id);
     return true;
   }
 
@@ -317,13 +321,19 @@ export class Lane {
   #reserveLimits(call: ItemCall): boolean {
     const { clock, turns } = this.#services;
     const nowMs = clock.nowMs();
-    const taken = this.limits.reserve(nowMs, call.load);
+    const trialMs = this.#services.trialMs(this.key, nowMs);
+    const taken: Reservation =
+      trialMs > 0
+        ? { ok: false, waitMs: trialMs, reason: "requests" }
+        : this.limits.reserve(nowMs, call.load);
     if (taken.ok) {
+      this.#services.tried(this.key, nowMs);
       call.permit = taken.permit;
+      call.lane = this.key;
       return true;
     }
     this.#isOutOfPlaces = taken.reason === "concurrency";
-    this.#isWaiting = this.limits.isHeldByShared;
+    this.#isWaiting = trialMs === 0 && this.limits.isHeldByShared;
     if (this.#isWaiting) turns.wait(this, this.#isOutOfPlaces);
     this.#services.returnMoney(call);
     this.#timer?.cancel();
@@ -332,53 +342,12 @@ export class Lane {
     return false;
   }
 
-  #intend(intended: Intended, attempt: number, ambiguousAttempts: number): void {
+  #intend(intended: Intended): void {
     const { call } = intended;
-    const { run, shard, index } = call;
-    run.inFlight += 1;
+    call.run.inFlight += 1;
     this.#hasSent = true;
-    if (this.limits.isPaused) this.#probing(call);
-    run.settings.log.intent(
-      {
-        line: call.line,
-        offset: shard.offsets[index] as number,
-        lengthBytes: shard.lengths[index] as number,
-        attempt,
-        ambiguousAttempts,
-        inputTokens: call.expectedInputTokens,
-        outputTokens: call.expectedOutputTokens,
-      },
-      this.key,
-      () => this.#durable(intended),
-    );
-  }
-
-  /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
-  #durable(intended: Intended): void {
-    const { call, go } = intended;
-    if (call.run.phase === "done") this.#giveUp(intended);
-    else if (this.#services.mayAdmit()) {
-      this.#postpone(call);
-      go();
-    } else if (call.run.isOpen) this.#waitingForRoom.push(intended);
-    else this.#giveUp(intended);
-  }
-
-  #giveUp({ call, giveUp }: Intended): void {
-    call.isUnsent = true;
-    this.#services.returnMoney(call);
-    giveUp();
-  }
-
-  #probing(call: ItemCall): void {
-    this.#probes = this.#probes.filter((probe) => probe.call.permit === probe.permit);
-    if (call.permit !== undefined) this.#probes.push({ call, permit: call.permit });
-  }
-
-  /** An intent that waited for the disk leaves later than the limits have counted it. */
-  #postpone({ permit }: ItemCall): void {
-    const nowMs = this.#services.clock.nowMs();
-    if (permit !== undefined && nowMs - permit.atMs > LATE_MS) this.limits.postpone(nowMs, permit);
+    if (this.limits.isPaused) this.health.probing(call);
+    this.#intents.record(intended);
   }
 
   #isShort(): boolean {

@@ -4,6 +4,7 @@
  *   retry asked -> waits here, before all fresh items
  *   shard waiting -> open (cursor) -> candidate: the fresh item that goes next, by the latest start of its shard
  *   its run's money is held -> waits here, and all of its run with it, while other runs go on
+ *   would be answered after its deadline -> waits here for quicker answers, or for its deadline
  *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
  *
  * Whose turn it is among projects is the lane's business (lane.ts). Loading: one shard at a time, so that a project
@@ -14,6 +15,9 @@ import type { TokenLoad } from "../work/limits.ts";
 import type { ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { RunState } from "./run_state.ts";
+
+/** Items that are set aside, each by itself, because it is too late for them. */
+const LATE_MAX = 256;
 
 /** A call that waits for its next attempt. */
 export interface Retry {
@@ -46,8 +50,12 @@ export interface LaneItemsParts {
   /** The most urgent of them, of a run with money; see Backlog. */
   peek(project: string): ShardTicket | undefined;
   take(project: string): ShardTicket | undefined;
+  /** Whether the shard was handed to another lane, because its model has moved there. */
+  movesOn(ticket: ShardTicket): boolean;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
+  /** Whether an answer would come after the item's deadline in all likelihood. */
+  isTooLate(call: ItemCall): boolean;
   /** Brings a dropped shard's bytes back; on failure it has told the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
   /** A shard was loaded, or could not be. */
@@ -67,6 +75,8 @@ export class LaneItems {
   #candidate: ItemCall | undefined;
   /** Were the candidate when their run's money was held by others; one of each run at most. */
   #unpaid: ItemCall[] = [];
+  /** Were the candidate when it was too late for them; at most `LATE_MAX`. */
+  #late: ItemCall[] = [];
   #loading: ShardTicket | undefined;
 
   constructor(project: string, parts: LaneItemsParts) {
@@ -88,7 +98,7 @@ export class LaneItems {
       };
     }
     if (this.#candidate !== undefined) yield waitingOf(this.#candidate);
-    for (const call of [...this.#unpaid, ...this.#returned]) yield waitingOf(call);
+    for (const call of [...this.#unpaid, ...this.#late, ...this.#returned]) yield waitingOf(call);
     for (const { call } of this.#retries) yield waitingOf(call);
   }
 
@@ -99,6 +109,8 @@ export class LaneItems {
 
   /** The item that goes next when no retry does; it stays so until `claimed`, `unpaid` or `drop`. */
   candidate(): ItemCall | undefined {
+    const [late] = this.#late;
+    if (late !== undefined && !this.#parts.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
     this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextFresh() ?? this.#next(this.#returned);
     return this.#candidate;
   }
@@ -107,7 +119,8 @@ export class LaneItems {
   get isEmpty(): boolean {
     return (
       this.#candidate === undefined &&
-      this.#cursors.length + this.#retries.length + this.#returned.length + this.#unpaid.length === 0 &&
+      this.#cursors.length + this.#retries.length + this.#returned.length === 0 &&
+      this.#unpaid.length + this.#late.length === 0 &&
       this.#loading === undefined &&
       !this.#parts.isWaiting(this.project)
     );
@@ -145,6 +158,14 @@ export class LaneItems {
     this.#unpaid.push(call);
   }
 
+  /** It is too late for the candidate; false when as many as may are set aside for that, and nothing was done. */
+  tooLate(call: ItemCall): boolean {
+    if (this.#late.length >= LATE_MAX) return false;
+    this.#candidate = undefined;
+    this.#late.push(call);
+    return true;
+  }
+
   /** Forgets what waits of a run; returns its retries, which nobody else will settle. */
   drop(run: RunState): readonly Retry[] {
     const isOther = (entry: { readonly run: RunState }): boolean => entry.run !== run;
@@ -153,15 +174,16 @@ export class LaneItems {
     }
     this.#returned = this.#returned.filter(isOther);
     this.#unpaid = this.#unpaid.filter(isOther);
+    this.#late = this.#late.filter(isOther);
     if (this.#candidate?.run === run) this.#candidate = undefined;
     const dropped = this.#retries.filter((retry) => retry.call.run === run);
     this.#retries = this.#retries.filter((retry) => retry.call.run !== run);
     return dropped;
   }
 
-  /** Retries of a run that wait. */
-  retriesOf(run: RunState): number {
-    return this.#retries.filter(({ call }) => call.run === run).length;
+  /** Calls of a run that wait for another attempt. */
+  retriesOf(run: RunState): readonly ItemCall[] {
+    return this.#retries.flatMap(({ call }) => (call.run === run ? [call] : []));
   }
 
   /** Whether items of a run wait here that nobody has claimed, those in the backlog aside. */
@@ -172,7 +194,8 @@ export class LaneItems {
       this.#loading?.run === run ||
       this.#cursors.some(({ ticket }) => ticket.run === run) ||
       this.#returned.some(isOf) ||
-      this.#unpaid.some(isOf)
+      this.#unpaid.some(isOf) ||
+      this.#late.some(isOf)
     );
   }
 
@@ -214,6 +237,7 @@ export class LaneItems {
       if (!isUrgent && this.readyItems >= this.#parts.readyMax()) return;
       const ticket = this.#parts.take(this.project);
       if (ticket === undefined) return;
+      if (this.#parts.movesOn(ticket)) continue;
       if (ticket.shard.isPrepared) this.#cursors.push({ ticket, next: 0 });
       else this.#load(ticket);
     }

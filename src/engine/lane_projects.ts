@@ -8,19 +8,29 @@
  * limited, each request counts the same. Places in flight are held for as long as a call takes: where they are what
  * the lane runs out of, a project with its share of them or more waits while another can go, so that many long calls
  * do not hold all of them. Nobody waits for a place that nobody else can use.
+ *
+ * Where deadlines wait, the turns are among those whose next item goes first (schedule/urgency.ts); others go when none of
+ * these can, and neither lose nor save up turns meanwhile.
  */
 import { FairShare } from "../schedule/fair_share.ts";
 import type { LaneLimits } from "../schedule/limits.ts";
+import { isFirst, type Urgency } from "../schedule/urgency.ts";
 import type { ItemCall } from "./item_call.ts";
 import { LaneItems, type LaneItemsParts, type RunWaiting } from "./lane_items.ts";
 import type { LaneTurns, TurnTaker } from "./lane_turns.ts";
 import type { RunState } from "./run_state.ts";
 
+/** What the projects of a lane need of it. */
+export interface LaneProjectsParts extends LaneItemsParts {
+  /** Who goes first in the lane, where deadlines wait. */
+  urgency(): Urgency | undefined;
+}
+
 /** One for a lane. */
 export class LaneProjects {
   readonly #limits: LaneLimits;
   readonly #turns: LaneTurns;
-  readonly #parts: LaneItemsParts;
+  readonly #parts: LaneProjectsParts;
   /** With something that waits or is in flight. */
   readonly #projects = new Map<string, LaneItems>();
   /** With something that waits. */
@@ -29,7 +39,7 @@ export class LaneProjects {
   readonly #emptied: LaneItems[] = [];
   /** A project that has as many requests in flight waits while others can go; Infinity while places are free. */
   #placesOfWeight = Number.POSITIVE_INFINITY;
-  constructor(limits: LaneLimits, turns: LaneTurns, parts: LaneItemsParts) {
+  constructor(limits: LaneLimits, turns: LaneTurns, parts: LaneProjectsParts) {
     this.#limits = limits;
     this.#turns = turns;
     this.#parts = parts;
@@ -63,13 +73,22 @@ export class LaneProjects {
 
   /** Whose turn it is; undefined when nobody has anything to send, but for a project alone, which is named anyhow. */
   next(): LaneItems | undefined {
-    let next = this.#share.next(this.#canSend);
+    let next = this.#nextFirst() ?? this.#share.next(this.#canSend);
     if (next === undefined && this.#placesOfWeight < Number.POSITIVE_INFINITY) {
       this.#placesOfWeight = Number.POSITIVE_INFINITY; // nobody else can go
       next = this.#share.next(this.#canSend);
     }
     if (this.#emptied.length > 0) for (const items of this.#emptied.splice(0)) this.tidy(items);
     return next;
+  }
+
+  #nextFirst(): LaneItems | undefined {
+    const urgency = this.#share.size < 2 ? undefined : this.#parts.urgency();
+    if (urgency === undefined) return undefined;
+    const goesFirst = (items: LaneItems): boolean => isNextFirst(items, urgency);
+    if (!this.#share.some(goesFirst)) return undefined;
+    const canGo = (items: LaneItems): boolean => goesFirst(items) && this.#canSend(items);
+    return this.#share.next(canGo) ?? this.#share.next(goesFirst); // more than its share of places, if need be
   }
 
   /** A call of whose turn it was has been admitted. */
@@ -121,6 +140,12 @@ export class LaneProjects {
     return false;
   }
 
+  /** Whether what a project sends next goes first. */
+  isFirst(project: string, urgency: Urgency): boolean {
+    const items = this.#projects.get(project);
+    return items !== undefined && isNextFirst(items, urgency);
+  }
+
   /** Whether a project has something to send. */
   canSend(project: string): boolean {
     const items = this.#projects.get(project);
@@ -136,4 +161,9 @@ export class LaneProjects {
     if (!hasItem && items.isEmpty) this.#emptied.push(items);
     return hasItem;
   }
+}
+
+function isNextFirst(items: LaneItems, urgency: Urgency): boolean {
+  const next = items.retry?.call ?? items.candidate();
+  return next !== undefined && isFirst(urgency, items.project, next.deadlineMs);
 }

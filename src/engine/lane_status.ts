@@ -31,7 +31,7 @@ export interface LaneStatus {
   readonly inputTokens?: LimitStatus;
   readonly outputTokens?: LimitStatus;
   readonly inFlight: number;
-  /** Requests that may be in flight now. */
+  /** Requests that may be in flight now; at least `inFlight`, since a maximum that falls leaves those that are. */
   readonly inFlightMax: number;
   /** Items that were read and not sent. */
   readonly waiting: number;
@@ -57,7 +57,7 @@ export function laneStatus(lane: Lane, nowMs: number): LaneStatus {
     ...(inputTokens === undefined ? {} : { inputTokens: statusOf(inputTokens) }),
     ...(outputTokens === undefined ? {} : { outputTokens: statusOf(outputTokens) }),
     inFlight: limits.inFlight,
-    inFlightMax: limits.inFlightMax,
+    inFlightMax: Math.max(limits.inFlight, limits.inFlightMax),
     waiting: waitingItems(lane),
     projects: lane.waitingProjects,
     ...(lane.hasAnswered ? { answerMs: lane.itemMs } : {}),

@@ -7,14 +7,18 @@
  *
  * Turns are the projects' (schedule/fair_share.ts): they share what is shared by their weights, in however many lanes
  * they wait. Of a project's lanes the one goes that has waited longest. While fewer than two lanes wait, that one serves
- * its projects as if it shared nothing.
+ * its projects as if it shared nothing. Where deadlines wait, the turns are among projects whose next item in a lane that
+ * waits goes first (schedule/urgency.ts).
  */
 import { FairShare } from "../schedule/fair_share.ts";
+import type { Urgency } from "../schedule/urgency.ts";
 
 /** A lane, as its turns see it. */
 export interface TurnTaker {
   /** Whether it has something of a project that could be sent. */
   canSend(project: string): boolean;
+  /** Whether what it would send of a project goes first. */
+  isFirst(project: string, urgency: Urgency): boolean;
   /** Requests of a project. */
   inFlightOf(project: string): number;
   /** Requests that may be in flight. */
@@ -32,6 +36,7 @@ interface Waiting {
 
 /** One for a provider. */
 export class LaneTurns {
+  readonly #urgency: () => Urgency | undefined;
   /** All of the provider. */
   readonly #all: TurnTaker[] = [];
   /** Lanes that wait, longest first. */
@@ -47,6 +52,11 @@ export class LaneTurns {
   #isPassing = false;
   /** Lanes that were let go since one of them has sent: shares of places may name them in turns for ever. */
   readonly #tried = new Set<TurnTaker>();
+
+  /** `urgency` tells who goes first, of what waits in the provider's lanes together. */
+  constructor(urgency: () => Urgency | undefined = () => undefined) {
+    this.#urgency = urgency;
+  }
 
   /** A lane of the provider was made. */
   add(lane: TurnTaker): void {
@@ -86,9 +96,9 @@ export class LaneTurns {
     this.#placesOfWeight = weights > 0 ? lane.places / weights : Number.POSITIVE_INFINITY;
   }
 
-  /** The lane does not wait for what is shared. */
+  /** The lane does not wait for what is shared; a lane that waited in vain for its turn may have it now. */
   left(lane: TurnTaker): void {
-    this.#waiting.delete(lane);
+    if (this.#waiting.delete(lane)) this.#tried.clear();
   }
 
   /** Whose item a lane that waits may send now; undefined when it is another lane's turn. */
@@ -130,12 +140,24 @@ export class LaneTurns {
   }
 
   #next(): { readonly project: string; readonly lane: TurnTaker } | undefined {
+    const urgency = this.#share.size < 2 ? undefined : this.#urgency();
+    const first = urgency === undefined ? undefined : this.#nextFirst(urgency);
+    if (first !== undefined) return first;
     let next = this.#share.next(this.#canServe);
     if (next === undefined && this.#placesOfWeight < Number.POSITIVE_INFINITY) {
       this.#placesOfWeight = Number.POSITIVE_INFINITY; // nobody else can go
       next = this.#share.next(this.#canServe);
     }
     const lane = next === undefined ? undefined : this.#laneOf(next.project);
+    return next === undefined || lane === undefined ? undefined : { project: next.project, lane };
+  }
+
+  #nextFirst(urgency: Urgency): { readonly project: string; readonly lane: TurnTaker } | undefined {
+    const goesFirst = ({ project }: Waiting): boolean => this.#laneOf(project, urgency) !== undefined;
+    if (!this.#share.some(goesFirst)) return undefined;
+    const canGo = (waiting: Waiting): boolean => goesFirst(waiting) && this.#canServe(waiting);
+    const next = this.#share.next(canGo) ?? this.#share.next(goesFirst); // more than its share of places, if need be
+    const lane = next === undefined ? undefined : this.#laneOf(next.project, urgency);
     return next === undefined || lane === undefined ? undefined : { project: next.project, lane };
   }
 
@@ -148,8 +170,9 @@ export class LaneTurns {
     return this.#laneOf(project) !== undefined;
   };
 
-  #laneOf(project: string): TurnTaker | undefined {
-    for (const lane of this.#waiting) if (lane.canSend(project)) return lane;
+  #laneOf(project: string, urgency?: Urgency): TurnTaker | undefined {
+    for (const lane of this.#waiting)
+      if (lane.canSend(project) && (urgency === undefined || lane.isFirst(project, urgency))) return lane;
     return undefined;
   }
 }

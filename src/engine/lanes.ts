@@ -7,18 +7,25 @@
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import type { LaneOutlook, ProjectWork } from "../schedule/feasibility.ts";
-import { type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
+import { type LaneKey, laneKey, providerOfLane, realtimeLane } from "../schedule/lanes.ts";
 import { LaneLimits } from "../schedule/limits.ts";
 import { needMs, planLane, type Work } from "../schedule/planner.ts";
 import type { SentLoad } from "../schedule/quotas.ts";
+import type { Urgency } from "../schedule/urgency.ts";
 import type { Measurer } from "../shard/pool.ts";
 import { reloadShard } from "../shard/reload.ts";
+import type { LearntStore } from "../store/learnt.ts";
 import type { Store } from "../store/store.ts";
+import { ArmedClock } from "./armed_clock.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { EngineConfig } from "./config.ts";
+import { type HeldEnd, type HoldReason, NO_HOLDS, type RunHolds } from "./holds.ts";
 import type { LaneRecord } from "./journal.ts";
+import { KeptLimits } from "./kept_limits.ts";
+import type { KeyTrials } from "./key_trials.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
+import type { ModelLane } from "./model_lanes.ts";
 import {
   capacityOf,
   expectedDoneMs,
@@ -27,11 +34,14 @@ import {
   type NewWork,
   Outlooks,
   type SharedLimits,
+  Urgencies,
 } from "./outlook.ts";
+import type { ItemPatience } from "./patience.ts";
 import { recentSteps } from "./recent.ts";
+import { holdsOf } from "./run_holds.ts";
 import type { RunState } from "./run_state.ts";
 import { RunStopped } from "./run_stopped.ts";
-import type { ModelLane, Sender } from "./sender.ts";
+import type { Sender } from "./sender.ts";
 
 /** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
 export const LIMITS_WINDOW_MS = 61_000;
@@ -42,61 +52,85 @@ export interface LanesOptions {
   readonly backlog: Backlog;
   readonly sender: Sender;
   readonly measurer: Measurer;
+  readonly learnt: LearntStore;
+  readonly trials: KeyTrials;
+  readonly patience: ItemPatience;
   readonly mayAdmit: () => boolean;
-  /** Called when an account has stopped a lane, or stops it no longer. */
-  readonly onAccountStop: () => void;
-}
-
-/** A lane that its account has stopped. */
-export interface AccountStop {
-  readonly provider: string;
-  readonly reason: string;
-  readonly hasAnswered: boolean;
+  /** Called when a lane is held, for another reason, or no longer. */
+  readonly onHold: () => void;
 }
 
 export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes = new Map<LaneKey, Lane>();
+  readonly #kept: KeptLimits;
+  readonly #trials: KeyTrials;
   readonly #shared = new Map<string, LaneLimits>();
   readonly #outlooks = new Outlooks();
+  readonly #urgencies = new Urgencies();
   readonly #turns = new Map<string, LaneTurns>();
   /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
   readonly #moneyless = new Set<Lane>();
-  /** Lanes that their account has stopped, as it was told last. */
-  readonly #stopped = new Map<Lane, string>();
+  /** Lanes in trouble, as they were found last. */
+  readonly #held = new Map<Lane, HoldReason>();
+
+  readonly #clocks = new Map<Lane, ArmedClock>();
+  /** What items wait on for their next attempt: they stand nowhere else meanwhile. */
+  readonly retries: ArmedClock;
+  /** Shards that are being loaded again. */
+  #reloading = 0;
 
   constructor(options: LanesOptions) {
     this.#options = options;
+    this.#trials = options.trials;
+    this.#kept = new KeptLimits(options.learnt, options.config.providers, () => this.#lanes.values());
+    this.retries = new ArmedClock(options.clock);
   }
 
   of(key: LaneKey): Lane {
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
-    const { clock, backlog, sender, mayAdmit } = this.#options;
+    const { clock, backlog, sender, patience, mayAdmit } = this.#options;
+    const armed = new ArmedClock(clock);
     const lane: Lane = new Lane(key, this.#limitsOf(key), {
-      clock,
+      clock: armed,
       backlog,
-      turns: this.#turnsOf(providerOf(key)),
+      turns: this.#turnsOf(providerOfLane(key)),
+      urgency: () => this.#urgencies.of(lane.limits, measuredItemMs([lane]), () => [lane], clock.nowMs()),
       mayAdmit,
+      trialMs: (from, nowMs) => this.#trials.waitMs(providerOfLane(from), nowMs),
+      tried: (from, nowMs) => this.#trials.sent(providerOfLane(from), nowMs),
       prepare: (ticket, index) => sender.prepare(ticket, index),
-      refuseUnwanted: (call) => sender.refuseUnwanted(call),
+      isTooLate: (call) => patience.isTooLate(call),
+      takesAway: (call, from) => sender.takesAway(call, from),
+      movesOn: (ticket, from) => this.#movesOn(ticket, from),
       reserveMoney: (call) => sender.reserveMoney(call),
       returnMoney: (call) => sender.returnMoney(call),
       reload: (ticket) => this.#reload(ticket),
       setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),
       send: (call) => sender.send(call),
       giveUp: (call) => sender.giveUp(call),
-      refuse: (call, code, message) => sender.refuse(call, code, message),
+      hold: (call, reason) => sender.hold(call, reason),
     });
+    const itemMs = this.#kept.restore(clock.nowMs(), key, lane.limits);
+    if (itemMs !== undefined) lane.itemMs = itemMs;
     this.#lanes.set(key, lane);
-    this.#turnsOf(providerOf(key)).add(lane);
+    this.#clocks.set(lane, armed);
+    this.#turnsOf(providerOfLane(key)).add(lane);
     return lane;
+  }
+
+  /** A lane was answered with success: where its key was new, the provider's other lanes may go as well. */
+  answered(lane: Lane): void {
+    const provider = providerOfLane(lane.key);
+    if (this.#trials.accepted(provider)) for (const other of this.lanesOf(provider)) other.pump();
   }
 
   /** A lane has a place or money again: it goes on, and whose turn it is by now of those that wait for what it shares. */
   freed(lane: Lane): void {
-    this.#lookForStop(lane);
-    this.#turnsOf(providerOf(lane.key)).freed();
+    this.#kept.changed();
+    this.#lookForHold(lane);
+    this.#turnsOf(providerOfLane(lane.key)).freed();
     if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();
   }
@@ -161,7 +195,7 @@ export class Lanes {
 
   #outlookOn(model: string): { readonly lane: Lane; readonly outlook: LaneOutlook } {
     const { clock, sender } = this.#options;
-    const { provider, key } = sender.laneFor(model);
+    const { provider, key } = sender.models.of(model);
     const lane = this.of(key);
     return { lane, outlook: this.#outlooks.of(lane, this.#sharedBy(provider), clock.nowMs()) };
   }
@@ -180,38 +214,35 @@ export class Lanes {
     this.#options.backlog.wake();
   }
 
-  /** Empty unless all that a run has left is held by lanes that their account has stopped. */
-  accountStops(run: RunState): AccountStop[] {
-    if (this.#stopped.size === 0) return [];
-    const stops: AccountStop[] = [];
-    let claimed = 0;
-    for (const lane of this.#lanes.values()) {
-      const held = lane.held(run);
-      if (held.claimed === 0 && !held.hasMore) continue;
-      const { pauseReason } = lane.limits;
-      if (pauseReason === undefined) return [];
-      claimed += held.claimed;
-      stops.push({
-        provider: providerOf(lane.key),
-        reason: pauseReason,
-        hasAnswered: this.#options.sender.hasAnswered(lane.key),
-      });
-    }
-    return claimed === run.claimed.size ? stops : []; // others are in flight, wait to be tried again, or for the disk
+  /** What holds the items of a run, as far as lanes know. */
+  holdsOf(run: RunState): RunHolds {
+    if (this.#held.size === 0 && run.heldLines.size === 0) return NO_HOLDS;
+    return holdsOf(run, this.#lanes.values(), {
+      clock: this.#options.clock,
+      hasAnswered: (provider) => this.#options.sender.hasAnswered(provider),
+    });
   }
 
-  /** Whether the account of a model has stopped its lane. */
+  /** How a held item of a model ends where the caller does not want to wait. */
+  heldEndOf(model: string): HeldEnd | undefined {
+    const trouble = this.#lanes.get(this.#options.sender.models.of(model).key)?.health.trouble;
+    return trouble === undefined ? undefined : { code: trouble.code, message: trouble.message };
+  }
+
+  /** Whether nothing of a model is sent but probes. */
   isStopped(model: string): boolean {
-    if (this.#stopped.size === 0) return false;
-    const lane = this.#lanes.get(this.#options.sender.laneFor(model).key);
-    return lane !== undefined && this.#stopped.has(lane);
+    if (this.#held.size === 0) return false;
+    const lane = this.#lanes.get(this.#options.sender.models.of(model).key);
+    return lane !== undefined && isStill(lane);
   }
 
-  /** Whether something of a run waits in a lane that its account has stopped. */
+  /** Whether something of a run waits in a lane from which nothing but probes is sent. */
   isHeldByStop(run: RunState): boolean {
-    for (const lane of this.#stopped.keys()) {
-      const held = lane.held(run);
-      if (held.claimed > 0 || held.hasMore) return true;
+    if (run.heldLines.size > 0) return true;
+    for (const lane of this.#held.keys()) {
+      if (!isStill(lane)) continue;
+      const share = lane.shareOf(run);
+      if (share.claimed > 0 || share.hasMore) return true;
     }
     return false;
   }
@@ -220,12 +251,20 @@ export class Lanes {
     for (const lane of this.#lanes.values()) lane.close();
   }
 
-  #lookForStop(lane: Lane): void {
-    const { pauseReason } = lane.limits;
-    if (this.#stopped.get(lane) === pauseReason) return;
-    if (pauseReason === undefined) this.#stopped.delete(lane);
-    else this.#stopped.set(lane, pauseReason);
-    this.#options.onAccountStop();
+  #lookForHold(lane: Lane): void {
+    const reason = lane.health.trouble?.reason;
+    if (this.#held.get(lane) === reason) return;
+    if (reason === undefined) this.#held.delete(lane);
+    else this.#held.set(lane, reason);
+    this.#options.onHold();
+  }
+
+  #movesOn(ticket: ShardTicket, from: LaneKey): boolean {
+    const place = this.#options.sender.models.of(ticket.shard.model);
+    if (place.key === from) return false;
+    this.#options.backlog.add({ ...ticket, family: place.family });
+    this.of(place.key).arrived(ticket.run);
+    return true;
   }
 
   #setMoneyless(lane: Lane, isMoneyless: boolean, hasSent: boolean): void {
@@ -234,7 +273,14 @@ export class Lanes {
   }
 
   #turnsOf(provider: string): LaneTurns {
-    const turns = this.#turns.get(provider) ?? new LaneTurns();
+    const known = this.#turns.get(provider);
+    if (known !== undefined) return known;
+    const { clock } = this.#options;
+    const shared = this.#sharedOf(provider);
+    const lanes = (): Lane[] => this.lanesOf(provider);
+    const urgency = (): Urgency | undefined =>
+      this.#urgencies.of(shared, measuredItemMs(lanes()), lanes, clock.nowMs());
+    const turns = new LaneTurns(urgency);
     this.#turns.set(provider, turns);
     return turns;
   }
@@ -255,8 +301,12 @@ export class Lanes {
   /** Undefined when the lanes of a provider share no limits. */
   #sharedBy(provider: string): SharedLimits | undefined {
     if (Object.keys(this.#options.config.limits[provider] ?? {}).length === 0) return undefined;
-    const isOf = ({ key }: Lane): boolean => providerOf(key) === provider;
-    return { provider, lanes: () => [...this.#lanes.values()].filter(isOf) };
+    return { provider, lanes: () => this.lanesOf(provider) };
+  }
+
+  /** The lanes of a provider. */
+  lanesOf(provider: string): Lane[] {
+    return [...this.#lanes.values()].filter(({ key }) => providerOfLane(key) === provider);
   }
 
   #sharedOf(provider: string): LaneLimits {
@@ -274,8 +324,28 @@ export class Lanes {
     return made;
   }
 
+  /**
+   * What a run has in each lane and how that lane stands, in words; undefined while one of them, or of the lanes that share
+   * its provider's limits, goes on by itself.
+   */
+  standstill(run: RunState): readonly string[] | undefined {
+    const nowMs = this.#options.clock.nowMs();
+    const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, run));
+    const providers = new Set(holding.map(({ key }) => providerOfLane(key)));
+    if (this.retries.isArmed || this.#reloading > 0) return undefined;
+    for (const [lane, clock] of this.#clocks) {
+      const isNear = providers.has(providerOfLane(lane.key)) || run.settings.budget.isCapped;
+      if (isNear && (clock.isArmed || lane.limits.snapshot(nowMs).inFlight > 0)) return undefined;
+    }
+    return holding.map((lane) => {
+      const { state, inFlight, inFlightMax } = lane.limits.snapshot(nowMs);
+      return `lane ${lane.key} (${state}, ${inFlight} of ${inFlightMax} in flight, no timer)`;
+    });
+  }
+
   async #reload(ticket: ShardTicket): Promise<boolean> {
     const { run, shard } = ticket;
+    this.#reloading += 1;
     try {
       await reloadShard(shard, run.settings.input, this.#options.measurer, run.settings.measureOptions);
       return true;
@@ -286,10 +356,22 @@ export class Lanes {
           : new PerigeeError("input_unreadable", "the input cannot be read any more", { cause: error });
       run.fail(cause);
       return false;
+    } finally {
+      this.#reloading -= 1;
     }
   }
 }
 
-function providerOf(key: LaneKey): string {
-  return key.slice(0, key.indexOf(":"));
+function isStill({ limits }: Lane): boolean {
+  return limits.isPaused || limits.isDown;
+}
+
+/** The longest of what answers take in any of the lanes; 0 when it was never measured. */
+function measuredItemMs(lanes: readonly Lane[]): number {
+  return Math.max(0, ...lanes.map((lane) => (lane.hasAnswered ? lane.itemMs : 0)));
+}
+
+function isLeftIn(lane: Lane, run: RunState): boolean {
+  const { claimed, hasMore } = lane.shareOf(run);
+  return claimed > 0 || hasMore;
 }

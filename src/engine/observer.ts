@@ -27,7 +27,10 @@ export interface AttemptReport {
 
 /** One item that became final in this process. */
 export interface SettledReport
-  extends Pick<OutcomeRecord, "status" | "code" | "inputTokens" | "outputTokens" | "listUsd" | "usd"> {
+  extends Pick<
+    OutcomeRecord,
+    "status" | "code" | "inputTokens" | "outputTokens" | "listUsd" | "usd" | "billedUsd" | "ambiguousUsd"
+  > {
   /** Whose run; empty for all runs that name none. */
   readonly project: string;
 }

@@ -5,33 +5,40 @@
  * bounded whatever the size: 16 bytes a line of the window. The file is written beside its place and renamed.
  */
 import type { DiskFile } from "../disk.ts";
-import { readStep } from "./journal.ts";
+import { Checksum } from "./checksum.ts";
 import type { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
+import { settledLines } from "./settled_lines.ts";
+import type { TaskBody } from "./task_body.ts";
 
 const WINDOW_LINES = 1_000_000;
 const WRITE_BYTES = 1024 * 1024;
 
 /**
- * Writes `answers` to `out`, line after line; safe to begin again after a crash. Waits for a disk that is full, until
+ * Writes `answers` to `out`, line after line, and returns the checksum of what it wrote; safe to begin again after a crash. Waits for a disk that is full, until
  * the signal aborts.
  */
 export async function putInOrder(
   parts: Pick<EngineParts, "disk" | "store" | "room">,
   taskId: string,
+  body: Pick<TaskBody, "out" | "restated">,
   answers: OutputFile,
-  out: string,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string> {
   const { disk, room } = parts;
+  const { out } = body;
   const part = `${out}.part`;
   await disk.remove(part);
   const file = await room.waitFor(() => disk.open(part, "write"), { signal });
-  const write: Write = (bytes, position) => room.waitFor(() => file.write(bytes, position), { signal });
+  const sum = new Checksum();
+  const write: Write = async (bytes, position) => {
+    await room.waitFor(() => file.write(bytes, position), { signal });
+    sum.add(bytes);
+  };
   try {
     let position = 0;
     for (let first = 1; ; first += WINDOW_LINES) {
-      const window = await readWindow(parts, taskId, first);
+      const window = await readWindow(parts, taskId, body, first);
       position = await writeWindow(window, answers, write, position);
       if (window.isLast) break;
     }
@@ -40,6 +47,7 @@ export async function putInOrder(
     await file.close();
   }
   await disk.rename(part, out);
+  return String(sum);
 }
 
 type Write = DiskFile["write"];
@@ -51,29 +59,21 @@ interface Window {
   readonly isLast: boolean;
 }
 
-async function readWindow(parts: Pick<EngineParts, "store">, taskId: string, first: number): Promise<Window> {
+async function readWindow(
+  parts: Pick<EngineParts, "store">,
+  taskId: string,
+  body: Pick<TaskBody, "restated">,
+  first: number,
+): Promise<Window> {
   const starts = new Float64Array(WINDOW_LINES);
   const lengths = new Uint32Array(WINDOW_LINES);
   let highest = 0;
-  let held: { line: number; lineBytes: number }[] = [];
-  let released: typeof held = []; // by the last step that wrote anything
-  for await (const entry of parts.store.journal(taskId)) {
-    const step = readStep(entry.records);
-    let start = step.outStart;
-    const isReleased = step.voids < 0;
-    if (step.voids > 0) held = [...released, ...held];
-    if (step.voids > 0 || step.outEnd > step.outStart) released = isReleased ? held : [];
-    const written = isReleased ? held : step.held.byteLength > 0 ? [] : step.outcomes;
-    if (step.held.byteLength > 0) held = [...(isReleased ? [] : held), ...step.outcomes];
-    else if (isReleased) held = [];
-    for (const { line, lineBytes } of written) {
-      highest = Math.max(highest, line);
-      if (line >= first && line < first + WINDOW_LINES) {
-        starts[line - first] = start;
-        lengths[line - first] = lineBytes;
-      }
-      start += lineBytes;
-    }
+  for await (const settled of settledLines(parts.store, taskId, body)) {
+    const { line, lineBytes } = settled.outcome;
+    highest = Math.max(highest, line);
+    if ("held" in settled || line < first || line >= first + WINDOW_LINES) continue;
+    starts[line - first] = settled.start;
+    lengths[line - first] = lineBytes;
   }
   return { starts, lengths, isLast: highest < first + WINDOW_LINES };
 }

@@ -16,11 +16,14 @@ import {
   type ProjectWork,
   slaOutlook,
 } from "../schedule/feasibility.ts";
+import type { LaneLimits } from "../schedule/limits.ts";
 import type { Capacity } from "../schedule/planner.ts";
+import { type Urgency, urgencyOf } from "../schedule/urgency.ts";
 import type { Lane } from "./lane.ts";
 import type { RunState } from "./run_state.ts";
 
 const REMEMBERED_MS = 100;
+const URGENCY_MS = 500;
 /** What the guard of a window takes of a limit, at most (schedule/bucket.ts). */
 const GUARD_SHARE = 0.006;
 
@@ -94,6 +97,25 @@ export class Outlooks {
   }
 }
 
+/** Who goes first, of what waits in these lanes; looked up twice a second, because every item asks. */
+export class Urgencies {
+  readonly #known = new Map<LaneLimits, { readonly atMs: number; readonly urgency: Urgency | undefined }>();
+
+  /** `limits` are those that the lanes share, and `itemMs` is what an answer takes in them, 0 when it was never measured. */
+  of(limits: LaneLimits, itemMs: number, lanes: () => Iterable<Lane>, nowMs: number): Urgency | undefined {
+    const known = this.#known.get(limits);
+    if (known !== undefined && nowMs - known.atMs < URGENCY_MS) return known.urgency;
+    const urgency = urgencyOf({
+      nowMs,
+      closedMs: limits.snapshot(nowMs).cooldownMs,
+      capacity: { ...capacityOf({ limits, itemMs }, nowMs, 1 - GUARD_SHARE), concurrency: limits.places },
+      waiting: waitingIn(lanes()),
+    });
+    this.#known.set(limits, { atMs: nowMs, urgency });
+    return urgency;
+  }
+}
+
 /** By their runs. */
 function waitingIn(lanes: Iterable<Lane>): ProjectWork[] {
   const runs = new Map<RunState, { items: number; inputTokens: number; outputTokens: number }>();
@@ -128,7 +150,11 @@ function unreadItems({ linesTotal, linesRead, blankLines, settings: { totals } }
 }
 
 /** What a lane can do as its limits stand now, at `share` of its rates. */
-export function capacityOf(lane: Lane, nowMs: number, share: number = 1): Capacity {
+export function capacityOf(
+  lane: Pick<Lane, "limits" | "itemMs">,
+  nowMs: number,
+  share: number = 1,
+): Capacity {
   const { requests, tokens, inputTokens, outputTokens, inFlightMax } = lane.limits.snapshot(nowMs);
   return {
     itemMs: lane.itemMs,

@@ -1,11 +1,16 @@
 /**
  * The output file of one task: appended in whole lines, synced, checked and cut after a crash.
  *
- * `end` is the first byte that is not ours: what stands beyond it (a torn tail) is overwritten or cut.
+ * `end` is the first byte that is not ours: what stands beyond it (a torn tail) is overwritten or cut. The checksum of all up
+ * to there is put together from those of the ranges, so that the end of a run can be compared with what is on the disk.
  */
+import assert from "node:assert/strict";
+import { basename } from "node:path";
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
 import type { OutputWrite } from "../store/store.ts";
+import { checksumOf, combineCrc32, lengthOf } from "./checksum.ts";
 
 /** A range of the output that its log has claimed, and the write that fills it. */
 export interface ClaimedRange {
@@ -26,6 +31,10 @@ export class OutputFile {
   readonly path: string;
   readonly #file: DiskFile;
   #end: number;
+  /** Of the bytes up to `end`. */
+  #crc32 = 0;
+  /** Before the last claim. */
+  #before: { readonly end: number; readonly crc32: number } = { end: 0, crc32: 0 };
 
   private constructor(path: string, file: DiskFile, end: number) {
     this.path = path;
@@ -43,6 +52,11 @@ export class OutputFile {
     return this.#end;
   }
 
+  /** Of the bytes up to `end`. */
+  get crc32(): number {
+    return this.#crc32;
+  }
+
   /** Takes the range at the end for these bytes, which somebody else writes; `rewind` to its start if they could not. */
   claim(bytes: Uint8Array): ClaimedRange {
     const outStart = this.#end;
@@ -50,11 +64,18 @@ export class OutputFile {
       return { range: { outStart, outEnd: outStart, outCrc32: 0 }, write: undefined };
     this.#end = outStart + bytes.byteLength;
     const range = { outStart, outEnd: this.#end, outCrc32: crc32(bytes) };
+    this.#before = { end: outStart, crc32: this.#crc32 };
+    this.#crc32 = combineCrc32(this.#crc32, range.outCrc32, bytes.byteLength);
     return { range, write: { file: this.#file, position: outStart, bytes } };
   }
 
   sync(): Promise<void> {
     return this.#file.sync();
+  }
+
+  /** Of the file up to there, or as far as it goes. */
+  async checksum(end: number): Promise<string> {
+    return String(await checksumOf(this.#file, end));
   }
 
   /** Bytes `start` to `end`, fewer when the file is shorter. */
@@ -76,18 +97,40 @@ export class OutputFile {
     return true;
   }
 
-  /** Moves `end` back without touching the file: what follows is written over. */
+  /** Takes the last claim back without touching the file: what follows is written over. */
   rewind(end: number): void {
+    assert(end === this.#before.end);
+    this.resume(end, this.#before.crc32);
+  }
+
+  /** Goes on behind bytes with this checksum. */
+  resume(end: number, crc: number): void {
     this.#end = end;
+    this.#crc32 = crc;
+    this.#before = { end, crc32: crc };
   }
 
   /** Makes `end` the end of the file. */
-  async cut(end: number): Promise<void> {
-    await this.#file.truncate(end);
-    this.#end = end;
+  cut(): Promise<void> {
+    return this.#file.truncate(this.#end);
   }
 
   close(): Promise<void> {
     return this.#file.close();
   }
+}
+
+/** `found` is the checksum of what is there, up to the end; undefined where nothing is. */
+export function outputChanged(path: string, found: string | undefined, end: number): PerigeeError {
+  const sizeBytes = found === undefined ? undefined : lengthOf(found);
+  const what =
+    sizeBytes === undefined
+      ? "is not there"
+      : sizeBytes === end
+        ? "does not hold what was written to it"
+        : `has ${sizeBytes} bytes where ${end} were written`;
+  return new PerigeeError(
+    "output_changed",
+    `${path} ${what}: it was moved, cut or changed; put it back, or run the same command again (or perigee repair ${basename(path)}) to write it again from what is left and ask only for the rest`,
+  );
 }

@@ -7,23 +7,27 @@ import type { PerigeeError } from "../errors.ts";
 import type { RateCard } from "../price/factor.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import type { Measurer } from "../shard/pool.ts";
+import type { LearntStore } from "../store/learnt.ts";
 import type { Store } from "../store/store.ts";
 import type { Arrivals } from "./arrivals.ts";
 import type { Backlog } from "./backlog.ts";
+import type { HeldEnd, RunHolds } from "./holds.ts";
 import type { Lane } from "./lane.ts";
-import type { AccountStop } from "./lanes.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { Forecast, NewWork } from "./outlook.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Room } from "./room.ts";
 import type { RunState } from "./run_state.ts";
 import type { Sender } from "./sender.ts";
+import type { SharedCaps } from "./shared_caps.ts";
 
 /** Built by `engine.ts`, read by runs. */
 export interface EngineParts {
   readonly clock: Clock;
   readonly disk: Disk;
   readonly store: Store;
+  /** Figures that were learnt about providers, for later engines. */
+  readonly learnt: LearntStore;
   readonly measurer: Measurer;
   /** Whatever is written besides what the recorder records waits here for a full disk. */
   readonly room: Room;
@@ -33,6 +37,7 @@ export interface EngineParts {
   readonly arrivals: Arrivals;
   readonly sender: Sender;
   readonly prices: PriceBook;
+  readonly caps: SharedCaps;
   readonly rateCard: RateCard;
   /** Why no provider here serves a model, in words; undefined when one does. */
   readonly modelFault: (model: string) => string | undefined;
@@ -40,13 +45,15 @@ export interface EngineParts {
   /** Names and outputs of runs at work: no two may share one. */
   readonly atWork: Set<string>;
   readonly dataDir: string;
+  /** Tells an operator what no call throws. */
+  readonly notice: (message: string) => void;
   readonly lineBytesMax: number;
   /** Output tokens given to items without a limit of their own when a cost cap needs a bound. */
   readonly maxOutputTokensCap: number;
   /** Requests in flight are waited for this long when a run stops. */
   readonly drainMs: number;
-  /** How long a run without deadline waits for an account stop to end. */
-  readonly pauseWaitMs: number;
+  /** How long a run waits for what holds all that is left of it. */
+  readonly waitMs: number | undefined;
   lanes(): Iterable<Lane>;
   /** When new work would be done, beside what waits; an estimate. */
   forecast(work: NewWork): Forecast;
@@ -58,14 +65,18 @@ export interface EngineParts {
   expectedDoneMs(work: NewWork): number;
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
-  /** Empty unless all that a run has left is held by lanes that their account has stopped. */
-  accountStops(run: RunState): readonly AccountStop[];
-  /** Whether the account of a model has stopped its lane. */
+  /** What holds the items of a run. */
+  holdsOf(run: RunState): RunHolds;
+  /** How a held item of a model ends where its caller does not want to wait; undefined when no lane holds it. */
+  heldEndOf(model: string): HeldEnd | undefined;
+  /** Whether nothing of a model is sent but probes. */
   isStopped(model: string): boolean;
-  /** Whether something of a run waits in a lane that its account has stopped. */
+  /** Whether something of a run waits for a provider that nothing but probes is sent to, or for the caller. */
   isHeldByStop(run: RunState): boolean;
-  /** Calls back when an account has stopped a lane, or stops it no longer; returns how to stop listening. */
-  onAccountStop(listener: () => void): () => void;
+  /** Calls back when a lane is held, or no longer; returns how to stop listening. */
+  onHold(listener: () => void): () => void;
+  /** Where what a run has left waits, in words, if nothing goes on with it by itself; undefined when something does. */
+  standstill(run: RunState): readonly string[] | undefined;
   /** Why nothing can be recorded at the moment; undefined when it can. */
   storageWait(): string | undefined;
   /** Calls back when the engine cannot go on; returns how to stop listening. */

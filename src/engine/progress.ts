@@ -1,7 +1,9 @@
 /**
  * Progress and summary of a run: what a caller sees while it works and when it is over.
  */
+
 import type { UsedPrice } from "../price/used_prices.ts";
+import type { Hold } from "./holds.ts";
 
 /** The state of one lane's limits, shares in [0, 1]. */
 export interface LaneProgress {
@@ -9,6 +11,7 @@ export interface LaneProgress {
   readonly lane: string;
   readonly state: "open" | "cooldown" | "outage" | "paused";
   readonly inFlight: number;
+  /** At least `inFlight`: a maximum that falls leaves requests that are under way. */
   readonly inFlightMax: number;
   readonly requestsShare?: number;
   readonly tokensShare?: number;
@@ -19,6 +22,8 @@ export interface Progress {
   readonly state: "reading" | "running" | "paused" | "stopping" | "done";
   /** Why nothing is sent at the moment. */
   readonly pausedBy?: string;
+  /** Items that wait, by what holds them; empty while all goes well. */
+  readonly held: readonly Hold[];
   /** Lines of the input, known once it was read through. */
   readonly linesTotal?: number;
   readonly linesRead: number;
@@ -29,8 +34,14 @@ export interface Progress {
   /** Over about the last ten seconds. */
   readonly itemsPerSecond: number;
   readonly tokensPerSecond: number;
-  readonly costUsd: number;
+  /** What providers bill for all attempts that have ended. */
+  readonly billedUsd: number;
+  /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed. */
+  readonly ambiguousUsd: number;
+  /** What the settled lines come to at list price. */
   readonly listUsd: number;
+  /** What a service charges its callers for them: list price times price factor. */
+  readonly usd: number;
   /** Until the deadline; absent without sla. */
   readonly deadlineInMs?: number;
   /** Until the end at the present rate; absent while unknown. */
@@ -52,6 +63,8 @@ export interface Summary {
     readonly cancelled: number;
   };
   readonly errors: Readonly<Record<string, number>>;
+  /** How many lines have each warning: settings that were left out, as `dropped:temperature`, and `text_replaced`. */
+  readonly warnings: Readonly<Record<string, number>>;
   readonly usage: {
     readonly input_tokens: number;
     readonly cached_tokens: number;
@@ -61,9 +74,15 @@ export interface Summary {
     readonly ambiguous_attempts: number;
   };
   readonly cost: {
+    /** What providers bill: real usage, cache reads and writes, the tier that was served. */
+    readonly billed_usd: number;
+    /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed. */
+    readonly ambiguous_usd: number;
+    /** What the settled lines come to at list price. */
     readonly list_usd: number;
+    /** What a service charges its callers for them: list price times price factor. No provider bills this. */
     readonly usd: number;
-    readonly saved_usd: number;
+    /** True when a usage or a price was estimated, or something is ambiguous. */
     readonly is_estimated: boolean;
     /** All that the task's costs were reckoned with, those of earlier calls first; the first 1,000 of them. */
     readonly prices: readonly UsedPrice[];
@@ -76,6 +95,8 @@ export interface Summary {
   readonly requests_sent: number;
   /** Why the run is not complete, when it is not. */
   readonly reason?: string;
+  /** What held the items that are left when the run ended as `paused`. */
+  readonly held: readonly Hold[];
 }
 
 /** A rate over the last ten seconds from counters that only grow. */

@@ -11,6 +11,7 @@
 import type { Clock, Timer } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Progress, Summary } from "./progress.ts";
+import { allHolds } from "./run_holds.ts";
 
 /** What a listener is told, with where the work stands then. */
 export type ProgressEvent =
@@ -159,10 +160,13 @@ export function progressOfAll(each: readonly Progress[]): Progress {
     inFlight: sum(({ inFlight }) => inFlight),
     itemsPerSecond: sum(({ itemsPerSecond }) => itemsPerSecond),
     tokensPerSecond: sum(({ tokensPerSecond }) => tokensPerSecond),
-    costUsd: sum(({ costUsd }) => costUsd),
+    billedUsd: sum(({ billedUsd }) => billedUsd),
+    ambiguousUsd: sum(({ ambiguousUsd }) => ambiguousUsd),
     listUsd: sum(({ listUsd }) => listUsd),
+    usd: sum(({ usd }) => usd),
     ...(deadlines.length === 0 ? {} : { deadlineInMs: Math.min(...deadlines) }),
     ...(open.length > 0 && etas.length === open.length ? { etaMs: Math.max(...etas) } : {}),
+    held: allHolds(each.map(({ held }) => held)),
     lanes: each[0]?.lanes ?? [],
   };
 }

@@ -11,6 +11,7 @@ import {
   type ModelTotals,
   type OutputBasis,
   type Quote,
+  type QuoteFault,
   type QuoteInput,
   quote,
 } from "../price/quote.ts";
@@ -49,6 +50,7 @@ interface Counted {
   readonly totals: Map<string, Totals>;
   readonly models: Set<string>;
   rejectedLines: number;
+  firstFault: QuoteFault | undefined;
   volumeTokens: number;
 }
 
@@ -66,12 +68,12 @@ export async function quoteSource(
   );
   const { signal, project } = options;
   signal?.throwIfAborted();
-  const { totals, rejectedLines, volumeTokens } = await unlessAborted(
+  const { totals, rejectedLines, firstFault, volumeTokens } = await unlessAborted(
     countSource(parts, source, options),
     signal,
   );
   const wallMs = parts.clock.wallMs();
-  return quote({
+  const quoted = quote({
     totals: [...totals.values()],
     rejectedLines,
     volumeTokens,
@@ -82,6 +84,7 @@ export async function quoteSource(
     limits: (model) => limitsOf(model, config),
     ...(project === undefined ? {} : { behindSeconds: behindSeconds(parts, project) }),
   });
+  return firstFault === undefined ? quoted : { ...quoted, first_fault: firstFault };
 }
 
 /**
@@ -125,13 +128,21 @@ async function countSource(
   const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
   const input = await openInput({ ...parts, signal }, source, spool);
   const volumeTokens = volumeTokensOf(sizeBytes ?? input.identity?.sizeBytes);
-  const counted: Counted = { totals: new Map(), models: new Set(), rejectedLines: 0, volumeTokens };
+  const counted: Counted = {
+    totals: new Map(),
+    models: new Set(),
+    rejectedLines: 0,
+    firstFault: undefined,
+    volumeTokens,
+  };
   try {
     const waiting: Promise<MeasuredBlock>[] = [];
     for await (const event of readBlocks(input.file, { lineBytesMax: parts.lineBytesMax })) {
       if (signal?.aborted === true) break; // told by whoever waits
       if (event.kind === "refused") {
-        counted.rejectedLines += 1;
+        const { line, lengthBytes } = event.refused;
+        const message = `the line has ${lengthBytes} bytes, at most ${parts.lineBytesMax} are read`;
+        addFaults(counted, [{ line, code: "line_too_long", message }]);
         continue;
       }
       const measuring = parts.measurer.measure(event.block, {
@@ -155,7 +166,7 @@ function addBlock(parts: EngineParts, counted: Counted, measured: MeasuredBlock,
   for (const { model } of measured.groups) counted.models.add(model);
   if (counted.models.size > modelsMax)
     throw new PerigeeError("too_many", `a quote has at most ${modelsMax} different models`);
-  counted.rejectedLines += measured.rejected.length;
+  addFaults(counted, measured.rejected);
   for (let item = 0; item < measured.count; item += 1) {
     const group = measured.groups[measured.groupOf[item] as number];
     if (group === undefined) continue;
@@ -176,6 +187,14 @@ function addBlock(parts: EngineParts, counted: Counted, measured: MeasuredBlock,
     row.expectedOutputTokens += outputTokens;
     counted.totals.set(key, row);
   }
+}
+
+/** Blocks end in any order of their faults. */
+function addFaults(counted: Counted, faults: readonly QuoteFault[]): void {
+  counted.rejectedLines += faults.length;
+  for (const { line, code, message } of faults)
+    if (line < (counted.firstFault?.line ?? Number.POSITIVE_INFINITY))
+      counted.firstFault = { line, code, message };
 }
 
 /** Of an item without a limit: the default until answers of its model were seen. */

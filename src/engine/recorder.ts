@@ -71,6 +71,11 @@ export class Recorder {
     return this.#failure;
   }
 
+  /** Whether something is being recorded, or is about to be, or nothing is any more. */
+  get isBusy(): boolean {
+    return this.#phase !== "idle" || this.#failure !== undefined;
+  }
+
   /** The log of one task; `output` is appended to by this log alone from now on. */
   open(taskId: string, output: OutputFile, onStep?: StepListener): TaskLog {
     return new TaskLog(taskId, output, (log) => this.#touch(log), this.#calls, onStep);

@@ -6,37 +6,32 @@
  *
  *   opening -> reading -> draining -> done          reading ends with the input, draining with its last outcome
  *   reading | draining -> ending -> done            the sla passed, or a cancel is durable: what is unsent ends so
+ *   reading | draining -> giving up -> done         nothing but held items is left, and the caller does not want to wait
  *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
  *   any -> failing -> failed                        what is in flight ends and is recorded, unless recording itself
  *                                                   failed; then `finished` rejects
  */
 import { PerigeeError } from "../errors.ts";
-import { type Block, lastLineOf } from "../jsonl/block.ts";
-import { readBlocks } from "../jsonl/read.ts";
-import type { MeasuredBlock } from "../shard/measured.ts";
-import { Packer } from "../shard/pack.ts";
 import type { OutputLine } from "../work/item.ts";
-import { ChecksummedFile } from "./checksum.ts";
 import { rethrowFileError, rethrowReadError } from "./file_errors.ts";
+import type { Hold, HoldReason } from "./holds.ts";
 import type { Source } from "./input.ts";
-import { measureAhead } from "./measure_ahead.ts";
+import { Liveness } from "./liveness.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
 import { ProgressFeed } from "./progress_feed.ts";
-import { endRest, storeCancel } from "./run_end.ts";
+import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
+import { type ErrorGroup, readErrors } from "./run_errors.ts";
 import { finishRun } from "./run_finish.ts";
 import { followLines } from "./run_lines.ts";
 import { type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
+import { readRun } from "./run_reader.ts";
 import { RunReport } from "./run_report.ts";
 import type { RunState } from "./run_state.ts";
-import { settleUnsent } from "./settle.ts";
-import { StreamedKeys } from "./streamed_keys.ts";
 import type { TaskBody } from "./task_body.ts";
 import { answersPath, removeWorkFiles } from "./task_files.ts";
+import { WarningFeed } from "./warning_feed.ts";
 import { Watch } from "./watch.ts";
-
-/** Lines settled without a request between two waits for the disk. */
-const UNSENT_STAGED_MAX = 4_096;
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
@@ -48,9 +43,12 @@ export class Run implements AsyncIterable<OutputLine> {
   readonly finished: Promise<Summary>;
   readonly #parts: EngineParts;
   readonly #report: RunReport;
-  readonly #onAccountStop: RunOptions["onAccountStop"];
+  readonly #options: Pick<RunOptions, "onHeld" | "waitMs" | "finish">;
+  readonly #warnings: WarningFeed | undefined;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
+  /** What held its items when it stopped for that. */
+  #held: readonly Hold[] = [];
   /** How it was asked to leave, perhaps before it was open. */
   #leaving: "stopping" | "cancelling" | undefined;
   #isCancelAsked = false;
@@ -61,12 +59,12 @@ export class Run implements AsyncIterable<OutputLine> {
   #tellLeft: () => void = () => undefined;
   /** Aborted when it is asked to stop: then it does not wait for room on the disk. */
   readonly #stopping = new AbortController();
-  #unsent = 0;
 
   constructor(parts: EngineParts, source: Source, options: RunOptions) {
     this.#parts = parts;
     this.#report = new RunReport(parts);
-    this.#onAccountStop = options.onAccountStop;
+    this.#options = options;
+    this.#warnings = options.onWarning === undefined ? undefined : new WarningFeed(options.onWarning);
     const left = new Promise<void>((resolve) => {
       this.#tellLeft = resolve;
     });
@@ -109,7 +107,12 @@ export class Run implements AsyncIterable<OutputLine> {
     return this.#state?.claimed.has(line) === true;
   }
 
-  /** Whether some of what it has left waits for an account that was stopped. */
+  /** What holds items of it, as it was found last. */
+  get holds(): readonly Hold[] {
+    return this.#state?.holds ?? this.#held;
+  }
+
+  /** Whether some of what it has left waits for a provider that is not sent to. */
   get isHeldByStop(): boolean {
     return this.#state !== undefined && this.#parts.isHeldByStop(this.#state);
   }
@@ -120,6 +123,14 @@ export class Run implements AsyncIterable<OutputLine> {
     return opened?.kind === "finished"
       ? this.#report.over(opened.summary)
       : this.#report.progress(opened?.state, this.isStopping);
+  }
+
+  /** The lines that have ended in an error, by code; reads the run's journal. Empty before it is open. */
+  async errors(): Promise<readonly ErrorGroup[]> {
+    const opened = this.#opened;
+    if (opened === undefined) return [];
+    const taskId = opened.kind === "open" ? opened.task.id : opened.taskId;
+    return readErrors(this.#parts, taskId, opened.body);
   }
 
   /** Breaking out of the loop stops the run. */
@@ -187,11 +198,12 @@ export class Run implements AsyncIterable<OutputLine> {
         ? summary
         : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
     }
-    const watch = new Watch(
-      this.#parts,
-      opened.state,
-      this.#onAccountStop ?? ((reason) => this.stop(reason)),
-    );
+    const { onHeld, waitMs = this.#parts.waitMs } = this.#options;
+    const watch = new Watch(this.#parts, opened.state, {
+      waitMs,
+      onHeld: onHeld ?? ((reason) => this.#endHeld(opened.state, reason)),
+    });
+    const liveness = new Liveness(this.#parts, opened.state);
     let isFinished = false;
     try {
       if (opened.body.isCancelled === true) this.#leaving ??= "cancelling";
@@ -201,6 +213,7 @@ export class Run implements AsyncIterable<OutputLine> {
       isFinished = summary.status === "completed";
       return summary;
     } finally {
+      liveness.close();
       opened.state.phase = "done"; // first: what is dropped must not come back
       this.#parts.dropRun(opened.state);
       await watch.recorded(opened.state.settings.log.settled()).catch(() => undefined); // told above
@@ -209,22 +222,22 @@ export class Run implements AsyncIterable<OutputLine> {
       await opened.input.file.close();
       await opened.output.close();
       if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);
-      opened.release();
+      await opened.release();
     }
   }
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
     const { state } = opened;
     try {
-      await Promise.race([this.#read(opened).catch(rethrowReadError), watch.left]);
+      await Promise.race([readRun(this.#parts, opened, this.#warnings).catch(rethrowReadError), watch.left]);
       await watch.until(() => state.isIdle || !state.isOpen);
       if (state.phase === "cancelling") {
         await watch.during(this.#storeCancel(opened));
         state.phase = "cancelled";
-      } else if (state.phase === "expired") {
+      } else if (state.phase === "expired" || state.phase === "giving_up") {
         await opened.input.spool?.seal();
       }
-      if (state.phase === "expired" || state.phase === "cancelled") {
+      if (state.phase === "expired" || state.phase === "cancelled" || state.phase === "giving_up") {
         await watch.during(endRest(this.#parts, opened, state.phase));
         await watch.until(() => state.claimed.size === 0);
       }
@@ -238,109 +251,33 @@ export class Run implements AsyncIterable<OutputLine> {
     if (state.failure !== undefined) throw state.failure;
   }
 
+  /** Nothing but held items is left, for longer than the caller waits. */
+  #endHeld(state: RunState, reason: HoldReason): void {
+    this.#held = state.holds;
+    if (this.#options.finish !== true) {
+      this.stop(reason);
+      return;
+    }
+    if (!state.isOpen) return;
+    state.heldEnd = heldEndsOf(this.#parts, state);
+    state.phase = "giving_up";
+    this.#parts.dropRun(state);
+    state.changed();
+  }
+
   async #storeCancel(opened: OpenRun): Promise<void> {
     await storeCancel(this.#parts, opened);
     this.#tellCancelled();
-  }
-
-  async #read(opened: OpenRun): Promise<void> {
-    const { state } = opened;
-    const packer = new Packer();
-    const seen = opened.input.identity === undefined ? new StreamedKeys(state) : undefined;
-    const file = new ChecksummedFile(opened.input.file);
-    const { arrivals, backlog } = this.#parts;
-    for await (const measured of this.#measured(opened, this.#blocks(opened, file), seen === undefined)) {
-      if (!state.isOpen) return;
-      if (measured === "pause") {
-        await arrivals.add(state, packer.flush());
-        state.changed(); // what came may wait in a lane that is stopped
-        continue;
-      }
-      const fresh = seen === undefined ? measured : seen.filter(measured);
-      await opened.input.spool?.sync();
-      await this.#reject(state, fresh);
-      if (!state.isOpen) return;
-      await arrivals.add(state, packer.add(fresh));
-      if (backlog.isStarved) await arrivals.add(state, packer.flush());
-    }
-    if (!state.isOpen) return;
-    await arrivals.add(state, packer.flush());
-    if (!state.isOpen) return;
-    if (opened.body.inputChecksum !== undefined && opened.body.inputChecksum !== file.checksum)
-      throw changed(opened);
-    state.linesTotal = state.linesRead;
-  }
-
-  /** Blocks with something left to do, no faster than the backlog takes them. */
-  async *#blocks({ state, input }: OpenRun, file: ChecksummedFile): AsyncGenerator<Block> {
-    const { backlog, lineBytesMax } = this.#parts;
-    for await (const event of readBlocks(file, { lineBytesMax })) {
-      while (state.isOpen && !backlog.hasRoomFor(state.id)) {
-        const change = backlog.change();
-        state.changed(); // the lanes that it waits for may be stopped, and the run with them
-        await change;
-      }
-      if (!state.isOpen) return;
-      state.linesRead = lastLineOf(event);
-      if (event.kind === "refused") {
-        await input.spool?.sync();
-        await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
-      } else if (input.identity === undefined || !state.hasDone(event.block)) {
-        yield event.block; // a stream's blocks all come: keys that were answered before count against later ones
-      }
-    }
-  }
-
-  #measured(
-    { state, input }: OpenRun,
-    blocks: AsyncIterable<Block>,
-    canSkip: boolean,
-  ): AsyncGenerator<MeasuredBlock | "pause"> {
-    const { measurer, clock } = this.#parts;
-    const { done, measureOptions } = state.settings;
-    return measureAhead(blocks, {
-      measure: (block) => {
-        const skip = canSkip ? done.slice(block.firstLine, block.lineCount) : undefined;
-        return measurer.measure(block, { ...measureOptions, skip });
-      },
-      concurrency: measurer.concurrency,
-      clock: input.spool === undefined ? undefined : clock,
-    });
-  }
-
-  async #reject(state: RunState, measured: MeasuredBlock): Promise<void> {
-    state.blankLines += measured.blankLines;
-    for (const { line, key, code, message } of measured.rejected) {
-      if (state.settings.done.has(line) || !state.claimed.add(line)) continue;
-      settleUnsent(state, line, key === null ? null : JSON.stringify(key), {
-        status: "failed",
-        code,
-        message,
-      });
-    }
-    await this.#boundUnsent(state, measured.rejected.length);
-  }
-
-  async #refuse(state: RunState, line: number, lengthBytes: number): Promise<void> {
-    if (state.settings.done.has(line) || !state.claimed.add(line)) return;
-    const message = `the line has ${lengthBytes} bytes, at most ${this.#parts.lineBytesMax} are read`;
-    settleUnsent(state, line, null, { status: "failed", code: "line_too_long", message });
-    await this.#boundUnsent(state, 1);
-  }
-
-  /** The disk sets the pace of lines that end without a request. */
-  async #boundUnsent(state: RunState, count: number): Promise<void> {
-    this.#unsent += count;
-    if (this.#unsent < UNSENT_STAGED_MAX) return;
-    this.#unsent = 0;
-    await state.settings.log.settled();
   }
 
   async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {
     const { state, body } = opened;
     await watch.during(state.settings.log.settled());
     const { signal } = this.#stopping;
-    const stopped = (): Summary => this.#report.summary(state, body, this.#stopReason);
+    const stopped = (): Summary => ({
+      ...this.#report.summary(state, body, this.#stopReason),
+      held: this.#held,
+    });
     if (state.phase === "stopping") return stopped();
     const completed = (): Summary => this.#report.summary(state, body);
     return finishRun(this.#parts, opened, { signal, completed, stopped });
@@ -355,13 +292,6 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#parts.dropRun(state);
     state.changed();
   }
-}
-
-function changed(opened: OpenRun): PerigeeError {
-  return new PerigeeError(
-    "input_changed",
-    `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost`,
-  );
 }
 
 function settled(promise: Promise<unknown>): Promise<void> {

@@ -6,11 +6,13 @@
  *   stream   read as far as the run was -> its summary, or `input_changed`
  */
 import type { Disk } from "../disk.ts";
-import { PerigeeError } from "../errors.ts";
+import { hasCode } from "../errors.ts";
 import type { StoredTask } from "../store/store.ts";
 import { leaveSource } from "./byte_source.ts";
 import { Checksum } from "./checksum.ts";
 import { isSameState, openOnce, type Source } from "./input.ts";
+import { outputChanged } from "./output.ts";
+import { checkOutput, markChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Summary } from "./progress.ts";
 import { streamChanged } from "./spool.ts";
@@ -27,7 +29,7 @@ export interface FinishedRun {
   readonly isChecked: boolean;
 }
 
-/** Undefined when the input was touched, so that it must be read again. Throws `output_changed`, `input_changed`. */
+/** Undefined when the input was touched, so that it must be read again. Throws `input_changed`. */
 export async function askAgain(
   parts: EngineParts,
   task: StoredTask,
@@ -36,13 +38,6 @@ export async function askAgain(
   left: Promise<void>,
 ): Promise<FinishedRun | undefined> {
   if (body.summary === undefined) return undefined;
-  const output = await parts.disk.stat(body.out);
-  if (output?.sizeBytes !== body.outBytes) {
-    throw new PerigeeError(
-      "output_changed",
-      `${body.out} is not what the finished run left (${output?.sizeBytes ?? "no"} bytes, expected ${body.outBytes}); put it back, or start over with another --data`,
-    );
-  }
   const now = typeof source === "string" ? await parts.disk.stat(source) : undefined;
   const isFile = typeof source === "string" && now?.isSeekable !== false;
   const isSame =
@@ -54,6 +49,19 @@ export async function askAgain(
   const isChecked = isFile || (await isRepeated(parts.disk, body, source, left));
   await removeWorkFiles(parts, task.id, body); // a crash may have come before it
   return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
+}
+
+/** Throws `output_changed` when the output is not what the run left; of one that an earlier version left the size is known alone. */
+export async function checkFinished(parts: EngineParts, task: StoredTask, body: TaskBody): Promise<void> {
+  try {
+    if (body.outChecksum !== undefined) return await checkOutput(parts.disk, body.out, body.outChecksum);
+    const sizeBytes = (await parts.disk.stat(body.out))?.sizeBytes;
+    if (sizeBytes === body.outBytes) return;
+    throw outputChanged(body.out, sizeBytes === undefined ? undefined : `0:${sizeBytes}`, body.outBytes ?? 0);
+  } catch (error) {
+    if (hasCode(error, "output_changed")) await markChanged(parts, task, body);
+    throw error;
+  }
 }
 
 /** Whether a stream is what the finished run was given; false when the run was left meanwhile. */

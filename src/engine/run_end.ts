@@ -7,9 +7,12 @@
  */
 import { readBlocks } from "../jsonl/read.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
+import { parseModelId } from "../work/request.ts";
+import { codeOfHold, type HeldEnd } from "./holds.ts";
 import type { EngineParts } from "./parts.ts";
 import type { OpenedRun } from "./run_open.ts";
-import { endMessage } from "./run_stopped.ts";
+import type { RunState } from "./run_state.ts";
+import { endOf, type UnsentEnd } from "./run_stopped.ts";
 import { settleUnsent } from "./settle.ts";
 import { encodeBody } from "./task_body.ts";
 
@@ -36,11 +39,10 @@ export async function storeCancel(parts: EngineParts, { task, body, input }: Ope
 export async function endRest(
   parts: EngineParts,
   opened: OpenRun,
-  status: "expired" | "cancelled",
+  status: "expired" | "cancelled" | "giving_up",
 ): Promise<void> {
   const { state, body } = opened;
   const { done, log } = state.settings;
-  const message = endMessage(status);
   let staged = 0;
   let committed: Promise<void> = Promise.resolve();
   const isOver = (line: number): boolean => done.has(line) || state.claimed.has(line);
@@ -52,10 +54,13 @@ export async function endRest(
   };
   const endMeasured = async (measured: MeasuredBlock): Promise<void> => {
     for (const { line, key, code, message: why } of measured.rejected) {
-      end(line, key === null ? null : JSON.stringify(key), { status: "failed", code, message: why });
+      const isWaiting = code === "provider_missing" && status !== "giving_up";
+      const own: UnsentEnd = { status: "failed", code, message: why, retryable: code === "provider_missing" };
+      end(line, key === null ? null : JSON.stringify(key), isWaiting ? endOf(state, status, "") : own);
     }
     for (let index = 0; index < measured.count; index += 1) {
-      end(measured.lines[index] as number, keyOf(measured, index), { status, code: status, message });
+      const model = measured.groups[measured.groupOf[index] as number]?.model ?? "";
+      end(measured.lines[index] as number, keyOf(measured, index), endOf(state, status, model));
     }
     if (staged < STAGED_MAX) return;
     staged = 0;
@@ -82,6 +87,25 @@ export async function endRest(
   }
   for (const measured of waiting) await endMeasured(await measured);
   await log.settled();
+}
+
+/** How a held item ends whose reason is gone by then. */
+const NEVER_SENT: HeldEnd = { code: "provider_error", message: "the run ended before it was sent" };
+
+/** How the items of a run end that are held now, by their model; ask before the run is dropped from its lanes. */
+export function heldEndsOf(parts: EngineParts, state: RunState): (model: string) => HeldEnd {
+  const held = [...state.heldLines.values()];
+  const inLanes = new Set(
+    state.holds.flatMap(({ provider, address }) => (address === undefined ? [] : provider)),
+  );
+  return (model) => {
+    const provider = parseModelId(model)?.provider;
+    const inLane = inLanes.has(provider) ? parts.heldEndOf(model) : undefined;
+    if (inLane !== undefined) return inLane;
+    const own = held.find((lines) => lines.model === model || (lines.provider ?? "") === provider);
+    const lines = own ?? held.find(({ reason }) => reason === "cap_reached");
+    return lines === undefined ? NEVER_SENT : { code: codeOfHold(lines.reason), message: lines.message };
+  };
 }
 
 function keyOf(measured: MeasuredBlock, index: number): string {

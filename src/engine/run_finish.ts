@@ -1,9 +1,12 @@
 /**
- * The end of a run whose every line is settled: its output is put in order if asked to, and its summary stored.
+ * The end of a run whose every line is settled: its output is checked, put in order if asked to, and its summary stored.
  *
  * Both wait for room on the disk, unless the run is asked to stop meanwhile; the next call then says that all is done.
  */
+import { hasCode } from "../errors.ts";
+import { checksumText, lengthOf } from "./checksum.ts";
 import { putInOrder } from "./order.ts";
+import { checkOutput, markChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Summary } from "./progress.ts";
 import type { OpenedRun } from "./run_open.ts";
@@ -27,14 +30,18 @@ export async function finishRun(
   const { task, body, output } = opened;
   const { disk, store, room } = parts;
   try {
-    if (body.isOrdered) await putInOrder(parts, task.id, output, body.out, signal);
+    const written = checksumText(output.crc32, output.end);
+    await checkOutput(disk, output.path, written);
+    const outChecksum = body.isOrdered ? await putInOrder(parts, task.id, body, output, signal) : written;
+    if (body.isOrdered) await checkOutput(disk, body.out, outChecksum);
     const summary = completed();
-    const outBytes = (await disk.stat(body.out))?.sizeBytes ?? 0;
     const stream = await streamEnd(opened);
-    const end = encodeBody({ ...body, ...stream, status: "completed", outBytes, summary });
+    const outBytes = lengthOf(outChecksum);
+    const end = encodeBody({ ...body, ...stream, status: "completed", outBytes, outChecksum, summary });
     await room.waitFor(() => store.putTask({ ...task, body: end }), { signal });
     return summary;
   } catch (error) {
+    if (hasCode(error, "output_changed")) await markChanged(parts, task, body);
     if (error !== signal.reason) throw error;
     return stopped();
   }

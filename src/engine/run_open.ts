@@ -2,39 +2,44 @@
  * Opening a run: the task is made or found again, its input is checked, its journal replayed.
  *
  *   new task:      input opened -> keys unique (whole file, before anything is sent) -> task stored -> open
- *   found again:   on other terms -> refused
+ *   found again:   in another order -> refused; another sla or model is that of what is open from now on
  *                  finished and untouched -> its summary, nothing is sent (a stream is compared to its end)
  *                  otherwise -> same input? -> recovered -> open
  */
 import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
-import { PerigeeError } from "../errors.ts";
-import { Budget } from "../price/budget.ts";
-import { priceFactor, type RateCard, volumeTokensOf } from "../price/factor.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
+import type { RateCard } from "../price/factor.ts";
 import type { StoredTask } from "../store/store.ts";
-import { WallAnchor } from "../work/sla.ts";
+import { parseSlaMinutes, WallAnchor } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
+import { checkedBody, isPrunable, otherInput } from "./checked_body.ts";
+import { assertFits } from "./disk_space.ts";
 import { costEstimator } from "./estimate.ts";
+import { findTask, mended } from "./found_task.ts";
+import type { HoldReason } from "./holds.ts";
 import { closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
-import type { CostTerms } from "./item_cost.ts";
-
-import { type CheckedKeys, checkKeys } from "./key_check.ts";
+import type { CheckedKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
+import { markChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
-import { PriceTable } from "./price_table.ts";
-import type { ProgressOptions } from "./progress_feed.ts";
+import { checkProgressOptions, type ProgressOptions } from "./progress_feed.ts";
 import { recover } from "./recover.ts";
-import { askAgain, type FinishedRun } from "./run_again.ts";
+import { checkRetryFailed, type RetryFailed, reopenFailed } from "./reopen.ts";
+import { askAgain, checkFinished, type FinishedRun } from "./run_again.ts";
+import { type CostOptions, capOptions, leaveBudget, openBudget } from "./run_budget.ts";
 import { RunState } from "./run_state.ts";
-import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
-import { answersPath, ownOutputPath, spoolPath } from "./task_files.ts";
+import { costTerms, refuseOtherOrder } from "./run_terms.ts";
+import { checkCap } from "./shared_caps.ts";
+import { encodeBody, type TaskBody } from "./task_body.ts";
+import { answersPath, spoolPath } from "./task_files.ts";
+import { countingEntries } from "./task_journal.ts";
 import type { StepListener } from "./task_log.ts";
-
-/** Why no account lets a run go on: its keys alone, or money and quota. */
-export type AccountStopReason = "authentication" | "quota";
+import { updateRun } from "./update.ts";
+import type { WarningListener } from "./warning_feed.ts";
 
 /** Options of `engine.run`. */
-export interface RunOptions extends ProgressOptions {
+export interface RunOptions extends ProgressOptions, CostOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
   /** Where the answers go; default: a file in the data folder. */
@@ -43,23 +48,40 @@ export interface RunOptions extends ProgressOptions {
   readonly id?: string;
   /** Answers in the order of the input. */
   readonly ordered?: boolean;
-  /** Hard cap in USD on what providers may charge for this run. */
-  readonly maxCostUsd?: number;
   /** Unix time from which the sla counts; default: when the run is first opened. */
   readonly acceptedWallMs?: number;
   /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
   readonly volumeTokens?: number;
   /** What the price factors follow from; default: the engine's. */
   readonly rateCard?: RateCard;
+  /**
+   * Runs lines again that ended in an error; their new answers replace the errors. True: those whose error is marked
+   * `retryable`, and those that expired. Codes: those that ended with one of them.
+   */
+  readonly retryFailed?: RetryFailed;
+  /**
+   * The input may have changed since the last call: lines that are as they were keep their answers, new and changed ones
+   * run. A file only.
+   */
+  readonly update?: boolean;
+  /** With `update`: lines of the output whose keys are no longer in the input are removed. */
+  readonly prune?: boolean;
   /** Runs every line on this model instead of its own. */
   readonly model?: string;
   /** Aborting stops the run as `stop()` does. */
   readonly signal?: AbortSignal;
   /**
-   * Called, once for each pause, where the run would end as `paused`; with it the run goes on instead, until its sla:
-   * with a probe a minute, and at full speed when one succeeds.
+   * How long what passes by itself is waited for (an outage, limits, an account stop) while nothing else is left, in
+   * milliseconds from the last answer; 0: not at all. The run then ends as `paused`, and the same call continues it. What
+   * only the caller can change is not waited for. Default: the engine's `waitMs`.
    */
-  readonly onAccountStop?: (reason: AccountStopReason) => void;
+  readonly waitMs?: number;
+  /** Ends what is held in an error with its true reason, where the run would end as `paused`. Default false. */
+  readonly finish?: boolean;
+  /** Called, once for each hold, where the run would end as `paused`; with it the run goes on instead, until its sla. */
+  readonly onHeld?: (reason: HoldReason) => void;
+  /** Told once of each setting that is left out for a model, when the first line with it is read. What it throws ends the run. */
+  readonly onWarning?: WarningListener;
   /** Whose work it is: projects share what a lane can do by their weights. Absent: that of all runs without a project. */
   readonly project?: string;
   /** Share of the project against others that wait, above 0; 1. Of its runs at work, the one opened last decides. */
@@ -69,11 +91,13 @@ export interface RunOptions extends ProgressOptions {
    * true, the line ends as `cancelled` instead. Must be cheap; what is in flight is answered all the same.
    */
   readonly skip?: (line: number) => boolean;
+  /** The source stands in for one that is lost: what is left of the run ends with it, and it need not be the same. */
+  readonly isStandIn?: boolean;
   /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
   readonly onStep?: StepListener;
 }
 
-/** A run ready to go, or one that was over before. */
+/** Ready to go, or over before. */
 export type OpenedRun =
   | FinishedRun
   | {
@@ -84,7 +108,7 @@ export type OpenedRun =
       readonly output: OutputFile;
       readonly state: RunState;
       /** Lets another run have its name and output. Once, when all is closed. */
-      readonly release: () => void;
+      readonly release: () => Promise<void>;
     };
 
 /** How a run is asked to end before it is open. */
@@ -95,8 +119,17 @@ export interface RunLeaving {
   readonly stopped: AbortSignal;
 }
 
+/** Throws `usage` for an option that cannot be; `where` names the call. */
+export function checkRunOptions(options: RunOptions, where: string): void {
+  parseSlaMinutes(options.sla, where);
+  checkProgressOptions(options, where);
+  checkWeight(options, where);
+  checkRetryFailed(options.retryFailed, where);
+  checkCap(options.cap, where);
+}
+
 /** Throws `usage` for a weight that is none; `where` names the call. */
-export function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): void {
+function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): void {
   if (weight === undefined || (Number.isFinite(weight) && weight > 0)) return;
   throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
 }
@@ -123,7 +156,12 @@ export async function openRun(
     claim(name);
     const opened = await open(parts, name, absolute(source), options, { ...leaving, claim });
     if (opened.kind === "finished") release();
-    return opened.kind === "finished" ? opened : { ...opened, release };
+    if (opened.kind === "finished") return opened;
+    const leave = async (): Promise<void> => {
+      await leaveBudget(parts, opened.task.id, options, opened.state.settings.budget);
+      release();
+    };
+    return { ...opened, release: leave };
   } catch (error) {
     release();
     throw error;
@@ -144,18 +182,20 @@ async function open(
   options: RunOptions,
   opening: Opening,
 ): Promise<Opened> {
-  const found = await parts.store.taskByName(name);
-  const before = found === undefined ? undefined : decodeBody(found.body);
-  if (before !== undefined) refuseOtherTerms(before, options);
+  const found = await findTask(parts, name, options);
+  const before = found === undefined ? undefined : await mended(parts, found, opening.stopped);
+  if (before !== undefined) refuseOtherOrder(before, options);
   const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
   if (before?.status === "completed") {
-    const finished = await askAgain(parts, task, before, source, opening.left);
+    await checkFinished(parts, task, before);
+    const isAgain = options.retryFailed === undefined && !isPrunable(before, options);
+    const finished = isAgain ? await askAgain(parts, task, before, source, opening.left) : undefined;
     if (finished !== undefined) return finished;
   }
   const home = { ...parts, signal: opening.stopped };
   const input = await openInput(home, source, spoolPath(parts, task.id));
   // The copy of a stream that a run began with holds what the journal knows of; any other can be made again.
-  const isKnown = input.spool !== undefined && before !== undefined && before.input === undefined;
+  const isKnown = input.spool !== undefined && before?.status === "open" && before.input === undefined;
   let isOpen = false;
   try {
     const opened = await openWith(parts, { task, before, input }, options, opening);
@@ -185,8 +225,18 @@ async function openWith(
     if (!isSameState(before.input, input.identity))
       await parts.disk.remove(arrayCopyPath(spoolPath(parts, task.id), before.input));
   }
-  const body = await checkedBody(parts, input, options, task, before);
-  claim(body.out);
+  const { checked, body: termed } = await checkedBody(parts, input, options, task, before);
+  if (before === undefined) await assertFits(parts, termed);
+  claim(termed.out);
+  const body =
+    before === undefined
+      ? termed
+      : await changed(parts, { task, before, input, checked }, termed, options, stopped).catch(
+          async (error: unknown) => {
+            if (hasCode(error, "output_changed")) await markChanged(parts, task, before);
+            throw error;
+          },
+        );
   const stored = { ...task, body: encodeBody(body) };
   const store = () => parts.room.waitFor(() => parts.store.putTask(stored), { signal: stopped });
   if (body.status === "completed" && body.summary !== undefined) {
@@ -195,13 +245,41 @@ async function openWith(
   }
   const output = await openOutput(parts, task.id, body, before === undefined, stopped);
   try {
+    if (before === undefined && isUpdatable(options))
+      await checked?.digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
     await store();
-    const state = await openState(parts, task.id, body, { input, output, options, stopped });
+    const state = await openState(parts, task.id, body, { input, output, options, stopped, before });
     return { kind: "open", task, body, input, output, state };
   } catch (error) {
     await output.close();
+    if (hasCode(error, "output_changed")) await markChanged(parts, stored, body);
     throw error;
   }
+}
+
+/** The task after what this call changes of its lines: another input, errors that are opened again. */
+async function changed(
+  parts: EngineParts,
+  {
+    task,
+    before,
+    input,
+    checked,
+  }: Found & { readonly before: TaskBody; readonly checked: CheckedKeys | undefined },
+  termed: TaskBody,
+  options: RunOptions,
+  signal: AbortSignal,
+): Promise<TaskBody> {
+  const { retryFailed, rateCard = parts.rateCard, acceptedWallMs = parts.clock.wallMs() } = options;
+  const left = { task, input, terms: costTerms(before, rateCard), model: before.model };
+  let body = termed;
+  if (options.update === true && checked !== undefined) {
+    const update = { checked, isPruned: options.prune === true, acceptedWallMs };
+    body = await updateRun(parts, { ...left, body }, update, signal);
+  }
+  if (retryFailed === undefined) return body;
+  const terms = costTerms(before, rateCard);
+  return reopenFailed(parts, { ...left, terms, body }, retryFailed, acceptedWallMs, signal);
 }
 
 /** Where answers are appended. A fresh task never writes over a file that is not its own. */
@@ -225,8 +303,9 @@ async function openOutput(
   return parts.room.waitFor(() => OutputFile.open(parts.disk, path), { signal });
 }
 
-function otherInput(what: string): PerigeeError {
-  return new PerigeeError("input_changed", `${what}; put it back, or start over with another --data`);
+/** Work that names itself and no output is the engine's own: its input does not change. */
+function isUpdatable({ id, out }: RunOptions): boolean {
+  return id === undefined || out !== undefined;
 }
 
 function nameOf(source: Source, options: RunOptions): string {
@@ -243,97 +322,35 @@ function absolute(source: Source): Source {
   return typeof source === "string" ? resolve(source) : source;
 }
 
-/** A run is continued on the terms it began with: what was answered so far would otherwise not fit the rest. */
-function refuseOtherTerms(body: TaskBody, options: RunOptions): void {
-  const terms = [
-    ["sla", body.slaMinutes, options.sla],
-    ["model", body.model, options.model],
-    ["ordered", body.isOrdered, options.ordered === true],
-  ] as const;
-  for (const [name, before, now] of terms) {
-    if (before === now) continue;
-    const [began, asked] = [before, now].map((value) =>
-      value === undefined ? "none" : JSON.stringify(value),
-    );
-    throw new PerigeeError(
-      "conflict",
-      `this run began with ${name} ${began}, now it is asked for ${asked}: give it again as it was, or start over with another --data`,
-    );
-  }
-}
-
-/** The task's terms, with the keys checked when this input has not been checked before. */
-async function checkedBody(
-  parts: EngineParts,
-  input: OpenInput,
-  options: RunOptions,
-  task: StoredTask,
-  before: TaskBody | undefined,
-): Promise<TaskBody> {
-  const isKnown =
-    before?.input !== undefined && input.identity !== undefined && isSameState(before.input, input.identity);
-  if (before !== undefined && (isKnown || input.identity === undefined)) return before;
-  const checked: Partial<CheckedKeys> = input.identity === undefined ? {} : await checkKeys(parts, input);
-  if (before !== undefined) {
-    if (before.inputChecksum !== checked.inputChecksum) {
-      throw otherInput(`${input.identity?.name} is not the file that this run began with`);
-    }
-    if (before.status === "completed")
-      return { ...before, input: input.identity as NonNullable<typeof input.identity> };
-  }
-  const out = resolve(options.out ?? ownOutputPath(parts, task.id));
-  return {
-    version: 1,
-    ...(input.identity === undefined ? {} : { input: input.identity }),
-    ...checked,
-    out,
-    isOrdered: options.ordered === true,
-    ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
-    acceptedWallMs: before?.acceptedWallMs ?? options.acceptedWallMs ?? parts.clock.wallMs(),
-    volumeTokens: before?.volumeTokens ?? options.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
-    ...(options.model === undefined ? {} : { model: options.model }),
-    ...(before?.isCancelled === true ? { isCancelled: true } : {}),
-    status: "open",
-  };
-}
-
 interface OpenParts {
   readonly input: OpenInput;
   readonly output: OutputFile;
   readonly options: RunOptions;
   readonly stopped: AbortSignal;
+  /** As an earlier call left it. */
+  readonly before: TaskBody | undefined;
 }
 
 async function openState(
   parts: EngineParts,
   taskId: string,
   body: TaskBody,
-  { input, output, options, stopped }: OpenParts,
+  { input, output, options, stopped, before = body }: OpenParts,
 ): Promise<RunState> {
   const { clock, room, store } = parts;
   const { rateCard = parts.rateCard } = options;
-  const { slaMinutes, volumeTokens, acceptedWallMs } = body;
-  const factors = new Map<string, number>();
-  const terms: CostTerms = {
-    factorOf: (model) => {
-      const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);
-      factors.set(model, known);
-      return known;
-    },
-    prices: new PriceTable(),
-  };
+  const { slaMinutes, acceptedWallMs } = body;
+  const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
   const recovered = await recover({
-    store: {
-      journal: (id) => store.journal(id),
-      append: (entries) => room.waitFor(() => store.append(entries), { signal: stopped }),
-    },
+    store: { append: (entries) => room.waitFor(() => store.append(entries), { signal: stopped }) },
+    entries: countingEntries(store, taskId, body),
     taskId,
     output,
     input: input.spool?.stored ?? input.file,
     moment: clock.moment(),
     prices: terms.prices,
-    estimateCost: costEstimator(parts, terms, modelOverride),
+    estimateCost: costEstimator(parts, terms, { modelOverride: before.model }),
     onStep: options.onStep,
   });
   if (input.spool !== undefined)
@@ -345,20 +362,12 @@ async function openState(
     slaMinutes === undefined
       ? Number.POSITIVE_INFINITY
       : new WallAnchor(clock).monotonicMs(acceptedWallMs + slaMinutes * 60_000);
-  const budget =
-    options.maxCostUsd === undefined
-      ? undefined
-      : new Budget({ capUsd: options.maxCostUsd, spentUsd: recovered.committedUsd });
-  log.committedUsd = () =>
-    budget === undefined ? recovered.committedUsd : budget.spentUsd + budget.reservedUsd;
+  const budget = await openBudget(parts, taskId, options, recovered.taken);
+  log.committedUsd = () => budget.committedUsd;
   const state = new RunState({
     taskId,
     input: input.file,
-    measureOptions: {
-      wantBodies: true,
-      ...modelOverride,
-      ...(options.maxCostUsd === undefined ? {} : { maxOutputTokensCap: parts.maxOutputTokensCap }),
-    },
+    measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(parts, options, budget) },
     log,
     totals: recovered.totals,
     done: recovered.done,
@@ -367,12 +376,13 @@ async function openState(
     startedMs: clock.nowMs(),
     slaMinutes,
     budget,
+    allowsUnbounded: options.maxCostUnbounded === true,
     observer: parts.observer,
     project: options.project ?? "",
     weight: options.weight ?? 1,
     skip: options.skip,
     ...terms,
   });
-  state.linesTotal = body.lines;
+  if (body.lines !== undefined) state.linesTotal = body.lines + (body.keptLines ?? 0);
   return state;
 }

@@ -4,6 +4,7 @@
 import { roundedUsd } from "../price/cost.ts";
 import { sourceText } from "../price/used_prices.ts";
 import type { LimitsSnapshot } from "../schedule/limits.ts";
+import { isHoldReason } from "./holds.ts";
 import type { EngineParts } from "./parts.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "./progress.ts";
 import type { RunState } from "./run_state.ts";
@@ -36,6 +37,7 @@ export class RunReport {
     return {
       state: stateOf(state, isStopping, pausedBy),
       ...(pausedBy === undefined ? {} : { pausedBy }),
+      held: isWaiting ? this.#parts.holdsOf(state).holds : [],
       ...(state.linesTotal === undefined ? {} : { linesTotal: state.linesTotal - state.blankLines }),
       linesRead: state.linesRead,
       settled: totals.settled,
@@ -44,8 +46,10 @@ export class RunReport {
       inFlight: state.inFlight,
       itemsPerSecond,
       tokensPerSecond: this.#tokens.update(nowMs, totals.inputTokens + totals.outputTokens),
-      costUsd: totals.usd,
+      billedUsd: state.settings.budget.billedUsd,
+      ambiguousUsd: state.settings.budget.ambiguousUsd,
       listUsd: totals.listUsd,
+      usd: totals.usd,
       ...(Number.isFinite(deadlineMs) ? { deadlineInMs: deadlineMs - nowMs } : {}),
       ...(Number.isFinite(etaMs) ? { etaMs } : {}),
       lanes: [...this.#parts.lanes()].map((lane) => laneProgress(lane.key, lane.limits.snapshot(nowMs))),
@@ -53,13 +57,14 @@ export class RunReport {
   }
 
   summary(state: RunState, body: TaskBody, stopReason?: string): Summary {
-    const { totals } = state.settings;
+    const { totals, budget } = state.settings;
+    const ambiguousUsd = budget.ambiguousUsd + budget.heldUsd; // nothing more is recorded: what is under way is in doubt
     const total = Math.max(totals.settled, (state.linesTotal ?? state.linesRead) - state.blankLines);
     const items = stopReason === undefined ? totals.settled : total;
     const prices = state.settings.prices.prices.slice(0, PRICES_MAX);
-    const isAccountStop = stopReason === "quota" || stopReason === "authentication";
+    const isHeld = stopReason !== undefined && isHoldReason(stopReason);
     return {
-      status: stopReason === undefined ? "completed" : isAccountStop ? "paused" : "stopped",
+      status: stopReason === undefined ? "completed" : isHeld ? "paused" : "stopped",
       task_id: state.id,
       items,
       counts: {
@@ -70,6 +75,7 @@ export class RunReport {
         cancelled: totals.cancelled,
       },
       errors: totals.errors,
+      warnings: totals.warnings,
       usage: {
         input_tokens: totals.inputTokens,
         cached_tokens: totals.cachedTokens,
@@ -79,10 +85,11 @@ export class RunReport {
         ambiguous_attempts: totals.ambiguousAttempts,
       },
       cost: {
+        billed_usd: roundedUsd(budget.billedUsd),
+        ambiguous_usd: roundedUsd(ambiguousUsd),
         list_usd: roundedUsd(totals.listUsd),
         usd: roundedUsd(totals.usd),
-        saved_usd: roundedUsd(totals.listUsd - totals.usd),
-        is_estimated: totals.isEstimated,
+        is_estimated: totals.isEstimated || ambiguousUsd > 0,
         prices,
         price_source: sourceText(prices) || "nothing to price",
       },
@@ -90,6 +97,7 @@ export class RunReport {
       elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
       requests_sent: state.requestsSent,
       ...(stopReason === undefined ? {} : { reason: stopReason }),
+      held: [],
     };
   }
 
@@ -103,15 +111,19 @@ export class RunReport {
       settled: items,
       completed: counts.completed,
       errors: items - counts.completed,
-      costUsd: cost.usd,
+      billedUsd: cost.billed_usd,
+      ambiguousUsd: cost.ambiguous_usd,
       listUsd: cost.list_usd,
+      usd: cost.usd,
     };
   }
 
   /** The summary of a run that was over before: this call sent nothing. */
   again(summary: Summary): Summary {
+    const { warnings = {} } = summary as Partial<Summary>; // an earlier version stored none
     return {
       ...summary,
+      warnings,
       elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
       requests_sent: 0,
     };
@@ -128,8 +140,11 @@ function opening(): Progress {
     inFlight: 0,
     itemsPerSecond: 0,
     tokensPerSecond: 0,
-    costUsd: 0,
+    held: [],
+    billedUsd: 0,
+    ambiguousUsd: 0,
     listUsd: 0,
+    usd: 0,
     lanes: [],
   };
 }
@@ -146,7 +161,7 @@ function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {
     lane: key,
     state: limits.state,
     inFlight: limits.inFlight,
-    inFlightMax: limits.inFlightMax,
+    inFlightMax: Math.max(limits.inFlight, limits.inFlightMax),
     ...(requests === undefined ? {} : { requestsShare: requests.used / requests.limit }),
     ...(tokens === undefined ? {} : { tokensShare: tokens.used / tokens.limit }),
   };

@@ -4,6 +4,7 @@
  *   open -> stopping                    asked to stop: nothing new is sent, what is in flight ends
  *   open -> cancelling -> ending        nothing new is sent, nothing ends before the cancel is durable
  *   open -> ending (expired|cancelled)  what was not sent ends with that status
+ *   open -> ending (giving_up)          what is held ends in an error, with the reason that holds it
  *   open | stopping | ending -> done
  *
  * A line is waiting (in a shard), claimed (a lane took it: intent, request, retries) or done (its outcome is durable).
@@ -14,14 +15,15 @@ import type { PerigeeError } from "../errors.ts";
 import type { Block } from "../jsonl/block.ts";
 import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
+import type { HeldEnd, HeldLines, Hold } from "./holds.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { LineSet } from "./line_set.ts";
 import type { EngineObserver } from "./observer.ts";
-import type { AttemptsMade } from "./recover.ts";
+import type { AttemptsMade } from "./replay.ts";
 import type { TaskLog } from "./task_log.ts";
 import type { Totals } from "./totals.ts";
 
-export type RunPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "done";
+export type RunPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "giving_up" | "done";
 
 export interface RunSettings extends CostTerms {
   readonly taskId: string;
@@ -38,7 +40,9 @@ export interface RunSettings extends CostTerms {
   readonly deadlineMs: number;
   readonly startedMs: number;
   readonly slaMinutes: number | undefined;
-  readonly budget: Budget | undefined;
+  readonly budget: Budget;
+  /** Whether what its cap cannot bound is sent all the same. */
+  readonly allowsUnbounded: boolean;
   readonly observer: EngineObserver | undefined;
   /** Empty for all runs that name none. */
   readonly project: string;
@@ -63,6 +67,14 @@ export class RunState {
   linesTotal: number | undefined;
   pausedBy: string | undefined;
   failure: PerigeeError | undefined;
+  /** Its source has more that would be read now: what holds the rest is not all that is left. */
+  isReading = false;
+  /** Why it waits, as it was found last. */
+  holds: readonly Hold[] = [];
+  /** Lines that wait for a change by the caller, by what holds them. */
+  readonly heldLines: Map<string, HeldLines & { items: number; readonly sinceMs: number }> = new Map();
+  /** How its held items end; undefined while they wait. */
+  heldEnd: ((model: string) => HeldEnd) | undefined;
   readonly #watchers: (() => void)[] = [];
 
   constructor(settings: RunSettings) {
@@ -99,9 +111,17 @@ export class RunState {
     return this.settings.skip?.(line) === true;
   }
 
-  /** Nothing waits and nothing is claimed. */
+  /** Nothing waits, nothing is claimed, and nothing is held. */
   get isIdle(): boolean {
-    return this.waitingItems === 0 && this.claimed.size === 0;
+    return this.waitingItems === 0 && this.claimed.size === 0 && this.heldLines.size === 0;
+  }
+
+  /** Lines are neither waiting nor claimed before the caller changes something. */
+  hold(lines: HeldLines, items: number, nowMs: number): void {
+    const key = JSON.stringify([lines.reason, lines.provider, lines.model]);
+    const held = this.heldLines.get(key);
+    if (held === undefined) this.heldLines.set(key, { ...lines, items, sinceMs: nowMs });
+    else held.items += items;
   }
 
   /** Whether every line of a block is done. */

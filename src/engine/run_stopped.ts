@@ -1,6 +1,8 @@
 /**
  * How items end that their run does not send any more.
  */
+import type { FailureCode } from "../errors.ts";
+import type { RunState } from "./run_state.ts";
 
 /** Why a waiting retry was given up: its run no longer sends. */
 export class RunStopped extends Error {
@@ -10,8 +12,28 @@ export class RunStopped extends Error {
   }
 }
 
+/** The end of an item that was not sent, or not again. */
+export interface UnsentEnd {
+  readonly status: "failed" | "expired" | "cancelled";
+  readonly code: FailureCode;
+  readonly message: string;
+  /** Whether the same request may succeed at another time; of `failed`. */
+  readonly retryable?: boolean;
+}
+
 export function endMessage(status: "expired" | "cancelled"): string {
   return status === "expired"
     ? "the sla passed before the item was answered"
     : "it was cancelled before the item was answered";
+}
+
+/** How an item of a model ends in a run that ends early. */
+export function endOf(
+  run: Pick<RunState, "heldEnd">,
+  status: "expired" | "cancelled" | "giving_up",
+  model: string,
+): UnsentEnd {
+  if (status !== "giving_up") return { status, code: status, message: endMessage(status) };
+  const end = run.heldEnd?.(model) ?? { code: "provider_error", message: "the run ended before it was sent" };
+  return { status: "failed", ...end, retryable: true };
 }

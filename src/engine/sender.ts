@@ -11,54 +11,46 @@
  * (docs/decisions/0009-commits.md).
  */
 import type { Clock } from "../clock.ts";
-import { addUsage } from "../dispatch/attempt.ts";
-import type { Admission, AttemptResult, Dispatcher, DispatchResult } from "../dispatch/dispatcher.ts";
+import type { Admission, AttemptResult, Dispatcher, DispatchResult, Made } from "../dispatch/dispatcher.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
-import { worstCaseUsd } from "../price/cost.ts";
-import type { PriceBook } from "../price/price_book.ts";
-import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
+import type { FamilySettings, LaneKey } from "../schedule/lanes.ts";
 import { InputRatios, OutputLengths } from "../schedule/output_lengths.ts";
 import type { Shard } from "../shard/shard.ts";
-import { NO_USAGE, type Usage } from "../work/outcome.ts";
-import { parseModelId } from "../work/request.ts";
-import { signalOf, tokensTaken } from "./attempt_signal.ts";
+import { NO_USAGE } from "../work/outcome.ts";
+import { signalOf, suspectsOf, tokensTaken } from "./attempt_signal.ts";
 import type { ShardTicket } from "./backlog.ts";
 import { ItemCall } from "./item_call.ts";
+import { type ItemMoney, type MoneyAnswer, unpricedText } from "./item_money.ts";
 import type { Lane } from "./lane.ts";
+import { ModelLanes } from "./model_lanes.ts";
 import type { EngineObserver } from "./observer.ts";
-import type { AttemptsMade } from "./recover.ts";
+import type { ItemPatience } from "./patience.ts";
+import { RefusedAccess } from "./refused_access.ts";
+import type { AttemptsMade } from "./replay.ts";
 import type { RunState } from "./run_state.ts";
-import { endMessage, RunStopped } from "./run_stopped.ts";
-import { costOfUsage, settleOutcome, settleUnsent, spentWith } from "./settle.ts";
+import { endOf, RunStopped } from "./run_stopped.ts";
+import { settleOutcome, settleUnsent } from "./settle.ts";
 import type { Wires } from "./wires.ts";
-
-/** Models that have a lane by their family; all further ones of a provider share one lane, so that memory is bounded. */
-const MODELS_MAX = 1_000;
-const CROWD_FAMILY = "other";
-
-/** Authentication failures in a row that stop a provider. */
-const AUTHENTICATION_FAILURES_MAX = 3;
 
 export interface SenderOptions {
   readonly clock: Clock;
   readonly wires: Wires;
-  readonly prices: PriceBook;
+  readonly money: ItemMoney;
   readonly families: FamilySettings;
   /** Ambiguous attempts that may be repeated. */
   readonly ambiguousMax: number;
   readonly laneOf: (key: LaneKey) => Lane;
+  readonly lanesOf: (provider: string) => readonly Lane[];
+  /** Providers whose key was accepted by an earlier process. */
+  readonly accepted: readonly string[];
+  /** Called when a lane was answered with success. */
+  readonly onAnswered: (lane: Lane) => void;
   /** Called when a lane has a place again, and a run money. */
   readonly onFree: (lane: Lane) => void;
   /** Called when something may have ended: a run, a pause, a wait for money. */
   readonly onChange: (run: RunState) => void;
   readonly observer?: EngineObserver | undefined;
-}
-
-/** Where a model's requests go. */
-export interface ModelLane {
-  readonly provider: string;
-  readonly family: string;
-  readonly key: LaneKey;
+  readonly patience: ItemPatience;
 }
 
 /** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
@@ -67,25 +59,21 @@ export class Sender implements Admission<ItemCall> {
   readonly #options: SenderOptions;
   readonly #outputLengths = new OutputLengths();
   readonly #inputRatios = new InputRatios();
-  readonly #laneOfModel = new Map<string, ModelLane>();
-  readonly #stoppedModels = new Map<string, string>();
-  readonly #authenticationFailures = new Map<LaneKey, number>();
-  readonly #answeredLanes = new Set<LaneKey>();
+  readonly models: ModelLanes;
+  readonly #access: RefusedAccess;
 
   constructor(options: SenderOptions) {
     this.#options = options;
-  }
-
-  /** The lane of a model, `<provider>:<name>`. */
-  laneFor(model: string): ModelLane {
-    const known = this.#laneOfModel.get(model);
-    if (known !== undefined) return known;
-    const { provider = "", name = "" } = parseModelId(model) ?? {};
-    const isCrowded = this.#laneOfModel.size >= MODELS_MAX;
-    const family = isCrowded ? CROWD_FAMILY : familyOf(provider, name, this.#options.families);
-    const found = { provider, family, key: laneKey(realtimeLane(provider, family)) };
-    if (!isCrowded) this.#laneOfModel.set(model, found);
-    return found;
+    const { clock, laneOf, onFree } = options;
+    this.models = new ModelLanes(options.families);
+    this.#access = new RefusedAccess({
+      clock,
+      models: this.models,
+      accepted: options.accepted,
+      laneOf,
+      lanesOf: options.lanesOf,
+      onChange: onFree,
+    });
   }
 
   /** Output tokens that the items of a shard are expected to take together. */
@@ -104,19 +92,20 @@ export class Sender implements Admission<ItemCall> {
     return this.#outputLengths.mean(model) ?? 0;
   }
 
-  /** Whether a lane has ever been answered with success in this process. */
-  hasAnswered(key: LaneKey): boolean {
-    return this.#answeredLanes.has(key);
+  /** Whether a provider has ever answered with success in this process. */
+  hasAnswered(provider: string): boolean {
+    return this.#access.hasAnswered(provider);
   }
 
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined {
     const { run, shard } = ticket;
     const wire = this.#options.wires.of(shard.model);
     const ratio = this.#inputRatios.ratio(shard.model, shard.group.isEstimated);
-    const call = new ItemCall(run, shard, index, wire, {
+    const expected = {
       inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
-      outputTokens: this.expectedOutputTokensOf(shard.model, shard.maxOutputTokens[index] ?? 0),
-    });
+      outputTokens: this.#outputLengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
+    };
+    const call = new ItemCall(run, shard, index, wire, expected, this.models.of(shard.model).key);
     if (!run.isOpen || run.settings.done.has(call.line) || run.claimed.has(call.line)) {
       run.waitingItems = Math.max(0, run.waitingItems - 1);
       return undefined; // its run was ended while the shard came here, and what it had left is ended with it
@@ -125,39 +114,50 @@ export class Sender implements Admission<ItemCall> {
     if (refusal === undefined) return call;
     run.waitingItems -= 1;
     run.claimed.add(call.line);
-    this.refuse(call, refusal.code, refusal.message);
+    this.#refuse(call, refusal.code, refusal.message);
     return undefined;
   }
 
-  refuseUnwanted(call: ItemCall): boolean {
-    const message = this.#stoppedModels.get(call.model);
-    if (message === undefined && !call.isSkipped) return false;
-    call.run.waitingItems -= 1;
-    call.run.claimed.add(call.line);
-    if (call.isSkipped) this.#end(call, "cancelled");
-    else this.refuse(call, "model_not_found", message ?? "");
+  takesAway(call: ItemCall, lane: LaneKey): boolean {
+    if (call.isSkipped) {
+      call.run.waitingItems -= 1;
+      call.run.claimed.add(call.line);
+      this.#end(call, "cancelled");
+      return true;
+    }
+    const { key } = this.models.of(call.model);
+    if (key === lane) return false;
+    call.lane = key;
+    this.#options.laneOf(key).giveBack(call);
     return true;
   }
 
-  refuse(call: ItemCall, code: FailureCode, message: string): void {
+  #refuse(call: ItemCall, code: FailureCode, message: string): void {
     settleUnsent(call.run, call.line, call.keyJson, { status: "failed", code, message }, () =>
       this.#options.onChange(call.run),
     );
   }
 
-  reserveMoney(call: ItemCall): "ok" | "wait" | "exhausted" | "unpriced" {
-    const { budget } = call.run.settings;
-    if (budget === undefined || call.reservation !== undefined) return "ok";
-    const worstUsd = this.#worstCaseUsd(call);
-    if (worstUsd === undefined) return "unpriced";
-    const reserved = budget.reserve(worstUsd);
-    if (!reserved.ok) return reserved.reason;
-    call.reservation = reserved.reservation;
-    return "ok";
+  hold({ run, model }: ItemCall, reason: "cap_reached" | "price_unknown"): void {
+    run.waitingItems -= 1;
+    const held =
+      reason === "cap_reached"
+        ? { reason, message: "the cost cap leaves no money for what is left" }
+        : {
+            reason,
+            model,
+            message: unpricedText(model),
+          };
+    run.hold(held, 1, this.#options.clock.nowMs());
+    this.#options.onChange(run);
+  }
+
+  reserveMoney(call: ItemCall): MoneyAnswer {
+    return this.#options.money.reserve(call);
   }
 
   returnMoney(call: ItemCall): void {
-    this.#settleMoney(call, 0);
+    this.#options.money.giveBack(call);
   }
 
   send(call: ItemCall): void {
@@ -167,7 +167,7 @@ export class Sender implements Admission<ItemCall> {
       (result) => this.#ended(call, result),
       (error: unknown) => {
         call.run.claimed.delete(call.line); // in doubt: nobody knows how far it came
-        this.#free(call, this.#options.laneOf(this.laneFor(call.model).key));
+        this.#free(call, this.#options.laneOf(call.lane));
         call.run.fail(faultOf(error));
       },
     );
@@ -175,21 +175,21 @@ export class Sender implements Admission<ItemCall> {
 
   /** The run of a call left before it was sent; the item waits for the next time. */
   giveUp(call: ItemCall): void {
-    const { attempts, ambiguousAttempts } = call;
-    const unsent = { attempts, ambiguousAttempts, usage: NO_USAGE, message: "" };
-    this.#ended(call, { kind: "returned", reason: "stopped", ...unsent });
+    this.#ended(call, {
+      kind: "returned",
+      reason: "stopped",
+      ...madeBefore(call),
+      usage: NO_USAGE,
+      message: "",
+    });
   }
 
   /** Admission: a retry passes limits, money and the journal again. */
-  admit(
-    call: ItemCall,
-    made: { readonly attempts: number; readonly ambiguousAttempts: number },
-  ): Promise<void> {
+  admit(call: ItemCall, made: Made): Promise<void> {
     const { run } = call;
     if (!run.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
-    const lane = this.#options.laneOf(this.laneFor(call.model).key);
-    const attempt = made.attempts + call.accountRefusals + 1;
-    const admitted = lane.admitAgain(call, attempt, made.ambiguousAttempts);
+    const lane = this.#options.laneOf(this.models.of(call.model).key);
+    const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
     this.#options.onChange(run); // it may wait in a lane that is stopped now
     return admitted.then(() => {
       run.requestsSent += 1;
@@ -197,11 +197,10 @@ export class Sender implements Admission<ItemCall> {
   }
 
   /** Admission: after each attempt, before any retry. */
-  attempted(call: ItemCall, result: AttemptResult): void {
+  attempted(call: ItemCall, result: AttemptResult): boolean {
     const nowMs = this.#options.clock.nowMs();
-    const key = this.laneFor(call.model).key;
+    const { permit, lane: key } = call;
     const lane = this.#options.laneOf(key);
-    const { permit } = call;
     this.#options.observer?.attempted({
       project: call.run.settings.project,
       lane: key,
@@ -211,56 +210,54 @@ export class Sender implements Admission<ItemCall> {
       latencyMs: result.latencyMs,
     });
     if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
-    lane.limits.observe(nowMs, signalOf(result));
+    const isProven = lane.health.blames(call, result, this.#access.blameFor(call, result));
+    const isOwn = this.#access.isAlone(call, result) && isProven;
+    const saysMore = this.#options.patience.learn(call, result);
+    if (saysMore && (!isOwn || suspectsOf(result) === "item"))
+      lane.limits.observe(nowMs, signalOf(result), permit);
     if (result.learnt !== undefined) lane.limits.learn(nowMs, result.learnt);
-    this.#settleMoney(call, this.#spentUsd(call, result));
+    this.#options.money.account(call, result);
     if (result.class === "success") {
-      this.#answeredLanes.add(key);
-      this.#authenticationFailures.delete(key);
+      this.#access.answered(call, result);
+      lane.health.healed();
+      this.#options.onAnswered(lane);
       this.#learnLengths(call, lane, result);
-      return;
+      return true;
     }
-    if (result.class !== "permanent") this.#close(call, result);
-    this.#pauseFor(call, key, lane, result);
+    if (result.class !== "permanent") this.#close(call, result, isOwn);
+    if (isOwn) lane.health.ended(call);
+    else lane.health.failed(call, result);
+    if (isOwn && suspectsOf(result) === "item") lane.health.healed();
+    if (!isOwn) this.#access.refused(call, result);
     this.#free(call, lane);
+    return isOwn;
   }
 
   /** Says that an attempt is over: a crash while its item waits for the next one leaves nothing in doubt. */
-  #close(call: ItemCall, result: AttemptResult): void {
-    const { attempts, ambiguousAttempts, usage } = call.failed ?? {
-      attempts: call.attempts,
-      ambiguousAttempts: call.ambiguousAttempts,
-      usage: NO_USAGE,
-    };
+  #close(call: ItemCall, result: AttemptResult, isOwn: boolean): void {
+    const made = call.failed ?? madeBefore(call);
+    const isAmbiguous = result.class === "ambiguous";
     call.failed = {
-      attempts: attempts + 1,
-      ambiguousAttempts: ambiguousAttempts + (result.class === "ambiguous" ? 1 : 0),
-      usage: result.usage === undefined ? usage : addUsage(usage, result.usage),
+      attempts: made.attempts + 1,
+      uncounted: made.uncounted + (isOwn ? 0 : 1),
+      ambiguousAttempts: made.ambiguousAttempts + (isAmbiguous ? 1 : 0),
+      uncountedAmbiguous: made.uncountedAmbiguous + (isAmbiguous && !isOwn ? 1 : 0),
     };
     if (call.run.phase !== "done") this.#recordClosed(call, call.failed);
   }
 
-  #recordClosed(
-    call: ItemCall,
-    made: { readonly attempts: number; readonly ambiguousAttempts: number; readonly usage: Usage },
-    accountRefusals: number = call.accountRefusals,
-  ): AttemptsMade {
-    const { ambiguousAttempts, usage } = made;
-    const attempts = made.attempts + call.accountRefusals;
-    const { prices, clock } = this.#options;
-    const spent = spentWith(call, usage, costOfUsage(prices, call, usage, clock.wallMs()));
-    const counts = { attempts, ambiguousAttempts, accountRefusals };
+  #recordClosed(call: ItemCall, made: Made): AttemptsMade {
+    const { spent } = call;
+    const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = made;
+    const counts = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
     call.run.settings.log.closed({ ...spent, ...counts, line: call.line });
     return { ...counts, isInDoubt: false, spent };
   }
 
   /** Why an item must not be sent at all. */
   #refusalOf(call: ItemCall): { readonly code: FailureCode; readonly message: string } | undefined {
-    const stopped = this.#stoppedModels.get(call.model);
-    if (stopped !== undefined) return { code: "model_not_found", message: stopped };
     const made = call.run.made.size === 0 ? undefined : call.run.made.get(call.line);
-    if (made === undefined || !made.isInDoubt || made.ambiguousAttempts <= this.#options.ambiguousMax)
-      return undefined;
+    if (made === undefined || !made.isInDoubt || this.#options.ambiguousMax > 0) return undefined;
     return {
       code: "ambiguous",
       message: "its request was under way when the process ended, and may have been answered and billed",
@@ -269,52 +266,47 @@ export class Sender implements Admission<ItemCall> {
 
   #ended(call: ItemCall, result: DispatchResult): void {
     const { run } = call;
-    const lane = this.#options.laneOf(this.laneFor(call.model).key);
+    const lane = this.#options.laneOf(call.lane);
+    lane.health.ended(call);
     if (run.phase === "done") {
       this.#free(call, lane); // it came after its run had stopped waiting: in doubt, as after a crash
       return;
     }
     if (result.kind === "outcome") {
-      const { outcome } = result;
-      const cost = costOfUsage(this.#options.prices, call, outcome.usage, this.#options.clock.wallMs());
-      settleOutcome(call, outcome, cost, () => this.#options.onChange(run));
+      settleOutcome(call, result.outcome, () => this.#options.onChange(run));
       this.#free(call, lane); // behind its outcome: who gets the place is recorded after it, and sent after that
       return;
     }
     this.#free(call, lane);
-    this.#keep(call, lane, result);
+    this.#keep(call, result);
     this.#options.onChange(run);
   }
 
   /** An item that came back without an outcome: kept for later, or ended with its run. */
-  #keep(call: ItemCall, lane: Lane, made: Extract<DispatchResult, { kind: "returned" }>): void {
+  #keep(call: ItemCall, made: Extract<DispatchResult, { kind: "returned" }>): void {
     const { run, line } = call;
-    const isAccountStop = made.reason !== "stopped" && lane.limits.isPaused;
-    const refusals = call.accountRefusals + (isAccountStop ? 1 : 0);
     // Its intent is durable: without a record of its end the next call would take it for sent, and perhaps answered.
-    const attempts = made.attempts + (call.isUnsent && run.phase === "stopping" ? 1 : 0);
-    if (attempts + refusals > 0)
-      run.made.set(line, this.#recordClosed(call, { ...made, attempts }, refusals));
+    const unsent = call.isUnsent && run.phase === "stopping" ? 1 : 0;
+    const counts = { ...made, attempts: made.attempts + unsent, uncounted: made.uncounted + unsent };
+    if (counts.attempts > 0) run.made.set(line, this.#recordClosed(call, counts));
     const status = run.isOpen && call.isSkipped ? "cancelled" : run.phase;
-    if (status === "expired" || status === "cancelled") {
+    if (status === "expired" || status === "cancelled" || status === "giving_up") {
       this.#end(call, status);
       return;
     }
     run.claimed.delete(line);
     if (!run.isOpen) return;
     run.waitingItems += 1;
-    lane.giveBack(
-      new ItemCall(run, call.shard, call.index, call, {
-        inputTokens: call.expectedInputTokens,
-        outputTokens: call.expectedOutputTokens,
-      }),
-    );
+    const { key } = this.models.of(call.model);
+    const again = new ItemCall(run, call.shard, call.index, call, call.load, key);
+    again.series = call.series;
+    this.#options.laneOf(key).giveBack(again);
   }
 
   /** Ends an item that is not sent, or not again. */
-  #end(call: ItemCall, status: "expired" | "cancelled"): void {
-    const end = { status, code: status, message: endMessage(status) };
-    settleUnsent(call.run, call.line, call.keyJson, end, () => this.#options.onChange(call.run));
+  #end(call: ItemCall, status: "expired" | "cancelled" | "giving_up"): void {
+    const { run, model } = call;
+    settleUnsent(run, call.line, call.keyJson, endOf(run, status, model), () => this.#options.onChange(run));
   }
 
   #free(call: ItemCall, lane: Lane): void {
@@ -334,48 +326,10 @@ export class Sender implements Admission<ItemCall> {
     this.#outputLengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
   }
+}
 
-  #pauseFor(call: ItemCall, key: LaneKey, lane: Lane, result: AttemptResult): void {
-    if (result.class !== "permanent") return;
-    const nowMs = this.#options.clock.nowMs();
-    if (result.scope === "model") this.#stoppedModels.set(call.model, result.message);
-    if (result.scope !== "provider") return;
-    if (result.code !== "authentication_failed") {
-      lane.limits.pause(nowMs, "quota");
-      return;
-    }
-    const failures = (this.#authenticationFailures.get(key) ?? 0) + 1;
-    this.#authenticationFailures.set(key, failures);
-    if (failures >= AUTHENTICATION_FAILURES_MAX) lane.limits.pause(nowMs, "authentication");
-  }
-
-  /** An upper bound for one attempt; undefined when the model has no known price. */
-  #worstCaseUsd(call: ItemCall): number | undefined {
-    const id = parseModelId(call.model);
-    const price = id === undefined ? undefined : this.#options.prices.price(id, this.#options.clock.wallMs());
-    const slack = call.shard.group.isEstimated ? 1.5 : 1;
-    const inputTokens = Math.ceil(call.inputTokens * slack) + 16;
-    return price === undefined
-      ? undefined
-      : worstCaseUsd({ inputTokens, maxOutputTokens: call.maxOutputTokens }, price);
-  }
-
-  /** Money that an attempt may have taken: the whole reservation where nobody can know. */
-  #spentUsd(call: ItemCall, result: AttemptResult): number {
-    if (call.reservation === undefined) return 0;
-    const { usage } = result;
-    if (usage !== undefined && (usage.inputTokens > 0 || usage.outputTokens > 0)) {
-      const { prices, clock } = this.#options;
-      return costOfUsage(prices, call, usage, clock.wallMs(), result.servedTier).providerUsd;
-    }
-    return result.class === "ambiguous" || result.class === "success" ? call.reservation.usd : 0;
-  }
-
-  #settleMoney(call: ItemCall, usd: number): void {
-    if (call.reservation === undefined) return;
-    call.run.settings.budget?.settle(call.reservation, usd);
-    call.reservation = undefined;
-  }
+function madeBefore({ attempts, uncounted, ambiguousAttempts, uncountedAmbiguous }: ItemCall): Made {
+  return { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
 }
 
 /** What a fault of ours in the middle of a call means for its run. */

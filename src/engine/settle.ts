@@ -1,46 +1,22 @@
 /**
  * Settling: an outcome becomes a price, a journal record and an output line.
  */
-import type { FailureCode } from "../errors.ts";
 import { completedLine, failedLine } from "../jsonl/write.ts";
-import type { PriceBook } from "../price/price_book.ts";
-import type { Failure, Outcome, Usage } from "../work/outcome.ts";
-import { NO_USAGE } from "../work/outcome.ts";
+import type { Failure, Outcome } from "../work/outcome.ts";
 import type { ItemCall } from "./item_call.ts";
-import { type PricedCost, priced } from "./item_cost.ts";
-import { NOTHING_SPENT, type OutcomeRecord, type Spent } from "./journal.ts";
+import { NOTHING_SPENT, type Spent, type StagedOutcome } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
-
-type StagedOutcome = Omit<OutcomeRecord, "lineBytes">;
-
-/** What an answer to a call cost. */
-export function costOfUsage(
-  prices: PriceBook,
-  call: ItemCall,
-  usage: Usage,
-  wallMs: number,
-  servedTier?: string,
-): PricedCost {
-  return priced(prices, call.run.settings, call.model, usage, { wallMs, servedTier });
-}
+import type { UnsentEnd } from "./run_stopped.ts";
 
 /** Records how a sent item ended and calls back when that is durable. */
-export function settleOutcome(
-  call: ItemCall,
-  outcome: Outcome,
-  cost: PricedCost,
-  whenDurable: () => void,
-): void {
-  const { run } = call;
-  const record = recordOf(call, outcome, cost);
+export function settleOutcome(call: ItemCall, outcome: Outcome, whenDurable: () => void): void {
+  const { run, warnings } = call;
+  const record = recordOf(call, outcome);
   const line =
     outcome.status === "completed"
-      ? completedLine(call.keyJson, outcome.output.text, outcome.output.finish_reason ?? "stop")
-      : failedLine(call.keyJson, call.line, {
-          ...outcome.failure,
-          attempts: outcome.failure.attempts + call.accountRefusals,
-          line: call.line,
-        });
+      ? completedLine(call.keyJson, outcome.output, warnings, call.otherModel)
+      : failedLine(call.keyJson, call.line, { ...outcome.failure, line: call.line }, warnings);
+  if (warnings !== "") warn(run, warnings);
   stage(run, record, line, whenDurable);
 }
 
@@ -49,18 +25,14 @@ export function settleUnsent(
   run: RunState,
   line: number,
   keyJson: string | null,
-  end: {
-    readonly status: "failed" | "expired" | "cancelled";
-    readonly code: FailureCode;
-    readonly message: string;
-  },
+  end: UnsentEnd,
   whenDurable?: () => void,
 ): void {
   const made = run.made.get(line);
   const failure: Failure = {
     code: end.code,
     message: end.message,
-    retryable: end.code === "expired" || end.code === "cancelled" || end.code === "budget_exceeded",
+    retryable: end.retryable ?? (end.code === "expired" || end.code === "cancelled"),
     attempts: made?.attempts ?? 0,
     ambiguous_attempts: made?.ambiguousAttempts ?? 0,
     line,
@@ -76,42 +48,34 @@ export function settleUnsent(
   stage(run, record, failedLine(keyJson, line, failure), whenDurable);
 }
 
+/** Goes with the step of the line that is staged next. */
+function warn(run: RunState, warnings: string): void {
+  run.settings.totals.warn(warnings, 1);
+  run.settings.log.warned(warnings);
+}
+
 function stage(run: RunState, record: StagedOutcome, line: string, whenDurable?: () => void): void {
   run.settings.totals.add(record);
   const { log, observer, project } = run.settings;
   log.outcome(record, line, () => {
     run.finished(record.line);
     if (observer !== undefined) {
-      const { status, code, inputTokens, outputTokens, listUsd, usd } = record;
-      observer.settled({ project, status, code, inputTokens, outputTokens, listUsd, usd });
+      const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
+      const tokens = { inputTokens, outputTokens };
+      observer.settled({ project, status, code, ...tokens, listUsd, usd, billedUsd, ambiguousUsd });
     }
     whenDurable?.();
   });
 }
 
-/** What an item took before this call, and this usage and cost. */
-export function spentWith(call: ItemCall, usage: Usage, cost: PricedCost): Spent {
-  const before = call.spent;
-  return {
-    isEstimated: before.isEstimated || usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
-    inputTokens: before.inputTokens + usage.inputTokens,
-    cachedTokens: before.cachedTokens + usage.cachedTokens,
-    outputTokens: before.outputTokens + usage.outputTokens,
-    reasoningTokens: before.reasoningTokens + usage.reasoningTokens,
-    listUsd: before.listUsd + cost.listUsd,
-    usd: before.usd + cost.usd,
-    priceNumber: cost.priceNumber,
-  };
-}
-
 /** Hot: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it. */
-function recordOf(call: ItemCall, outcome: Outcome, cost: PricedCost): StagedOutcome {
-  const spent = spentWith(call, outcome.usage, cost);
+function recordOf(call: ItemCall, outcome: Outcome): StagedOutcome {
+  const { spent } = call;
   return {
     line: call.line,
     status: outcome.status,
     code: outcome.status === "completed" ? undefined : outcome.failure.code,
-    attempts: outcome.attempts + call.accountRefusals,
+    attempts: outcome.attempts,
     ambiguousAttempts: outcome.ambiguousAttempts,
     isEstimated: spent.isEstimated,
     inputTokens: spent.inputTokens,
@@ -120,6 +84,8 @@ function recordOf(call: ItemCall, outcome: Outcome, cost: PricedCost): StagedOut
     reasoningTokens: spent.reasoningTokens,
     listUsd: spent.listUsd,
     usd: spent.usd,
+    billedUsd: spent.billedUsd,
+    ambiguousUsd: spent.ambiguousUsd,
     priceNumber: spent.priceNumber,
   };
 }
@@ -127,7 +93,7 @@ function recordOf(call: ItemCall, outcome: Outcome, cost: PricedCost): StagedOut
 /** Without what else the record holds. */
 function spentOf(spent: Spent): Spent {
   const { isEstimated, inputTokens, cachedTokens, outputTokens, reasoningTokens } = spent;
-  const { listUsd, usd, priceNumber } = spent;
+  const { listUsd, usd, billedUsd, ambiguousUsd, priceNumber } = spent;
   return {
     isEstimated,
     inputTokens,
@@ -136,6 +102,8 @@ function spentOf(spent: Spent): Spent {
     reasoningTokens,
     listUsd,
     usd,
+    billedUsd,
+    ambiguousUsd,
     priceNumber,
   };
 }

@@ -4,8 +4,10 @@
 import type { DiskFile } from "../disk.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { priceFactor } from "../price/factor.ts";
-import type { Failure, Output } from "../work/outcome.ts";
+import type { OutputLine } from "../work/item.ts";
+import type { Failure } from "../work/outcome.ts";
 import type { ObjectPhase, TaskObject } from "../work/task.ts";
+import { brokenAnswer, isAnswerWhole } from "./answer_check.ts";
 import { AnswerIndex, type IndexedAnswer } from "./answer_index.ts";
 import { readStep } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
@@ -13,6 +15,7 @@ import type { Progress, Summary } from "./progress.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { decodeBody } from "./task_body.ts";
+import { countingEntries } from "./task_journal.ts";
 
 export interface PartTerms {
   /** The file of its lines. */
@@ -34,8 +37,7 @@ export class Answers {
   async read(start: number, lengthBytes: number): Promise<Uint8Array> {
     this.#file ??= this.#open();
     const bytes = new Uint8Array(lengthBytes);
-    await (await this.#file).read(bytes, start);
-    return bytes;
+    return bytes.subarray(0, await (await this.#file).read(bytes, start));
   }
 
   async close(): Promise<void> {
@@ -79,7 +81,11 @@ export class SubmittedPart {
     const before = await parts.store.taskByName(`id:${terms.runId}`);
     const isOver = before !== undefined && decodeBody(before.body).status === "completed";
     if (isOver) {
-      for await (const { sequence, records } of parts.store.journal(before.id))
+      for await (const { sequence, records } of countingEntries(
+        parts.store,
+        before.id,
+        decodeBody(before.body),
+      ))
         index.apply(sequence, readStep(records));
     }
     let tellStopped: () => void = () => undefined;
@@ -88,7 +94,7 @@ export class SubmittedPart {
     });
     const run = runItems(terms.input, {
       id: terms.runId,
-      onAccountStop: tellStopped,
+      onHeld: tellStopped,
       onStep: (sequence, step) => index.apply(sequence, step),
       ...(terms.slaMinutes === undefined ? {} : { sla: terms.slaMinutes }),
     });
@@ -120,7 +126,11 @@ export class SubmittedPart {
 
   /** To read objects from; the caller closes it. */
   answers(): Answers {
-    return new Answers(async () => this.#parts.disk.open((await this.#run.opened).out, "read"));
+    return new Answers(async () => this.#parts.disk.open(await this.#path(), "read"));
+  }
+
+  async #path(): Promise<string> {
+    return (await this.#run.opened).out;
   }
 
   /** The object of a line, as it is now. `answers` is one of this part. */
@@ -137,13 +147,20 @@ export class SubmittedPart {
         error: null,
       };
     }
-    const { output, error } = parseLine(await answers.read(answer.start, answer.lengthBytes));
+    const bytes = await answers.read(answer.start, answer.lengthBytes);
+    const isWhole = isAnswerWhole(bytes, answer);
+    const text: AnswerText = isWhole
+      ? parseLine(bytes)
+      : { output: null, error: brokenAnswer(await this.#path(), answer) };
+    const { output, error } = text;
+    const warned = text.warnings === undefined ? {} : { warnings: text.warnings };
     if (answer.status !== "completed" || output === null) {
       return {
         object_id: objectId,
-        status: answer.status,
+        status: isWhole ? answer.status : "failed",
         usage: { input_tokens: counted, price_factor },
         error: error ?? null,
+        ...warned,
       };
     }
     const usage = {
@@ -151,7 +168,7 @@ export class SubmittedPart {
       price_factor,
       output_tokens: answer.outputTokens,
     };
-    return { object_id: objectId, status: "completed", usage, output, error: null };
+    return { object_id: objectId, status: "completed", usage, output, error: null, ...warned };
   }
 
   /** An attempt failed and the next has not begun: the item waits for it, here or in its lane. */
@@ -181,6 +198,8 @@ export class SubmittedPart {
   }
 }
 
-function parseLine(bytes: Uint8Array): { readonly output: Output | null; readonly error?: Failure } {
-  return JSON.parse(Buffer.from(bytes.buffer).toString()) as { output: Output | null; error?: Failure }; // a line of our own
+type AnswerText = Pick<OutputLine, "output" | "warnings"> & { readonly error?: Failure };
+
+function parseLine(bytes: Uint8Array): AnswerText {
+  return JSON.parse(Buffer.from(bytes).toString()) as AnswerText; // a line of our own
 }

@@ -1,8 +1,15 @@
 /**
  * What the engine stores of a task besides its journal: its terms, frozen when it was accepted, and how it ended.
  */
+import type { Moment } from "../clock.ts";
 import type { InputIdentity } from "./input.ts";
 import type { Summary } from "./progress.ts";
+
+/** Steps of a restatement, by their sequences; `to` is before `from` when there was nothing to state. */
+export interface RestatedSteps {
+  readonly from: number;
+  readonly to: number;
+}
 
 /** JSON in `StoredTask.body`. */
 export interface TaskBody {
@@ -15,18 +22,38 @@ export interface TaskBody {
   readonly streamChecksum?: string;
   /** Lines of the input, blank ones included; absent for streams until they were read to their end. */
   readonly lines?: number;
+  /** Of the lines, those with nothing on them; absent where `lines` is, and for tasks of earlier versions. */
+  readonly blankLines?: number;
+  /** Lines of the output whose keys are no longer in the input; they are numbered behind its own. */
+  readonly keptLines?: number;
   readonly out: string;
   readonly isOrdered: boolean;
   readonly slaMinutes?: number;
   readonly acceptedWallMs: number;
+  /** When it was last opened; absent where an earlier version opened it. */
+  readonly seen?: Moment;
   /** Tokens that the price factor counts as this task's volume: a quarter of the input's bytes. */
   readonly volumeTokens: number;
   readonly model?: string;
   /** What was not sent ends as cancelled, in whatever process; a stream's copy is its whole input then. */
   readonly isCancelled?: true;
+  /** Steps of the journal that state it anew; those before them count no more. */
+  readonly restated?: RestatedSteps;
+  /** A restatement that is decided; its output may not be in its place yet. */
+  readonly restating?: RestatedSteps & {
+    readonly outBytes: number;
+    /** Of all its bytes. */
+    readonly outCrc32: number;
+    /** The task once it is. */
+    readonly next: TaskBody;
+  };
   readonly status: "open" | "completed" | "failed";
   /** Size of the finished output. */
   readonly outBytes?: number;
+  /** Of the finished output; absent where an earlier version finished it. */
+  readonly outChecksum?: string;
+  /** It was found to be another than what was written, and its caller was told: the next call writes it anew. */
+  readonly isOutputChanged?: true;
   readonly summary?: Summary;
 }
 

@@ -40,6 +40,7 @@ export async function removeRunFiles(
 function workPaths(home: Home, taskId: string, body: TaskBody): string[] {
   const spool = spoolPath(home, taskId);
   const paths = body.isOrdered ? [answersPath(home, taskId, body)] : [];
+  paths.push(partPath(answersPath(home, taskId, body)));
   if (body.input === undefined) paths.push(spool);
   else if (isArrayPath(body.input.name)) paths.push(arrayCopyPath(spool, body.input));
   return paths;
@@ -48,6 +49,11 @@ function workPaths(home: Home, taskId: string, body: TaskBody): string[] {
 /** Where answers are appended: the output itself, or a file beside the journal that is put in order at the end. */
 export function answersPath(home: Home, taskId: string, body: TaskBody): string {
   return body.isOrdered ? pathOf(home, taskId, "answers.jsonl") : body.out;
+}
+
+/** Where a file is written anew before it takes the place of the one at `path`. */
+export function partPath(path: string): string {
+  return `${path}.perigee-part`;
 }
 
 /** Where a copy of an input is kept that cannot be read twice. */

@@ -7,14 +7,15 @@
  *
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
+import { crc32 } from "node:zlib";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { OutputWrite } from "../store/store.ts";
 import {
   type ClosedRecord,
   type IntentRecord,
   type LaneRecord,
-  type OutcomeRecord,
   readStep,
+  type StagedOutcome,
   type Step,
   type StepHeader,
   StepWriter,
@@ -118,11 +119,16 @@ export class TaskLog {
   }
 
   /** `line` is the whole output line with its line end. */
-  outcome(record: Omit<OutcomeRecord, "lineBytes">, line: string, whenDurable?: () => void): void {
-    this.#step.outcome(record, Buffer.byteLength(line));
+  outcome(record: StagedOutcome, line: string, whenDurable?: () => void): void {
+    this.#step.outcome(record, Buffer.byteLength(line), crc32(line));
     this.#lines.push(line);
     if (whenDurable !== undefined) this.#after.push(whenDurable);
     this.#touch(this);
+  }
+
+  /** Goes with the next record: its line has these warnings. */
+  warned(warnings: string): void {
+    this.#step.warned(warnings);
   }
 
   /** Resolves when all that was staged so far is durable, and no line waits for room in the output. */

@@ -1,20 +1,33 @@
 /**
- * The watch over one run: its deadline, its account stops, its engine's failure, and the waits that end with them.
+ * The watch over one run: its deadline, what holds it, its engine's failure, and the waits that end with them.
+ *
+ *   at work --nothing but held items is left--> held --something is answered--> at work
+ *   held --only the caller can change it; a key was never accepted--> given up at once
+ *   held --for `waitMs`; 2 min where only an account has no money--> given up
  */
 import type { Timer } from "../clock.ts";
-import type { AccountStop } from "./lanes.ts";
+import { type Hold, type HoldReason, isCallers, NO_HOLDS, type RunHolds } from "./holds.ts";
 import type { EngineParts } from "./parts.ts";
-import type { AccountStopReason } from "./run_open.ts";
 import type { RunState } from "./run_state.ts";
+
+const WAIT_MS = 1_800_000;
+const QUOTA_WAIT_MS = 120_000;
+
+export interface WatchOptions {
+  /** How long what passes by itself is waited for; undefined: 30 min, 2 min for an account without money or quota. */
+  readonly waitMs: number | undefined;
+  /** Called once for each hold that was waited for long enough. */
+  readonly onHeld: (reason: HoldReason) => void;
+}
 
 /** Close it when the run is over. */
 export class Watch {
   readonly #parts: EngineParts;
   readonly #state: RunState;
-  readonly #onAccountStop: (reason: AccountStopReason) => void;
+  readonly #options: WatchOptions;
   readonly #timers: Timer[] = [];
   readonly #unsubscribe: readonly (() => void)[];
-  #pauseTimer: Timer | undefined;
+  #holdTimer: Timer | undefined;
   #isGivenUp = false;
   /** Why the engine cannot go on: nothing is recorded any more. */
   #failure: Error | undefined;
@@ -31,15 +44,14 @@ export class Watch {
   /** Never resolves; rejects when the engine fails. */
   readonly #failed: Promise<void>;
 
-  /** `onAccountStop` is called once for each pause that was waited for long enough. */
-  constructor(parts: EngineParts, state: RunState, onAccountStop: (reason: AccountStopReason) => void) {
+  constructor(parts: EngineParts, state: RunState, options: WatchOptions) {
     this.#parts = parts;
     this.#state = state;
-    this.#onAccountStop = onAccountStop;
+    this.#options = options;
     this.#failure = parts.recorder.failure;
     state.watch(() => this.#look());
     this.#unsubscribe = [
-      parts.onAccountStop(() => this.#lookForPause()),
+      parts.onHold(() => this.#lookForHold()),
       parts.onFailure((error) => {
         this.#failure = error;
         this.#onEngineFailure(error);
@@ -48,7 +60,8 @@ export class Watch {
     ];
     const { deadlineMs } = state.settings;
     if (Number.isFinite(deadlineMs))
-      this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
+      if (deadlineMs <= parts.clock.nowMs()) this.#expire();
+      else this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
     this.left = this.until(() => !state.isOpen);
     this.left.catch(() => undefined); // whoever races it is told
     this.#failed = this.#wait(() => false, true);
@@ -85,7 +98,7 @@ export class Watch {
 
   close(): void {
     for (const timer of this.#timers) timer.cancel();
-    this.#pauseTimer?.cancel();
+    this.#holdTimer?.cancel();
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
   }
 
@@ -104,7 +117,7 @@ export class Watch {
   }
 
   #look(): void {
-    this.#lookForPause();
+    this.#lookForHold();
     const waits = this.#waits;
     this.#waits = [];
     for (const wait of waits) {
@@ -115,41 +128,62 @@ export class Watch {
     }
   }
 
-  /** A run that its accounts have stopped waits for a probe to succeed, but not for ever. */
-  #lookForPause(): void {
+  /** A run of which nothing but held items is left waits for them, but not for ever. */
+  #lookForHold(): void {
     const state = this.#state;
-    const stops = this.#accountStops();
-    state.pausedBy =
-      stops.length === 0 ? undefined : stops.map((one) => `${one.provider} ${one.reason}`).join(", ");
-    if (stops.length === 0) {
-      this.#pauseTimer?.cancel();
-      this.#pauseTimer = undefined;
+    const found = this.#holds();
+    state.holds = found.holds;
+    state.pausedBy = found.isAll ? pausedByText(found.holds) : undefined;
+    this.#holdTimer?.cancel();
+    this.#holdTimer = undefined;
+    if (!found.isAll) {
       this.#isGivenUp = false;
       return;
     }
     if (this.#isGivenUp) return;
-    if (reasonOf(stops) === "authentication" && stops.every((one) => !one.hasAnswered)) this.#giveUp();
-    else if (!Number.isFinite(state.settings.deadlineMs)) {
-      this.#pauseTimer ??= this.#parts.clock.timer(this.#parts.pauseWaitMs, () => this.#giveUp());
+    const { clock } = this.#parts;
+    const leftMs = found.sinceMs + this.#waitMs(found.holds) - clock.nowMs();
+    if (leftMs <= 0) {
+      if (state.inFlight === 0) this.#giveUp(found.holds); // else a probe is out, which may be answered
+    } else if (Number.isFinite(leftMs)) {
+      this.#holdTimer = clock.timer(leftMs, () => this.#lookForHold());
     }
   }
 
-  /** The pause has lasted; looks again, because a run under load is not looked at. */
-  #giveUp(): void {
-    this.#pauseTimer = undefined;
-    const stops = this.#accountStops();
-    if (stops.length === 0) return;
+  #giveUp(holds: readonly Hold[]): void {
     this.#isGivenUp = true;
-    this.#onAccountStop(reasonOf(stops));
+    this.#options.onHeld(reasonOf(holds));
   }
 
-  #accountStops(): readonly AccountStop[] {
+  #waitMs(holds: readonly Hold[]): number {
+    const { waitMs } = this.#options;
+    const isKeyRefused = holds.every(
+      ({ reason, was_accepted }) => reason === "authentication" && !was_accepted,
+    );
+    if (isKeyRefused) return 0;
+    if (holds.every(({ reason }) => isCallers(reason)))
+      return this.#state.isReading ? Number.POSITIVE_INFINITY : 0; // what is still to be read may be sent
+    const isQuota = holds.every(({ reason }) => reason === "quota" || isCallers(reason));
+    return waitMs ?? (isQuota ? QUOTA_WAIT_MS : WAIT_MS);
+  }
+
+  #holds(): RunHolds {
     const state = this.#state;
-    return state.isOpen && !state.isIdle ? this.#parts.accountStops(state) : [];
+    return state.isOpen && !state.isIdle ? this.#parts.holdsOf(state) : NO_HOLDS;
   }
 }
 
-/** `authentication` when it is a matter of keys alone; what else there is, waiting may cure. */
-function reasonOf(stops: readonly AccountStop[]): AccountStopReason {
-  return stops.every((one) => one.reason === "authentication") ? "authentication" : "quota";
+/** Of several, the one that says most about what to do: what only the caller can change, then keys and money. */
+function reasonOf(holds: readonly Hold[]): HoldReason {
+  const rank = ({ reason }: Hold): number =>
+    isCallers(reason) ? 0 : reason === "authentication" ? 1 : reason === "quota" ? 2 : 3;
+  const first = [...holds].sort((left, right) => rank(left) - rank(right))[0];
+  return first?.reason ?? "outage";
+}
+
+function pausedByText(holds: readonly Hold[]): string {
+  const texts = holds.map(({ provider, reason }) =>
+    provider === undefined ? reason : `${provider} ${reason}`,
+  );
+  return [...new Set(texts)].join(", ");
 }

@@ -2,9 +2,12 @@
  * Generation settings, from either layout, checked and under one spelling.
  *
  * Fields and bounds follow Gemini's generationConfig (snake_case or camelCase, proto3 JSON reads both) and OpenAI's
- * chat completions body. Null counts as absent, as both say. A setting given under two spellings, of the wrong type
- * or out of its range is `invalid_config`; more than one candidate too, because it multiplies the cost of a line.
+ * chat completions body; names that OpenAI and Anthropic have for the same are read in both. Null counts as absent, as
+ * both say. A setting given under two spellings, of the wrong type or out of its range is `invalid_config`, and so is a
+ * name that perigee's layout does not have; in OpenAI's the codec decides, because servers have members of their own.
+ * Answers that this version cannot return are `unsupported_request`: several candidates, sound, images.
  */
+import { suggestion } from "../nearest.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { GenerationConfig, JsonValue } from "../work/request.ts";
 import { givenTwice, LineFault, shown } from "./fault.ts";
@@ -16,14 +19,18 @@ export interface ReadConfig {
   readonly unknownFields: readonly string[];
 }
 
-/** Returns the checked value, undefined when there is nothing to keep; may add to the fields not understood. */
-type ReadField = (value: JsonValue, name: string, unknownFields: string[]) => unknown;
+/** Returns the checked value, undefined when there is nothing to keep. */
+type ReadField = (value: JsonValue, name: string) => unknown;
 
 /** From names as written to fields. A Map, because the names come from the input. */
 type Fields = ReadonlyMap<string, { readonly field: string; readonly read: ReadField }>;
 
 /** int32 in Gemini's API, and no model writes more tokens. */
 const INT32_MAX = 2 ** 31 - 1;
+/** In OpenAI's and Gemini's API. */
+const LOGPROBS_MAX = 20;
+/** Characters of a name that is not known which are shown. */
+const NAME_CHARS_MAX = 64;
 
 const THINKING_FIELDS: Fields = bothSpellings({
   thinkingBudget: integerBetween(-1, INT32_MAX), // -1: the model decides
@@ -31,21 +38,50 @@ const THINKING_FIELDS: Fields = bothSpellings({
   includeThoughts: boolean,
 });
 
-const GENERATION_FIELDS: Fields = bothSpellings({
-  temperature: numberBetween(0, 2),
-  topP: numberBetween(0, 1),
-  topK: integerBetween(1, INT32_MAX),
-  maxOutputTokens: integerBetween(1, INT32_MAX),
-  stopSequences: texts,
-  seed,
-  presencePenalty: numberBetween(-2, 2),
-  frequencyPenalty: numberBetween(-2, 2),
-  candidateCount: one,
-  responseMimeType: text,
-  responseSchema: schema,
-  responseJsonSchema: schema,
-  thinkingConfig: thinking,
-});
+const GENERATION_FIELDS: Fields = bothSpellings(
+  {
+    temperature: numberBetween(0, 2),
+    topP: numberBetween(0, 1),
+    topK: integerBetween(1, INT32_MAX),
+    maxOutputTokens: integerBetween(1, INT32_MAX),
+    stopSequences: texts,
+    seed,
+    presencePenalty: numberBetween(-2, 2),
+    frequencyPenalty: numberBetween(-2, 2),
+    candidateCount: one,
+    responseMimeType: text,
+    responseSchema: schema,
+    responseJsonSchema: schema,
+    responseLogprobs: ifTrue,
+    logprobs: integerBetween(0, LOGPROBS_MAX),
+    thinkingConfig: thinking,
+    responseModalities: textAlone,
+    audioTimestamp: unsupported,
+    enableAffectiveDialog: unsupported,
+    enableEnhancedCivicAnswers: unsupported,
+    imageConfig: unsupported,
+    mediaResolution: unsupported,
+    modelSelectionConfig: unsupported,
+    routingConfig: unsupported,
+    speechConfig: unsupported,
+  },
+  {
+    maxTokens: "maxOutputTokens",
+    maxCompletionTokens: "maxOutputTokens",
+    stop: "stopSequences",
+    n: "candidateCount",
+    topLogprobs: "logprobs",
+  },
+);
+
+/** Names of settings that may stand in a request, beside `generation_config`. */
+export const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
+  "max_tokens",
+  "maxTokens",
+  "max_completion_tokens",
+  "maxCompletionTokens",
+  "stop",
+]);
 
 const OPENAI_FIELDS: Fields = new Map([
   ["temperature", { field: "temperature", read: numberBetween(0, 2) }],
@@ -59,15 +95,50 @@ const OPENAI_FIELDS: Fields = new Map([
   ["frequency_penalty", { field: "frequencyPenalty", read: numberBetween(-2, 2) }],
   ["n", { field: "candidateCount", read: one }],
   ["reasoning_effort", { field: "thinkingConfig", read: reasoningEffort }],
+  ["logprobs", { field: "responseLogprobs", read: ifTrue }],
+  ["top_logprobs", { field: "logprobs", read: integerBetween(0, LOGPROBS_MAX) }],
+  ["modalities", { field: "responseModalities", read: textAlone }],
+  ["audio", { field: "audio", read: unsupported }],
 ]);
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Reads `request.generation_config`. */
-export function readGenerationConfig(given: JsonValue | undefined): ReadConfig | LineFault {
-  if (given === undefined || given === null) return { config: {}, unknownFields: [] };
-  if (!isObject(given)) return mustBe("generation_config", "an object", given);
-  return readFields(given, GENERATION_FIELDS, NONE);
+/** Reads `request.generation_config`, and settings that stand beside it. A name that is not known is a fault. */
+export function readGenerationConfig(
+  given: JsonValue | undefined,
+  beside: JsonObject | undefined,
+): GenerationConfig | LineFault {
+  if (given !== undefined && given !== null && !isObject(given))
+    return mustBe("generation_config", "an object", given);
+  const settings = beside === undefined ? (given ?? {}) : { ...given, ...beside };
+  const twice = beside === undefined ? undefined : Object.keys(beside).find((name) => isGiven(given, name));
+  if (twice !== undefined) return givenTwice(`generation_config.${twice}`, twice);
+  const read = readFields(settings, GENERATION_FIELDS, NONE);
+  if (read instanceof LineFault) return read;
+  const [unknown] = read.unknownFields;
+  return unknown === undefined
+    ? read.config
+    : unknownField("generation_config", unknown, [...GENERATION_FIELDS.keys()]);
+}
+
+function isGiven(settings: JsonObject | null | undefined, name: string): boolean {
+  return settings?.[name] !== undefined && settings[name] !== null;
+}
+
+/** Whether it is the name of a setting, under any spelling. */
+export function isSetting(name: string): boolean {
+  return GENERATION_FIELDS.has(name);
+}
+
+/** A member that is not known, by the path of its object (empty for a line), with the one that was meant. */
+export function unknownField(path: string, name: string, known: readonly string[]): LineFault {
+  const hint = suggestion(name, known);
+  const shown = JSON.stringify(name.length <= NAME_CHARS_MAX ? name : `${name.slice(0, NAME_CHARS_MAX)}...`);
+  const place = path === "" ? "the line" : path;
+  return new LineFault(
+    path === "" ? "invalid_line" : "invalid_config",
+    `${shown} is not a known member of ${place}${hint === "" ? "" : `; ${hint}`}`,
+  );
 }
 
 /** Reads the settings in an OpenAI chat completions body; `otherNames` are its members that are no settings. */
@@ -96,7 +167,7 @@ function readFields(
       unknownFields.push(name);
       continue;
     }
-    const read = known.read(value, name, unknownFields);
+    const read = known.read(value, name);
     if (read instanceof LineFault) return read;
     if (read === undefined) continue;
     if (config[known.field] !== undefined) return givenTwice(otherSpelling(given, fields, name), name);
@@ -110,13 +181,25 @@ function otherSpelling(given: JsonObject, fields: Fields, name: string): string 
   return Object.keys(given).find((other) => other !== name && fields.get(other)?.field === field) ?? name;
 }
 
-function bothSpellings(readers: Readonly<Record<string, ReadField>>): Fields {
+/** `otherNames` are further names of fields. */
+function bothSpellings(
+  readers: Readonly<Record<string, ReadField>>,
+  otherNames: Readonly<Record<string, string>> = {},
+): Fields {
+  const named = [
+    ...Object.entries(readers).map(([field, read]) => ({ name: field, field, read })),
+    ...Object.entries(otherNames).map(([name, field]) => ({
+      name,
+      field,
+      read: readers[field] ?? unsupported,
+    })),
+  ];
   return new Map(
-    Object.entries(readers).flatMap(([field, read]) => {
-      const snake = field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    named.flatMap(({ name, field, read }) => {
+      const snake = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
       return [
-        [field, { field, read }],
         [snake, { field, read }],
+        [name, { field, read }],
       ];
     }),
   );
@@ -167,15 +250,32 @@ function boolean(value: JsonValue, name: string): unknown {
   return typeof value === "boolean" ? value : mustBe(name, "true or false", value);
 }
 
+/** False is the default of what it is for. */
+function ifTrue(value: JsonValue, name: string): unknown {
+  return value === false ? undefined : value === true ? true : mustBe(name, "true or false", value);
+}
+
+/** `["TEXT"]` is the default; nothing else can be returned. */
+function textAlone(value: JsonValue, name: string): unknown {
+  const isText = Array.isArray(value) && value.every((one) => String(one).toLowerCase() === "text");
+  return isText ? undefined : new LineFault("unsupported_request", `${name}: only text can be returned`);
+}
+
+function unsupported(_: JsonValue, name: string): unknown {
+  return new LineFault("unsupported_request", `${name} is not supported`);
+}
+
 function schema(value: JsonValue, name: string): unknown {
   return isObject(value) ? value : mustBe(name, "an object", value);
 }
 
-function thinking(value: JsonValue, name: string, unknownFields: string[]): unknown {
+function thinking(value: JsonValue, name: string): unknown {
   if (!isObject(value)) return mustBe(name, "an object", value);
   const read = readFields(value, THINKING_FIELDS, NONE);
   if (read instanceof LineFault) return read;
-  for (const unknown of read.unknownFields) unknownFields.push(`${name}.${unknown}`);
+  const [unknown] = read.unknownFields;
+  if (unknown !== undefined)
+    return unknownField(`generation_config.${name}`, unknown, [...THINKING_FIELDS.keys()]);
   return read.config;
 }
 

@@ -3,53 +3,86 @@
  * settings, each name in snake_case or camelCase.
  *
  * Text is all that is carried: a part that holds anything else is `invalid_contents`, and a request that leans on
- * tools or cached content is `unsupported_request`, because leaving those out would change what is asked.
+ * tools or cached content is `unsupported_request`, because leaving those out would change what is asked. A member that
+ * is not known is `invalid_config`. `system` is read as Anthropic has it, and an output limit and stop sequences also
+ * beside `generation_config`.
  */
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
-import { readGenerationConfig } from "./config.ts";
+import { isSetting, REQUEST_SETTINGS, readGenerationConfig, unknownField } from "./config.ts";
 import { givenTwice, LineFault, shown, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
 
-/** Members that change what the model sees; they cannot be dropped. */
+/** Members that change what the model sees or returns; they cannot be dropped. */
 const REFUSED: ReadonlySet<string> = new Set([
   "tools",
   "tool_config",
   "toolConfig",
+  "tool_choice",
   "cached_content",
   "cachedContent",
+  "safety_settings",
+  "safetySettings",
 ]);
+
+const KNOWN = [
+  "model",
+  "contents",
+  "generation_config",
+  "system_instruction",
+  "system",
+  ...REQUEST_SETTINGS,
+] as const;
+
+/** The names of the system instruction. */
+const SYSTEM_NAMES: ReadonlySet<string> = new Set(["system_instruction", "systemInstruction", "system"]);
+const CONTENT_NAMES = ["role", "parts"] as const;
+const PART_NAMES = ["text"] as const;
 
 /** Reads `request`, all but its model. */
 export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFault {
   let settings: JsonValue | undefined;
+  let beside: Record<string, JsonValue> | undefined;
   let instruction: JsonValue | undefined;
-  let unknownNames: string[] | undefined;
+  let instructionName = "";
   for (const name of Object.keys(request)) {
-    const value = request[name];
+    const value = request[name] as JsonValue; // an own member
     if (name === "model" || name === "contents" || value === null) continue;
     if (name === "generation_config" || name === "generationConfig") {
       if (settings !== undefined) return givenTwice("generation_config", "generationConfig");
       settings = value;
-    } else if (name === "system_instruction" || name === "systemInstruction") {
-      if (instruction !== undefined) return givenTwice("system_instruction", "systemInstruction");
+    } else if (SYSTEM_NAMES.has(name)) {
+      if (instruction !== undefined) return givenTwice(instructionName, name);
       instruction = value;
-    } else {
-      if (isEmptyList(value)) continue;
-      if (REFUSED.has(name)) return new LineFault("unsupported_request", `${name} is not supported`);
-      unknownNames ??= [];
-      unknownNames.push(name);
+      instructionName = name;
+    } else if (REQUEST_SETTINGS.has(name)) {
+      beside = { ...beside, [name]: value };
+    } else if (!isEmptyList(value)) {
+      return refusedMember(name);
     }
   }
-  const read = readGenerationConfig(settings);
-  if (read instanceof LineFault) return read;
+  const config = readGenerationConfig(settings, beside);
+  if (config instanceof LineFault) return config;
   const turns = readContents(request["contents"]);
   if (turns instanceof LineFault) return turns;
-  const system = readInstruction(instruction);
+  const system = readInstruction(instruction, instructionName);
   if (system instanceof LineFault) return system;
-  const unknownFields =
-    unknownNames === undefined ? read.unknownFields : [...read.unknownFields, ...unknownNames];
-  return { system, turns, config: read.config, unknownFields };
+  return { system, turns, config, unknownFields: [] };
+}
+
+function refusedMember(name: string): LineFault {
+  if (REFUSED.has(name)) return new LineFault("unsupported_request", `${name} is not supported`);
+  if (name === "messages")
+    return new LineFault(
+      "invalid_config",
+      '"messages" is not a known member of request; give contents, or OpenAI\'s layout with custom_id and body',
+    );
+  if (isSetting(name))
+    return new LineFault(
+      "invalid_config",
+      `"${name}" is not a known member of request; did you mean "generation_config.${name}"?`,
+    );
+  return unknownField("request", name, KNOWN);
 }
 
 function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
@@ -58,6 +91,8 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
   const turns: Turn[] = [];
   for (const content of contents as readonly JsonValue[]) {
     if (!isObject(content)) return wrongContents(`contents[${turns.length}]`, "an object", content);
+    const unknown = otherName(content, CONTENT_NAMES);
+    if (unknown !== undefined) return unknownField(`contents[${turns.length}]`, unknown, CONTENT_NAMES);
     const role = content["role"] ?? "user";
     if (role !== "user" && role !== "model")
       return wrongContents(`contents[${turns.length}].role`, '"user" or "model"', role);
@@ -68,15 +103,32 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
   return turns;
 }
 
-/** The system instruction: `{ parts: [{ text }] }`, `{ parts: { text } }` as Google's samples have it, or a string. */
-function readInstruction(instruction: JsonValue | undefined): string[] | LineFault {
+/**
+ * The system instruction: `{ parts: [{ text }] }`, `{ parts: { text } }` as Google's samples have it, a string, or
+ * Anthropic's list of `{ type: "text", text }`.
+ */
+function readInstruction(instruction: JsonValue | undefined, name: string): string[] | LineFault {
   if (instruction === undefined) return [];
   if (isText(instruction)) return [instruction];
-  if (!isObject(instruction))
-    return wrongContents("system_instruction", "an object or a string", instruction);
+  if (Array.isArray(instruction)) return readBlocks(instruction as readonly JsonValue[], name);
+  if (!isObject(instruction)) return wrongContents(name, "an object or a string", instruction);
+  const unknown = otherName(instruction, CONTENT_NAMES);
+  if (unknown !== undefined) return unknownField(name, unknown, CONTENT_NAMES);
   const parts = instruction["parts"];
   const texts = readParts(isObject(parts) ? [parts] : parts);
-  return texts instanceof LineFault ? within("system_instruction", texts) : texts;
+  return texts instanceof LineFault ? within(name, texts) : texts;
+}
+
+/** Anthropic's blocks; where its cache may begin (`cache_control`) changes no answer. */
+function readBlocks(blocks: readonly JsonValue[], name: string): string[] | LineFault {
+  const texts: string[] = [];
+  for (const block of blocks) {
+    const text = isObject(block) && block["type"] === "text" ? block["text"] : undefined;
+    if (!isText(text))
+      return wrongContents(`${name}[${texts.length}]`, '{"type":"text","text":"..."}', block);
+    texts.push(text);
+  }
+  return texts;
 }
 
 /** Faults name the place within the content; no name is built while all is well. */
@@ -86,7 +138,7 @@ function readParts(parts: JsonValue | undefined): string[] | LineFault {
   const texts: string[] = [];
   for (const part of parts as readonly JsonValue[]) {
     if (!isObject(part)) return wrongContents(`parts[${texts.length}]`, "an object", part);
-    const other = otherName(part);
+    const other = otherName(part, PART_NAMES);
     if (other !== undefined)
       return new LineFault(
         "invalid_contents",
@@ -99,9 +151,10 @@ function readParts(parts: JsonValue | undefined): string[] | LineFault {
   return texts;
 }
 
-/** The first member of a part that is not its text. */
-function otherName(part: JsonObject): string | undefined {
-  for (const name in part) if (name !== "text" && Object.hasOwn(part, name)) return name;
+/** The first member that has none of these names, and a value. */
+function otherName(object: JsonObject, names: readonly string[]): string | undefined {
+  for (const name in object)
+    if (!names.includes(name) && object[name] !== null && Object.hasOwn(object, name)) return name;
   return undefined;
 }
 

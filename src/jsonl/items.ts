@@ -5,15 +5,31 @@
  * written with all its digits. Whether the line is a valid request is decided when it is read.
  */
 import { PerigeeError } from "../errors.ts";
+import { suggestion } from "../nearest.ts";
 import type { InlineItem, LineItem } from "../work/item.ts";
 import { isText, markedNumber, restoreNumbers } from "./numbers.ts";
 
 /** An inline item (interface 2.1) under a key. */
 export type KeyedInlineItem = InlineItem & { readonly key: string };
 
+/** Members that an inline item may have, those of its request included. */
+const INLINE_FIELDS = [
+  "key",
+  "model",
+  "input",
+  "sla",
+  "generation_config",
+  "system",
+  "max_tokens",
+  "max_completion_tokens",
+  "stop",
+] as const;
+const KNOWN: ReadonlySet<string> = new Set(INLINE_FIELDS);
+
 /**
  * One line of JSON without a newline. `where` names the item in messages, e.g. `item 3`.
- * Throws `usage` when the item is no object, or holds something that JSON cannot.
+ * Throws `usage` when the item is no object, has a member that is not known, or holds something that JSON cannot. The sla
+ * of an item is not written: it is of the run that the line is for.
  */
 export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): string {
   if (typeof item !== "object" || item === null || Array.isArray(item))
@@ -21,7 +37,7 @@ export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): stri
       "usage",
       `${where} must be an object, got ${item === null ? "null" : kindOf(item)}`,
     );
-  if ("input" in item && item.generation_config === undefined && areTexts(item)) return plainLine(item);
+  if ("input" in item && isPlain(item, where)) return plainLine(item);
   const line = "input" in item ? lineOfInline(item) : item;
   try {
     const json = JSON.stringify(line, (name, value: unknown) => {
@@ -38,8 +54,22 @@ export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): stri
   }
 }
 
-function areTexts({ key, model, input }: KeyedInlineItem): boolean {
-  return isText(input) && isText(key) && isText(model);
+/** Whether it holds texts alone. */
+function isPlain(item: KeyedInlineItem, where: string): boolean {
+  let count = 0;
+  for (const name in item) {
+    if (!KNOWN.has(name)) throw unknownMember(where, name);
+    if (name !== "sla" && item[name as keyof InlineItem] !== undefined) count += 1; // any name will do here
+  }
+  return count === 3 && isText(item.input) && isText(item.key) && isText(item.model);
+}
+
+/** Names of callers' own are shown; others may be a text of any length. */
+function unknownMember(where: string, name: string): PerigeeError {
+  if (!/^[\w.-]{1,64}$/.test(name))
+    return new PerigeeError("usage", `${where} has a member whose name is not known`);
+  const hint = suggestion(name, INLINE_FIELDS);
+  return new PerigeeError("usage", `${where}: "${name}" is not a known name; ${hint}`);
 }
 
 /** Hot: texts alone hold nothing that JSON changes, and a replacer would be called nine times. */
@@ -49,8 +79,7 @@ function plainLine({ key, model, input }: KeyedInlineItem): string {
 }
 
 function lineOfInline(item: KeyedInlineItem): object {
-  const { key, model, input, generation_config } = item;
-  const settings = generation_config === undefined ? undefined : { generation_config };
+  const { key, model, input, sla: _, ...settings } = item;
   return { key, request: { model, contents: [{ parts: [{ text: input }] }], ...settings } };
 }
 

@@ -2,15 +2,18 @@
  * From the bytes of one line to a request, or to the reason why it is none. Two layouts are told apart line by line:
  * the interface's own (2.5: `key`, `request`) and OpenAI's batch layout (`custom_id`, `body`).
  *
- *   record (UTF-8, depth, JSON, object, members, key) -> model -> settings -> contents
+ *   record (UTF-8, depth, JSON, object, members, key) -> names of members -> model -> settings -> contents
  *
  * A line with a readable key keeps it whatever is wrong later. Never throws, whatever the bytes.
  *
  * Hot path: a line of 600 bytes in at most 4 us (`bench/jsonl.ts`).
  */
 import type { FailureCode } from "../errors.ts";
-import { isObject } from "../work/json.ts";
+import { nearest } from "../nearest.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
 import { type JsonValue, type ModelId, type ModelRequest, parseModelId } from "../work/request.ts";
+import { unknownProviderMessage } from "../work/unknown_provider.ts";
+import { unknownField } from "./config.ts";
 import { readInterfaceRequest } from "./contents.ts";
 import { LineFault, shown, shownKind } from "./fault.ts";
 import { isText } from "./numbers.ts";
@@ -38,9 +41,11 @@ export type ParsedLine =
       readonly provider: string;
       /** The model's name, what follows the first colon. */
       readonly model: string;
+      /** The line names another model than `modelOverride`, or none. */
+      readonly isOverridden?: true;
       readonly request: ModelRequest;
       /** Some text was changed: half surrogate pairs became U+FFFD. */
-      readonly hasWarning: boolean;
+      readonly hasReplacedText: boolean;
       /** Encoded bodies must pass through `restoreNumbers`, in the thread that parsed the line. */
       readonly hasExactNumbers: boolean;
     }
@@ -53,6 +58,12 @@ export type ParsedLine =
     }
   | { readonly kind: "blank" };
 
+/** Members that a line may have. `__proto__` carries nothing: writers that know no better leave it there. */
+const LINE_FIELDS = {
+  interface: ["key", "request"],
+  openai: ["custom_id", "method", "url", "body"],
+} as const;
+
 /** Longest name of a model, in UTF-16 units; it becomes part of URLs and of every record. */
 const MODEL_CHARS_MAX = 256;
 
@@ -61,6 +72,8 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
   const record = readRecord(bytes, options);
   if (record.kind !== "record") return record;
   const { key, object, layout } = record;
+  const unknown = unknownMember(object, LINE_FIELDS[layout]);
+  if (unknown !== undefined) return rejected(key, unknown);
   const source = object[layout === "openai" ? "body" : "request"];
   if (!isObject(source)) {
     const name = layout === "openai" ? "body" : "request";
@@ -78,10 +91,24 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
     key,
     provider: model.provider,
     model: model.name,
+    ...(isOverridden(source["model"], layout, options) ? { isOverridden: true } : {}),
     request,
-    hasWarning: record.hasReplacedText,
+    hasReplacedText: record.hasReplacedText,
     hasExactNumbers: record.hasExactNumbers,
   };
+}
+
+function unknownMember(line: JsonObject, known: readonly string[]): LineFault | undefined {
+  for (const name of Object.keys(line)) {
+    if (known.includes(name) || name === "__proto__" || line[name] === null) continue;
+    if (name === "sla")
+      return new LineFault(
+        "invalid_line",
+        '"sla" is not a known member of the line; a window is of the run, not of a line',
+      );
+    return unknownField("", name, known);
+  }
+  return undefined;
 }
 
 function readModel(
@@ -93,16 +120,30 @@ function readModel(
   if (!isText(text)) return unknownModel(text, layout);
   const model = parseModelId(text);
   if (model !== undefined && options.providers.has(model.provider)) return checkedName(model);
-  if (layout === "openai" && options.modelOverride === undefined && text !== "" && !isHalf(text, options)) {
+  const isNameAlone =
+    layout === "openai" &&
+    options.modelOverride === undefined &&
+    text !== "" &&
+    !isHalf(text, options) &&
+    !isMistyped(model, options);
+  if (isNameAlone) {
     const provider = options.defaultOpenaiProvider ?? "openai";
     if (options.providers.has(provider)) return checkedName({ provider, name: text });
-    return new LineFault("unknown_model", `no provider is named ${shown(provider)} (model ${shown(text)})`);
+    return new LineFault("provider_missing", unknownProviderMessage(provider, options.providers));
   }
   if (model === undefined) return unknownModel(text, layout);
-  return new LineFault(
-    "unknown_model",
-    `no provider is named ${shown(model.provider)} (model ${shown(text)})`,
-  );
+  return new LineFault("provider_missing", unknownProviderMessage(model.provider, options.providers));
+}
+
+function isOverridden(
+  given: JsonValue | undefined,
+  layout: "interface" | "openai",
+  options: ModelOptions,
+): boolean {
+  const { modelOverride, ...own } = options;
+  if (modelOverride === undefined || given === modelOverride) return false;
+  const model = readModel(given, layout, own);
+  return model instanceof LineFault || `${model.provider}:${model.name}` !== modelOverride;
 }
 
 /** Why an inline item of this model would fail as it is read; undefined when somebody serves it. */
@@ -114,6 +155,11 @@ export function modelFault(model: string, providers: ReadonlySet<string>): strin
 /** `openai:` names a provider and no model; it is not a model of that name. */
 function isHalf(text: string, options: ModelOptions): boolean {
   return text.startsWith(":") || (text.endsWith(":") && options.providers.has(text.slice(0, -1)));
+}
+
+/** A model's own name may hold colons (`ft:gpt-4o:org`, `llama3:8b`), so only one wrong letter of a provider counts. */
+function isMistyped(model: ModelId | undefined, { providers }: ModelOptions): boolean {
+  return model !== undefined && nearest(model.provider, providers, 1) !== undefined;
 }
 
 function unknownModel(found: JsonValue | undefined, layout: "interface" | "openai"): LineFault {

@@ -25,6 +25,15 @@ export function contentEnd(bytes: Uint8Array, start: number, end: number, hasNew
   return hasNewline && end > start && bytes[end - 1] === CR ? end - 1 : end;
 }
 
+/** Whether there is nothing on a line whose content stands in `bytes[start..end]`. */
+export function isBlank(bytes: Uint8Array, start = 0, end: number = bytes.length): boolean {
+  for (let index = start; index < end; index++) {
+    const byte = bytes[index];
+    if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d && byte !== LF) return false;
+  }
+  return true;
+}
+
 /** Bytes up to and with the last line end; 0 when there is none. What follows is a torn line. */
 export function wholeLinesEnd(bytes: Uint8Array): number {
   return asBuffer(bytes).lastIndexOf(LF) + 1;

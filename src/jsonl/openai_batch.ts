@@ -3,14 +3,14 @@
  * `method` and `url` may be absent, as in Mistral's and Fireworks' batch lines.
  *
  * The body is kept as given, for providers that speak OpenAI's protocol, and read into the neutral request for all
- * others. What the neutral request cannot hold (images, tool calls) leaves its name in `unknownFields`: `messages`
+ * others. Anthropic's and Gemini's names of an output limit, stop sequences and a system instruction are put under OpenAI's. What the neutral request cannot hold (images, tool calls) leaves its name in `unknownFields`: `messages`
  * when a message has more than text, else the name of the body's member. A codec that does not send the body as given
  * refuses `messages` and `tools`, and reports the rest as dropped.
  */
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { readOpenaiConfig } from "./config.ts";
-import { LineFault, shown, shownKind, wrongContents } from "./fault.ts";
+import { givenTwice, LineFault, shown, shownKind, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
 
 const CHAT_URL = "/v1/chat/completions";
@@ -24,8 +24,11 @@ export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
   if (method !== "POST") return unsupported(`method must be "POST", got ${shown(method)}`);
   const url = line["url"] ?? CHAT_URL;
   if (url !== CHAT_URL) return unsupported(`url must be "${CHAT_URL}", got ${shown(url)}`);
-  const body = line["body"];
-  if (!isObject(body)) return new LineFault("invalid_line", `body must be an object, got ${shownKind(body)}`);
+  const given = line["body"];
+  if (!isObject(given))
+    return new LineFault("invalid_line", `body must be an object, got ${shownKind(given)}`);
+  const body = underOwnNames(given);
+  if (body instanceof LineFault) return body;
   if (body["stream"] === true)
     return unsupported("stream must be false or absent: answers are written whole");
   const read = readOpenaiConfig(body, NO_SETTINGS);
@@ -35,6 +38,31 @@ export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
   const { system, turns, isTextAlone } = conversation;
   const unknownFields = isTextAlone ? read.unknownFields : ["messages", ...read.unknownFields];
   return { system, turns, config: read.config, openaiBody: body, unknownFields };
+}
+
+/** What other providers call members that OpenAI has too. */
+const OTHER_NAMES = [
+  ["max_output_tokens", "max_tokens"],
+  ["stop_sequences", "stop"],
+] as const;
+
+/** The body with OpenAI's names alone; as it is when it has no others. */
+function underOwnNames(body: JsonObject): JsonObject | LineFault {
+  let own: Record<string, JsonValue> | undefined;
+  for (const [other, name] of OTHER_NAMES) {
+    const value = body[other];
+    if (!isGiven(value)) continue;
+    if (isGiven(body[name])) return givenTwice(name, other);
+    const { [other]: _, ...rest } = own ?? body;
+    own = { ...rest, [name]: value as JsonValue };
+  }
+  const { system } = body;
+  if (!isGiven(system)) return own ?? body;
+  const content = isText(system) || Array.isArray(system) ? system : undefined;
+  if (content === undefined) return wrongContents("system", "a string or an array", system);
+  const { system: _, messages, ...rest } = own ?? body;
+  const others = Array.isArray(messages) ? (messages as readonly JsonValue[]) : [];
+  return { ...rest, messages: [{ role: "system", content }, ...others] };
 }
 
 interface Conversation {
@@ -94,8 +122,16 @@ function readContent(
   return { texts, isTextAlone: texts.length === content.length };
 }
 
+/** Members of a message besides its text, such as tool calls, a name or reasoning. */
 function hasMoreThanText(message: JsonObject): boolean {
-  return isGiven(message["tool_calls"]) || isGiven(message["function_call"]) || isGiven(message["audio"]);
+  for (const name in message)
+    if (name !== "role" && name !== "content" && isGiven(message[name]) && !isEmptyList(message[name]))
+      return true;
+  return false;
+}
+
+function isEmptyList(value: JsonValue | undefined): boolean {
+  return Array.isArray(value) && value.length === 0;
 }
 
 function isGiven(value: JsonValue | undefined): boolean {

@@ -14,8 +14,6 @@ import { PerigeeError } from "../errors.ts";
 import type { ReaderEvent } from "./block.ts";
 import { BOM_BYTES, contentEnd } from "./lines.ts";
 
-export { sniff } from "./sniff.ts";
-
 export interface ReadOptions {
   /** Byte offset of the first line to read. Default 0; a byte order mark is skipped only there. */
   readonly fromOffset?: number | undefined;

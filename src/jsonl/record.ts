@@ -14,6 +14,7 @@ import type { FailureCode } from "../errors.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue } from "../work/request.ts";
 import { shown, shownKind } from "./fault.ts";
+import { isBlank } from "./lines.ts";
 import { isText, markNumbers } from "./numbers.ts";
 import { countMembers, repeatedMember, scanStructure } from "./structure.ts";
 
@@ -74,7 +75,7 @@ export function readRecord(bytes: Uint8Array, options: RecordOptions = {}): Line
   if (countMembers(value) < structure.memberCount)
     return rejected(
       "duplicate_member",
-      `the member ${shown(repeatedMember(text))} stands twice in one object`,
+      `the member ${shown(repeatedMember(text)?.name)} stands twice in one object`,
     );
   return withKey(value, text, hasExactNumbers, options.keyBytesMax ?? KEY_BYTES_MAX);
 }
@@ -161,14 +162,6 @@ function parseJson(text: string): JsonValue | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isBlank(bytes: Uint8Array): boolean {
-  for (let index = 0; index < bytes.length; index++) {
-    const byte = bytes[index];
-    if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d && byte !== 0x0a) return false;
-  }
-  return true;
 }
 
 function rejected(code: FailureCode, message: string): LineRecord {

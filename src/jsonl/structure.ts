@@ -67,8 +67,16 @@ export function countMembers(value: object): number {
   return count;
 }
 
-/** The first member name that stands twice in one object of valid JSON text; undefined when none does. */
-export function repeatedMember(json: string): string | undefined {
+/** A member name that stands twice in one object. */
+export interface RepeatedMember {
+  readonly name: string;
+  /** Where the text is a list: the element that it is in, from 0. */
+  readonly element: number;
+}
+
+/** The first one in valid JSON text; undefined when there is none. */
+export function repeatedMember(json: string): RepeatedMember | undefined {
+  let element = 0;
   const open: (Set<string> | undefined)[] = [];
   let at = 0;
   while (at < json.length) {
@@ -76,13 +84,14 @@ export function repeatedMember(json: string): string | undefined {
     if (code === 0x7b) open.push(new Set());
     else if (code === 0x5b) open.push(undefined);
     else if (code === 0x7d || code === 0x5d) open.pop();
+    else if (code === 0x2c && open.length === 1) element++;
     else if (code === 0x22) {
       const start = at - 1;
       at = afterString(json, at);
       const names = open.at(-1);
       if (names === undefined || !isFollowedByColon(json, at)) continue;
       const name = String(JSON.parse(json.slice(start, at)));
-      if (names.has(name)) return name;
+      if (names.has(name)) return { name, element };
       names.add(name);
     }
   }

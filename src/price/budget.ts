@@ -1,13 +1,17 @@
 /**
- * A hard cap on spending: money is reserved before each send and settled with what was really spent.
+ * The money of one run: what providers have billed, what is in doubt, what is held for requests under way, and the caps
+ * that bound their sum.
  *
- *   reserve -> held -> settle -> spent             spent + held <= cap, always
+ *   reserve -> held -> settle -> billed + ambiguous        billed + ambiguous + held <= cap, always
  *
- * As long as every reservation is an upper bound of what it is settled with, the cap is never overshot. Spending
- * stops when the next request's upper bound no longer fits, so what is left over is less than one such bound.
- * A reservation that was too small is still counted in full (`overrunUsd` says by how much).
+ * As long as every reservation is an upper bound of what it is settled with, no cap is ever overshot. Spending stops
+ * when the next request's upper bound no longer fits, so what is left over is less than one such bound. A reservation
+ * that was too small is still counted in full (`overrunUsd` says by how much).
  *
- * Amounts are whole nano-USD, each rounded up once, in safe integers: a million of them add up exactly.
+ * A cap may be shared: each budget under it takes from the same amount.
+ *
+ * Caps count whole nano-USD, each amount rounded up once, in safe integers: a million of them add up exactly. What is
+ * reported (`billedUsd`, `ambiguousUsd`) is the plain sum of the amounts.
  * Limits: a cap of at most 9,000,000 USD. Hot path: a reserve and settle take under 0.5 us (`bench/price.ts`).
  */
 import assert from "node:assert/strict";
@@ -18,6 +22,14 @@ const CAP_USD_MAX = 9_000_000;
 
 const NANO = 1e9;
 
+/** What providers took, in USD. */
+export interface Taken {
+  /** What is known to be billed. */
+  readonly billedUsd: number;
+  /** The most that attempts of unknown end may have cost. */
+  readonly ambiguousUsd: number;
+}
+
 /** Money held for one request. Hand it back to `settle` once; a second time changes nothing. */
 export interface Reservation {
   /** The held amount, in USD. */
@@ -26,43 +38,115 @@ export interface Reservation {
 
 export type ReserveAnswer =
   | { readonly ok: true; readonly reservation: Reservation }
-  /** `wait`: requests in flight hold the money, some may come back; `exhausted`: it does not fit even then. */
-  | { readonly ok: false; readonly reason: "wait" | "exhausted" };
+  /**
+   * `wait`: requests in flight hold the money, some may come back; `exhausted`: it does not fit into `cap` even then, until
+   * the cap is raised or dropped.
+   */
+  | { readonly ok: false; readonly reason: "wait" | "exhausted"; readonly cap: Cap };
 
-export class Budget {
-  readonly #capNanos: number;
-  #spentNanos: number;
+/** An amount that may be spent: by one run, or by all that share it. */
+export class Cap {
+  /** Undefined for one run's own. */
+  readonly name: string | undefined;
+  #capNanos: number;
+  #spentNanos = 0;
   #heldNanos = 0;
-  #overrunNanos = 0;
-  readonly #held = new Map<Reservation, number>();
 
-  /** `spentUsd`: what was spent before a restart, requests in doubt included. Throws `usage` for an impossible amount. */
-  constructor(options: { readonly capUsd: number; readonly spentUsd?: number }) {
-    const { capUsd, spentUsd = 0 } = options;
-    if (!(capUsd >= 0 && capUsd <= CAP_USD_MAX))
-      throw new PerigeeError("usage", `the cost cap must be USD from 0 to ${CAP_USD_MAX}, got ${capUsd}`);
-    if (!(spentUsd >= 0 && spentUsd <= CAP_USD_MAX))
-      throw new PerigeeError("usage", `what was spent must be USD from 0 to ${CAP_USD_MAX}, got ${spentUsd}`);
-    this.#capNanos = nanosOf(capUsd, Math.floor);
-    this.#spentNanos = nanosOf(spentUsd, Math.ceil);
+  /** Throws `usage` for an impossible amount. */
+  constructor(capUsd: number, name?: string) {
+    this.name = name;
+    this.#capNanos = capNanosOf(capUsd);
+  }
+
+  /** Has another amount from now on. Throws `usage` for an impossible one. */
+  limit(capUsd: number): void {
+    this.#capNanos = capNanosOf(capUsd);
+  }
+
+  /** Counts what was spent under it by what has no budget here. */
+  count(spentUsd: number): void {
+    this.#spentNanos += nanosOf(spentUsd, Math.ceil);
+  }
+
+  /** Takes back what was given to `count`. */
+  forget(spentUsd: number): void {
+    this.#spentNanos -= nanosOf(spentUsd, Math.ceil);
   }
 
   get capUsd(): number {
     return this.#capNanos / NANO;
   }
 
+  /** Billed or in doubt. */
   get spentUsd(): number {
     return this.#spentNanos / NANO;
   }
 
   /** Held for requests in flight. */
-  get reservedUsd(): number {
+  get heldUsd(): number {
     return this.#heldNanos / NANO;
   }
 
   /** What a reservation can take now; 0 when spending ran over. */
   get availableUsd(): number {
     return Math.max(0, this.#capNanos - this.#spentNanos - this.#heldNanos) / NANO;
+  }
+
+  /** Whether so much fits: now, once what is held came back, or never. */
+  fits(nanos: number): "ok" | "wait" | "exhausted" {
+    const leftNanos = this.#capNanos - this.#spentNanos;
+    if (nanos === 0) return "ok"; // what costs nothing goes through when spending ran over, too
+    if (nanos > leftNanos) return "exhausted";
+    return nanos > leftNanos - this.#heldNanos ? "wait" : "ok";
+  }
+
+  /** For budgets: more is held, and more is spent; either may be negative. */
+  move(heldNanos: number, spentNanos: number): void {
+    this.#heldNanos += heldNanos;
+    this.#spentNanos += spentNanos;
+  }
+}
+
+export class Budget implements Taken {
+  readonly #caps: readonly Cap[];
+  #billedUsd: number;
+  #ambiguousUsd: number;
+  /** As its caps count it. */
+  #spentNanos = 0;
+  #heldNanos = 0;
+  #overrunNanos = 0;
+  readonly #held = new Map<Reservation, number>();
+
+  /** Under no cap when there is none. `taken`: by earlier calls of the same run, requests in doubt included. */
+  constructor(caps: readonly Cap[] = [], taken: Taken = { billedUsd: 0, ambiguousUsd: 0 }) {
+    this.#caps = caps;
+    this.#billedUsd = taken.billedUsd;
+    this.#ambiguousUsd = taken.ambiguousUsd;
+    this.#spentNanos = nanosOf(taken.billedUsd + taken.ambiguousUsd, Math.ceil);
+    for (const cap of caps) cap.move(0, this.#spentNanos);
+  }
+
+  /** Whether anything bounds what is spent. */
+  get isCapped(): boolean {
+    return this.#caps.length > 0;
+  }
+
+  get billedUsd(): number {
+    return this.#billedUsd;
+  }
+
+  get ambiguousUsd(): number {
+    return this.#ambiguousUsd;
+  }
+
+  /** For requests under way: what an end of the process would leave in doubt. */
+  get heldUsd(): number {
+    return this.#heldNanos / NANO;
+  }
+
+  /** Billed, in doubt or held. */
+  get committedUsd(): number {
+    return this.#billedUsd + this.#ambiguousUsd + this.heldUsd;
   }
 
   /** By how much settled amounts went above their reservations, in sum. */
@@ -73,28 +157,54 @@ export class Budget {
   /** Holds `usd` (finite, not negative), or says why it cannot. */
   reserve(usd: number): ReserveAnswer {
     const nanos = nanosOf(usd, Math.ceil);
-    const leftNanos = this.#capNanos - this.#spentNanos;
-    if (nanos > leftNanos) return { ok: false, reason: "exhausted" };
-    if (nanos > leftNanos - this.#heldNanos) return { ok: false, reason: "wait" };
+    let waitsFor: Cap | undefined;
+    for (const cap of this.#caps) {
+      const fits = cap.fits(nanos);
+      if (fits === "exhausted") return { ok: false, reason: "exhausted", cap };
+      if (fits === "wait") waitsFor = cap;
+    }
+    if (waitsFor !== undefined) return { ok: false, reason: "wait", cap: waitsFor };
     const reservation: Reservation = { usd };
     this.#held.set(reservation, nanos);
     this.#heldNanos += nanos;
+    for (const cap of this.#caps) cap.move(nanos, 0);
     return { ok: true, reservation };
   }
 
   /**
-   * Ends a reservation with what was spent (finite, not negative; 0 when nothing was sent). For an attempt that may
-   * have been billed without an answer, settle with `reservation.usd`.
+   * Ends a reservation with what was taken (finite, not negative; nothing when nothing was sent). For an attempt that may
+   * have been billed without an answer, `ambiguousUsd` is `reservation.usd`.
    */
-  settle(reservation: Reservation, actualUsd: number): void {
+  settle(reservation: Reservation, { billedUsd, ambiguousUsd }: Taken): void {
     const heldNanos = this.#held.get(reservation);
     if (heldNanos === undefined) return;
-    const nanos = nanosOf(actualUsd, Math.ceil);
+    const nanos = nanosOf(billedUsd + ambiguousUsd, Math.ceil);
     this.#held.delete(reservation);
     this.#heldNanos -= heldNanos;
+    this.#billedUsd += billedUsd;
+    this.#ambiguousUsd += ambiguousUsd;
     this.#spentNanos += nanos;
+    for (const cap of this.#caps) cap.move(-heldNanos, nanos);
     if (nanos > heldNanos) this.#overrunNanos += nanos - heldNanos;
   }
+
+  /**
+   * The run is over in this process: what is held for requests under way is in doubt from now on, and nothing is settled
+   * any more. Its caps count the same amount as `committedUsd`.
+   */
+  close(): void {
+    for (const reservation of [...this.#held.keys()])
+      this.settle(reservation, { billedUsd: 0, ambiguousUsd: reservation.usd });
+    const nanos = nanosOf(this.committedUsd, Math.ceil);
+    for (const cap of this.#caps) cap.move(0, nanos - this.#spentNanos);
+    this.#spentNanos = nanos;
+  }
+}
+
+function capNanosOf(capUsd: number): number {
+  if (!(capUsd >= 0 && capUsd <= CAP_USD_MAX))
+    throw new PerigeeError("usage", `the cost cap must be USD from 0 to ${CAP_USD_MAX}, got ${capUsd}`);
+  return nanosOf(capUsd, Math.floor);
 }
 
 /** Nano-USD; what is a whole number but for the error of one multiplication is taken as whole. */

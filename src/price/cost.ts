@@ -2,8 +2,8 @@
  * What one answer costs, and the most that one attempt can cost.
  *
  *   list     = fresh x input rate + cached x cached rate + written x write rate + output x output rate
- *   provider = list x lane factor, or what the provider says that it charged (OpenRouter's `usage.cost`)
- *   usd      = list x price factor
+ *   billed   = list x lane factor, or what the provider says that it charged (OpenRouter's `usage.cost`)
+ *   usd      = list x price factor                  what a service charges its callers
  *
  * The rates are those of the tier of the whole request. Reasoning is part of the output. Where the provider says what
  * it charged, the list side follows from that. No result is ever NaN, infinite or negative, whatever the usage holds.
@@ -23,25 +23,19 @@ export interface CostFactors {
 /** More than this for one answer is nonsense and not believed. */
 const CHARGED_USD_MAX = 1_000_000;
 
-/** Money of one item, with what goes to the provider. */
-export interface ItemCost extends Cost {
-  /** USD that the provider bills: what a cap on spending counts. */
-  readonly providerUsd: number;
-}
-
 /**
  * The cost of an answer. Estimated when usage was, when counts contradict each other, and when there is no price or
  * only that of a similar name.
  */
-export function costOf(usage: Usage, price: BasePrice | undefined, factors: CostFactors): ItemCost {
+export function costOf(usage: Usage, price: BasePrice | undefined, factors: CostFactors): Cost {
   const factor = finite(factors.factor);
   const laneFactor = finite(factors.laneFactor);
   if (isCharged(usage)) {
     const { chargedUsd } = usage;
     const listUsd = laneFactor > 0 ? chargedUsd / laneFactor : chargedUsd;
-    return { listUsd, usd: listUsd * factor, providerUsd: chargedUsd, isEstimated: usage.isEstimated };
+    return { listUsd, usd: listUsd * factor, billedUsd: chargedUsd, isEstimated: usage.isEstimated };
   }
-  if (price === undefined) return { listUsd: 0, usd: 0, providerUsd: 0, isEstimated: true };
+  if (price === undefined) return { listUsd: 0, usd: 0, billedUsd: 0, isEstimated: true };
   const input = counted(usage.inputTokens);
   const cached = Math.min(counted(usage.cachedTokens), input);
   const written = Math.min(counted(usage.cacheWriteTokens), input - cached);
@@ -62,7 +56,7 @@ export function costOf(usage: Usage, price: BasePrice | undefined, factors: Cost
   return {
     listUsd,
     usd: listUsd * factor,
-    providerUsd: otherUsd * laneFactor + cachedUsd * finite(factors.laneCachedFactor ?? laneFactor),
+    billedUsd: otherUsd * laneFactor + cachedUsd * finite(factors.laneCachedFactor ?? laneFactor),
     isEstimated: usage.isEstimated || !isConsistent || !price.isExact,
   };
 }

@@ -58,8 +58,16 @@ export function laneFactor(
   return LANE_FACTORS.get(provider)?.[tier] ?? (tier === "realtime" ? FULL : undefined);
 }
 
-/** The tier that a provider's word for it stands for; an unknown word, or none, is realtime. */
-export function laneTierOf(servedTier: string | undefined): LaneTier {
+/** By a provider's own word for a tier, asked for or served: that of an unknown word is the dearest of the provider. */
+export function laneFactorOf(provider: string, word: string | undefined): LaneFactor {
+  const tier = laneTierOf(word);
+  if (tier !== undefined) return laneFactor(provider, tier) ?? FULL;
+  const known = Object.values(LANE_FACTORS.get(provider) ?? {});
+  return known.reduce((dearest, one) => (one.factor > dearest.factor ? one : dearest), FULL);
+}
+
+/** The tier that a provider's word for it stands for; none is realtime. */
+export function laneTierOf(servedTier: string | undefined): LaneTier | undefined {
   switch (servedTier?.toLowerCase()) {
     case "flex":
       return "flex";
@@ -68,7 +76,15 @@ export function laneTierOf(servedTier: string | undefined): LaneTier {
     case "priority":
     case "fast":
       return "priority";
-    default:
+    case undefined:
+    case "auto":
+    case "default":
+    case "on_demand":
+    case "scale":
+    case "standard":
+    case "standard_only":
       return "realtime";
+    default:
+      return undefined;
   }
 }

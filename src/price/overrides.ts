@@ -17,6 +17,8 @@ export interface PriceOverride {
   readonly cacheWriteUsdPerMillion?: number;
   /** The day from which the price is, `YYYY-MM-DD`; the day of use when absent. */
   readonly asOf?: string;
+  /** The version of the sheet that it is from; it stands for the source then. */
+  readonly sheet?: string;
 }
 
 export type PriceOverrides = Readonly<Record<string, PriceOverride>>;
@@ -36,7 +38,7 @@ export function overriddenPrice(
     matchedModel: key,
     isExact: true,
     ...flatRates(override),
-    source: "config",
+    source: override.sheet === undefined ? "config" : `sheet ${override.sheet}`,
     asOf: override.asOf ?? dayOf(wallMs),
     ...ALWAYS,
   };

@@ -11,6 +11,7 @@
  * Models that share limits (a `group`) take their turns; groups run side by side. A model may be in several groups, as
  * that of its provider and that of its family: the slowest of them sets its time. No cache discount is assumed. Sums cover the models with a known price; `unpriced_models` names the others. No number is ever NaN.
  */
+import type { FailureCode } from "../errors.ts";
 import type { LimitSettings } from "../work/limits.ts";
 import { parseModelId } from "../work/request.ts";
 import { counted, roundedUsd } from "./cost.ts";
@@ -89,9 +90,8 @@ export interface QuoteSla {
   readonly sla_minutes: number;
   /** Of one model: its price factor. Of all: USD at the sla over USD at list price; 1 when that is nothing. */
   readonly price_factor: number;
-  /** Null when no price is known. */
+  /** What a service charges at this sla: list price times price factor; null when no price is known. */
   readonly usd: number | null;
-  readonly saved_usd: number | null;
   /** Whether the time needed fits into the window. */
   readonly is_feasible: boolean;
 }
@@ -105,6 +105,8 @@ export interface QuoteModel {
   readonly expected_output_basis: readonly OutputBasis[];
   /** Null when no price is known; the model runs all the same. */
   readonly price: QuotePrice | null;
+  /** What the provider is expected to bill: everything is sent in real time, at its list price. */
+  readonly billed_usd: number | null;
   readonly list_usd: number | null;
   readonly slas: readonly QuoteSla[];
   readonly time: QuoteTime;
@@ -116,6 +118,14 @@ export interface QuoteTime {
   readonly bound_by: LimitBound;
 }
 
+/** A line that would fail before it is sent. */
+export interface QuoteFault {
+  /** From 1. */
+  readonly line: number;
+  readonly code: FailureCode;
+  readonly message: string;
+}
+
 export interface Quote {
   readonly object: "quote";
   readonly currency: "usd";
@@ -124,9 +134,13 @@ export interface Quote {
   readonly items: number;
   /** Lines that would fail before anything is sent; not among the items. */
   readonly rejected_lines: number;
+  /** The first of them; absent when there is none. */
+  readonly first_fault?: QuoteFault;
   readonly input_tokens: number;
   readonly input_tokens_estimated: boolean;
   readonly expected_output_tokens: number;
+  /** What providers are expected to bill, of all models with a known price. */
+  readonly billed_usd: number;
   /** Of all models with a known price. */
   readonly list_usd: number;
   readonly slas: readonly QuoteSla[];
@@ -157,6 +171,7 @@ export function quote(input: QuoteInput): Quote {
     input_tokens: sum(models.map((model) => model.input_tokens)),
     input_tokens_estimated: models.some((model) => model.input_tokens_estimated),
     expected_output_tokens: sum(models.map((model) => model.expected_output_tokens)),
+    billed_usd: roundedUsd(sum(models.map((model) => model.billed_usd ?? 0))),
     list_usd: roundedUsd(sum(models.map((model) => model.list_usd ?? 0))),
     slas: input.slasMinutes.map((slaMinutes, index) => quoteAll(slaMinutes, index, models, slowest)),
     time: shown(slowest),
@@ -261,6 +276,7 @@ function quoteModel(
     expected_output_tokens: outputTokens,
     expected_output_basis: [...new Set(totals.map((row) => row.basis))],
     price: price === undefined ? null : quotePrice(price),
+    billed_usd: listUsd === null ? null : roundedUsd(listUsd),
     list_usd: listUsd === null ? null : roundedUsd(listUsd),
     slas: input.slasMinutes.map((slaMinutes) => {
       const factor = priceFactor(model, slaMinutes, input.volumeTokens, input.card ?? RATE_CARD);
@@ -268,7 +284,6 @@ function quoteModel(
         sla_minutes: slaMinutes,
         price_factor: factor,
         usd: listUsd === null ? null : roundedUsd(listUsd * factor),
-        saved_usd: listUsd === null ? null : roundedUsd(listUsd - listUsd * factor),
         is_feasible: time.seconds <= slaMinutes * 60,
       };
     }),
@@ -288,7 +303,6 @@ function quoteAll(
     sla_minutes: slaMinutes,
     price_factor: Math.round((listUsd > 0 ? usd / listUsd : meanFactor(models, index)) * 10_000) / 10_000,
     usd: roundedUsd(usd),
-    saved_usd: roundedUsd(listUsd - usd),
     is_feasible: slowest.seconds <= slaMinutes * 60,
   };
 }

@@ -55,10 +55,13 @@ export function versionedPath(path: string, version: string): string {
   return /\/v\d+[a-z0-9]*$/.test(path) ? path : `${path}/${version}`;
 }
 
-/** A model's name inside a path: slashes, colons and at signs stay, all else outside the unreserved is escaped. */
+/**
+ * A model's name as one part of a path: all outside the unreserved is escaped, so that no name leads to another path with the
+ * operator's key. What a caller adds behind it keeps `.` and `..` from being parts of their own.
+ */
 export function modelPath(model: string): string {
   const bytes = new TextEncoder();
-  return model.replace(/[^A-Za-z0-9._~/@:-]/gu, (character) =>
+  return model.replace(/[^A-Za-z0-9._~-]/gu, (character) =>
     [...bytes.encode(character)]
       .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`)
       .join(""),

@@ -8,17 +8,17 @@
  *
  * Reading an answer by `stop_reason`:
  *
- *   end_turn, stop_sequence (or unknown)         text -> success; none -> ambiguous `empty_output`
- *   max_tokens, model_context_window_exceeded    text -> success marked `length`; none -> `empty_output`
- *   refusal                                      permanent `filtered`
- *   tool_use, pause_turn                         permanent `unsupported_request`
+ *   end_turn, stop_sequence, tool_use (or unknown)   text or tool calls -> success; none -> ambiguous `empty_output`
+ *   max_tokens, model_context_window_exceeded        the same, marked `length`; none -> `empty_output`
+ *   refusal                                          the same, marked; none -> permanent `filtered`
+ *   pause_turn                                       the same, marked; none -> permanent `unsupported_request`
  */
-import type { Usage } from "../work/outcome.ts";
 import { versionedPath, wireAddress } from "./address.ts";
+import { anthropicMembers } from "./answer_members.ts";
 import { anthropicBody, VERSION_2026 } from "./anthropic_body.ts";
-import { cutOff, declined, toolCall, withoutText } from "./endings.ts";
+import { cutOff, declined, ended, paused, type ReadAnswer } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
-import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
+import { encoded, isHtml, translated } from "./exchange.ts";
 import { arrayOf, objectOf, parseJson, stringOf } from "./json.ts";
 import { anthropicLimits } from "./limits.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
@@ -44,12 +44,14 @@ export function anthropicProvider(settings: ProviderSettings): Provider {
     settings,
     head: () => head,
     encode: (request, model, isCheckOnly) => {
-      const problem = untranslatable(request);
-      if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
-      const result = anthropicBody(request, model, version, settings.defaultMaxOutputTokens);
+      const read = translated(request, settings.name);
+      if ("ok" in read) return read;
+      const { defaultMaxOutputTokens: outputTokensDefault } = settings;
+      const result = anthropicBody(request, model, { version, outputTokensDefault }, read.dropped);
       if ("message" in result) return { ok: false, code: "invalid_config", message: result.message };
       const seedPlace = { name: undefined, depth: 1 } as const;
-      return encoded(result.body, request, result.dropped, settings, seedPlace, isCheckOnly);
+      const made = encoded(result.body, request, result.dropped, { settings, model }, seedPlace, isCheckOnly);
+      return made.ok ? { ...made, outputLimit: result.body.max_tokens } : made;
     },
     decode: (answer) => decode(answer, settings.name),
     limits: anthropicLimits,
@@ -75,28 +77,21 @@ function decode(answer: WireAnswer, name: string): Decoded {
     return itemFailure("ambiguous", "invalid_response", `${name} answered without content`, usage);
   }
   const tier = stringOf(objectOf(body["usage"])?.["service_tier"]);
-  return outcomeOf(name, body["stop_reason"], textOf(blocks), usage, tier);
+  const text = textOf(blocks);
+  return outcomeOf(body["stop_reason"], { name, text, members: anthropicMembers(blocks), usage, tier });
 }
 
-function outcomeOf(
-  name: string,
-  reason: unknown,
-  text: string,
-  usage: Usage | undefined,
-  tier: string | undefined,
-): Decoded {
+function outcomeOf(reason: unknown, answer: ReadAnswer): Decoded {
   switch (reason) {
     case "max_tokens":
     case "model_context_window_exceeded":
-      return cutOff(name, text, usage, tier);
+      return cutOff(answer);
     case "refusal":
-      return declined(name, usage);
-    case "tool_use":
+      return declined(answer);
     case "pause_turn":
-      return toolCall(name, usage);
+      return paused(answer);
     default:
-      if (text !== "") return success(text, "stop", usage, tier);
-      return withoutText(name, usage);
+      return ended(answer);
   }
 }
 

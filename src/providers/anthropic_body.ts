@@ -23,7 +23,10 @@ export interface AnthropicBody {
   top_p?: number;
   top_k?: number;
   stop_sequences?: string[];
-  thinking?: { type: "adaptive" } | { type: "disabled" } | { type: "enabled"; budget_tokens: number };
+  thinking?:
+    | { type: "adaptive"; display?: "summarized" }
+    | { type: "disabled" }
+    | { type: "enabled"; budget_tokens: number; display?: "summarized" };
   output_config?: { effort?: Effort; format?: { type: "json_schema"; schema: ObjectSchema } };
 }
 
@@ -41,15 +44,14 @@ const THINKING_TOKENS_MIN = 1_024;
 /** The first API version in which no model takes sampling settings. Versions are dates and compare as text. */
 export const VERSION_2026 = "2026-10-21";
 
-/** The body for a request. `version` is the `anthropic-version` sent with it. */
+/** The body for a request, `dropped` filled on. `version` is the `anthropic-version` sent with it. */
 export function anthropicBody(
   request: ModelRequest,
   model: string,
-  version: string,
-  outputTokensDefault: number | undefined,
+  { version, outputTokensDefault }: { version: string; outputTokensDefault: number | undefined },
+  dropped: string[],
 ): AnthropicResult {
   const { config } = request;
-  const dropped = [...request.unknownFields];
   const generation = generationOf(model);
   const body: AnthropicBody = {
     model,
@@ -70,6 +72,7 @@ export function anthropicBody(
   if (config.seed !== undefined) dropped.push("seed");
   if (config.presencePenalty !== undefined) dropped.push("presence_penalty");
   if (config.frequencyPenalty !== undefined) dropped.push("frequency_penalty");
+  if (config.responseLogprobs !== undefined || config.logprobs !== undefined) dropped.push("logprobs");
   const schema = answerSchema(config);
   if (schema === null) return { message: "response_schema: expected an object" };
   if (schema !== undefined) {
@@ -139,7 +142,6 @@ function putThinking(
   if (thinking === undefined) return;
   const { thinkingBudget: budget, thinkingLevel: level } = thinking;
   const isAdaptive = generation >= 4.6;
-  if (thinking.includeThoughts === true) dropped.push("include_thoughts");
   if (level?.toLowerCase() === "none") {
     body.thinking = { type: "disabled" };
   } else if (level !== undefined) {
@@ -150,7 +152,17 @@ function putThinking(
       body.output_config = { effort };
     }
   }
-  if (budget === undefined) return;
+  if (budget !== undefined) putBudget(body, config, budget, isAdaptive, dropped);
+  if (thinking.includeThoughts === true) showThoughts(body, isAdaptive, dropped);
+}
+
+function putBudget(
+  body: AnthropicBody,
+  config: GenerationConfig,
+  budget: number,
+  isAdaptive: boolean,
+  dropped: string[],
+): void {
   if (budget === 0) body.thinking = { type: "disabled" };
   else if (budget === -1 && isAdaptive) body.thinking = { type: "adaptive" };
   else if (isAdaptive || budget < THINKING_TOKENS_MIN) dropped.push("thinking_budget");
@@ -158,4 +170,11 @@ function putThinking(
     body.thinking = { type: "enabled", budget_tokens: budget };
     if (config.maxOutputTokens === undefined) body.max_tokens += budget;
   }
+}
+
+/** Newer models tell their thoughts when they are asked to, in short. */
+function showThoughts(body: AnthropicBody, isAdaptive: boolean, dropped: string[]): void {
+  if (body.thinking === undefined && isAdaptive) body.thinking = { type: "adaptive" };
+  if (body.thinking === undefined || body.thinking.type === "disabled") dropped.push("include_thoughts");
+  else if (isAdaptive) body.thinking.display = "summarized";
 }

@@ -15,6 +15,10 @@ export interface Dialect {
   /** `response_format` of type `json_schema`; without it a schema becomes `json_object`. */
   readonly hasJsonSchema: boolean;
   readonly hasReasoningEffort: boolean;
+  /** Whether `logprobs` is a boolean beside `top_logprobs`, as at OpenAI. */
+  readonly hasLogprobs: boolean;
+  /** Whether an answer holds the model's thoughts where it has any. */
+  readonly hasThoughts: boolean;
   /** Several texts of one message stay parts of an array; else they are joined without a separator. */
   readonly hasContentParts: boolean;
   /** Stop sequences at most. */
@@ -34,6 +38,8 @@ const SELF_HOSTED: Dialect = {
   hasPenalties: true,
   hasJsonSchema: true,
   hasReasoningEffort: true,
+  hasLogprobs: true,
+  hasThoughts: true,
   // Chat templates that take text join parts with a line break, which changes the prompt (vLLM).
   hasContentParts: false,
   stopsMax: Number.POSITIVE_INFINITY,
@@ -42,6 +48,9 @@ const SELF_HOSTED: Dialect = {
   hasCost: false,
 };
 
+/** Servers that are known to take the old name. */
+const SELF_HOSTED_NAMES: ReadonlySet<string> = new Set(["vllm", "sglang", "llamacpp"]);
+
 const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
   [
     "openai",
@@ -49,6 +58,7 @@ const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
       ...SELF_HOSTED,
       outputLimit: "max_completion_tokens",
       hasTopK: false,
+      hasThoughts: false,
       hasContentParts: true,
       stopsMax: 4,
       hasReasoningModels: true,
@@ -64,20 +74,40 @@ const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
       ...SELF_HOSTED,
       outputLimit: "max_completion_tokens",
       hasTopK: false,
+      hasLogprobs: false,
+      hasThoughts: false,
       hasContentParts: true,
       stopsMax: 4,
       requestsPer: "day",
     },
   ],
-  ["together", SELF_HOSTED],
-  ["fireworks", SELF_HOSTED],
+  ["together", { ...SELF_HOSTED, hasLogprobs: false }], // a number there
+  ["fireworks", { ...SELF_HOSTED, hasLogprobs: false }],
   ["openrouter", { ...SELF_HOSTED, hasContentParts: true, hasCost: true }],
   [
     "mistral",
-    { ...SELF_HOSTED, seed: "random_seed", hasTopK: false, hasReasoningEffort: false, hasContentParts: true },
+    {
+      ...SELF_HOSTED,
+      seed: "random_seed",
+      hasTopK: false,
+      hasReasoningEffort: false,
+      hasLogprobs: false,
+      hasContentParts: true,
+    },
   ],
   ["ollama", { ...SELF_HOSTED, hasTopK: false }],
 ]);
+
+/**
+ * The members of a body that limit the output for sure: the dialect's own, and both names where the provider is not known
+ * (self-hosted servers take the old one, gateways to OpenAI's models may demand the new one).
+ */
+export function outputLimits(name: string, maxOutputTokens: number): Readonly<Record<string, number>> {
+  const isKnown = DIALECTS.has(name) || SELF_HOSTED_NAMES.has(name);
+  const { outputLimit } = dialectOf(name);
+  if (isKnown) return { [outputLimit]: maxOutputTokens };
+  return { max_tokens: maxOutputTokens, max_completion_tokens: maxOutputTokens };
+}
 
 /** The dialect of a provider by its name. */
 export function dialectOf(name: string): Dialect {

@@ -7,12 +7,14 @@
  * started four units, over all texts for the input.
  */
 import type { ModelRequest } from "../work/request.ts";
+import { misspeltMember } from "./chat_members.ts";
 import { encoded, success } from "./exchange.ts";
 import { countOf, objectOf, parseJson, stringOf } from "./json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalOf } from "./refusals.ts";
 
 const UNITS_PER_TOKEN = 4;
+const NONE: readonly string[] = [];
 
 /** The codec of the embedded provider. */
 export function echoProvider(settings: ProviderSettings): Provider {
@@ -20,11 +22,18 @@ export function echoProvider(settings: ProviderSettings): Provider {
   return {
     settings,
     head: () => head,
-    encode: (request, model) =>
-      encoded(echoBody(request, model), { ...request, config: {} }, [], settings, {
-        name: undefined,
-        depth: 1,
-      }),
+    encode: (request, model) => {
+      const misspelt = misspeltMember(request.unknownFields, false);
+      if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
+      const seedPlace = { name: undefined, depth: 1 } as const;
+      return encoded(
+        echoBody(request, model),
+        { ...request, config: {} },
+        NONE,
+        { settings, model },
+        seedPlace,
+      );
+    },
     decode: (answer) => decode(answer, settings.name),
     limits: () => undefined,
     answerLocally,

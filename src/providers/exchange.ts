@@ -1,13 +1,12 @@
 /**
  * What all codecs share on both ends of an exchange: finishing a body, and naming a success.
- *
- * A setting that cannot be sent is left out and named in `dropped`, or fails the item, as the settings' policy
- * `unsupportedConfig` says (`drop` unless told).
  */
-import type { Usage } from "../work/outcome.ts";
+import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
+import { misspeltMember } from "./chat_members.ts";
 import { withDigits } from "./json.ts";
 import type { Decoded, Encoded, ProviderSettings, WireAnswer } from "./provider.ts";
+import { refusalOfDropped, untranslated } from "./unsupported.ts";
 
 /** Where a seed with exact digits goes: last into the body (1), or last into the body's last member (2). */
 interface SeedPlace {
@@ -15,19 +14,24 @@ interface SeedPlace {
   readonly depth: 1 | 2;
 }
 
+/** Whom a body is for. */
+export interface Destination {
+  readonly settings: ProviderSettings;
+  /** Without the provider's name. */
+  readonly model: string;
+}
+
 /** The body as JSON, or the item's failure when something was dropped that may not be. */
 export function encoded(
   body: object,
   request: ModelRequest,
   dropped: readonly string[],
-  settings: ProviderSettings,
+  { settings, model }: Destination,
   seedPlace: SeedPlace,
   isCheckOnly = false,
 ): Encoded {
-  if (dropped.length > 0 && settings.unsupportedConfig === "refuse") {
-    const names = dropped.join(", ");
-    return { ok: false, code: "invalid_config", message: `${settings.name} does not take ${names}` };
-  }
+  const refusal = refusalOfDropped(dropped, model, settings);
+  if (refusal !== undefined) return refusal;
   const { seed } = request.config;
   const hasDigits = typeof seed === "object" && seedPlace.name !== undefined;
   if (hasDigits && !/^-?(0|[1-9]\d*)$/.test(seed.digits)) {
@@ -39,30 +43,44 @@ export function encoded(
 }
 
 /**
- * Why a request that is not sent as given cannot be put in other words; `undefined` when it can. Leaving out tools, or
- * the images of a message, would change what is asked.
+ * Why a request that is not sent as given cannot be put in other words; else the members of it that are left out, to
+ * which the codec adds its own. Leaving out the images of a message would change what is asked.
  */
-export function untranslatable(request: ModelRequest): string | undefined {
-  const name = request.unknownFields.find(
-    (field) =>
-      field === "tools" ||
-      field === "functions" ||
-      (field === "messages" && request.openaiBody !== undefined),
-  );
-  if (name === "messages") return "messages: this provider is sent text only";
-  if (name !== undefined) return `${name}: this provider is sent text only, without tools`;
-  return request.turns.length === 0 ? "expected a user message, got none" : undefined;
+export function translated(
+  request: ModelRequest,
+  name: string,
+): { readonly dropped: string[] } | Extract<Encoded, { readonly ok: false }> {
+  if (request.unknownFields.length > 0) {
+    const isMixed = request.openaiBody !== undefined && request.unknownFields.includes("messages");
+    if (isMixed) return unsupported(`messages: ${name} is sent text only`);
+    const misspelt = misspeltMember(request.unknownFields, false);
+    if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
+  }
+  if (request.turns.length === 0) return unsupported("expected a user message, got none");
+  return { dropped: [...untranslated(request)] };
+}
+
+function unsupported(message: string): Extract<Encoded, { readonly ok: false }> {
+  return { ok: false, code: "unsupported_request", message };
 }
 
 /** A success. `tier` is what the provider says it served. */
 export function success(
   text: string,
-  finish: "stop" | "length",
+  finish: "stop" | FinishReason,
   usage: Usage | undefined,
   tier: string | undefined,
+  members?: AnswerMembers,
 ): Decoded {
-  if (tier === undefined) return { class: "success", text, finish, usage };
-  return { class: "success", text, finish, usage, servedTier: tier };
+  if (tier === undefined && members === undefined) return { class: "success", text, finish, usage };
+  return {
+    class: "success",
+    text,
+    finish,
+    usage,
+    ...(tier === undefined ? {} : { servedTier: tier }),
+    ...(members === undefined ? {} : { members }),
+  };
 }
 
 /** Whether the answer says that it is a web page (a proxy's, a captcha's), whatever its bytes. */

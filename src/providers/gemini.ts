@@ -4,18 +4,20 @@
  *
  * perigee's own layout is Gemini's, so all of it is sent as it is. Reading an answer by `finishReason`:
  *
- *   STOP (or none, or unknown)                     text -> success; none -> ambiguous `empty_output`
- *   MAX_TOKENS                                     text -> success marked `length`; none -> `empty_output`
- *   SAFETY, RECITATION, BLOCKLIST, IMAGE_*, ...    permanent `filtered`; so is a blocked prompt (`promptFeedback`)
+ *   STOP (or none, or unknown)                     text or tool calls -> success; none -> ambiguous `empty_output`
+ *   MAX_TOKENS                                     the same, marked `length`; none -> `empty_output`
+ *   SAFETY, RECITATION, BLOCKLIST, IMAGE_*, ...    the same, marked; none -> permanent `filtered`, and so is a blocked
+ *                                                  prompt (`promptFeedback`)
  *   MALFORMED_FUNCTION_CALL, ..._TOOL_CALL(S)      permanent `unsupported_request`
  *   OTHER, MALFORMED_RESPONSE, CONTINUATION, ...   ambiguous: the text is not whole
  */
 import type { Usage } from "../work/outcome.ts";
 import type { GenerationConfig, JsonValue, ModelRequest } from "../work/request.ts";
 import { modelPath, versionedPath, wireAddress } from "./address.ts";
-import { brokenOff, cutOff, filtered, toolCall, withoutText } from "./endings.ts";
+import { geminiMembers } from "./answer_members.ts";
+import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
-import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
+import { encoded, isHtml, translated } from "./exchange.ts";
 import { arrayOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "./refusals.ts";
@@ -46,6 +48,8 @@ export interface GeminiConfig {
   responseMimeType?: string;
   responseSchema?: JsonValue;
   responseJsonSchema?: JsonValue;
+  responseLogprobs?: boolean;
+  logprobs?: number;
   thinkingConfig?: GeminiThinking;
 }
 
@@ -62,21 +66,22 @@ export function geminiProvider(settings: ProviderSettings): Provider {
       path: `${base}/${resource(model)}:generateContent${address.search}`,
       headers: address.headers,
     }),
-    encode: (request, _model, isCheckOnly) => {
-      const problem = untranslatable(request);
-      if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
+    encode: (request, model, isCheckOnly) => {
+      const read = translated(request, settings.name);
+      if ("ok" in read) return read;
       const body = geminiBody(request);
       const seedPlace = { name: "seed", depth: 2 } as const;
-      return encoded(body, request, request.unknownFields, settings, seedPlace, isCheckOnly);
+      return encoded(body, request, read.dropped, { settings, model }, seedPlace, isCheckOnly);
     },
     decode: (answer) => decode(answer, settings.name),
     limits: () => undefined,
   };
 }
 
+/** `models/<name>`, or the collection that the name begins with. */
 function resource(model: string): string {
-  const path = modelPath(model);
-  return path.startsWith("models/") || path.startsWith("tunedModels/") ? path : `models/${path}`;
+  const [, collection = "models", name = model] = /^(models|tunedModels)\/(.+)$/s.exec(model) ?? [];
+  return `${collection}/${modelPath(name)}`;
 }
 
 /** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings stand last. */
@@ -97,6 +102,7 @@ function geminiBody(request: ModelRequest): GeminiBody {
   if (settings.responseSchema !== undefined || settings.responseJsonSchema !== undefined) {
     settings.responseMimeType ??= "application/json";
   }
+  if (settings.logprobs !== undefined) settings.responseLogprobs = true; // demanded beside it
   if (seed !== undefined || Object.keys(settings).length > 0) body.generationConfig = settings;
   return body;
 }
@@ -124,8 +130,15 @@ function decode(answer: WireAnswer, name: string): Decoded {
   if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
   const candidate = objectOf(arrayOf(body["candidates"])?.[0]);
   if (candidate === undefined) return withoutCandidate(name, body, usage);
-  const text = textOf(candidate["content"]);
-  return outcomeOf(name, candidate["finishReason"], text, usage, answer.headers["x-gemini-service-tier"]);
+  const tier = answer.headers["x-gemini-service-tier"];
+  const outcome = outcomeOf(candidate["finishReason"], {
+    name,
+    text: textOf(candidate["content"]),
+    members: geminiMembers(candidate),
+    usage,
+    tier,
+  });
+  return tier === undefined ? outcome : { ...outcome, servedTier: tier };
 }
 
 function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefined): Decoded {
@@ -135,7 +148,7 @@ function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefine
   if (usage === undefined && body["candidates"] === undefined) {
     return itemFailure("ambiguous", "invalid_response", `${name} answered without candidates`);
   }
-  return withoutText(name, usage);
+  return ended({ name, text: "", members: undefined, usage, tier: undefined });
 }
 
 const FILTERED: ReadonlySet<unknown> = new Set([
@@ -163,27 +176,12 @@ const BROKEN: ReadonlySet<unknown> = new Set([
   "CONTINUATION",
 ]);
 
-function outcomeOf(
-  name: string,
-  reason: unknown,
-  text: string,
-  usage: Usage | undefined,
-  tier: string | undefined,
-): Decoded {
-  if (reason === "MAX_TOKENS") {
-    return cutOff(name, text, usage, tier);
-  }
-  if (FILTERED.has(reason)) {
-    return filtered(name, usage);
-  }
-  if (TOOLS.has(reason)) {
-    return toolCall(name, usage);
-  }
-  if (BROKEN.has(reason)) {
-    return brokenOff(name, usage);
-  }
-  if (text !== "") return success(text, "stop", usage, tier);
-  return withoutText(name, usage);
+function outcomeOf(reason: unknown, answer: ReadAnswer): Decoded {
+  if (reason === "MAX_TOKENS") return cutOff(answer);
+  if (FILTERED.has(reason)) return filtered(answer);
+  if (TOOLS.has(reason)) return brokenCall(answer);
+  if (BROKEN.has(reason)) return brokenOff(answer);
+  return ended(answer);
 }
 
 /** The parts' texts joined, without thoughts. */

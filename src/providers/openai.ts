@@ -4,30 +4,34 @@
  * Reading an answer, in this order: no JSON -> ambiguous; an `error` inside -> by its own code; then by the first
  * choice's `finish_reason`:
  *
- *   stop (or none, or unknown)    text -> success; none -> a refusal is `filtered`, tool calls are unsupported,
- *                                 nothing at all is ambiguous `empty_output`
- *   length, model_length          text -> success marked `length`; none (thoughts took the budget) -> `empty_output`
- *   content_filter                permanent `filtered`
- *   tool_calls, function_call     permanent `unsupported_request`
+ *   stop (or none, or unknown),   text, tool calls or a refusal -> success; nothing at all is ambiguous `empty_output`
+ *   tool_calls, function_call
+ *   length, model_length          the same, marked `length`; nothing (thoughts took the budget) -> `empty_output`
+ *   content_filter                the same, marked; nothing -> permanent `filtered`
  *   error, abort, ...             ambiguous
  *
  * No field is demanded that real servers leave out (`id`, `object`, `logprobs`, `refusal`, `usage`).
  *
  * Hot path: decode of a 700-byte success at most 4 us (bench/providers.ts).
  */
-import type { Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 import { wireAddress } from "./address.ts";
-import { dialectOf } from "./dialects.ts";
-import { brokenOff, cutOff, declined, filtered, toolCall, withoutText } from "./endings.ts";
+import { openaiMembers } from "./answer_members.ts";
+import { type Dialect, dialectOf, outputLimits } from "./dialects.ts";
+import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
-import { encoded, isHtml, success, untranslatable } from "./exchange.ts";
-import { arrayOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
+import { type Destination, encoded, isHtml, translated } from "./exchange.ts";
+import { type GivenResult, givenBody } from "./given_body.ts";
+import { arrayOf, objectOf, parseJson, stringOf } from "./json.ts";
 import { openaiLimits } from "./limits.ts";
-import { chatBody, givenProblem } from "./openai_body.ts";
+import { chatBody } from "./openai_body.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "./refusals.ts";
+import { refusalOfDropped } from "./unsupported.ts";
 import { openaiUsage } from "./usage.ts";
+
+/** OpenAI's own hosts, those of its regions included. */
+const OPENAI_HOST = /(^|\.)api\.openai\.com$/;
 
 /** A codec for a server that speaks chat completions; its dialect follows from the settings' name. */
 export function openaiProvider(settings: ProviderSettings): Provider {
@@ -36,10 +40,16 @@ export function openaiProvider(settings: ProviderSettings): Provider {
     settings.key === undefined ? {} : { authorization: `Bearer ${settings.key}` };
   const address = wireAddress(settings, credentials);
   const head = { ...address, path: `${address.path}/chat/completions${address.search}` };
+  const isOpenai = OPENAI_HOST.test(new URL(address.origin).hostname);
   return {
     settings,
     head: () => ({ origin: head.origin, path: head.path, headers: head.headers }),
-    encode: (request, model, isCheckOnly) => encode(request, model, settings, isCheckOnly),
+    encode: (request, model, isCheckOnly) => {
+      const destination = { settings, model };
+      return request.openaiBody === undefined
+        ? encode(request, destination, dialect, isCheckOnly)
+        : encodeGiven(destination, givenBody(request, model, dialect, isOpenai), isCheckOnly);
+    },
     decode: (answer) => decode(answer, settings.name, dialect.hasCost),
     limits: (headers) => openaiLimits(headers, dialect.requestsPer),
   };
@@ -47,23 +57,32 @@ export function openaiProvider(settings: ProviderSettings): Provider {
 
 function encode(
   request: ModelRequest,
-  model: string,
-  settings: ProviderSettings,
-  isCheckOnly = false,
+  destination: Destination,
+  dialect: Dialect,
+  isCheckOnly: boolean | undefined,
 ): Encoded {
-  if (request.openaiBody !== undefined) {
-    const problem = givenProblem(request.openaiBody);
-    if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
-    const body = isCheckOnly ? "" : JSON.stringify({ ...request.openaiBody, model });
-    return { ok: true, body, dropped: [] };
-  }
-  const problem = untranslatable(request);
-  if (problem !== undefined) return { ok: false, code: "unsupported_request", message: problem };
-  const dialect = dialectOf(settings.name);
-  const result = chatBody(request, model, dialect);
+  const { settings, model } = destination;
+  const read = translated(request, settings.name);
+  if ("ok" in read) return read;
+  const result = chatBody(request, model, dialect, read.dropped);
   if ("message" in result) return { ok: false, code: "invalid_config", message: result.message };
+  const { maxOutputTokens } = request.config;
+  if (request.isLimitSure === true && maxOutputTokens !== undefined)
+    Object.assign(result.body, outputLimits(settings.name, maxOutputTokens));
   const seedPlace = { name: dialect.seed, depth: 1 } as const;
-  return encoded(result.body, request, result.dropped, settings, seedPlace, isCheckOnly);
+  return encoded(result.body, request, result.dropped, destination, seedPlace, isCheckOnly);
+}
+
+function encodeGiven(
+  { model, settings }: Destination,
+  given: GivenResult,
+  isCheckOnly: boolean | undefined,
+): Encoded {
+  if (!given.ok) return given;
+  const refusal = refusalOfDropped(given.dropped, model, settings);
+  if (refusal !== undefined) return refusal;
+  const body = isCheckOnly === true ? "" : JSON.stringify({ ...given.body, model });
+  return { ok: true, body, dropped: given.dropped };
 }
 
 function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
@@ -82,44 +101,31 @@ function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
   const inner = choice?.["error"] ?? undefined;
   if (inner !== undefined) return refusalInside(name, answer, errorFacts(inner), usage);
   const message = objectOf(choice?.["message"]);
-  return outcomeOf(name, choice?.["finish_reason"], message, usage, stringOf(body["service_tier"]));
+  const tier = stringOf(body["service_tier"]);
+  const outcome = outcomeOf(choice?.["finish_reason"], {
+    name,
+    text: textOf(message?.["content"]),
+    members: openaiMembers(choice, message),
+    usage,
+    tier,
+  });
+  return tier === undefined ? outcome : { ...outcome, servedTier: tier };
 }
 
-function outcomeOf(
-  name: string,
-  reason: unknown,
-  message: Unchecked | undefined,
-  usage: Usage | undefined,
-  tier: string | undefined,
-): Decoded {
-  const text = textOf(message?.["content"]);
+function outcomeOf(reason: unknown, answer: ReadAnswer): Decoded {
   switch (reason) {
     case "length":
     case "model_length": // Mistral
-      return cutOff(name, text, usage, tier);
+      return cutOff(answer);
     case "content_filter":
-      return filtered(name, usage);
-    case "tool_calls":
-    case "function_call":
-      return toolCall(name, usage);
+      return filtered(answer);
     case "error":
     case "abort": // vLLM
     case "insufficient_system_resource": // DeepSeek
-      return brokenOff(name, usage);
+      return brokenOff(answer);
     default:
-      if (text !== "") return success(text, "stop", usage, tier);
-      return nothing(name, message, usage);
+      return ended(answer);
   }
-}
-
-function nothing(name: string, message: Unchecked | undefined, usage: Usage | undefined): Decoded {
-  if (textOf(message?.["refusal"]) !== "") {
-    return declined(name, usage);
-  }
-  if ((arrayOf(message?.["tool_calls"])?.length ?? 0) > 0) {
-    return toolCall(name, usage);
-  }
-  return withoutText(name, usage);
 }
 
 /** Text is a string, or at Mistral a list of chunks of which the thinking ones are not the answer. */

@@ -1,11 +1,11 @@
 /**
  * The body of a chat completion, from a neutral request. Field names and ranges: OpenAI's API file and `dialects.ts`.
  *
- * A request that came in OpenAI's own layout is sent as given, with our `model`.
+ * A request that came in OpenAI's own layout is sent as given: `given_body.ts`.
  *
  * Hot path: one call per request, 2 to 4 us for a short prompt (bench/providers.ts).
  */
-import type { GenerationConfig, JsonValue, ModelRequest, Turn } from "../work/request.ts";
+import type { GenerationConfig, ModelRequest, Turn } from "../work/request.ts";
 import { type Dialect, type OpenaiModel, openaiModel } from "./dialects.ts";
 import { answerSchema, isStrictSchema, type ObjectSchema } from "./schema.ts";
 
@@ -26,6 +26,8 @@ export interface ChatBody {
   presence_penalty?: number;
   frequency_penalty?: number;
   reasoning_effort?: ReasoningEffort;
+  logprobs?: boolean;
+  top_logprobs?: number;
   response_format?:
     | { type: "json_object" }
     | { type: "json_schema"; json_schema: { name: string; strict: boolean; schema: ObjectSchema } };
@@ -46,10 +48,14 @@ type ChatResult =
   | { readonly body: ChatBody; readonly dropped: string[] }
   | { readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 
-/** The body for a request in the neutral shape. An exact seed is not in it: see `withDigits`. */
-export function chatBody(request: ModelRequest, model: string, dialect: Dialect): ChatResult {
+/** The body for a request in the neutral shape, `dropped` filled on. An exact seed is not in it: see `withDigits`. */
+export function chatBody(
+  request: ModelRequest,
+  model: string,
+  dialect: Dialect,
+  dropped: string[],
+): ChatResult {
   const { config } = request;
-  const dropped = [...request.unknownFields];
   const kind = dialect.hasReasoningModels ? openaiModel(model) : undefined;
   const body: ChatBody = { model, messages: messagesOf(request, dialect, kind) };
   const stops = config.stopSequences;
@@ -66,15 +72,9 @@ export function chatBody(request: ModelRequest, model: string, dialect: Dialect)
   if (config.maxOutputTokens !== undefined) body[dialect.outputLimit] = config.maxOutputTokens;
   putEffort(body, config, dialect, dropped);
   putSampling(body, config, dialect, kind, dropped);
+  putLogprobs(body, config, dialect, kind, dropped);
   const problem = putFormat(body, config, dialect, dropped);
   return problem === undefined ? { body, dropped } : { code: "invalid_config", message: problem };
-}
-
-/** Why an item that came in OpenAI's layout cannot be sent as given; `undefined` when it can. */
-export function givenProblem(given: Readonly<Record<string, JsonValue>>): string | undefined {
-  if (given["stream"] === true) return "stream: expected false or absent, got true";
-  const count = given["n"];
-  return typeof count === "number" && count > 1 ? `n: expected 1 or absent, got ${count}` : undefined;
 }
 
 function messagesOf(request: ModelRequest, dialect: Dialect, kind: OpenaiModel | undefined): ChatMessage[] {
@@ -111,7 +111,23 @@ function putEffort(body: ChatBody, config: GenerationConfig, dialect: Dialect, d
     if (budget === 0 && level === undefined && dialect.hasReasoningEffort) body.reasoning_effort = "none";
     else dropped.push("thinking_budget");
   }
-  if (thinking.includeThoughts === true) dropped.push("include_thoughts");
+  if (thinking.includeThoughts === true && !dialect.hasThoughts) dropped.push("include_thoughts");
+}
+
+function putLogprobs(
+  body: ChatBody,
+  { responseLogprobs, logprobs }: GenerationConfig,
+  dialect: Dialect,
+  kind: OpenaiModel | undefined,
+  dropped: string[],
+): void {
+  if (responseLogprobs === undefined && logprobs === undefined) return;
+  if (!dialect.hasLogprobs || kind?.isReasoning === true) {
+    dropped.push("logprobs");
+    return;
+  }
+  body.logprobs = true;
+  if (logprobs !== undefined) body.top_logprobs = logprobs;
 }
 
 function putSampling(

@@ -6,7 +6,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import type { LearntLimits } from "../work/limits.ts";
-import type { Usage } from "../work/outcome.ts";
+import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 
 /** Whose wire format a provider speaks; `echo` answers without a wire. */
@@ -25,8 +25,13 @@ export interface ProviderSettings {
   readonly apiVersion?: string;
   /** Sent as the output limit where the protocol demands one and the item gives none. */
   readonly defaultMaxOutputTokens?: number;
-  /** What to do with a setting that the model refuses: leave it out with a warning, or fail the item. */
+  /**
+   * What to do with settings that the model or provider does not take: leave them out with a warning, or fail the item.
+   * Absent: what only shapes sampling is left out, all else fails the item.
+   */
   readonly unsupportedConfig?: "drop" | "refuse";
+  /** One request to it at most, in milliseconds; absent: as configured for all providers. */
+  readonly timeoutMs?: number;
   /** More headers for every request, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -43,9 +48,15 @@ export interface WireHead {
 /** Lower-case names to values; a repeated header's values are joined by `, `. */
 export type HeaderBag = Readonly<Record<string, string | undefined>>;
 
-/** A request as JSON text, with the names of the settings that the protocol has no place for; or why it has none. */
+/** A request as JSON text, with the names of the settings that were left out of it; or why it has none. */
 export type Encoded =
-  | { readonly ok: true; readonly body: string; readonly dropped: readonly string[] }
+  | {
+      readonly ok: true;
+      readonly body: string;
+      readonly dropped: readonly string[];
+      /** The output limit that is sent, where it is not the request's own. */
+      readonly outputLimit?: number;
+    }
   | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 
 /** How far a refusal reaches: this item, this model, or everything behind this key. */
@@ -55,11 +66,14 @@ export type FailureScope = "item" | "model" | "provider";
 export type Decoded =
   | {
       readonly class: "success";
+      /** Empty only where `members` has tool calls or a refusal. */
       readonly text: string;
-      readonly finish: "stop" | "length";
+      readonly finish: "stop" | FinishReason;
       readonly usage: Usage | undefined;
       /** The tier that the provider says it used, which decides the price. */
       readonly servedTier?: string;
+      /** What the answer holds besides its text. */
+      readonly members?: AnswerMembers;
     }
   | {
       readonly class: "refused" | "ambiguous" | "permanent";
@@ -73,7 +87,11 @@ export type Decoded =
       readonly isRateLimit?: boolean;
       /** Of a rate limit, whether it refuses the growth of use rather than the use. */
       readonly isRampLimit?: boolean;
+      /** Whether the provider says that it has too much to do, which no item is to blame for. */
+      readonly isOverload?: boolean;
       readonly usage?: Usage;
+      /** The tier that the provider says it used, which decides the price of its usage. */
+      readonly servedTier?: string;
     };
 
 /** A response as a codec sees it. */

@@ -3,13 +3,14 @@
  *
  *   refused     429, 503, 529 (overload), 408, 409, 425, 498: no work was done, repeating is free
  *   ambiguous   5xx, 424, 499 and errors inside a 200: work may have been done and billed
- *   permanent   scope item: 400, 413, 422, filtered; scope model: 404; scope provider: 401, 402, 403, quota, redirects
+ *   permanent   scope item: 400, 413, 422, filtered; scope model: 403, 404; scope provider: 401, 402, quota, redirects
  *
  * The provider's code wins over the status (a 429 may be an empty account, a 400 a wrong key, a 200 an error), and
  * `x-should-retry` wins over both, as in the official SDKs. Codes were read in OpenAI's API file, the official SDKs and
  * the providers' error pages, state 2026-11-20.
  *
- * Messages are our words, the status and a code of the provider that looks like one; never its body.
+ * Messages are our words, the status and a code of the provider that looks like one; the provider's own words only where
+ * they concern no item (an account, a key, a model), never its body.
  */
 import type { FailureCode } from "../errors.ts";
 import type { Usage } from "../work/outcome.ts";
@@ -27,6 +28,7 @@ interface Verdict {
   readonly words: string;
   readonly isRateLimit?: boolean;
   readonly isRampLimit?: boolean;
+  readonly isOverload?: boolean;
 }
 
 /** The meaning of an answer whose status is no success. `name` is the provider's. */
@@ -57,22 +59,40 @@ function refusal(
   status: number,
   usage?: Usage,
 ): Refusal {
-  const verdict = overruled(byCode(facts, status) ?? byStatus(facts, status), answer, status);
-  const code = facts.codes[0];
   const told = retryAfterMs(answer.headers, answer.wallMs) ?? facts.waitMs;
+  const understood = byCode(facts, status) ?? byStatus(facts, status, told !== undefined);
+  const verdict = overruled(understood, answer, status);
+  const code = facts.codes[0];
   // A stopped account keeps its long wait (hours until the quota's day ends); a refused request is tried again sooner.
   const waitMs = verdict.class === "permanent" ? told : refusalWaitMs(told);
   return {
     class: verdict.class,
     code: verdict.code,
-    message: `${name} answered ${answer.status}${code === undefined ? "" : ` (${code})`}: ${verdict.words}`,
+    message: `${name} answered ${answer.status}${code === undefined ? "" : ` (${code})`}: ${verdict.words}${saidBy(facts, verdict)}`,
     scope: verdict.scope,
     ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }),
     ...(verdict.isRateLimit === true ? { isRateLimit: true } : {}),
     ...(verdict.isRampLimit === true ? { isRampLimit: true } : {}),
+    ...(verdict.isOverload === true ? { isOverload: true } : {}),
     ...(usage === undefined ? {} : { usage }),
   };
 }
+
+/** Of a refusal that concerns no item, so that no prompt can stand in it; with what looks like a key taken out. */
+function saidBy({ message }: ErrorFacts, { scope }: Verdict): string {
+  if (scope === "item" || message === "") return "";
+  const said = message
+    .replace(/[\p{Cc}\s]+/gu, " ")
+    .replace(KEY_LIKE, "[key]")
+    .trim()
+    .slice(0, SAID_CHARS_MAX);
+  return said === "" ? "" : ` (it says: ${said})`;
+}
+
+/** Characters of a provider's own words that are shown. */
+const SAID_CHARS_MAX = 200;
+/** Keys of known vendors, whole or masked with asterisks, and anything long without a space. */
+const KEY_LIKE = /\b(?:sk|pk|gsk|xai|key|AIza)[-_][^\s"',;]{4,}|[A-Za-z0-9_*-]{24,}/g;
 
 const QUOTA_CODES: ReadonlySet<string> = new Set([
   "insufficient_quota",
@@ -161,14 +181,15 @@ function byCode(facts: ErrorFacts, status: number): Verdict | undefined {
   return has(OVERLOAD_CODES) ? OVERLOAD : undefined;
 }
 
-function byStatus(facts: ErrorFacts, status: number): Verdict {
+function byStatus(facts: ErrorFacts, status: number, hasWait: boolean): Verdict {
   switch (status) {
     case 400:
     case 422:
       return byBadRequest(facts);
     case 401:
-    case 403:
       return KEY;
+    case 403:
+      return FORBIDDEN;
     case 402:
       return QUOTA;
     case 404:
@@ -184,8 +205,9 @@ function byStatus(facts: ErrorFacts, status: number): Verdict {
       return item("request_too_large", "the request is too large");
     case 429:
       return byRateLimit(facts);
-    case 498:
     case 503:
+      return hasWait ? OVERLOAD : UNAVAILABLE; // a bare 503 is an outage, or the item's own
+    case 498:
     case 529:
       return OVERLOAD;
     case 504:
@@ -274,7 +296,14 @@ const RATE: Verdict = {
   isRateLimit: true,
 };
 const RAMP: Verdict = { ...RATE, words: "the use grew too fast", isRampLimit: true };
-const OVERLOAD: Verdict = refused("overloaded", "the provider is overloaded");
+const FORBIDDEN: Verdict = {
+  class: "permanent",
+  code: "authentication_failed",
+  scope: "model",
+  words: "the key may not use this model",
+};
+const UNAVAILABLE: Verdict = refused("overloaded", "the provider is not available");
+const OVERLOAD: Verdict = { ...refused("overloaded", "the provider is overloaded"), isOverload: true };
 
 function item(code: FailureCode, words: string): Verdict {
   return { class: "permanent", code, scope: "item", words };

@@ -18,6 +18,7 @@ import { EXECUTIONS, type ExecutionFacts, type GivenInput, recordToGiven } from 
 import { checkSchemas } from "./execution_request.ts";
 import { createRedactor, type Redactor } from "./redaction.ts";
 import type { Satellite, SatelliteArguments } from "./satellite.ts";
+import { isExpanded } from "./secret_fields.ts";
 import { fillSecrets, isSecretName, secretNames, secretPointers, textAt } from "./secret_texts.ts";
 import type { Secrets } from "./secrets.ts";
 
@@ -37,6 +38,8 @@ export interface PreparedAttempt {
   readonly satellite: Satellite;
   /** As its schemas give them, with secrets. */
   readonly given: SatelliteArguments<JsonObject, JsonObject>;
+  /** Of secrets, as they were filled in. */
+  readonly secretValues: readonly string[];
   readonly redaction: Redactor;
   readonly rules: RetryRules;
 }
@@ -58,7 +61,8 @@ export async function prepareAttempt(
   const filled = await fill(parts.secrets, facts, given, resolved);
   if ("code" in filled) return { ok: false, error: filled };
   const { satellite } = resolved;
-  const redaction = createRedactor(filled.values);
+  const { values: secretValues } = filled;
+  const redaction = createRedactor(secretValues);
   const checked = await checkSchemas(satellite, filled);
   if (!checked.ok) {
     const [first] = checked.issues;
@@ -71,7 +75,7 @@ export async function prepareAttempt(
     attemptsMax: Math.max(1, satellite.attemptsMax ?? ATTEMPTS_MAX),
     isRepeatable: isRepeatable(satellite, checked.value),
   };
-  return { ok: true, prepared: { satellite, given: checked.value, redaction, rules } };
+  return { ok: true, prepared: { satellite, given: checked.value, secretValues, redaction, rules } };
 }
 
 async function resolve(
@@ -98,18 +102,23 @@ interface Filled extends SatelliteArguments<JsonObject, JsonObject> {
   readonly values: readonly string[];
 }
 
-/** References in what the satellite's owner has fixed are the owner's secrets. */
+/**
+ * References in what the satellite's owner has fixed are the owner's secrets. Where they are expanded is asked of the satellite
+ * as it is now: what was stored by another version, or for another schema, is no leave to fill in a prompt.
+ */
 async function fill(
   secrets: Pick<Secrets, "reveal">,
   { project }: ExecutionFacts,
   { input, config, secrets: pointers }: GivenInput,
-  { fixedConfig, reference }: ResolvedSatellite,
+  { fixedConfig, reference, satellite }: ResolvedSatellite,
 ): Promise<Filled | ExecutionError> {
   const own = { input, config }; // parsed for this attempt alone
   const fixed = structuredClone({ config: fixedConfig }) as { readonly config: JsonObject };
-  const ownValues = await reveal(secrets, project, own, pointers);
+  const expanded = (found: readonly string[]): readonly string[] =>
+    found.filter((pointer) => isExpanded(satellite, pointer));
+  const ownValues = await reveal(secrets, project, own, expanded(pointers));
   if ("code" in ownValues) return ownValues;
-  const fixedValues = await reveal(secrets, reference.namespace, fixed, secretPointers(fixed));
+  const fixedValues = await reveal(secrets, reference.namespace, fixed, expanded(secretPointers(fixed)));
   if ("code" in fixedValues) return fixedValues;
   return {
     input: own.input,

@@ -1,10 +1,11 @@
 /**
- * Whether an execution gets another attempt: the one retry layer (`dispatch/retry.ts`), told in the words of satellites.
+ * Whether an execution gets another attempt: the one retry layer (`dispatch/retry.ts`), told in the words of satellites. One rule
+ * for all satellites and hosts (docs/guide/executions.md).
  *
  *   failure     repeated                                                   else the execution ends with
- *   not_sent    while attempts < attemptsMax                               the attempt's code
- *   refused     while attempts < attemptsMax                               the attempt's code
- *   ambiguous   and where the satellite is repeatable                      the attempt's code; `ambiguous` where it is not
+ *   not_sent    until the deadline: nothing was done                       the attempt's code
+ *   refused     until the deadline: the other side was not ready           the attempt's code
+ *   ambiguous   where the satellite is repeatable, attemptsMax in all      the attempt's code; `ambiguous` where it is not
  *   permanent   never                                                      its code
  *
  * Waits are those of the retry layer, up to 5 minutes, and at least what the satellite asks for. Pure.
@@ -28,6 +29,7 @@ export interface FailedAttempt {
 
 /** What the satellite itself says of repeats. */
 export interface RetryRules {
+  /** Of which nothing is known. */
   readonly attemptsMax: number;
   readonly isRepeatable: boolean;
 }
@@ -37,7 +39,10 @@ export type AttemptDecision =
   | { readonly retry: true; readonly delayMs: number }
   | { readonly retry: false; readonly error: ExecutionError };
 
-type Counts = Pick<ExecutionProgress, "attempts" | "ambiguousAttempts" | "cutOffs">;
+/** What was not the satellite's own fault is no attempt that is bounded: see `policyOf`. */
+const ALL_COUNT = { uncounted: 0, uncountedAmbiguous: 0 };
+
+type Counts = Pick<ExecutionProgress, "attempts" | "ambiguousAttempts">;
 
 /** `counts` with the attempt that has failed; `random` in [0, 1). */
 export function decideAttempt(
@@ -47,7 +52,7 @@ export function decideAttempt(
   { remainingMs, random }: { readonly remainingMs: number; readonly random: number },
 ): AttemptDecision {
   const { failure, code, message, retryAfterMs } = failed;
-  const state = { ...counted(counts), emptyOutputs: 0, remainingMs };
+  const state = { ...counts, ...ALL_COUNT, emptyOutputs: 0, remainingMs };
   const result = {
     ...{ class: failure, message, scope: "item" as const, latencyMs: 0 },
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
@@ -64,7 +69,9 @@ export function decideAgain(
   counts: Counts,
   rules: RetryRules,
 ): { readonly ok: true } | { readonly ok: false; readonly error: ExecutionError } {
-  return decideStart(counted(counts), policyOf(rules)).ok ? { ok: true } : { ok: false, error: LOST };
+  return decideStart({ ...counts, ...ALL_COUNT }, policyOf(rules)).ok
+    ? { ok: true }
+    : { ok: false, error: LOST };
 }
 
 /** Nothing is known of the last attempt but that it had begun. */
@@ -82,19 +89,11 @@ function ambiguous(code: string, message: string): ExecutionError {
   };
 }
 
-/** What a closing process has cut off counts as no attempt. */
-function counted({ attempts, ambiguousAttempts, cutOffs }: Counts): {
-  attempts: number;
-  ambiguousAttempts: number;
-} {
-  return { attempts: attempts - cutOffs, ambiguousAttempts };
-}
-
 function policyOf({ attemptsMax, isRepeatable }: RetryRules): RetryPolicy {
   return {
     ...RETRY_POLICY,
-    attemptsMax,
-    ambiguousMax: isRepeatable ? attemptsMax : 0,
+    attemptsMax: Number.POSITIVE_INFINITY,
+    ambiguousMax: isRepeatable ? attemptsMax - 1 : 0,
     backoffMaxMs: BACKOFF_MS_MAX,
   };
 }

@@ -119,6 +119,7 @@ export class AttemptRun {
       executionId: facts.id,
       project: facts.project,
       attempt,
+      secretValues: prepared.secretValues,
       signal: this.#stopping.signal,
       deadlineWallMs: facts.deadlineWallMs,
       ...{ clock, http, files, tasks },

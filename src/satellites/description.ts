@@ -8,7 +8,7 @@
  */
 import { hash } from "node:crypto";
 import { PerigeeError } from "../errors.ts";
-import { z } from "../schema.ts";
+import { namedErrors, z } from "../schema.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import { canonical, faultOfJsonSchema, isDeep } from "./json_schema.ts";
 import { NAME } from "./reference.ts";
@@ -76,7 +76,12 @@ export const wireDescription: z.ZodType<WireDescription> = z.strictObject({
     .default(false)
     .describe("Whether an attempt of which nothing is known may be repeated."),
   destination_concurrency: z.int().min(1).max(1_000).optional().describe("Executions at once."),
-  attempts_max: z.int().min(1).max(10_000).optional().describe("Attempts of one execution."),
+  attempts_max: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .optional()
+    .describe("Attempts of one execution of which nothing is known."),
   attempt_ms_max: z.int().min(1).max(86_400_000).optional().describe("An attempt is ended after this."),
   example: z
     .strictObject({ input: jsonObject, config: jsonObject, output: jsonObject.optional() })
@@ -150,7 +155,7 @@ export function toWire(described: SatelliteDescription): WireDescription {
 
 /** Throws `invalid_request` with `details.param` for what is no description. */
 export function fromWire(given: unknown): SatelliteDescription {
-  const parsed = wireDescription.safeParse(given);
+  const parsed = wireDescription.safeParse(given, namedErrors);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const param = issue?.path.join(".") || "description";

@@ -2,7 +2,7 @@
  * Executions as projects see them (interface 2.7, 2.8, 3.2).
  *
  *   (none) -> pending -> completed     `run` gave an output
- *                     -> failed        an attempt failed for good, or none was left
+ *                     -> failed        an attempt failed for good, or too many of which nothing is known
  *                     -> cancelled     asked for by the project, or by its cluster
  *                     -> expired       its sla was over first
  */
@@ -24,6 +24,16 @@ export interface ExecutionError {
   readonly retryable: boolean;
 }
 
+/** Why an execution waits for its next attempt: nothing was done by the one before. Times are Unix time in milliseconds. */
+export interface ExecutionHold {
+  readonly reason: "outage" | "rate_limited" | "overloaded";
+  /** Of the last attempt, as its `ExecutionError` would have it. */
+  readonly code: string;
+  readonly message: string;
+  readonly sinceWallMs: number;
+  readonly nextTryWallMs: number;
+}
+
 /** An execution as its project sees it. Times are Unix time in milliseconds. */
 export interface ExecutionView {
   /** UUID. */
@@ -37,6 +47,8 @@ export interface ExecutionView {
   /** Of a pending one. */
   readonly phase?: "queued" | "running" | "retrying";
   readonly progress?: { readonly done: number; readonly total?: number };
+  /** Of one that is retrying after an attempt that did nothing. */
+  readonly held?: ExecutionHold;
   readonly createdWallMs: number;
   readonly updatedWallMs: number;
   readonly deadlineWallMs: number;
@@ -60,9 +72,9 @@ export interface ExecutionRequest {
   /** Latest deadline whatever the sla says: that of a cluster. */
   readonly deadlineWallMs?: number;
   /**
-   * JSON pointers (RFC 6901) below `/input` and `/config` of the texts in which `secret://name` stands for a secret.
-   * Default: all texts, for whoever wrote them knows; a cluster gives those of its declaration alone, so that an output of a
-   * member can name no secret.
+   * JSON pointers (RFC 6901) below `/input` and `/config` of the texts in which `secret://name` may stand for a secret.
+   * Default: all texts; a cluster gives those of its declaration alone, so that an output of a member can name no secret.
+   * Of these, the texts of `config` and of input fields that the satellite marks are expanded; others are plain text.
    */
   readonly secretPaths?: readonly string[];
   readonly member?: Member;

@@ -10,7 +10,7 @@
  */
 import type { RecordChange, StoredRecord } from "../store/records.ts";
 import type { JsonObject } from "../work/json.ts";
-import type { ExecutionError, ExecutionStatus, ExecutionView } from "./execution.ts";
+import type { ExecutionError, ExecutionHold, ExecutionStatus, ExecutionView } from "./execution.ts";
 import type { Member } from "./member.ts";
 import type { SatelliteReference } from "./reference.ts";
 
@@ -42,8 +42,6 @@ export interface ExecutionProgress {
   readonly attempts: number;
   /** Of them, those that may have done something without our knowing. */
   readonly ambiguousAttempts: number;
-  /** Of them, those that ended because the process was asked to end: they do not count against the bound. */
-  readonly cutOffs: number;
   /** Whether one may be running: after a crash it is one more that is ambiguous. */
   readonly isUnderWay: boolean;
   /** As of the last attempt. */
@@ -51,7 +49,12 @@ export interface ExecutionProgress {
   readonly updatedWallMs: number;
   /** When the next attempt may begin; absent: at once. */
   readonly nextWallMs?: number | undefined;
+  /** While attempts fail before anything is done; absent after any other end of one. */
+  readonly held?: StoredHold | undefined;
 }
+
+/** What keeps an execution from being done, for no fault of its own. */
+export type StoredHold = Pick<ExecutionHold, "reason" | "code" | "message" | "sinceWallMs">;
 
 /** What was given. */
 export interface GivenInput {

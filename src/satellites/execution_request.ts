@@ -1,8 +1,8 @@
 /**
  * What is asked for, looked at before it becomes an execution: form, size, sla, and the satellite's own schemas.
  *
- * Every fault is an issue with its path, such as `input.files[2].url`; they are refused together. Texts that hold
- * `secret://name` are no fault whatever the schema says of them: they are looked at again when they are filled in.
+ * Every fault is an issue with its path, such as `input.files[2].url`; they are refused together. Texts in which `secret://name`
+ * is expanded (`secret_fields.ts`) are no fault whatever the schema says of them: they are looked at again when they are filled in.
  *
  * Limits: input and config 1 MiB of JSON together and 64 levels, sla 1 s to 30 d.
  */
@@ -14,6 +14,7 @@ import type { ExecutionRequest } from "./execution.ts";
 import type { ExecutionFacts, GivenInput } from "./execution_record.ts";
 import { copyJson } from "./json_copy.ts";
 import type { Satellite, SatelliteArguments, Schema } from "./satellite.ts";
+import { isExpanded, type MarkedSatellite } from "./secret_fields.ts";
 import { pointerOf, secretNames, secretPointers, textAt } from "./secret_texts.ts";
 
 const INPUT_BYTES_MAX = 1 << 20;
@@ -36,8 +37,8 @@ export interface GivenRequest {
   readonly slaMs: number;
 }
 
-/** Throws `invalid_request` (`details.issues`) and `too_large`. */
-export function checkRequest(request: ExecutionRequest): GivenRequest {
+/** For the satellite that is to run. Throws `invalid_request` (`details.issues`) and `too_large`. */
+export function checkRequest(request: ExecutionRequest, satellite: MarkedSatellite): GivenRequest {
   const slaMs = parseDurationMs(request.sla) ?? 0;
   const issues: RequestIssue[] = [];
   if (!(slaMs > 0 && slaMs <= SLA_MS_MAX))
@@ -48,9 +49,10 @@ export function checkRequest(request: ExecutionRequest): GivenRequest {
   const input = jsonObject(request.input, "input", issues);
   const config = jsonObject(request.config, "config", issues);
   refuse(issues);
-  const found = secretPointers({ input, config });
   const wanted = request.secretPaths === undefined ? undefined : new Set(request.secretPaths);
-  const secrets = wanted === undefined ? found : found.filter((pointer) => wanted.has(pointer));
+  const secrets = secretPointers({ input, config }).filter(
+    (pointer) => (wanted?.has(pointer) ?? true) && isExpanded(satellite, pointer),
+  );
   const given = { input, config, secrets };
   const payload = new TextEncoder().encode(JSON.stringify(given));
   if (payload.byteLength > INPUT_BYTES_MAX)
@@ -64,7 +66,8 @@ export async function checkArguments(
   { input, config, secrets }: GivenInput,
 ): Promise<SatelliteArguments<JsonObject, JsonObject>> {
   const merged = { ...config, ...fixedConfig };
-  const pointers = [...secrets, ...secretPointers({ config: fixedConfig })];
+  const fixed = secretPointers({ config: fixedConfig }).filter((pointer) => isExpanded(satellite, pointer));
+  const pointers = [...secrets, ...fixed];
   const checked = await checkSchemas(satellite, { input, config: merged });
   if (checked.ok) return checked.value;
   const named = new Set(pointers);

@@ -22,7 +22,7 @@ import type { RecordStore } from "../store/records.ts";
 import type { WallAnchor } from "../work/sla.ts";
 import { Alarms } from "./alarms.ts";
 import { type PreparedAttempt, type PrepareParts, prepareAttempt } from "./attempt_prepare.ts";
-import { decideAgain, decideAttempt, LOST } from "./attempt_retry.ts";
+import { decideAgain, decideAttempt, type FailedAttempt, LOST } from "./attempt_retry.ts";
 import { type AttemptEnd, AttemptRun, type RunOptions, type RunParts } from "./attempt_run.ts";
 import type { Destinations } from "./destinations.ts";
 import type { OtherExecutions } from "./execute_other.ts";
@@ -35,6 +35,7 @@ import {
   type ExecutionProgress,
   endChanges,
   progressPut,
+  type StoredHold,
 } from "./execution_record.ts";
 
 /** After a fault of ours. */
@@ -259,8 +260,7 @@ export class ExecutionRunner {
     const isAmbiguous = end.failed.failure === "ambiguous";
     if (this.#closing.signal.aborted && isAmbiguous) {
       // Else it stays as it is stored: begun, and perhaps done.
-      if (rules.isRepeatable)
-        await this.#note(standing, { isUnderWay: false, cutOffs: progress.cutOffs + 1 });
+      if (rules.isRepeatable) await this.#note(standing, { isUnderWay: false });
       return;
     }
     const ambiguousAttempts = progress.ambiguousAttempts + (isAmbiguous ? 1 : 0);
@@ -272,7 +272,8 @@ export class ExecutionRunner {
       return;
     }
     const nextWallMs = clock.wallMs() + Math.ceil(decided.delayMs);
-    await this.#note(standing, { ambiguousAttempts, isUnderWay: false, nextWallMs });
+    const held = holdOf(end.failed, progress.held?.sinceWallMs ?? clock.wallMs());
+    await this.#note(standing, { ambiguousAttempts, isUnderWay: false, nextWallMs, held });
     if (!this.#isPassed(standing)) this.#wait(standing, decided.delayMs);
   }
 
@@ -293,7 +294,8 @@ export class ExecutionRunner {
   }
 
   #endFor(standing: Standing, status: "expired" | "failed"): void {
-    void this.#end(standing, status === "failed" ? failed(LOST) : unfinished(status));
+    const { held } = standing.progress;
+    void this.#end(standing, status === "failed" ? failed(LOST) : unfinished(status, held));
   }
 
   /** The first end of an execution is its end. Settles when it is durable, or when that is up to the next process. */
@@ -348,8 +350,16 @@ function failed(error: ExecutionError): Outcome {
   return { status: "failed", output: null, error };
 }
 
-function unfinished(status: "expired" | "cancelled"): Outcome {
-  const message = status === "expired" ? "its sla was over before it was done" : "it was cancelled";
+/** Undefined for an attempt that may have done something. */
+function holdOf({ failure, code, message }: FailedAttempt, sinceWallMs: number): StoredHold | undefined {
+  if (failure === "not_sent") return { reason: "outage", code, message, sinceWallMs };
+  if (failure !== "refused") return undefined;
+  return { reason: code === "http_429" ? "rate_limited" : "overloaded", code, message, sinceWallMs };
+}
+
+function unfinished(status: "expired" | "cancelled", held?: StoredHold): Outcome {
+  const why = held === undefined ? "" : `; the last attempt ended with ${held.code}: ${held.message}`;
+  const message = status === "expired" ? `its sla was over before it was done${why}` : "it was cancelled";
   return { status, output: null, error: { code: status, message, retryable: true } };
 }
 

@@ -91,7 +91,6 @@ const LIST_BYTES_MAX = 8 << 20;
 const NOT_BEGUN: Omit<ExecutionProgress, "updatedWallMs"> = {
   attempts: 0,
   ambiguousAttempts: 0,
-  cutOffs: 0,
   isUnderWay: false,
   isRepeatable: false,
 };
@@ -152,7 +151,7 @@ class StoredExecutions implements Executions {
     const { id = newId(), satellite, sla, member, parent } = request;
     if (!isId(id)) throw new PerigeeError("usage", "the id of an execution must be a UUID in small letters");
     const resolved = await resolver.resolve(caller, satellite);
-    const { given, payload, slaMs } = checkRequest(request);
+    const { given, payload, slaMs } = checkRequest(request, resolved.satellite);
     const checked = await checkArguments(resolved, given);
     this.#assertOpen();
     const createdWallMs = clock.wallMs();
@@ -261,11 +260,13 @@ class StoredExecutions implements Executions {
 }
 
 function pendingView({ facts, progress, phase, shown }: PendingExecution): ExecutionView {
+  const { held, nextWallMs: nextTryWallMs = progress.updatedWallMs } = progress;
   return {
     ...factsView(facts),
     status: "pending",
     phase,
     ...(shown === undefined ? {} : { progress: shown }),
+    ...(held === undefined || phase !== "retrying" ? {} : { held: { ...held, nextTryWallMs } }),
     updatedWallMs: progress.updatedWallMs,
     output: null,
     error: null,

@@ -31,6 +31,7 @@ export type { SatelliteDescription } from "./description.ts";
 export type {
   ExecutionCaller,
   ExecutionError,
+  ExecutionHold,
   ExecutionRequest,
   ExecutionStatus,
   Executions,

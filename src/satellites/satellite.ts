@@ -38,6 +38,8 @@ export interface SatelliteCall<Input = JsonObject, Config = JsonObject>
   readonly project: string;
   /** From 1; attempts before a restart count. */
   readonly attempt: number;
+  /** Values of secrets that were filled into input and config, so that they can be taken out of what is written elsewhere. */
+  readonly secretValues: readonly string[];
   /**
    * Aborts when the execution is cancelled, has expired, or the process stops; its reason, which may be
    * thrown, is a `PerigeeError` of code `closed` in the last case alone.
@@ -80,7 +82,11 @@ export interface Notes {
   set(name: string, value: Json): Promise<void>;
 }
 
-/** A satellite. Input and config are checked at submission, and again after secrets were filled in. */
+/**
+ * A satellite. Input and config are checked at submission, and again after secrets were filled in. `secret://name` is filled in
+ * in `config` and in input fields whose JSON Schema has `"x-secret": true` (zod: `.meta({ "x-secret": true })`); it is plain text
+ * in all others, and where a schema says `"x-secret": false`. Mark no field that a user's text may reach.
+ */
 export interface Satellite<Input = JsonObject, Config = JsonObject> {
   /** `^[a-z0-9][a-z0-9-]{0,62}$` */
   readonly name: string;
@@ -108,7 +114,7 @@ export interface Satellite<Input = JsonObject, Config = JsonObject> {
   readonly destination?: (call: SatelliteArguments<Input, Config>) => string | undefined;
   /** Executions to one destination at once. Default 16. */
   readonly destinationConcurrency?: number;
-  /** Attempts of one execution at most. Default 8. */
+  /** Attempts of one execution of which nothing is known, at most; those that did nothing are repeated until its deadline. Default 8. */
   readonly attemptsMax?: number;
   /** An attempt is ended after this. Default: the execution's deadline alone. */
   readonly attemptMsMax?: number;

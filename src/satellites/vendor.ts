@@ -12,9 +12,6 @@ import { sendAlert } from "./builtin/send_alert.ts";
 import { sendEmail } from "./builtin/send_email.ts";
 import type { AnySatellite } from "./satellite.ts";
 
-/** Answers by itself until an operator maps the satellite to a provider; its output names the model. */
-const EMBEDDED_MODEL = "echo:deepseek-r1-distill-llama-70b";
-
 /** In the order of the catalogue. */
 export function vendorSatellites(terms: SatelliteTerms = {}): readonly AnySatellite[] {
   const { models = {}, roots = {}, opendal = {}, mailPorts = [] } = terms;
@@ -25,7 +22,7 @@ export function vendorSatellites(terms: SatelliteTerms = {}): readonly AnySatell
       name: deepseek,
       description:
         "Batch inference with a distilled reasoning model of 70 billion parameters: a prompt, a list of prompts, or a file of them.",
-      model: models[deepseek] ?? EMBEDDED_MODEL,
+      model: models[deepseek],
     }),
     getFiles(stores),
     parseWithDocling(),

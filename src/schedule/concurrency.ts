@@ -24,6 +24,8 @@ export interface ConcurrencyOptions {
 }
 
 const START = 64;
+const SILENT_MS = 5_000;
+const SILENT_GROWTH = 1.5;
 const ROUND_TRIP_START_MS = 1_000;
 const SHARE_WEIGHT = 1 / 16;
 const ROUND_TRIP_WEIGHT = 1 / 8;
@@ -36,6 +38,8 @@ export class Concurrency {
   readonly #step: number;
   #limit: number;
   #inFlight = 0;
+  /** Since when all places were in use without an answer, or the limit has grown so. */
+  #fullSinceMs: number | undefined;
   #isSlowStart = true;
   /** Moving shares of refused and of failed answers, 0 to 1. */
   #refusedShare = 0;
@@ -74,6 +78,21 @@ export class Concurrency {
     return this.#inFlight < Math.max(1, Math.floor(this.#limit * share));
   }
 
+  /**
+   * Milliseconds until the limit grows although nothing was answered: in slow start, by half after every 5 s in which all
+   * of it was in use. A refusal comes at once, an answer may take minutes. Infinity when it does not grow so.
+   */
+  growsInMs(nowMs: number): number {
+    if (!this.#isSlowStart || this.#limit >= this.max || this.#failedShare > 0)
+      return Number.POSITIVE_INFINITY;
+    if (this.#fullSinceMs === undefined) this.#fullSinceMs = nowMs;
+    const waitMs = this.#fullSinceMs + SILENT_MS - nowMs;
+    if (waitMs > 0) return waitMs;
+    this.#fullSinceMs = nowMs;
+    this.#limit = Math.min(this.max, this.#limit * SILENT_GROWTH);
+    return 0;
+  }
+
   take(): void {
     this.#inFlight += 1;
   }
@@ -81,6 +100,7 @@ export class Concurrency {
   /** Frees one place that was held for `heldMs`. */
   free(heldMs: number): void {
     this.#inFlight -= 1;
+    this.#fullSinceMs = undefined;
     const weight = this.#hasRoundTrip ? ROUND_TRIP_WEIGHT : 1;
     this.#roundTripMs += (heldMs - this.#roundTripMs) * weight;
     this.#hasRoundTrip = true;

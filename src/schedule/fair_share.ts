@@ -60,6 +60,11 @@ export class FairShare<T> {
     for (const { who } of this.#entries) yield who;
   }
 
+  /** Whether the claim holds for any who waits. */
+  some(isSo: (who: T) => boolean): boolean {
+    return this.#entries.some(({ who }) => isSo(who));
+  }
+
   /** Waits from now on; false when it does already. */
   join(who: T): boolean {
     if (this.#find(who) >= 0) return false;

@@ -122,7 +122,7 @@ function isBefore(waiting: Work, work: Work, { capacity, nowMs }: LaneOutlook): 
 }
 
 /** Milliseconds for which the lane is busy with `load`. */
-function drainMs(load: Load, capacity: Capacity): number {
+export function drainMs(load: Omit<Work, "deadlineMs">, capacity: Capacity): number {
   const placesMs = (load.items * capacity.itemMs) / (capacity.concurrency ?? Number.POSITIVE_INFINITY);
   return Math.max(placesMs, needMs(load, { ...capacity, itemMs: 0, waitingMs: 0 }));
 }

@@ -30,6 +30,11 @@ export function laneKey(lane: Lane): LaneKey {
   return `${lane.provider}:${lane.tier}:${lane.family}`;
 }
 
+/** The provider of a lane. */
+export function providerOfLane(key: LaneKey): string {
+  return key.slice(0, key.indexOf(":"));
+}
+
 /** The realtime lane of a family. */
 export function realtimeLane(provider: string, family: string): Lane {
   return { provider, tier: "realtime", family };

@@ -18,12 +18,15 @@
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
+import { HiddenLimit, type HiddenState } from "./hidden_limit.ts";
 import { Pause } from "./pause.ts";
 import type { QuotaUse } from "./quota.ts";
-import { Quotas, type QuotasUse, type SentLoad } from "./quotas.ts";
+import { Quotas, type QuotasUse, type SentLoad, type ToldLimits } from "./quotas.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
+import type { Permit, Reservation } from "./reservation.ts";
+import { TokenFlow } from "./token_flow.ts";
 
-export type { RampOptions, Signal };
+export type { Permit, RampOptions, Reservation, Signal };
 
 export interface LaneLimitsOptions {
   readonly settings: LimitSettings;
@@ -40,39 +43,20 @@ export interface LaneLimitsOptions {
   readonly ramp?: RampOptions | undefined;
 }
 
-/** The right to send one request. Its state belongs to the LaneLimits that gave it. */
-export interface Permit {
-  /** The one request that tests a paused lane or an outage. */
-  readonly isProbe: boolean;
-  /** When it was given. */
-  readonly atMs: number;
-  /** Tokens reserved, whole numbers. */
-  readonly load: TokenLoad;
-  /** Where the quotas counted it. */
-  slot: number;
-  /** What the shared limits gave. */
-  readonly shared: Permit | undefined;
-  isSettled: boolean;
-  isReleased: boolean;
-}
-
-/** What refused: a quota, the places in flight, the gate, or a pause. */
-export type RefusalReason = "requests" | "tokens" | "concurrency" | "cooldown" | "outage" | "paused";
-
-/**
- * A permit, or how long to wait before asking again: above 0; Infinity when only an event helps (a release for
- * `concurrency`, a resume for `paused` without probes).
- */
-export type Reservation =
-  | { readonly ok: true; readonly permit: Permit }
-  | { readonly ok: false; readonly waitMs: number; readonly reason: RefusalReason };
-
 /** What holds a lane back that a later process must know of. */
 export interface HeldBack {
   /** What is left of its cool-down, 0 when there is none. */
   readonly cooldownMs: number;
   /** The use of input tokens that its ramp has reached; absent when it needs nothing to begin anew. */
   readonly rampTokensPerMinute?: number;
+}
+
+/** Limits that were learnt. */
+export interface KnownLimits {
+  /** By responses, a minute. */
+  readonly told?: ToldLimits;
+  /** By refusals alone. */
+  readonly hidden?: HiddenState;
 }
 
 export interface LimitsSnapshot extends QuotasUse {
@@ -87,6 +71,7 @@ export interface LimitsSnapshot extends QuotasUse {
 }
 
 const PROBE_EVERY_MS = 60_000;
+const NO_TOKENS: TokenLoad = { inputTokens: 0, outputTokens: 0 };
 /** Changes of the share below this are not worth a new pace. */
 const SHARE_STEP = 0.01;
 
@@ -96,6 +81,9 @@ export class LaneLimits {
   readonly #gate: Gate;
   readonly #pause = new Pause();
   readonly #shared: LaneLimits | undefined;
+  readonly #hidden: HiddenLimit;
+  /** Made when output is limited. */
+  #flow: TokenFlow | undefined;
   /** The pace that the quotas were set to. */
   #pace = 1;
   #isHeldByShared = false;
@@ -109,15 +97,26 @@ export class LaneLimits {
     );
     this.#gate = new Gate(options.random);
     this.#shared = options.shared;
+    this.#hidden = new HiddenLimit(options.nowMs);
   }
 
   get isPaused(): boolean {
     return this.#pause.isPaused;
   }
 
+  /** Whether nothing behind it works: failures in a row, and no answer since. */
+  get isDown(): boolean {
+    return this.#gate.isDown;
+  }
+
   /** Why it is paused, in the words of who paused it. */
   get pauseReason(): string | undefined {
     return this.#pause.reason;
+  }
+
+  /** Milliseconds until it is tried again, as far as a pause, an outage or a cool-down decides. */
+  retryMs(nowMs: number): number {
+    return Math.max(this.#pause.waitMs(nowMs), this.#gate.outageMs(nowMs), this.#gate.cooldownMs(nowMs));
   }
 
   /** Whether a rate is configured or learnt, here or in the shared limits: then a rate is what providers object to. */
@@ -132,7 +131,11 @@ export class LaneLimits {
 
   /** Requests that may be in flight now. */
   get places(): number {
-    return Math.min(this.#concurrency.limit, this.#shared?.places ?? Number.POSITIVE_INFINITY);
+    return Math.min(
+      this.#concurrency.limit,
+      this.#hidden.places,
+      this.#shared?.places ?? Number.POSITIVE_INFINITY,
+    );
   }
 
   /** What `places` will come to if nothing is refused. */
@@ -169,24 +172,32 @@ export class LaneLimits {
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
     if (this.#gate.isDown) this.#gate.probed(nowMs);
     this.#concurrency.take();
-    return {
-      ok: true,
-      permit: {
-        isProbe: isProbe || shared?.permit.isProbe === true,
-        atMs: nowMs,
-        load: whole,
-        slot: this.#quotas.add(nowMs, whole),
-        shared: shared?.permit,
-        isSettled: false,
-        isReleased: false,
-      },
+    this.#flow?.sent(nowMs, whole);
+    const permit: Permit = {
+      isProbe: isProbe || shared?.permit.isProbe === true,
+      atMs: nowMs,
+      sentAtMs: nowMs,
+      load: whole,
+      slot: this.#quotas.add(nowMs, whole),
+      shared: shared?.permit,
+      isHidden: !this.isRateLimited,
+      isFollowed: this.#flow !== undefined,
+      isSettled: false,
+      isReleased: false,
     };
+    if (permit.isHidden) this.#hidden.sent(nowMs, permit);
+    return { ok: true, permit };
   }
 
   /** The request leaves only now, a while after `reserve`: it counts in the window from now on. Before `settle`. */
   postpone(nowMs: number, permit: Permit): void {
     if (permit.isSettled) return;
     permit.slot = this.#quotas.move(nowMs, permit.slot, permit.load);
+    if (permit.isFollowed) {
+      this.#flow?.ended(nowMs, permit.sentAtMs, permit.load, NO_TOKENS, false);
+      this.#flow?.sent(nowMs, permit.load);
+    }
+    permit.sentAtMs = nowMs;
     if (permit.shared !== undefined) this.#shared?.postpone(nowMs, permit.shared);
   }
 
@@ -194,6 +205,14 @@ export class LaneLimits {
   settle(nowMs: number, permit: Permit, actual: TokenLoad | undefined): void {
     if (permit.isSettled) return;
     permit.isSettled = true;
+    if (permit.isFollowed)
+      this.#flow?.ended(
+        nowMs,
+        permit.sentAtMs,
+        permit.load,
+        wholeLoad(actual ?? permit.load),
+        actual !== undefined,
+      );
     if (actual !== undefined) this.#quotas.settle(nowMs, permit.slot, permit.load, wholeLoad(actual));
     if (permit.shared !== undefined) this.#shared?.settle(nowMs, permit.shared, actual);
   }
@@ -202,16 +221,25 @@ export class LaneLimits {
   release(nowMs: number, permit: Permit): void {
     if (permit.isReleased) return;
     permit.isReleased = true;
+    if (permit.isHidden) this.#hidden.ended(nowMs, permit);
     this.#concurrency.free(nowMs - permit.atMs);
     if (permit.shared !== undefined) this.#shared?.release(nowMs, permit.shared);
   }
 
   /**
    * Takes in how an attempt ended. The shared limits hear of it too, but for rate_limited and overloaded, which speak
-   * of this lane. Call before `release`, so that the places in use are seen.
+   * of this lane. Call before `release`, so that the places in use are seen. With the `permit` of the request a 429 that
+   * says nothing shows the limit that nobody told (hidden_limit.ts), where no rate is configured or told.
    */
-  observe(nowMs: number, signal: Signal): void {
+  observe(nowMs: number, signal: Signal, permit?: Permit): void {
     const concurrency = this.#concurrency;
+    if (signal.kind === "rate_limited" && permit?.isHidden === true) {
+      if (!(Number(signal.retryAfterMs) > 0) && signal.isRampLimit !== true) {
+        this.#hidden.refused(nowMs, permit);
+        return;
+      }
+      this.#hidden.told(permit);
+    }
     if (this.#gate.observe(nowMs, signal, concurrency.roundTripMs)) concurrency.restart();
     if (signal.kind === "success") {
       concurrency.succeeded();
@@ -242,9 +270,25 @@ export class LaneLimits {
 
   /** Counts what an earlier process sent; entries older than the window have no effect. Once, before any reserve. */
   restore(nowMs: number, sent: readonly SentLoad[]): void {
-    for (const entry of sent.toSorted((left, right) => left.atMs - right.atMs))
+    if (this.#quotas.flowLimits !== undefined) this.#flow ??= new TokenFlow();
+    for (const entry of sent.toSorted((left, right) => left.atMs - right.atMs)) {
       this.#quotas.restore(nowMs, { ...entry, ...wholeLoad(entry) });
+      this.#flow?.restore(nowMs, entry.atMs, wholeLoad(entry));
+    }
     this.#shared?.restore(nowMs, sent);
+  }
+
+  /** What was learnt of the limits themselves, for any later process; undefined when nothing was. */
+  known(): KnownLimits | undefined {
+    const [told, hidden] = [this.#quotas.told, this.#hidden.state()];
+    if (told === undefined && hidden === undefined) return undefined;
+    return { ...(told === undefined ? {} : { told }), ...(hidden === undefined ? {} : { hidden }) };
+  }
+
+  /** Begins with what an earlier process knew. Once, before any reserve. */
+  restoreKnown(nowMs: number, { told, hidden }: KnownLimits): void {
+    if (told !== undefined) this.#quotas.learn(nowMs, told);
+    if (hidden !== undefined) this.#hidden.restore(nowMs, hidden);
   }
 
   /** What the next process must know besides what was sent; undefined when nothing holds this lane back. */
@@ -262,16 +306,17 @@ export class LaneLimits {
   }
 
   snapshot(nowMs: number): LimitsSnapshot {
-    const cooldownMs = this.#gate.cooldownMs(nowMs);
+    const heldMs = this.isRateLimited ? 0 : this.#hidden.heldMs(nowMs);
+    const cooldownMs = Math.max(this.#gate.cooldownMs(nowMs), heldMs);
     const shared = this.#shared?.snapshot(nowMs);
     const own = this.#quotas.use(nowMs);
     return {
-      requests: fuller(own.requests, shared?.requests),
+      requests: fuller(own.requests ?? this.#hidden.use(nowMs), shared?.requests),
       tokens: fuller(own.tokens, shared?.tokens),
       inputTokens: fuller(own.inputTokens, shared?.inputTokens),
       outputTokens: fuller(own.outputTokens, shared?.outputTokens),
       inFlight: this.#concurrency.inFlight,
-      inFlightMax: Math.min(this.#concurrency.limit, shared?.inFlightMax ?? Number.POSITIVE_INFINITY),
+      inFlightMax: this.places,
       cooldownMs,
       state: this.#state(cooldownMs),
       pauseReason: this.#pause.reason,
@@ -294,14 +339,31 @@ export class LaneLimits {
       return outageMs >= cooldownMs
         ? { ok: false, waitMs: outageMs, reason: "outage" }
         : { ok: false, waitMs: cooldownMs, reason: "cooldown" };
-    if (!this.#hasPlace(nowMs)) return { ok: false, waitMs: Number.POSITIVE_INFINITY, reason: "concurrency" };
+    if (!this.#hasPlace(nowMs)) {
+      const waitMs = this.#concurrency.growsInMs(nowMs);
+      if (waitMs > 0) return { ok: false, waitMs, reason: "concurrency" };
+    }
+    if (!this.isRateLimited) {
+      const hiddenMs = this.#hidden.waitMs(nowMs);
+      if (hiddenMs === Number.POSITIVE_INFINITY)
+        return { ok: false, waitMs: hiddenMs, reason: "concurrency" };
+      if (hiddenMs > 0)
+        return { ok: false, waitMs: hiddenMs, reason: this.#hidden.isHeld ? "cooldown" : "requests" };
+    }
     this.#setPace(nowMs);
     const requestsMs = this.#quotas.requestWaitMs(nowMs);
-    const tokensMs = this.#quotas.tokenWaitMs(nowMs, load);
+    const tokensMs = Math.max(this.#quotas.tokenWaitMs(nowMs, load), this.#flowWaitMs(nowMs, load));
     if (requestsMs <= 0 && tokensMs <= 0) return undefined;
     return requestsMs >= tokensMs
       ? { ok: false, waitMs: requestsMs, reason: "requests" }
       : { ok: false, waitMs: tokensMs, reason: "tokens" };
+  }
+
+  #flowWaitMs(nowMs: number, load: TokenLoad): number {
+    const limits = this.#quotas.flowLimits;
+    if (limits === undefined) return 0;
+    this.#flow ??= new TokenFlow();
+    return this.#flow.waitMs(nowMs, load, limits);
   }
 
   #hasPlace(nowMs: number): boolean {

@@ -2,7 +2,7 @@
  * Whether anything works behind a lane, and how carefully to send when nothing did.
  *
  *   up   --failures in a row: 5 over 10 s, or 20 over 2 s--> down
- *   down --one probe per 5 s; one gets an answer--> ramp
+ *   down --one probe at a time, 5 s apart (30 s while one hangs); one gets an answer--> ramp
  *   ramp --15 s--> up
  *   ramp --5 failures in a row--> down
  *
@@ -12,6 +12,8 @@
  */
 
 const PROBE_EVERY_MS = 5_000;
+/** A probe without any end for so long does not keep the next one back. */
+const PROBE_HANGS_MS = 30_000;
 const ROW_MIN = 5;
 const ROW_MS = 10_000;
 const WALL_MIN = 20;
@@ -26,6 +28,8 @@ export class Outage {
   #rowSinceMs = 0;
   #probeAtMs = 0;
   #rampSinceMs = 0;
+  #isProbed = false;
+  #probedMs = 0;
 
   get isDown(): boolean {
     return this.#status === "down";
@@ -47,18 +51,25 @@ export class Outage {
 
   /** A probe goes out. */
   probed(nowMs: number): void {
-    this.#probeAtMs = nowMs + PROBE_EVERY_MS;
+    this.#probeAtMs = nowMs + PROBE_HANGS_MS;
+    this.#isProbed = true;
+    this.#probedMs = nowMs;
   }
 
   failed(nowMs: number): void {
     if (this.#row === 0) this.#rowSinceMs = nowMs;
     this.#row += 1;
-    if (this.#status === "down") return;
+    if (this.#status === "down") {
+      if (this.#isProbed) this.#probeAtMs = Math.max(nowMs, this.#probedMs + PROBE_EVERY_MS);
+      this.#isProbed = false;
+      return;
+    }
     const rowMs = nowMs - this.#rowSinceMs;
     const isRow = this.#row >= ROW_MIN && (rowMs >= ROW_MS || this.#status === "ramp");
     if (!isRow && !(this.#row >= WALL_MIN && rowMs >= WALL_MS)) return;
     this.#status = "down";
     this.#probeAtMs = nowMs + PROBE_EVERY_MS;
+    this.#isProbed = false;
   }
 
   /** The provider answered. True when this ends an outage. */

@@ -1,34 +1,24 @@
 /**
  * What is learnt about token counts from answers: how long outputs get, and how far input counts are off.
  *
- * Output lengths: per model a histogram over buckets `2^(k/8)` (9 % wide, 1 to 2^24 tokens); every 2,000 observations
- * all counts are halved, so the last few thousand decide. The quantile is the upper edge of its bucket, so that at
- * least 90 % of outputs fit in what is reserved.
+ * Output lengths: per model a histogram (histogram.ts). The quantile is the upper edge of its bucket, so that at least
+ * 90 % of outputs fit in what is reserved.
  *
- * Limits: 1.6 KB a model, the 1,000 models last added are kept.
+ * Limits: 3.2 KB a model, the 1,000 models last added are kept.
  */
+import { Histogram } from "./histogram.ts";
 
 const MODELS_MAX = 1_000;
-const BUCKETS_PER_DOUBLING = 8;
-const BUCKETS = 24 * BUCKETS_PER_DOUBLING + 1;
-const BUCKET_EDGES: readonly number[] = Array.from(
-  { length: BUCKETS },
-  (_, each) => 2 ** (each / BUCKETS_PER_DOUBLING),
-);
-const HALVE_AT = 2_000;
 const OBSERVATIONS_MIN = 20;
 /** What a request without a limit of its own is taken for before anything was learnt. */
 export const OUTPUT_TOKENS_DEFAULT = 512;
+/** What a request without a limit of its own may take before anything was learnt. */
+const UNKNOWN_OUTPUT_TOKENS = 4_096;
+/** After so many answers what may come counts half. */
+const DOUBT_ANSWERS = 32;
 const QUANTILE = 0.9;
 
-interface Histogram {
-  readonly counts: Float64Array<ArrayBuffer>;
-  total: number;
-  /** Ever observed, up to `OBSERVATIONS_MIN`. */
-  observations: number;
-}
-
-/** Learns the 90 % quantile of output tokens per model. */
+/** Learns how many output tokens the answers of each model have. */
 export class OutputLengths {
   readonly #histograms = new Map<string, Histogram>();
 
@@ -41,37 +31,40 @@ export class OutputLengths {
     const tokens =
       histogram === undefined || histogram.observations < OBSERVATIONS_MIN
         ? OUTPUT_TOKENS_DEFAULT
-        : quantileOf(histogram);
+        : Math.ceil(histogram.quantile(QUANTILE));
     return maxOutputTokens > 0 ? Math.min(maxOutputTokens, tokens) : tokens;
   }
 
-  /** Mean of what the last answers had, at most 9 % high; undefined before 20 observations. */
+  /**
+   * Output tokens to count against limits for one request: the mean of what came. What may come counts as one answer more
+   * (the request's own limit, 4,096 without one), and as less of one the more came: first answers are let in slowly.
+   */
+  reserve(model: string, maxOutputTokens: number): number {
+    const most = maxOutputTokens > 0 ? maxOutputTokens : UNKNOWN_OUTPUT_TOKENS;
+    const histogram = this.#histograms.get(model);
+    if (histogram === undefined) return most;
+    const { total, mean } = histogram;
+    const doubt = 1 / (1 + total / DOUBT_ANSWERS);
+    const tokens = Math.ceil((most * doubt + mean * total) / (doubt + total));
+    return maxOutputTokens > 0 ? Math.min(maxOutputTokens, tokens) : tokens;
+  }
+
+  /** Mean of what the last answers had; undefined before 20 observations. */
   mean(model: string): number | undefined {
     const histogram = this.#histograms.get(model);
     if (histogram === undefined || histogram.observations < OBSERVATIONS_MIN) return undefined;
-    let tokens = 0;
-    for (let each = 0; each < BUCKETS; each++)
-      tokens += (histogram.counts[each] ?? 0) * (BUCKET_EDGES[each] ?? 0);
-    return tokens / histogram.total;
+    return histogram.mean;
   }
 
   /** An answer had `outputTokens`. What is not a number from 0 is ignored. */
   observe(model: string, outputTokens: number): void {
     if (!(outputTokens >= 0)) return;
-    const histogram = this.#histograms.get(model) ?? this.#added(model);
-    const index = bucketOf(outputTokens);
-    histogram.counts[index] = (histogram.counts[index] ?? 0) + 1;
-    histogram.total += 1;
-    histogram.observations = Math.min(OBSERVATIONS_MIN, histogram.observations + 1);
-    if (histogram.total < HALVE_AT) return;
-    for (let each = 0; each < BUCKETS; each++) histogram.counts[each] = (histogram.counts[each] ?? 0) / 2;
-    histogram.total /= 2;
-  }
-
-  #added(model: string): Histogram {
-    const histogram = { counts: new Float64Array(BUCKETS), total: 0, observations: 0 };
-    setBounded(this.#histograms, model, histogram);
-    return histogram;
+    let histogram = this.#histograms.get(model);
+    if (histogram === undefined) {
+      histogram = new Histogram();
+      setBounded(this.#histograms, model, histogram);
+    }
+    histogram.observe(outputTokens);
   }
 }
 
@@ -105,20 +98,4 @@ function setBounded<V>(map: Map<string, V>, model: string, value: V): void {
     if (oldest.done !== true) map.delete(oldest.value);
   }
   map.set(model, value);
-}
-
-/** Bucket `k` holds counts in (2^((k-1)/8), 2^(k/8)]; bucket 0 holds 0 and 1. */
-function bucketOf(tokens: number): number {
-  if (tokens <= 1) return 0;
-  return Math.min(BUCKETS - 1, Math.ceil(Math.log2(tokens) * BUCKETS_PER_DOUBLING));
-}
-
-function quantileOf(histogram: Histogram): number {
-  let above = histogram.total * (1 - QUANTILE);
-  let index = BUCKETS - 1;
-  for (; index > 0; index--) {
-    above -= histogram.counts[index] ?? 0;
-    if (above < 0) break;
-  }
-  return Math.ceil(2 ** (index / BUCKETS_PER_DOUBLING));
 }

@@ -64,6 +64,16 @@ export class Quota {
     if (ramp?.isAsked === true) this.#freeUnits = ramp.threshold;
   }
 
+  /** Units per window in force; Infinity for none. */
+  get limit(): number {
+    return this.#bucket.limit;
+  }
+
+  /** What responses told last; undefined when they told nothing. */
+  get told(): number | undefined {
+    return this.#learnt === Number.POSITIVE_INFINITY ? undefined : this.#learnt;
+  }
+
   get isLimited(): boolean {
     return this.#bucket.limit !== Number.POSITIVE_INFINITY;
   }

@@ -6,6 +6,7 @@
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Quota, type QuotaUse } from "./quota.ts";
 import type { Ramp } from "./ramp.ts";
+import type { FlowLimits } from "./token_flow.ts";
 
 /** What was sent before a restart. */
 export interface SentLoad extends TokenLoad {
@@ -14,6 +15,12 @@ export interface SentLoad extends TokenLoad {
   readonly requests: number;
 }
 
+/** Limits that responses told, a minute. */
+export type ToldLimits = Pick<
+  LearntLimits,
+  "requestsPerMinute" | "tokensPerMinute" | "inputTokensPerMinute" | "outputTokensPerMinute"
+>;
+
 /** Use of each quota; undefined where nothing is limited. */
 export interface QuotasUse {
   readonly requests: QuotaUse | undefined;
@@ -21,6 +28,12 @@ export interface QuotasUse {
   readonly inputTokens: QuotaUse | undefined;
   readonly outputTokens: QuotaUse | undefined;
 }
+
+/**
+ * Output comes when it comes: what a while of few answers has left free is made up for at so much more than the even pace.
+ * The minute still holds no more than the limit.
+ */
+const CATCH_UP = 1.25;
 
 export class Quotas {
   readonly #requests: Quota;
@@ -34,6 +47,7 @@ export class Quotas {
     this.#tokens = new Quota(settings.tokensPerMinute, nowMs);
     this.#inputTokens = new Quota(settings.inputTokensPerMinute, nowMs, ramp);
     this.#outputTokens = new Quota(settings.outputTokensPerMinute, nowMs);
+    this.setPace(nowMs, 1);
   }
 
   /** Whether any rate is limited. */
@@ -44,6 +58,12 @@ export class Quotas {
       this.#inputTokens.isLimited ||
       this.#outputTokens.isLimited
     );
+  }
+
+  /** Limits on tokens that are used when the answer comes; undefined where there are none. */
+  get flowLimits(): FlowLimits | undefined {
+    if (!this.#tokens.isLimited && !this.#outputTokens.isLimited) return undefined;
+    return { tokens: this.#tokens.limit, outputTokens: this.#outputTokens.limit };
   }
 
   /** Milliseconds until one more request fits. */
@@ -94,6 +114,18 @@ export class Quotas {
     this.#outputTokens.adjust(nowMs, slot, outputDelta);
   }
 
+  /** What responses told last; undefined when they told nothing. */
+  get told(): ToldLimits | undefined {
+    const told = {
+      requestsPerMinute: this.#requests.told,
+      tokensPerMinute: this.#tokens.told,
+      inputTokensPerMinute: this.#inputTokens.told,
+      outputTokensPerMinute: this.#outputTokens.told,
+    };
+    const known = Object.entries(told).filter(([, limit]) => limit !== undefined);
+    return known.length === 0 ? undefined : Object.fromEntries(known);
+  }
+
   learn(nowMs: number, learnt: LearntLimits): void {
     if (learnt.requestsPerMinute !== undefined) this.#requests.learn(nowMs, learnt.requestsPerMinute);
     if (learnt.tokensPerMinute !== undefined) this.#tokens.learn(nowMs, learnt.tokensPerMinute);
@@ -133,9 +165,9 @@ export class Quotas {
   /** Spreads at `share` of each rate. */
   setPace(nowMs: number, share: number): void {
     this.#requests.setPace(nowMs, share);
-    this.#tokens.setPace(nowMs, share);
+    this.#tokens.setPace(nowMs, share * CATCH_UP);
     this.#inputTokens.setPace(nowMs, share);
-    this.#outputTokens.setPace(nowMs, share);
+    this.#outputTokens.setPace(nowMs, share * CATCH_UP);
   }
 
   use(nowMs: number): QuotasUse {

@@ -12,6 +12,7 @@
  */
 import type { Clock } from "../clock.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../engine/observer.ts";
+import type { Money } from "../price/money.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 
 /** Seconds of the past that are kept. */
@@ -20,15 +21,11 @@ const PROJECTS_MAX = 10_000;
 /** Lanes that a project is remembered to have used. */
 const LANES_MAX = 200;
 /** Sums over settled items. */
-export interface ActivitySums {
+export interface ActivitySums extends Money {
   /** Items by how they ended: `completed`, or the code of their failure. */
   readonly outcomes: ReadonlyMap<string, number>;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** At list price, USD. */
-  readonly listUsd: number;
-  /** After the price factor, USD. */
-  readonly usd: number;
 }
 
 /** What was done in each of the last seconds, the oldest first; the present second is left out. */
@@ -46,6 +43,8 @@ export class Tally implements ActivitySums {
   outputTokens = 0;
   listUsd = 0;
   usd = 0;
+  billedUsd = 0;
+  ambiguousUsd = 0;
   readonly lanes: Set<LaneKey> = new Set();
   readonly #items = new Float64Array(SECONDS_KEPT);
   readonly #tokens = new Float64Array(SECONDS_KEPT);
@@ -59,6 +58,8 @@ export class Tally implements ActivitySums {
     this.outputTokens += report.outputTokens;
     this.listUsd += report.listUsd;
     this.usd += report.usd;
+    this.billedUsd += report.billedUsd;
+    this.ambiguousUsd += report.ambiguousUsd;
     if (report.status === "cancelled" || report.status === "expired") return; // nothing was put through
     const at = this.#turn(second);
     this.#items[at] = (this.#items[at] ?? 0) + 1;

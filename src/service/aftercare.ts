@@ -4,6 +4,7 @@
  *   webhooks and tasks opened together (each needs the other) -> open -> tasks closed -> webhooks and retention closed
  */
 import type { Clock } from "../clock.ts";
+import type { Disk } from "../disk.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
 import { keptClusters } from "../satellites/cluster/cluster_retention.ts";
@@ -12,7 +13,9 @@ import type { Vault } from "../satellites/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
 import type { StoredRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
+import { isClockTrusted } from "../tasks/clock_trust.ts";
 import type { Files } from "../tasks/files.ts";
+import { LEFTOVER_KEEP_MS, sweepLeftovers } from "../tasks/leftovers.ts";
 import { type Kept, keptFiles, keptTasks, startRetention } from "../tasks/retention.ts";
 import { startScrubbing } from "../tasks/scrubbing.ts";
 import { USAGE_SOURCES } from "../tasks/spending.ts";
@@ -27,6 +30,9 @@ import { openWebhooks, type Webhooks } from "./webhooks.ts";
 export interface AftercareOptions {
   readonly clock: Clock;
   readonly store: Store;
+  readonly disk: Disk;
+  readonly dataDir: string;
+  readonly notice: (message: string) => void;
   readonly files: Files;
   /** Opens the tasks with a listener from the start. */
   readonly openTasks: (onFinished: (event: TaskEvent) => Promise<void>) => Promise<OpenedTasks>;
@@ -74,7 +80,14 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   opening.tasks = options.openTasks((event) => webhooks.told(event));
   const tasks = await opening.tasks;
   const kinds = keptKinds({ store, files, audit: options.audit }, tasks, retentionDays * DAY_MS);
-  const retention = startRetention({ clock, store, kinds, ...fault });
+  const retention = startRetention({
+    clock,
+    store,
+    kinds,
+    isClockTrusted: () => isClockTrusted(options),
+    leftovers: { keepMs: LEFTOVER_KEEP_MS, sweep: (oldestWallMs) => sweepLeftovers(options, oldestWallMs) },
+    ...fault,
+  });
   const scrubbing = startScrubbing({ clock, store, ...fault });
   return {
     tasks,

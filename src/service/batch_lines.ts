@@ -7,6 +7,7 @@
  * Source: https://platform.openai.com/docs/api-reference/batch/request-output
  */
 import type { AnsweredLine } from "../tasks/task_view.ts";
+import type { FinishReason, Output } from "../work/outcome.ts";
 
 /** Bytes handed on at once. */
 const CHUNK_CHARS = 64 * 1024;
@@ -18,14 +19,15 @@ const CODES: Readonly<Record<string, string>> = { expired: "batch_expired", canc
 export function answerLine(line: AnsweredLine, model: string | null, createdSeconds: number): string {
   const id = line.objectId.replaceAll("-", "");
   const { input_tokens, output_tokens } = line.usage;
-  const message = { role: "assistant", content: line.output?.text ?? "", refusal: null };
-  const finish_reason = line.output?.finish_reason ?? "stop";
+  const { finish_reason, logprobs = null } = line.output ?? {};
   const body = {
     id: `chatcmpl-${id}`,
     object: "chat.completion",
     created: createdSeconds,
     model: model ?? "",
-    choices: [{ index: 0, message, logprobs: null, finish_reason }],
+    choices: [
+      { index: 0, message: messageOf(line.output), logprobs, finish_reason: reasonOf(finish_reason) },
+    ],
     usage: {
       prompt_tokens: input_tokens,
       completion_tokens: output_tokens,
@@ -34,6 +36,24 @@ export function answerLine(line: AnsweredLine, model: string | null, createdSeco
   };
   const response = { status_code: 200, request_id: `req_${id}`, body };
   return `${JSON.stringify({ id: `batch_req_${id}`, custom_id: line.key, response, error: null })}\n`;
+}
+
+function messageOf(output: Output | null): object {
+  const { text = "", tool_calls, refusal = null, reasoning, annotations } = output ?? {};
+  const isEmpty = text === "" && (tool_calls !== undefined || refusal !== null);
+  return {
+    role: "assistant",
+    content: isEmpty ? null : text,
+    refusal,
+    tool_calls, // JSON.stringify leaves out what is undefined
+    annotations,
+    reasoning_content: reasoning,
+  };
+}
+
+/** OpenAI knows no others; a refusal ends there like any answer. */
+function reasonOf(reason: FinishReason | undefined): string {
+  return reason === "length" || reason === "tool_calls" || reason === "content_filter" ? reason : "stop";
 }
 
 /** The line of a request that has no answer. */

@@ -11,6 +11,14 @@ import type { Kept } from "../tasks/retention.ts";
 export const BATCHES = "openai_batch";
 export const OPEN = "open";
 
+/** A line of the input that could not be read as a request. */
+export interface BatchFault {
+  readonly code: string;
+  readonly message: string;
+  /** From 1. */
+  readonly line: number;
+}
+
 /** How a batch ended. */
 export interface BatchEnd {
   readonly kind: "completed" | "failed" | "expired" | "cancelled";
@@ -21,6 +29,8 @@ export interface BatchEnd {
   readonly completed: number;
   readonly hasOutput: boolean;
   readonly hasErrors: boolean;
+  /** The first of them. */
+  readonly faults?: readonly BatchFault[];
 }
 
 /** What OpenAI's interface shows of a batch and its task does not have. */

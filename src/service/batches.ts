@@ -21,6 +21,7 @@ import { answerLine, errorLine, linesAsBytes } from "./batch_lines.ts";
 import {
   BATCHES,
   type BatchEnd,
+  type BatchFault,
   type BatchRecord,
   batchToRecord,
   OPEN,
@@ -54,6 +55,14 @@ export interface BatchView {
 }
 
 const PAGE = 500;
+/** That a batch tells of its input; all of them are in its error file. */
+const FAULTS_MAX = 50;
+const FAULT_CHARS_MAX = 300;
+/** Of lines that are refused as they are read. */
+const UNREADABLE: ReadonlySet<string> = new Set([
+  ...["invalid_json", "invalid_line", "invalid_utf8", "line_too_long", "too_deep", "duplicate_member"],
+  ...["invalid_key", "duplicate_key", "unknown_model", "invalid_config", "invalid_contents"],
+]);
 /** After which making the files is tried again, on a full disk for example. */
 const RETRY_MS = 10_000;
 
@@ -133,7 +142,7 @@ export class Batches {
   /** As `batch`, but one that was never begun is `not_found`: whoever repeats its request may begin it. */
   async begun(project: string, id: string): Promise<BatchView> {
     const view = await this.batch(project, id);
-    if (view.batch.end?.kind === "failed") throw noBatch();
+    if (view.batch.end?.kind === "failed" && view.batch.end.total === 0) throw noBatch();
     return view;
   }
 
@@ -221,8 +230,10 @@ export class Batches {
     if (hasOutput)
       await this.#keep(batch, batch.outputFileId, "output", this.#answerLines(batch, finalWallMs));
     if (hasErrors) await this.#keep(batch, batch.errorFileId, "error", this.#errorLines(batch));
-    const kind = kindOf(batch, task);
-    const end = { kind, finalWallMs, endedWallMs: clock.wallMs(), total, completed, hasOutput, hasErrors };
+    const { faults, unreadable } = hasErrors ? await this.#faultsOf(batch) : { faults: [], unreadable: 0 };
+    const kind = unreadable > 0 && unreadable === total ? "failed" : kindOf(batch, task);
+    const counts = { total, completed, hasOutput, hasErrors, faults };
+    const end = { kind, finalWallMs, endedWallMs: clock.wallMs(), ...counts };
     await this.#change(project, id, (found) => ({ ...found, end }));
     this.#held.get(id)?.();
     this.#held.delete(id);
@@ -265,6 +276,23 @@ export class Batches {
 
   async *#errorLines({ project, id }: BatchRecord): AsyncGenerator<string> {
     for await (const line of this.#parts.tasks.answers(project, id, "errors")) yield errorLine(line);
+  }
+
+  /** `unreadable` counts them all. */
+  async #faultsOf({
+    project,
+    id,
+  }: BatchRecord): Promise<{ readonly faults: readonly BatchFault[]; readonly unreadable: number }> {
+    const faults: BatchFault[] = [];
+    let unreadable = 0;
+    for await (const { objectId, error } of this.#parts.tasks.answers(project, id, "errors")) {
+      if (error === null || !UNREADABLE.has(error.code)) continue;
+      unreadable += 1;
+      const line = objectNumber(id, objectId);
+      const message = error.message.slice(0, FAULT_CHARS_MAX);
+      if (faults.length < FAULTS_MAX) faults.push({ code: error.code, message, line });
+    }
+    return { faults: faults.sort((one, other) => one.line - other.line), unreadable };
   }
 
   async #find(project: string, id: string): Promise<BatchRecord> {

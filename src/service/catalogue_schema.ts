@@ -4,7 +4,7 @@
 import type { SatelliteView } from "../satellites/catalogue.ts";
 import { wireDescription } from "../satellites/description.ts";
 import { NAME_PATTERN, referenceText } from "../satellites/reference.ts";
-import { z } from "../schema.ts";
+import { namedErrors, z } from "../schema.ts";
 import { bodyFault } from "./body_fault.ts";
 import { pageFields } from "./list_page.ts";
 
@@ -107,7 +107,7 @@ export const catalogueQuery: z.ZodType<CatalogueQuery> = z.strictObject({
 
 /** Throws `usage` with `details.param` for a body of another form. */
 export function checkedBody(body: unknown): SatelliteBody {
-  const parsed = satelliteBody.safeParse(body);
+  const parsed = satelliteBody.safeParse(body, namedErrors);
   if (parsed.success) return body as SatelliteBody; // as it came: defaults are the catalogue's
   throw bodyFault(parsed.error);
 }

@@ -3,7 +3,7 @@
  * and as bodies of answers.
  */
 import type { ClusterIssue, ClusterRequest, ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
-import { z } from "../schema.ts";
+import { namedErrors, z } from "../schema.ts";
 import { bodyIssues } from "./body_fault.ts";
 import { pageFields } from "./list_page.ts";
 import { timestamp, timestampOrNull } from "./timestamp.ts";
@@ -22,7 +22,7 @@ export const clusterRequest: z.ZodType = z
 /** Throws `usage` (`details.issues`) for a body of another form. A text is a declaration in YAML. */
 export function clusterBody(body: unknown): ClusterRequest {
   if (typeof body === "string") return { declaration: body };
-  const parsed = clusterRequest.safeParse(body);
+  const parsed = clusterRequest.safeParse(body, namedErrors);
   if (parsed.success) return body as ClusterRequest; // as the schema has found
   throw bodyIssues(parsed.error);
 }
@@ -75,6 +75,7 @@ const issue = z.object({
   column: count.optional(),
   path: z.string().meta({ examples: ["cluster.satellites[2].input.files"] }),
   message: z.string(),
+  severity: z.literal("warning").optional().describe("Absent: an error."),
 });
 
 /** Named schemas of answers. */
@@ -91,7 +92,10 @@ export const clusterAnswers: {
     })
     .meta({ id: "ClusterList" }),
   check: z
-    .object({ valid: z.boolean(), issues: z.array(issue).describe("All of them, in the order of the text.") })
+    .object({
+      valid: z.boolean(),
+      issues: z.array(issue).describe("Errors and warnings, in the order of the text."),
+    })
     .meta({ id: "ClusterCheck" }),
 };
 
@@ -138,5 +142,5 @@ function memberAnswer(member: MemberView): object {
 
 /** Whether it could be submitted now, and all that is wrong. */
 export function checkAnswer(issues: readonly ClusterIssue[]): object {
-  return { valid: issues.length === 0, issues };
+  return { valid: issues.every(({ severity }) => severity === "warning"), issues };
 }

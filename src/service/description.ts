@@ -3,6 +3,7 @@
  */
 import { createHash } from "node:crypto";
 import { z } from "../schema.ts";
+import { servedDocument } from "./description_document.ts";
 import { descriptionPage, PAGE_STYLE } from "./description_page.ts";
 import {
   createJsonSchemaTransform,
@@ -83,14 +84,15 @@ export async function registerDescription(app: FastifyInstance, version: string)
     transform: (given) => {
       const { schema, route } = given;
       if (schema?.hide === true) return transform(given as never);
-      const { scope, area, headers } = route.config ?? {};
+      const { scope, area, headers, form } = route.config ?? {};
       const response = {
         ...failures(...failuresOf(schema, scope !== undefined, route.method)),
         ...(schema?.response as object),
       };
       const security =
         scope === undefined ? {} : { security: [area === "v1" ? { bareKey: [] } : { key: [] }] };
-      const described = { ...schema, ...security, ...headersOf(headers), response };
+      const body = form === undefined ? {} : { body: form };
+      const described = { ...schema, ...body, ...security, ...headersOf(headers), response };
       return transform({ ...given, schema: described } as never); // the types of two versions of one plugin
     },
     transformObject: createJsonSchemaTransformObject({}),
@@ -136,7 +138,7 @@ export function registerDescriptionRoutes(app: FastifyInstance): void {
   app.get("/openapi.json", {
     schema: { hide: true },
     handler: async (_request, reply) => {
-      json ??= JSON.stringify(withoutHead(app.swagger()));
+      json ??= JSON.stringify(servedDocument(app.swagger()));
       return reply.header("content-type", "application/json; charset=utf-8").send(json);
     },
   });
@@ -145,20 +147,11 @@ export function registerDescriptionRoutes(app: FastifyInstance): void {
   app.get("/docs", {
     schema: { hide: true },
     handler: async (_request, reply) => {
-      html ??= descriptionPage(withoutHead(app.swagger()));
+      html ??= descriptionPage(servedDocument(app.swagger()));
       return reply
         .headers({ "content-security-policy": policy, "referrer-policy": "no-referrer" })
         .type("text/html; charset=utf-8")
         .send(html);
     },
   });
-}
-
-/** HEAD answers as GET does. */
-function withoutHead(document: { readonly paths?: object }): object {
-  const paths = Object.entries(document.paths ?? {}).map(([path, methods]) => {
-    const { head: _head, ...others } = methods as Record<string, unknown>;
-    return [path, others];
-  });
-  return { ...document, paths: Object.fromEntries(paths) };
 }

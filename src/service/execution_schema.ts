@@ -3,9 +3,9 @@
  * description, and as bodies of answers.
  */
 import type { PerigeeError } from "../errors.ts";
-import type { ExecutionView } from "../satellites/execution.ts";
+import type { ExecutionHold, ExecutionView } from "../satellites/execution.ts";
 import { NAME_PATTERN, referenceText } from "../satellites/reference.ts";
-import { z } from "../schema.ts";
+import { namedErrors, z } from "../schema.ts";
 import type { JsonObject } from "../work/json.ts";
 import { bodyIssues } from "./body_fault.ts";
 import { afterId, pageFields } from "./list_page.ts";
@@ -37,7 +37,7 @@ export const executionRequest: z.ZodType = z
 
 /** Returns `usage` (`details.issues`) for a body of another form. Input and config stay as they came. */
 export function executionBody(body: unknown): ExecutionBody | PerigeeError {
-  const parsed = executionRequest.safeParse(body);
+  const parsed = executionRequest.safeParse(body, namedErrors);
   if (parsed.success) {
     const { input = {}, config = {}, sla = SLA_DEFAULT } = body as Partial<ExecutionBody>; // as the schema has found
     return { input, config, sla };
@@ -57,6 +57,16 @@ const execution = z
       .object({ done: z.number(), total: z.number().optional() })
       .optional()
       .describe("While it runs, of satellites that tell."),
+    held: z
+      .object({
+        reason: z.enum(["outage", "rate_limited", "overloaded"]),
+        code: z.string().describe("Of the last attempt."),
+        message: z.string(),
+        since: z.iso.datetime(),
+        next_try: z.iso.datetime(),
+      })
+      .optional()
+      .describe("While it waits for its next attempt, and the one before has done nothing."),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
     deadline: z.iso.datetime().describe("When it expires."),
@@ -107,6 +117,10 @@ export const executionsQuery: z.ZodType<{
     .describe("Those of one satellite alone, as <namespace>/<name>."),
 });
 
+function heldAnswer({ reason, code, message, sinceWallMs, nextTryWallMs }: ExecutionHold): object {
+  return { reason, code, message, since: timestamp(sinceWallMs), next_try: timestamp(nextTryWallMs) };
+}
+
 /** Texts are times in ISO 8601, UTC. */
 export function executionAnswer(view: ExecutionView): object {
   const { satellite, member } = view;
@@ -119,6 +133,7 @@ export function executionAnswer(view: ExecutionView): object {
     status: view.status,
     phase: view.phase,
     progress: view.progress,
+    held: view.held === undefined ? undefined : heldAnswer(view.held),
     created_at: timestamp(view.createdWallMs),
     updated_at: timestamp(view.updatedWallMs),
     deadline: timestamp(view.deadlineWallMs),

@@ -64,7 +64,7 @@ function registerRun(app: FastifyInstance, { satellites, idempotency }: Executio
     schema: {
       summary: "Run a satellite",
       description:
-        "Answers at once, with the execution pending; poll it. Texts in input and config may hold `secret://name`. A field that is not as the satellite's schemas say is 422, with every path in `issues`. A POST that is repeated with its `Idempotency-Key` within 24 hours gets the same execution.",
+        "Answers at once, with the execution pending; poll it. Texts in config, and input fields that the satellite marks as secret, may hold `secret://name`. A field that is not as the satellite's schemas say is 422, with every path in `issues`. A POST that is repeated with its `Idempotency-Key` within 24 hours gets the same execution.",
       tags: TAGS,
       params: satelliteParameters,
       body: executionRequest,

@@ -3,6 +3,7 @@
  *
  * To leave: routes are functions of a request and a context; another framework needs this file and `server.ts` anew.
  */
+import type { z } from "../schema.ts";
 import type { RequestEvent } from "../store/audit_line.ts";
 import type { Caller, Scope } from "./caller.ts";
 import type { KeyArea } from "./key_verifier.ts";
@@ -17,6 +18,8 @@ declare module "fastify" {
     readonly streamsBody?: boolean;
     /** What an answer of 2xx leaves in the audit log. */
     readonly event?: RequestEvent;
+    /** The fields of a form, for the description; the handler reads the form itself. */
+    readonly form?: z.ZodType;
     /** Headers that the description names; the handler looks at them itself. */
     readonly headers?: readonly ("Idempotency-Key" | "Output-Format")[];
   }
@@ -35,8 +38,4 @@ export { default as multipart } from "@fastify/multipart";
 export { default as swagger } from "@fastify/swagger";
 export type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 export { fastify, LogController } from "fastify";
-export {
-  createJsonSchemaTransform,
-  createJsonSchemaTransformObject,
-  validatorCompiler,
-} from "fastify-type-provider-zod";
+export { createJsonSchemaTransform, createJsonSchemaTransformObject } from "fastify-type-provider-zod";

@@ -9,7 +9,7 @@ import type { ServiceContext } from "./context.ts";
 import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
-import { registerForms, takeFile } from "./form.ts";
+import { fileField, registerForms, takeFile } from "./form.ts";
 import { unchanged } from "./infer_schema.ts";
 import { afterId, pageFields, pageOf } from "./list_page.ts";
 import { timestamp } from "./timestamp.ts";
@@ -61,12 +61,14 @@ export function registerFileRoutes(app: FastifyInstance, context: ServiceContext
   registerRemove(app, context);
 }
 
+const uploadForm = z.object({ file: fileField });
+
 function registerUpload(app: FastifyInstance, { files, clock, transfers }: ServiceContext): void {
   app.put<{
     Params: { file_name: string };
     Querystring: { purpose: "batch" | "user_data" };
   }>("/v0/files/:file_name", {
-    config: { scope: "files:write", event: "file.uploaded" },
+    config: { scope: "files:write", event: "file.uploaded", form: uploadForm },
     schema: {
       summary: "Upload a file",
       description:

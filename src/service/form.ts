@@ -10,6 +10,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
+import { z } from "../schema.ts";
 import { FILE_BYTES_MAX } from "../tasks/files.ts";
 import {
   type FastifyInstance,
@@ -28,6 +29,12 @@ export function registerForms(app: FastifyInstance, register: (scope: FastifyIns
     register(scope);
   });
 }
+
+/** What the description says of the field `file`. */
+export const fileField: z.ZodString = z
+  .string()
+  .meta({ format: "binary" })
+  .describe("The file, with or without a file name.");
 
 /** The file of a form, while it comes. */
 export interface FormFile {

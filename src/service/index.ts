@@ -65,6 +65,9 @@ export interface PerigeeService extends Pick<HttpService, "listen" | "handler" |
   readonly failed: Promise<PerigeeError>;
 }
 
+/** With less free space the service is not ready: a commit may need as much. */
+const READY_BYTES_MIN = 1024 * 1024;
+
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
 export async function createPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
   const {
@@ -80,7 +83,11 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
   } = options;
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
-  const seen = { ...engineOptions, observer: observation.observer };
+  const onNotice = (message: string): void => {
+    observation.onNotice(message);
+    options.onNotice?.(message);
+  };
+  const seen = { ...engineOptions, observer: observation.observer, onNotice };
   const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
   const opened = await openEngine(seen, { callsPerTurn }); // first: it locks the folder
   const { clock, disk, store } = opened.parts;
@@ -116,6 +123,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     store,
     measurer,
     observer,
+    onNotice,
     verifier,
     onFault,
     log,
@@ -166,6 +174,8 @@ async function open(
     spending,
     ...access,
     version: packageVersion(),
+    isDiskFull: async () =>
+      parts.storageWait() !== undefined || ((await disk.freeBytes?.(dataDir)) ?? Infinity) < READY_BYTES_MIN,
     limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
   });

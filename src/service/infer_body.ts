@@ -15,7 +15,7 @@ import { arrayLines } from "../jsonl/array.ts";
 import type { RequestItem } from "../tasks/requests.ts";
 import type { FastifyRequest } from "./fastify.ts";
 import { checkItem } from "./infer_schema.ts";
-import { JSON_BYTES_MAX, lengthOf, notJson, notUtf8, parseBody, tooLarge } from "./json_body.ts";
+import { JSON_BYTES_MAX, lengthOf, notJson, notUtf8, parseBody, repeatIn, tooLarge } from "./json_body.ts";
 
 /** How large a POST may be. */
 export type BodyBounds = Pick<RequestBounds, "items" | "bodyBytes">;
@@ -68,7 +68,7 @@ async function* streamedItems(
     for await (const elements of arrayLines(listBytes(bytes))) {
       for (const element of elements) {
         if (element.kind === "refused") throw wrongItem(index, undefined, refusalText(element.code));
-        yield checkedItem(JSON.parse(element.text), index);
+        yield checkedItem(itemIn(element.text, index), index);
         index += 1;
         if (index > itemsMax) refuseCount(index, itemsMax);
       }
@@ -79,6 +79,13 @@ async function* streamedItems(
   } finally {
     raw.resume();
   }
+}
+
+function itemIn(text: string, index: number): unknown {
+  const value = JSON.parse(text) as unknown;
+  const repeat = repeatIn(text, value);
+  if (repeat !== undefined) throw wrongItem(index, undefined, repeat.message);
+  return value;
 }
 
 /** The bytes of a list as they come. What begins as something else is refused as it would be had it come whole. */

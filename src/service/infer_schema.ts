@@ -2,11 +2,12 @@
  * The shapes of the inference interface (2.1 to 2.3), with what perigee adds: as schemas for checks and for the
  * description.
  */
-import { z } from "../schema.ts";
+import { namedErrors, z } from "../schema.ts";
 import type { RequestItem } from "../tasks/requests.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
 import { afterId, pageFields } from "./list_page.ts";
+import { moneyFields } from "./money_schema.ts";
 
 /** Objects in the answer to a submission, whose caller wants all their ids. */
 export const OBJECTS_MAX: number = 10_000;
@@ -20,6 +21,8 @@ const slaMinutes = z
   .min(1, SLA_FAULT)
   .max(SLA_MINUTES_MAX, SLA_FAULT)
   .describe("Completion window in minutes; absent: at once.");
+const TOKENS_FAULT = "must be a whole number from 1";
+const outputTokens = z.number(TOKENS_FAULT).int(TOKENS_FAULT).min(1, TOKENS_FAULT);
 const inlineItem = z
   .strictObject({
     model: z
@@ -30,6 +33,17 @@ const inlineItem = z
       .meta({ examples: ["echo:test"] }),
     input: z.string("must be text").describe("Prompt text."),
     sla: slaMinutes.optional(),
+    generation_config: z
+      .record(z.string(), z.unknown(), "must be an object")
+      .optional()
+      .describe("Settings as in a line of a file; one that is not known fails the item."),
+    system: z.string("must be text").optional().describe("System instruction."),
+    max_tokens: outputTokens.optional().describe("As generation_config.max_output_tokens."),
+    max_completion_tokens: outputTokens.optional().describe("The same."),
+    stop: z
+      .union([z.string(), z.array(z.string())], "must be text or a list of texts")
+      .optional()
+      .describe("As generation_config.stop_sequences."),
   })
   .meta({ id: "InlineItem" });
 const fileItem = z
@@ -48,23 +62,17 @@ export interface ItemFault {
   readonly message: string;
 }
 
-/** Other names are not given back: they may be a text, and have any length. */
-const FIELD_NAME = /^[\w.-]{1,64}$/;
-
 /** Returns the item as it is when it has the documented form and no field besides. */
 export function checkItem(value: unknown): RequestItem | ItemFault {
   const isFile = typeof value === "object" && value !== null && "file_id" in value;
-  const parsed = (isFile ? fileItem : inlineItem).safeParse(value);
+  const parsed = (isFile ? fileItem : inlineItem).safeParse(value, namedErrors);
   if (parsed.success) return parsed.data as RequestItem; // the schemas above state the same shapes
   const issue = parsed.error.issues[0];
-  if (issue?.code === "unrecognized_keys") {
-    const [given = ""] = issue.keys;
-    const kind = isFile ? "a file item" : "an item";
-    if (!FIELD_NAME.test(given))
-      return { field: undefined, message: `it has a field that is no field of ${kind}` };
-    return { field: given, message: `${given} is no field of ${kind}` };
-  }
   const [field] = issue?.path ?? [];
+  if (issue?.code === "unrecognized_keys" && field === undefined) {
+    const [given = ""] = issue.keys;
+    return { field: issue.message.includes(`"${given}"`) ? given : undefined, message: issue.message };
+  }
   if (field === undefined)
     return { field, message: "must be an object with model and input, or with file_id" };
   return { field: String(field), message: `${String(field)} ${issue?.message ?? "is not as documented"}` };
@@ -75,7 +83,15 @@ const output = z
   .object({
     type: z.literal("text"),
     text: z.string(),
-    finish_reason: z.literal("length").optional().describe("Cut at the token limit."),
+    finish_reason: z
+      .enum(["length", "tool_calls", "refusal", "content_filter", "pause"])
+      .optional()
+      .describe("Why it did not simply end, such as length: cut at the token limit."),
+    tool_calls: z.array(z.unknown()).optional().describe("In OpenAI's form."),
+    refusal: z.string().optional().describe("The model's words for not answering."),
+    reasoning: z.string().optional().describe("The model's thoughts, as far as they are told."),
+    logprobs: z.unknown().optional().describe("In the provider's form."),
+    annotations: z.array(z.unknown()).optional().describe("In the provider's form."),
   })
   .meta({ id: "Output" });
 const failure = z
@@ -102,6 +118,10 @@ const itemObject = z
     }),
     output: output.optional().describe("Once completed."),
     error: failure.nullable(),
+    warnings: z
+      .array(z.object({ code: z.enum(["dropped", "text_replaced"]), setting: z.string().optional() }))
+      .optional()
+      .describe("What was left out of its request, or changed in it."),
   })
   .meta({ id: "Object" });
 const count = z.number().int().min(0);
@@ -128,7 +148,7 @@ const taskFields = {
     .boolean()
     .optional()
     .describe("While it is open: whether items with an sla are expected to end behind their deadline."),
-  usage: z.object({ input_tokens: tokens, output_tokens: tokens, list_usd: z.number(), usd: z.number() }),
+  usage: z.object({ input_tokens: tokens, output_tokens: tokens, ...moneyFields }),
   output_url: z.string().optional().describe("Only when Output-Format: jsonl was asked for."),
 };
 const taskHead = z.object(taskFields).meta({ id: "TaskHead" });

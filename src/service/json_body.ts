@@ -6,12 +6,17 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { PerigeeError } from "../errors.ts";
+import { shown } from "../jsonl/fault.ts";
+import { countMembers, repeatedMember, scanStructure } from "../jsonl/structure.ts";
 import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
 
 /** A body that is parsed at once has at most so many bytes. */
 export const JSON_BYTES_MAX: number = 10 * 1024 * 1024;
 /** From here on a route that streams gets the body unread. */
 const STREAMED_BYTES_MIN = 1024 * 1024;
+
+/** Deeper ones are not searched for members that stand twice. */
+const DEPTH_MAX = 256;
 
 /** With it a request's body is kept as it came, too. */
 export const KEY_HEADER = "idempotency-key";
@@ -74,17 +79,30 @@ function collect(request: FastifyRequest, payload: IncomingMessage, done: Done):
   payload.on("error", (error) => finish(error));
 }
 
-/** Undefined for an empty body or blanks, an error for one that is no JSON. */
+/** Undefined for an empty body or blanks, an error for one that is no JSON or has a member twice. */
 export function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) return notUtf8();
   const text = bytes.toString("utf8");
   try {
-    return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as unknown;
+    const value = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as unknown;
+    return repeatIn(text, value) ?? value;
   } catch {
     // V8's message quotes the text, which may be a prompt.
     return text.trim() === "" ? undefined : notJson();
   }
+}
+
+/** As in files: which of two members of one name counts is not agreed among readers. `value` is what the text parses to. */
+export function repeatIn(text: string, value: unknown): PerigeeError | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { isTooDeep, memberCount } = scanStructure(text, DEPTH_MAX);
+  if (isTooDeep || countMembers(value) >= memberCount) return undefined; // too deep is refused by whoever reads the value
+  const { name, element } = repeatedMember(text) ?? { name: "", element: 0 };
+  const place = Array.isArray(value) ? `item ${element}: ` : "";
+  const param = Array.isArray(value) ? String(element) : "body";
+  const message = `${place}the member ${shown(name)} stands twice in one object`;
+  return new PerigeeError("usage", message, { details: { param } });
 }
 
 export function notUtf8(): PerigeeError {

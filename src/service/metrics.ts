@@ -167,10 +167,12 @@ function sums(registers: Registry[], activity: MetricsOptions["activity"]): Refr
   const attempts = counter("perigee_attempts_total", "Requests to providers.", ["provider", "outcome"]);
   return () => {
     for (const one of [items, tokens, cost, attempts]) one.reset();
-    const { outcomes, inputTokens, outputTokens, listUsd, usd } = activity.total;
+    const { outcomes, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = activity.total;
     for (const [outcome, count] of outcomes) items.inc({ outcome }, count);
     tokens.inc({ direction: "input" }, inputTokens);
     tokens.inc({ direction: "output" }, outputTokens);
+    cost.inc({ price: "billed" }, billedUsd);
+    cost.inc({ price: "ambiguous" }, ambiguousUsd);
     cost.inc({ price: "list" }, listUsd);
     cost.inc({ price: "factored" }, usd);
     for (const [key, count] of activity.attempts) {

@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 import { PerigeeError } from "../errors.ts";
 import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
 import type { Metrics } from "./metrics.ts";
+import { isSpoken } from "./server.ts";
 
 /** A proxy on this machine calls from its loopback address for callers from anywhere. */
 const PROXY_HEADERS = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
@@ -52,6 +53,10 @@ export async function openMetricsPort(
   { host, port }: { readonly host: string; readonly port: number },
 ): Promise<MetricsPort> {
   const server = createServer((request, response) => {
+    if (!isSpoken(request.httpVersion)) {
+      response.writeHead(505, { connection: "close" }).end();
+      return;
+    }
     const [path] = (request.url ?? "").split("?");
     if (path !== "/metrics" || request.method !== "GET") {
       response.writeHead(path === "/metrics" ? 405 : 404).end();

@@ -103,6 +103,13 @@ export class Observation {
     this.#options.onFault?.(error, place);
   }
 
+  /** What an operator should know: a sentence of ours, which holds ids and paths of the data folder at most. */
+  onNotice(message: string): void {
+    const { log, clock } = this.#options;
+    const line = { level: "warn", time: new Date(clock.wallMs()).toISOString(), event: "notice", message };
+    log?.write(`${JSON.stringify(line)}\n`);
+  }
+
   /** A satellite, or the runtime about it, said something: the log has what it was about, and no text. */
   onSatelliteLog(line: SatelliteLogLine): void {
     if (this.#app !== undefined) logSatellite(this.#app, line);

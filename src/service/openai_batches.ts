@@ -47,9 +47,17 @@ const batchObject = z
     errors: z
       .object({
         object: z.literal("list"),
-        data: z.array(z.object({ code: z.string(), message: z.string(), line: z.null(), param: z.null() })),
+        data: z.array(
+          z.object({
+            code: z.string(),
+            message: z.string(),
+            line: z.number().int().nullable().describe("Of the input, from 1."),
+            param: z.null(),
+          }),
+        ),
       })
-      .nullable(),
+      .nullable()
+      .describe("Once it has ended: the first 50 lines of the input that could not be read as requests."),
     input_file_id: z.string(),
     completion_window: z.string(),
     status: z.enum([
@@ -185,7 +193,7 @@ function objectOf(view: BatchView): z.infer<typeof batchObject> {
     id: toBatchId(id),
     object: "batch",
     endpoint,
-    errors: status === "failed" ? LOST : null,
+    errors: errorsOf(view),
     input_file_id: toFileId(inputFileId),
     completion_window: completionWindow,
     status,
@@ -205,16 +213,18 @@ function objectOf(view: BatchView): z.infer<typeof batchObject> {
   };
 }
 
+function errorsOf({ batch: { end } }: BatchView): z.infer<typeof batchObject>["errors"] {
+  const { kind, total = 0, faults = [] } = end ?? {};
+  if (kind === "failed" && total === 0) return { object: "list", data: [LOST] };
+  if (faults.length === 0) return null;
+  return { object: "list", data: faults.map((fault) => ({ ...fault, param: null })) };
+}
+
 const LOST = {
-  object: "list" as const,
-  data: [
-    {
-      code: "internal_error",
-      message: "the service stopped before it took the batch",
-      line: null,
-      param: null,
-    },
-  ],
+  code: "internal_error",
+  message: "the service stopped before it accepted the batch",
+  line: null,
+  param: null,
 };
 
 function statusOf({ batch, task }: BatchView): z.infer<typeof batchObject>["status"] {

@@ -11,7 +11,7 @@ import { failures } from "./description.ts";
 import { sendDownload } from "./download.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { contentOf, typeOf } from "./files.ts";
-import { registerForms, takeFile } from "./form.ts";
+import { fileField, registerForms, takeFile } from "./form.ts";
 import { idParameter, unchanged } from "./infer_schema.ts";
 import { fromFileId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
@@ -34,6 +34,10 @@ const fileObjects = openaiListSchema(fileObject, "OpenaiFileList");
 const fileDeleted = z
   .object({ id: z.string(), object: z.literal("file"), deleted: z.literal(true) })
   .meta({ id: "OpenaiFileDeleted" });
+const uploadForm = z.object({
+  file: fileField,
+  purpose: z.enum(["batch", "user_data"]).describe("batch: requests as JSON lines; user_data: any bytes."),
+});
 const listQuery = z.strictObject({
   after: z.string().min(1).max(64).optional(),
   limit: z.coerce.number().int().min(1).max(10_000).default(10_000),
@@ -55,7 +59,7 @@ export function registerOpenaiFileRoutes(app: FastifyInstance, context: ServiceC
 
 function registerUpload(app: FastifyInstance, { files, clock, transfers }: ServiceContext): void {
   app.post("/v1/files", {
-    config: { scope: "files:write", event: "file.uploaded" },
+    config: { scope: "files:write", event: "file.uploaded", form: uploadForm },
     schema: {
       summary: "Upload a file (OpenAI)",
       description:

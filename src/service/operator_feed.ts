@@ -11,6 +11,7 @@
 import type { Clock, Timer } from "../clock.ts";
 import type { LaneStatus } from "../engine/lane_status.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
+import { moneyBody, NO_MONEY } from "../price/money.ts";
 import { laneKey } from "../schedule/lanes.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
@@ -209,9 +210,7 @@ function taskBody(task: TaskView, nowMs: number): Record<string, unknown> {
     finished_at: task.finishedWallMs ?? null,
     expected_end_at: task.expectedEndWallMs ?? null,
     slack_ms: slackMs(task, nowMs),
-    list_usd: usage.listUsd,
-    usd: usage.usd,
-    saved_usd: usage.listUsd - usage.usd,
+    ...moneyBody(usage),
   };
 }
 
@@ -249,15 +248,13 @@ function errorsOf(tally: Tally | undefined): Record<string, number> {
 }
 
 function totalsOf(tally: Tally | undefined): Record<string, number> {
-  const { inputTokens = 0, outputTokens = 0, listUsd = 0, usd = 0 } = tally ?? {};
+  const { inputTokens = 0, outputTokens = 0 } = tally ?? {};
   return {
     completed: tally?.outcomes.get("completed") ?? 0,
     failed: sum(Object.values(errorsOf(tally))),
     input_tokens: inputTokens,
     output_tokens: outputTokens,
-    list_usd: listUsd,
-    usd,
-    saved_usd: listUsd - usd,
+    ...moneyBody(tally ?? NO_MONEY),
   };
 }
 

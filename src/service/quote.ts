@@ -5,6 +5,7 @@
  */
 import { createReadStream } from "node:fs";
 import { PerigeeError } from "../errors.ts";
+import { itemLine } from "../jsonl/items.ts";
 import { z } from "../schema.ts";
 import type { FileIndex, Files } from "../tasks/files.ts";
 import { volumeBytes } from "../tasks/request_spool.ts";
@@ -26,15 +27,19 @@ const amount = z.number().nullable().describe("USD; null when no price is known.
 const quoteAnswer = z
   .looseObject({
     items: z.number().int(),
-    rejected_lines: z.number().int().describe("Lines of files that hold no item and would fail."),
+    rejected_lines: z.number().int().describe("Lines of files that would fail before anything is sent."),
+    first_fault: z
+      .object({ line: z.number().int(), code: z.string(), message: z.string() })
+      .optional()
+      .describe("The first of them."),
     earliest_sla: z.number().int().nullable().describe("Minutes; null when even 30 days do not suffice."),
+    billed_usd: z.number().describe("What providers are expected to bill, for models with a known price."),
     list_usd: z.number().describe("Of the models with a known price."),
     slas: z.array(
       z.looseObject({
         sla_minutes: z.number().int(),
         price_factor: z.number(),
         usd: amount,
-        saved_usd: amount,
         is_feasible: z.boolean(),
       }),
     ),
@@ -107,10 +112,6 @@ async function* linesOf(
     if ("file_id" in item) {
       yield* createReadStream(indexes.get(item.file_id)?.path as string); // found before
       yield Buffer.from("\n");
-    } else yield Buffer.from(`${JSON.stringify(lineOf(item, index))}\n`);
+    } else yield Buffer.from(`${itemLine({ ...item, key: String(index) }, `item ${index}`)}\n`);
   }
-}
-
-function lineOf({ model, input }: { readonly model: string; readonly input: string }, index: number): object {
-  return { key: String(index), request: { model, contents: [{ parts: [{ text: input }] }] } };
 }

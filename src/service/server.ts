@@ -14,17 +14,12 @@ import { registerAudit } from "./audit.ts";
 import { registerAuth } from "./auth.ts";
 import { Connections } from "./connections.ts";
 import { answerOf, type ErrorAnswer, envelope, plain } from "./errors.ts";
-import {
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  fastify,
-  validatorCompiler,
-} from "./fastify.ts";
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "./fastify.ts";
 import { registerJsonBody, tooLarge } from "./json_body.ts";
 import type { KeyVerifier, RequestLimits } from "./key_verifier.ts";
 import type { LogSettings } from "./log.ts";
 import { RequestBuckets } from "./request_limits.ts";
+import { refuseQueries, validatorCompiler } from "./validation.ts";
 
 /** Bounds of the server, all of them with a default. */
 export interface ServerLimits {
@@ -60,6 +55,8 @@ const READ_BEFORE = plain(
 );
 /** Node refuses what does not end with chunked; what is packed inside would be read as it is. */
 const CODED_CHUNKS = /,\s*chunked\s*$/i;
+/** Node's parser takes any version, HTTP/0.9 and 2.0 as well, and would be answered as HTTP/1.1 is. */
+const NOT_SPOKEN = plain(505, "http_version_not_supported", "use HTTP/1.1 or HTTP/1.0");
 /** A file name of 255 bytes, all of them percent-encoded. */
 const PATH_PART_CHARS_MAX = 768;
 
@@ -131,6 +128,7 @@ export function createServer(options: ServerOptions): HttpServer {
     perKey: options.requestLimits ?? new RequestBuckets(options.clock, limits.requestsPerMinute),
     perAddress: new RequestBuckets(options.clock, limits.keylessPerMinute),
   });
+  refuseQueries(app);
   registerErrors(app, options.onFault ?? (() => undefined));
   registerUnknown(app);
   return {
@@ -155,7 +153,8 @@ function registerHeaders(app: FastifyInstance): void {
     reply.header("x-request-id", request.id);
     reply.header("x-content-type-options", "nosniff");
     const { headers } = request;
-    if (request.raw.readableDidRead) answer(request, reply, READ_BEFORE);
+    if (!isSpoken(request.raw.httpVersion)) answer(request, reply.header("connection", "close"), NOT_SPOKEN);
+    else if (request.raw.readableDidRead) answer(request, reply, READ_BEFORE);
     else if (CODED_CHUNKS.test(headers["transfer-encoding"] ?? ""))
       done(Object.assign(new Error("transfer-encoding"), { statusCode: 400 }));
     else if (headers.host === undefined && request.raw.httpVersion === "1.1")
@@ -167,6 +166,11 @@ function registerHeaders(app: FastifyInstance): void {
     else if (Number(headers["content-length"] ?? 0) > BODY_BYTES_MAX) done(tooLarge(BODY_BYTES_MAX));
     else done();
   });
+}
+
+/** Whether it is a version of HTTP that is answered here. */
+export function isSpoken(httpVersion: string): boolean {
+  return httpVersion === "1.1" || httpVersion === "1.0";
 }
 
 /**

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { PerigeeError } from "../errors.ts";
 import type { Spending } from "../tasks/spending.ts";
 import { registerCatalogueRoutes } from "./catalogue.ts";
 import { registerClusterRoutes } from "./clusters.ts";
@@ -31,6 +32,8 @@ export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
   readonly spending: Pick<Spending, "days" | "month">;
   readonly version: string;
+  /** Whether nothing can be recorded for want of space. */
+  readonly isDiskFull?: () => Promise<boolean>;
   /** Absent: no operator page, no metrics, no log. */
   readonly observation?: Observation | undefined;
   /** Told of every request that comes through the handler or the plugin, before it is answered. */
@@ -68,7 +71,12 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   });
   let isReady = true;
   await registerDescription(app, version);
-  registerHealthRoutes(app, () => isReady);
+  registerHealthRoutes(app, async () => {
+    if (!isReady) return new PerigeeError("closed", "the service is closing");
+    return (await options.isDiskFull?.()) === true
+      ? new PerigeeError("store_failed", `no space is left for ${context.dataDir}; free some`)
+      : undefined;
+  });
   registerInferRoutes(app, context);
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);

@@ -52,14 +52,14 @@ export interface Stack {
 /** Throws `invalid_config` for networks, days and keys that are none. The engine stays the caller's to close. */
 export async function openStack({ engine, parts }: OpenedEngine, options: StackOptions): Promise<Stack> {
   const { dataDir, verifier, audit, onFault, env = process.env } = options;
-  const { clock, disk, store, measurer } = parts;
+  const { clock, disk, store, measurer, notice } = parts;
   const egress = egressOf(parts, options);
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
   const vault = await openVault({ clock, store, dataDir, env });
   const aftercare = await openAftercare({
-    ...{ clock, store, files, egress, vault, audit, onFault },
+    ...{ clock, store, disk, dataDir, notice, files, egress, vault, audit, onFault },
     retentionDays: options.retentionDays,
     openTasks: (onFinished) =>
       openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),

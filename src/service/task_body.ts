@@ -3,6 +3,7 @@
  *
  * Hot path: a polled task of 1,000 objects answers 2,000/s; its body is made once for each version.
  */
+import { moneyBody } from "../price/money.ts";
 import type { PageQuery, TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import type { TaskObject } from "../work/task.ts";
@@ -39,8 +40,7 @@ export function taskHead(task: TaskView, outputUrl: OutputUrl): Record<string, u
     usage: {
       input_tokens: usage.inputTokens,
       output_tokens: usage.outputTokens,
-      list_usd: usage.listUsd,
-      usd: usage.usd,
+      ...moneyBody(usage),
     },
     ...(task.hasOutputFile ? { output_url: outputUrl(task.id) } : {}),
   };

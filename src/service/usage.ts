@@ -3,10 +3,12 @@
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
+import { moneyBody } from "../price/money.ts";
 import { dayOf } from "../price/rates.ts";
 import { z } from "../schema.ts";
 import { addUsage, NO_PROJECT_USAGE, type Spending, type Usage } from "../tasks/spending.ts";
 import type { FastifyInstance } from "./fastify.ts";
+import { moneyFields } from "./money_schema.ts";
 
 const DAY_MS = 86_400_000;
 /** Days that are told unless others are asked for. */
@@ -19,9 +21,7 @@ const usage = {
   items: z.number().int().min(0),
   input_tokens: z.number().int().min(0),
   output_tokens: z.number().int().min(0),
-  list_usd: z.number().describe("At list price."),
-  usd: z.number().describe("After the price factors."),
-  saved_usd: z.number(),
+  ...moneyFields,
 };
 const usageAnswer = z
   .object({
@@ -31,7 +31,7 @@ const usageAnswer = z
     ...usage,
     days: z.array(z.object({ day: z.string(), ...usage })),
     month: z.object({
-      spent_usd: z.number(),
+      spent_usd: z.number().describe("Billed by providers or in doubt: what the cap counts."),
       held_usd: z.number().describe("Kept for accepted work that is not answered yet."),
       cap_usd: z.number().nullable(),
     }),
@@ -74,15 +74,9 @@ export function registerUsageRoutes(
   });
 }
 
-function usageBody({ items, inputTokens, outputTokens, listUsd, usd }: Usage): Record<string, number> {
-  return {
-    items,
-    input_tokens: inputTokens,
-    output_tokens: outputTokens,
-    list_usd: listUsd,
-    usd,
-    saved_usd: Math.max(0, listUsd - usd),
-  };
+function usageBody(usage: Usage): Record<string, number> {
+  const { items, inputTokens, outputTokens } = usage;
+  return { items, input_tokens: inputTokens, output_tokens: outputTokens, ...moneyBody(usage) };
 }
 
 function checkDays(from: string, to: string): void {

@@ -4,7 +4,7 @@
  * A secret is in the answer that made it and in no other.
  */
 import { PerigeeError } from "../errors.ts";
-import { z } from "../schema.ts";
+import { namedErrors, z } from "../schema.ts";
 import { bodyFault } from "./body_fault.ts";
 import type { ServiceContext } from "./context.ts";
 import type { FastifyInstance } from "./fastify.ts";
@@ -181,7 +181,7 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
 }
 
 function checkedChange(body: unknown): WebhookChange {
-  const parsed = webhookChange.safeParse(body);
+  const parsed = webhookChange.safeParse(body, namedErrors);
   if (parsed.success) return parsed.data;
   throw bodyFault(parsed.error);
 }

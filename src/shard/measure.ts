@@ -14,14 +14,17 @@ import type { Block } from "../jsonl/block.ts";
 import { type LayoutOptions, type ParsedLine, parseLine } from "../jsonl/layout.ts";
 import { contentEnd } from "../jsonl/lines.ts";
 import { restoreNumbers } from "../jsonl/numbers.ts";
-import { dialectOf } from "../providers/dialects.ts";
+import { isFreeProvider } from "../price/rates.ts";
+import { outputLimits } from "../providers/dialects.ts";
 import type { Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
 import { countChat, countTokens } from "../tokens/count.ts";
 import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
 import type { ModelRequest } from "../work/request.ts";
+import { warningsJson } from "../work/warning.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { MeasuredColumns } from "./measured_columns.ts";
+import { requestMost } from "./request_most.ts";
 import { isSkipped } from "./skip.ts";
 
 /** Plain data: it crosses threads. */
@@ -40,14 +43,22 @@ export interface MeasureSettings {
 export interface MeasureOptions {
   /** `<provider>:<name>` for every line, whatever it says itself. */
   readonly modelOverride?: string | undefined;
-  /** The output limit, in tokens, of items that give none: a hard cost cap needs a bound for each. */
-  readonly maxOutputTokensCap?: number | undefined;
+  /** Of a run under a cost cap, which needs a bound for each item. */
+  readonly cap?: CapOptions | undefined;
   /** One bit per line of the block, low bits first; lines whose bit is set are passed over unread. */
   readonly skip?: Uint8Array | undefined;
   /** False to count alone: bodies are checked but not kept. */
   readonly wantBodies: boolean;
   /** False to read keys and find faults alone: token counts are 0. Default true. */
   readonly wantCounts?: boolean | undefined;
+}
+
+/** How a cap bounds what one attempt can cost. */
+export interface CapOptions {
+  /** The output limit, in tokens, of items that give none. */
+  readonly outputTokens: number;
+  /** Whether what cannot be bounded is sent all the same; else such an item ends as `cost_unbounded`. */
+  readonly allowsUnbounded: boolean;
 }
 
 type Item = Extract<ParsedLine, { kind: "item" }>;
@@ -138,23 +149,41 @@ export class BlockMeasurer {
 
   #measureItem(item: Item, options: MeasureOptions): void {
     const model = this.#model(item);
-    const request = withLimit(item.request, options.maxOutputTokensCap, model.provider.settings);
+    const request = limited(item.request, options.cap, model.provider.settings);
     const encoded = model.provider.encode(request, model.name, !options.wantBodies);
     if (!encoded.ok) {
       this.#columns.reject(item.key, encoded.code, encoded.message);
       return;
     }
     const tokens = options.wantCounts === false ? UNCOUNTED : countChat(request, model.tokenizer);
+    const most = requestMost({
+      request,
+      settings: model.provider.settings,
+      model: model.name,
+      tokenizer: model.tokenizer,
+      countedTokens: tokens.inputTokens,
+      outputLimit: encoded.outputLimit ?? request.config.maxOutputTokens ?? 0,
+    });
+    if (
+      most.unbounded !== undefined &&
+      options.cap?.allowsUnbounded === false &&
+      !isFreeProvider(item.provider)
+    ) {
+      this.#columns.reject(item.key, "cost_unbounded", unboundedMessage(most.unbounded));
+      return;
+    }
     const isExact = options.wantBodies && item.hasExactNumbers;
     this.#columns.addItem({
       key: item.key,
       model: model.id,
+      isOverridden: item.isOverridden,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
       inputTokens: tokens.inputTokens,
       prefixTokens: tokens.prefixTokens,
       maxOutputTokens: request.config.maxOutputTokens ?? 0,
-      hasWarning: item.hasWarning || encoded.dropped.length > 0,
+      most,
+      warnings: warningsJson(encoded.dropped, item.hasReplacedText),
       body: isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "",
     });
   }
@@ -173,18 +202,24 @@ export class BlockMeasurer {
   }
 }
 
-/** The request with an output limit; a body that is sent as given gets it under its dialect's name. */
-function withLimit(
+/**
+ * The request as a cap needs it: with an output limit, in a body that is sent as given under the name that the provider's
+ * dialect takes, and under both where the provider is not known.
+ */
+function limited(
   request: ModelRequest,
-  maxOutputTokens: number | undefined,
+  cap: CapOptions | undefined,
   settings: ProviderSettings,
 ): ModelRequest {
-  if (maxOutputTokens === undefined || request.config.maxOutputTokens !== undefined) return request;
+  if (cap === undefined) return request;
+  const maxOutputTokens = request.config.maxOutputTokens ?? cap.outputTokens;
   const config = { ...request.config, maxOutputTokens };
-  if (request.openaiBody === undefined || settings.protocol !== "openai") return { ...request, config };
-  return {
-    ...request,
-    config,
-    openaiBody: { ...request.openaiBody, [dialectOf(settings.name).outputLimit]: maxOutputTokens },
-  };
+  if (settings.protocol !== "openai") return { ...request, config };
+  if (request.openaiBody === undefined) return { ...request, config, isLimitSure: true };
+  const { max_tokens: _, max_completion_tokens: __, ...body } = request.openaiBody;
+  return { ...request, config, openaiBody: { ...body, ...outputLimits(settings.name, maxOutputTokens) } };
+}
+
+function unboundedMessage(what: string): string {
+  return `a cost cap cannot bound ${what}: leave it out, or allow what nothing bounds`;
 }

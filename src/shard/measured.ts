@@ -15,6 +15,8 @@ export interface MeasuredGroup {
   readonly prefixTokens: number;
   /** True when the model's tokenizer is not public and counts carry a factor. */
   readonly isEstimated: boolean;
+  /** Its lines name another model than the one that the run gives them. */
+  readonly isOverridden?: true;
 }
 
 /** A line that cannot become an item. */
@@ -38,10 +40,14 @@ export interface MeasuredBlock {
   readonly inputTokens: Uint32Array<ArrayBuffer>;
   /** The item's own output limit, 0 when it gives none. */
   readonly maxOutputTokens: Uint32Array<ArrayBuffer>;
+  /** The most that an attempt can take (request_most.ts): item `i` has its input tokens at `2i`, its output tokens behind. */
+  readonly most: Uint32Array<ArrayBuffer>;
   /** Index into `groups`. */
   readonly groupOf: Uint16Array<ArrayBuffer>;
-  /** 1 where the item carries a warning (a replaced lone surrogate, a dropped setting). */
-  readonly warnings: Uint8Array<ArrayBuffer>;
+  /** Where in `warningLists` the item's list stands, from 1; 0 for an item without warnings. */
+  readonly warnings: Uint16Array<ArrayBuffer>;
+  /** The different lists of warnings, each as JSON (`work/warning.ts`); few, because lines of a file are alike. */
+  readonly warningLists: readonly string[];
   /** Keys as JSON string literals in UTF-8, end to end; item `i` spans `keyEnds[i-1]..keyEnds[i]`. */
   readonly keys: Uint8Array<ArrayBuffer>;
   readonly keyEnds: Uint32Array<ArrayBuffer>;

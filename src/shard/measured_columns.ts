@@ -4,12 +4,15 @@
 import type { FailureCode } from "../errors.ts";
 import type { MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
+import { WarningLists } from "./warning_lists.ts";
 
 /** One measured item. */
 export interface MeasuredItem {
   readonly key: string;
   /** `<provider>:<name>`. */
   readonly model: string;
+  /** Whether its line names another one. */
+  readonly isOverridden: true | undefined;
   /** Texts of the system instruction. */
   readonly system: readonly string[];
   readonly isEstimated: boolean;
@@ -17,7 +20,10 @@ export interface MeasuredItem {
   readonly prefixTokens: number;
   /** 0 for none. */
   readonly maxOutputTokens: number;
-  readonly hasWarning: boolean;
+  /** The most that an attempt can take. */
+  readonly most: { readonly inputTokens: number; readonly outputTokens: number };
+  /** A list in JSON; empty text for none. */
+  readonly warnings: string;
   readonly body: string;
 }
 
@@ -34,8 +40,10 @@ export class MeasuredColumns {
   #lengths = new Uint32Array(0);
   #inputTokens = new Uint32Array(0);
   #maxOutputTokens = new Uint32Array(0);
+  #most = new Uint32Array(0);
   #groupOf = new Uint16Array(0);
-  #warnings = new Uint8Array(0);
+  #warnings = new Uint16Array(0);
+  #warningLists = new WarningLists();
   #groups: MeasuredGroup[] = [];
   #groupIndexes = new Map<string, number>();
   #rejected: RejectedLine[] = [];
@@ -54,8 +62,10 @@ export class MeasuredColumns {
     this.#lengths = new Uint32Array(itemsMax);
     this.#inputTokens = new Uint32Array(itemsMax);
     this.#maxOutputTokens = new Uint32Array(itemsMax);
+    this.#most = new Uint32Array(2 * itemsMax);
     this.#groupOf = new Uint16Array(itemsMax);
-    this.#warnings = new Uint8Array(itemsMax);
+    this.#warnings = new Uint16Array(itemsMax);
+    this.#warningLists = new WarningLists();
     this.#groups = [];
     this.#groupIndexes = new Map();
     this.#rejected = [];
@@ -80,8 +90,10 @@ export class MeasuredColumns {
     this.#lengths[index] = this.#length;
     this.#inputTokens[index] = Math.min(item.inputTokens, WORD_MAX);
     this.#maxOutputTokens[index] = Math.min(item.maxOutputTokens, WORD_MAX);
+    this.#most[2 * index] = Math.min(item.most.inputTokens, WORD_MAX);
+    this.#most[2 * index + 1] = Math.min(item.most.outputTokens, WORD_MAX);
     this.#groupOf[index] = group;
-    this.#warnings[index] = item.hasWarning ? 1 : 0;
+    if (item.warnings !== "") this.#warnings[index] = this.#warningLists.numberOf(item.warnings);
     this.#count += 1;
   }
 
@@ -106,8 +118,10 @@ export class MeasuredColumns {
         this.#maxOutputTokens.length === count
           ? this.#maxOutputTokens
           : this.#maxOutputTokens.slice(0, count),
+      most: this.#lines.length === count ? this.#most : this.#most.slice(0, 2 * count),
       groupOf: this.#groupOf.length === count ? this.#groupOf : this.#groupOf.slice(0, count),
       warnings: this.#warnings.length === count ? this.#warnings : this.#warnings.slice(0, count),
+      warningLists: this.#warningLists.lists,
       keys: this.#keys.toBytes(),
       keyEnds: this.#keys.toEnds(),
       bodies: this.#bodies.toBytes(),
@@ -121,7 +135,8 @@ export class MeasuredColumns {
   #groupIndex(item: MeasuredItem): number {
     const { model, system } = item;
     // A control character cannot be in a model's name, so it ends there.
-    const text = system.length === 0 ? model : `${model}\u0000${system.join("\u0000")}`;
+    const name = item.isOverridden === true ? `${model}\u0001` : model;
+    const text = system.length === 0 ? name : `${name}\u0000${system.join("\u0000")}`;
     const known = this.#groupIndexes.get(text);
     if (known !== undefined) return known;
     if (this.#groups.length === GROUPS_MAX)
@@ -133,6 +148,7 @@ export class MeasuredColumns {
       prefixHash: prefixHashOf(system),
       prefixTokens: item.prefixTokens,
       isEstimated: item.isEstimated,
+      ...(item.isOverridden === true ? { isOverridden: true } : {}),
     });
     return index;
   }

@@ -6,6 +6,7 @@
 import type { MeasuredBlock } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
 import { Shard, type ShardGroup } from "./shard.ts";
+import { WarningLists } from "./warning_lists.ts";
 
 /** The bounds that a group keeps; see `PackBounds`. */
 export interface GroupBounds {
@@ -21,7 +22,9 @@ export class OpenGroup {
   readonly #lengths: number[] = [];
   readonly #inputTokens: number[] = [];
   readonly #maxOutputTokens: number[] = [];
+  readonly #most: number[] = [];
   readonly #warnings: number[] = [];
+  readonly #warningLists = new WarningLists();
   readonly #keys = new PackedBytes(0);
   readonly #bodies = new PackedBytes(0);
   #tokens = 0;
@@ -78,7 +81,8 @@ export class OpenGroup {
       this.#lengths.push(measured.lengths[item] as number);
       this.#inputTokens.push(measured.inputTokens[item] as number);
       this.#maxOutputTokens.push(measured.maxOutputTokens[item] as number);
-      this.#warnings.push(measured.warnings[item] as number);
+      this.#most.push(measured.most[2 * item] as number, measured.most[2 * item + 1] as number);
+      this.#warn(measured.warnings[item] as number, measured.warningLists);
       this.#tokens += measured.inputTokens[item] as number;
     }
     this.#keys.addRun(measured.keys, measured.keyEnds, from, to);
@@ -92,11 +96,17 @@ export class OpenGroup {
     this.#lengths.push(...other.#lengths);
     this.#inputTokens.push(...other.#inputTokens);
     this.#maxOutputTokens.push(...other.#maxOutputTokens);
-    this.#warnings.push(...other.#warnings);
+    this.#most.push(...other.#most);
+    for (const number of other.#warnings) this.#warn(number, other.#warningLists.lists);
     this.#tokens += other.#tokens;
     this.#keys.addRun(other.#keys.toBytes(), other.#keys.toEnds(), 0, other.count);
     this.#bodies.addRun(other.#bodies.toBytes(), other.#bodies.toEnds(), 0, other.count);
     this.#isOrdered = false;
+  }
+
+  /** Gives the next item the list of that number in `lists`. */
+  #warn(number: number, lists: readonly string[]): void {
+    this.#warnings.push(number === 0 ? 0 : this.#warningLists.numberOf(lists[number - 1] as string));
   }
 
   /** A group with the same items that share no prefix any more. */
@@ -118,7 +128,9 @@ export class OpenGroup {
         lengths: this.#lengths,
         inputTokens: this.#inputTokens,
         maxOutputTokens: this.#maxOutputTokens,
+        most: this.#most,
         warnings: this.#warnings,
+        warningLists: this.#warningLists.lists,
       },
       {
         keys: this.#keys.toBytes(),
@@ -143,7 +155,9 @@ export class OpenGroup {
         lengths: pick(this.#lengths),
         inputTokens: pick(this.#inputTokens),
         maxOutputTokens: pick(this.#maxOutputTokens),
+        most: order.flatMap((item) => this.#most.slice(2 * item, 2 * item + 2)),
         warnings: pick(this.#warnings),
+        warningLists: this.#warningLists.lists,
       },
       {
         keys: keys.toBytes(),

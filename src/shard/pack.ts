@@ -125,7 +125,7 @@ export class Packer {
   /** Moves a small group into the mixed group of its model, or makes it that group when there is none yet. */
   #merge(key: string, group: OpenGroup, shards: Shard[]): void {
     this.#open.delete(key);
-    const mixedKey = keyOf({ model: group.group.model, prefixHash: 0, prefixTokens: 0 });
+    const mixedKey = keyOf({ ...group.group, prefixHash: 0, prefixTokens: 0 });
     const mixed = this.#open.get(mixedKey);
     if (mixed?.holds(group, this.#bounds)) {
       mixed.addGroup(group);
@@ -159,6 +159,7 @@ export class Packer {
   #hasCompany(group: OpenGroup): boolean {
     for (const other of this.#open.values()) {
       if (other === group || other.group.model !== group.group.model) continue;
+      if (other.group.isOverridden !== group.group.isOverridden) continue;
       if (other.group.prefixHash === 0 || this.#isTooFew(other)) return true;
     }
     return false;
@@ -166,6 +167,6 @@ export class Packer {
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf(group: Pick<MeasuredGroup, "model" | "prefixHash" | "prefixTokens">): string {
-  return `${group.prefixHash}/${group.prefixTokens} ${group.model}`;
+function keyOf({ prefixHash, prefixTokens, isOverridden, model }: MeasuredGroup): string {
+  return `${prefixHash}/${prefixTokens}${isOverridden === true ? "*" : ""} ${model}`;
 }

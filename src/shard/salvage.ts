@@ -55,8 +55,9 @@ export function joinMeasured(first: MeasuredBlock, second: MeasuredBlock): Measu
     lengths: joinWords(first.lengths, second.lengths, 0),
     inputTokens: joinWords(first.inputTokens, second.inputTokens, 0),
     maxOutputTokens: joinWords(first.maxOutputTokens, second.maxOutputTokens, 0),
+    most: joinWords(first.most, second.most, 0),
     groupOf,
-    warnings: joinBytes(first.warnings, second.warnings),
+    ...joinWarnings(first, second),
     keys: joinBytes(first.keys, second.keys),
     keyEnds: joinWords(first.keyEnds, second.keyEnds, first.keys.byteLength),
     bodies: joinBytes(first.bodies, second.bodies),
@@ -83,8 +84,10 @@ function rejectLine(line: number, key: string | null, error: unknown): MeasuredB
     lengths: new Uint32Array(0),
     inputTokens: new Uint32Array(0),
     maxOutputTokens: new Uint32Array(0),
+    most: new Uint32Array(0),
     groupOf: new Uint16Array(0),
-    warnings: new Uint8Array(0),
+    warnings: new Uint16Array(0),
+    warningLists: [],
     keys: new Uint8Array(0),
     keyEnds: new Uint32Array(0),
     bodies: new Uint8Array(0),
@@ -101,6 +104,18 @@ function lineOf(block: Block, index: number): Uint8Array {
   for (let line = 0; line < index; line += 1) start = block.bytes.indexOf(0x0a, start) + 1;
   const end = block.bytes.indexOf(0x0a, start);
   return block.bytes.subarray(start, end === -1 ? undefined : end + 1);
+}
+
+function joinWarnings(
+  first: MeasuredBlock,
+  second: MeasuredBlock,
+): Pick<MeasuredBlock, "warnings" | "warningLists"> {
+  const shift = first.warningLists.length;
+  const shifted = Array.from(second.warnings, (number) => (number === 0 ? 0 : number + shift));
+  return {
+    warnings: Uint16Array.from([...first.warnings, ...shifted]),
+    warningLists: [...first.warningLists, ...second.warningLists],
+  };
 }
 
 function joinWords(first: Uint32Array, second: Uint32Array, shift: number): Uint32Array<ArrayBuffer> {

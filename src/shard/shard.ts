@@ -3,8 +3,8 @@
  *
  *   prepared -> dropped (waits too long) -> prepared (reload.ts makes the bytes again from the input) -> ...
  *
- * Items stand in the order of their lines. All columns share one buffer, so that a dropped shard costs a few hundred
- * bytes and 25 bytes an item. A checksum taken when bytes are dropped tells, at the reload, whether lines changed.
+ * Items stand in the order of their lines. All columns but that of warnings, which few shards have, share one buffer, so
+ * that a dropped shard costs a few hundred bytes and 32 bytes an item. A checksum taken when bytes are dropped tells, at the reload, whether lines changed.
  */
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
@@ -29,6 +29,8 @@ export interface ShardGroup {
   readonly prefixTokens: number;
   /** True when counts carry a factor, because the model's tokenizer is not public. */
   readonly isEstimated: boolean;
+  /** Its lines name another model than the one that the run gives them. */
+  readonly isOverridden?: true;
 }
 
 /** The columns from which a shard is made; all of one length. They are copied. */
@@ -38,11 +40,15 @@ export interface ShardColumns {
   readonly lengths: ArrayLike<number>;
   readonly inputTokens: ArrayLike<number>;
   readonly maxOutputTokens: ArrayLike<number>;
+  /** Two for each item. */
+  readonly most: ArrayLike<number>;
+  /** Numbers of lists from 1, 0 for none; see `MeasuredBlock`. */
   readonly warnings: ArrayLike<number>;
+  readonly warningLists: readonly string[];
 }
 
 /** The bytes that one item takes in a shard whose prepared bytes were dropped. */
-const COLUMN_BYTES = 8 + 4 * 4 + 1;
+const COLUMN_BYTES = 8 + 6 * 4;
 
 export class Shard {
   readonly group: ShardGroup;
@@ -56,14 +62,16 @@ export class Shard {
   readonly inputTokens: Uint32Array;
   /** The item's own output limit, 0 when it gives none. */
   readonly maxOutputTokens: Uint32Array;
-  /** 1 where the item carries a warning. */
-  readonly warnings: Uint8Array;
+  /** The most that an attempt of item `i` can take: input tokens at `2i`, output tokens behind. */
+  readonly most: Uint32Array;
   /** Sum of `inputTokens`. */
   readonly inputTokensTotal: number;
   /** Sum of `maxOutputTokens` over the items that have a limit. */
   readonly maxOutputTokensTotal: number;
   /** Items without an output limit. */
   readonly unlimitedCount: number;
+  /** Undefined when no item has a warning. */
+  readonly #warnings: { readonly numbers: Uint16Array; readonly lists: readonly string[] } | undefined;
   #prepared: PreparedBytes | undefined;
   /** CRC-32 of the prepared bytes, once they were dropped. */
   #checksum = 0;
@@ -78,14 +86,16 @@ export class Shard {
     this.lengths = new Uint32Array(buffer, count * 12, count);
     this.inputTokens = new Uint32Array(buffer, count * 16, count);
     this.maxOutputTokens = new Uint32Array(buffer, count * 20, count);
-    this.warnings = new Uint8Array(buffer, count * 24, count);
+    this.most = new Uint32Array(buffer, count * 24, 2 * count);
     this.offsets.set(columns.offsets);
     this.lines.set(columns.lines);
     this.lengths.set(columns.lengths);
     this.inputTokens.set(columns.inputTokens);
     this.maxOutputTokens.set(columns.maxOutputTokens);
-    this.warnings.set(columns.warnings);
+    this.most.set(columns.most);
     this.#prepared = prepared;
+    const { warningLists: lists } = columns;
+    this.#warnings = lists.length === 0 ? undefined : { numbers: Uint16Array.from(columns.warnings), lists };
     let inputTokensTotal = 0;
     let maxOutputTokensTotal = 0;
     let unlimitedCount = 0;
@@ -98,6 +108,13 @@ export class Shard {
     this.inputTokensTotal = inputTokensTotal;
     this.maxOutputTokensTotal = maxOutputTokensTotal;
     this.unlimitedCount = unlimitedCount;
+  }
+
+  /** The warnings of an item as JSON; empty text when it has none. */
+  warnings(item: number): string {
+    if (this.#warnings === undefined) return "";
+    const { numbers, lists } = this.#warnings;
+    return lists[(numbers[item] ?? 0) - 1] ?? "";
   }
 
   /** `<provider>:<name>`. */

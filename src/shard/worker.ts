@@ -33,6 +33,7 @@ export function measure(task: {
     measured.lengths.buffer,
     measured.inputTokens.buffer,
     measured.maxOutputTokens.buffer,
+    measured.most.buffer,
     measured.groupOf.buffer,
     measured.warnings.buffer,
     measured.keys.buffer,

@@ -4,26 +4,35 @@
  *
  *   held -> released (the disk is full) -> held (space is back)
  *
- * It is filled with random bytes, because file systems that compress or leave out zeros would keep no space for zeros.
+ * The file has no name once it is filled, so that its blocks are free again when the process ends, in whatever way. It is
+ * filled with random bytes, because file systems that compress or leave out zeros would keep no space for zeros.
  * It is not synced: the blocks are taken when they are written, and their content does not matter.
+ *
+ * On a small disk it is a quarter of what is free; below 1 MiB of free space none is held.
  */
 import { randomFillSync } from "node:crypto";
-import { closeSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs";
+import { closeSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 
 const CHUNK_BYTES = 1 << 20;
-/** Remade only when this many times its size is free, so that it does not fill the disk that was just freed. */
+/** All of it is taken only where this many times its size is free, so that it does not fill the disk that was just freed. */
 const FREE_FACTOR = 2;
+/** Of less than that, this part. */
+const SMALL_DISK_SHARE = 4;
+const RESERVE_BYTES_MIN = 256 << 10;
 
 /** One reserve file. A size of 0 keeps none. */
 export class Reserve {
   readonly #path: string;
   readonly #sizeBytes: number;
   #isHeld = false;
+  /** The file that has no name any more. */
+  #descriptor: number | undefined;
 
   constructor(path: string, sizeBytes: number) {
     this.#path = path;
     this.#sizeBytes = sizeBytes;
+    rmSync(path, { force: true }); // of an earlier version, or of a process that died while it was being filled
   }
 
   /** Whether the space is set aside now. A reserve of size 0 counts as held until it is released. */
@@ -35,10 +44,11 @@ export class Reserve {
   take(): boolean {
     if (this.#isHeld) return true;
     try {
-      this.#isHeld =
-        sizeOf(this.#path) >= this.#sizeBytes || (this.#hasPlenty() && fill(this.#path, this.#sizeBytes));
+      const bytes = this.#bytesNow();
+      if (bytes > 0) this.#descriptor = fill(this.#path, bytes);
+      this.#isHeld = bytes > 0 || this.#sizeBytes === 0;
     } catch {
-      rmSync(this.#path, { force: true });
+      // Whatever keeps it from that: it is tried again.
     }
     return this.#isHeld;
   }
@@ -47,30 +57,33 @@ export class Reserve {
   release(): boolean {
     const wasHeld = this.#isHeld;
     this.#isHeld = false;
-    if (wasHeld) rmSync(this.#path, { force: true });
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
     return wasHeld && this.#sizeBytes > 0;
   }
 
-  #hasPlenty(): boolean {
+  /** 0 when there is not enough to take any. */
+  #bytesNow(): number {
     const { bavail, bsize } = statfsSync(dirname(this.#path));
-    return bavail * bsize >= this.#sizeBytes * FREE_FACTOR;
+    const freeBytes = bavail * bsize;
+    if (freeBytes >= this.#sizeBytes * FREE_FACTOR) return this.#sizeBytes;
+    const bytes = Math.floor(freeBytes / SMALL_DISK_SHARE);
+    return bytes >= Math.min(this.#sizeBytes, RESERVE_BYTES_MIN) ? bytes : 0;
   }
 }
 
-function fill(path: string, sizeBytes: number): boolean {
+/** The open file, which has lost its name. */
+function fill(path: string, sizeBytes: number): number {
   const file = openSync(path, "w", 0o600);
   try {
+    rmSync(path, { force: true });
     const chunk = randomFillSync(Buffer.allocUnsafe(CHUNK_BYTES));
     for (let written = 0; written < sizeBytes; ) {
       written += writeSync(file, chunk, 0, Math.min(CHUNK_BYTES, sizeBytes - written));
     }
-    return true;
-  } finally {
+    return file;
+  } catch (error) {
     closeSync(file);
+    throw error;
   }
-}
-
-function sizeOf(path: string): number {
-  const found = statSync(path, { throwIfNoEntry: false });
-  return found === undefined ? 0 : Math.min(found.size, found.blocks * 512 || found.size);
 }

@@ -5,7 +5,8 @@
  *   open -> closed
  *   open -> failed    (its thread died, or a sync failed: every later call rejects with `store_failed`)
  *
- * Files in the data folder: `journal.sqlite` and its `-wal`, `lock.sqlite`, `owner.json`, `reserve.bin`.
+ * Files in the data folder: `journal.sqlite` and its `-wal`, `folder.json`, `lock.sqlite`, `owner.json`,
+ * `reserve.bin`.
  *
  * Hot: `append` may take the main thread 60 us for an entry of 16 KB (bench/store.ts); records and outputs are copied
  * once, into buffers that move to the thread. Outputs are written and synced there: one hop a commit instead of three.
@@ -49,10 +50,12 @@ export interface SqliteStore extends Store {
   isSpaceLow(): boolean;
   /** Tries to set the reserve aside again; true when it stands, and then space is no longer low. */
   restoreReserve(): Promise<boolean>;
+  /** What the operator should know of how the folder was opened, such as that it was migrated. */
+  readonly notes: readonly string[];
 }
 
 /**
- * Opens the store of a data folder. Throws `data_dir_in_use` (within about a second), `data_dir_newer`,
+ * Opens the store of a data folder. Throws `data_dir_in_use` (within about a second), `data_dir_newer`, `data_dir_older`,
  * `store_damaged`, `disk_full`, or `store_failed`. An open store keeps the process alive only while calls are pending.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
@@ -86,6 +89,7 @@ type Unnumbered<R> = R extends StoreRequest ? Omit<R, "id"> : never;
 class ThreadedStore implements SqliteStore {
   /** Settles when the thread has opened the folder. */
   readonly opened: Promise<void>;
+  notes: readonly string[] = [];
   readonly #worker: Worker;
   /** Never keeps the process alive: the worker does, while calls are pending. */
   readonly #port: MessagePort;
@@ -119,7 +123,9 @@ class ThreadedStore implements SqliteStore {
         resolveExit();
       });
     });
-    this.opened = this.#await<void>(0);
+    this.opened = this.#await<readonly string[]>(0).then((notes) => {
+      this.notes = notes;
+    });
   }
 
   putTask(task: StoredTask): Promise<void> {

@@ -10,16 +10,22 @@
  *
  * Hot: a commit of one entry of 16 KB takes 0.15 to 0.3 ms of CPU here, the sync's included (bench/store.ts).
  */
+import { randomUUID } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
+import type { FolderMark } from "./folder_identity.ts";
 import type { EntryPage, PackedEntries, PageStart } from "./requests.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
 import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
 import { SqliteRecords } from "./sqlite_records.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
 
-/** Version of the tables below. A folder with a higher one was written by a newer perigee and is refused. */
-const SCHEMA_VERSION = 1;
+/**
+ * Version of the tables below. 1 had no `folder` table and is given one. A folder with a higher version was written by a newer
+ * perigee, one with a lower version by one whose folders this version cannot read: both are refused.
+ */
+const SCHEMA_VERSION = 2;
+const SCHEMA_OLDEST = 1;
 
 /** A page of entries ends with the first that reaches either bound. */
 const PAGE_BYTES_MAX = 1 << 20;
@@ -34,6 +40,8 @@ const SETTINGS = `
   PRAGMA wal_autocheckpoint = 2000;
   PRAGMA secure_delete = ON;
 `;
+
+const FOLDER_SCHEMA = "CREATE TABLE folder (id TEXT NOT NULL, starts INTEGER NOT NULL);";
 
 const SCHEMA = `
   CREATE TABLE schema (version INTEGER NOT NULL);
@@ -54,6 +62,7 @@ const SCHEMA = `
     records BLOB NOT NULL,
     UNIQUE (task_id, sequence)
   );
+  ${FOLDER_SCHEMA}
   INSERT INTO schema VALUES (${SCHEMA_VERSION});
 `;
 
@@ -103,20 +112,45 @@ interface EntryRow {
 /** The tables of one open database. */
 export class SqliteTables {
   readonly records: SqliteRecords;
+  /** As the journal was before this start; undefined when it was made or given an identity now. */
+  readonly markBefore: FolderMark | undefined;
+  /** What the operator should know of how it was opened. */
+  readonly notes: readonly string[];
   readonly #database: SqliteDatabase;
   readonly #statements: Readonly<Record<keyof typeof STATEMENTS, SqliteStatement>>;
   /** Next sequence of tasks written to lately; forgotten when a transaction is undone. */
   readonly #nextSequences = new Map<string, number>();
 
-  /** Sets the connection up and makes the tables where there are none. Throws `data_dir_newer`, or SQLite's error. */
+  /** Sets the connection up and makes the tables where there are none. Throws `data_dir_newer`, `data_dir_older`, or SQLite's error. */
   constructor(database: SqliteDatabase) {
     this.#database = database;
     database.exec(SETTINGS);
-    ensureSchema(database);
+    this.notes = ensureSchema(database);
+    this.markBefore = readFolder(database);
     this.records = new SqliteRecords(database);
     this.#statements = Object.fromEntries(
       Object.entries(STATEMENTS).map(([name, sql]) => [name, database.prepare(sql)]),
     ) as Record<keyof typeof STATEMENTS, SqliteStatement>; // built from the same names
+  }
+
+  /** Counts this start, and gives a journal without identity one; synced when it returns. */
+  countStart(): FolderMark {
+    this.begin();
+    try {
+      if (this.markBefore === undefined)
+        this.#database.prepare("INSERT INTO folder VALUES (?, 1)").run(randomUUID());
+      else this.#database.exec("UPDATE folder SET starts = starts + 1");
+      this.commit();
+    } catch (error) {
+      this.rollback();
+      throw error;
+    }
+    return this.mark();
+  }
+
+  /** How far the journal is. */
+  mark(): FolderMark {
+    return readFolder(this.#database) ?? { id: "", starts: 0, tasks: 0 };
   }
 
   /** Deleted rows are overwritten in the database (`secure_delete`), so only the write-ahead log holds them until then. */
@@ -232,24 +266,50 @@ export class SqliteTables {
   }
 }
 
-function ensureSchema(database: SqliteDatabase): void {
+/** Undefined where no start was counted yet. */
+function readFolder(database: SqliteDatabase): FolderMark | undefined {
+  const folder = database.prepare("SELECT id, starts FROM folder").get() as
+    | { readonly id: string; readonly starts: number }
+    | undefined; // columns as selected
+  if (folder === undefined) return undefined;
+  const sequence = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'tasks'").get() as
+    | { readonly seq: number }
+    | undefined; // columns as selected
+  return { ...folder, tasks: sequence?.seq ?? 0 };
+}
+
+/** Makes or migrates the tables; returns what the operator should know of it. */
+function ensureSchema(database: SqliteDatabase): string[] {
   const tables = database.prepare("SELECT count(*) AS count FROM sqlite_master").get() as {
     readonly count: number; // an aggregate has one row
   };
   if (tables.count === 0) {
     database.exec(`BEGIN; ${SCHEMA} COMMIT;`);
-    return;
+    return [];
   }
   const row = database.prepare("SELECT max(version) AS version FROM schema").get() as {
     readonly version: number | null; // an aggregate has one row
   };
-  if (row.version === SCHEMA_VERSION) return;
-  if (row.version === null) throw damaged("the store has no schema version", {});
-  throw new PerigeeError(
-    "data_dir_newer",
-    `the data folder has schema ${row.version}, this version of perigee reads up to ${SCHEMA_VERSION}: use a newer one`,
-    { details: { found: row.version, supported: SCHEMA_VERSION } },
-  );
+  const { version } = row;
+  if (version === SCHEMA_VERSION) return [];
+  if (version === null) throw damaged("the store has no schema version", {});
+  const details = { found: version, supported: SCHEMA_VERSION };
+  if (version > SCHEMA_VERSION)
+    throw new PerigeeError(
+      "data_dir_newer",
+      `the data folder has schema ${version}, this version of perigee reads up to ${SCHEMA_VERSION}: use a newer one`,
+      { details },
+    );
+  if (version < SCHEMA_OLDEST)
+    throw new PerigeeError(
+      "data_dir_older",
+      `the data folder has schema ${version}, which an older perigee wrote; this version reads ${SCHEMA_OLDEST} to ${SCHEMA_VERSION}: open it with a version in between first`,
+      { details },
+    );
+  database.exec(`BEGIN; ${FOLDER_SCHEMA} UPDATE schema SET version = ${SCHEMA_VERSION}; COMMIT;`);
+  return [
+    `the data folder was brought from schema ${version} to ${SCHEMA_VERSION}; versions of perigee before this one cannot open it any more`,
+  ];
 }
 
 /** How many of these rows fit a page; one that is larger than a page makes a page of its own. */

@@ -8,7 +8,9 @@
  */
 import { join } from "node:path";
 import { isMainThread, type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { hasCode } from "../errors.ts";
 import { type DataDirLock, lockDataDir, openPrivately } from "./data_dir.ts";
+import { readMark, refuseLostJournal, refuseOtherJournal, writeMark } from "./folder_identity.ts";
 import { GroupCommit, refusal, type WorkRequest } from "./group_commit.ts";
 import type { EntryPage, StoreReply, StoreRequest, StoreThreadData } from "./requests.ts";
 import { Reserve } from "./reserve.ts";
@@ -24,6 +26,7 @@ interface OpenStore {
   readonly lock: DataDirLock;
   readonly tables: SqliteTables;
   readonly reserve: Reserve;
+  readonly dataDir: string;
 }
 
 if (!isMainThread) await serve(workerData as StoreThreadData); // sqlite.ts starts it so
@@ -43,7 +46,7 @@ async function serve(data: StoreThreadData): Promise<void> {
     return;
   }
   const commits = new GroupCommit(store.tables, store.reserve);
-  answer([{ id: 0, ok: true, value: undefined }], false);
+  answer([{ id: 0, ok: true, value: store.tables.notes }], false);
   store.reserve.take();
   const arrived: StoreRequest[] = [];
   let isWorking = false;
@@ -52,6 +55,7 @@ async function serve(data: StoreThreadData): Promise<void> {
     while (arrived.length > 0) {
       const { work, closing } = takeArrived(port, arrived);
       if (work.length > 0) answer(await commits.handle(work), !store.reserve.isHeld);
+      if (work.some(({ kind }) => kind === "scrub")) keepMark(store); // once a minute, in a service
       if (closing === undefined) continue;
       answer([closeStore(store, closing.id)], false);
       port.close();
@@ -69,11 +73,16 @@ function openStore(open: OpenDatabase, data: StoreThreadData): OpenStore {
   const lock = lockDataDir(open, data.dataDir);
   const path = join(data.dataDir, "journal.sqlite");
   try {
+    const mark = readMark(data.dataDir);
+    refuseLostJournal(data.dataDir, mark);
     checkWal(`${path}-wal`);
     const database = openPrivately(open, path);
     try {
       const reserve = new Reserve(join(data.dataDir, "reserve.bin"), data.reserveBytes);
-      return { lock, tables: new SqliteTables(database), reserve };
+      const tables = new SqliteTables(database);
+      refuseOtherJournal(data.dataDir, mark, tables.markBefore);
+      countStart(tables, data.dataDir);
+      return { lock, tables, reserve, dataDir: data.dataDir };
     } catch (error) {
       database.close();
       throw error;
@@ -84,8 +93,28 @@ function openStore(open: OpenDatabase, data: StoreThreadData): OpenStore {
   }
 }
 
+/** A full disk must not keep a run from finishing what it began: this start is not counted then. */
+function countStart(tables: SqliteTables, dataDir: string): void {
+  try {
+    writeMark(dataDir, tables.countStart());
+  } catch (error) {
+    if (!hasCode(storeFailure(error, ""), "disk_full")) throw error;
+  }
+}
+
+/** What cannot be written now is written the next time: the mark may be behind its journal. */
+function keepMark({ tables, dataDir }: OpenStore): void {
+  try {
+    writeMark(dataDir, tables.mark());
+  } catch {
+    // As above; a disk that fails is told by the journal's own writes.
+  }
+}
+
 function closeStore(store: OpenStore, id: number): StoreReply {
   try {
+    store.reserve.release();
+    keepMark(store);
     store.tables.close();
     return { id, ok: true, value: undefined };
   } catch (error) {

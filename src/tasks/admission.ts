@@ -7,7 +7,7 @@
  * Feasible by what the lanes are seen to do (engine/outlook.ts), behind what is accepted and not read by the engine yet,
  * which counts as items of the same size. Work without sla must be done within two minutes, for which its caller waits.
  *
- * Money is an estimate: counted input, expected output, today's price after the price factor. It is held until what the
+ * Money is an estimate of what providers will bill: counted input, expected output, today's price. It is held until what the
  * work really cost is noted.
  */
 import { forecastBehind } from "../engine/forecast_behind.ts";
@@ -15,7 +15,6 @@ import type { EngineParts } from "../engine/parts.ts";
 import { TurnShare } from "../engine/turn_share.ts";
 import { PerigeeError } from "../errors.ts";
 import { costOf } from "../price/cost.ts";
-import { priceFactor } from "../price/factor.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
@@ -161,7 +160,7 @@ export class Admission {
     this.#easy.set(key, easy);
   }
 
-  #usdOf({ model, slaMinutes, items, inputTokens, volumeTokens }: Work): number {
+  #usdOf({ model, items, inputTokens }: Work): number {
     const { parts } = this.#options;
     const id = parseModelId(model);
     if (id === undefined) return 0;
@@ -170,8 +169,8 @@ export class Admission {
       inputTokens: Math.ceil(inputTokens / items),
       outputTokens: parts.sender.expectedOutputTokensOf(model, 0),
     };
-    const factor = priceFactor(model, slaMinutes ?? undefined, volumeTokens, parts.rateCard);
-    return items * costOf(usage, parts.prices.price(id, parts.clock.wallMs()), { factor, laneFactor: 1 }).usd;
+    const price = parts.prices.price(id, parts.clock.wallMs());
+    return items * costOf(usage, price, { factor: 1, laneFactor: 1 }).billedUsd;
   }
 }
 

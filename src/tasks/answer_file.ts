@@ -1,13 +1,18 @@
 /**
- * Answer lines read by their places: neighbours in one read, in the order asked for.
+ * Answer lines read by their places: neighbours in one read, in the order asked for, each checked against its checksum.
  */
-import type { Disk, DiskFile } from "../disk.ts";
+import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
+import { type CheckedPlace, isAnswerWhole } from "../engine/answer_check.ts";
 
-/** A line of a file of answers, its line end included. */
-export interface LinePlace {
+/** A line of a file of answers. */
+export interface LinePlace extends CheckedPlace {
   readonly line: number;
-  readonly start: number;
-  readonly lengthBytes: number;
+}
+
+/** A line as it was read; without bytes where the file does not hold what was written there. */
+export interface ReadLine {
+  readonly place: LinePlace;
+  readonly bytes: Uint8Array | undefined;
 }
 
 /** Bytes read at once, unless one line is longer. */
@@ -20,22 +25,37 @@ export async function* readPlaces(
   disk: Disk,
   path: string,
   places: readonly LinePlace[],
-): AsyncGenerator<{ readonly place: LinePlace; readonly bytes: Uint8Array }> {
+): AsyncGenerator<ReadLine> {
   if (places.length === 0) return;
   const sorted = [...places].sort((a, b) => a.start - b.start);
-  const file = await disk.open(path, "read");
+  const file = await openIfThere(disk, path);
+  if (file === undefined) {
+    for (const place of sorted) yield { place, bytes: undefined };
+    return;
+  }
   try {
     for (let from = 0; from < sorted.length; ) {
       const to = endOfRun(sorted, from);
       const start = (sorted[from] as LinePlace).start;
       const last = sorted[to - 1] as LinePlace;
       const bytes = await readWhole(file, start, last.start + last.lengthBytes - start);
-      for (const place of sorted.slice(from, to))
-        yield { place, bytes: bytes.subarray(place.start - start, place.start - start + place.lengthBytes) };
+      for (const place of sorted.slice(from, to)) {
+        const line = bytes.subarray(place.start - start, place.start - start + place.lengthBytes);
+        yield { place, bytes: isAnswerWhole(line, place) ? line : undefined };
+      }
       from = to;
     }
   } finally {
     await file.close();
+  }
+}
+
+async function openIfThere(disk: Disk, path: string): Promise<DiskFile | undefined> {
+  try {
+    return await disk.open(path, "read");
+  } catch (error) {
+    if (errorCodeOf(error) === "ENOENT") return undefined;
+    throw error;
   }
 }
 
@@ -58,8 +78,8 @@ async function readWhole(file: DiskFile, position: number, lengthBytes: number):
   let filled = 0;
   while (filled < lengthBytes) {
     const read = await file.read(bytes.subarray(filled), position + filled);
-    if (read === 0) break; // shorter than the journal says: the caller finds no line there
+    if (read === 0) break; // shorter than the journal says
     filled += read;
   }
-  return bytes;
+  return bytes.subarray(0, filled);
 }

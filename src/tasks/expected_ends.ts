@@ -176,7 +176,7 @@ export class ExpectedEnds {
     const lanes = new Map<string, LotWork & { readonly outputTokens: number }>();
     for (const { model, items, inputTokens } of works) {
       if (items === 0 || parseModelId(model) === undefined) continue; // ends as an error, at once
-      const { key } = sender.laneFor(model);
+      const { key } = sender.models.of(model);
       const outputTokens = items * sender.meanOutputTokensOf(model);
       const sum = lanes.get(key);
       lanes.set(key, {

@@ -3,7 +3,7 @@
  *
  *   bytes written and synced -> record stored: the file is there -> record deleted -> bytes unlinked
  *
- * A crash in between leaves bytes without a record; they are swept when the process starts.
+ * A crash in between leaves bytes without a record; they are removed days later (leftovers.ts).
  *
  * Limits: 2 GiB of a file, 5,000,000 lines of one for requests, 100 GB in all of a project. Files for answers have none,
  * but count. An upload of 2 GiB in lines of 600 bytes takes a service's process from 118 to 268 MiB, 64 of them for its keys.
@@ -34,6 +34,7 @@ import {
 import { StoredBytes } from "./stored_bytes.ts";
 import type { Page, PageQuery } from "./task_view.ts";
 import { type Content, onDisk, type Uploaded, writeUpload } from "./upload.ts";
+import { damagedFile, WholeFiles } from "./whole_files.ts";
 
 export interface FilesOptions {
   readonly store: Store;
@@ -64,7 +65,7 @@ const CONTENTS: Readonly<Record<FilePurpose, Content>> = {
   user_data: "bytes",
 };
 
-/** Makes the folder where needed and removes what a crash left in it. */
+/** Makes the folder where needed. */
 export async function createFiles(options: FilesOptions): Promise<Files> {
   const files = new DiskFiles(options);
   await files.open();
@@ -79,6 +80,7 @@ class DiskFiles implements Files {
   readonly #held = new Map<string, number>();
   /** Files whose records are being deleted. */
   readonly #removed = new Set<string>();
+  readonly #whole: WholeFiles;
   /** Ids whose bytes are being written. */
   readonly #written = new Set<string>();
   /** The last searches for duplicate keys: one at a time, because each may take a table of 64 MiB. */
@@ -90,25 +92,20 @@ class DiskFiles implements Files {
   constructor(options: FilesOptions) {
     this.#options = options;
     this.#folder = join(options.dataDir, "files");
+    this.#whole = new WholeFiles(options.disk, this.#folder);
     this.#stored = new StoredBytes(options.storedBytesMax ?? STORED_BYTES_MAX);
   }
 
   async open(): Promise<void> {
     const { disk, store } = this.#options;
     await disk.makePrivateFolder(this.#folder);
-    const kept = new Set<string>();
     for (let after: string | undefined; ; ) {
       const query = { collection: FILES, limit: PAGE, ...(after === undefined ? {} : { after }) };
       const page = await store.records(EVERY_PROJECT, query);
-      for (const { id, project, bytes } of page.map(viewOf)) {
-        kept.add(id);
-        this.#stored.add(project, bytes);
-      }
+      for (const { project, bytes } of page.map(viewOf)) this.#stored.add(project, bytes);
       after = page.at(-1)?.id;
       if (page.length < PAGE) break;
     }
-    for (const name of await disk.list(this.#folder))
-      if (!kept.has(name)) await disk.remove(join(this.#folder, name));
   }
 
   async put(project: string, file: NewFile): Promise<FileView> {
@@ -210,14 +207,14 @@ class DiskFiles implements Files {
     id: string,
     range?: { readonly start: number; readonly end: number },
   ): AsyncGenerator<Uint8Array> {
-    const { bytes } = await this.file(project, id);
+    const { bytes } = await this.assertWhole(project, id);
     const file = await this.#openForReading(id);
     try {
       const end = Math.min(range?.end ?? bytes, bytes);
       for (let position = range?.start ?? 0; position < end; ) {
         const chunk = new Uint8Array(Math.min(READ_BYTES, end - position));
         const length = await onDisk(file.read(chunk, position));
-        if (length === 0) throw new PerigeeError("store_damaged", `file ${id} is shorter than it was`);
+        if (length === 0) throw damagedFile(id, "it is shorter than it was");
         position += length;
         yield chunk.subarray(0, length);
       }
@@ -228,7 +225,7 @@ class DiskFiles implements Files {
 
   async index(project: string, id: string): Promise<FileIndex> {
     if (this.#removed.has(id)) throw notFound();
-    const { items, bytes, purpose } = await this.file(project, id);
+    const { items, bytes, purpose } = await this.assertWhole(project, id);
     if (purpose === "user_data")
       throw new PerigeeError(
         "usage",
@@ -256,6 +253,12 @@ class DiskFiles implements Files {
     } finally {
       for (const file of closing) await file.close();
     }
+  }
+
+  async assertWhole(project: string, id: string): Promise<FileView> {
+    const view = await this.file(project, id);
+    await this.#whole.check(view, () => this.file(project, id));
+    return view;
   }
 
   hold(id: string): () => void {

@@ -77,10 +77,13 @@ export interface Files {
    */
   put(project: string, file: NewFile): Promise<FileView>;
   file(project: string, id: string): Promise<FileView>;
+  /** The file, once its bytes were looked at. Throws `file_damaged` when they are not those that were stored. */
+  assertWhole(project: string, id: string): Promise<FileView>;
   /** Newest first. */
   list(project: string, query: PageQuery & { readonly purpose?: FilePurpose }): Promise<Page<FileView>>;
   /** Throws `conflict` while a task is working on it. */
   remove(project: string, id: string): Promise<void>;
+  /** Throws `file_damaged` as `assertWhole` before the first byte. */
   read(
     project: string,
     id: string,

@@ -5,15 +5,13 @@
  * A line beyond the reader's bound is an item whatever is on it: it fails alone.
  * Hot path: one search for each line end, at memchr's speed.
  */
-import { asBuffer, BOM_BYTES } from "../jsonl/lines.ts";
+import { asBuffer, BOM_BYTES, isBlank } from "../jsonl/lines.ts";
 
 /** Items from one noted place to the next. */
 const INDEX_STEP = 1_000;
 
 const LF = 0x0a;
 const CR = 0x0d;
-const TAB = 0x09;
-const SPACE = 0x20;
 
 /** Fed with bytes in order, once; its fields are whole when the end was told. */
 export class ItemIndex {
@@ -75,12 +73,4 @@ export class ItemIndex {
 
 function markLength(bytes: Uint8Array): number {
   return BOM_BYTES.every((byte, index) => bytes[index] === byte) ? BOM_BYTES.length : 0;
-}
-
-function isBlank(bytes: Uint8Array, start: number, end: number): boolean {
-  for (let index = start; index < end; index++) {
-    const byte = bytes[index];
-    if (byte !== SPACE && byte !== TAB && byte !== CR) return false;
-  }
-  return true;
 }

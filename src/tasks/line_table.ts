@@ -2,7 +2,7 @@
  * The items of a lot's own file, a thousand at a time: on which line each stands, its tokens and its model.
  *
  * Counted when somebody looks, in the threads, and kept for the last 64 thousands looked at. Of a file that was removed
- * since its lot ended, the lot's own index tells which lines were items, and their tokens as the provider counted; the
+ * since its lot ended, or is missing or damaged, the lot's own index tells which lines were items, and their tokens as the provider counted; the
  * model is known while the lot has but one.
  */
 import { errorCodeOf } from "../disk.ts";
@@ -66,9 +66,10 @@ export class LineTable {
 
   async #readOrRecall(lot: Lot, step: number): Promise<ItemRows> {
     try {
-      return await this.#read(lot, step);
+      const rows = await this.#read(lot, step);
+      return rows.lines.length < expected(lot, step) ? recalled(lot, step) : rows;
     } catch (error) {
-      if (lot.isOver && errorCodeOf(error) === "ENOENT") return recalled(lot, step);
+      if (errorCodeOf(error) === "ENOENT") return recalled(lot, step);
       throw error;
     }
   }
@@ -112,13 +113,18 @@ export class LineTable {
   }
 }
 
-function recalled({ record, index }: Lot, step: number): ItemRows {
+/** How many items begin within a thousand. */
+function expected({ record }: Lot, step: number): number {
+  return Math.min(INDEX_STEP, record.items - step * INDEX_STEP);
+}
+
+function recalled({ record, index, isOver }: Lot, step: number): ItemRows {
   const { itemLines, lines: lineCount, works = [] } = record;
   const [{ model } = { model: "" }, ...others] = works;
   const lines: number[] = [];
   const last = (itemLines[step + 1] ?? lineCount + 1) - 1;
   for (let line = itemLines[step] ?? 1; line <= last; line += 1)
-    if (index.statusOf(line) !== undefined) lines.push(line);
+    if (lines.length < INDEX_STEP && (!isOver || index.statusOf(line) !== undefined)) lines.push(line);
   return {
     lines,
     inputTokens: lines.map((line) => index.get(line).inputTokens),

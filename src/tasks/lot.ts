@@ -3,13 +3,15 @@
  *
  *   gathering -> waiting (sealed, not yet run) -> running -> over
  *
- * 22 bytes a line once somebody looks at it or it runs, 16 more where tasks share it and it runs; some 130 for each task.
+ * 26 bytes a line once somebody looks at it or it runs, 32 more where tasks share it and it runs; some 130 for each task.
  */
 import { AnswerIndex } from "../engine/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal.ts";
 import type { Run } from "../engine/run.ts";
 import type { FailureCode } from "../errors.ts";
+import type { Money } from "../price/money.ts";
 import type { Share } from "./backlog.ts";
+import { BrokenLines } from "./broken_lines.ts";
 import type { LotRecord, LotWork } from "./lot_record.ts";
 import type { Hold } from "./spending.ts";
 import { StepTimes } from "./step_times.ts";
@@ -51,11 +53,15 @@ export interface LotSums {
 class LineCosts {
   readonly listUsd: Float64Array;
   readonly usd: Float64Array;
+  readonly billedUsd: Float64Array;
+  readonly ambiguousUsd: Float64Array;
 
   /** Lines count from 1 to `count`. */
   constructor(count: number) {
     this.listUsd = new Float64Array(count + 1);
     this.usd = new Float64Array(count + 1);
+    this.billedUsd = new Float64Array(count + 1);
+    this.ambiguousUsd = new Float64Array(count + 1);
   }
 }
 
@@ -67,6 +73,8 @@ export class Lot {
   #index: AnswerIndex | undefined;
   run: Run | undefined;
   isRestored = false;
+  /** Its lines are missing, or are not those that were accepted, as its last run found. */
+  isLost = false;
   /** Of the file with its answers; undefined before its run was ever opened. */
   out: string | undefined;
   /** Items that could not be read as requests. */
@@ -75,6 +83,8 @@ export class Lot {
   outEnd = 0;
   /** Rises with every durable step. */
   version = 0;
+  /** Which of its answers cannot be served. */
+  readonly broken: BrokenLines = new BrokenLines();
   /** When its answers became durable. */
   times: StepTimes = new StepTimes();
   /** Resolves when its run has ended, or its accounts have stopped it for longer than a caller should wait. */
@@ -231,10 +241,12 @@ export class Lot {
     return this.#sums;
   }
 
-  #note({ line, listUsd, usd }: OutcomeRecord): void {
+  #note({ line, listUsd, usd, billedUsd, ambiguousUsd }: OutcomeRecord): void {
     this.#costs ??= new LineCosts(this.record.lines);
     this.#costs.listUsd[line] = listUsd;
     this.#costs.usd[line] = usd;
+    this.#costs.billedUsd[line] = billedUsd;
+    this.#costs.ambiguousUsd[line] = ambiguousUsd;
   }
 
   #count({ status, inputTokens, outputTokens }: OutcomeRecord): void {
@@ -313,11 +325,17 @@ export class Lot {
     return lastStart < 0 ? undefined : this.times.at(lastStart);
   }
 
-  costOf(firstLine: number, lines: number): { readonly listUsd: number; readonly usd: number } | undefined {
-    if (this.#costs === undefined) return undefined;
+  costOf(firstLine: number, lines: number): Money | undefined {
+    const costs = this.#costs;
+    if (costs === undefined) return undefined;
     const sum = (column: Float64Array): number =>
       column.subarray(firstLine, firstLine + lines).reduce((total, each) => total + each, 0);
-    return { listUsd: sum(this.#costs.listUsd), usd: sum(this.#costs.usd) };
+    return {
+      listUsd: sum(costs.listUsd),
+      usd: sum(costs.usd),
+      billedUsd: sum(costs.billedUsd),
+      ambiguousUsd: sum(costs.ambiguousUsd),
+    };
   }
 }
 

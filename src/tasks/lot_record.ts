@@ -74,6 +74,9 @@ export interface LotEnd {
   readonly outputTokens: number;
   readonly listUsd: number;
   readonly usd: number;
+  /** Absent in records of older versions, as is the next. */
+  readonly billedUsd?: number;
+  readonly ambiguousUsd?: number;
 }
 
 /** Open ones have a collection of their own, so that a start reads those alone. */

@@ -11,13 +11,16 @@
 import type { Timer } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readStep } from "../engine/journal.ts";
+import { bodyOf } from "../engine/moved_task.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import type { Summary } from "../engine/progress.ts";
 import type { Run } from "../engine/run.ts";
 import { decodeBody } from "../engine/task_body.ts";
+import { countingEntries } from "../engine/task_journal.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import type { Backlog } from "./backlog.ts";
+import { isLostInput } from "./lost_input.ts";
 import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { OverLots } from "./over_lots.ts";
@@ -37,6 +40,8 @@ export interface LotsOptions {
   readonly backlog: Backlog;
   /** Where the lines of a lot stand. */
   readonly pathOf: (lot: LotRecord) => string;
+  /** The lines that a lot is about to run on. Rejects when they are not those that were accepted. */
+  readonly linesOf: (lot: Lot) => Promise<string>;
   /** Told why a lot could not go on; it is tried again a minute later. */
   readonly onFault: (error: unknown, lotId: string) => void;
   /** Told of each task whose objects in all its lots are final; at least once. */
@@ -119,7 +124,10 @@ export class Lots {
     const again = (): void => {
       if (!this.#isClosed) step();
     };
-    this.#options.parts.clock.timer(RETRY_MS, again, { keepsAlive: false });
+    const { clock } = this.#options.parts;
+    const leftMs = deadlineOf(lot) - clock.wallMs();
+    const delayMs = leftMs > 0 ? Math.min(RETRY_MS, leftMs) : lot.isLost ? 0 : RETRY_MS;
+    clock.timer(delayMs, again, { keepsAlive: false });
   }
 
   /** One of a task's own that waits for its turn is begun at once, to end its lines. */
@@ -216,7 +224,8 @@ export class Lots {
   async #answer(lot: Lot): Promise<void> {
     try {
       const isAnswered = await this.#isAnswered(lot);
-      const run = this.#run(lot);
+      const path = await this.#options.linesOf(lot);
+      const run = this.#run(lot, path);
       lot.begin(run);
       if (isAnswered) await this.#replay(lot); // a run that was over tells no steps again
       lot.out = (await run.opened).out;
@@ -228,6 +237,7 @@ export class Lots {
       lot.endWait();
       if (this.#isClosed || hasCode(error, "closed")) return;
       lot.leave();
+      lot.isLost = isLostInput(error);
       this.tryAgain(lot, error, () => this.sealed(lot));
     } finally {
       lot.end();
@@ -240,10 +250,11 @@ export class Lots {
     return task !== undefined && decodeBody(task.body).status === "completed";
   }
 
-  #run(lot: Lot): Run {
+  #run(lot: Lot, path: string): Run {
     const { engine } = this.#options;
     const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId } = lot.record;
-    return engine.run(lot.path, {
+    const isLost = path !== lot.path;
+    return engine.run(path, {
       id: `lot:${id}`,
       acceptedWallMs,
       volumeTokens,
@@ -252,7 +263,8 @@ export class Lots {
       rateCard: this.cards.of(lot.record),
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
-      onAccountStop: () => lot.endWait(),
+      ...(isLost ? { skip: () => true, isStandIn: true } : {}),
+      onHeld: () => lot.endWait(),
       onStep: (sequence, step, wallMs) => {
         this.#tell(lot, lot.apply(sequence, step, wallMs));
         if (lot.isLive) lot.share?.settle(step.outcomes.length);
@@ -313,6 +325,8 @@ export class Lots {
       outputTokens: usage.output_tokens,
       listUsd: cost.list_usd,
       usd: cost.usd,
+      billedUsd: cost.billed_usd,
+      ambiguousUsd: cost.ambiguous_usd,
     };
     await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
     const { works = [], ...rest } = lot.record;
@@ -360,11 +374,15 @@ export class Lots {
     const { run } = lot;
     const task = await store.taskByName(nameOf(lot.record));
     if (task === undefined) return;
-    for await (const { sequence, records, wallMs } of store.journal(task.id)) {
+    for await (const { sequence, records, wallMs } of countingEntries(
+      store,
+      task.id,
+      decodeBody(task.body),
+    )) {
       if (lot.run !== run) return; // begun meanwhile: it tells the same steps
       lot.apply(sequence, readStep(records), wallMs);
     }
-    lot.out = decodeBody(task.body).out;
+    lot.out = bodyOf(this.#options.parts, task).out;
   }
 }
 

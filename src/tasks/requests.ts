@@ -13,6 +13,14 @@ export interface InlineRequest {
   readonly sla?: number;
   /** Settings as in a file's line (interface 2.5). */
   readonly generation_config?: { readonly [name: string]: JsonValue };
+  /** System instruction. */
+  readonly system?: string;
+  /** As `generation_config.max_output_tokens`. */
+  readonly max_tokens?: number;
+  /** The same. */
+  readonly max_completion_tokens?: number;
+  /** As `generation_config.stop_sequences`. */
+  readonly stop?: string | readonly string[];
 }
 
 /** All lines of an uploaded file. */

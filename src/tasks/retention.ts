@@ -29,6 +29,10 @@ export interface RetentionOptions {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly kinds: readonly Kept[];
+  /** Asked before each sweep, and once at the start; nothing is removed when it says no. Default: yes. */
+  readonly isClockTrusted?: () => Promise<boolean>;
+  /** What else goes by its age, by a time (Unix) before it. */
+  readonly leftovers?: { readonly keepMs: number; readonly sweep: (oldestWallMs: number) => Promise<void> };
   /** Told of what ought not to happen; the next sweep tries again. */
   readonly onFault?: (error: unknown) => void;
 }
@@ -84,6 +88,7 @@ class HourlyRetention implements Retention {
 
   constructor(options: RetentionOptions) {
     this.#options = options;
+    this.#sweep = this.#isClockTrusted().then(() => undefined); // noted from the start
     this.#rest(FIRST_MS);
   }
 
@@ -102,13 +107,30 @@ class HourlyRetention implements Retention {
   }
 
   async #all(): Promise<void> {
+    if (!(await this.#isClockTrusted())) return;
+    await this.#try(async () => {
+      const { leftovers, clock } = this.#options;
+      await leftovers?.sweep(clock.wallMs() - leftovers.keepMs);
+    });
     for (const kind of this.#options.kinds) {
-      try {
-        await this.#one(kind);
-      } catch (error) {
-        if (this.#closing.signal.aborted) return;
-        this.#options.onFault?.(error);
-      }
+      if (this.#closing.signal.aborted) return;
+      await this.#try(() => this.#one(kind));
+    }
+  }
+
+  async #isClockTrusted(): Promise<boolean> {
+    let isTrusted = false;
+    await this.#try(async () => {
+      isTrusted = (await this.#options.isClockTrusted?.()) ?? true;
+    });
+    return isTrusted;
+  }
+
+  async #try(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!this.#closing.signal.aborted) this.#options.onFault?.(error);
     }
   }
 

@@ -1,5 +1,6 @@
 /**
- * Usage and money of projects: what each used on each UTC day, and its cap on each UTC month.
+ * Usage and money of projects: what each used on each UTC day, and its cap on each UTC month, which counts what providers
+ * bill and what is in doubt.
  *
  *   money:  reserve -> held -> noted (usage with its hold) -> released (what is left of it)
  *           refused with `budget_exceeded` while   spent this month + held + wanted > cap
@@ -14,16 +15,15 @@
 
 import type { Clock } from "../clock.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
+import { addMoney, completeMoney, type Money, NO_MONEY } from "../price/money.ts";
 import { dayOf } from "../price/rates.ts";
 import type { RecordChange, RecordStore } from "../store/records.ts";
 
-/** Costs in USD: list price, and after the price factor. */
-export interface Usage {
+/** Tokens and money of settled items. */
+export interface Usage extends Money {
   readonly items: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  readonly listUsd: number;
-  readonly usd: number;
 }
 
 export interface DayUsage extends Usage {
@@ -165,7 +165,7 @@ class RecordedSpending implements Spending {
 
   async #spentUsd(project: string): Promise<number> {
     const days = await this.#month(project, dayOf(this.#options.clock.wallMs()).slice(0, 7));
-    return [...days.values()].reduce((sum, { usd }) => sum + usd, 0);
+    return [...days.values()].reduce((sum, usage) => sum + takenUsd(usage), 0);
   }
 
   async #write(): Promise<void> {
@@ -246,7 +246,12 @@ class RecordedSpending implements Spending {
       limit: 31,
     });
     // The bodies are our own, written by `#add`.
-    return new Map(records.map(({ id, body }) => [id.slice(0, 10), JSON.parse(body) as Usage]));
+    return new Map(
+      records.map(({ id, body }) => {
+        const usage = JSON.parse(body) as Usage;
+        return [id.slice(0, 10), { ...usage, ...completeMoney(usage) }];
+      }),
+    );
   }
 
   /** Between writes alone: while one is under way it may be about to add to a month. */
@@ -283,7 +288,7 @@ class ProjectHold implements Hold {
 }
 
 /** No usage. */
-export const NO_PROJECT_USAGE: Usage = { items: 0, inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
+export const NO_PROJECT_USAGE: Usage = { items: 0, inputTokens: 0, outputTokens: 0, ...NO_MONEY };
 
 /** The sum of two usages. */
 export function addUsage(left: Usage, right: Usage): Usage {
@@ -291,13 +296,17 @@ export function addUsage(left: Usage, right: Usage): Usage {
     items: left.items + right.items,
     inputTokens: left.inputTokens + right.inputTokens,
     outputTokens: left.outputTokens + right.outputTokens,
-    listUsd: left.listUsd + right.listUsd,
-    usd: left.usd + right.usd,
+    ...addMoney(left, right),
   };
 }
 
+/** What providers took or may have taken: what a month's cap counts. */
+function takenUsd({ billedUsd, ambiguousUsd }: Usage): number {
+  return billedUsd + ambiguousUsd;
+}
+
 function settle({ note, resolve }: WaitingNote): void {
-  if (note.hold instanceof ProjectHold) note.hold.take(note.usage.usd);
+  if (note.hold instanceof ProjectHold) note.hold.take(takenUsd(note.usage));
   resolve();
 }
 

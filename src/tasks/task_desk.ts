@@ -10,6 +10,7 @@ import { join } from "node:path";
 import type { BacklogBounds } from "../engine/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
+import { completeMoney, roundedMoney } from "../price/money.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordChange, type StoredRecord } from "../store/records.ts";
 import { stemOf } from "../work/object_id.ts";
 import type { TaskObject } from "../work/task.ts";
@@ -21,9 +22,9 @@ import { Gathering } from "./gathering.ts";
 import { isId, notFound } from "./ids.ts";
 import { Intake } from "./intake.ts";
 import { LargeIntake } from "./large_intake.ts";
+import { linesOf, removeStandIn } from "./lost_input.ts";
 import type { Lot } from "./lot.ts";
 import type { LotEnd, LotRecord } from "./lot_record.ts";
-import { sweepLots } from "./lot_sweep.ts";
 import { Lots } from "./lots.ts";
 import { reopenLots } from "./reopening.ts";
 import { type SpooledRequest, spoolRequest } from "./request_spool.ts";
@@ -79,7 +80,6 @@ class TaskDesk implements OpenedTasks {
   readonly #listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
   /** Of the files of lines. */
   readonly #folder: string;
-  #isClosed = false;
   /** By task: what is cancelled is not removed meanwhile, and nothing is removed twice. */
   readonly #changes = new Turns();
   /** Files that open lots read. */
@@ -96,6 +96,7 @@ class TaskDesk implements OpenedTasks {
       parts,
       backlog,
       pathOf: (lot) => this.#pathOf(lot),
+      linesOf: (lot) => linesOf({ ...options, folder: this.#folder }, lot),
       onFinished: async (ended, lot) => {
         const event = { ...ended, kind: await this.#kindOf(ended, lot) };
         await Promise.all([...this.#listeners].map(async (listener) => listener(event)));
@@ -115,17 +116,13 @@ class TaskDesk implements OpenedTasks {
   }
 
   async open(): Promise<void> {
-    const { parts, onFault } = this.#options;
-    const names = await parts.disk.list(this.#folder); // before anything new is written there
+    const { parts } = this.#options;
     await reopenLots({
       parts,
       lots: this.#lots,
       gathering: this.#gathering,
       admission: this.#admission,
       begin: (lot, task) => this.#begin(lot, task),
-    });
-    void sweepLots(parts, this.#folder, names, () => this.#isClosed).catch((error: unknown) => {
-      if (!this.#isClosed) onFault?.(error, "");
     });
   }
 
@@ -264,7 +261,6 @@ class TaskDesk implements OpenedTasks {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
     this.#gathering.closeAll();
     this.#lots.close();
   }
@@ -330,8 +326,8 @@ class TaskDesk implements OpenedTasks {
   /** Money is held until what was used instead is durable. */
   async #note({ record, holds }: Lot, end: LotEnd, items: number): Promise<void> {
     const { project, id } = record;
-    const { inputTokens, outputTokens, listUsd, usd, finishedWallMs } = end;
-    const usage = { items, inputTokens, outputTokens, listUsd, usd };
+    const { inputTokens, outputTokens, finishedWallMs } = end;
+    const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
     await this.#options.spending.note({ project, source: id, wallMs: finishedWallMs, usage });
     for (const hold of holds.splice(0)) hold.release();
   }
@@ -339,6 +335,7 @@ class TaskDesk implements OpenedTasks {
   async #over(lot: Lot): Promise<void> {
     this.#held.get(lot.record.id)?.();
     this.#held.delete(lot.record.id);
+    if (lot.isLost) await removeStandIn(this.#options.parts, this.#folder, lot);
     await this.#erasure.over(lot);
   }
 

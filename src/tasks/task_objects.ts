@@ -1,12 +1,15 @@
 /**
  * Objects of a task, in the order of submission, as they are now.
  */
+import { brokenAnswer } from "../engine/answer_check.ts";
+import type { IndexedAnswer } from "../engine/answer_index.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { endMessage } from "../engine/run_stopped.ts";
 import { priceFactor } from "../price/factor.ts";
 import { objectId, objectNumber } from "../work/object_id.ts";
 import type { Failure, Output } from "../work/outcome.ts";
 import type { TaskObject } from "../work/task.ts";
+import type { Warning } from "../work/warning.ts";
 import type { Work } from "./admission.ts";
 import { type LinePlace, readPlaces } from "./answer_file.ts";
 import { baseOf, notFound, placeOf } from "./ids.ts";
@@ -32,6 +35,7 @@ interface OutputText {
   readonly key: string | null;
   readonly output: Output | null;
   readonly error?: Failure;
+  readonly warnings?: readonly Warning[];
 }
 
 /** Reads: nothing is stored for each object. */
@@ -90,12 +94,12 @@ export class TaskObjects {
       const status = lot.index.statusOf(place.line);
       if (status === undefined) continue;
       const number = place.line - terms.firstLine + 1;
-      const { key, output, error } = parsed(bytes);
+      const { key, output, error } = textOf(lot, place, bytes);
       const { inputTokens, outputTokens } = lot.index.get(place.line);
       yield {
         objectId: objectId(task.id, baseOf(part) + number),
         key,
-        status,
+        status: bytes === undefined ? "failed" : status,
         output,
         error: error === undefined ? null : failureOf(lot, error),
         usage: { input_tokens: inputTokens, output_tokens: outputTokens },
@@ -180,13 +184,13 @@ export class TaskObjects {
       for (const row of rowOf.values()) {
         const answer = lot.index.get(row.line);
         if (answer.status !== undefined && answer.lengthBytes > 0)
-          places.push({ line: row.line, start: answer.start, lengthBytes: answer.lengthBytes });
+          places.push({ line: row.line, ...placeIn(answer) });
         else objects.set(row, unsettled(task, lot, row));
       }
       if (places.length === 0) continue;
       for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
         const row = rowOf.get(place.line) as ObjectRow;
-        objects.set(row, settled(task, lot, row, parsed(bytes)));
+        objects.set(row, settled(task, lot, row, textOf(lot, place, bytes)));
       }
     }
     return rows.flatMap((row) => objects.get(row) ?? []);
@@ -225,12 +229,14 @@ function settled(task: TaskRecord, lot: Lot, row: ObjectRow, text: OutputText): 
   const answer = lot.index.get(row.line);
   const input_tokens = answer.inputTokens || row.inputTokens;
   const usage = { input_tokens, price_factor: row.factor };
+  const warned = text.warnings === undefined ? {} : { warnings: text.warnings };
   if (answer.status === "completed" && text.output !== null) {
     const all = { ...usage, output_tokens: answer.outputTokens };
-    return { object_id, status: "completed", usage: all, output: text.output, error: null };
+    return { object_id, status: "completed", usage: all, output: text.output, error: null, ...warned };
   }
   const error = text.error === undefined ? null : failureOf(lot, text.error);
-  return { object_id, status: answer.status ?? "failed", usage, error };
+  const isBroken = answer.status === "completed"; // its answer cannot be read
+  return { object_id, status: isBroken ? "failed" : (answer.status ?? "failed"), usage, error, ...warned };
 }
 
 /** What an item ends with that was cancelled before it was sent. */
@@ -246,6 +252,11 @@ export function failureOf(lot: Lot, failure: Failure): Failure {
   return rest;
 }
 
-function parsed(bytes: Uint8Array): OutputText {
+function placeIn({ start, lengthBytes, lineCrc32 }: IndexedAnswer): Omit<LinePlace, "line"> {
+  return { start, lengthBytes, lineCrc32 };
+}
+
+function textOf(lot: Lot, place: LinePlace, bytes: Uint8Array | undefined): OutputText {
+  if (bytes === undefined) return { key: null, output: null, error: brokenAnswer(lot.out ?? "", place) };
   return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as OutputText; // a line of our own
 }

@@ -4,11 +4,12 @@
  *
  * Views of some lines are read through a window of 4,096 lines, so that a million cost no more than that.
  */
+import { brokenAnswer } from "../engine/answer_check.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { failedLine } from "../jsonl/write.ts";
 import { objectId } from "../work/object_id.ts";
 import type { Failure } from "../work/outcome.ts";
-import { type LinePlace, readPlaces } from "./answer_file.ts";
+import { type LinePlace, type ReadLine, readPlaces } from "./answer_file.ts";
 import { baseOf } from "./ids.ts";
 import type { Lot } from "./lot.ts";
 import type { Lots } from "./lots.ts";
@@ -59,10 +60,10 @@ export function* placesOf(lot: Lot, part: TaskPart, view: OutputView): Generator
   for (let from = part.firstLine; from <= last; from += WINDOW_LINES) {
     const places: LinePlace[] = [];
     for (let line = from; line <= Math.min(last, from + WINDOW_LINES - 1); line += 1) {
-      const { status, start, lengthBytes } = lot.index.get(line);
+      const { status, start, lengthBytes, lineCrc32 } = lot.index.get(line);
       if (status === undefined || lengthBytes === 0) continue;
       if (view === "all" || (status === "completed") === (view === "answers"))
-        places.push({ line, start, lengthBytes });
+        places.push({ line, start, lengthBytes, lineCrc32 });
     }
     if (places.length > 0) yield places;
   }
@@ -73,22 +74,47 @@ async function piecesOf(terms: OutputTerms, part: number): Promise<Piece[]> {
   const { lotId } = task.parts[part] as TaskPart;
   const lot = await lots.find(lotId);
   if (lot.record.taskId === undefined) return sharedPieces(terms, lot, part);
-  return lot.outEnd === 0 ? [] : [{ path: lot.out ?? "", start: 0, lengthBytes: lot.outEnd }];
+  return ownPieces(terms, lot, task.parts[part] as TaskPart);
+}
+
+/** The file as it is, with an error in the place of each answer that is broken. */
+async function ownPieces({ parts }: OutputTerms, lot: Lot, part: TaskPart): Promise<Piece[]> {
+  const path = lot.out ?? "";
+  const end = lot.outEnd; // before the look: what comes meanwhile is not in it
+  const pieces: Piece[] = [];
+  let position = 0;
+  const file = { path, end, isOver: lot.isOver, places: placesOf(lot, part, "all") };
+  for (const place of await lot.broken.find(parts.disk, file)) {
+    if (place.start >= end) break;
+    if (place.start > position) pieces.push({ path, start: position, lengthBytes: place.start - position });
+    pieces.push(brokenLine(lot, place));
+    position = place.start + place.lengthBytes;
+  }
+  if (end > position) pieces.push({ path, start: position, lengthBytes: end - position });
+  return pieces;
+}
+
+function brokenLine(lot: Lot, place: LinePlace): Uint8Array {
+  return Buffer.from(failedLine(null, place.line, brokenAnswer(lot.out ?? "", place)));
 }
 
 /** Errors are written again: the line number in them is that of a lot which the caller knows nothing of. */
 async function sharedPieces({ parts, task }: OutputTerms, lot: Lot, part: number): Promise<Piece[]> {
   const { firstLine, lines } = task.parts[part] as TaskPart;
-  const errors = new Map<number, Uint8Array>();
-  for (const places of placesOf(lot, task.parts[part] as TaskPart, "errors"))
-    for await (const { place, bytes } of readPlaces(parts.disk, lot.out ?? "", places))
-      errors.set(place.line, withoutLine(lot, bytes));
+  const made = new Map<number, Uint8Array>();
+  for (const places of placesOf(lot, task.parts[part] as TaskPart, "all"))
+    for await (const read of readPlaces(parts.disk, lot.out ?? "", places)) {
+      const isAnswer = lot.index.statusOf(read.place.line) === "completed";
+      if (isAnswer && read.bytes !== undefined) continue;
+      const number = read.place.line - firstLine + 1;
+      made.set(read.place.line, errorLine(lot, read, objectId(task.id, baseOf(part) + number)));
+    }
   const pieces: Piece[] = [];
   for (let number = 1; number <= lines; number += 1) {
     const line = firstLine + number - 1;
     const { status, start, lengthBytes } = lot.index.get(line);
-    const error = errors.get(line);
-    if (error !== undefined) pieces.push(error);
+    const own = made.get(line);
+    if (own !== undefined) pieces.push(own);
     else if (status !== undefined && lengthBytes > 0)
       pieces.push({ path: lot.out ?? "", start, lengthBytes });
     else if (lot.statusOf(line, task.isCancelled === true) === "cancelled")
@@ -97,10 +123,23 @@ async function sharedPieces({ parts, task }: OutputTerms, lot: Lot, part: number
   return pieces;
 }
 
+/** The error of a line of a shared lot; `key` is its object's. */
+function errorLine(lot: Lot, { place, bytes }: ReadLine, key: string): Uint8Array {
+  if (bytes !== undefined) return withoutLine(lot, bytes);
+  return Buffer.from(failedLine(JSON.stringify(key), undefined, brokenAnswer(lot.out ?? "", place)));
+}
+
+interface FailedLine {
+  readonly key: string;
+  readonly error: Failure;
+  readonly warnings?: unknown;
+}
+
 function withoutLine(lot: Lot, bytes: Uint8Array): Uint8Array {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
-  const { key, error } = JSON.parse(text) as { readonly key: string; readonly error: Failure }; // a line of our own
-  return Buffer.from(failedLine(JSON.stringify(key), undefined, failureOf(lot, error)));
+  const { key, error, warnings } = JSON.parse(text) as FailedLine; // a line of our own
+  const list = warnings === undefined ? "" : JSON.stringify(warnings);
+  return Buffer.from(failedLine(JSON.stringify(key), undefined, failureOf(lot, error), list));
 }
 
 function cancelledLine(key: string): Uint8Array {
@@ -112,8 +151,12 @@ async function* readView({ parts, lots, task }: OutputTerms, view: OutputView): 
     const lot = await lots.find(part.lotId);
     const isShared = lot.record.taskId === undefined;
     for (const places of placesOf(lot, part, view))
-      for await (const { bytes } of readPlaces(parts.disk, lot.out ?? "", places))
-        yield isShared && view === "errors" ? withoutLine(lot, bytes) : bytes;
+      for await (const read of readPlaces(parts.disk, lot.out ?? "", places)) {
+        if (isShared && (view === "errors" || read.bytes === undefined)) {
+          const number = read.place.line - part.firstLine + 1;
+          yield errorLine(lot, read, objectId(task.id, baseOf(index) + number));
+        } else yield read.bytes ?? brokenLine(lot, read.place);
+      }
     if (!isShared || view === "answers" || task.isCancelled !== true) continue;
     for (let number = 1; number <= part.lines; number += 1) {
       const line = part.firstLine + number - 1;

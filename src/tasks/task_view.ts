@@ -4,6 +4,7 @@
  *   submitted -> completed     every object is final, in whatever way
  *   submitted -> failed        no object could be made: its file had no line that could be read
  */
+import type { Money } from "../price/money.ts";
 import type { Failure, Output } from "../work/outcome.ts";
 import type { ObjectStatus, TaskCounts } from "../work/task.ts";
 
@@ -28,13 +29,8 @@ export interface TaskView {
   /** While it is open: whether items with an sla are expected to end behind their deadline, or wait for a stopped account. */
   readonly isSlaAtRisk?: boolean;
   readonly hasOutputFile: boolean;
-  /** Of what is final by now. Costs in USD, list price and after the price factor. */
-  readonly usage: {
-    readonly inputTokens: number;
-    readonly outputTokens: number;
-    readonly listUsd: number;
-    readonly usd: number;
-  };
+  /** Of what is final by now; of a task with a run of its own, money of all its attempts. */
+  readonly usage: Money & { readonly inputTokens: number; readonly outputTokens: number };
   readonly note?: string;
   /** Differs whenever anything shown of the task or its objects differs; short, safe in an ETag. */
   readonly version: string;

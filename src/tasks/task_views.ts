@@ -3,7 +3,7 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { EngineParts } from "../engine/parts.ts";
-import { roundedUsd } from "../price/cost.ts";
+import { addMoney, completeMoney, type Money, NO_MONEY, roundedMoney } from "../price/money.ts";
 import type { TaskCounts } from "../work/task.ts";
 import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
 import type { Lot } from "./lot.ts";
@@ -191,7 +191,7 @@ function markOf(outlook: Outlook | undefined): string {
 }
 
 const NO_COUNTS: TaskCounts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
-const NO_USAGE: TaskView["usage"] = { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
+const NO_USAGE: TaskView["usage"] = { inputTokens: 0, outputTokens: 0, ...NO_MONEY };
 
 function addCounts(a: TaskCounts, b: TaskCounts): TaskCounts {
   return {
@@ -207,8 +207,7 @@ function addUsage(a: TaskView["usage"], b: TaskView["usage"]): TaskView["usage"]
   return {
     inputTokens: a.inputTokens + b.inputTokens,
     outputTokens: a.outputTokens + b.outputTokens,
-    listUsd: a.listUsd + b.listUsd,
-    usd: a.usd + b.usd,
+    ...addMoney(a, b),
   };
 }
 
@@ -245,7 +244,7 @@ function sumsShared(task: TaskRecord, { firstLine, lines, items }: TaskPart, lot
     for (let line = firstLine; line <= last; line += 1)
       if (lot.index.statusOf(line) === undefined && lot.statusOf(line, true) === "cancelled")
         counts.cancelled += 1;
-  const cost = lot.costOf(firstLine, lines) ?? { listUsd: 0, usd: 0 };
+  const cost = lot.costOf(firstLine, lines) ?? NO_MONEY;
   return {
     unreadable: 0, // what makes no object is refused when it is submitted
     counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
@@ -258,18 +257,16 @@ function settledOf({ completed, failed, expired, cancelled }: LotEnd["counts"]):
 }
 
 function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
-  const { counts, unreadable, inputTokens, outputTokens, listUsd, usd } = over as LotEnd; // looked at only then
+  const { counts, unreadable, inputTokens, outputTokens, ...money } = over as LotEnd; // looked at only then
   return {
     unreadable,
     counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
-    usage: { inputTokens, outputTokens, listUsd, usd },
+    usage: { inputTokens, outputTokens, ...roundedMoney(completeMoney(money)) },
   };
 }
 
-function ownCost({ run }: Lot): { readonly listUsd: number; readonly usd: number } {
-  const progress = run?.progress();
-  // As the lot's end will say it.
-  return { listUsd: roundedUsd(progress?.listUsd ?? 0), usd: roundedUsd(progress?.costUsd ?? 0) };
+function ownCost({ run }: Lot): Money {
+  return roundedMoney(run?.progress() ?? NO_MONEY); // as the lot's end will say it
 }
 
 /** The same for all time. */

@@ -175,7 +175,7 @@ function sampleRequests(): ModelRequest[] {
     { ...plain, config: { seed: 7, presencePenalty: 1, frequencyPenalty: -1, topK: 40 } },
     { ...plain, config: { responseMimeType: "application/json", responseJsonSchema: { type: "object" } } },
     { ...plain, config: { thinkingConfig: { thinkingBudget: 1_024 }, maxOutputTokens: 4_096 } },
-    { ...plain, unknownFields: ["safety_settings"] },
+    { ...plain, unknownFields: ["user"] },
   ];
 }
 

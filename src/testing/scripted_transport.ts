@@ -5,7 +5,7 @@
  * after `close` every call is answered `aborted`.
  */
 import type { Clock, Timer } from "../clock.ts";
-import type { Transport, WireRequest, WireResult } from "../dispatch/transport.ts";
+import type { SendOptions, Transport, WireRequest, WireResult } from "../dispatch/transport.ts";
 import { NO_USAGE, type Usage } from "../work/outcome.ts";
 
 /** What becomes of one request: an answer after a while, or never one (the deadline ends it). */
@@ -62,10 +62,7 @@ export class ScriptedTransport implements Transport {
     return this.#inFlight.size;
   }
 
-  send(
-    request: WireRequest,
-    options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
-  ): Promise<WireResult> {
+  send(request: WireRequest, options: SendOptions): Promise<WireResult> {
     if (this.#isClosed) return Promise.resolve(failed("aborted", "the transport is closed"));
     if (options.signal?.aborted) return Promise.resolve(failed("aborted", "aborted before it was sent"));
     const entry = this.#enter(request);
@@ -80,10 +77,18 @@ export class ScriptedTransport implements Transport {
         entry.settledMs = this.#clock.nowMs();
         resolve(result);
       };
-      const isInTime = script.kind === "answer" && script.afterMs <= options.timeoutMs;
-      const timer: Timer = isInTime
-        ? this.#clock.timer(script.afterMs, () => settle(script.result))
-        : this.#clock.timer(options.timeoutMs, () => settle(failed("timeout", "no answer in time")));
+      let timer: Timer;
+      const wait = (forMs: number, answerMs: number): void => {
+        const isInTime = script.kind === "answer" && answerMs <= forMs;
+        timer = isInTime
+          ? this.#clock.timer(answerMs, () => settle(script.result))
+          : this.#clock.timer(forMs, () => {
+              const moreMs = options.moreMs?.() ?? 0;
+              if (moreMs > 0) wait(moreMs, answerMs - forMs);
+              else settle(failed("timeout", "no answer in time"));
+            });
+      };
+      wait(options.timeoutMs, script.kind === "answer" ? script.afterMs : Number.POSITIVE_INFINITY);
       options.signal?.addEventListener("abort", abort, { once: true });
       this.#inFlight.add(abort);
     });

@@ -22,6 +22,7 @@ export function transportContract(make: () => Promise<TransportUnderTest>): read
     "a response comes whole, with its status and lower-case headers": answers,
     "requests may overlap": overlaps,
     "the deadline ends a request that is not answered": timesOut,
+    "a deadline that is put off ends the request when it is put off no more": isPutOff,
     "a signal ends a request at once": aborts,
     "a signal that has fired already sends nothing": abortsBefore,
     "closing ends what is in flight, and later sends are answered aborted": closes,
@@ -59,6 +60,21 @@ async function timesOut({ transport, unanswered, pass }: TransportUnderTest): Pr
   const sent = transport.send(unanswered, { timeoutMs: 30 });
   await pass(60);
   assertFailed(await sent, "timeout");
+}
+
+async function isPutOff({ transport, unanswered, answered, pass }: TransportUnderTest): Promise<void> {
+  let asked = 0;
+  const moreMs = (): number => {
+    asked += 1;
+    return asked < 3 ? 30 : 0;
+  };
+  const sent = transport.send(unanswered, { timeoutMs: 30, moreMs });
+  await pass(120);
+  assertFailed(await sent, "timeout");
+  assert.equal(asked, 3);
+  const patient = transport.send(answered, { timeoutMs: 1, moreMs: () => 5_000 });
+  await pass(50);
+  assert.ok((await patient).ok);
 }
 
 async function aborts({ transport, unanswered, pass }: TransportUnderTest): Promise<void> {

@@ -1,7 +1,9 @@
 /**
  * Items as callers give them: inline (interface 2.1), or with a key and a full request (interface 2.5).
  */
+import type { Output } from "./outcome.ts";
 import type { JsonValue } from "./request.ts";
+import type { Warning } from "./warning.ts";
 
 /** An inline item (interface 2.1). */
 export interface InlineItem {
@@ -13,6 +15,14 @@ export interface InlineItem {
   readonly sla?: number;
   /** Settings as in a file's line (interface 2.5), such as `{ "temperature": 0.6 }`. */
   readonly generation_config?: { readonly [name: string]: JsonValue };
+  /** System instruction. */
+  readonly system?: string;
+  /** Output tokens at most, as `generation_config.max_output_tokens`. */
+  readonly max_tokens?: number;
+  /** The same. */
+  readonly max_completion_tokens?: number;
+  /** As `generation_config.stop_sequences`. */
+  readonly stop?: string | readonly string[];
 }
 
 /** A keyed item: the interface's file line (2.5) or OpenAI's batch line, as an object. Checked when it is read. */
@@ -25,7 +35,9 @@ export interface OutputLine {
   /** Null when the input line's key could not be read; `line` then tells which line it was. */
   readonly key: string | null;
   readonly line?: number;
-  readonly output: { readonly type: "text"; readonly text: string; readonly finish_reason?: "length" } | null;
+  readonly output: Output | null;
+  /** The model that answered, `<provider>:<name>`, where it was not the line's own (`model` of a run). */
+  readonly model?: string;
   readonly error?: {
     readonly code: string;
     readonly message: string;
@@ -36,4 +48,6 @@ export interface OutputLine {
     readonly provider_status?: number;
     readonly line?: number;
   };
+  /** What was left out of the request, or changed in it. */
+  readonly warnings?: readonly Warning[];
 }

@@ -19,3 +19,21 @@ export function leastMsBetween(earlier: Moment, later: Moment): number {
   const bootedMs = Math.max(0, Math.min(later.wallMs - earlier.wallMs, later.sinceBootMs));
   return isTold || tickedMs < 0 ? bootedMs : Math.min(tickedMs, bootedMs);
 }
+
+const DAY_MS = 86_400_000;
+
+/**
+ * By how much the wall clock moved between two moments beyond the time that passed: positive when it was put forward. Within one
+ * boot this is exact; over another boot the machine may have been off for a day, and what is beyond that is told.
+ */
+export function wallJumpMs(earlier: Moment, later: Moment): number {
+  const wallMs = later.wallMs - earlier.wallMs;
+  if (isSameBoot(earlier, later)) return wallMs - (later.sinceBootMs - earlier.sinceBootMs);
+  const offMs = wallMs - later.sinceBootMs;
+  return offMs < 0 || offMs > DAY_MS ? offMs : 0;
+}
+
+/** Whether both were taken since the machine was booted for the last time. */
+export function isSameBoot(earlier: Moment, later: Moment): boolean {
+  return earlier.bootId !== undefined && earlier.bootId === later.bootId;
+}

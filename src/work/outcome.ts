@@ -4,6 +4,7 @@
  *   submitted -> completed | failed | expired | cancelled        (all four are final)
  */
 import type { FailureCode } from "../errors.ts";
+import type { Json as JsonValue } from "./json.ts";
 
 /** How an attempt ended, the classes of the fault model. */
 export type AttemptClass =
@@ -39,12 +40,35 @@ export const NO_USAGE: Usage = {
   isEstimated: false,
 };
 
-/** The interface's Output (2.3), with the reason when generation did not simply end. */
-export interface Output {
+/** Why a generation ended that did not simply end. */
+export type FinishReason =
+  | "length" // cut at the token limit
+  | "tool_calls" // it waits for what its tools answer
+  | "refusal" // the model said that it does not answer this
+  | "content_filter" // a filter of the provider cut the text
+  | "pause"; // the provider ended a long turn before the model did
+
+/** What an answer holds besides its text. */
+export interface AnswerMembers {
+  /** In OpenAI's form, whatever provider made them: `{ id, type: "function", function: { name, arguments } }`. */
+  readonly tool_calls?: readonly JsonValue[];
+  /** The model's own words for not answering. */
+  readonly refusal?: string;
+  /** The model's thoughts, as far as the provider tells them. */
+  readonly reasoning?: string;
+  /** Log probabilities of the tokens, in the provider's own form. */
+  readonly logprobs?: JsonValue;
+  /** What the text cites, in the provider's own form. */
+  readonly annotations?: readonly JsonValue[];
+}
+
+/** The interface's Output (2.3), with the reason when generation did not simply end, and what came with the text. */
+export interface Output extends AnswerMembers {
   readonly type: "text";
+  /** Empty only beside `tool_calls` or a `refusal`. */
   readonly text: string;
-  /** `length`: cut at the token limit. Absent when the model stopped by itself. */
-  readonly finish_reason?: "length";
+  /** Absent when the model stopped by itself. */
+  readonly finish_reason?: FinishReason;
 }
 
 /** The error object of a failed item. Never a prompt, never a provider's body. */
@@ -67,8 +91,10 @@ export interface Failure {
 export interface Cost {
   /** USD at list price for all that was used; 0 when the model has no known price. */
   readonly listUsd: number;
-  /** USD after the price factor. */
+  /** USD that a service charges its caller: list price times price factor. */
   readonly usd: number;
+  /** USD that the provider bills: what a cap on spending counts. */
+  readonly billedUsd: number;
   /** True when no price was known, or usage was estimated. */
   readonly isEstimated: boolean;
 }

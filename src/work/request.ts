@@ -34,6 +34,10 @@ export interface GenerationConfig {
   readonly responseSchema?: JsonValue;
   /** Plain JSON Schema, as given. */
   readonly responseJsonSchema?: JsonValue;
+  /** Whether the answer tells the log probabilities of its tokens. */
+  readonly responseLogprobs?: true;
+  /** For so many alternatives of each token, 0 to 20. */
+  readonly logprobs?: number;
   readonly thinkingConfig?: {
     readonly thinkingBudget?: number;
     readonly thinkingLevel?: string;
@@ -52,7 +56,9 @@ export interface ModelRequest {
    * OpenAI's protocol sends it as it is with its own `model`; all others use the fields above.
    */
   readonly openaiBody?: Readonly<Record<string, JsonValue>>;
-  /** Names of fields that were given but are not understood; codecs report them as dropped. */
+  /** Whether the output limit must hold for sure, whatever the provider calls it: a cost cap counts on it. */
+  readonly isLimitSure?: true;
+  /** Names of members of `openaiBody` that the fields above do not hold; `messages` when a message has more than text. */
   readonly unknownFields: readonly string[];
 }
 

@@ -5,6 +5,7 @@
  *   object: submitted -> completed | failed | expired | cancelled
  */
 import type { Failure, Output } from "./outcome.ts";
+import type { Warning } from "./warning.ts";
 
 /** What an item has come to; all but `submitted` are final. */
 export type ObjectStatus = "submitted" | "completed" | "failed" | "expired" | "cancelled";
@@ -26,6 +27,8 @@ export interface TaskObject {
   /** Once completed. */
   readonly output?: Output;
   readonly error: Failure | null;
+  /** Once final: what was left out of its request, or changed in it. */
+  readonly warnings?: readonly Warning[];
 }
 
 /** A task (interface 2.2). */

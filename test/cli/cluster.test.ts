@@ -29,7 +29,7 @@ const declare = (...members: string[]): string =>
   ]);
 
 const ask = (identifier: string, prompt: string, rest = ""): string =>
-  `uses: ${LLM}, identifier: ${identifier}, input: { prompt: "${prompt}" }${rest}`;
+  `uses: ${LLM}, identifier: ${identifier}, input: { prompt: "${prompt}" }, config: { model: "echo:m" }${rest}`;
 
 /** A receiver on this machine, and the configuration that lets satellites reach it. */
 async function receiver(

@@ -62,7 +62,12 @@ export function openDesk(): Desk {
         .map((line) => JSON.parse(line) as Line),
     perigee: (words, options = {}) =>
       new Promise((resolve, reject) => {
-        const env = { PATH: process.env["PATH"], NO_COLOR: "1", ...options.env };
+        const env = {
+          PATH: process.env["PATH"],
+          NO_COLOR: "1",
+          XDG_STATE_HOME: join(dir, "state"),
+          ...options.env,
+        };
         const child = spawn(process.execPath, [MAIN, ...words], { cwd: dir, env, timeout: 25_000 });
         let stdout = "";
         let stderr = "";

@@ -1,9 +1,9 @@
 import { PassThrough } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
+import { commandLine } from "../../src/cli/command_line.ts";
 import { count, duration, percent, short, usd } from "../../src/cli/numbers.ts";
 import { ProgressDisplay, progressLine } from "../../src/cli/progress.ts";
-import { commandLine } from "../../src/cli/run.ts";
 import { summaryTable } from "../../src/cli/summary.ts";
 import type { Progress, Summary } from "../../src/engine/progress.ts";
 import type { ProgressEvent } from "../../src/engine/progress_feed.ts";
@@ -18,10 +18,13 @@ const PROGRESS: Progress = {
   inFlight: 300,
   itemsPerSecond: 9_512,
   tokensPerSecond: 4_200_000,
-  costUsd: 1.5,
+  billedUsd: 1.5,
+  ambiguousUsd: 0,
   listUsd: 3,
+  usd: 1,
   deadlineInMs: 3_600_000,
   etaMs: 9_200,
+  held: [],
   lanes: [
     {
       lane: "openai:realtime:gpt-4o-mini",
@@ -40,6 +43,7 @@ const SUMMARY: Summary = {
   items: 3,
   counts: { submitted: 0, completed: 2, failed: 1, expired: 0, cancelled: 0 },
   errors: { invalid_json: 1 },
+  warnings: { "dropped:temperature": 2 },
   usage: {
     input_tokens: 1_200,
     cached_tokens: 0,
@@ -48,10 +52,19 @@ const SUMMARY: Summary = {
     attempts: 2,
     ambiguous_attempts: 0,
   },
-  cost: { list_usd: 3, usd: 2, saved_usd: 1, is_estimated: true, prices: [], price_source: "list of today" },
+  cost: {
+    billed_usd: 3,
+    ambiguous_usd: 0,
+    list_usd: 3,
+    usd: 2,
+    is_estimated: true,
+    prices: [],
+    price_source: "list of today",
+  },
   output: "/out.jsonl",
   elapsed_ms: 2_000,
   requests_sent: 2,
+  held: [],
 };
 
 describe("numbers", () => {
@@ -84,7 +97,7 @@ describe("numbers", () => {
 describe("the progress line", () => {
   it("tells the share, the time left against the deadline, rates, errors, money and limits", () => {
     expect(progressLine(PROGRESS)).toBe(
-      "running  12,345/100,000 12%  ETA 0:09 of 1:00:00  9.5k/s  2 errors  $1.50 (saved $1.50)  4.2M tok/s  " +
+      "running  12,345/100,000 12%  ETA 0:09 of 1:00:00  9.5k/s  2 errors  $1.50 billed  4.2M tok/s  " +
         "[openai rpm 97%, tpm 40%, 300/512 in flight, cooldown]",
     );
   });
@@ -158,8 +171,9 @@ describe("the summary", () => {
       [
         "items           3 (2 answered, 1 with an error)",
         "  invalid_json  1",
+        "warning         2 items with temperature left out",
         "tokens          1,200 in, 34 out",
-        "cost            $2.00 after the price factor, $3.00 at list price (list of today, partly estimated)",
+        "billed          $3.00 (list of today, partly estimated)",
         "time            2.0 s (2 requests, 1/s)",
         "answers         /out.jsonl",
         "",
@@ -181,8 +195,9 @@ describe("the summary", () => {
 
   it("tells of attempts that may have been billed for nothing", () => {
     const usage = { ...SUMMARY.usage, ambiguous_attempts: 3 };
-    expect(summaryTable({ ...SUMMARY, usage })).toMatch(
-      /\nambiguous +3 attempts may have been billed without an answer\ncost/,
+    const cost = { ...SUMMARY.cost, ambiguous_usd: 0.25 };
+    expect(summaryTable({ ...SUMMARY, cost, usage })).toMatch(
+      /\nbilled .*\nin doubt +at most \$0\.2500 \(3 attempts may have been billed without an answer\)\ntime/,
     );
   });
 });

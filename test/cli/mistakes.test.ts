@@ -1,6 +1,7 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Desk, openDesk, question } from "./command.ts";
 
@@ -84,12 +85,107 @@ describe("a mistake on the command line", () => {
     ]);
     expect(await said([...run, "--config", "wrong.json"])).toEqual([
       2,
-      'perigee: invalid_config: wrong.json at limits.openai: Unrecognized key: "rpm"',
+      'perigee: invalid_config: wrong.json at limits.openai: "rpm" is not a known name; expected one of requestsPerMinute, tokensPerMinute, inputTokensPerMinute, outputTokensPerMinute, concurrency',
     ]);
     expect(await said(run, { PERIGEE_MAX_INFLIGHT: "many" })).toEqual([
       2,
       'perigee: invalid_config: PERIGEE_MAX_INFLIGHT must be a whole number from 1, got "many"',
     ]);
+  });
+});
+
+describe("a misspelt environment variable", () => {
+  it("of perigee is told by every command, before anything is made", async () => {
+    const run = ["run", "in.jsonl", "--out", "out.jsonl"];
+    expect(await said(run, { PERIGEE_MAX_INFLIHGT: "8" })).toEqual([
+      2,
+      'perigee: invalid_config: PERIGEE_MAX_INFLIHGT is not a known variable; did you mean "PERIGEE_MAX_INFLIGHT"?',
+    ]);
+    expect(await said(["quote", "in.jsonl"], { PERIGEE_PROVIDER_OPNAI_KEY: "k" })).toEqual([
+      2,
+      'perigee: invalid_config: PERIGEE_PROVIDER_OPNAI_KEY is of a provider that is not configured; did you mean "PERIGEE_PROVIDER_OPENAI_KEY"?',
+    ]);
+    expect(await said(["keys", "list"], { PERIGEE_APIKEY: "k" })).toEqual([
+      2,
+      'perigee: invalid_config: PERIGEE_APIKEY is not a known variable; did you mean "PERIGEE_API_KEY"?',
+    ]);
+    expect(readdirSync(desk.dir)).toEqual(["in.jsonl"]);
+  });
+
+  it("that would make a provider known is told in the line that needs it", async () => {
+    desk.write("in.jsonl", [question("a", "hi", "mybox:llama"), question("b", "hi", "opnai:gpt-4o")]);
+    const { code } = await desk.perigee(["run", "in.jsonl", "--out", "out.jsonl"]);
+    expect(code).toBe(3);
+    expect(desk.lines("out.jsonl")).toEqual([]);
+    expect((await desk.perigee(["run", "in.jsonl", "--out", "out.jsonl", "--finish"])).code).toBe(3);
+    expect(desk.lines("out.jsonl").map(({ error }) => error?.message)).toEqual([
+      'provider "mybox" is not configured; set PERIGEE_PROVIDER_MYBOX_BASE_URL, or providers.mybox.baseUrl in the configuration',
+      'provider "opnai" is not configured; did you mean "openai"?',
+    ]);
+  });
+});
+
+describe("a quote of a file with faults", () => {
+  it("ends with 2 and names the first of them, and quotes the other lines", async () => {
+    const wrong = {
+      key: "b",
+      request: { model: "echo:test", contents: [], generation_config: { temprature: 1 } },
+    };
+    desk.write("faulty.jsonl", [question("a"), wrong, "no json"]);
+    const { code, stdout, stderr } = await desk.perigee(["quote", "faulty.jsonl", "--json"]);
+    expect(code).toBe(2);
+    expect(stderr).toBe(
+      'perigee: faulty.jsonl has 2 lines that fail before anything is sent, and that are not quoted; the first is line 2: invalid_config: "temprature" is not a known member of generation_config; did you mean "temperature"?\n',
+    );
+    expect(JSON.parse(stdout)).toMatchObject({
+      items: 1,
+      rejected_lines: 2,
+      first_fault: { line: 2, code: "invalid_config" },
+    });
+  });
+});
+
+describe("a file of another format", () => {
+  const line = '{"key":"1","request":{"model":"openai:gpt-4o-mini","contents":[{"parts":[{"text":"..."}]}]}}';
+
+  it("is told with what it is and what to do: 74, by run and quote alike, and nothing left behind", async () => {
+    const files: [string, Uint8Array, string][] = [
+      [
+        "in.csv",
+        Buffer.from("id,question\n1,Why?\n"),
+        `in.csv is a table (CSV), expected JSON lines in UTF-8; write a line like this for each row: ${line}`,
+      ],
+      [
+        "in.xlsx",
+        Buffer.from("PK\u0003\u0004....[Content_Types].xml"),
+        `in.xlsx is an Excel workbook (.xlsx), expected JSON lines in UTF-8; save the sheet as CSV, and write a line like this for each row: ${line}`,
+      ],
+      [
+        "wide.jsonl",
+        Buffer.from(`\ufeff${JSON.stringify(question("a"))}\n`, "utf16le"),
+        "wide.jsonl is UTF-16 text, expected JSON lines in UTF-8; convert it first, for example with iconv -f UTF-16 -t UTF-8",
+      ],
+      [
+        "in.jsonl.gz",
+        Buffer.from("1f8b0800000000000003", "hex"),
+        "in.jsonl.gz is compressed (gzip), expected JSON lines in UTF-8; unpack it first",
+      ],
+      [
+        "photo.png",
+        Buffer.from("89504e470d0a1a0a0000000d49484452", "hex"),
+        "photo.png is a PNG image, expected JSON lines in UTF-8; give the file of requests instead",
+      ],
+    ];
+    for (const [name, bytes, message] of files) {
+      writeFileSync(join(desk.dir, name), bytes);
+      const shown = await said(["run", name, "--out", "out.jsonl"]);
+      expect([shown[0], shown[1].replace(`${desk.dir}/`, "")]).toEqual([
+        74,
+        `perigee: unsupported_encoding: ${message}`,
+      ]);
+      expect(await said(["quote", name])).toEqual([74, `perigee: unsupported_encoding: ${message}`]);
+    }
+    expect(readdirSync(desk.dir)).not.toContain("out.jsonl");
   });
 });
 
@@ -166,7 +262,9 @@ describe("the environment", () => {
   });
 
   it("that holds a key the provider refuses stops the run with 2 and says so, with all items kept", async () => {
+    let requests = 0;
     const server = createServer((_, response) => {
+      requests += 1;
       response.writeHead(401, { "content-type": "application/json" });
       response.end(
         '{"error":{"message":"Incorrect API key","type":"invalid_request_error","code":"invalid_api_key"}}',
@@ -183,7 +281,11 @@ describe("the environment", () => {
     const { code, stderr } = await desk.perigee(["run", "paid.jsonl", "--out", "out.jsonl"], { env });
     server.close();
     expect(code).toBe(2);
-    expect(stderr).toMatch(/stopped with \d+ items left: the provider refuses the key/);
+    expect(stderr).toContain(
+      `held  40 items: authentication: openai at http://127.0.0.1:${port} does not accept the key: openai answered 401 (invalid_api_key): the key was not accepted (it says: Incorrect API key); set the key of openai\n`,
+    );
+    expect(stderr).toContain("stopped with 40 items left: held (authentication)\n");
+    expect(requests).toBeLessThanOrEqual(2);
     expect(stderr).toContain("to continue: perigee run paid.jsonl --out out.jsonl\n");
     expect(stderr).not.toContain("sk-wrong");
   });

@@ -136,7 +136,29 @@ describe("perigee quote", () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toContain("openai:gpt-4o-mini\n");
     expect(stdout).toMatch(/input tokens +16\n/);
-    expect(stdout).toMatch(/sla 1440 min +\$0\.00\d+ \(factor 0\.5, /);
+    expect(stdout).toMatch(/sla 1440 min +feasible under the limits/);
+  });
+
+  it("says how to add the price of a model that has none, and takes it from a sheet", async () => {
+    const model = "openai:gpt-nobody-knows";
+    desk.write("in.jsonl", [question("a", "Hello", model)]);
+    const line = `add "${model}": {"input_mtok": ..., "output_mtok": ...} (USD per million tokens) to "models" of the price sheet`;
+    expect((await desk.perigee(["quote", "in.jsonl"])).stdout).toContain(`not known: ${line}\n`);
+    const capped = ["run", "in.jsonl", "--out", "out.jsonl", "--max-cost", "1"];
+    const { code, stderr } = await desk.perigee(capped, { env: { OPENAI_API_KEY: "none is sent" } });
+    expect(code).toBe(3);
+    expect(stderr).toContain(
+      `no price is known for ${model}, so a cost cap cannot bound it: ${line}; continue`,
+    );
+    expect(desk.read("out.jsonl")).toBe("");
+    const sheet = { version: "2026-11-20", models: { [model]: { input_mtok: 1, output_mtok: 2 } } };
+    desk.write("sheet.json", [sheet]);
+    const { stdout } = await desk.perigee(["quote", "in.jsonl", "--json", "--prices", "sheet.json"]);
+    expect(JSON.parse(stdout).models[0].price).toMatchObject({
+      source: "sheet 2026-11-20",
+      as_of: "2026-11-20",
+      output_usd_per_million: 2,
+    });
   });
 
   it("prints the same as one JSON object with --json", async () => {

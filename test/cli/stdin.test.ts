@@ -23,7 +23,7 @@ afterEach(() => {
 
 /** `perigee run <input>`, whose standard input stays open. */
 function start(input = "-"): void {
-  const env = { PATH: process.env["PATH"], NO_COLOR: "1" };
+  const env = { PATH: process.env["PATH"], NO_COLOR: "1", XDG_STATE_HOME: dir };
   child = spawn(process.execPath, [MAIN, "run", input, "--out", "out.jsonl"], { cwd: dir, env });
   let stderr = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { AttemptTimes, Call } from "../../src/dispatch/dispatcher.ts";
 import type { Decoded } from "../../src/providers/provider.ts";
 import { CUT, HANG, LOST, NOT_SENT, refused, Stage, SUCCESS, USAGE } from "./scripted.ts";
 
@@ -125,20 +126,57 @@ describe("the dispatcher", () => {
     expect(stage.sent).toHaveLength(2);
   });
 
-  it("gives an attempt half of the time left, so that a retry fits", async () => {
+  it("gives an attempt all the time that is left, and books one that is not answered by then as ambiguous", async () => {
     const stage = new Stage([HANG, SUCCESS]);
     const result = await stage.run(stage.call({ deadlineMs: 20_000 }));
-    expect(stage.sent[0]?.timeoutMs).toBe(10_000);
-    expect(result).toMatchObject({ outcome: { status: "completed", attempts: 2, ambiguousAttempts: 1 } });
+    expect(stage.sent.map(({ timeoutMs }) => timeoutMs)).toEqual([20_000]);
+    expect(result).toMatchObject({
+      outcome: { status: "expired", attempts: 1, ambiguousAttempts: 1, failure: { code: "expired" } },
+    });
+    expect(stage.told).toMatchObject([{ class: "ambiguous", code: "timeout" }]);
+    expect(stage.clock.nowMs()).toBe(20_000);
   });
 
-  it("gives an attempt ten minutes at most and fifty milliseconds at least", async () => {
+  it("gives an attempt ten minutes at most, or as long as its provider may take", async () => {
     const patient = new Stage([SUCCESS]);
     await patient.run();
     expect(patient.sent[0]?.timeoutMs).toBe(600_000);
+    const slow = new Stage([SUCCESS]);
+    const { provider } = slow.call();
+    const settings = { ...provider.settings, timeoutMs: 3_600_000 };
+    await slow.run(slow.call({ provider: { ...provider, settings } }));
+    expect(slow.sent[0]?.timeoutMs).toBe(3_600_000);
     const hasty = new Stage([SUCCESS]);
     await hasty.run(hasty.call({ deadlineMs: 20 }));
-    expect(hasty.sent[0]?.timeoutMs).toBe(50);
+    expect(hasty.sent[0]?.timeoutMs).toBe(20);
+  });
+
+  it("looks at an attempt when patience says, gives it up when that says 0, and sends a fresh one", async () => {
+    const asked: AttemptTimes[] = [];
+    const patienceMs = (_call: Call, times: AttemptTimes): number => {
+      asked.push(times);
+      return times.elapsedMs < 3_000 && times.ambiguousAttempts === 0
+        ? 1_500
+        : times.ambiguousAttempts * 9_999;
+    };
+    const stage = new Stage([HANG, SUCCESS], {}, { patienceMs });
+    const result = await stage.run(stage.call({ deadlineMs: 20_000 }));
+    expect(result).toMatchObject({ outcome: { status: "completed", attempts: 2, ambiguousAttempts: 1 } });
+    const first = { sentMs: 0, ambiguousAttempts: 0 };
+    expect(asked.slice(0, 3)).toEqual([
+      { ...first, elapsedMs: 0, leftMs: 20_000, freshMs: 20_000 },
+      { ...first, elapsedMs: 1_500, leftMs: 18_500, freshMs: 18_500 },
+      { ...first, elapsedMs: 3_000, leftMs: 17_000, freshMs: 17_000 },
+    ]);
+    expect(asked[3]).toMatchObject({ elapsedMs: 0, ambiguousAttempts: 1 });
+  });
+
+  it("gives an attempt up when what is left of its time is too short to move a clock", async () => {
+    const patienceMs = (_call: Call, { ambiguousAttempts, elapsedMs }: AttemptTimes): number =>
+      ambiguousAttempts > 0 || elapsedMs < 1_000 ? 1_000 : 1e-12;
+    const stage = new Stage([HANG, SUCCESS], {}, { patienceMs });
+    const result = await stage.run(stage.call({ deadlineMs: 20_000 }));
+    expect(result).toMatchObject({ outcome: { status: "completed", attempts: 2 } });
   });
 
   it("expires an item whose deadline passed before its admitted attempt, and sends nothing", async () => {
@@ -151,16 +189,6 @@ describe("the dispatcher", () => {
     expect(stage.told).toMatchObject([{ class: "not_sent" }]);
   });
 
-  it("expires an item whose last attempt ends after its deadline", async () => {
-    const stage = new Stage([HANG]);
-    const result = await stage.run(stage.call({ deadlineMs: 60 }));
-    expect(result).toMatchObject({ outcome: { status: "failed", failure: { code: "timeout" } } });
-    const late = new Stage([HANG]);
-    expect(await late.run(late.call({ deadlineMs: 40 }))).toMatchObject({
-      outcome: { status: "expired", attempts: 1, ambiguousAttempts: 1, failure: { code: "expired" } },
-    });
-  });
-
   it("expires an item whose retry is admitted too late, and settles that admission", async () => {
     const stage = new Stage([refused(), SUCCESS]);
     stage.onAdmit = () => stage.clock.sleep(60_000);
@@ -169,11 +197,29 @@ describe("the dispatcher", () => {
     expect(stage.told.map((told) => told.class)).toEqual(["refused", "not_sent"]);
   });
 
-  it("makes no retry when the wait that was asked for does not fit", async () => {
+  it("expires at the deadline, not before, when the wait that was asked for does not fit", async () => {
     const stage = new Stage([refused({ retryAfterMs: 60_000 }), SUCCESS]);
     const result = await stage.run(stage.call({ deadlineMs: 30_000 }));
-    expect(result).toMatchObject({ outcome: { status: "failed", failure: { code: "rate_limited" } } });
+    expect(result).toMatchObject({ outcome: { status: "expired", failure: { code: "expired" } } });
+    expect(stage.clock.nowMs()).toBe(30_000);
     expect(stage.sent).toHaveLength(1);
+  });
+
+  it("repeats what is not the item's fault without end, and reports every attempt", async () => {
+    const stage = new Stage([...Array.from({ length: 40 }, () => SERVER_ERROR), SUCCESS]);
+    stage.isOwn = () => false;
+    expect(await stage.run()).toMatchObject({
+      outcome: { status: "completed", attempts: 41, ambiguousAttempts: 40 },
+    });
+    expect(stage.admitted.at(-1)).toMatchObject({ attempts: 40, uncounted: 40, uncountedAmbiguous: 40 });
+  });
+
+  it("under at-most-once delivery ends an ambiguous attempt whoever is to blame for it", async () => {
+    const stage = new Stage([SERVER_ERROR, SUCCESS], { ambiguousMax: 0 });
+    stage.isOwn = () => false;
+    expect(await stage.run()).toMatchObject({
+      outcome: { status: "failed", failure: { code: "ambiguous" } },
+    });
   });
 
   it("returns the item when the run stops while it waits", async () => {

@@ -10,6 +10,7 @@ import {
   createDispatcher,
   type Dispatcher,
   type Made,
+  type Patience,
 } from "../../src/dispatch/dispatcher.ts";
 import { RETRY_POLICY, type RetryPolicy } from "../../src/dispatch/retry.ts";
 import type { Transport, WireRequest, WireResult } from "../../src/dispatch/transport.ts";
@@ -119,23 +120,29 @@ export class Stage {
   readonly told: AttemptResult[] = [];
   readonly dispatcher: Dispatcher;
   readonly #steps: readonly Step[];
+  /** Whether a failure counts against the item. */
+  isOwn: (result: AttemptResult) => boolean = () => true;
   /** Replaces what admission does. */
   onAdmit: () => Promise<void> = () => Promise.resolve();
 
-  constructor(steps: readonly Step[], policy: Partial<RetryPolicy> = {}) {
+  constructor(steps: readonly Step[], policy: Partial<RetryPolicy> = {}, patience?: Patience) {
     this.#steps = steps;
     const admission: Admission = {
       admit: (_call, made) => {
         this.admitted.push({ ...made, atMs: this.clock.nowMs() });
         return this.onAdmit();
       },
-      attempted: (_call, result) => void this.told.push(result),
+      attempted: (_call, result) => {
+        this.told.push(result);
+        return this.isOwn(result);
+      },
     };
     this.dispatcher = createDispatcher({
       clock: this.clock,
       transport: this.#transport(),
       policy: { ...RETRY_POLICY, ...policy },
       admission,
+      ...(patience === undefined ? {} : { patience }),
     });
   }
 
@@ -151,7 +158,9 @@ export class Stage {
       inputTokens: 7,
       deadlineMs: Number.POSITIVE_INFINITY,
       attempts: 0,
+      uncounted: 0,
       ambiguousAttempts: 0,
+      uncountedAmbiguous: 0,
       ...more,
     };
   }
@@ -162,11 +171,11 @@ export class Stage {
 
   #transport(): Transport {
     return {
-      send: async (request, { timeoutMs }) => {
+      send: async (request, { timeoutMs, moreMs }) => {
         const index = this.sent.length;
         this.sent.push({ atMs: this.clock.nowMs(), timeoutMs, request });
         const step = this.#steps[Math.min(index, this.#steps.length - 1)]!;
-        if ("hang" in step) return this.#hang(timeoutMs);
+        if ("hang" in step) return this.#hang(timeoutMs, moreMs);
         if ("ok" in step) {
           await this.clock.sleep(step.afterMs ?? 0);
           return step;
@@ -182,8 +191,8 @@ export class Stage {
     };
   }
 
-  async #hang(timeoutMs: number): Promise<WireResult> {
-    await this.clock.sleep(timeoutMs);
+  async #hang(timeoutMs: number, moreMs: () => number = () => 0): Promise<WireResult> {
+    for (let forMs = timeoutMs; forMs > 0; forMs = moreMs()) await this.clock.sleep(forMs);
     return { ok: false, failure: "timeout", message: "no answer in time" };
   }
 

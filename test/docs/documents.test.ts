@@ -183,7 +183,9 @@ function blocksConfig(): object {
 }
 
 function perigee(words: readonly string[]): Promise<{ stdout: string }> {
-  return run(process.execPath, [MAIN, ...words], { env: { PATH: process.env["PATH"], NO_COLOR: "1" } });
+  return run(process.execPath, [MAIN, ...words], {
+    env: { PATH: process.env["PATH"], XDG_STATE_HOME: process.env["XDG_STATE_HOME"], NO_COLOR: "1" },
+  });
 }
 
 function read(path: string): string {

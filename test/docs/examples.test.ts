@@ -65,8 +65,8 @@ describe("the examples", () => {
   it("quote: two models are counted and priced for two windows", async () => {
     const lines = await run("quote");
     expect(lines).toHaveLength(8);
-    expect(lines[0]).toMatch(/^openai:gpt-4o-mini: 300 items, \d+ input tokens, 0\.\d{4} USD at list price$/);
-    expect(lines[2]).toMatch(/^ {2}within 1440 minutes: 0\.\d{4} USD \(factor 0\.5\)$/);
+    expect(lines[0]).toMatch(/^openai:gpt-4o-mini: 300 items, \d+ input tokens, about 0\.\d{4} USD billed$/);
+    expect(lines[2]).toMatch(/^ {2}within 1440 minutes: feasible$/);
     expect(lines[4]).toMatch(/^anthropic:claude-haiku-4-5: 300 items, \d+ \(estimated\) input tokens/);
   });
 
@@ -108,7 +108,7 @@ function node(words: readonly string[]): Promise<string[]> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ["--import", "tsx", ...words], {
       cwd: ROOT,
-      env: { PATH: process.env["PATH"], TMPDIR: temp },
+      env: { PATH: process.env["PATH"], TMPDIR: temp, XDG_STATE_HOME: temp },
       timeout: 25_000,
     });
     let stdout = "";

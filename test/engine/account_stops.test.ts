@@ -6,8 +6,8 @@ import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 
-/** A run without sla gives up after 15 minutes. */
-const GIVEN_UP_MS = 900_000;
+/** How long an account without money is waited for. */
+const GIVEN_UP_MS = 120_000;
 /** A probe later at most. */
 const SOON_AFTER_MS = GIVEN_UP_MS + 61_000;
 
@@ -127,7 +127,7 @@ describe("runs of one engine", () => {
 
   it("a run is told when a probe of another run ended the stop", async () => {
     const world = new World({
-      config: { maxInFlight: 1 },
+      config: { maxInFlight: 1, waitMs: 900_000 },
       answer: (line) =>
         world.clock.nowMs() < 200_000
           ? status(402)
@@ -207,7 +207,7 @@ describe("a submitted list", () => {
 
   it.each([
     ["at once when the key never worked", 401, 0],
-    ["after 15 minutes without quota", 402, GIVEN_UP_MS],
+    ["after 2 minutes without quota", 402, GIVEN_UP_MS],
   ])("without sla is not waited for any longer %s, and goes on", async (_, code, afterMs) => {
     const world = new World();
     world.answer = (line) => (world.clock.nowMs() < 7_200_000 ? status(code) : ok(line));
@@ -219,5 +219,44 @@ describe("a submitted list", () => {
     await world.clock.advance(7_300_000);
     expect(world.sent.filter(({ atMs }) => atMs >= 7_200_000)).toHaveLength(5);
     expect(await world.settle(engine.task(task.task_id))).toMatchObject({ counts: { completed: 5 } });
+  });
+});
+
+describe("a key that is new to this machine", () => {
+  const config = { providers: { alpha: { baseUrl: "http://alpha.test/v1", key: "new" } } };
+
+  it("is tried with two requests, and refused ones stop the run at once with nothing written", async () => {
+    const world = new World({ config, answer: () => status(401, "invalid_api_key") });
+    world.input(200, (line) => `alpha:m${line % 4}`);
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "paused", reason: "authentication", counts: { submitted: 200 } });
+    expect(summary.held.every(({ was_accepted }) => was_accepted === false)).toBe(true);
+    expect(world.sent.length).toBeLessThanOrEqual(2);
+    expect(world.output()).toEqual([]);
+  });
+
+  it("opens at its first success, and is known to later engines", async () => {
+    const world = new World({ config, latencyMs: 500 });
+    world.input(300);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, OPTIONS).finished);
+    expect(world.sent.filter(({ atMs }) => atMs < 500)).toHaveLength(2);
+    await world.settle(engine.close());
+    const sentBefore = world.sent.length;
+    world.input(40, "alpha:m1", "/second.jsonl");
+    const startMs = world.clock.nowMs();
+    await world.settle((await world.engine()).run("/second.jsonl", { out: "/second.out" }).finished);
+    expect(world.sent.slice(sentBefore).filter(({ atMs }) => atMs < startMs + 500).length).toBeGreaterThan(2);
+  });
+
+  it("opens after two seconds in which nothing refused it", async () => {
+    const world = new World({ config, latencyMs: 30_000 });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(1_900);
+    expect(world.sent).toHaveLength(2);
+    await world.clock.advance(200);
+    expect(world.sent).toHaveLength(20);
+    await world.settle(run.finished);
   });
 });

@@ -127,12 +127,13 @@ describe("a run that is cancelled", () => {
 });
 
 describe("a cost cap and a model without a known price", () => {
-  it("refuses the item unsent, because nothing bounds what it costs", async () => {
+  it("holds the items unsent, because nothing bounds what they cost", async () => {
     const world = new World();
     world.input(3);
     const engine = await world.engine();
     const summary = await world.settle(engine.run(INPUT, { out: OUTPUT, maxCostUsd: 1 }).finished);
-    expect(summary.errors).toEqual({ budget_exceeded: 3 });
+    expect(summary).toMatchObject({ status: "paused", reason: "price_unknown", counts: { submitted: 3 } });
+    expect(summary.held).toMatchObject([{ reason: "price_unknown", model: "alpha:m1", items: 3 }]);
     expect(world.sent).toEqual([]);
     await world.settle(engine.close());
   });

@@ -14,6 +14,8 @@ const spent = {
   reasoningTokens: uint32,
   listUsd: usd,
   usd,
+  billedUsd: usd,
+  ambiguousUsd: usd,
   priceNumber: uint16,
 };
 const offset = fc.nat({ max: Number.MAX_SAFE_INTEGER });
@@ -25,12 +27,14 @@ const intent = fc.record({
   ambiguousAttempts: uint16,
   inputTokens: uint32,
   outputTokens: uint32,
+  mostUsd: usd,
 });
 const closed = fc.record({
   line: uint32,
   attempts: uint16,
   ambiguousAttempts: uint16,
-  accountRefusals: uint16,
+  uncounted: uint16,
+  uncountedAmbiguous: uint16,
   ...spent,
 });
 const outcome = fc.record({
@@ -40,9 +44,13 @@ const outcome = fc.record({
   attempts: uint16,
   ambiguousAttempts: uint16,
   lineBytes: uint32,
+  lineCrc32: uint32,
   ...spent,
 });
 const text = fc.option(fc.string(), { nil: null });
+const warned = fc.uniqueArray(fc.tuple(fc.string({ minLength: 1 }), fc.integer({ min: 1, max: 9 })), {
+  selector: ([list]) => list,
+});
 const price = fc.record({
   model: fc.string(),
   source: text,
@@ -60,21 +68,36 @@ const header = fc.record({
 
 describe("a step of the journal", () => {
   it("reads back as it was written, whatever it holds", () => {
-    const lists = [fc.array(intent), fc.array(closed), fc.array(outcome), fc.array(price)] as const;
+    const lists = [fc.array(intent), fc.array(closed), fc.array(outcome), fc.array(price), warned] as const;
     fc.assert(
-      fc.property(...lists, fc.uint8Array(), header, (intents, closes, outcomes, prices, held, head) => {
-        const writer = new StepWriter();
-        for (const one of intents) writer.intent(one, `lane${one.line % 3}`);
-        for (const one of closes) writer.closed(one);
-        for (const { lineBytes, ...one } of outcomes) writer.outcome(one as never, lineBytes);
-        for (const one of prices) writer.price(one);
-        writer.hold(held);
-        const step = readStep(writer.finish(head));
-        expect(step).toMatchObject({ ...head, intents, closed: closes, outcomes, prices });
-        expect([...step.held]).toEqual([...held]);
-        const requests = step.sent.reduce((sum, one) => sum + one.requests, 0);
-        expect(requests).toBe(intents.length);
-      }),
+      fc.property(
+        ...lists,
+        fc.uint8Array(),
+        header,
+        (intents, closes, outcomes, prices, warnings, held, head) => {
+          const writer = new StepWriter();
+          for (const one of intents) writer.intent(one, `lane${one.line % 3}`);
+          for (const one of closes) writer.closed(one);
+          for (const { lineBytes, lineCrc32, ...one } of outcomes)
+            writer.outcome(one as never, lineBytes, lineCrc32);
+          for (const one of prices) writer.price(one);
+          for (const [list, lines] of warnings)
+            for (let line = 0; line < lines; line += 1) writer.warned(list);
+          writer.hold(held);
+          const step = readStep(writer.finish(head));
+          expect(step).toMatchObject({
+            ...head,
+            intents,
+            closed: closes,
+            outcomes,
+            prices,
+            warned: warnings,
+          });
+          expect([...step.held]).toEqual([...held]);
+          const requests = step.sent.reduce((sum, one) => sum + one.requests, 0);
+          expect(requests).toBe(intents.length);
+        },
+      ),
     );
   });
 
@@ -118,6 +141,42 @@ describe("a step of the journal", () => {
     old[0] = 1;
     expect(readStep(old)).toMatchObject({ outEnd: 2, committedUsd: 4, held: Buffer.from([1, 2, 3]) });
     expect(momentOf({ taskId: "a", wallMs: 1, records: old })).toBeUndefined();
+  });
+
+  it("of version 2 is read: what was billed was the list price, and what is in doubt is not said", () => {
+    const writer = new StepWriter();
+    const money = { listUsd: 4, usd: 2, billedUsd: 9, ambiguousUsd: 9 };
+    const tokens = { inputTokens: 10, cachedTokens: 1, outputTokens: 5, reasoningTokens: 2 };
+    const spent = { isEstimated: true, priceNumber: 7, ...tokens, ...money };
+    const counts = { attempts: 3, ambiguousAttempts: 1 };
+    const reserved = { inputTokens: 10, outputTokens: 5 };
+    const place = { offset: 9, lengthBytes: 8 };
+    writer.intent({ line: 1, ...place, attempt: 1, ambiguousAttempts: 0, ...reserved, mostUsd: 9 }, "a");
+    writer.closed({ line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, ...spent });
+    writer.outcome({ line: 3, status: "failed", code: "timeout", ...counts, ...spent }, 77, 1_234);
+    const bytes = Buffer.from(
+      writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 }),
+    );
+    const [intent, closed, outcome] = [bytes.subarray(96), bytes.subarray(132), bytes.subarray(196)];
+    const old = Buffer.concat([
+      bytes.subarray(0, 96),
+      intent.subarray(0, 28),
+      closed.subarray(0, 48),
+      outcome.subarray(0, 48),
+      outcome.subarray(64, 72), // the number of its price stood there
+      bytes.subarray(268),
+    ]);
+    old[0] = 2;
+    for (const [at, length] of [28, 48, 56].entries()) old.writeUInt32LE(length, 32 + 4 * at);
+    const before = { ...money, billedUsd: 4, ambiguousUsd: 0 };
+    expect(readStep(old)).toMatchObject({
+      hasMoney: false,
+      committedUsd: 6,
+      intents: [{ line: 1, offset: 9, outputTokens: 5, mostUsd: 0 }],
+      closed: [{ line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, ...spent, ...before }],
+      outcomes: [{ line: 3, code: "timeout", lineBytes: 77, lineCrc32: 1_234, ...spent, ...before }],
+      sent: [{ lane: "a", requests: 1, ...reserved }],
+    });
   });
 
   it("refuses a step of another version", () => {

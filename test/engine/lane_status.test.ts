@@ -37,6 +37,29 @@ describe("the lanes of an engine", () => {
     expect(engine.lanes()[0]).toMatchObject({ inFlight: 0, waiting: 0, projects: 0 });
   });
 
+  it("never show more in flight than may be, also while the maximum falls (63/32 in flight)", async () => {
+    const world = new World({
+      config: { limits: { alpha: { concurrency: 64 } } },
+      answer: (line) => ({
+        afterMs: line === 1 ? 500 : 5_000,
+        result: line === 1 ? status(429, "rate_limit_exceeded") : ok(line),
+      }),
+    });
+    world.input(200);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    let most = 0;
+    for (let step = 0; step < 40; step += 1) {
+      await world.clock.advance(50);
+      const shown = [...run.progress().lanes, ...engine.lanes()];
+      for (const { inFlight, inFlightMax } of shown) expect(inFlight).toBeLessThanOrEqual(inFlightMax);
+      most = Math.max(most, ...shown.map(({ inFlight }) => inFlight));
+    }
+    expect(most).toBeGreaterThan(32);
+    run.stop();
+    await world.settle(run.finished);
+  });
+
   it("tell why an account has stopped them", async () => {
     const world = new World({ answer: () => status(402, "insufficient_balance") });
     world.input(5);

@@ -40,7 +40,8 @@ describe("a run that waits for its own money", () => {
     const summary = await world.settle(capped.finished);
     expect(world.clock.nowMs()).toBeLessThan(110_000);
     expect(summary.counts.completed).toBeGreaterThanOrEqual(2);
-    expect(summary.counts.completed + summary.counts.failed).toBe(count);
+    expect(summary).toMatchObject({ status: "paused", reason: "cap_reached", counts: { failed: 0 } });
+    expect(summary.counts.completed + summary.counts.submitted).toBe(count);
     expect(summary.cost.list_usd).toBeLessThanOrEqual(0.2);
   });
 
@@ -83,6 +84,28 @@ describe("a run that waits for its own money", () => {
     expect(second?.atMs).toBeGreaterThanOrEqual(100_000);
     expect(second?.atMs).toBeLessThan(106_000);
     expect(await world.settle(free.finished)).toMatchObject({ counts: { completed: 100 } });
+  });
+});
+
+describe("two models that share the one place of their provider, and a cap with another provider", () => {
+  it("end, when one of them leaves its turn because no money is left for it", async () => {
+    const prices = { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 };
+    const world = new World({
+      config: { limits: { alpha: { concurrency: 1 } }, prices: { "alpha:*": prices, "beta:*": prices } },
+      latencyMs: 2_000,
+      commitMs: 5,
+      answer: (line, attempt) => (attempt === 1 && [2, 5, 6].includes(line) ? status(500) : ok(line)),
+    });
+    const models = ["alpha:m2", "beta:m1", "alpha:m1", "alpha:m2", "beta:m1", "alpha:m1"];
+    const tokens = [16, 64, 32, 32, 16, 64];
+    const lines = models.map((model, index) =>
+      itemLine(index + 1, model).replace('tokens":16', `tokens":${tokens[index]}`),
+    );
+    world.disk.put(INPUT, lines.join(""));
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT, maxCostUsd: 0.32 });
+    const { counts } = await world.settle(run.finished);
+    expect(counts.completed + counts.failed + counts.submitted).toBe(6);
   });
 });
 

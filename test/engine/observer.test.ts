@@ -59,6 +59,8 @@ describe("the observer of an engine", () => {
       inputTokens: 10,
       outputTokens: 5,
       listUsd: 0,
+      billedUsd: 0,
+      ambiguousUsd: 0,
       usd: 0,
     });
     expect(new Set(observer.commitsMs)).toEqual(new Set([3]));

@@ -41,7 +41,7 @@ describe("a listener of a run", () => {
       return value;
     });
     await world.settle(summary);
-    await world.clock.advance(5_000);
+    await world.clock.advance(15_000);
     expect(isOver).toBe(true);
     expect(typesOf(events)).toEqual([...Array(events.length - 1).fill("progress"), "end"]);
     expect(events.length).toBeGreaterThan(8);

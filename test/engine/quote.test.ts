@@ -105,7 +105,8 @@ describe("a quote", () => {
     world.disk.put(INPUT, `${itemLine(1)}no json\n\n${itemLine(2, "nobody:m1")}${tooLong}${itemLine(4)}`);
     const engine = await world.engine();
     const quoted = await world.settle(engine.quote(INPUT));
-    expect(quoted).toMatchObject({ items: 2, rejected_lines: 3 });
+    const first_fault = { line: 2, code: "invalid_json", message: "the line is not one JSON value" };
+    expect(quoted).toMatchObject({ items: 2, rejected_lines: 3, first_fault });
     expect(world.sent).toEqual([]);
   });
 

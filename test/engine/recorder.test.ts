@@ -23,6 +23,8 @@ const RECORD = {
   reasoningTokens: 0,
   listUsd: 0,
   usd: 0,
+  billedUsd: 0,
+  ambiguousUsd: 0,
   priceNumber: 0,
 } as const;
 

@@ -451,10 +451,10 @@ describe("a crash", () => {
     const before = world.sent.length;
     for (let kill = 0; kill < 10; kill += 1) {
       const operation = 1 + (kill % 8); // of the nine before the first request
-      const operationsDone = world.disk.operationsDone + operation;
       process = mortal(world.clock);
+      const engine = await world.engine(process.clock); // reads what was learnt, and lives without it
+      const operationsDone = world.disk.operationsDone + operation;
       world.disk.crashAtOperation(operation, { powerCut: kill % 2 === 0 });
-      const engine = await world.engine(process.clock);
       const run = engine.run(INPUT, OPTIONS);
       run.finished.catch(() => undefined);
       await world.clock.settle();

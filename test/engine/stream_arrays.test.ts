@@ -55,7 +55,7 @@ describe("an array that comes as a stream", () => {
       '{"key":"","request":{}}',
       '{"key":"a","key":"b"}',
       item(1),
-      '{"key":"model","request":{"model":"nobody:m1","contents":[{"parts":[{"text":"x"}]}]}}',
+      '{"key":"model","request":{"model":"nobody","contents":[{"parts":[{"text":"x"}]}]}}',
     ];
     expect(await endOf(world, bytes(`[${item(1)},\n${bad.join(",")}]`))).toMatchObject({ items: 8 });
     expect(keysAndCodes(world).sort()).toEqual([

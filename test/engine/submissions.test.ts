@@ -69,7 +69,7 @@ describe("a submitted list", () => {
   it("holds an error for each item that failed", async () => {
     const world = new World();
     const engine = await world.engine();
-    const task = await world.settle(engine.submit([item(1), { model: "nobody:m1", input: "[[2]]" }]));
+    const task = await world.settle(engine.submit([item(1), { model: "nobody", input: "[[2]]" }]));
     expect(task.counts).toMatchObject({ completed: 1, failed: 1 });
     expect(task.objects[1]).toMatchObject({ status: "failed", error: { code: "unknown_model" } });
     expect(task.objects[1]).not.toHaveProperty("output");

@@ -24,7 +24,7 @@ export const OUTPUT = "/out.jsonl";
 
 /** What a request is answered with: at once, after a while, or never. */
 export type Reply = WireResult | { readonly afterMs: number; readonly result: WireResult } | "hang";
-export type Answering = (line: number, attempt: number, model: string) => Reply;
+export type Answering = (line: number, attempt: number, model: string, body: unknown) => Reply;
 
 export interface WorldOptions {
   readonly answer?: Answering;
@@ -60,8 +60,8 @@ export class World {
     this.store = createCrashableStore({ random: () => 0.999, ...slow });
     this.#config = {
       providers: {
-        alpha: { baseUrl: "http://alpha.test/v1", key: "k" },
-        beta: { baseUrl: "http://beta.test/v1", key: "k" },
+        alpha: { baseUrl: "http://alpha.test/v1" },
+        beta: { baseUrl: "http://beta.test/v1" },
       },
       ...options.config,
     };
@@ -73,7 +73,7 @@ export class World {
       const attempt = (this.#attempts.get(line) ?? 0) + 1;
       this.#attempts.set(line, attempt);
       this.sent.push({ line, atMs: nowMs, model });
-      const reply = this.answer(line, attempt, model);
+      const reply = this.answer(line, attempt, model, JSON.parse(body));
       if (reply === "hang") return { kind: "hang" };
       if ("afterMs" in reply) return { kind: "answer", ...reply };
       return { kind: "answer", afterMs: latencyMs, result: reply };
@@ -92,6 +92,7 @@ export class World {
       ...this.#config,
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
       dataDir: "/data",
+      stateDir: "/state",
       env: {},
       clock,
       transport: this.wire,

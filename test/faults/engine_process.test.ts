@@ -84,9 +84,16 @@ function linesOf(count: number): string[] {
 function start(
   env: Readonly<Record<string, string>> = {},
   input: string = join(folder, "in.jsonl"),
+  options: readonly string[] = [],
 ): ChildProcess {
-  const child = spawn(process.execPath, [MAIN, "run", input, "--out", join(folder, "out.jsonl"), "--json"], {
-    env: { PATH: process.env["PATH"], PERIGEE_PROVIDER_LOCAL_BASE_URL: address, ...env },
+  const words = [MAIN, "run", input, "--out", join(folder, "out.jsonl"), "--json", ...options];
+  const child = spawn(process.execPath, words, {
+    env: {
+      PATH: process.env["PATH"],
+      XDG_STATE_HOME: process.env["XDG_STATE_HOME"],
+      PERIGEE_PROVIDER_LOCAL_BASE_URL: address,
+      ...env,
+    },
   });
   children.push(child);
   child.stderr?.resume();
@@ -140,6 +147,32 @@ describe("the command", () => {
     expect(await end(start(env))).toMatchObject({ code: 0 });
     expect(asked).toHaveLength(sent);
   });
+
+  it("killed five times under a cap, tells the provider's own book within what is in doubt", async () => {
+    writeInput(ITEMS);
+    const models = { "local:*": { input_mtok: 100, output_mtok: 1 } };
+    writeFileSync(join(folder, "prices.json"), JSON.stringify({ version: "2026-11-20", models }));
+    const options = ["--max-cost", "1", "--prices", join(folder, "prices.json")];
+    const begin = (): ChildProcess => start({ PERIGEE_MAX_INFLIGHT: "16" }, undefined, options);
+    for (let kill = 0; kill < 5; kill += 1) {
+      const before = asked.length;
+      const child = begin();
+      const closed = end(child);
+      await until(() => asked.length > before + 40 || child.exitCode !== null);
+      child.kill("SIGKILL");
+      await closed;
+    }
+    const { code, stdout } = await end(begin());
+    expect(code).toBe(0);
+    const { billed_usd, ambiguous_usd, is_estimated, prices } = JSON.parse(stdout).cost;
+    const bookUsd = (asked.length * (5 * 100 + 2 * 1)) / 1e6;
+    expect(asked.length).toBeGreaterThan(ITEMS);
+    expect(billed_usd).toBeLessThanOrEqual(bookUsd + 1e-9);
+    expect(bookUsd).toBeLessThanOrEqual(billed_usd + ambiguous_usd + 1e-9);
+    expect(billed_usd + ambiguous_usd).toBeLessThanOrEqual(1);
+    expect(is_estimated).toBe(true);
+    expect(prices).toEqual([expect.objectContaining({ source: "sheet 2026-11-20" })]);
+  }, 120_000);
 
   it("fault 32: at SIGTERM finishes what is in flight, ends with 130, and sends only the rest when it is called again", async () => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {

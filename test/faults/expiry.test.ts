@@ -43,7 +43,7 @@ it("fault 78: thousands of unsent lines are expired and written within a second 
   const text = "lorem ipsum ".repeat(40);
   const lines = Array.from({ length: LINES }, (_, index) => {
     const request = {
-      model: index % 1_000 === 999 ? "nobody:m" : "local:m",
+      model: index % 1_000 === 999 ? "nobody" : "local:m",
       contents: [{ parts: [{ text }] }],
     };
     return JSON.stringify({ key: `k${index}`, request });

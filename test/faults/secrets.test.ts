@@ -24,15 +24,15 @@ const LEAKY = `
   export const leaky = defineSatellite({
     name: "leaky",
     description: "Says everything.",
-    input: z.strictObject({ mode: z.string(), text: z.string() }),
+    input: z.strictObject({ mode: z.string(), text: z.string(), login: z.string().meta({ "x-secret": true }) }),
     config: z.strictObject({ token: z.string() }),
     attemptsMax: 1,
     run: async ({ input, config, log, notes, progress }) => {
       log("error", "given " + config.token + " and " + JSON.stringify(input));
       await notes.set("given", { [config.token]: config.token });
       progress(1, 2);
-      if (input.mode === "refuse") throw new SatelliteError("permanent", "leak", "no " + config.token + input.text);
-      if (input.mode === "throw") throw new Error(config.token, { cause: new Error(input.text) });
+      if (input.mode === "refuse") throw new SatelliteError("permanent", "leak", "no " + config.token + input.login + input.text);
+      if (input.mode === "throw") throw new Error("Bearer " + config.token, { cause: new Error(input.login) });
       return { [config.token]: [config.token, Buffer.from("u:" + config.token).toString("base64")], input };
     },
   });
@@ -56,6 +56,8 @@ let hostSecret = "";
 let key: string;
 /** All that the service has answered. */
 const answers: string[] = [];
+/** What the host of the satellite has said to its operator. */
+let hostSaid = "";
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "perigee-canaries-"));
@@ -90,6 +92,9 @@ async function hostLeaky(): Promise<void> {
   hostSecret = (JSON.parse(told) as { satellites: { secret: string }[] }).satellites[0]?.secret ?? "";
   const words = [MAIN, "orbit", "serve", "leaky.mjs", "--port", String(port)];
   host = spawn(process.execPath, words, { cwd: dir, env: { ...env, PERIGEE_ORBIT_SECRETS: hostSecret } });
+  host.stderr?.on("data", (chunk) => {
+    hostSaid += String(chunk);
+  });
   await new Promise((resolve) => host.stdout?.once("data", resolve));
 }
 
@@ -111,7 +116,7 @@ async function call(method: string, path: string, body?: unknown): Promise<any> 
   });
   const text = await response.text();
   answers.push(`${method} ${path} ${response.status} ${JSON.stringify([...response.headers])} ${text}`);
-  return text.startsWith("{") ? JSON.parse(text) : {};
+  return /^application\/json\b/.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : {};
 }
 
 /** Runs a satellite to its end. */
@@ -167,6 +172,7 @@ describe("fault 102: secrets of satellites", () => {
     await useMail(mail);
     await useWebhooks(echo);
     await useLeaky();
+    await usePrompts();
     expect(await execute("call-webhook", {}, { url: "secret://missing" })).toMatchObject({
       error: { code: "secret_missing" },
     });
@@ -220,7 +226,7 @@ async function useMail(mail: MailServer): Promise<void> {
     status: "failed",
     error: { code: "authentication_failed", message: expect.stringContaining("[redacted]") },
   });
-  mail.refusals.set("b@example.net", [550, `5.1.1 ${SECRETS["api-token"]} unknown`]);
+  mail.refusals.set("b@example.net", [550, `5.1.1 ${SECRETS["mail-password"]} unknown`]);
   expect(await execute("send-email", message, { ...login, username: "good" })).toMatchObject({
     error: { code: "smtp_550", message: expect.stringContaining("[redacted]") },
   });
@@ -228,7 +234,10 @@ async function useMail(mail: MailServer): Promise<void> {
   expect(await execute("send-email", message, { ...login, username: "good" })).toMatchObject({
     status: "completed",
   });
-  expect(mail.taken[0]?.raw).toContain(SECRETS["set-by-hand"]); // the secret did its work
+  const [taken] = mail.taken; // the password did its work, and what users wrote is as they wrote it
+  expect(taken?.raw).toContain("token secret://api-token");
+  expect(taken?.raw).toContain("secret://set-by-hand");
+  expect(FORMS.filter((form) => taken?.raw.includes(form))).toEqual([]);
 }
 
 async function useWebhooks(echo: Receiver): Promise<void> {
@@ -239,6 +248,7 @@ async function useWebhooks(echo: Receiver): Promise<void> {
   expect(done).toMatchObject({ status: "completed" });
   expect(JSON.stringify(done)).toContain("[redacted]");
   expect(echo.received[0]?.headers.authorization).toBe(`Bearer ${SECRETS["api-token"]}`);
+  expect(echo.received[0]?.body).toBe('{"text":"secret://mail-password"}');
   const failing = { ...config, url: `${echo.url}/fail` };
   expect(await execute("call-webhook", {}, failing)).toMatchObject({ error: { code: "http_400" } });
   const blocked = { url: "secret://hook-url", headers };
@@ -250,15 +260,47 @@ async function useWebhooks(echo: Receiver): Promise<void> {
 
 async function useLeaky(): Promise<void> {
   const config = { token: "secret://api-token" };
-  const input = (mode: string): object => ({ mode, text: "secret://mail-password" });
+  const texts = { text: "secret://set-by-hand", login: "secret://mail-password" };
+  const input = (mode: string): object => ({ mode, ...texts });
   expect(await execute("red/leaky", input("return"), config)).toMatchObject({
     status: "completed",
-    output: { "[redacted]": ["[redacted]", expect.stringContaining("[redacted]")] },
+    output: {
+      "[redacted]": ["[redacted]", expect.stringContaining("[redacted]")],
+      input: { text: "secret://set-by-hand", login: "[redacted]" },
+    },
   });
   expect(await execute("red/leaky", input("refuse"), config)).toMatchObject({
-    error: { code: "leak", message: "no [redacted][redacted]" },
+    error: { code: "leak", message: "no [redacted][redacted]secret://set-by-hand" },
   });
   expect(await execute("red/leaky", input("throw"), config)).toMatchObject({ status: "failed" });
+  await vi.waitFor(() => expect(hostSaid).toContain("Bearer [redacted]"), { timeout: 5_000 });
+}
+
+/** A model that repeats what it is asked: what it answers is stored, listed and written to files. */
+async function usePrompts(): Promise<void> {
+  const satellite = "deepseek-r1-distrill-llama-70b";
+  const model = "echo:repeats";
+  const prompt = "repeat: secret://api-token";
+  const one = { model, instruction: "say secret://mail-password" };
+  expect(await execute(satellite, { prompt }, one)).toMatchObject({
+    status: "completed",
+    output: { response: expect.stringContaining("secret://api-token") },
+  });
+  const listed = { prompt: [prompt, prompt] };
+  const done = (await execute(satellite, listed, { model, answers: "file" })) as {
+    readonly output: { readonly file: { readonly file_id: string }; readonly task_id: string };
+  };
+  const { file, task_id: taskId } = done.output;
+  for (const path of [`files/${file.file_id}/content`, `infer/task/${taskId}`, `files/output/${taskId}`])
+    await call("GET", `/v0/${path}`);
+  expect(answers.at(-1)).toContain("repeat: secret://api-token");
+  const request = { model, contents: [{ parts: [{ text: prompt }] }] };
+  const form = new FormData();
+  form.append("file", new Blob([`${JSON.stringify({ key: "a", request })}\n`]), "prompts.jsonl");
+  const init = { method: "PUT", headers: { authorization: `Bearer ${key}` }, body: form };
+  const stored = await fetch(`${service.url}/v0/files/prompts.jsonl`, init);
+  const { file_id: fileId } = (await stored.json()) as { readonly file_id: string };
+  expect(await execute(satellite, { file_id: fileId }, { model })).toMatchObject({ status: "completed" });
 }
 
 /** Where a canary stands: the first words of each place. */
@@ -266,6 +308,7 @@ function findings(): string[] {
   const places: [string, string][] = [
     ["stdout", service.stdout()],
     ["stderr", service.stderr()],
+    ["stderr of the host", hostSaid],
     ...answers.map((text): [string, string] => [`answer ${text.slice(0, 80)}`, text]),
     ...textsBelow(join(dir, "perigee-data")),
   ];

@@ -106,7 +106,7 @@ describe("a store whose process is killed", () => {
     const dataDir = freshFolder();
     await (await openSqliteStore({ dataDir, reserveBytes: 0 })).close();
     const database = (await loadSqlite())(join(dataDir, "journal.sqlite"));
-    database.exec("INSERT INTO schema VALUES (2)");
+    database.exec("INSERT INTO schema VALUES (3)");
     database.close();
     const before = readFileSync(join(dataDir, "journal.sqlite"));
     await expect(openSqliteStore({ dataDir })).rejects.toMatchObject({
@@ -210,7 +210,7 @@ describe("a disk that misbehaves under a whole process", () => {
   it("fault 37: a sync that fails ends the store for good; the next process finds what was acknowledged", async () => {
     const dataDir = freshFolder();
     const step = stepBeforeRun(
-      `if (sql === "COMMIT" && (globalThis.n = (globalThis.n ?? 0) + 1) > 2)
+      `if (sql === "COMMIT" && (globalThis.n = (globalThis.n ?? 0) + 1) > 3)
          throw Object.assign(new Error("disk I/O error"), { errcode: 1034 })`,
     );
     const child = start(

@@ -24,6 +24,35 @@ describe("itemLine", () => {
     });
   });
 
+  it("writes what an inline item may say beside its settings", () => {
+    const line = itemLine({
+      key: "a",
+      model: "openai:m",
+      input: "x",
+      sla: 5,
+      system: "s",
+      max_tokens: 3,
+      stop: "E",
+    });
+    expect(parseLine(Buffer.from(line), OPTIONS)).toMatchObject({
+      request: { system: ["s"], config: { maxOutputTokens: 3, stopSequences: ["E"] } },
+    });
+  });
+
+  it("refuses a member that is not known, with the one that was meant, and shows no text in its place", () => {
+    const refusal =
+      (more: object): (() => string) =>
+      () =>
+        itemLine({ key: "a", model: "openai:m", input: "x", ...more }, "item 3");
+    expect(refusal({ max_token: 5 })).toThrow(
+      'item 3: "max_token" is not a known name; did you mean "max_tokens"?',
+    );
+    expect(refusal({ temperature: 0 })).toThrow(
+      'item 3: "temperature" is not a known name; expected one of key, model, input, sla, generation_config, system, max_tokens, max_completion_tokens, stop',
+    );
+    expect(refusal({ "a whole prompt": 0 })).toThrow("item 3 has a member whose name is not known");
+  });
+
   it("writes any text of an inline item as JSON does", () => {
     for (const text of ['"', "\\", "\n\0", "\u2028", "\ud800", "perigee-number:"]) {
       const request = { model: text, contents: [{ parts: [{ text }] }] };

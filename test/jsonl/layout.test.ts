@@ -105,13 +105,11 @@ describe("lines that are no record", () => {
     for (const key of ["__proto__", "constructor", "toString"]) expect(item(line({}, key)).key).toBe(key);
     const polluting = `{"__proto__":{"polluted":1},${JSON.stringify(line()).slice(1)}`;
     expect(item(polluting).key).toBe("a");
-    expect(item(polluting.replace('"hi"', '"hi\\ud800"')).hasWarning).toBe(true);
-    expect(
-      item(line({ generation_config: JSON.parse('{"__proto__":{"seed":1},"constructor":1}') })).request,
-    ).toMatchObject({
-      config: {},
-      unknownFields: ["__proto__", "constructor"],
-    });
+    expect(item(polluting.replace('"hi"', '"hi\\ud800"')).hasReplacedText).toBe(true);
+    for (const name of ["__proto__", "constructor", "toString"])
+      expect(message(line({ generation_config: JSON.parse(`{"${name}":{"seed":1}}`) }))).toBe(
+        `"${name}" is not a known member of generation_config`,
+      );
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
   });
 });
@@ -123,10 +121,14 @@ describe("keys", () => {
       expect(fault(text.replace('"a"', `"${half}"`))).toBe("invalid_key");
       const parsed = item(text.replace('"hi"', `"x${half}y"`));
       expect(parsed.request.turns).toEqual([{ role: "user", texts: ["x\ufffdy"] }]);
-      expect(parsed.hasWarning).toBe(true);
+      expect(parsed.hasReplacedText).toBe(true);
     }
     const pair = item(text.replace('"hi"', '"\\ud83d\\ude00"').replace('"a"', '"\\ud83d\\ude00"'));
-    expect(pair).toMatchObject({ key: "😀", hasWarning: false, request: { turns: [{ texts: ["😀"] }] } });
+    expect(pair).toMatchObject({
+      key: "😀",
+      hasReplacedText: false,
+      request: { turns: [{ texts: ["😀"] }] },
+    });
   });
 
   it("fault 11: NUL, U+2028, U+2029 and U+0085 in text are kept; control characters in a key are refused", () => {
@@ -171,8 +173,7 @@ describe("the interface's layout", () => {
           { parts: [{ text: "four" }] },
         ],
         system_instruction: { parts: [{ text: "be kind" }] },
-        generation_config: { temperature: 0, max_output_tokens: 5, stop_sequences: "END", odd: 1 },
-        safety_settings: [1],
+        generation_config: { temperature: 0, max_output_tokens: 5, stop_sequences: "END" },
       },
     });
     expect(parsed).toEqual({
@@ -180,7 +181,7 @@ describe("the interface's layout", () => {
       key: "a",
       provider: "gemini",
       model: "models/x:free",
-      hasWarning: false,
+      hasReplacedText: false,
       hasExactNumbers: false,
       request: {
         system: ["be kind"],
@@ -190,7 +191,7 @@ describe("the interface's layout", () => {
           { role: "user", texts: ["four"] },
         ],
         config: { temperature: 0, maxOutputTokens: 5, stopSequences: ["END"] },
-        unknownFields: ["odd", "safety_settings"],
+        unknownFields: [],
       },
     });
   });
@@ -245,19 +246,13 @@ describe("the interface's layout", () => {
     expect(parsed.request).toMatchObject({ system: [], config: { topP: 1 }, unknownFields: [] });
   });
 
-  it("fault 13: an unknown model or provider is unknown_model under the line's key", () => {
-    for (const model of [
-      "nope",
-      "openai:",
-      ":x",
-      "mars:x",
-      7,
-      null,
-      "",
-      `openai:${"m".repeat(300)}`,
-      "openai:a\nb",
-    ])
+  it("fault 13: an unknown model is unknown_model under the line's key, a provider that is not configured provider_missing", () => {
+    for (const model of ["nope", "openai:", ":x", 7, null, "", `openai:${"m".repeat(300)}`, "openai:a\nb"])
       expect(fault(line({ model }))).toBe("a: unknown_model");
+    expect(fault(line({ model: "mars:x" }))).toBe("a: provider_missing");
+    expect(message(line({ model: "opneai:gpt" }))).toBe(
+      'provider "opneai" is not configured; did you mean "openai"?',
+    );
     expect(message(line({ model: "gpt" }))).toBe('model must be "<provider>:<name>", got "gpt"');
     expect(message(line({ model: "x".repeat(50) }))).toContain(`"${"x".repeat(40)}..."`);
   });
@@ -316,15 +311,82 @@ describe("the interface's layout", () => {
     expect(item(line({ system_instruction: { parts: { text: "s" } } })).request.system).toEqual(["s"]);
   });
 
-  it("refuses tools and cached content, which cannot be left out", () => {
+  it("refuses tools, cached content and safety settings, which cannot be left out", () => {
     expect(fault(line({ tools: [{}] }))).toBe("a: unsupported_request");
     expect(fault(line({ cachedContent: "c/1" }))).toBe("a: unsupported_request");
+    expect(fault(line({ safety_settings: [{}] }))).toBe("a: unsupported_request");
+  });
+
+  it("refuses what cannot be returned", () => {
+    for (const asked of [{ candidate_count: 2 }, { n: 2 }])
+      expect(config(asked), JSON.stringify(asked)).toBe("a: invalid_config");
+    for (const asked of [{ response_modalities: ["TEXT", "IMAGE"] }, { speech_config: {} }])
+      expect(config(asked), JSON.stringify(asked)).toBe("a: unsupported_request");
+    expect(item(line({ generation_config: { response_modalities: ["TEXT"] } })).request.config).toEqual({});
+  });
+
+  it("refuses members that are not known, with their place and the one that was meant", () => {
+    const refused = (request: Record<string, unknown>): string | undefined => message(line(request));
+    expect(message({ ...line(), requset: {} })).toBe(
+      '"requset" is not a known member of the line; did you mean "request"?',
+    );
+    expect(fault({ ...line(), metadata: {} })).toBe("a: invalid_line");
+    expect(message({ ...line(), sla: 60 })).toBe(
+      '"sla" is not a known member of the line; a window is of the run, not of a line',
+    );
+    expect(refused({ generaton_config: {} })).toBe(
+      '"generaton_config" is not a known member of request; did you mean "generation_config"?',
+    );
+    expect(refused({ temperature: 1 })).toBe(
+      '"temperature" is not a known member of request; did you mean "generation_config.temperature"?',
+    );
+    expect(refused({ messages: [{}] })).toBe(
+      '"messages" is not a known member of request; give contents, or OpenAI\'s layout with custom_id and body',
+    );
+    expect(refused({ generation_config: { temprature: 1 } })).toBe(
+      '"temprature" is not a known member of generation_config; did you mean "temperature"?',
+    );
+    expect(refused({ generation_config: { maxOutputToken: 1 } })).toBe(
+      '"maxOutputToken" is not a known member of generation_config; did you mean "maxOutputTokens"?',
+    );
+    expect(refused({ generation_config: { thinking_config: { budget: 1 } } })).toBe(
+      '"budget" is not a known member of generation_config.thinking_config; expected one of thinking_budget, thinkingBudget, thinking_level, thinkingLevel, include_thoughts, includeThoughts',
+    );
+    expect(refused({ contents: [{ rol: "user", parts: [{ text: "x" }] }] })).toBe(
+      '"rol" is not a known member of contents[0]; did you mean "role"?',
+    );
+    expect(refused({ system_instruction: { text: "x" } })).toBe(
+      '"text" is not a known member of system_instruction; expected one of role, parts',
+    );
+    expect(fault(line({ generation_config: { temprature: 1 } }))).toBe("a: invalid_config");
+    expect(item({ ...line(), note: null }).key).toBe("a");
+  });
+
+  it("takes OpenAI's and Anthropic's names for what they mean", () => {
+    const settings = { maxOutputTokens: 7, stopSequences: ["END"] };
+    const named = [
+      { generation_config: { max_tokens: 7, stop: "END" } },
+      { generation_config: { max_completion_tokens: 7, stop: ["END"] } },
+      { generation_config: { maxTokens: 7 }, stop: ["END"] },
+      { max_tokens: 7, stop: "END" },
+    ];
+    for (const request of named) expect(item(line(request)).request.config).toEqual(settings);
+    expect(item(line({ system: "be kind" })).request.system).toEqual(["be kind"]);
+    expect(item(line({ system: [{ type: "text", text: "be kind" }] })).request.system).toEqual(["be kind"]);
+    expect(message(line({ generation_config: { max_tokens: 1, max_output_tokens: 1 } }))).toBe(
+      "max_tokens and max_output_tokens are the same field, give one",
+    );
+    expect(message(line({ generation_config: { max_tokens: 1 }, max_tokens: 1 }))).toBe(
+      "generation_config.max_tokens and max_tokens are the same field, give one",
+    );
+    expect(message(line({ system: "a", system_instruction: "b" }))).toContain("are the same field");
+    expect(fault(line({ system: [{ type: "image" }] }))).toBe("a: invalid_contents");
   });
 
   it("takes one model for all lines when told so", () => {
     const parsed = item(line({ model: 5 }), { ...OPTIONS, modelOverride: "echo:any:thing" });
     expect(parsed).toMatchObject({ provider: "echo", model: "any:thing" });
-    expect(fault(line(), { ...OPTIONS, modelOverride: "mars:x" })).toBe("a: unknown_model");
+    expect(fault(line(), { ...OPTIONS, modelOverride: "mars:x" })).toBe("a: provider_missing");
   });
 
   it("is invalid_line without a request, and with both kinds of key", () => {

@@ -60,7 +60,7 @@ describe("OpenAI's batch layout", () => {
       key: "a",
       provider: "openai",
       model: "gpt-4o-mini",
-      hasWarning: false,
+      hasReplacedText: false,
       hasExactNumbers: false,
       request: {
         system: ["be kind", "and short"],
@@ -94,7 +94,8 @@ describe("OpenAI's batch layout", () => {
     });
     const other = { ...OPTIONS, defaultOpenaiProvider: "groq", providers: new Set(["groq"]) };
     expect(parse({}, {}, other)).toMatchObject({ provider: "groq", model: "gpt-4o-mini" });
-    expect(fault({}, {}, { providers: new Set(["echo"]) })).toBe("a: unknown_model");
+    expect(fault({}, {}, { providers: new Set(["echo"]) })).toBe("a: provider_missing");
+    expect(fault({ model: "opnai:gpt-4o-mini" })).toBe("a: provider_missing"); // one letter from a provider
     for (const model of ["", "openai:", ":x", 5, null]) expect(fault({ model })).toBe("a: unknown_model");
   });
 
@@ -133,6 +134,36 @@ describe("OpenAI's batch layout", () => {
       { response_format: "json" },
     ])
       expect(fault(body), JSON.stringify(body)).toBe("a: invalid_config");
+  });
+
+  it("refuses answers that cannot be returned", () => {
+    for (const body of [{ modalities: ["text", "audio"] }, { audio: { voice: "x" } }])
+      expect(fault(body), JSON.stringify(body)).toBe("a: unsupported_request");
+    expect(item({ modalities: ["text"] }).request.unknownFields).toEqual([]);
+  });
+
+  it("takes the names of other providers, under OpenAI's own", () => {
+    const { request } = item({ system: "be kind", max_output_tokens: 7, stop_sequences: ["END"] });
+    expect(request).toMatchObject({
+      system: ["be kind"],
+      config: { maxOutputTokens: 7, stopSequences: ["END"] },
+      unknownFields: [],
+    });
+    const { openaiBody } = request;
+    expect(openaiBody).toMatchObject({ max_tokens: 7, stop: ["END"] });
+    expect(openaiBody).toMatchObject({
+      messages: expect.arrayContaining([{ role: "system", content: "be kind" }]),
+    });
+    expect(Object.keys(openaiBody ?? {})).not.toContain("system");
+    expect(fault({ max_tokens: 1, max_output_tokens: 1 })).toBe("a: invalid_config");
+  });
+
+  it("reads log probabilities, which some providers have under other names", () => {
+    expect(item({ logprobs: true, top_logprobs: 2 }).request.config).toEqual({
+      responseLogprobs: true,
+      logprobs: 2,
+    });
+    expect(item({ logprobs: false }).request.config).toEqual({});
   });
 
   it("marks what texts cannot hold, for providers that do not take the body as it is", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { completedLine, failedLine, readOutputLine, wholeLinesEnd } from "../../src/jsonl/write.ts";
-import type { Failure } from "../../src/work/outcome.ts";
+import type { Failure, Output } from "../../src/work/outcome.ts";
 
 const FAILURE: Failure = {
   code: "timeout",
@@ -10,14 +10,36 @@ const FAILURE: Failure = {
   ambiguous_attempts: 1,
 };
 
+const answer = (text: string): Output => ({ type: "text", text });
+
 describe("output lines", () => {
   it("answer under the key as it came, with a finish reason only when the text was cut", () => {
-    expect(completedLine('"a\\u00e9"', 'x"\ny', "stop")).toBe(
+    expect(completedLine('"a\\u00e9"', answer('x"\ny'))).toBe(
       '{"key":"a\\u00e9","output":{"type":"text","text":"x\\"\\ny"}}\n',
     );
-    expect(completedLine(Buffer.from('"é"'), "t", "length")).toBe(
+    expect(completedLine(Buffer.from('"é"'), { ...answer("t"), finish_reason: "length" })).toBe(
       '{"key":"é","output":{"type":"text","text":"t","finish_reason":"length"}}\n',
     );
+  });
+
+  it("hold what came with the text, and what was left out of the request", () => {
+    const output: Output = {
+      ...answer(""),
+      finish_reason: "tool_calls",
+      tool_calls: [{ id: "1", type: "function", function: { name: "add", arguments: "{}" } }],
+      reasoning: 'so "it" is',
+      logprobs: { content: [] },
+    };
+    const warnings = '[{"code":"dropped","setting":"seed"}]';
+    const line = completedLine('"a"', output, warnings);
+    expect(JSON.parse(line)).toEqual({ key: "a", output, warnings: JSON.parse(warnings) });
+    const chars = JSON.stringify(output.tool_calls).length + 'so "it" is'.length;
+    expect(readOutputLine(line)).toEqual({ key: "a", ok: true, textChars: chars, warnings });
+    const refusal = completedLine('"a"', { ...answer(""), finish_reason: "refusal", refusal: "no" });
+    expect(JSON.parse(refusal)).toMatchObject({ output: { text: "", refusal: "no" } });
+    const failed = failedLine('"a"', 3, FAILURE, warnings);
+    expect(JSON.parse(failed)).toMatchObject({ output: null, warnings: [{ setting: "seed" }] });
+    expect(readOutputLine(failed)).toMatchObject({ ok: false, warnings });
   });
 
   // asked for in openai/openai-openapi#302: a failed line has its error in `error`, and no output
@@ -39,18 +61,19 @@ describe("output lines", () => {
     for (let unit = 0; unit <= 0xffff; unit += 1) {
       const text = `a${String.fromCharCode(unit)}b`;
       const expected = `{"key":"k","output":{"type":"text","text":${JSON.stringify(text)}}}\n`;
-      if (completedLine('"k"', text) !== expected) expect.fail(`unit ${unit}: ${completedLine('"k"', text)}`);
+      if (completedLine('"k"', answer(text)) !== expected)
+        expect.fail(`unit ${unit}: ${completedLine('"k"', answer(text))}`);
     }
   });
 
   it("are valid UTF-8 JSON on one line even when the text is not well formed", () => {
-    const text = completedLine('"a"', "\ud800\u2028\r\n", "stop");
+    const text = completedLine('"a"', answer("\ud800\u2028\r\n"));
     expect(text.indexOf("\n")).toBe(text.length - 1);
     expect(Buffer.from(text).toString()).toBe(text);
   });
 
   it("are read back for recovery", () => {
-    expect(readOutputLine(completedLine('"a"', "t"))).toEqual({ key: "a", ok: true, textChars: 1 });
+    expect(readOutputLine(completedLine('"a"', answer("t")))).toEqual({ key: "a", ok: true, textChars: 1 });
     expect(readOutputLine(Buffer.from(failedLine('"a"', 3, FAILURE)))).toEqual({
       key: "a",
       line: 3,
@@ -62,7 +85,7 @@ describe("output lines", () => {
   });
 
   it("that are torn or foreign are undefined", () => {
-    const whole = completedLine('"a"', "t");
+    const whole = completedLine('"a"', answer("t"));
     for (const text of [
       "",
       "null",

@@ -140,5 +140,10 @@ function nodesAtHand(): readonly (readonly [version: string, node: string])[] {
 }
 
 function bareEnv(): NodeJS.ProcessEnv {
-  return { PATH: process.env["PATH"], HOME: process.env["HOME"], NO_COLOR: "1" };
+  return {
+    PATH: process.env["PATH"],
+    HOME: process.env["HOME"],
+    XDG_STATE_HOME: process.env["XDG_STATE_HOME"],
+    NO_COLOR: "1",
+  };
 }

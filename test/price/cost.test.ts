@@ -26,7 +26,7 @@ describe("the cost of an answer", () => {
       FULL,
     );
     expect(cost.listUsd).toBeCloseTo(0.15 + 0.06, 12);
-    expect(cost).toMatchObject({ usd: cost.listUsd, providerUsd: cost.listUsd, isEstimated: false });
+    expect(cost).toMatchObject({ usd: cost.listUsd, billedUsd: cost.listUsd, isEstimated: false });
   });
 
   it("takes cached and written input at their own rates, out of the total", () => {
@@ -59,7 +59,7 @@ describe("the cost of an answer", () => {
       factor: 0.4,
       laneFactor: 0.5,
     });
-    expect(cost).toMatchObject({ listUsd: 4, usd: 1.6, providerUsd: 2 });
+    expect(cost).toMatchObject({ listUsd: 4, usd: 1.6, billedUsd: 2 });
   });
 
   it("keeps cached input at full price in Gemini's batches", () => {
@@ -73,7 +73,7 @@ describe("the cost of an answer", () => {
         laneCachedFactor: lane?.cachedFactor ?? Number.NaN,
       },
     );
-    expect(cost.providerUsd).toBeCloseTo(0.03, 12);
+    expect(cost.billedUsd).toBeCloseTo(0.03, 12);
   });
 
   it("believes the provider where it says what it charged", () => {
@@ -81,14 +81,14 @@ describe("the cost of an answer", () => {
     expect(costOf(told, undefined, { factor: 0.5, laneFactor: 1 })).toEqual({
       listUsd: 0.25,
       usd: 0.125,
-      providerUsd: 0.25,
+      billedUsd: 0.25,
       isEstimated: false,
     });
     expect(
       costOf(told, price("openrouter", "openai/gpt-6-sol"), { factor: 1, laneFactor: 0.5 }),
     ).toMatchObject({
       listUsd: 0.5,
-      providerUsd: 0.25,
+      billedUsd: 0.25,
     });
     expect(costOf({ ...told, chargedUsd: 0 }, undefined, FULL)).toMatchObject({
       listUsd: 0,
@@ -107,7 +107,7 @@ describe("the cost of an answer", () => {
     expect(costOf(usage({ inputTokens: 5 }), undefined, FULL)).toEqual({
       listUsd: 0,
       usd: 0,
-      providerUsd: 0,
+      billedUsd: 0,
       isEstimated: true,
     });
   });
@@ -128,7 +128,7 @@ describe("the cost of an answer", () => {
           price("openai", "gpt-6-sol"),
           FULL,
         );
-        for (const usd of [cost.listUsd, cost.usd, cost.providerUsd]) {
+        for (const usd of [cost.listUsd, cost.usd, cost.billedUsd]) {
           expect(Number.isFinite(usd)).toBe(true);
           expect(usd).toBeGreaterThanOrEqual(0);
         }

@@ -64,8 +64,8 @@ describe("a quote", () => {
       list_usd: 7.12,
     });
     expect(quoted.slas).toEqual([
-      { sla_minutes: 60, price_factor: 0.8193, usd: 5.833416, saved_usd: 1.286584, is_feasible: true },
-      { sla_minutes: 1_440, price_factor: 0.4983, usd: 3.547896, saved_usd: 3.572104, is_feasible: true },
+      { sla_minutes: 60, price_factor: 0.8193, usd: 5.833416, is_feasible: true },
+      { sla_minutes: 1_440, price_factor: 0.4983, usd: 3.547896, is_feasible: true },
     ]);
   });
 
@@ -84,7 +84,7 @@ describe("a quote", () => {
     const quoted = quote(input([totals("openai:gpt-6.1-sol"), totals("openai:gpt-6-sol")]));
     expect(quoted.unpriced_models).toEqual(["openai:gpt-6.1-sol"]);
     expect(quoted.models[0]).toMatchObject({ price: null, list_usd: null });
-    expect(quoted.models[0]?.slas[0]).toMatchObject({ usd: null, saved_usd: null });
+    expect(quoted.models[0]?.slas[0]).toMatchObject({ usd: null });
     expect(quoted.models[0]?.slas[0]?.price_factor).toBeLessThan(1);
     expect(quoted.list_usd).toBe(7.12);
     expect(quoted.items).toBe(2_000);

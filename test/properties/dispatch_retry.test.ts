@@ -25,7 +25,9 @@ const results: fc.Arbitrary<AttemptResult> = fc.record(
 
 const states: fc.Arbitrary<RetryState> = fc.record({
   attempts: fc.integer({ min: 1, max: 2_000 }),
+  uncounted: fc.integer({ min: 0, max: 2_000 }),
   ambiguousAttempts: fc.integer({ min: 0, max: 12 }),
+  uncountedAmbiguous: fc.integer({ min: 0, max: 12 }),
   emptyOutputs: fc.integer({ min: 0, max: 4 }),
   remainingMs: fc.oneof(fc.double({ noNaN: true }), fc.constant(Number.POSITIVE_INFINITY)),
 });
@@ -48,8 +50,9 @@ describe("the law of retries", () => {
         if (!decision.retry) return;
         expect(decision.delayMs).toBeGreaterThanOrEqual(0);
         expect(decision.delayMs + ATTEMPT_MS_MIN).toBeLessThanOrEqual(state.remainingMs);
-        const asked = result.retryAfterMs ?? 0;
-        if (asked > 0) expect(decision.delayMs).toBeGreaterThanOrEqual(asked);
+        const { retryAfterMs: asked = 0 } = result;
+        if (asked > 0 && asked < Number.POSITIVE_INFINITY)
+          expect(decision.delayMs).toBeGreaterThanOrEqual(asked);
         else expect(decision.delayMs).toBeLessThanOrEqual(policy.backoffMaxMs);
       }),
     );
@@ -143,7 +146,10 @@ describe("the law of retries", () => {
   it("an item may be sent after a restart exactly while both budgets hold", () => {
     fc.assert(
       fc.property(states, policies, (state, policy) => {
-        const isOpen = state.attempts < policy.attemptsMax && state.ambiguousAttempts <= policy.ambiguousMax;
+        const free = policy.ambiguousMax === 0 ? 0 : state.uncountedAmbiguous;
+        const isOpen =
+          state.attempts - state.uncounted < policy.attemptsMax &&
+          state.ambiguousAttempts - free <= policy.ambiguousMax;
         expect(decideStart(state, policy).ok).toBe(isOpen);
       }),
     );

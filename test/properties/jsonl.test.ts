@@ -5,7 +5,7 @@ import { hashKey, scanKeys } from "../../src/jsonl/keys.ts";
 import { parseLine, readKey } from "../../src/jsonl/layout.ts";
 import { eachLine } from "../../src/jsonl/lines.ts";
 import { markNumbers, restoreNumbers } from "../../src/jsonl/numbers.ts";
-import { sniff } from "../../src/jsonl/read.ts";
+import { sniff } from "../../src/jsonl/sniff.ts";
 import { readOutputLine } from "../../src/jsonl/write.ts";
 import { collect, eventsOf } from "../jsonl/memory_file.ts";
 
@@ -185,7 +185,7 @@ describe("a line", () => {
             key,
             provider: "gemini",
             model: "m:x",
-            hasWarning: false,
+            hasReplacedText: false,
             request: {
               system: [system],
               turns: [

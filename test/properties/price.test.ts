@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Budget, type Reservation } from "../../src/price/budget.ts";
+import { Budget, Cap, type Reservation } from "../../src/price/budget.ts";
 import { costOf, worstCaseUsd } from "../../src/price/cost.ts";
 import {
   checkRateCard,
@@ -177,12 +177,12 @@ describe("the cost of an answer", () => {
         const {
           listUsd,
           usd: charged,
-          providerUsd,
+          billedUsd,
         } = costOf(used, base, {
           factor: Math.min(1, Math.abs(factor)),
           laneFactor: Math.min(2, Math.max(0.25, Math.abs(laneFactor))),
         });
-        for (const amount of [listUsd, charged, providerUsd]) {
+        for (const amount of [listUsd, charged, billedUsd]) {
           expect(Number.isNaN(amount)).toBe(false);
           expect(amount).toBeGreaterThanOrEqual(0);
           expect(amount === Number.POSITIVE_INFINITY).toBe(false);
@@ -208,7 +208,8 @@ describe("the cost cap", () => {
         fc.double({ min: 0, max: 5, noNaN: true }),
         fc.array(step, { maxLength: 200 }),
         (capUsd, steps) => {
-          const budget = new Budget({ capUsd });
+          const cap = new Cap(capUsd);
+          const budget = new Budget([cap]);
           const open: Reservation[] = [];
           let spentNanos = 0n;
           let trueUsd = 0;
@@ -217,27 +218,27 @@ describe("the cost cap", () => {
               const answer = budget.reserve(move.reserve);
               if (answer.ok) open.push(answer.reservation);
               else if (answer.reason === "wait")
-                expect(move.reserve).toBeLessThanOrEqual(capUsd - budget.spentUsd + 1e-8);
-              else expect(move.reserve).toBeGreaterThan(capUsd - budget.spentUsd - 1e-8);
+                expect(move.reserve).toBeLessThanOrEqual(capUsd - cap.spentUsd + 1e-8);
+              else expect(move.reserve).toBeGreaterThan(capUsd - cap.spentUsd - 1e-8);
             } else if (open.length > 0) {
               const [reservation] = open.splice(move.settle % open.length, 1);
               if (reservation === undefined) continue;
               const actual = reservation.usd * move.share;
-              const before = BigInt(Math.round(budget.spentUsd * 1e9));
-              budget.settle(reservation, actual);
-              const after = BigInt(Math.round(budget.spentUsd * 1e9));
+              const before = BigInt(Math.round(cap.spentUsd * 1e9));
+              budget.settle(reservation, { billedUsd: actual, ambiguousUsd: 0 });
+              const after = BigInt(Math.round(cap.spentUsd * 1e9));
               spentNanos += after - before;
               trueUsd += actual;
               expect(Number(after - before)).toBeGreaterThanOrEqual(actual * 1e9 * (1 - 1e-15));
               expect(Number(after - before)).toBeLessThanOrEqual(actual * 1e9 + 1);
             }
-            expect(budget.spentUsd + budget.reservedUsd).toBeLessThanOrEqual(capUsd * (1 + 1e-15) + 1e-15);
-            expect(budget.spentUsd).toBeLessThanOrEqual(capUsd);
+            expect(cap.spentUsd + cap.heldUsd).toBeLessThanOrEqual(capUsd * (1 + 1e-15) + 1e-15);
+            expect(cap.spentUsd).toBeLessThanOrEqual(capUsd);
           }
-          expect(BigInt(Math.round(budget.spentUsd * 1e9))).toBe(spentNanos);
+          expect(BigInt(Math.round(cap.spentUsd * 1e9))).toBe(spentNanos);
           expect(trueUsd).toBeLessThanOrEqual(capUsd * (1 + 1e-12));
-          for (const reservation of open) budget.settle(reservation, 0);
-          expect(budget.reservedUsd).toBe(0);
+          for (const reservation of open) budget.settle(reservation, { billedUsd: 0, ambiguousUsd: 0 });
+          expect(cap.heldUsd).toBe(0);
         },
       ),
       { numRuns: 300 },

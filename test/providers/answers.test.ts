@@ -87,14 +87,8 @@ describe("a generation that did not simply end", () => {
     expect(decodeFixture("openai/length")).toMatchObject({ servedTier: "flex" });
   });
 
-  it("fault 60: a filter or a refusal is final, with its usage kept", () => {
-    for (const path of [
-      "openai/refusal",
-      "openai/content_filter",
-      "anthropic/refusal",
-      "gemini/safety",
-      "gemini/prompt_blocked",
-    ]) {
+  it("fault 60: a filter or a refusal without a word is final, with its usage kept", () => {
+    for (const path of ["anthropic/refusal", "gemini/safety", "gemini/prompt_blocked"]) {
       expect(decodeFixture(path)).toMatchObject({ class: "permanent", code: "filtered", scope: "item" });
       expect(decodeFixture(path)).toHaveProperty("usage.inputTokens");
     }
@@ -110,13 +104,83 @@ describe("a generation that did not simply end", () => {
     }
   });
 
-  it("a tool call is no text", () => {
-    for (const path of ["openai/tool_calls", "anthropic/tool_use", "gemini/malformed_function_call"]) {
-      expect(decodeFixture(path)).toMatchObject({ class: "permanent", code: "unsupported_request" });
-    }
-    const message = { content: null, tool_calls: [{ id: "1" }] };
-    expect(openai.decode(chat({ finish_reason: "stop", message }))).toMatchObject({
+  it("keeps what was generated before a filter or a refusal, and says so", () => {
+    expect(decodeFixture("openai/content_filter")).toMatchObject({
+      class: "success",
+      text: "Partial",
+      finish: "content_filter",
+    });
+    expect(decodeFixture("openai/refusal")).toMatchObject({
+      class: "success",
+      text: "",
+      finish: "refusal",
+      members: { refusal: "I'm sorry, I can't help with that." },
+    });
+    const content = [{ type: "text", text: "I will" }];
+    expect(anthropic.decode(answer(200, { content, stop_reason: "refusal" }))).toMatchObject({
+      text: "I will",
+      finish: "refusal",
+    });
+    expect(anthropic.decode(answer(200, { content, stop_reason: "pause_turn" }))).toMatchObject({
+      text: "I will",
+      finish: "pause",
+    });
+    const candidates = [{ content: { parts: [{ text: "I will" }] }, finishReason: "SAFETY" }];
+    expect(gemini.decode(answer(200, { candidates }))).toMatchObject({ finish: "content_filter" });
+  });
+
+  it("gives tool calls of every provider in one form", () => {
+    const call = (id: string): object => ({
+      class: "success",
+      text: "",
+      finish: "tool_calls",
+      members: { tool_calls: [{ id, type: "function", function: { name: "add", arguments: "{}" } }] },
+    });
+    expect(decodeFixture("openai/tool_calls")).toMatchObject(call("call_1"));
+    expect(decodeFixture("anthropic/tool_use")).toMatchObject(call("toolu_1"));
+    const parts = [{ text: "Adding." }, { functionCall: { name: "add", args: { a: 1 } } }];
+    const candidates = [{ content: { parts }, finishReason: "STOP" }];
+    expect(gemini.decode(answer(200, { candidates }))).toMatchObject({
+      text: "Adding.",
+      finish: "tool_calls",
+      members: { tool_calls: [{ type: "function", function: { name: "add", arguments: '{"a":1}' } }] },
+    });
+    const old = { content: null, function_call: { name: "add", arguments: "{}" } };
+    expect(openai.decode(chat({ finish_reason: "function_call", message: old }))).toMatchObject({
+      members: { tool_calls: [{ type: "function", function: { name: "add", arguments: "{}" } }] },
+    });
+    const cut = { content: null, tool_calls: [{ id: "1" }] };
+    expect(openai.decode(chat({ finish_reason: "length", message: cut }))).toMatchObject({
+      finish: "length",
+      members: { tool_calls: [{ id: "1" }] },
+    });
+  });
+
+  it("is final when it is a tool call that cannot be read", () => {
+    expect(decodeFixture("gemini/malformed_function_call")).toMatchObject({
+      class: "permanent",
       code: "unsupported_request",
+    });
+  });
+
+  it("keeps thoughts, log probabilities and citations beside the text", () => {
+    const message = { content: "18", reasoning: "hm", annotations: [{ type: "url_citation" }] };
+    const logprobs = { content: [{ token: "18", logprob: -0.1 }] };
+    expect(openai.decode(chat({ finish_reason: "stop", message, logprobs }))).toMatchObject({
+      finish: "stop",
+      members: { reasoning: "hm", annotations: [{ type: "url_citation" }], logprobs },
+    });
+    const logprobsResult = { chosenCandidates: [{ token: "18" }] };
+    const candidates = [{ content: { parts: [{ text: "18" }] }, logprobsResult }];
+    expect(gemini.decode(answer(200, { candidates }))).toMatchObject({
+      members: { logprobs: logprobsResult },
+    });
+    const nothing = { content: "18", tool_calls: [], reasoning: "", refusal: null, annotations: [] };
+    expect(openai.decode(chat({ finish_reason: "stop", message: nothing, logprobs: null }))).toEqual({
+      class: "success",
+      text: "18",
+      finish: "stop",
+      usage: undefined,
     });
   });
 

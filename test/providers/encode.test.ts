@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Provider } from "../../src/providers/index.ts";
 import type { GenerationConfig } from "../../src/work/request.ts";
 import { bodyOf, droppedBy, provider, request } from "./answers.ts";
 
@@ -14,6 +15,13 @@ const conversation = request({
     { role: "user", texts: ["How many?"] },
   ],
 });
+
+/** The settings for which a request is refused. */
+function refusedBy(codec: Provider, given: ReturnType<typeof request>, model: string): string | undefined {
+  const encoded = codec.encode(given, model);
+  if (encoded.ok) return undefined;
+  return / does not take (.*); leave /.exec(encoded.message)?.[1];
+}
 
 function config(given: GenerationConfig): ReturnType<typeof request> {
   return request({ config: given });
@@ -109,48 +117,14 @@ describe("a conversation", () => {
         code: "unsupported_request",
       });
     }
+    const lenient = provider("anthropic", { unsupportedConfig: "drop" });
+    expect(droppedBy(lenient, request({ unknownFields: ["tools"] }), "m")).toEqual(["tools"]);
+    expect(lenient.encode(request({ openaiBody: {}, unknownFields: ["messages"] }), "m")).toMatchObject({
+      code: "unsupported_request",
+    });
     const images = request({ openaiBody: {}, unknownFields: ["messages"] });
     expect(anthropic.encode(images, "m")).toMatchObject({ ok: false, code: "unsupported_request" });
     expect(openai.encode(images, "m")).toMatchObject({ ok: true });
-  });
-});
-
-describe("an item in OpenAI's layout", () => {
-  const given = {
-    model: "gpt-4o-mini",
-    messages: [{ role: "user", content: "Hi" }],
-    max_tokens: 5,
-    logit_bias: { "50256": -100 },
-    tools: [],
-  };
-
-  it("is sent as given to whoever speaks OpenAI's protocol, with the model's name alone replaced", () => {
-    const item = request({ openaiBody: given, unknownFields: ["logit_bias", "tools"] });
-    for (const name of ["openai", "mistral", "vllm"]) {
-      expect(bodyOf(provider(name), item, "other")).toEqual({ ...given, model: "other" });
-      expect(droppedBy(provider(name), item, "other")).toEqual([]);
-    }
-  });
-
-  it("is translated for all others, naming what is lost", () => {
-    const item = request({
-      openaiBody: given,
-      unknownFields: ["logit_bias"],
-      config: { maxOutputTokens: 5 },
-    });
-    expect(bodyOf(anthropic, item, "claude-haiku-4-5")).toEqual({
-      model: "claude-haiku-4-5",
-      max_tokens: 5,
-      messages: [{ role: "user", content: "How many?" }],
-    });
-    expect(droppedBy(anthropic, item, "claude-haiku-4-5")).toEqual(["logit_bias"]);
-  });
-
-  it("is refused when it asks for a stream or for several answers", () => {
-    for (const more of [{ stream: true }, { n: 2 }]) {
-      const item = request({ openaiBody: { ...given, ...more } });
-      expect(openai.encode(item, "gpt-4o")).toMatchObject({ ok: false, code: "unsupported_request" });
-    }
   });
 });
 
@@ -194,7 +168,9 @@ describe("settings at OpenAI and its family", () => {
   it("that a reasoning model refuses are left out by name, defaults are kept", () => {
     const sampling = ["temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"];
     expect(droppedBy(openai, config(all), "gpt-5-mini")).toEqual(sampling);
-    expect(droppedBy(openai, config(all), "o3")).toEqual(["stop_sequences", ...sampling]);
+    const { stopSequences: _, ...endless } = all;
+    expect(droppedBy(openai, config(endless), "o3")).toEqual(sampling);
+    expect(refusedBy(openai, config(all), "o3")).toBe("stop_sequences");
     expect(bodyOf(openai, config({ temperature: 1, topP: 1 }), "o3")).toMatchObject({
       temperature: 1,
       top_p: 1,
@@ -209,7 +185,7 @@ describe("settings at OpenAI and its family", () => {
     expect(strict.encode(config(all), "gpt-4o")).toEqual({
       ok: false,
       code: "invalid_config",
-      message: "openai does not take top_k",
+      message: "openai:gpt-4o does not take top_k; leave it out",
     });
   });
 
@@ -228,12 +204,29 @@ describe("settings at OpenAI and its family", () => {
       reasoning_effort: "none",
     });
     expect(droppedBy(openai, config(thinking({ thinkingBudget: -1 })), "gpt-5")).toEqual([]);
-    expect(
-      droppedBy(openai, config(thinking({ thinkingBudget: 500, includeThoughts: true })), "gpt-5"),
-    ).toEqual(["thinking_budget", "include_thoughts"]);
-    expect(droppedBy(provider("deepseek"), config(thinking({ thinkingLevel: "low" })), "m")).toEqual([
+    expect(refusedBy(openai, config(thinking({ thinkingBudget: 500, includeThoughts: true })), "gpt-5")).toBe(
+      "thinking_budget, include_thoughts",
+    );
+    expect(refusedBy(provider("deepseek"), config(thinking({ thinkingLevel: "low" })), "m")).toBe(
       "thinking_level",
-    ]);
+    );
+    expect(droppedBy(provider("deepseek"), config(thinking({ includeThoughts: true })), "m")).toEqual([]);
+  });
+
+  it("ask for log probabilities where the model gives them", () => {
+    const asked = config({ responseLogprobs: true, logprobs: 3 });
+    expect(bodyOf(openai, asked, "gpt-4o")).toMatchObject({ logprobs: true, top_logprobs: 3 });
+    expect(bodyOf(openai, config({ responseLogprobs: true }), "gpt-4o")).not.toHaveProperty("top_logprobs");
+    expect(bodyOf(gemini, config({ logprobs: 3 }), "g")["generationConfig"]).toEqual({
+      responseLogprobs: true,
+      logprobs: 3,
+    });
+    for (const [name, model] of [
+      ["openai", "o3"],
+      ["groq", "m"],
+      ["anthropic", "claude-haiku-4-5"],
+    ] as const)
+      expect(refusedBy(provider(name), asked, model), name).toBe("logprobs");
   });
 });
 
@@ -285,8 +278,9 @@ describe("an output schema", () => {
     });
   });
 
-  it("becomes plain JSON where schemas are unknown, and says so", () => {
-    const deepseek = provider("deepseek");
+  it("is refused where schemas are unknown, or becomes plain JSON where that was asked for", () => {
+    expect(refusedBy(provider("deepseek"), config({ responseSchema }), "m")).toBe("response_schema");
+    const deepseek = provider("deepseek", { unsupportedConfig: "drop" });
     expect(bodyOf(deepseek, config({ responseSchema }), "m")["response_format"]).toEqual({
       type: "json_object",
     });
@@ -305,7 +299,7 @@ describe("an output schema", () => {
   it("may be absent while JSON is asked", () => {
     const json = config({ responseMimeType: "application/json" });
     expect(bodyOf(openai, json, "gpt-4o")["response_format"]).toEqual({ type: "json_object" });
-    expect(droppedBy(anthropic, json, "claude-opus-5-5")).toEqual(["response_mime_type"]);
+    expect(refusedBy(anthropic, json, "claude-opus-5-5")).toBe("response_mime_type");
     expect(droppedBy(anthropic, config({ responseMimeType: "text/plain" }), "claude-opus-5-5")).toEqual([]);
   });
 });
@@ -359,7 +353,8 @@ describe("settings at Anthropic", () => {
     expect(strict.encode(odd, "claude-haiku-4-5")).toMatchObject({
       ok: false,
       code: "invalid_config",
-      message: "anthropic does not take seed, presence_penalty, frequency_penalty",
+      message:
+        "anthropic:claude-haiku-4-5 does not take seed, presence_penalty, frequency_penalty; leave them out",
     });
   });
 
@@ -369,14 +364,23 @@ describe("settings at Anthropic", () => {
       thinking: { type: "adaptive" },
       output_config: { effort: "high" },
     });
-    expect(droppedBy(anthropic, level, "claude-haiku-4-5")).toEqual(["thinking_level"]);
+    expect(refusedBy(anthropic, level, "claude-haiku-4-5")).toBe("thinking_level");
     const budget = config({ thinkingConfig: { thinkingBudget: 2048 }, temperature: 0.3, topK: 3 });
     expect(bodyOf(anthropic, budget, "claude-haiku-4-5")).toMatchObject({
       thinking: { type: "enabled", budget_tokens: 2048 },
       max_tokens: 6144,
     });
     expect(droppedBy(anthropic, budget, "claude-haiku-4-5")).toEqual(["temperature", "top_k"]);
-    expect(droppedBy(anthropic, budget, "claude-opus-5-5")).toContain("thinking_budget");
+    expect(refusedBy(anthropic, budget, "claude-opus-5-5")).toBe("thinking_budget");
+    const shown = (given: object): ReturnType<typeof request> =>
+      config({ thinkingConfig: { ...given, includeThoughts: true } });
+    expect(bodyOf(anthropic, shown({}), "claude-opus-5-5")).toMatchObject({
+      thinking: { type: "adaptive", display: "summarized" },
+    });
+    expect(bodyOf(anthropic, shown({ thinkingBudget: 2048 }), "claude-haiku-4-5")).toMatchObject({
+      thinking: { type: "enabled", budget_tokens: 2048 },
+    });
+    expect(refusedBy(anthropic, shown({}), "claude-haiku-4-5")).toBe("include_thoughts");
     for (const off of [{ thinkingBudget: 0 }, { thinkingLevel: "none" }]) {
       expect(bodyOf(anthropic, config({ thinkingConfig: off }), "claude-opus-5-5")).toMatchObject({
         thinking: { type: "disabled" },

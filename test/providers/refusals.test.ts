@@ -71,7 +71,7 @@ describe("a status without a body", () => {
     [400, "permanent invalid_request item"],
     [401, "permanent authentication_failed provider"],
     [402, "permanent quota_exceeded provider"],
-    [403, "permanent authentication_failed provider"],
+    [403, "permanent authentication_failed model"],
     [404, "permanent model_not_found model"],
     [405, "permanent model_not_found model"],
     [408, "refused timeout item"],
@@ -116,7 +116,8 @@ describe("the faults decided by a refusal", () => {
     expect(short(decoded)).toBe("permanent authentication_failed provider");
     expect(JSON.stringify(decoded)).not.toContain("sk-");
     expect(decoded).toMatchObject({
-      message: "openai answered 401 (invalid_api_key): the key was not accepted",
+      message:
+        "openai answered 401 (invalid_api_key): the key was not accepted (it says: Incorrect API key provided: [key] You can find your API key at https://platform.openai.com/account/api-keys.)",
     });
   });
 

@@ -39,6 +39,38 @@ describe("a provider's head", () => {
     expect(provider(name).head(model)).toMatchObject({ origin, path });
   });
 
+  it.each([
+    "../../x",
+    "..",
+    "models/../../x",
+    "tunedModels/../x",
+    "/x",
+    "a/../../b",
+    "..%2fx",
+    "x:countTokens",
+    "x?key=mine#",
+    "x\\..\\y",
+    "x\r\nhost: y",
+  ])("leads to no other path for a model called %j, with any codec", (model) => {
+    for (const name of KNOWN_PROVIDERS.keys()) {
+      const { origin, path } = provider(name).head(model);
+      const usual = provider(name).head("usual");
+      if (usual.path === "") continue; // it is not asked over a wire
+      expect(new URL(path, "http://host").pathname.split("/")).toHaveLength(usual.path.split("/").length);
+      const [head, tail] = usual.path.split("usual");
+      const collection = head?.replace(
+        /models\/$/,
+        model.startsWith("tunedModels/") ? "tunedModels/" : "models/",
+      );
+      expect([origin, path.startsWith(collection ?? ""), path.endsWith(tail ?? "")]).toEqual([
+        usual.origin,
+        true,
+        true,
+      ]);
+      expect(path).not.toMatch(/[\s?#\\]|\/\.\.?(\/|$)/);
+    }
+  });
+
   it("carries the key where the protocol wants it, and none when there is none", () => {
     expect(provider("openai", { key: "k" }).head("m").headers).toMatchObject({ authorization: "Bearer k" });
     expect(provider("anthropic", { key: "k" }).head("m").headers).toMatchObject({

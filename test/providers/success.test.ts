@@ -29,6 +29,7 @@ describe("a recorded success", () => {
         class: "success",
         text: "Janet sells 9 eggs.\nAnswer: 18",
         finish: "stop",
+        members: { reasoning: "9 eggs" },
         usage: usage(100, 41, { cachedTokens: 50, cacheWriteTokens: 30, reasoningTokens: 12 }),
         servedTier: "standard",
       },
@@ -40,6 +41,7 @@ describe("a recorded success", () => {
         class: "success",
         text: "Janet sells 9 eggs.\nAnswer: 18",
         finish: "stop",
+        members: { reasoning: "counting eggs" },
         usage: usage(70, 58, { cachedTokens: 16, reasoningTokens: 40 }),
         servedTier: "standard",
       },
@@ -50,12 +52,20 @@ describe("a recorded success", () => {
         class: "success",
         text: "Answer: 18",
         finish: "stop",
+        members: { reasoning: "9 eggs at 2 dollars" },
         usage: usage(128, 44, { cachedTokens: 64, reasoningTokens: 30 }),
       },
     ],
     [
       "groq/success",
-      { class: "success", text: "Answer: 18", finish: "stop", usage: usage(80, 20), servedTier: "on_demand" },
+      {
+        class: "success",
+        text: "Answer: 18",
+        finish: "stop",
+        members: { reasoning: "9 eggs" },
+        usage: usage(80, 20),
+        servedTier: "on_demand",
+      },
     ],
     [
       "openrouter/success",
@@ -66,7 +76,16 @@ describe("a recorded success", () => {
         usage: usage(80, 20, { cachedTokens: 10, cacheWriteTokens: 5, chargedUsd: 0.000123 }),
       },
     ],
-    ["mistral/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(80, 20) }],
+    [
+      "mistral/success",
+      {
+        class: "success",
+        text: "Answer: 18",
+        finish: "stop",
+        members: { reasoning: "9 eggs" },
+        usage: usage(80, 20),
+      },
+    ],
     ["mistral/model_length", { class: "success", text: "Answer", finish: "length", usage: usage(80, 1) }],
     [
       "llamacpp/success",
@@ -79,7 +98,7 @@ describe("a recorded success", () => {
     ["ollama/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(26, 5) }],
     ["together/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(30, 6) }],
     ["fireworks/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(30, 6) }],
-  ])("of %s gives its text, its finish and its token counts", (path, expected) => {
+  ])("of %s gives its text, its thoughts, its finish and its token counts", (path, expected) => {
     expect(decodeFixture(path)).toEqual(expected);
   });
 });

@@ -4,6 +4,7 @@ import { openEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { batchInference } from "../../src/satellites/builtin/batch_inference.ts";
 import type { SatelliteCall } from "../../src/satellites/satellite.ts";
+import { vendorSatellites } from "../../src/satellites/vendor.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
@@ -70,6 +71,22 @@ async function home(): Promise<Home> {
 }
 
 describe("batch inference", () => {
+  it("refuses to answer while no model is configured, and says what to set", async () => {
+    const unset = batchInference({ name: "small-model", description: "x", model: undefined });
+    const call = (config: object) =>
+      ({ input: { prompt: "Say hi" }, config }) as unknown as SatelliteCall<never, never>;
+    await expect(async () => unset.run(call({}))).rejects.toMatchObject({
+      failure: "permanent",
+      code: "model_not_configured",
+      message:
+        'no model is configured for small-model: set config.model to "<provider>:<name>", or satellites.models.small-model in the configuration of the service; "echo:<name>" is for tests',
+    });
+    const [vendor] = vendorSatellites();
+    await expect(async () => vendor?.run(call({}))).rejects.toMatchObject({ code: "model_not_configured" });
+    const named = await (await home()).run({ prompt: "Say hi" }, { config: { model: "echo:by-name" } });
+    expect(named).toMatchObject({ model: "echo:by-name", response: expect.stringContaining("Say hi") });
+  });
+
   it("answers one prompt with its response, usage and price factor", async () => {
     const output = await (await home()).run(
       { prompt: "Say hi" },

@@ -55,6 +55,6 @@ describe("the description of a satellite", () => {
       /^input_schema: describes no/,
     );
     expect(() => fromWire({ ...wire, name: "Shout" })).toThrow(/^name: /);
-    expect(() => fromWire({ ...wire, more: 1 })).toThrow(/Unrecognized key/);
+    expect(() => fromWire({ ...wire, more: 1 })).toThrow(/"more" is not a known name/);
   });
 });

@@ -161,7 +161,8 @@ describe("executions are found", () => {
 });
 
 it("requests with as many faults as secrets are refused in bounded time", async () => {
-  const schema = z.strictObject({ numbers: z.array(z.strictObject({})), texts: z.array(z.string()) });
+  const marked = z.string().meta({ "x-secret": true });
+  const schema = z.strictObject({ numbers: z.array(z.strictObject({})), texts: z.array(marked) });
   const world = new ExecutionWorld();
   world.add(satellite("strict", { input: schema as never, run: hang }));
   const executions = await world.open();
@@ -169,8 +170,8 @@ it("requests with as many faults as secrets are refused in bounded time", async 
     numbers: Array.from({ length: 60_000 }, () => 1),
     texts: Array.from({ length: 20_000 }, () => "secret://a"),
   };
-  const startMs = performance.now();
+  const before = process.cpuUsage();
   const refused = executions.submit(CALLER, requestOf("strict", { input }));
   await expect(refused).rejects.toMatchObject({ code: "invalid_request" });
-  expect(performance.now() - startMs).toBeLessThan(1_500);
+  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(1_500);
 });

@@ -99,6 +99,30 @@ describe("after a crash", () => {
     expect((atMs[1] ?? 0) - (atMs[0] ?? 0)).toBeGreaterThanOrEqual(60_000);
   });
 
+  it("those that are held go on, and say since when they are", async () => {
+    const world = new ExecutionWorld();
+    let isDown = true;
+    const run = async () => {
+      if (isDown) throw new SatelliteError("not_sent", "connection_failed", "nobody is there");
+      return {};
+    };
+    world.add(satellite("down", { isRepeatable: false, run }));
+    let id = "";
+    let since: number | undefined;
+    const executions = await killed(world, async (first) => {
+      id = (await first.submit(CALLER, requestOf("down"))).id;
+      await world.clock.advance(1_800_000);
+      since = (await first.execution("one", id)).held?.sinceWallMs;
+    });
+    expect(since).toBeDefined();
+    expect((await executions.execution("one", id)).held).toMatchObject({
+      ...{ reason: "outage", sinceWallMs: since },
+    });
+    isDown = false;
+    await world.clock.advance(301_000);
+    expect(await executions.execution("one", id)).toMatchObject({ status: "completed" });
+  });
+
   it("a satellite that crashes the process each time comes to an end", async () => {
     const world = new ExecutionWorld();
     let attempts = 0;

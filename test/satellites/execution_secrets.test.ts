@@ -3,8 +3,9 @@
  */
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import type { SatelliteArguments } from "../../src/satellites/satellite.ts";
+import type { Satellite, SatelliteArguments } from "../../src/satellites/satellite.ts";
 import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import { z } from "../../src/schema.ts";
 import { EVERY_PROJECT } from "../../src/store/records.ts";
 import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";
 
@@ -42,15 +43,64 @@ describe("secrets of executions", () => {
     world.add(seeing(calls));
     world.secrets.set("one/token", CANARY);
     const executions = await world.open();
-    const input = { text: "secret://token", other: "secret://token" };
-    await executions.submit(CALLER, requestOf("see", { input, secretPaths: ["/input/other", "/config/x"] }));
+    const config = { text: "secret://token", other: "secret://token" };
+    const secretPaths = ["/config/other", "/config/x", "/input/text"];
+    const input = { text: "secret://token" };
+    await executions.submit(CALLER, requestOf("see", { input, config, secretPaths }));
     const refused = executions.submit(
       CALLER,
       requestOf("see", { config: { url: "secret://token" }, secretPaths: [] }),
     );
     await expect(refused).rejects.toMatchObject({ code: "invalid_request" });
     await world.clock.advance(100);
-    expect(calls[0]?.input).toEqual({ text: "secret://token", other: CANARY });
+    expect(calls[0]).toEqual({ input, config: { text: "secret://token", other: CANARY } });
+  });
+
+  it("are plain text in an input, and passed on unchanged, unless the satellite marks the field", async () => {
+    const world = new ExecutionWorld();
+    const calls: SatelliteArguments<unknown, unknown>[] = [];
+    const marked = z.looseObject({ text: z.string(), token: z.string().min(20).meta({ "x-secret": true }) });
+    world.add({ ...seeing(calls), input: marked as never });
+    world.secrets.set("one/token", `${CANARY}, and some more`);
+    const executions = await world.open();
+    const input = { text: "repeat: secret://token", token: "secret://token", other: ["secret://missing"] };
+    const { id } = await executions.submit(CALLER, requestOf("see", { input }));
+    await world.clock.advance(100);
+    expect(await executions.execution("one", id)).toMatchObject({ status: "completed" });
+    expect(calls[0]?.input).toEqual({ ...input, token: `${CANARY}, and some more` });
+  });
+
+  it("are checked by the schema as they are written where they are plain text", async () => {
+    const world = new ExecutionWorld();
+    world.add({ ...seeing([]), input: z.strictObject({ url: z.url({ protocol: /^https$/ }) }) as never });
+    const executions = await world.open();
+    const refused = executions.submit(CALLER, requestOf("see", { input: { url: "secret://hook" } }));
+    await expect(refused).rejects.toMatchObject({
+      code: "invalid_request",
+      details: { issues: [{ path: "input.url" }] },
+    });
+  });
+
+  it("are plain text at the attempt when the satellite has stopped marking the field", async () => {
+    const world = new ExecutionWorld();
+    const calls: SatelliteArguments<unknown, unknown>[] = [];
+    let isSecret = true;
+    const busy: Satellite["run"] = async ({ input, config, attempt }) => {
+      calls.push({ input, config });
+      if (attempt === 1) throw new SatelliteError("refused", "busy", "busy", { retryAfterMs: 5_000 });
+      return {};
+    };
+    const schema = (): Satellite["input"] =>
+      z.looseObject({ text: z.string().meta({ "x-secret": isSecret }) }) as never;
+    world.add(satellite("see", { input: schema(), run: busy }));
+    world.secrets.set("one/token", CANARY);
+    const executions = await world.open();
+    await executions.submit(CALLER, requestOf("see", { input: { text: "secret://token" } }));
+    await world.clock.advance(100);
+    isSecret = false;
+    world.add(satellite("see", { input: schema(), run: busy }));
+    await world.clock.advance(10_000);
+    expect(calls.map(({ input }) => input)).toEqual([{ text: CANARY }, { text: "secret://token" }]);
   });
 
   it("of a satellite's fixed config are its owner's, and win over what the caller gives", async () => {
@@ -70,7 +120,10 @@ describe("secrets of executions", () => {
     world.add(seeing(calls));
     world.secrets.set("two/missing", CANARY);
     const executions = await world.open();
-    const { id } = await executions.submit(CALLER, requestOf("see", { input: { text: `secret://${name}` } }));
+    const { id } = await executions.submit(
+      CALLER,
+      requestOf("see", { config: { text: `secret://${name}` } }),
+    );
     await world.clock.advance(100);
     expect(await executions.execution("one", id)).toMatchObject({
       status: "failed",
@@ -211,7 +264,7 @@ describe("secrets that are named more often than there is room for", () => {
     for (let index = 0; index < count; index += 1)
       world.secrets.set(`one/s${index}`, "y".repeat(count === 3 ? 65_536 : 8));
     const executions = await world.open();
-    const { id } = await executions.submit(CALLER, requestOf("see", { input: { text } }));
+    const { id } = await executions.submit(CALLER, requestOf("see", { config: { text } }));
     await world.clock.advance(100);
     expect(calls).toEqual([]);
     expect(await executions.execution("one", id)).toMatchObject({

@@ -83,10 +83,10 @@ describe("executions", () => {
 
   it("end with the last failure when attempts are used up, at once when it is permanent", async () => {
     const world = new ExecutionWorld();
-    const fails = (failure: "refused" | "permanent") => async () => {
+    const fails = (failure: "ambiguous" | "permanent") => async () => {
       throw new SatelliteError(failure, "smtp_550", "no such mailbox");
     };
-    world.add(satellite("tired", { attemptsMax: 3, run: fails("refused") }));
+    world.add(satellite("tired", { attemptsMax: 3, run: fails("ambiguous") }));
     world.add(satellite("dead", { run: fails("permanent") }));
     const executions = await world.open();
     const tired = await executions.submit(CALLER, requestOf("tired"));
@@ -103,6 +103,57 @@ describe("executions", () => {
       error: { ...error, retryable: false },
       retries: 0,
     });
+  });
+
+  it.each([
+    ["not_sent", "connection_failed", "outage"],
+    ["refused", "http_429", "rate_limited"],
+    ["refused", "http_503", "overloaded"],
+  ] as const)(
+    "are tried again until their deadline while nothing was done: %s with %s",
+    async (failure, code, reason) => {
+      const world = new ExecutionWorld();
+      let isDown = true;
+      let attempts = 0;
+      const run = async () => {
+        attempts += 1;
+        if (isDown) throw new SatelliteError(failure, code, "the host is down");
+        return { attempts };
+      };
+      world.add(satellite("down", { attemptsMax: 1, isRepeatable: false, run }));
+      const executions = await world.open();
+      const { id, createdWallMs } = await executions.submit(CALLER, requestOf("down", { sla: "24h" }));
+      await world.clock.advance(12 * 3_600_000);
+      const held = await executions.execution("one", id);
+      const nowMs = world.clock.wallMs();
+      expect(held).toMatchObject({ status: "pending", phase: "retrying", error: null });
+      expect(held.held).toMatchObject({ reason, code, message: "the host is down" });
+      expect((held.held?.sinceWallMs ?? 0) - createdWallMs).toBeLessThan(1_000);
+      expect((held.held?.nextTryWallMs ?? 0) - nowMs).toBeLessThanOrEqual(300_000);
+      expect(attempts).toBeGreaterThan(12 * 12);
+      expect(attempts).toBeLessThan(12 * 60);
+      isDown = false;
+      await world.clock.advance(300_000);
+      const done = await executions.execution("one", id);
+      expect(done).toMatchObject({ status: "completed", retries: attempts - 1 });
+      expect(done.held).toBeUndefined();
+    },
+  );
+
+  it("end at their deadline with the reason that held them", async () => {
+    const world = new ExecutionWorld();
+    const run = async (): Promise<never> => {
+      throw new SatelliteError("not_sent", "connection_failed", "the host is down");
+    };
+    world.add(satellite("down", { run }));
+    const executions = await world.open();
+    const { id, deadlineWallMs } = await executions.submit(CALLER, requestOf("down", { sla: "1h" }));
+    await world.clock.advance(3_590_000);
+    expect(await executions.execution("one", id)).toMatchObject({ status: "pending" });
+    await world.clock.advance(11_000);
+    const ended = await executions.execution("one", id);
+    expect(ended.updatedWallMs).toBeGreaterThan(deadlineWallMs - 5_000);
+    expect(JSON.stringify(ended.error)).toContain("the host is down");
   });
 
   it("repeat an ambiguous attempt only of a satellite whose repetition does no harm", async () => {

@@ -3,7 +3,7 @@
 import { createServer as createHttpServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
-import { expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { defineSatellite } from "../../src/satellites/define.ts";
 import { describeSatellite, descriptionHash } from "../../src/satellites/description.ts";
@@ -80,6 +80,76 @@ it("fails in the classes of SatelliteError, and without the text of other errors
     message: "the satellite failed",
   });
   expect(hosted.lines.join()).toMatch(/satellite failing: Error: the password/);
+});
+
+describe("secrets on a host", () => {
+  const config = { token: "hunter2-hunter2", header: "Bearer abcdefgh" };
+  const leaky = defineSatellite({
+    ...{ name: "leaky", input: z.object({ how: z.string() }), config: z.record(z.string(), z.string()) },
+    run: async ({ input, log }) => {
+      log("info", `signed in with ${config.token}`);
+      const message = `401 for hunter2-hunter2 and abcdefgh, ${btoa(config.token)}`;
+      if (input.how === "refuse") throw new SatelliteError("permanent", "denied", message);
+      throw new Error(message);
+    },
+  });
+
+  it.each([
+    [
+      "that the engine names are taken out of thrown errors, messages and log lines",
+      ["hunter2-hunter2", "abcdefgh"],
+    ],
+    ["of an engine that names none: all texts of the config are taken out", undefined],
+  ])("%s", async (_what, secretValues) => {
+    const hosted = await host([leaky]);
+    const run = (how: string) => {
+      const heard = attempt({ input: { how }, config, secretValues } as object);
+      return {
+        ...heard,
+        error: hosted
+          .remote(leaky)
+          .run(heard.call)
+          .catch((one: Error) => one),
+      };
+    };
+    expect(await run("throw").error).toMatchObject({ code: "satellite_error" });
+    const refused = run("refuse");
+    expect(await refused.error).toMatchObject({
+      message: "401 for [redacted] and [redacted], [redacted]",
+    });
+    expect(refused.logs).toEqual(["info signed in with [redacted]"]);
+    const [line = ""] = hosted.lines;
+    expect(line).toMatch(/^satellite leaky: Error: 401 for \[redacted\] and \[redacted\], /);
+    for (const secret of ["hunter2", "abcdefgh", btoa(config.token).slice(0, 12)])
+      expect(hosted.lines.join()).not.toContain(secret);
+  });
+});
+
+describe("the output of a hosted satellite", () => {
+  const output = z.object({ text: z.string().regex(/^[A-Z]+$/), n: z.number() });
+  const says = (given: object) =>
+    defineSatellite({ name: "says", input: z.object({}), output, run: async () => given as never });
+
+  it("is checked by the host's own schema", async () => {
+    const wrong = says({ text: "no", n: 1 });
+    const hosted = await host([wrong]);
+    await expect(hosted.remote(wrong).run(attempt().call)).rejects.toMatchObject({
+      ...{ failure: "permanent", code: "invalid_output" },
+      message: expect.stringMatching(/^output\.text: /),
+    });
+  });
+
+  it("is checked by the engine against the schema that was registered", async () => {
+    const { output: _output, ...unchecked } = says({ text: "YES", n: "1" });
+    const hosted = await host([unchecked]);
+    const running = hosted.remote(says({})).run(attempt().call);
+    await expect(running).rejects.toMatchObject({
+      ...{ failure: "permanent", code: "invalid_output", message: "output.n: must be number" },
+    });
+    const { output: _other, ...right } = says({ text: "YES", n: 1 });
+    const fine = await host([right]);
+    expect(await fine.remote(says({})).run(attempt().call)).toEqual({ text: "YES", n: 1 });
+  });
 });
 
 it("finds what it noted in the attempt after, and knows when a note is durable", async () => {

@@ -76,7 +76,11 @@ export function attempt(given: Partial<SatelliteCall> = {}): Heard {
   const notes = new Map<string, Json>();
   const call = {
     ...{ input: {}, config: {}, executionId: randomUUID(), project: "acme", attempt: 1 },
-    ...{ signal: new AbortController().signal, deadlineWallMs: systemClock.wallMs() + 60_000 },
+    ...{
+      secretValues: [],
+      signal: new AbortController().signal,
+      deadlineWallMs: systemClock.wallMs() + 60_000,
+    },
     ...{ clock: systemClock, http: localHttp },
     notes: {
       get: (name: string) => notes.get(name),

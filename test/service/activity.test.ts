@@ -9,6 +9,8 @@ const ITEM = {
   outputTokens: 5,
   listUsd: 2,
   usd: 1,
+  billedUsd: 2,
+  ambiguousUsd: 0,
 } as const;
 
 function fresh() {
@@ -27,7 +29,14 @@ describe("activity", () => {
       ["completed", 1],
       ["timeout", 1],
     ]);
-    expect(activity.project("red")).toMatchObject({ inputTokens: 20, outputTokens: 10, listUsd: 4, usd: 1 });
+    expect(activity.project("red")).toMatchObject({
+      inputTokens: 20,
+      outputTokens: 10,
+      listUsd: 4,
+      usd: 1,
+      billedUsd: 4,
+      ambiguousUsd: 0,
+    });
     expect(activity.project("blue")).toMatchObject({ inputTokens: 10, usd: 1 });
     expect(activity.total).toMatchObject({ inputTokens: 40, listUsd: 8 });
     expect(activity.project("green")).toBeUndefined();

@@ -4,8 +4,9 @@
 import { PerigeeError } from "../../src/errors.ts";
 import type { Caller } from "../../src/service/caller.ts";
 import type { ServiceContext } from "../../src/service/context.ts";
-import { type FastifyInstance, fastify, validatorCompiler } from "../../src/service/fastify.ts";
+import { type FastifyInstance, fastify } from "../../src/service/fastify.ts";
 import { createTransfers } from "../../src/service/transfers.ts";
+import { validatorCompiler } from "../../src/service/validation.ts";
 
 const STATUSES: Readonly<Record<string, number>> = {
   usage: 422,

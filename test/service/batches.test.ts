@@ -16,7 +16,7 @@ import { chunked, FileWorld, textOf } from "../tasks/files.ts";
 import { batchLines } from "./openai_world.ts";
 
 const COUNTS = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
-const USAGE = { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 };
+const USAGE = { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 };
 
 /** Tasks of two lines that a test ends: the first is answered, the second is not. */
 class TwoLineTasks {

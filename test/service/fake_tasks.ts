@@ -44,7 +44,7 @@ export class FakeTasks implements Tasks {
       counts: { submitted: objects.length, completed: 0, failed: 0, expired: 0, cancelled: 0 },
       createdWallMs: Date.now(),
       hasOutputFile: request.hasOutputFile,
-      usage: { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0 },
+      usage: { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 },
       version: "v1",
     };
     const held = { view, objects, inputs };

@@ -61,6 +61,16 @@ describe("a body that is no list", () => {
     },
   );
 
+  it.each([
+    ['[{"model":"echo:a","input":"x"},{"model":"echo:a","input":"x","input":"y"}]', 1, "input"],
+    ['[{"model":"echo:a","input":"x","\\u006dodel":"echo:b"}]', 0, "model"],
+    ['[{"model":"echo:a","input":"x","generation_config":{"seed":1,"seed":2}}]', 0, "seed"],
+  ])("is 422 when an item has a member twice, as in files: %s", async (text, index, name) => {
+    const found = await refusals(await openWorld(), Buffer.from(text));
+    const message = `item ${index}: the member "${name}" stands twice in one object`;
+    expect(found).toEqual(refusal(422, message, String(index)));
+  });
+
   it("is 422 without being kept when it is longer than what is read whole elsewhere", async () => {
     const world = await openWorld();
     const { status, json } = await world.call("POST", "/v0/infer/", {

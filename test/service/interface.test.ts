@@ -176,7 +176,7 @@ describe("2.3 objects", () => {
   });
 
   it("say why they failed, without an output, and the others are completed", async () => {
-    const file = await upload(call, "in.jsonl", lines(line("a", "x", "nowhere:model"), line("b", "y")));
+    const file = await upload(call, "in.jsonl", lines(line("a", "x", "nowhere"), line("b", "y")));
     const { body } = await submit(call, [{ file_id: file.body.file_id, sla: 60 }]);
     const task = await completedTask(call, body.task_id);
     expect(task.body).toMatchObject({ counts: { completed: 1, failed: 1 } });

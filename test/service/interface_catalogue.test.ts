@@ -83,7 +83,7 @@ describe("2.10 the catalogue", () => {
   });
 
   it("runs deepseek-r1-distrill-llama-70b: batch inference", async () => {
-    const settings = { max_tokens: 100, temperature: 0.5 };
+    const settings = { model: "echo:m", max_tokens: 100, temperature: 0.5 };
     const output = await run("deepseek-r1-distrill-llama-70b", { prompt: "Explain tides." }, settings);
     expect(output).toMatchObject({
       response: expect.any(String),
@@ -176,6 +176,7 @@ cluster:
       uses: satellite/perigee/deepseek-r1-distrill-llama-70b
       identifier: deepseek
       config:
+        model: echo:m
         max_tokens: 100
         temperature: 0.5
       input:

@@ -226,7 +226,7 @@ describe("2.6 output lines", () => {
   });
 
   it("have an error and a null output when their request failed", async () => {
-    expect(await answered(lines(line("a", "x", "nowhere:model")))).toEqual([
+    expect(await answered(lines(line("a", "x", "nowhere")))).toEqual([
       {
         key: "a",
         output: null,

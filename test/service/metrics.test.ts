@@ -93,7 +93,15 @@ describe("metrics", () => {
 
   it("tell what items, attempts and commits came to", async () => {
     const { activity, metrics } = world();
-    const item = { project: "p", inputTokens: 10, outputTokens: 5, listUsd: 0.5, usd: 0.25 };
+    const item = {
+      project: "p",
+      inputTokens: 10,
+      outputTokens: 5,
+      listUsd: 0.5,
+      usd: 0.25,
+      billedUsd: 0.5,
+      ambiguousUsd: 0,
+    };
     activity.settled({ ...item, status: "completed", code: undefined });
     activity.settled({ ...item, status: "failed", code: "timeout" });
     const attempt = { project: "p", lane: "openai:realtime:gpt", model: "openai:gpt", usage: undefined };

@@ -105,8 +105,13 @@ describe("the openai SDK", () => {
     const bad = await create((await upload("no JSON\n")).id);
     const batch = await ended(client, bad.id);
     expect(batch).toMatchObject({
+      status: "failed",
       output_file_id: null,
       request_counts: { total: 1, completed: 0, failed: 1 },
+      errors: {
+        object: "list",
+        data: [{ code: "invalid_json", message: "the line is not one JSON value", line: 1, param: null }],
+      },
     });
     expect(await jsonLines(client, batch.error_file_id)).toMatchObject([
       { custom_id: null, error: { code: "invalid_json", line: 1 } },
@@ -117,6 +122,31 @@ describe("the openai SDK", () => {
       error_file_id: null,
       request_counts: { total: 0, completed: 0, failed: 0 },
     });
+  });
+
+  it("tells line and code of what it could not read in a batch, beside what was answered", async () => {
+    const { client } = service;
+    const lines = batchLines(["one", "fail two"]).trimEnd().split("\n");
+    const broken = ['{"custom_id": "a"}', "no JSON", '{"custom_id":"b","body":{"model":"gpt","model":"x"}}'];
+    const { id } = await create((await upload([lines[0], ...broken, lines[1]].join("\n"))).id);
+    const batch = await ended(client, id);
+    expect(batch).toMatchObject({
+      status: "completed",
+      request_counts: { total: 5, completed: 1, failed: 4 },
+    });
+    expect(batch.errors?.data?.map(({ line, code, param }) => [line, code, param])).toEqual([
+      [2, "invalid_line", null],
+      [3, "invalid_json", null],
+      [4, "duplicate_member", null],
+    ]);
+    expect((await client.batches.retrieve(id)).errors).toEqual(batch.errors);
+    expect(await jsonLines(client, batch.error_file_id)).toHaveLength(4);
+  });
+
+  it("tells the first 50 lines that it could not read", async () => {
+    const text = Array.from({ length: 80 }, () => "no JSON").join("\n");
+    const batch = await ended(service.client, (await create((await upload(text)).id)).id);
+    expect([batch.status, batch.errors?.data?.length]).toEqual(["failed", 50]);
   });
 
   it("names the model of each line, of hundreds whose answers do not come in their order", async () => {

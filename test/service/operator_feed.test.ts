@@ -13,6 +13,8 @@ const ITEM = {
   outputTokens: 5,
   listUsd: 2,
   usd: 1,
+  billedUsd: 2,
+  ambiguousUsd: 0,
 } as const;
 
 function lane(family: string): LaneStatus {
@@ -66,7 +68,7 @@ class World {
       counts: { submitted: 4, completed: 6, failed: 0, expired: 0, cancelled: 0 },
       createdWallMs: this.clock.wallMs(),
       hasOutputFile: false,
-      usage: { inputTokens: 1, outputTokens: 1, listUsd: 2, usd: 1.5 },
+      usage: { inputTokens: 1, outputTokens: 1, listUsd: 2, usd: 1.5, billedUsd: 2, ambiguousUsd: 0 },
       version: "1",
       ...more,
     };
@@ -114,7 +116,7 @@ describe("the operator feed", () => {
     expect(page.snapshots()).toHaveLength(4);
   });
 
-  it("shows tasks with deadline and slack, errors by code, cost and what was saved", async () => {
+  it("shows tasks with deadline and slack, errors by code, what providers bill and callers are charged", async () => {
     const world = new World();
     const nowMs = world.clock.wallMs();
     world.task("a", { deadlineWallMs: nowMs + 60_000, expectedEndWallMs: nowMs + 20_000 });
@@ -131,12 +133,12 @@ describe("the operator feed", () => {
     expect(snapshot).toMatchObject({
       time: nowMs,
       errors: { filtered: 2, timeout: 1 },
-      totals: { completed: 1, failed: 3, list_usd: 8, usd: 4, saved_usd: 4 },
+      totals: { completed: 1, failed: 3, billed_usd: 8, ambiguous_usd: 0, list_usd: 8, usd: 4 },
       tasks: {
         has_more: false,
         after: null,
         items: [
-          { task_id: "a", slack_ms: 40_000, usd: 1.5, list_usd: 2, saved_usd: 0.5 },
+          { task_id: "a", slack_ms: 40_000, usd: 1.5, list_usd: 2, billed_usd: 2 },
           { task_id: "b", slack_ms: null },
           { task_id: "c", slack_ms: -5_000 },
         ],

@@ -22,6 +22,9 @@ it("tells the audit log of each task and file that retention has removed, and of
   const aftercare = await openAftercare({
     clock: world.clock,
     store: opened.parts.store,
+    disk: world.disk,
+    dataDir: "/data",
+    notice: () => undefined,
     files,
     openTasks: async () => tasks,
     egress: createEgress({ clock: world.clock }),

@@ -118,7 +118,7 @@ describe("telemetry", () => {
       createdWallMs: 1_000,
       finishedWallMs: 9_000,
       hasOutputFile: false,
-      usage: { inputTokens: 1, outputTokens: 1, listUsd: 0, usd: 0 },
+      usage: { inputTokens: 1, outputTokens: 1, listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 },
       note: "secret",
       version: "1",
     };

@@ -7,6 +7,7 @@ export const SETTINGS: MeasureSettings = {
   providers: [
     { name: "echo", protocol: "echo", baseUrl: "" },
     { name: "openai", protocol: "openai", baseUrl: "https://api.openai.com/v1" },
+    { name: "mine", protocol: "openai", baseUrl: "http://mine.test/v1" },
     { name: "anthropic", protocol: "anthropic", baseUrl: "https://api.anthropic.com/v1" },
   ],
   lineBytesMax: 10 * 1024 * 1024,

@@ -57,7 +57,7 @@ describe("BlockMeasurer", () => {
     expect(measured.blankLines).toBe(2);
     expect(measured.rejected.map(({ line, key, code }) => ({ line, key, code }))).toEqual([
       { line: 1, key: null, code: "invalid_json" },
-      { line: 4, key: "bad", code: "unknown_model" },
+      { line: 4, key: "bad", code: "provider_missing" },
     ]);
   });
 
@@ -118,7 +118,10 @@ describe("BlockMeasurer", () => {
       body: { model: "gpt-4o", messages: [{ role: "user", content: "x" }], max_tokens: 9 },
     });
     const lines = [lineOf("1", "x", { model: "openai:gpt-4o" }), batch, own];
-    const measured = measure(lines.join("\n"), { ...WANTED, maxOutputTokensCap: 50 });
+    const measured = measure(lines.join("\n"), {
+      ...WANTED,
+      cap: { outputTokens: 50, allowsUnbounded: false },
+    });
     expect([...measured.maxOutputTokens]).toEqual([50, 50, 9]);
     const limits = bodiesOf(measured).map((body) => {
       const { max_tokens, max_completion_tokens } = JSON.parse(body);
@@ -127,7 +130,28 @@ describe("BlockMeasurer", () => {
     expect(limits).toEqual([
       { max_tokens: undefined, max_completion_tokens: 50 },
       { max_tokens: undefined, max_completion_tokens: 50 },
-      { max_tokens: 9, max_completion_tokens: undefined },
+      { max_tokens: undefined, max_completion_tokens: 9 }, // OpenAI's reasoning models refuse the old name
+    ]);
+  });
+
+  it("limits the output under both names where the provider under a cap is not known", () => {
+    const both = {
+      body: { model: "m", messages: [{ role: "user", content: "x" }], max_completion_tokens: 7 },
+    };
+    const lines = [lineOf("1", "x", { model: "mine:m" }), JSON.stringify({ custom_id: "2", ...both })];
+    const cap = { outputTokens: 50, allowsUnbounded: false };
+    const limitsOf = (options: object): unknown =>
+      bodiesOf(measure(lines.join("\n"), { ...WANTED, modelOverride: "mine:m", ...options })).map((body) => {
+        const { max_tokens, max_completion_tokens } = JSON.parse(body);
+        return [max_tokens, max_completion_tokens];
+      });
+    expect(limitsOf({ cap })).toEqual([
+      [50, 50],
+      [7, 7],
+    ]);
+    expect(limitsOf({})).toEqual([
+      [undefined, undefined],
+      [undefined, 7],
     ]);
   });
 
@@ -140,7 +164,9 @@ describe("BlockMeasurer", () => {
   it("marks items whose text was changed", () => {
     const whole = lineOf("1", "x");
     const lone = lineOf("2", "x").replace('"x"', '"\\ud800"');
-    expect([...measure([whole, lone].join("\n")).warnings]).toEqual([0, 1]);
+    const { warnings, warningLists } = measure([whole, lone].join("\n"));
+    expect([...warnings]).toEqual([0, 1]);
+    expect(warningLists).toEqual(['[{"code":"text_replaced"}]']);
   });
 
   it("keeps no bodies when they are not wanted, and counts the same", () => {

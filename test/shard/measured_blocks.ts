@@ -27,8 +27,12 @@ export function measuredBlock(items: readonly PlainItem[]): MeasuredBlock {
     lengths: Uint32Array.from(items, (item) => 100 + (item.line % 10)),
     inputTokens: Uint32Array.from(items, (item) => item.tokens ?? 10),
     maxOutputTokens: Uint32Array.from(items, (item) => item.maxOutputTokens ?? 0),
+    most: Uint32Array.from(
+      items.flatMap((item) => [(item.tokens ?? 10) + item.line, (item.maxOutputTokens ?? 0) + 2 * item.line]),
+    ),
     groupOf: Uint16Array.from(groupOf),
-    warnings: Uint8Array.from(items, (item) => item.line % 2),
+    warnings: Uint16Array.from(items, (item) => item.line % 2),
+    warningLists: [WARNED],
     keys: new Uint8Array(Buffer.concat(keys)),
     keyEnds: endsOf(keys),
     bodies: new Uint8Array(Buffer.concat(bodies)),
@@ -38,6 +42,9 @@ export function measuredBlock(items: readonly PlainItem[]): MeasuredBlock {
     blankLines: 0,
   };
 }
+
+/** The warnings of items with odd lines. */
+export const WARNED = '[{"code":"text_replaced"}]';
 
 export function keyOf(line: number): string {
   return `"key ${line}"`;

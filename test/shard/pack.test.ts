@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { PACK_BOUNDS, Packer } from "../../src/shard/pack.ts";
 import type { Shard } from "../../src/shard/shard.ts";
-import { measuredBlock, type PlainItem } from "./measured_blocks.ts";
+import { measuredBlock, type PlainItem, WARNED } from "./measured_blocks.ts";
 
 describe("Packer", () => {
   it("packs items of one model and prefix together, with their columns and bytes", () => {
@@ -25,7 +25,8 @@ describe("Packer", () => {
     expect([...shard.lengths]).toEqual([101, 103]);
     expect([...shard.inputTokens]).toEqual([5, 6]);
     expect([...shard.maxOutputTokens]).toEqual([0, 9]);
-    expect([...shard.warnings]).toEqual([1, 1]);
+    expect([shard.warnings(0), shard.warnings(1)]).toEqual([WARNED, WARNED]);
+    expect((shards[0] as Shard).warnings(0)).toBe("");
     expect([shard.inputTokensTotal, shard.maxOutputTokensTotal, shard.unlimitedCount]).toEqual([11, 9, 1]);
     expect(Buffer.from(shard.body(1)).toString()).toBe('{"line":3}');
     expect(Buffer.from(shard.keyJson(0)).toString()).toBe('"key 1"');

@@ -32,10 +32,10 @@ describe("Shard", () => {
     expect(shard.isPrepared).toBe(false);
   });
 
-  it("costs 25 bytes an item in one buffer once its bytes are dropped", () => {
+  it("costs 32 bytes an item in one buffer once its bytes are dropped", () => {
     const shard = shardOf(100);
     shard.dropPrepared();
-    expect(shard.lines.buffer.byteLength).toBe(2_500);
+    expect(shard.lines.buffer.byteLength).toBe(3_200);
     expect(shard.offsets.buffer).toBe(shard.lines.buffer);
   });
 });

@@ -79,6 +79,7 @@ export class SimulatedProcess {
     return new Promise((resolve) => {
       const abort = (): void => {
         served.isOver = true;
+        served.overAtMs = this.clock.nowMs();
         this.#inFlight.delete(abort);
         resolve({ ok: false, failure: "aborted", message: "the transport is closed" });
       };
@@ -86,8 +87,10 @@ export class SimulatedProcess {
       void sent.then((result) => {
         if (this.#isDead || served.isOver) return;
         served.isOver = true;
+        served.overAtMs = this.clock.nowMs();
         served.isDelivered = result.ok;
         this.#inFlight.delete(abort);
+        providers.onDelivered?.(served);
         resolve(result);
       });
     });

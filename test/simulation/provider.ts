@@ -3,28 +3,59 @@
  */
 import type { WireRequest, WireResult } from "../../src/dispatch/transport.ts";
 import { jsonAnswer, type Script, type ScriptContext } from "../../src/testing/index.ts";
-import { type Fault, INPUT_USD, OUTPUT_USD, pick, type SimulatedLine, type Workload } from "./workload.ts";
+import {
+  INPUT_USD,
+  OUTPUT_USD,
+  pick,
+  type SimulatedLine,
+  type Window,
+  type WindowKind,
+  type Workload,
+} from "./workload.ts";
 
-/** One request as the provider saw it. */
+/** One request as the provider saw it: the ledger that every law is checked against. */
 export interface Served {
   readonly atMs: number;
   readonly provider: string;
-  readonly line: number;
+  readonly model: string;
+  readonly line: SimulatedLine;
   /** What was done with it: a fault, an ending, or the kind of a window. */
   readonly what: string;
   /** The work was done: tokens are billed. */
   readonly isBilled: boolean;
-  /** An answer with text was made, whether or not it arrived. */
-  readonly isAnswered: boolean;
   /** The answer says how many tokens it took. */
   readonly tellsUsage: boolean;
   readonly inputTokens: number;
   readonly outputTokens: number;
+  /** The most that it may cost, by the provider's own count and the limit of its output. */
+  readonly worstUsd: number;
+  /** Milliseconds that the caller was told to wait; undefined where that cannot be read. */
+  readonly retryAfterMs: number | undefined;
+  /** What a Retry-After may be taken for that is a date, when the caller's calendar has jumped. */
+  readonly mayWaitMs: number;
+  /** Which process sent it, from 1. */
+  readonly process: number;
   /** Set when the caller, alive, got the result. */
   isDelivered: boolean;
   /** Set when nothing more will come of it. */
   isOver: boolean;
+  overAtMs: number | undefined;
 }
+
+/** What a window does says nothing of the item. */
+const WINDOWS: ReadonlySet<string> = new Set<WindowKind>([
+  "quota",
+  "key_refused",
+  "swamped",
+  "down",
+  "throttled",
+  "bad_gateway",
+  "reset",
+  "dead",
+]);
+
+const RATE_LIMITED: ReadonlySet<string> = new Set(["rate_limited", "throttled", "unavailable"]);
+const DATE_WAIT_MS = 15 * 60_000;
 
 const RETRY_AFTER: readonly string[] = [
   "1",
@@ -40,56 +71,82 @@ const RETRY_AFTER: readonly string[] = [
 ];
 
 /** The text that is right for a line. */
-export function answerOf(line: number): string {
-  return `answer to ${line}: «${(line * 2654435761) >>> 0}»`;
+export function answerOf(id: number): string {
+  return `answer to ${id}: «${(id * 2654435761) >>> 0}»`;
+}
+
+/** A window that has opened. */
+export interface OpenWindow {
+  readonly window: Window;
+  readonly fromMs: number;
+  readonly untilMs: number;
 }
 
 export class SimulatedProviders {
   readonly served: Served[] = [];
+  readonly servedOf = new Map<number, Served[]>();
   /** Called at every request, before it is answered. */
   onSend: ((served: Served) => void) | undefined;
+  /** Called when a process that lives has got the result of a request. */
+  onDelivered: ((served: Served) => void) | undefined;
+  /** Counted by the simulation. */
+  process = 0;
+  readonly windows: OpenWindow[] = [];
   readonly #workload: Workload;
   readonly #random: () => number;
-  readonly #linesByNumber: ReadonlyMap<number, SimulatedLine>;
-  readonly #attempts = new Map<number, number>();
+  readonly #lines: ReadonlyMap<number, SimulatedLine>;
+  readonly #sends = new Map<string, number>();
 
   constructor(workload: Workload, random: () => number) {
     this.#workload = workload;
     this.#random = random;
-    this.#linesByNumber = new Map(workload.lines.map((line) => [line.line, line]));
+    this.#lines = new Map(workload.lines.map((line) => [line.id, line]));
   }
 
   script(request: WireRequest, { nowMs }: ScriptContext): Script {
     const body = new TextDecoder().decode(request.body);
-    const number = Number(/\[\[(\d+)\]\]/.exec(body)?.[1]);
-    const line = this.#linesByNumber.get(number);
+    const id = Number(/\[\[(\d+)\]\]/.exec(body)?.[1]);
+    const line = this.#lines.get(id);
     if (line === undefined) throw new Error(`a request for no known line: ${body}`);
-    const attempt = (this.#attempts.get(number) ?? 0) + 1;
-    this.#attempts.set(number, attempt);
-    const window = this.#workload.windows.find(
-      (one) => one.provider === line.provider && one.fromMs <= nowMs && nowMs < one.untilMs,
-    );
-    const what = window?.kind ?? line.faults[attempt - 1] ?? line.ending;
+    const before = this.servedOf.get(id) ?? [];
+    const window = this.#windowAt(line.provider, nowMs);
+    const tries = before.filter(({ what }) => !WINDOWS.has(what)).length;
+    const what = window?.kind ?? line.faults[tries] ?? line.ending;
     const maxTokens = Number(/"max_(?:completion_)?tokens":(\d+)/.exec(body)?.[1]);
     const inputTokens = Math.max(1, Math.floor(body.length / 40));
-    const outputTokens = Math.min(maxTokens, 5 + (number % 13));
-    const plan = this.#plan(what as Fault, line, { inputTokens, outputTokens });
+    const outputTokens = Math.min(maxTokens, 5 + (line.line % 13));
+    const plan = this.#plan(what, line, { inputTokens, outputTokens });
     const served: Served = {
       atMs: nowMs,
       provider: line.provider,
-      line: number,
+      model: line.model,
+      line,
       what,
       isBilled: plan.isBilled ?? false,
-      isAnswered: plan.isAnswered ?? false,
       tellsUsage: plan.tellsUsage ?? false,
       inputTokens: plan.isBilled ? inputTokens : 0,
       outputTokens: plan.isBilled ? outputTokens : 0,
+      worstUsd: (body.length * INPUT_USD + maxTokens * OUTPUT_USD) / 1e6,
+      retryAfterMs: plan.retryAfterMs,
+      mayWaitMs: this.#workload.features.has("wall_jump") && RATE_LIMITED.has(what) ? DATE_WAIT_MS : 0,
+      process: this.process,
       isDelivered: false,
       isOver: false,
+      overAtMs: undefined,
     };
     this.served.push(served);
+    this.servedOf.set(id, [...before, served]);
     this.onSend?.(served);
     return plan.script;
+  }
+
+  #windowAt(provider: string, nowMs: number): Window | undefined {
+    const sends = this.#sends.get(provider) ?? 0;
+    this.#sends.set(provider, sends + 1);
+    for (const window of this.#workload.windows)
+      if (window.provider === provider && window.afterSends === sends)
+        this.windows.push({ window, fromMs: nowMs, untilMs: nowMs + window.lastsMs });
+    return this.windows.find((one) => one.window.provider === provider && nowMs < one.untilMs)?.window;
   }
 
   /** USD that the providers would bill. */
@@ -108,8 +165,8 @@ export class SimulatedProviders {
       ...extra,
       script: { kind: "answer", afterMs, result },
     });
-    const done = { isBilled: true, isAnswered: true } as const;
-    const text = answerOf(line.line);
+    const done = { isBilled: true } as const;
+    const text = answerOf(line.id);
     switch (what) {
       case "answer":
         return after(success(isAnthropic, text, "stop", tokens), { ...done, tellsUsage: true });
@@ -131,21 +188,25 @@ export class SimulatedProviders {
           ),
         );
       case "rate_limited":
-        return after(
-          refusal(
-            isAnthropic,
-            429,
-            isAnthropic ? "rate_limit_error" : "rate_limit_exceeded",
-            "slow",
-            this.#retryAfter(),
-          ),
-        );
-      case "unavailable":
-        return after(
-          refusal(isAnthropic, 503, "unavailable", "busy", this.#random() < 0.5 ? this.#retryAfter() : {}),
-        );
+        return this.#rateLimited(isAnthropic, latencyMs);
+      case "unavailable": {
+        const wait = this.#random() < 0.5 ? this.#retryAfter() : undefined;
+        const headers = wait === undefined ? {} : { "retry-after": wait };
+        return after(refusal(isAnthropic, 503, "unavailable", "busy", headers), {
+          retryAfterMs: readWait(wait),
+        });
+      }
+      case "swamped":
       case "overloaded":
         return after(refusal(isAnthropic, 529, "overloaded_error", "busy"));
+      case "throttled":
+        return this.#rateLimited(isAnthropic, latencyMs);
+      case "key_refused":
+        return after(
+          refusal(isAnthropic, 401, isAnthropic ? "authentication_error" : "invalid_api_key", "who are you"),
+        );
+      case "bad_gateway":
+        return after({ ok: true, status: 502, headers: {}, body: bytes("") });
       case "quota":
         return after(
           refusal(
@@ -162,6 +223,7 @@ export class SimulatedProviders {
         return after(refusal(isAnthropic, 500, "api_error", "oops"));
       case "gateway_timeout":
         return after({ ok: true, status: 504, headers: {}, body: bytes("") }, done);
+      case "reset":
       case "reset_before":
         return after({ ok: false, failure: "lost", message: "reset" });
       case "reset_after":
@@ -178,6 +240,7 @@ export class SimulatedProviders {
         return after(jsonAnswer(200, { id: "x" }), done);
       case "empty":
         return after(success(isAnthropic, "", "stop", tokens), { isBilled: true, tellsUsage: true });
+      case "dead":
       case "hang":
         return { script: { kind: "hang" } };
       case "too_late":
@@ -189,8 +252,15 @@ export class SimulatedProviders {
     }
   }
 
-  #retryAfter(): Record<string, string> {
-    return { "retry-after": pick(this.#random, RETRY_AFTER) };
+  #rateLimited(isAnthropic: boolean, afterMs: number): Plan {
+    const wait = this.#retryAfter();
+    const code = isAnthropic ? "rate_limit_error" : "rate_limit_exceeded";
+    const result = refusal(isAnthropic, 429, code, "slow", { "retry-after": wait });
+    return { script: { kind: "answer", afterMs, result }, retryAfterMs: readWait(wait) };
+  }
+
+  #retryAfter(): string {
+    return pick(this.#random, RETRY_AFTER);
   }
 }
 
@@ -202,8 +272,14 @@ interface Tokens {
 interface Plan {
   readonly script: Script;
   readonly isBilled?: boolean;
-  readonly isAnswered?: boolean;
   readonly tellsUsage?: boolean;
+  readonly retryAfterMs?: number | undefined;
+}
+
+/** Seconds above 0; of all else nobody can say what is meant. */
+function readWait(text: string | undefined): number | undefined {
+  const ms = Number(text) * 1_000;
+  return ms > 0 ? ms : undefined;
 }
 
 function success(

@@ -1,17 +1,16 @@
 /**
- * One simulated run: the real engine on a virtual clock, a scripted wire, a disk in memory and a store that can crash,
- * through all the troubles of its seed, until every line is answered.
+ * One simulation: the real engine on a virtual clock, a scripted wire, a disk in memory and a store that can crash,
+ * through all the troubles of its seed, until every line of every run is answered.
  *
- *   process starts -> engine -> run -> finished                      -> checks
- *                                  \-> killed, failed or stopped -> next process on the same disk and store
+ *   process starts -> engine -> runs -> all finished                -> checks
+ *                                   \-> killed, failed or stopped -> next process on the same disk and store
  */
 import { createHash } from "node:crypto";
 import type { Timer } from "../../src/clock.ts";
-import "../../src/engine/config_schema.ts"; // loaded at first use otherwise, in real time
-import { resolveConfig } from "../../src/engine/config.ts";
+import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
 import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import { isCallers } from "../../src/engine/holds.ts";
 import type { Source } from "../../src/engine/input.ts";
-import type { Step } from "../../src/engine/journal.ts";
 import type { Summary } from "../../src/engine/progress.ts";
 import type { Run } from "../../src/engine/run.ts";
 import type { RunOptions } from "../../src/engine/run_open.ts";
@@ -24,18 +23,21 @@ import {
   MemoryDisk,
   ScriptedTransport,
 } from "../../src/testing/index.ts";
-import { Observer } from "./observer.ts";
+import type { Feature } from "./features.ts";
+import { Laws } from "./laws.ts";
+import { Observer, type RunBook } from "./observer.ts";
 import { SimulatedProcess } from "./process.ts";
 import { SimulatedProviders } from "./provider.ts";
-import { drawWorkload, type Trouble, type Workload } from "./workload.ts";
+import { drawWorkload, type Trouble, type TroubleKind, type WindowKind, type Workload } from "./workload.ts";
 
-const INPUT = "/in/input.jsonl";
-const OUTPUT = "/out/output.jsonl";
 const DATA = "/data";
 
 /** Faults end within minutes; what is not over by then hangs. Retry-After may ask for 15 min, quota waits for probes. */
-const LIVENESS_MS = 90 * 60_000;
+const LIVENESS_MS = 180 * 60_000;
 const PROCESSES_MAX = 80;
+const POLL_MS = 1_500;
+/** How long nobody calls again a run that its account has stopped. */
+const PAUSED_MS = 20_000;
 /** A run that ends like this was made to. */
 const INJECTED_CODES = new Set([
   "disk_full",
@@ -45,20 +47,51 @@ const INJECTED_CODES = new Set([
   "interrupted",
 ]);
 
+const FEATURE_OF_TROUBLE: Readonly<Record<TroubleKind, Feature>> = {
+  kill: "kill",
+  power_cut: "power_cut",
+  stop: "stop",
+  disk_full: "disk_full",
+  store_full: "store_full",
+  output_sync_fails: "disk_error",
+  store_fails: "disk_error",
+  disk_dies_in_write: "disk_error",
+  wall_jump: "wall_jump",
+};
+
+const FEATURE_OF_WINDOW: Readonly<Record<WindowKind, Feature>> = {
+  quota: "quota_stop",
+  key_refused: "key_refused",
+  throttled: "throttled",
+  swamped: "outage",
+  down: "outage",
+  bad_gateway: "outage",
+  reset: "outage",
+  dead: "outage",
+};
+/** They take effect when something happens; all others do so when they are drawn. */
+const HAPPENING: ReadonlySet<Feature> = new Set([
+  ...Object.values(FEATURE_OF_TROUBLE),
+  ...Object.values(FEATURE_OF_WINDOW),
+]);
+
 export interface SimulationResult {
   /** SHA-256 of all that happened, in order. */
   readonly traceHash: string;
+  readonly trace: readonly string[];
   /** Laws that were broken, in words; empty when all is well. */
   readonly violations: readonly string[];
   readonly workload: Workload;
-  readonly observer: Observer;
+  /** What took effect. */
+  readonly met: ReadonlySet<Feature>;
   readonly virtualMs: number;
   readonly processes: number;
 }
 
+/** Depends on nothing but the seed. */
 export async function simulate(seed: number): Promise<SimulationResult> {
-  const simulation = new Simulation(seed);
-  return simulation.run();
+  await checkOptions({ providers: {} }, "options"); // loads the schemas, in real time, before the clock runs
+  return new Simulation(seed).run();
 }
 
 class Simulation {
@@ -70,19 +103,24 @@ class Simulation {
   readonly #providers: SimulatedProviders;
   readonly #wire: ScriptedTransport;
   readonly #observer: Observer;
+  readonly #laws: Laws;
   readonly #troubles: Trouble[];
+  readonly #met: Set<Feature>;
+  readonly #summaries = new Map<RunBook, Summary>();
+  /** Runs of which nothing is left but what their caller holds up. */
+  readonly #finishing = new Set<RunBook>();
+  readonly #running = new Map<RunBook, Run>();
   #process: SimulatedProcess;
   #processes = 0;
-  #run: Run | undefined;
   #isInjected = false;
-  /** The run is finished: no trouble comes any more. */
+  /** All runs are finished: no trouble comes any more. */
   #isOver = false;
 
   constructor(seed: number) {
     this.#random = createRandom(seed * 2 + 1);
     this.#workload = drawWorkload(seed, createRandom(seed * 2));
     this.#clock = new FakeClock({ seed });
-    const { diskLatencyMs, commitMs, lines, troubles } = this.#workload;
+    const { diskLatencyMs, commitMs, runs, troubles, features } = this.#workload;
     this.#disk = new MemoryDisk({ clock: this.#clock, latencyMs: diskLatencyMs });
     this.#store = createCrashableStore({
       clock: this.#clock,
@@ -94,13 +132,22 @@ class Simulation {
       this.#providers.script(request, context),
     );
     this.#observer = new Observer(this.#workload, this.#clock, this.#providers);
+    this.#laws = new Laws({
+      workload: this.#workload,
+      observer: this.#observer,
+      providers: this.#providers,
+    });
     this.#troubles = [...troubles];
+    this.#met = new Set([...features].filter((feature) => !HAPPENING.has(feature)));
     this.#providers.onSend = (served) => {
       this.#observer.sent(served);
       this.#meetTroubles();
     };
-    const lineEnd = lines.length % 2 === 0 ? "\n" : "";
-    this.#disk.put(INPUT, lines.map((line) => line.text).join("\n") + lineEnd);
+    this.#providers.onDelivered = (served) => this.#observer.delivered(served);
+    for (const { index, lines } of runs) {
+      const lineEnd = lines.length % 2 === 0 ? "\n" : "";
+      this.#disk.put(inputOf(index), lines.map((line) => line.text).join("\n") + lineEnd);
+    }
     this.#process = this.#newProcess();
   }
 
@@ -111,95 +158,124 @@ class Simulation {
     });
     stuck.catch(() => undefined);
     try {
-      const summary = await this.#clock.runUntilSettled(Promise.race([this.#live(), stuck]));
+      await this.#clock.runUntilSettled(Promise.race([this.#live(), stuck]));
       this.#isOver = true;
-      this.#observer.finished(summary, this.#disk.text(OUTPUT) ?? "");
-      await this.#clock.runUntilSettled(this.#again(summary));
+      this.#laws.all(this.#clock.nowMs());
+      for (const book of this.#observer.books)
+        this.#laws.finished(
+          book,
+          this.#summaries.get(book) as Summary,
+          this.#disk.text(outputOf(book)) ?? "",
+        );
+      await this.#clock.runUntilSettled(this.#again());
     } catch (error) {
-      const progress = JSON.stringify(this.#run?.progress());
-      this.#observer.violate(`I13 ${error instanceof Error ? error.stack : String(error)} at ${progress}`);
+      const progress = JSON.stringify([...this.#running.values()].map((run) => run.progress()));
+      this.#observer.violate(`I13 ${error instanceof Error ? error.message : String(error)} at ${progress}`);
     } finally {
       limit?.cancel();
     }
+    for (const { window } of this.#providers.windows) this.#met.add(FEATURE_OF_WINDOW[window.kind]);
+    const { trace, violations } = this.#observer;
     return {
-      traceHash: createHash("sha256").update(this.#observer.trace.join("\n")).digest("hex"),
-      violations: this.#observer.violations,
+      traceHash: createHash("sha256").update(trace.join("\n")).digest("hex"),
+      trace,
+      violations,
       workload: this.#workload,
-      observer: this.#observer,
+      met: this.#met,
       virtualMs: this.#clock.nowMs(),
       processes: this.#processes,
     };
   }
 
-  /** Processes one after another, until one of them finishes the run. */
-  async #live(): Promise<Summary> {
+  /** Processes one after another, until all runs are finished. */
+  async #live(): Promise<void> {
     while (this.#processes < PROCESSES_MAX) {
       if (this.#process.isDead) this.#process = this.#nextProcess();
       this.#processes += 1;
-      const end = await Promise.race([this.#process.died, this.#liveOnce()]);
-      if (end !== "died" && end !== "again") return end;
+      this.#providers.process = this.#processes;
+      await Promise.race([this.#process.died, this.#liveOnce()]);
+      if (this.#summaries.size === this.#observer.books.length) return;
     }
     throw new Error(`not over after ${PROCESSES_MAX} processes`);
   }
 
   /** Never resolves when the process dies meanwhile. */
-  #liveOnce(): Promise<Summary | "again"> {
-    return this.#process.whileAlive(() => this.#runToItsEnd());
+  #liveOnce(): Promise<void> {
+    return this.#process.whileAlive(() => this.#runAll());
   }
 
-  async #runToItsEnd(): Promise<Summary | "again"> {
+  async #runAll(): Promise<void> {
     const process = this.#process;
     const engine = await this.#engine().catch((error: unknown) =>
       process.isDead ? undefined : this.#excuse(error),
     );
-    if (engine === undefined) return "again";
-    let summary: Summary | "again" = "again";
-    while (summary === "again") {
-      summary = await this.#runOnce(engine);
-      if (summary === "again") break;
-      if (summary.status === "completed") break;
-      this.#observer.stopped(summary.reason);
-      summary = "again";
-      if (this.#random() < 0.5) break;
-    }
+    if (engine === undefined) return;
+    const left = this.#observer.books.filter((book) => !this.#summaries.has(book));
+    await Promise.all(left.map((book) => this.#runToItsEnd(engine, book)));
     await engine.close();
-    return summary;
   }
 
-  async #runOnce(engine: Engine): Promise<Summary | "again"> {
+  /** Calls a run again and again, and leaves it to the next process now and then. */
+  async #runToItsEnd(engine: Engine, book: RunBook): Promise<void> {
+    const { clock } = this.#process;
+    const delayMs = book.run.startMs - clock.nowMs();
+    if (delayMs > 0) await clock.sleep(delayMs);
+    for (;;) {
+      const summary = await this.#runOnce(engine, book);
+      if (summary === undefined) return;
+      if (summary.status === "completed") {
+        this.#summaries.set(book, summary);
+        return;
+      }
+      this.#observer.stopped(book, summary.reason);
+      if (summary.status === "paused") await clock.sleep(PAUSED_MS);
+      // What only its caller could change ends at the next call, or the simulation would go on for ever.
+      if (summary.status === "paused" && summary.held.every(({ reason }) => isCallers(reason)))
+        this.#finishing.add(book);
+      if (this.#random() < 0.5) return;
+    }
+  }
+
+  async #runOnce(engine: Engine, book: RunBook): Promise<Summary | undefined> {
     const process = this.#process;
-    this.#observer.processStarted();
-    const run = engine.run(this.#source(), this.#options());
-    this.#run = run;
+    this.#observer.runCalled(book);
+    const run = engine.run(this.#source(book), this.#options(book));
+    this.#running.set(book, run);
     const poll = (): void => {
-      if (process.isDead || this.#run !== run) return;
-      this.#observer.polled(run.progress(), this.#answers());
-      this.#clock.timer(1_500, poll);
+      if (process.isDead || this.#running.get(book) !== run) return;
+      this.#observer.polled(book, run.progress(), this.#answers(book));
+      this.#clock.timer(POLL_MS, poll);
     };
-    run.opened.then(poll, () => undefined); // what a power cut left is mended until then
+    const accept = (): void => {
+      book.acceptedMs ??= this.#clock.nowMs();
+      poll(); // what a power cut left is mended until then
+    };
+    run.opened.then(accept, () => undefined);
     try {
       return await run.finished;
     } catch (error) {
-      if (process.isDead) return "again"; // nobody hears of it
+      if (process.isDead) return undefined; // nobody hears of it
       this.#excuse(error);
-      this.#observer.processDied(undefined);
-      return "again";
+      this.#observer.failed(book);
+      return undefined;
     } finally {
-      if (this.#run === run) this.#run = undefined;
+      if (this.#running.get(book) === run) this.#running.delete(book);
     }
   }
 
   /** Rethrows what was not made to fail. */
   #excuse(error: unknown): undefined {
-    if (!(error instanceof PerigeeError && INJECTED_CODES.has(error.code) && this.#isInjected)) throw error;
-    this.#observer.note(`failed ${error.code}`);
-    if (error.code === "store_failed") this.#store.crash();
+    const code = error instanceof PerigeeError ? error.code : "";
+    if (!(INJECTED_CODES.has(code) || code === "closed") || !this.#isInjected) throw error;
+    this.#observer.note(`failed ${code}`);
+    if (code === "store_failed") this.#store.crash();
   }
 
   /** The input, or a stream that gives the same bytes in other pieces every time. */
-  #source(): Source {
-    const bytes = this.#disk.bytes(INPUT);
-    if (!this.#workload.isStream || bytes === undefined) return INPUT;
+  #source({ run }: RunBook): Source {
+    const path = inputOf(run.index);
+    const bytes = this.#disk.bytes(path);
+    if (!run.isStream || bytes === undefined) return path;
     const [{ clock }, random] = [this.#process, this.#random];
     return (async function* () {
       for (let from = 0; from < bytes.byteLength; ) {
@@ -211,22 +287,26 @@ class Simulation {
     })();
   }
 
-  /** A finished run, called again after a power cut: sends nothing and says the same. */
-  async #again(summary: Summary): Promise<void> {
+  /** Finished runs, called again after a power cut: they send nothing and say the same. */
+  async #again(): Promise<void> {
     const sent = this.#providers.served.length;
-    const output = this.#disk.text(OUTPUT);
+    const outputs = this.#observer.books.map((book) => this.#disk.text(outputOf(book)));
     this.#disk.crash({ powerCut: true, random: this.#random });
     const engine = await this.#engine();
-    const again = await engine.run(this.#source(), this.#options()).finished;
+    for (const [index, book] of this.#observer.books.entries()) {
+      const again = await engine.run(this.#source(book), this.#options(book)).finished;
+      if (this.#disk.text(outputOf(book)) !== outputs[index])
+        this.#observer.violate("I1 the output of a finished run did not survive a power cut");
+      if (JSON.stringify(again.counts) !== JSON.stringify(this.#summaries.get(book)?.counts))
+        this.#observer.violate("I2 a finished run has other counts when it is called again");
+      if (this.#providers.served.length !== sent || again.requests_sent !== 0)
+        this.#observer.violate("I5 a finished run sent something when it was called again");
+    }
     await engine.close();
-    if (this.#disk.text(OUTPUT) !== output)
-      this.#observer.violate("I1 the output of a finished run did not survive a power cut");
-    const left = this.#disk.paths.filter((path) => path.startsWith(DATA));
-    if (left.length > 0) this.#observer.violate(`a finished run has left ${left.join(", ")}`);
-    if (this.#providers.served.length !== sent || again.requests_sent !== 0)
-      this.#observer.violate("I5 a finished run sent something when it was called again");
-    if (JSON.stringify(again.counts) !== JSON.stringify(summary.counts))
-      this.#observer.violate("I2 a finished run has other counts when it is called again");
+    // A run that died while it was being opened leaves an empty file, which the engine must not take for nobody's.
+    const mayLeave = (path: string): boolean => this.#observer.deaths > 0 && this.#disk.text(path) === "";
+    const left = this.#disk.paths.filter((path) => path.startsWith(DATA) && !mayLeave(path));
+    if (left.length > 0) this.#observer.violate(`finished runs have left ${left.join(", ")}`);
   }
 
   async #engine(): Promise<Engine> {
@@ -235,6 +315,7 @@ class Simulation {
     return createEngine({
       ...config,
       dataDir: DATA,
+      stateDir: "/state",
       env: {},
       clock: this.#process.clock,
       transport: this.#process.transport,
@@ -244,14 +325,16 @@ class Simulation {
     });
   }
 
-  #options(): RunOptions {
-    const { isOrdered, slaMinutes, maxCostUsd } = this.#workload;
+  #options(book: RunBook): RunOptions {
+    const { isOrdered, slaMinutes, maxCostUsd, project } = book.run;
     return {
-      out: OUTPUT,
+      out: outputOf(book),
       ordered: isOrdered,
       ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
-      onStep: (sequence: number, step: Step) => this.#observer.step(sequence, step),
+      ...(project === undefined ? {} : { project }),
+      finish: this.#finishing.has(book),
+      onStep: (sequence, step) => this.#observer.step(book, sequence, step),
     };
   }
 
@@ -282,54 +365,81 @@ class Simulation {
     if (this.#isOver) return;
     const { kind, amount } = trouble;
     this.#observer.note(`trouble ${kind} ${amount}`);
+    this.#met.add(FEATURE_OF_TROUBLE[kind]);
     switch (kind) {
       case "kill":
       case "power_cut":
         this.#kill(kind === "power_cut");
         break;
       case "stop":
-        this.#run?.stop();
+        [...this.#running.values()][amount % Math.max(1, this.#running.size)]?.stop();
         break;
       case "wall_jump":
+        this.#observer.wallJumped();
         this.#clock.jumpWall(amount);
-        break;
-      case "store_full":
-        this.#isInjected = true;
-        this.#store.failNext("disk_full", amount);
-        break;
-      case "store_fails":
-        this.#isInjected = true;
-        this.#store.failNext("store_failed");
-        break;
-      case "output_sync_fails":
-        this.#isInjected = true;
-        this.#disk.failSync();
-        break;
-      case "disk_dies_in_write":
-        this.#isInjected = true;
-        this.#disk.crashAtOperation(amount, { powerCut: false, random: this.#random });
         break;
       case "disk_full":
         this.#isInjected = true;
+        this.#observer.room(false);
         this.#disk.setFull(Math.floor(this.#random() * 300));
-        this.#clock.timer(amount, () => this.#disk.setFull(Number.POSITIVE_INFINITY));
+        this.#clock.timer(amount, () => {
+          this.#disk.setFull(Number.POSITIVE_INFINITY);
+          this.#observer.room(true);
+        });
         break;
+      default:
+        this.#isInjected = true;
+        this.#breakDisk(kind, amount);
+    }
+  }
+
+  #breakDisk(
+    kind: "store_full" | "store_fails" | "output_sync_fails" | "disk_dies_in_write",
+    amount: number,
+  ): void {
+    if (kind === "disk_dies_in_write")
+      this.#disk.crashAtOperation(amount, { powerCut: false, random: this.#random });
+    else if (kind === "output_sync_fails") this.#disk.failSync();
+    else if (kind === "store_fails") this.#store.failNext("store_failed");
+    else {
+      this.#store.failNext("disk_full", amount);
+      this.#observer.room(false);
+      this.#clock.timer(amount * 1_000, () => this.#observer.room(true));
     }
   }
 
   #kill(isPowerCut: boolean): void {
     if (this.#process.isDead || this.#isOver) return;
+    const answersOf = (book: RunBook): string => this.#answers(book);
     this.#process.kill();
-    this.#observer.processDied(isPowerCut ? undefined : this.#answers());
+    this.#running.clear();
+    this.#observer.processDied(isPowerCut ? undefined : answersOf);
     if (isPowerCut) this.#clock.reboot();
     this.#disk.crash({ powerCut: isPowerCut, random: this.#random });
+    if (isPowerCut) this.#observer.powerCut(answersOf);
     this.#store.crash();
     this.#wire.restart();
   }
 
-  /** The file that answers are appended to. */
-  #answers(): string {
-    const beside = this.#disk.paths.find((path) => path.endsWith(".answers.jsonl"));
-    return this.#disk.text(beside ?? OUTPUT) ?? "";
+  /** What answers are appended to. Those of ordered runs stand in the data folder, under names that say nothing. */
+  #answers(book: RunBook): string {
+    const beside = this.#disk.paths.filter((path) => path.endsWith(".answers.jsonl"));
+    if (!book.run.isOrdered) return this.#disk.text(outputOf(book)) ?? "";
+    const own = beside.map((path) => this.#disk.text(path) ?? "").find((text) => isOf(book, text));
+    return own ?? "";
   }
+}
+
+function inputOf(index: number): string {
+  return `/in/input${index}.jsonl`;
+}
+
+function outputOf({ run }: RunBook): string {
+  return `/out/output${run.index}.jsonl`;
+}
+
+/** Whether answers are those of a run: ids stand in their texts. */
+function isOf({ run }: RunBook, answers: string): boolean {
+  const id = /answer to (\d+):/.exec(answers)?.[1];
+  return id !== undefined && Math.floor(Number(id) / 10_000) === run.index;
 }

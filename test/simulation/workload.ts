@@ -1,11 +1,12 @@
 /**
- * What one simulated run is asked to do, all drawn from its seed: the lines of the input and what each must come to,
- * the terms of the run, and the troubles of the world around it.
+ * What one simulation is asked to do, all drawn from its seed: the runs and their lines, what each line must come to,
+ * the terms, and the troubles of the world around them.
  *
- * A prompt carries its line's number in `[[n]]`, so that the provider knows what it is asked. Faults of an item are
+ * A prompt carries its line's id in `[[id]]`, so that the provider knows what it is asked. Faults of an item are
  * bounded so that the retry policy must get past them; windows in which a whole provider fails end after some minutes.
  */
 import type { ConfigOptions } from "../../src/engine/config.ts";
+import { FEATURES, type Feature, pairOf } from "./features.ts";
 
 /** What the provider does with one request. Grouped by the classes of the fault model. */
 export type Fault =
@@ -51,57 +52,87 @@ const AMBIGUOUS_FAULTS: readonly Fault[] = [
   "too_late",
   "too_large",
 ];
+/** More failures than any item may have while others are answered. */
+const POISON_FAILURES = 12;
 
 /** How an item ends once its faults are over. */
 export type Ending = "answer" | "slow_answer" | "cut_answer" | "filtered" | "bad_request" | "too_long";
 
 export interface SimulatedLine {
+  /** Over all runs: the run's index times 10,000, and the line's number. */
+  readonly id: number;
   /** Number in the input, from 1. */
   readonly line: number;
+  readonly run: number;
   readonly text: string;
   readonly kind: "item" | "bad" | "blank";
   /** Null where none can be read. */
   readonly key: string | null;
   readonly provider: string;
+  readonly model: string;
   readonly faults: readonly Fault[];
   readonly ending: Ending;
 }
 
-/** While it lasts, every request to the provider ends like this. */
+export interface SimulatedRun {
+  readonly index: number;
+  readonly lines: readonly SimulatedLine[];
+  readonly isOrdered: boolean;
+  /** Whether the input comes as a stream, piece by piece. */
+  readonly isStream: boolean;
+  readonly slaMinutes: number | undefined;
+  readonly maxCostUsd: number | undefined;
+  readonly project: string | undefined;
+  /** When it is called for the first time. */
+  readonly startMs: number;
+}
+
+export type WindowKind =
+  | "quota"
+  | "key_refused"
+  | "swamped"
+  | "down"
+  | "throttled"
+  | "bad_gateway"
+  | "reset"
+  | "dead";
+
+/** While it lasts, every request to the provider ends like this. It opens with a request to the provider. */
 export interface Window {
   readonly provider: string;
-  readonly kind: "quota" | "overloaded" | "down";
-  readonly fromMs: number;
-  readonly untilMs: number;
+  readonly kind: WindowKind;
+  /** How many requests to the provider come before. */
+  readonly afterSends: number;
+  readonly lastsMs: number;
 }
+
+export type TroubleKind =
+  | "kill"
+  | "power_cut"
+  | "stop"
+  | "disk_full"
+  | "output_sync_fails"
+  | "store_full"
+  | "store_fails"
+  | "disk_dies_in_write"
+  | "wall_jump";
 
 /** Something that happens after so many requests were sent. */
 export interface Trouble {
   readonly afterSends: number;
   readonly delayMs: number;
-  readonly kind:
-    | "kill"
-    | "power_cut"
-    | "stop"
-    | "disk_full"
-    | "output_sync_fails"
-    | "store_full"
-    | "store_fails"
-    | "disk_dies_in_write"
-    | "wall_jump";
+  readonly kind: TroubleKind;
   /** How long, how often or how far, as the kind needs. */
   readonly amount: number;
 }
 
 export interface Workload {
   readonly seed: number;
+  readonly features: ReadonlySet<Feature>;
+  readonly runs: readonly SimulatedRun[];
+  /** Of all runs. */
   readonly lines: readonly SimulatedLine[];
   readonly config: ConfigOptions;
-  readonly isOrdered: boolean;
-  /** Whether the input comes as a stream, piece by piece. */
-  readonly isStream: boolean;
-  readonly slaMinutes: number | undefined;
-  readonly maxCostUsd: number | undefined;
   readonly diskLatencyMs: number;
   readonly commitMs: number;
   readonly latencyMs: number;
@@ -110,31 +141,54 @@ export interface Workload {
 }
 
 export const PROVIDERS = ["alpha", "beta", "gamma"] as const;
-const MODELS = ["alpha:m1", "alpha:m2", "beta:m1", "gamma:m1"] as const;
+const MODELS = ["alpha:m1", "beta:m1", "gamma:m1"] as const;
+const MORE_MODELS = [...MODELS, "alpha:m2", "alpha:m3", "gamma:m2"] as const;
 /** USD per million tokens of every model in the simulation. */
 export const INPUT_USD = 1_000;
 export const OUTPUT_USD = 5_000;
 
 type Random = () => number;
+const EXTRA_SHARE = 0.12;
 
 export function drawWorkload(seed: number, random: Random): Workload {
+  const features = drawFeatures(seed, random);
+  const has = (feature: Feature): boolean => features.has(feature);
   const count = 20 + Math.floor(random() ** 2 * 180);
-  const hasFaults = random() < 0.8;
-  const lines = Array.from({ length: count }, (_, index) => drawLine(index + 1, random, hasFaults));
-  const hasMoney = random() < 0.2;
+  const runCount = has("projects") ? 2 + Math.floor(random() * 2) : 1;
+  const models = has("models")
+    ? MORE_MODELS.slice(0, 4 + Math.floor(random() * 3))
+    : pickSome(random, MODELS);
+  const runs = Array.from({ length: runCount }, (_, index): SimulatedRun => {
+    const lineCount = Math.max(6, Math.ceil(count / runCount));
+    return {
+      index,
+      lines: Array.from({ length: lineCount }, (__, line) =>
+        drawLine({ run: index, line: line + 1, models, features }, random),
+      ),
+      isOrdered: has("ordered") && (index === 0 || random() < 0.5),
+      isStream: has("stream") && (index === 0 || random() < 0.5),
+      slaMinutes:
+        has("deadline") && (index === 0 || random() < 0.5) ? pick(random, [1, 2, 5, 20]) : undefined,
+      maxCostUsd:
+        has("cap") && (index === 0 || random() < 0.5)
+          ? Math.max(0.5, lineCount * pick(random, [0.02, 0.1, 0.4]))
+          : undefined,
+      project: has("projects") ? pick(random, ["red", "green", "blue"]) : undefined,
+      startMs: index === 0 ? 0 : Math.floor(random() * 5_000),
+    };
+  });
+  const lines = runs.flatMap((run) => run.lines);
   return {
     seed,
+    features,
+    runs,
     lines,
-    config: drawConfig(random),
-    isOrdered: random() < 0.25,
-    slaMinutes: random() < 0.3 ? pick(random, [1, 2, 5, 20]) : undefined,
-    maxCostUsd: hasMoney ? Math.max(0.5, count * pick(random, [0.02, 0.1, 0.4])) : undefined,
+    config: drawConfig(random, features),
     diskLatencyMs: pick(random, [0, 0, 1, 20, 100]),
     commitMs: pick(random, [0, 1, 5, 100]),
     latencyMs: pick(random, [1, 20, 200, 2_000]),
-    windows: hasFaults && random() < 0.3 ? [drawWindow(random)] : [],
-    troubles: drawTroubles(random, count),
-    isStream: random() < 0.3,
+    windows: drawWindows(random, features, lines),
+    troubles: drawTroubles(random, features, lines.length),
   };
 }
 
@@ -142,14 +196,24 @@ export function pick<T>(random: Random, from: readonly T[]): T {
   return from[Math.floor(random() * from.length)] as T;
 }
 
-function drawConfig(random: Random): ConfigOptions {
+function pickSome<T>(random: Random, from: readonly T[]): readonly T[] {
+  const some = from.filter(() => random() < 0.6);
+  return some.length === 0 ? [pick(random, from)] : some;
+}
+
+function drawFeatures(seed: number, random: Random): ReadonlySet<Feature> {
+  const forced = pairOf(seed);
+  return new Set(FEATURES.filter((feature) => random() < EXTRA_SHARE || forced.includes(feature)));
+}
+
+function drawConfig(random: Random, features: ReadonlySet<Feature>): ConfigOptions {
   const limits: Record<string, { requestsPerMinute?: number; concurrency?: number }> = {};
   for (const name of PROVIDERS) {
-    const requestsPerMinute = pick(random, [undefined, undefined, 30, 120, 600]);
-    const concurrency = pick(random, [undefined, undefined, 1, 4]);
+    const isLimited = features.has("shared_limit") && (name === "alpha" || random() < 0.5);
+    const isNarrow = features.has("concurrency") && (name === "alpha" || random() < 0.5);
     limits[name] = {
-      ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
-      ...(concurrency === undefined ? {} : { concurrency }),
+      ...(isLimited ? { requestsPerMinute: pick(random, [30, 120, 600]) } : {}),
+      ...(isNarrow ? { concurrency: pick(random, [1, 2, 4]) } : {}),
     };
   }
   return {
@@ -160,22 +224,30 @@ function drawConfig(random: Random): ConfigOptions {
     },
     limits,
     prices: Object.fromEntries(
-      MODELS.map((model) => [model, { inputUsdPerMillion: INPUT_USD, outputUsdPerMillion: OUTPUT_USD }]),
+      MORE_MODELS.map((model) => [model, { inputUsdPerMillion: INPUT_USD, outputUsdPerMillion: OUTPUT_USD }]),
     ),
     maxInFlight: pick(random, [2, 8, 64]),
-    delivery: random() < 0.15 ? "at_most_once" : "at_least_once",
+    delivery: features.has("at_most_once") ? "at_most_once" : "at_least_once",
     attemptMsMax: 30_000,
   };
 }
 
-function drawLine(line: number, random: Random, hasFaults: boolean): SimulatedLine {
-  const nothing = { line, provider: "", faults: [], ending: "answer" } as const;
+interface LinePlace {
+  readonly run: number;
+  readonly line: number;
+  readonly models: readonly string[];
+  readonly features: ReadonlySet<Feature>;
+}
+
+function drawLine({ run, line, models, features }: LinePlace, random: Random): SimulatedLine {
+  const id = run * 10_000 + line;
+  const nothing = { id, run, line, provider: "", model: "", faults: [], ending: "answer" } as const;
   const lot = random();
   if (lot < 0.04) return { ...nothing, kind: "blank", key: null, text: pick(random, ["", "  ", "\r"]) };
   if (lot < 0.07)
     return { ...nothing, kind: "bad", key: null, text: pick(random, ['{"key": ', "[1]", "nonsense"]) };
   const key = keyOf(line, random);
-  const model = pick(random, MODELS);
+  const model = pick(random, models);
   if (lot < 0.1) {
     const request = pick(random, [
       { model: "nobody:m1", contents: [{ parts: [{ text: "x" }] }] },
@@ -184,7 +256,7 @@ function drawLine(line: number, random: Random, hasFaults: boolean): SimulatedLi
     ]);
     return { ...nothing, kind: "bad", key, text: JSON.stringify({ key, request }) };
   }
-  const text = `[[${line}]] ${"word ".repeat(Math.floor(random() * 40))}`;
+  const text = `[[${id}]] ${"word ".repeat(Math.floor(random() * 40))}`;
   const request = {
     model,
     contents: [{ role: "user", parts: [{ text }] }],
@@ -192,12 +264,15 @@ function drawLine(line: number, random: Random, hasFaults: boolean): SimulatedLi
     generation_config: { max_output_tokens: pick(random, [16, 32, 64]) },
   };
   return {
+    id,
+    run,
     line,
     kind: "item",
     key,
     text: JSON.stringify({ key, request }),
     provider: model.split(":")[0] ?? "",
-    faults: hasFaults ? drawFaults(random) : [],
+    model,
+    faults: drawFaults(random, features),
     ending:
       random() < 0.9
         ? "answer"
@@ -209,9 +284,13 @@ function keyOf(line: number, random: Random): string {
   return pick(random, [`key-${line}`, `key-${line}`, `ключ "${line}"`, `__proto__${line}`, `k/${line}\\ü`]);
 }
 
-/** At most two ambiguous and three free faults, in any order; most items have none. */
-function drawFaults(random: Random): Fault[] {
-  if (random() < 0.6) return [];
+/** At most two ambiguous and three free faults, in any order; most items have none, a poisoned one a dozen. */
+function drawFaults(random: Random, features: ReadonlySet<Feature>): Fault[] {
+  if (features.has("poison") && random() < 0.1) {
+    const fault = pick(random, ["server_error", "unavailable", "not_sent", "gateway_timeout"] as const);
+    return Array.from({ length: POISON_FAILURES }, () => fault);
+  }
+  if (!features.has("faults") || random() < 0.6) return [];
   const ambiguous = Array.from({ length: Math.floor(random() * 3) }, () => pick(random, AMBIGUOUS_FAULTS));
   const free = Array.from({ length: Math.floor(random() * 4) }, () => pick(random, FREE_FAULTS));
   const empties = ambiguous.filter((fault) => fault === "empty");
@@ -222,46 +301,62 @@ function drawFaults(random: Random): Fault[] {
     .map(({ fault }) => fault);
 }
 
-function drawWindow(random: Random): Window {
-  const fromMs = Math.floor(random() * 20_000);
-  return {
-    provider: pick(random, PROVIDERS),
-    kind: pick(random, ["quota", "overloaded", "down"]),
-    fromMs,
-    untilMs: fromMs + pick(random, [5_000, 30_000, 150_000]),
-  };
+const WINDOW_KINDS: Readonly<Partial<Record<Feature, readonly WindowKind[]>>> = {
+  outage: ["swamped", "down", "down", "bad_gateway", "reset", "dead"],
+  throttled: ["throttled"],
+  quota_stop: ["quota"],
+  key_refused: ["key_refused"],
+};
+
+function drawWindows(
+  random: Random,
+  features: ReadonlySet<Feature>,
+  lines: readonly SimulatedLine[],
+): readonly Window[] {
+  const items = lines.filter(({ kind }) => kind === "item");
+  return Object.entries(WINDOW_KINDS).flatMap(([feature, kinds]): Window[] => {
+    if (!features.has(feature as Feature) || items.length === 0) return [];
+    const { provider } = pick(random, items);
+    const sends = items.filter((line) => line.provider === provider).length;
+    return [
+      {
+        provider,
+        kind: pick(random, kinds),
+        afterSends: Math.floor(random() * sends),
+        lastsMs: pick(random, [5_000, 45_000, 150_000, 600_000]),
+      },
+    ];
+  });
 }
 
-function drawTroubles(random: Random, count: number): Trouble[] {
-  const kinds: readonly Trouble["kind"][] = [
-    "kill",
-    "kill",
-    "kill",
-    "power_cut",
-    "power_cut",
-    "power_cut",
-    "stop",
-    "disk_full",
-    "store_full",
-    "output_sync_fails",
-    "store_fails",
-    "disk_dies_in_write",
-    "wall_jump",
-  ];
-  if (random() < 0.15) return [];
-  const troubles = Array.from({ length: 1 + Math.floor(random() * 5) }, (): Trouble => {
-    const kind = pick(random, kinds);
-    return {
-      kind,
-      afterSends: 1 + Math.floor(random() * count),
-      delayMs: pick(random, [0, 0, 1, 5, 50, 1_000]),
-      amount: amountOf(kind, random),
-    };
+const TROUBLE_KINDS: Readonly<Partial<Record<Feature, readonly TroubleKind[]>>> = {
+  kill: ["kill"],
+  power_cut: ["power_cut"],
+  stop: ["stop"],
+  disk_full: ["disk_full"],
+  store_full: ["store_full"],
+  disk_error: ["output_sync_fails", "store_fails", "disk_dies_in_write"],
+  wall_jump: ["wall_jump"],
+};
+
+/** One to three of each kind that is drawn. */
+function drawTroubles(random: Random, features: ReadonlySet<Feature>, count: number): Trouble[] {
+  const troubles = Object.entries(TROUBLE_KINDS).flatMap(([feature, kinds]) => {
+    if (!features.has(feature as Feature)) return [];
+    return Array.from({ length: 1 + Math.floor(random() * 3) }, (): Trouble => {
+      const kind = pick(random, kinds);
+      return {
+        kind,
+        afterSends: 1 + Math.floor(random() * count * 0.8),
+        delayMs: pick(random, [0, 0, 1, 5, 50, 1_000]),
+        amount: amountOf(kind, random),
+      };
+    });
   });
   return troubles.sort((a, b) => a.afterSends - b.afterSends);
 }
 
-function amountOf(kind: Trouble["kind"], random: Random): number {
+function amountOf(kind: TroubleKind, random: Random): number {
   switch (kind) {
     case "disk_full":
       return pick(random, [300, 5_000, 40_000, 90_000]);
@@ -270,7 +365,7 @@ function amountOf(kind: Trouble["kind"], random: Random): number {
     case "disk_dies_in_write":
       return 1 + Math.floor(random() * 6);
     case "wall_jump":
-      return pick(random, [3_600_000, -3_600_000]);
+      return pick(random, [7_200_000, -7_200_000]);
     default:
       return 0;
   }

@@ -28,13 +28,15 @@ describe("the sqlite store", () => {
     const dataDir = freshFolder();
     const store = await openSqliteStore({ dataDir });
     await store.task("none");
-    const reserve = statSync(join(dataDir, "reserve.bin"));
-    expect(reserve.size).toBe(16 << 20);
-    expect(reserve.blocks * 512).toBeGreaterThanOrEqual(reserve.size);
+    const open = readdirSync("/proc/self/fd").flatMap((name) => {
+      const found = statSync(`/proc/self/fd/${name}`, { throwIfNoEntry: false });
+      return found?.isFile() === true && found.nlink === 0 ? [found] : [];
+    });
+    expect(open).toContainEqual(expect.objectContaining({ size: 16 << 20 })); // without a name: freed with the process
     expect(store.isSpaceLow()).toBe(false);
     expect(await store.restoreReserve()).toBe(true);
     await store.close();
-    expect(readdirSync(dataDir).toSorted()).toEqual(["journal.sqlite", "lock.sqlite", "reserve.bin"]);
+    expect(readdirSync(dataDir).toSorted()).toEqual(["folder.json", "journal.sqlite", "lock.sqlite"]);
   });
 
   it("keeps nothing of a record that was deleted, once it is closed", async () => {

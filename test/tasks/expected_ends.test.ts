@@ -145,7 +145,7 @@ describe("an expected end", () => {
     const asked: NewWork[] = [];
     const parts = {
       clock,
-      sender: { laneFor: (model: string) => ({ key: model }), meanOutputTokensOf: () => 0 },
+      sender: { models: { of: (model: string) => ({ key: model }) }, meanOutputTokensOf: () => 0 },
       isStopped: () => false,
       expectedDoneMs: (work: NewWork) => {
         asked.push(work);
@@ -164,7 +164,7 @@ describe("an expected end", () => {
     const lot = new Lot({ ...LOT, acceptedWallMs: clock.wallMs() }, "/data/lots/one.jsonl");
     lot.begin({ progress: () => ({ itemsPerSecond: 2 }) } as unknown as Run); // all that is asked of it
     lot.goLive(() => 600);
-    const sender = { laneFor: () => ({ key: "alpha" }), meanOutputTokensOf: () => 0 };
+    const sender = { models: { of: () => ({ key: "alpha" }) }, meanOutputTokensOf: () => 0 };
     const parts = { clock, sender, expectedDoneMs: () => clock.nowMs() } as unknown as EngineParts;
     const ends = new ExpectedEnds(parts, { openLots: [lot] } as unknown as Lots);
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { FileView } from "../../src/tasks/files.ts";
+import { sweepLeftovers } from "../../src/tasks/leftovers.ts";
 import { chunked, FileWorld, itemLines, textOf } from "./files.ts";
 
 const batch = (text: string | Uint8Array, name = "in.jsonl") => ({
@@ -170,14 +171,25 @@ describe("files", () => {
     }
   });
 
-  it("sweeps bytes without a record when it starts", async () => {
+  it("keeps bytes without a record for days, then names what it removes", async () => {
     const world = new FileWorld();
     const kept = await (await world.files()).put("p", batch(itemLines(1)));
     world.store.crash();
     world.disk.put("/data/files/11111111-2222-4333-8444-555555555555", "torn");
     world.disk.put("/data/files/what.tmp", "torn");
-    await world.files();
+    const store = await world.store.open();
+    await world.files({ store });
+    expect(world.disk.paths).toHaveLength(3);
+    const notices: string[] = [];
+    const swept = { disk: world.disk, store, dataDir: "/data", notice: (text: string) => notices.push(text) };
+    await sweepLeftovers(swept, Number.NEGATIVE_INFINITY);
+    expect(world.disk.paths).toHaveLength(3);
+    await sweepLeftovers(swept, Number.POSITIVE_INFINITY);
     expect(world.disk.paths).toEqual([`/data/files/${kept.id}`]);
+    expect(notices.sort()).toEqual([
+      "files/11111111-2222-4333-8444-555555555555 was removed: no record knows it, and it was written more than 7 days ago",
+      "files/what.tmp was removed: no record knows it, and it was written more than 7 days ago",
+    ]);
   });
 
   it("erases bytes and record, and never those that a task works on", async () => {

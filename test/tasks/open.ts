@@ -54,6 +54,7 @@ const noFiles: Files = {
   remove: none,
   read: none,
   index: async () => none(),
+  assertWhole: none,
   assertKeysDiffer: none,
   hold: none,
 };

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
+import { isClockTrusted } from "../../src/tasks/clock_trust.ts";
 import {
   type Kept,
   keptFiles,
@@ -164,6 +165,60 @@ describe("tasks", () => {
     const retention = start(keptTasks(tasks, 30 * DAY_MS));
     await clock.advance(60_000);
     expect(removed).toEqual(["ended-long-ago"]);
+    await retention.close();
+  });
+});
+
+describe("a clock that is 40 days ahead at a start", () => {
+  const notices: string[] = [];
+  const kept: Kept = { collection: "note", keepMs: 30 * DAY_MS };
+  const life = (): Retention =>
+    startRetention({
+      clock,
+      store,
+      kinds: [kept],
+      isClockTrusted: () => isClockTrusted({ clock, store, notice: (text) => notices.push(text) }),
+      onFault: (error) => faults.push(error),
+    });
+  /** A service that worked for an hour before its clock was put forward. */
+  const ahead = async (): Promise<Retention> => {
+    notices.length = 0;
+    await put("note", "young", 1);
+    const before = life();
+    await clock.advance(HOUR_MS);
+    await before.close();
+    clock.jumpWall(40 * DAY_MS);
+    return life();
+  };
+
+  it("removes nothing, which is said, and nothing once it is put right", async () => {
+    const retention = await ahead();
+    await clock.advance(20 * HOUR_MS);
+    expect(await ids("note")).toEqual(["young"]);
+    expect(notices).toEqual([
+      "the clock is 40.0 days ahead of what this data folder saw last; nothing is removed for its age until it has stayed so for 24 hours of work, or is put right",
+    ]);
+    await retention.close();
+    clock.jumpWall(-40 * DAY_MS);
+    const right = life();
+    await clock.advance(5 * DAY_MS);
+    expect(await ids("note")).toEqual(["young"]);
+    expect(notices.at(-1)).toBe("the clock is believed again");
+    await clock.advance(25 * DAY_MS);
+    expect(await ids("note")).toEqual([]);
+    await right.close();
+    expect(faults).toEqual([]);
+  });
+
+  it("is believed after a day of work, over restarts", async () => {
+    let retention = await ahead();
+    await clock.advance(20 * HOUR_MS);
+    await retention.close();
+    retention = life();
+    await clock.advance(2 * HOUR_MS);
+    expect(await ids("note")).toEqual(["young"]);
+    await clock.advance(5 * HOUR_MS);
+    expect(await ids("note")).toEqual([]);
     await retention.close();
   });
 });

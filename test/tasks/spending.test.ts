@@ -6,7 +6,15 @@ import type { Store } from "../../src/store/store.ts";
 import { createSpending, type Spending, type Usage } from "../../src/tasks/spending.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
-const ONE: Usage = { items: 1, inputTokens: 10, outputTokens: 5, listUsd: 0.5, usd: 0.25 };
+const ONE: Usage = {
+  items: 1,
+  inputTokens: 10,
+  outputTokens: 5,
+  listUsd: 0.5,
+  usd: 0.1,
+  billedUsd: 0.2,
+  ambiguousUsd: 0.05,
+};
 const NOON = Date.UTC(2026, 10, 21, 12);
 const DAY_MS = 86_400_000;
 
@@ -31,7 +39,16 @@ describe("usage", () => {
     await spending.note({ project: "b", source: "4", wallMs: NOON, usage: ONE });
     expect(await spending.days("a", "2026-11-01", "2026-11-30")).toEqual([
       { day: "2026-11-20", ...ONE },
-      { day: "2026-11-21", items: 2, inputTokens: 20, outputTokens: 10, listUsd: 1, usd: 0.5 },
+      {
+        day: "2026-11-21",
+        items: 2,
+        inputTokens: 20,
+        outputTokens: 10,
+        listUsd: 1,
+        usd: 0.2,
+        billedUsd: 0.4,
+        ambiguousUsd: 0.1,
+      },
     ]);
     expect(await spending.days("a", "2026-11-21", "2026-11-21")).toHaveLength(1);
     expect(await spending.days("b", "2026-10-01", "2026-12-31")).toEqual([{ day: "2026-11-21", ...ONE }]);

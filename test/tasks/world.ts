@@ -80,6 +80,7 @@ export class TaskWorld extends World {
     };
     return {
       put: none,
+      assertWhole: async (_project, id) => (this.#indexes.has(id) ? ({ id } as FileView) : none()),
       file: async (_project, id) => (this.#indexes.has(id) ? ({ id } as FileView) : none()), // as far as tasks look
       list: none,
       remove: none,

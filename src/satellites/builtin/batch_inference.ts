@@ -10,6 +10,7 @@
  * Limits: 10,000 prompts in a list; answers above 512 KiB become a file.
  */
 import { hasCode, ifFound, PerigeeError } from "../../errors.ts";
+import { moneyBody } from "../../price/money.ts";
 import { z } from "../../schema.ts";
 import type { FileView } from "../../tasks/files.ts";
 import type { TaskView } from "../../tasks/task_view.ts";
@@ -66,7 +67,9 @@ const configSchema: Schema<Config> = z.strictObject({
     .string()
     .regex(/^[^:]+:.+$/)
     .optional()
-    .describe("`<provider>:<name>`. Default: what the operator has mapped this satellite to."),
+    .describe(
+      "`<provider>:<name>`. Default: what the operator has mapped this satellite to; without either an execution fails.",
+    ),
   max_tokens: z.int().min(1).optional().describe("Output tokens at most, reasoning included."),
   temperature: z.number().min(0).max(2).optional().describe("0 to 2."),
   instruction: z
@@ -74,6 +77,7 @@ const configSchema: Schema<Config> = z.strictObject({
     .min(1)
     .max(65_536)
     .optional()
+    .meta({ "x-secret": false }) // it goes to the model, which may repeat it
     .describe("Stands before every prompt, with a blank line between them."),
   answers: z
     .enum(["inline", "file"])
@@ -87,8 +91,8 @@ const configSchema: Schema<Config> = z.strictObject({
 export interface BatchInferenceOptions {
   readonly name: string;
   readonly description: string;
-  /** `<provider>:<name>`: whose model answers. */
-  readonly model: string;
+  /** `<provider>:<name>`: whose model answers where the config names none. Undefined: none does. */
+  readonly model: string | undefined;
 }
 
 /** Repeatable: the task is found by its id. Fails as the object of a single prompt did; a list or file tells each. */
@@ -99,8 +103,19 @@ export function batchInference(options: BatchInferenceOptions): Satellite<Input,
     input: inputSchema,
     config: configSchema,
     isRepeatable: true,
-    run: (call) => new Inference(call, call.config.model ?? options.model).run(),
+    run: (call) => new Inference(call, modelFor(call.config, options)).run(),
   });
+}
+
+/** Never one that nobody has named: an answer by `echo` would be taken for a model's. */
+function modelFor(config: Config, { name, model }: BatchInferenceOptions): string {
+  const chosen = config.model ?? model;
+  if (chosen !== undefined) return chosen;
+  throw new SatelliteError(
+    "permanent",
+    "model_not_configured",
+    `no model is configured for ${name}: set config.model to "<provider>:<name>", or satellites.models.${name} in the configuration of the service; "echo:<name>" is for tests`,
+  );
 }
 
 class Inference {
@@ -207,8 +222,7 @@ class Inference {
       usage: {
         input_tokens: usage.inputTokens,
         output_tokens: usage.outputTokens,
-        list_usd: usage.listUsd,
-        usd: usage.usd,
+        ...moneyBody(usage),
       },
     };
   }

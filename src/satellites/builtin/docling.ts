@@ -16,6 +16,7 @@ import type { SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import { errorOf, type Outgoing, send } from "./exchange.ts";
 import type { DocumentFormat } from "./parsed_document.ts";
+import { IS_SECRET } from "./receiver_fields.ts";
 
 /** A docling server of the user's, and how it is to read. */
 export interface DoclingConfig {
@@ -29,7 +30,13 @@ export interface DoclingConfig {
 
 export const doclingConfig: z.ZodType<DoclingConfig> = z.strictObject({
   url: z.url().max(2_048).describe("Where it is, such as `https://docling.example.com`."),
-  api_key: z.string().min(1).max(4_096).optional().describe("Sent as `X-Api-Key`; as `secret://name`."),
+  api_key: z
+    .string()
+    .min(1)
+    .max(4_096)
+    .meta(IS_SECRET)
+    .optional()
+    .describe("Sent as `X-Api-Key`; as `secret://name`."),
   ocr: z.enum(["auto", "always", "never"]).default("auto").describe("Whether text is read from pictures."),
   ocr_languages: z
     .array(z.string().regex(/^[\w-]{1,32}$/))
@@ -113,7 +120,7 @@ export class Docling {
         "conversion_failed",
         "the docling server could not convert the document",
       );
-    throw new SatelliteError("refused", "result_lost", "the docling server has forgotten the document");
+    throw new SatelliteError("ambiguous", "result_lost", "the docling server has forgotten the document");
   }
 
   async #submit(source: DoclingSource): Promise<string> {
@@ -228,7 +235,7 @@ function isOver(status: string): boolean {
 function parsed<T>(schema: z.ZodType<T>, { body, isWhole }: GuardedResponse): T {
   if (!isWhole && body.byteLength >= RESULT_BYTES_MAX)
     throw new SatelliteError("permanent", "result_too_large", "the docling server's answer is too large");
-  if (!isWhole) throw new SatelliteError("refused", "connection_lost", "the answer did not come whole");
+  if (!isWhole) throw new SatelliteError("ambiguous", "connection_lost", "the answer did not come whole");
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder().decode(body));

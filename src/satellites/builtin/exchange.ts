@@ -31,8 +31,8 @@ export interface SendOptions {
 }
 
 /**
- * Of an execution: some eight hours at the runtime's waits of up to 5 minutes, so that it is the sla that ends most. A receiver
- * that is down for lunch has its webhook after it.
+ * Of an execution, with an answer of 5xx or none: some eight hours at the runtime's waits of up to 5 minutes, so that it is the sla
+ * that ends most. A receiver that is down for lunch has its webhook after it.
  */
 export const ATTEMPTS_MAX: number = 200;
 

@@ -21,6 +21,21 @@ export interface ExternalFile {
   readonly modifiedWallMs?: number;
 }
 
+/** What stands in a store and is no file that can be had: its name is not UTF-8, holds line ends or the like, or it is a symbolic link. */
+export interface LeftOut {
+  /** As far as it can be written; U+FFFD stands for what is not UTF-8. */
+  readonly path: string;
+  readonly reason: "name" | "link";
+  /** Whether there may be any number of files below it. */
+  readonly isFolder: boolean;
+}
+
+/** A page of a listing. */
+export interface ListedFiles {
+  readonly files: readonly ExternalFile[];
+  readonly leftOut: readonly LeftOut[];
+}
+
 /** A file to be written under a path that may be taken. */
 export interface NewExternalFile {
   readonly path: string;
@@ -48,10 +63,10 @@ export interface Written {
 export interface ExternalStore {
   /** What it is, for references: no secret. */
   readonly name: string;
-  /** Files whose paths begin with the prefix, page by page, in an order that does not change; `.perigee-` names left out. */
-  list(prefix: string, signal: AbortSignal): AsyncIterable<readonly ExternalFile[]>;
+  /** Files whose paths begin with the prefix, page by page, in an order that does not change; `.perigee-` names are passed over. */
+  list(prefix: string, signal: AbortSignal): AsyncIterable<ListedFiles>;
   stat(path: string, signal: AbortSignal): Promise<ExternalFile | undefined>;
-  /** All bytes of the file in that state; `refused` as `source_changed` when it has another by now. */
+  /** All bytes of the file in that state; `source_changed` when it has another by now. */
   read(file: ExternalFile, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** Resolves when it is durable and was read back. */
   write(file: NewExternalFile, signal: AbortSignal): Promise<Written>;
@@ -64,6 +79,16 @@ export interface ExternalStore {
 export const PARTIAL_PREFIX = ".perigee-";
 
 const PATH_BYTES_MAX = 1_024;
+
+/** Whether `checkPrefix` takes it; stores may hold others. */
+export function isPlainPath(path: string): boolean {
+  try {
+    checkPrefix(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** Throws `permanent` for a path that could be read in two ways. */
 export function checkPath(path: string): void {
@@ -95,15 +120,15 @@ export function destinationExists(path: string): SatelliteError {
   return new SatelliteError("permanent", "destination_exists", `there is a file at ${shown(path)} already`);
 }
 
-/** Refused, `source_changed`: the next attempt begins with what is there then. */
+/** Ambiguous, `source_changed`: the next attempt begins with what is there then. */
 export function sourceChanged(path: string): SatelliteError {
-  return new SatelliteError("refused", "source_changed", `${shown(path)} was changed while it was read`);
+  return new SatelliteError("ambiguous", "source_changed", `${shown(path)} was changed while it was read`);
 }
 
-/** Refused, `verification_failed`: written again by the next attempt. */
+/** Ambiguous, `verification_failed`: written again by the next attempt. */
 export function notVerified(path: string): SatelliteError {
   return new SatelliteError(
-    "refused",
+    "ambiguous",
     "verification_failed",
     `what was read back from ${shown(path)} is not what was written`,
   );

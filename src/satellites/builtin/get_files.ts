@@ -7,8 +7,11 @@
  * files under way alone. A list above 900 KiB is a file of its own (JSONL); the output refers to it and has ids and names alone,
  * and none where those too have more: part of a list could be taken for all of it.
  *
- * Limits: 10,000 files unless the input says more (100,000 at most), 2 GiB a file, sizes in all as the input says. Memory: a page
- * of the store, eight files' chunks, and 900 KiB of references. Too much is an error, never a list cut short.
+ * What is left out is counted and named: files above the size that is wanted, symbolic links, and names that cannot be written.
+ *
+ * Limits: 10,000 files unless the input says more (100,000 at most), 2 GiB a file, sizes in all as the input says; of what is left
+ * out 32 KiB of names. Memory: a page of the store, eight files' chunks, and 900 KiB of references. Too much is an error, never
+ * a list cut short.
  */
 import type { Clock } from "../../clock.ts";
 import { z } from "../../schema.ts";
@@ -17,7 +20,7 @@ import type { JsonObject } from "../../work/json.ts";
 import { defineSatellite } from "../define.ts";
 import type { Satellite, SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
-import { type ExternalFile, type ExternalStore, shown } from "./external_store.ts";
+import { type ExternalFile, type ExternalStore, type LeftOut, shown } from "./external_store.ts";
 import { findKept, keepFile, referenceOf, storedFile } from "./file_reference.ts";
 import { type Matches, parseGlob } from "./glob.ts";
 import { inOrder } from "./in_order.ts";
@@ -38,6 +41,8 @@ const FILES_MAX = 100_000;
 const LIST_KEY = "list";
 /** How long paths are compared at a stretch. */
 const BUSY_MS_MAX = 10;
+/** As JSON: an execution keeps them in its notes. */
+const LEFT_OUT_BYTES_MAX = 32 * 1024;
 
 const glob = z
   .string()
@@ -101,6 +106,22 @@ const outputSchema = z.strictObject({
   count: z.number().int().describe("Files in all."),
   bytes: z.number().int().describe("Of all of them."),
   skipped: z.number().int().describe("Files left out because of their size."),
+  left_out_count: z
+    .number()
+    .int()
+    .describe("All that was left out: because of its size, as a symbolic link, or because of its name."),
+  left_out: z
+    .array(
+      z.strictObject({
+        path: z.string().describe("U+FFFD stands for what is not UTF-8."),
+        reason: z
+          .enum(["too_large", "link", "name"])
+          .describe(
+            "`too_large`: above `max_file_bytes`; `link`: a symbolic link, which is not followed; `name`: a file or folder whose name is not UTF-8, or holds line ends, other control characters or a backslash.",
+          ),
+      }),
+    )
+    .describe("What was left out, up to 32 KiB of it."),
   is_complete: z.boolean().describe("Whether `files` has them; otherwise `list` alone has."),
   list: storedFile
     .nullable()
@@ -109,11 +130,13 @@ const outputSchema = z.strictObject({
 
 type Call = SatelliteCall<GetFilesInput, GetFilesConfig>;
 
-/** What an output says of all files, whatever it has room for. */
+/** What an output says of all files, whatever it has room for; named as there. */
 interface Sums {
   count: number;
   bytes: number;
   skipped: number;
+  left_out_count: number;
+  readonly left_out: { readonly path: string; readonly reason: LeftOut["reason"] | "too_large" }[];
 }
 
 /**
@@ -139,7 +162,8 @@ export function getFiles(options: StoreOptions = {}): Satellite<GetFilesInput, G
 class Getting {
   readonly #call: Call;
   readonly #store: ExternalStore;
-  readonly #sums: Sums = { count: 0, bytes: 0, skipped: 0 };
+  readonly #sums: Sums = { count: 0, bytes: 0, skipped: 0, left_out_count: 0, left_out: [] };
+  #leftOutBytes = 0;
 
   constructor(call: Call, store: ExternalStore) {
     this.#call = call;
@@ -167,7 +191,8 @@ class Getting {
     const { input, signal } = this.#call;
     const chooser = new Chooser(input, this.#call.clock);
     for await (const page of this.#store.list(input.prefix, signal)) {
-      for (const file of page) {
+      for (const one of page.leftOut) if (await chooser.mayHold(one)) this.#leaveOut(one.path, one.reason);
+      for (const file of page.files) {
         signal.throwIfAborted();
         if (!(await chooser.has(file.path))) continue;
         if (file.bytes > input.max_file_bytes) this.#skip(file);
@@ -187,6 +212,14 @@ class Getting {
         `${shown(file.path)} has ${file.bytes} bytes, at most ${max_file_bytes} are wanted`,
       );
     this.#sums.skipped += 1;
+    this.#leaveOut(file.path, "too_large");
+  }
+
+  #leaveOut(path: string, reason: LeftOut["reason"] | "too_large"): void {
+    this.#sums.left_out_count += 1;
+    const one = { path, reason };
+    this.#leftOutBytes += Buffer.byteLength(JSON.stringify(one)) + 1;
+    if (this.#leftOutBytes <= LEFT_OUT_BYTES_MAX) this.#sums.left_out.push(one);
   }
 
   #count({ bytes }: ExternalFile): void {
@@ -220,7 +253,7 @@ class Getting {
       yield chunk;
     }
     if (bytes !== file.bytes)
-      throw new SatelliteError("refused", "source_changed", `${shown(file.path)} did not come whole`);
+      throw new SatelliteError("ambiguous", "source_changed", `${shown(file.path)} did not come whole`);
   }
 
   /** The list as a file, and in the output what there is room for: all of it, shortly, or nothing that could be taken for all. */
@@ -272,6 +305,11 @@ class Chooser {
   async has(path: string): Promise<boolean> {
     const isIn = this.#wanted.length === 0 || (await this.#hasAny(this.#wanted, path));
     return isIn && !(await this.#hasAny(this.#unwanted, path));
+  }
+
+  /** Whether what is left out would have been chosen, or may hold what would have been. */
+  async mayHold({ path, isFolder }: LeftOut): Promise<boolean> {
+    return isFolder ? !(await this.#hasAny(this.#unwanted, path)) : await this.has(path);
   }
 
   async #hasAny(patterns: readonly Matches[], path: string): Promise<boolean> {

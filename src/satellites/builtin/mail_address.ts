@@ -62,22 +62,28 @@ export function isHeaderSafe(text: string): boolean {
   return !/[\u0000-\u0008\u000a-\u001f\u007f\u2028\u2029]/.test(text);
 }
 
-/** One mailbox. What names a secret is checked when it is filled in. */
+/** One mailbox of an input. */
 export function mailboxField(description: string): z.ZodType<MailboxInput> {
-  return z
-    .union([
-      z
-        .string()
-        .min(3)
-        .max(NAME_LENGTH_MAX + ADDRESS_LENGTH_MAX + 5),
-      z.strictObject({
-        name: z.string().max(NAME_LENGTH_MAX).optional().describe("Shown instead of the address."),
-        address: z.string().min(3).max(ADDRESS_LENGTH_MAX).describe("Such as a@example.org."),
-      }),
-    ])
+  return mailbox.refine((given) => parseMailbox(given) !== undefined, FAULT).describe(description);
+}
+
+/** One of a config: what names a secret is checked when it is filled in. */
+export function configuredMailboxField(description: string): z.ZodType<MailboxInput> {
+  return mailbox
     .refine((given) => mayHoldSecret(given) || parseMailbox(given) !== undefined, FAULT)
     .describe(description);
 }
+
+const mailbox = z.union([
+  z
+    .string()
+    .min(3)
+    .max(NAME_LENGTH_MAX + ADDRESS_LENGTH_MAX + 5),
+  z.strictObject({
+    name: z.string().max(NAME_LENGTH_MAX).optional().describe("Shown instead of the address."),
+    address: z.string().min(3).max(ADDRESS_LENGTH_MAX).describe("Such as a@example.org."),
+  }),
+]);
 
 function mayHoldSecret(given: MailboxInput): boolean {
   return typeof given === "string" ? holdsSecret(given) : holdsSecret(given.address);

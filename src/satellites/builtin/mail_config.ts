@@ -9,8 +9,8 @@
 import { isIP } from "node:net";
 import { z } from "../../schema.ts";
 import type { Schema } from "../satellite.ts";
-import { type MailboxInput, mailboxField } from "./mail_address.ts";
-import { holdsSecret, timeoutField, tokenField, urlField } from "./receiver_fields.ts";
+import { configuredMailboxField, type MailboxInput } from "./mail_address.ts";
+import { holdsSecret, IS_SECRET, timeoutField, tokenField, urlField } from "./receiver_fields.ts";
 
 /** Of mail servers; operators may open others. */
 export const SMTP_PORTS: readonly number[] = [25, 465, 587, 2525];
@@ -82,8 +82,8 @@ export interface PostmarkConfig extends SharedConfig {
 export type MailConfig = SmtpConfig | SesConfig | TokenConfig | MailgunConfig | PostmarkConfig;
 
 const shared = {
-  from: mailboxField("Who sends, when the input does not say.").optional(),
-  reply_to: mailboxField("Where answers go, when the input does not say.").optional(),
+  from: configuredMailboxField("Who sends, when the input does not say.").optional(),
+  reply_to: configuredMailboxField("Where answers go, when the input does not say.").optional(),
   attachment_bytes_max: z
     .number()
     .int()
@@ -143,14 +143,16 @@ const smtp = z
       .optional()
       .describe("Default: tls at port 465, starttls elsewhere."),
     username: textField("To sign in with.").optional(),
-    password: textField("To sign in with, such as secret://smtp-password.").optional(),
+    password: textField("To sign in with, such as secret://smtp-password.").meta(IS_SECRET).optional(),
     helo: domainField("What to say in EHLO. Default: the domain of the sender.").optional(),
     ca: textField("A certificate authority of your own, as PEM.", 65_536).optional(),
     dkim: z
       .strictObject({
         domain: domainField("The d= of the signature."),
         selector: domainField("The s= of the signature."),
-        private_key: textField("RSA or Ed25519 key as PEM, such as secret://dkim-key.", 16_384),
+        private_key: textField("RSA or Ed25519 key as PEM, such as secret://dkim-key.", 16_384).meta(
+          IS_SECRET,
+        ),
       })
       .optional()
       .describe("Signs messages (RFC 6376)."),

@@ -1,7 +1,8 @@
 /**
  * The text of a PDF, page by page. The door of unpdf. Runs in the process that parses.
  *
- * A PDF of scanned pages has no text: that is said, because nothing is a wrong answer. Limits: 5,000 pages.
+ * A PDF of scanned pages has no text: that is said, because nothing is a wrong answer; pages without text among others are
+ * named. Limits: 5,000 pages.
  */
 import { type DocumentFormat, type ParsedDocument, ParseError } from "./parsed_document.ts";
 
@@ -24,7 +25,8 @@ export async function parsePdf(bytes: Uint8Array, format: DocumentFormat): Promi
           pages: pages.map((page, index) => ({ number: index + 1, text: page })),
         })
       : pages.filter((page) => page !== "").join("\n\n");
-  return { ok: true, text, package: "unpdf", pages: count };
+  const pagesWithoutText = pages.flatMap((page, index) => (page === "" ? [index + 1] : []));
+  return { ok: true, text, package: "unpdf", pages: count, pagesWithoutText };
 }
 
 type Open = typeof import("unpdf").getDocumentProxy;

@@ -92,7 +92,14 @@ const documentFields = {
   data: z.json().describe("With `json`: the document, where there is room; otherwise in `file`."),
   file: storedFile.nullable().describe("Where it was kept."),
   pages: z.number().int().nullable().describe("Of a PDF, by the embedded engine."),
-  is_partial: z.boolean().describe("Whether the server read a part of it alone."),
+  is_partial: z
+    .boolean()
+    .describe("Whether only a part was read: by the server, or of a PDF with pages without text."),
+  pages_without_text: z
+    .array(z.number().int())
+    .describe(
+      "Of a PDF, by the embedded engine: the numbers of its pages without text, such as scanned ones.",
+    ),
 };
 const failedDocument = z.strictObject({
   name: z.string(),
@@ -133,6 +140,7 @@ interface Parsed {
   readonly package: string | null;
   readonly pages: number | null;
   readonly isPartial: boolean;
+  readonly pagesWithoutText: readonly number[];
   readonly text: string;
 }
 
@@ -203,12 +211,14 @@ class Parsing {
       return kind.ok ? { bytes, kind: kind.kind, format: input.format } : kind;
     }, signal);
     if (!result.ok) throw failed(result);
+    const { pagesWithoutText = [] } = result;
     return {
       name,
       engine: "embedded",
       package: result.package,
       pages: result.pages ?? null,
-      isPartial: false,
+      isPartial: pagesWithoutText.length > 0,
+      pagesWithoutText,
       text: result.text,
     };
   }
@@ -218,7 +228,7 @@ class Parsing {
     const { config, input, notes } = this.#call;
     if (config.server === undefined)
       throw new SatelliteError("permanent", "no_server", "there is no docling server");
-    const facts = { name, engine: "docling", package: null, pages: null } as const;
+    const facts = { name, engine: "docling", package: null, pages: null, pagesWithoutText: [] } as const;
     const kept = await findKept(this.#call, key);
     if (kept !== undefined) {
       const text = await this.#read(kept.id);
@@ -237,7 +247,8 @@ class Parsing {
   }
 
   /** Keeps it where there is no room for it, or where it must be kept. */
-  async #output(key: string, { text, isPartial, ...facts }: Parsed, isKept = false): Promise<JsonObject> {
+  async #output(key: string, parsed: Parsed, isKept = false): Promise<JsonObject> {
+    const { text, isPartial, pagesWithoutText, ...facts } = parsed;
     const { format, as } = this.#call.input;
     const bytes = Buffer.byteLength(JSON.stringify(text));
     const isInline = as === "auto" && bytes <= this.#inlineLeft;
@@ -258,6 +269,7 @@ class Parsing {
       data: isInline && isJson ? (JSON.parse(text) as Json) : null,
       file: file === undefined ? null : { ...referenceOf(file) },
       is_partial: isPartial,
+      pages_without_text: [...pagesWithoutText],
     };
   }
 }

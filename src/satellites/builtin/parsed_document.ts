@@ -16,6 +16,8 @@ export interface ParsedDocument {
   readonly package: "unpdf" | "mammoth" | "turndown" | "csv-parse" | "perigee";
   /** Of a PDF. */
   readonly pages?: number;
+  /** Of a PDF: their numbers, from 1. */
+  readonly pagesWithoutText?: readonly number[];
 }
 
 /** Never passes by itself: the same bytes fail again. */

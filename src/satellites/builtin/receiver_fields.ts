@@ -34,6 +34,10 @@ const FRAMING: readonly string[] = [
   "transfer-encoding",
   "upgrade",
 ];
+
+/** What a schema says of a credential: for those who read it, and so that references are expanded also where inputs have such a field. */
+export const IS_SECRET: { readonly "x-secret": true } = { "x-secret": true };
+
 /** Whether a secret is named in it: what it must look like is known when that is filled in. */
 export function holdsSecret(text: string): boolean {
   return text.includes("secret://");
@@ -56,6 +60,7 @@ export function tokenField(description: string): z.ZodString {
     .min(1)
     .max(TOKEN_LENGTH_MAX)
     .refine((text) => isHeaderText(text), "must be printable ASCII, without line ends")
+    .meta(IS_SECRET)
     .describe(description);
 }
 
@@ -67,7 +72,7 @@ export const headerField: z.ZodString = z
 /** Headers by name, without those that frame the message. */
 export function headersField(description: string): z.ZodDefault<z.ZodRecord<z.ZodString, z.ZodString>> {
   return z
-    .record(z.string().regex(HEADER_NAME, "must be the name of a header"), headerField)
+    .record(z.string().regex(HEADER_NAME, "must be the name of a header"), headerField.meta(IS_SECRET))
     .refine((all) => Object.keys(all).length <= HEADERS_MAX, `must be at most ${HEADERS_MAX} headers`)
     .refine(
       (all) => new Set(Object.keys(all).map((name) => name.toLowerCase())).size === Object.keys(all).length,

@@ -10,7 +10,10 @@ export function statusOf(error: unknown): number | undefined {
   return typeof status === "number" ? status : undefined;
 }
 
-/** Reading and writing the same bytes again does no harm, so what may pass is `refused` and not ambiguous. */
+/**
+ * Reading and writing the same bytes again does no harm, so what passes by itself is `refused`, and repeated until the deadline;
+ * what may be this object's own fault is `ambiguous`, and repeated some times.
+ */
 export function s3Failure(error: unknown, path: string): unknown {
   if (error instanceof SatelliteError) return error;
   const cause = property(error, "cause");
@@ -28,7 +31,7 @@ export function s3Failure(error: unknown, path: string): unknown {
   }
   if (status === 401 || status === 403) return new SatelliteError("permanent", "access_denied", what);
   if (status === 404) return new SatelliteError("permanent", "not_found", what);
-  if (status === 412) return new SatelliteError("refused", "source_changed", what);
+  if (status === 412) return new SatelliteError("ambiguous", "source_changed", what);
   if (status === 429 || status >= 500) return new SatelliteError("refused", "store_busy", what);
   return new SatelliteError("permanent", "store_refused", what);
 }

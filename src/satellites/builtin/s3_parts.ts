@@ -30,7 +30,7 @@ export async function uploadParts(
   bytes: number,
 ): Promise<void> {
   const id = await upload.begin();
-  if (id === undefined) throw new SatelliteError("refused", "store_failed", "the store began no upload");
+  if (id === undefined) throw new SatelliteError("ambiguous", "store_failed", "the store began no upload");
   const partBytes = Math.max(PART_BYTES, Math.ceil(bytes / PARTS_MAX));
   const parts: UploadedPart[] = [];
   try {

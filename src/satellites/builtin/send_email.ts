@@ -8,7 +8,7 @@
  * Whether a message was taken is not known when the connection is lost behind its last byte: that is ambiguous, and not repeated
  * unless the config says so or the provider tells repeats by a key.
  *
- * Limits: those of `mail_input.ts` and `mail_config.ts`; 8 attempts, 10 min each.
+ * Limits: those of `mail_input.ts` and `mail_config.ts`; 10 min an attempt.
  */
 import { z } from "../../schema.ts";
 import type { JsonObject } from "../../work/json.ts";
@@ -29,7 +29,6 @@ import { type ProviderConfig, providerBase, providerRequest } from "./mail_provi
 import { deliverBySmtp, waitMsAfter, wholeMail } from "./smtp_delivery.ts";
 import { SmtpPool } from "./smtp_pool.ts";
 
-const ATTEMPTS_MAX = 8;
 const ATTEMPT_MS_MAX = 600_000;
 const NOTE = "recipients";
 
@@ -72,7 +71,6 @@ export function sendEmail({ ports = [] }: SendEmailOptions = {}): Satellite<Mail
     isRepeatable: ({ config }) => config.repeat_ambiguous || config.provider === "resend",
     destination: ({ config }) =>
       config.provider === "smtp" ? `${config.host}:${config.port}` : hostOf(providerBase(config)),
-    attemptsMax: ATTEMPTS_MAX,
     attemptMsMax: ATTEMPT_MS_MAX,
     async run(call) {
       const { config } = call;
@@ -108,7 +106,7 @@ async function overSmtp(
   const accepted = [...before.accepted, ...delivery.accepted];
   const rejected = [...before.rejected, ...delivery.rejected];
   const waitMs = waitMsAfter(call.attempt);
-  const isLast = call.attempt >= ATTEMPTS_MAX || call.clock.wallMs() + waitMs >= call.deadlineWallMs;
+  const isLast = call.clock.wallMs() + waitMs >= call.deadlineWallMs;
   if (delivery.deferred.length > 0 && (!isLast || accepted.length === 0)) {
     await call.notes.set(NOTE, { accepted, rejected: rejected.map((one) => ({ ...one })) });
     throw putOff(delivery, waitMs);

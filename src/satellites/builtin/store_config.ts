@@ -10,6 +10,7 @@ import { z } from "../../schema.ts";
 import type { SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import type { ExternalStore } from "./external_store.ts";
+import { IS_SECRET } from "./receiver_fields.ts";
 import { openFolder } from "./store_fs.ts";
 import { type OpendalPlace, openOpendal } from "./store_opendal.ts";
 import { openBucket, type S3Config } from "./store_s3.ts";
@@ -24,7 +25,7 @@ export interface StoreOptions {
 
 const name = z.string().min(1).max(63);
 
-const secret = z.string().min(1).max(4_096);
+const secret = z.string().min(1).max(4_096).meta(IS_SECRET);
 
 const s3Config = z
   .strictObject({

@@ -33,6 +33,8 @@ import {
   type ExternalFile,
   type ExternalStore,
   hashOf,
+  type LeftOut,
+  type ListedFiles,
   type NewExternalFile,
   notVerified,
   PARTIAL_PREFIX,
@@ -71,18 +73,21 @@ class FolderStore implements ExternalStore {
     this.#root = root;
   }
 
-  async *list(prefix: string, signal: AbortSignal): AsyncGenerator<readonly ExternalFile[]> {
+  async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ListedFiles> {
     checkPrefix(prefix);
     checkSegments(prefix);
     const folder = prefix.slice(0, prefix.lastIndexOf("/") + 1);
-    let page: ExternalFile[] = [];
-    for await (const file of this.#walk(folder, prefix, 0, signal)) {
-      page.push(file);
-      if (page.length < PAGE) continue;
-      yield page;
-      page = [];
+    let files: ExternalFile[] = [];
+    let leftOut: LeftOut[] = [];
+    for await (const found of this.#walk(folder, prefix, 0, signal)) {
+      if ("reason" in found) leftOut.push(found);
+      else files.push(found);
+      if (files.length + leftOut.length < PAGE) continue;
+      yield { files, leftOut };
+      files = [];
+      leftOut = [];
     }
-    if (page.length > 0) yield page;
+    if (files.length + leftOut.length > 0) yield { files, leftOut };
   }
 
   /** `folder` is empty or ends with a slash. Sorted within each folder. */
@@ -91,24 +96,30 @@ class FolderStore implements ExternalStore {
     prefix: string,
     depth: number,
     signal: AbortSignal,
-  ): AsyncGenerator<ExternalFile> {
+  ): AsyncGenerator<ExternalFile | LeftOut> {
     if (depth > DEPTH_MAX) throw badPath(`there are more than ${DEPTH_MAX} folders in each other`);
     const path = await this.#folder(folder);
     if (path === undefined) return;
     const names: string[] = [];
+    const leftOut: LeftOut[] = [];
     for await (const entry of await onFiles(opendir(path), folder)) {
       signal.throwIfAborted();
       // The walk begins in the folder of the prefix, so that only names in there can be longer or others.
-      if (!isName(entry.name) || !`${folder}${entry.name}`.startsWith(prefix)) continue;
-      if (entry.isFile()) names.push(entry.name);
-      else if (entry.isDirectory()) names.push(`${entry.name}/`);
-      if (names.length > NAMES_MAX)
+      const path = `${folder}${entry.name}`;
+      if (entry.name.startsWith(PARTIAL_PREFIX) || !path.startsWith(prefix)) continue;
+      const isFolder = entry.isDirectory();
+      if (entry.isSymbolicLink()) leftOut.push({ path, reason: "link", isFolder: true });
+      else if (!isFolder && !entry.isFile()) continue;
+      else if (!isName(entry.name)) leftOut.push({ path, reason: "name", isFolder });
+      else names.push(isFolder ? `${entry.name}/` : entry.name);
+      if (names.length + leftOut.length > NAMES_MAX)
         throw new SatelliteError(
           "permanent",
           "too_many_files",
           `${shown(folder)} has more than ${NAMES_MAX} files`,
         );
     }
+    yield* leftOut.sort((one, other) => (one.path < other.path ? -1 : 1));
     for (const name of names.sort()) {
       signal.throwIfAborted();
       if (name.endsWith("/")) yield* this.#walk(`${folder}${name}`, prefix, depth + 1, signal);
@@ -253,7 +264,7 @@ class FolderStore implements ExternalStore {
 }
 
 function isName(name: string): boolean {
-  return !name.startsWith(PARTIAL_PREFIX) && !/[\p{Cc}\p{Cs}\\\ufffd]/u.test(name);
+  return !/[\p{Cc}\p{Cs}\\\ufffd]/u.test(name);
 }
 
 /** The version has the file's own number, so that two names of one file are told from two equal files. */
@@ -318,11 +329,11 @@ function failed(error: unknown, path: string): unknown {
   if (code === "ELOOP")
     return new SatelliteError("permanent", "invalid_path", `${shown(path)} is a symbolic link`);
   if (code === "ENOENT")
-    return new SatelliteError("refused", "source_changed", `${shown(path)} is not there any more`);
+    return new SatelliteError("ambiguous", "source_changed", `${shown(path)} is not there any more`);
   const isRefused = code === "EACCES" || code === "EPERM" || code === "EROFS";
   if (isRefused)
     return new SatelliteError("permanent", "access_denied", `${shown(path)} may not be touched (${code})`);
-  return new SatelliteError("refused", "store_failed", `the store failed at ${shown(path)} (${code})`, {
+  return new SatelliteError("ambiguous", "store_failed", `the store failed at ${shown(path)} (${code})`, {
     cause: error,
   });
 }

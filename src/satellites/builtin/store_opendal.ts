@@ -19,6 +19,9 @@ import {
   type ExternalFile,
   type ExternalStore,
   hashOf,
+  isPlainPath,
+  type LeftOut,
+  type ListedFiles,
   type NewExternalFile,
   notVerified,
   PARTIAL_PREFIX,
@@ -131,21 +134,24 @@ class OpendalStore implements ExternalStore {
     this.#operator = operator;
   }
 
-  async *list(prefix: string, signal: AbortSignal): AsyncGenerator<readonly ExternalFile[]> {
+  async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ListedFiles> {
     checkPrefix(prefix);
     checkSegments(prefix);
     const folder = prefix.slice(0, prefix.lastIndexOf("/") + 1);
-    let page: ExternalFile[] = [];
+    let files: ExternalFile[] = [];
+    let leftOut: LeftOut[] = [];
     for await (const path of this.#paths(folder === "" ? "/" : folder, prefix)) {
       signal.throwIfAborted();
       if (!isFile(path) || !path.startsWith(prefix)) continue;
-      const found = await this.stat(path);
-      if (found !== undefined) page.push(found);
-      if (page.length < PAGE) continue;
-      yield page;
-      page = [];
+      const found = isPlainPath(path) ? await this.stat(path) : undefined;
+      if (found !== undefined) files.push(found);
+      else if (!isPlainPath(path)) leftOut.push({ path, reason: "name", isFolder: false });
+      if (files.length + leftOut.length < PAGE) continue;
+      yield { files, leftOut };
+      files = [];
+      leftOut = [];
     }
-    if (page.length > 0) yield page;
+    if (files.length + leftOut.length > 0) yield { files, leftOut };
   }
 
   async *#paths(folder: string, prefix: string): AsyncGenerator<string> {

@@ -22,6 +22,9 @@ import {
   type ExternalFile,
   type ExternalStore,
   hashOf,
+  isPlainPath,
+  type LeftOut,
+  type ListedFiles,
   type NewExternalFile,
   notVerified,
   PARTIAL_PREFIX,
@@ -127,7 +130,7 @@ class BucketStore implements ExternalStore {
     this.#bucket = bucket;
   }
 
-  async *list(prefix: string, signal: AbortSignal): AsyncGenerator<readonly ExternalFile[]> {
+  async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ListedFiles> {
     checkPrefix(prefix);
     for (let token: string | undefined; ; ) {
       const command = new this.#sdk.ListObjectsV2Command({
@@ -137,9 +140,14 @@ class BucketStore implements ExternalStore {
         ...(token === undefined ? {} : { ContinuationToken: token }),
       });
       const page = await this.#ask(prefix, signal, () => this.#client.send(command, { abortSignal: signal }));
-      yield (page.Contents ?? []).flatMap((found) =>
-        isFile(found.Key) ? [fileOf(found.Key, found.Size, found.ETag, found.LastModified)] : [],
-      );
+      const files: ExternalFile[] = [];
+      const leftOut: LeftOut[] = [];
+      for (const { Key: path, Size, ETag, LastModified } of page.Contents ?? []) {
+        if (!isFile(path)) continue;
+        if (isPlainPath(path)) files.push(fileOf(path, Size, ETag, LastModified));
+        else leftOut.push({ path, reason: "name", isFolder: false });
+      }
+      yield { files, leftOut };
       token = page.NextContinuationToken;
       if (page.IsTruncated !== true || token === undefined) return;
     }

@@ -14,6 +14,7 @@ import {
   headerField,
   headersField,
   holdsSecret,
+  IS_SECRET,
   isHttpUrl,
   timeoutField,
 } from "./receiver_fields.ts";
@@ -105,6 +106,7 @@ export const webhookConfig: Schema<WebhookConfig> = z
       .refine((text) => holdsSecret(text) || isSigningSecret(text), {
         message: "must be whsec_ and 24 to 64 bytes in base64",
       })
+      .meta(IS_SECRET)
       .optional()
       .describe(
         "Signs the request by Standard Webhooks; the id is that of the execution over all its attempts.",

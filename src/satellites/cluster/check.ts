@@ -12,6 +12,7 @@ import type { ResolvedSatellite, SatelliteResolver } from "../catalogue.ts";
 import type { ExecutionCaller } from "../execution.ts";
 import { checkFit } from "./check_fit.ts";
 import { checkReferences } from "./check_references.ts";
+import { warnOfPlainSecrets } from "./check_secrets.ts";
 import { checkValues } from "./check_values.ts";
 import { type ReadDeclaration, readDeclaration, readDeclarationObject } from "./declaration.ts";
 import { graphOf } from "./graph.ts";
@@ -28,7 +29,7 @@ export interface CheckedDeclaration {
 
 export interface Checked {
   readonly issues: Issues;
-  /** Whole only without issues. */
+  /** Whole only without errors. */
   readonly checked: CheckedDeclaration | undefined;
 }
 
@@ -66,7 +67,7 @@ export function readChecked(stored: Json): CheckedDeclaration | undefined {
   return issues.isEmpty && value !== undefined ? { value, declaration, needs } : undefined;
 }
 
-/** `checked` is there when there are no issues; `source` is YAML, JSON or an object. Throws nothing for what a user wrote. */
+/** `checked` is there when there are no errors; `source` is YAML, JSON or an object. Throws nothing for what a user wrote. */
 export async function checkDeclaration(
   source: string | JsonObject,
   { caller, resolver, input }: CheckOptions,
@@ -81,6 +82,7 @@ export async function checkDeclaration(
     const resolved = satellites.get(member.uses);
     if (resolved !== undefined) await checkValues(member, resolved, issues);
     checkFit(member, { declaration, satellites, resolved }, issues);
+    if (resolved !== undefined) warnOfPlainSecrets(member, resolved, issues);
   }
   return { issues, checked: issues.isEmpty ? { value, declaration, needs } : undefined };
 }

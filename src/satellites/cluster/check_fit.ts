@@ -3,8 +3,8 @@
  */
 import { isObject, type JsonObject } from "../../work/json.ts";
 import type { ResolvedSatellite } from "../catalogue.ts";
+import { type JsonType, jsonSchemaOf, type Schema, SchemaReader } from "../schema_reader.ts";
 import type { Issues, Path } from "./issues.ts";
-import { type JsonType, jsonSchemaOf, type Schema, SchemaReader } from "./schema_reader.ts";
 import { type Declaration, type DeclaredMember, MEMBERS } from "./shape.ts";
 import { EVERY, type FoundReference, type Reference, referencesOf } from "./template.ts";
 

@@ -4,12 +4,13 @@
  * Values that come by reference are not known yet: what a schema says of their places is left out, and so is what it says of
  * a whole that holds one, but for names that the satellite does not know.
  */
+
+import { nearest } from "../../nearest.ts";
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import type { ResolvedSatellite } from "../catalogue.ts";
 import type { Schema } from "../satellite.ts";
 import { namesSecret } from "./fill.ts";
 import type { Issues, Path } from "./issues.ts";
-import { nearest } from "./nearest.ts";
 import { type DeclaredMember, MEMBERS } from "./shape.ts";
 import { partsOf } from "./template.ts";
 

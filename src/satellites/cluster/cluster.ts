@@ -56,7 +56,7 @@ export interface ClusterView {
   readonly error: ExecutionError | null;
 }
 
-/** Where a declaration is wrong. */
+/** Where a declaration is wrong, or will probably not do what was meant. */
 export interface ClusterIssue {
   /** From 1; absent for declarations that were no text. */
   readonly line?: number;
@@ -64,6 +64,8 @@ export interface ClusterIssue {
   /** Dotted, such as `cluster.satellites[2].input.files`. */
   readonly path: string;
   readonly message: string;
+  /** Absent: an error. A declaration with warnings alone can be run. */
+  readonly severity?: "warning";
 }
 
 export interface ClusterRequest {
@@ -78,7 +80,7 @@ export interface ClusterRequest {
 /** As `Executions`: any time, concurrently, each project its own. */
 export interface Clusters {
   /**
-   * What is wrong with a declaration, all at once; empty when nothing is. Makes nothing. Without an input, references to it are
+   * What is wrong with a declaration, all at once, and what is a warning; empty when nothing is. Makes nothing. Without an input, references to it are
    * taken on trust.
    */
   check(

@@ -1,8 +1,9 @@
 /**
  * Fills references of a declaration in: what a member's execution is given, and which of its texts name secrets.
  *
- * `${{ secrets.name }}` becomes the text `secret://name`, which the runtime replaces where `secretPaths` point. Only
- * texts of the declaration are pointed at, so `secret://...` in an output of another member stays a text.
+ * `${{ secrets.name }}` becomes the text `secret://name`, which the runtime replaces where `secretPaths` point and the satellite
+ * lets it (`secret_fields.ts`). Only texts of the declaration are pointed at, so `secret://...` in an output of another member stays
+ * a text.
  */
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import { type Part, partsOf, type Reference } from "./template.ts";

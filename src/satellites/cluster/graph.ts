@@ -4,8 +4,9 @@
  * A member that runs on failure or always, and names nobody, waits for all that run on success and wait for
  * none of this sort: an alert at the end of a list needs no list of names.
  */
+
+import { nearest } from "../../nearest.ts";
 import type { Issues, Path } from "./issues.ts";
-import { nearest } from "./nearest.ts";
 import { type Declaration, type DeclaredMember, MEMBERS } from "./shape.ts";
 import { referencesOf } from "./template.ts";
 

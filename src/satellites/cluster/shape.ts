@@ -6,11 +6,12 @@
  *
  * Limits: 1,000 members, texts of 256 characters, 256 executions of one member at once.
  */
+
+import { nearest } from "../../nearest.ts";
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { parseReference, type SatelliteReference } from "../reference.ts";
 import type { Issues, Path } from "./issues.ts";
-import { nearest } from "./nearest.ts";
 
 const MEMBERS_MAX = 1_000;
 const CONCURRENCY_MAX = 256;

@@ -119,6 +119,7 @@ class HttpOrbitHost implements OrbitHost {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!/^1\.[01]$/.test(request.httpVersion)) return refuse(response, 505, "http_version_not_supported");
     const path = request.url?.split("?", 1)[0];
     if (path === "/healthz" && request.method === "GET") return end(response, 200, { status: "ok" });
     if (request.method !== "POST") return refuse(response, 405, "method_not_allowed");

@@ -5,12 +5,14 @@
  *                  \-> aborted: the engine went away, the deadline passed, or the host ends
  *
  * Hosted code has no store: `files` and `tasks` of its call throw. What it throws that is no `SatelliteError` is logged
- * here and reaches the engine as `satellite_error`, without its text.
+ * here and reaches the engine as `satellite_error`, without its text. Values of secrets are taken out of everything that it
+ * throws and logs; where the engine does not say which values those are, all texts of the config are taken for secrets.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import type { GuardedHttp } from "../guarded_http.ts";
+import { createRedactor, type Redactor } from "../redaction.ts";
 import type { AnySatellite, Notes, OtherExecution, SatelliteCall, Schema } from "../satellite.ts";
 import { isSatelliteError, SatelliteError } from "../satellite_error.ts";
 import { BEAT_MS, type ExecutedOther, LINE_BYTES_MAX, type RunLine, type RunRequest } from "./protocol.ts";
@@ -32,6 +34,7 @@ export class HostedRun {
   readonly #satellite: AnySatellite;
   readonly #request: RunRequest;
   readonly #abort = new AbortController();
+  readonly #redaction: Redactor;
   readonly #notes: Map<string, Json>;
   /** Notes that the engine has not acknowledged, by their number. */
   readonly #waiting = new Map<number, (isKept: boolean) => void>();
@@ -44,6 +47,7 @@ export class HostedRun {
     this.#parts = parts;
     this.#satellite = satellite;
     this.#request = request;
+    this.#redaction = createRedactor(request.secrets ?? textsIn(request.config));
     this.#notes = new Map(Object.entries(request.notes));
   }
 
@@ -55,7 +59,7 @@ export class HostedRun {
     const beat = this.#beat();
     try {
       const output = await this.#attempt();
-      this.#write(this.#checked(output));
+      this.#write(await this.#checked(output));
     } catch (error) {
       this.#write(this.#failureOf(error));
     } finally {
@@ -95,6 +99,7 @@ export class HostedRun {
       input: await validated(this.#satellite.input, this.#request.input, "input"),
       config: await validated(this.#satellite.config, this.#request.config, "config"),
       ...{ executionId: execution_id, project, attempt, clock, http },
+      secretValues: this.#request.secrets ?? [],
       signal: this.#abort.signal,
       deadlineWallMs: Date.parse(deadline),
       files: notHere("files"),
@@ -102,7 +107,7 @@ export class HostedRun {
       notes: this.#notesOf(),
       progress: (done, total) => this.#progress(done, total),
       execute: (name, other) => this.#execute(name, other),
-      log: (level, message) => this.#write({ type: "log", level, message: String(message).slice(0, 2_000) }),
+      log: (level, message) => this.#log(level, String(message)),
     };
     return await this.#satellite.run(call as SatelliteCall<never, never>); // as its schemas gave them
   }
@@ -144,6 +149,10 @@ export class HostedRun {
     throw new SatelliteError(failure, code, message);
   }
 
+  #log(level: "info" | "warn" | "error", message: string): void {
+    this.#write({ type: "log", level, message: this.#redaction.redact(message).slice(0, 2_000) });
+  }
+
   #progress(done: number, total?: number): void {
     const nowMs = this.#parts.clock.nowMs();
     if (nowMs - this.#progressMs < PROGRESS_MS && done !== total) return;
@@ -151,9 +160,12 @@ export class HostedRun {
     this.#write({ type: "progress", done, ...(total === undefined ? {} : { total }) });
   }
 
-  #checked(output: JsonObject): RunLine {
+  async #checked(output: JsonObject): Promise<RunLine> {
     const line: RunLine = { type: "output", output };
-    if (!isObject(output)) throw new SatelliteError("permanent", "invalid_output", "the output is no object");
+    if (!isObject(output))
+      throw new SatelliteError("permanent", "invalid_output", "the output is not an object");
+    const schema = this.#satellite.output;
+    if (schema !== undefined) await validated(schema, output, "output");
     if (Buffer.byteLength(JSON.stringify(line)) < LINE_BYTES_MAX) return line;
     throw new SatelliteError("permanent", "output_too_large", "the output is too large");
   }
@@ -162,10 +174,11 @@ export class HostedRun {
     if (isSatelliteError(error)) {
       const { failure, code, message, retryAfterMs } = error;
       const later = retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs };
-      return { type: "error", failure, code, message, ...later };
+      return { type: "error", failure, code, message: this.#redaction.redact(message), ...later };
     }
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    if (!this.#abort.signal.aborted) this.#parts.log(`satellite ${this.#satellite.name}: ${text}`);
+    if (!this.#abort.signal.aborted)
+      this.#parts.log(`satellite ${this.#satellite.name}: ${this.#redaction.redact(text)}`);
     return { type: "error", failure: "ambiguous", code: "satellite_error", message: "the satellite failed" };
   }
 
@@ -185,14 +198,27 @@ export class HostedRun {
 }
 
 /** Throws `permanent` with every place where a value is not as the schema says, without the value. */
-async function validated(schema: Schema<unknown>, value: unknown, what: string): Promise<unknown> {
+async function validated(
+  schema: Schema<unknown>,
+  value: unknown,
+  what: "input" | "config" | "output",
+): Promise<unknown> {
   const result = await schema["~standard"].validate(value);
   if (result.issues === undefined) return result.value;
   const places = result.issues.slice(0, 10).map(({ path = [], message }) => {
     const names = path.map((part) => String(typeof part === "object" ? part.key : part));
     return `${[what, ...names].join(".")}: ${message}`;
   });
-  throw new SatelliteError("permanent", "invalid_input", places.join("; "));
+  const code = what === "output" ? "invalid_output" : "invalid_input";
+  throw new SatelliteError("permanent", code, places.join("; "));
+}
+
+/** All texts, and the words of each: a credential may follow the name of its scheme. */
+function textsIn(value: Json): string[] {
+  if (typeof value === "string") return [value, ...value.split(/\s+/)];
+  return typeof value === "object" && value !== null
+    ? Object.values(value as JsonObject).flatMap(textsIn)
+    : [];
 }
 
 function notHere<T extends object>(what: string): T {

@@ -68,6 +68,8 @@ export interface RunRequest {
   readonly config: JsonObject;
   /** What earlier attempts noted. */
   readonly notes: JsonObject;
+  /** Values of secrets in input and config, so that the host can take them out of its log. Absent: not known. */
+  readonly secrets?: readonly string[] | undefined;
   /** Hash of the description that was verified; the host refuses when its own differs. */
   readonly description?: string | undefined;
 }
@@ -89,6 +91,7 @@ export const orbitRequest: z.ZodType<OrbitRequest> = z.discriminatedUnion("type"
     input: json,
     config: json,
     notes: json,
+    secrets: z.array(z.string()).optional(),
     description: z.string().optional(),
   }),
   z.strictObject({

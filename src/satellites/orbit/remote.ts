@@ -4,14 +4,14 @@
  *   sent -> working (progress, logs, notes) -> output | error of the satellite
  *     \-> refused by the host                \-> ambiguous: the connection was lost, or silent for 45 s
  *
- * The host validates input and config by its own schemas; here they are checked as far as their JSON Schemas go.
+ * The host validates input, config and output by its own schemas; here they are checked as far as their JSON Schemas go.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import { fromWire, type SatelliteDescription } from "../description.ts";
 import type { GuardedHttp, GuardedResponse } from "../guarded_http.ts";
-import { schemaOfJsonSchema } from "../json_schema.ts";
+import { issuesOf, schemaOfJsonSchema } from "../json_schema.ts";
 import type { Satellite, SatelliteCall } from "../satellite.ts";
 import { SatelliteError } from "../satellite_error.ts";
 import {
@@ -145,16 +145,17 @@ class RemoteAttempt {
     } finally {
       silence.cancel();
     }
-    return outputOf(this.#end);
+    return outputOf(this.#end, this.#options.described);
   }
 
   #send(): Promise<GuardedResponse> {
-    const { clock, http, executionId, project, attempt, input, config, deadlineWallMs, signal } = this.#call;
+    const { clock, http, executionId, project, attempt, input, config, secretValues } = this.#call;
+    const { deadlineWallMs, signal } = this.#call;
     const { endpoint, described, verifiedHash } = this.#options;
     const request: OrbitRequest = {
       ...{ type: "run", satellite: described.name, execution_id: executionId, project, attempt },
       deadline: new Date(deadlineWallMs).toISOString(),
-      ...{ input, config, notes: this.#notes, description: verifiedHash },
+      ...{ input, config, notes: this.#notes, secrets: secretValues, description: verifiedHash },
     };
     return send(http, clock, endpoint, request, {
       timeoutMs: Math.max(1, deadlineWallMs - clock.wallMs()),
@@ -255,8 +256,17 @@ class RemoteAttempt {
   }
 }
 
-function outputOf(end: Extract<RunLine, { readonly type: "output" | "error" }>): JsonObject {
-  if (end.type === "output") return end.output;
+/** What the satellite's registered schema refuses is no output: whoever reads it next relies on that schema. */
+function outputOf(
+  end: Extract<RunLine, { readonly type: "output" | "error" }>,
+  { outputSchema }: SatelliteDescription,
+): JsonObject {
+  if (end.type === "output") {
+    const [issue] = outputSchema === undefined ? [] : issuesOf(end.output, outputSchema);
+    if (issue === undefined) return end.output;
+    const place = ["output", ...issue.path].join(".");
+    throw new SatelliteError("permanent", "invalid_output", `${place}: ${issue.message}`);
+  }
   const { failure, code, message, retry_after_ms: retryAfterMs } = end;
   throw new SatelliteError(failure, code, message, retryAfterMs === undefined ? {} : { retryAfterMs });
 }

@@ -120,10 +120,10 @@ function show(snapshot) {
   setText(byId("errors-total"), compact(failed));
   byId("errors-total").className = failed > 0 ? "value bad" : "value";
   setText(byId("errors-share"), percent(failed === 0 ? 0 : failed / (failed + totals.completed)));
-  setText(byId("cost"), usd(totals.usd));
-  setText(byId("cost-list"), usd(totals.list_usd));
-  setText(byId("saved"), usd(totals.saved_usd));
-  setText(byId("saved-share"), percent(totals.list_usd > 0 ? totals.saved_usd / totals.list_usd : 0));
+  setText(byId("billed"), usd(totals.billed_usd));
+  setText(byId("ambiguous"), usd(totals.ambiguous_usd));
+  setText(byId("charged"), usd(totals.usd));
+  setText(byId("list"), usd(totals.list_usd));
   setText(byId("since"), moment(snapshot.started_at));
   showLanes(snapshot.lanes);
   showErrors(errors);

@@ -43,9 +43,10 @@ export class TaskTable {
       deadlineAt: make("div", "sub"),
       slack: make("div"),
       slackNote: make("div", "sub"),
-      cost: make("div"),
+      billed: make("div"),
+      ambiguous: make("div", "sub"),
+      charged: make("div"),
       list: make("div", "sub"),
-      saved: make("div"),
       cancel: make("button", "", "Cancel"),
       download: make("button", "", "Download"),
       ...makeTrack("completed", "failed", "ended"),
@@ -78,8 +79,8 @@ function rowOf(view, name) {
     make("td", "progress", view.done, view.share, view.track, view.ended),
     labelled("Deadline", make("td", "", view.deadline, view.deadlineAt)),
     labelled("Slack", make("td", "", view.slack, view.slackNote)),
-    labelled("Cost", make("td", "number", view.cost, view.list)),
-    labelled("Saved", make("td", "number", view.saved)),
+    labelled("Billed", make("td", "number", view.billed, view.ambiguous)),
+    labelled("Charged", make("td", "number", view.charged, view.list)),
     make("td", "acts", make("div", "actions", view.cancel, view.download)),
   );
   row.setAttribute("role", "row");
@@ -102,10 +103,10 @@ function update(view, task, nowMs) {
   view.created.title = moment(task.created_at);
   updateProgress(view, task);
   updateTimes(view, task, nowMs);
-  setText(view.cost, usd(task.usd));
+  setText(view.billed, usd(task.billed_usd));
+  setText(view.ambiguous, task.ambiguous_usd > 0 ? `up to ${usd(task.ambiguous_usd)} in doubt` : "");
+  setText(view.charged, usd(task.usd));
   setText(view.list, `list ${usd(task.list_usd)}`);
-  setText(view.saved, usd(task.saved_usd));
-  view.saved.className = task.saved_usd > 0 ? "good-text" : "";
   view.cancel.hidden = isFinal(task);
   view.cancel.disabled = task.is_cancelled;
   view.download.disabled = task.status === "failed";

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -17,6 +17,8 @@ interface Output {
   readonly count: number;
   readonly bytes: number;
   readonly skipped: number;
+  readonly left_out_count: number;
+  readonly left_out: readonly { readonly path: string; readonly reason: string }[];
   readonly is_complete: boolean;
   readonly list: { readonly file_id: string } | null;
 }
@@ -46,6 +48,62 @@ const given = (input: object, more: Partial<Attempt> = {}): Attempt => ({
 const satellite = () => getFiles({ roots: { inbox: root } });
 const run = async (input: object, more?: Partial<Attempt>) =>
   (await attempt(satellite(), given(input, more))) as unknown as Output;
+
+describe("what get-files leaves out", () => {
+  it("is counted and named: links, and names that are not UTF-8 or hold line ends", async () => {
+    put("in/a.txt", "a");
+    put("in/b\nc.txt", "b");
+    put("in/back\\slash.txt", "c");
+    put("in/.perigee-part", "ours");
+    const latin = Buffer.concat([Buffer.from(`${root}/in/caf`), Buffer.from([0xe9]), Buffer.from(".txt")]);
+    writeFileSync(latin, "d");
+    mkdirSync(Buffer.concat([Buffer.from(`${root}/in/dir`), Buffer.from([0xff])]));
+    symlinkSync("a.txt", join(root, "in/link.txt"));
+    symlinkSync("..", join(root, "in/folder"));
+    const output = await run({ prefix: "in/" });
+    expect(output.files.map(({ name }) => name)).toEqual(["a.txt"]);
+    expect(output).toMatchObject({ count: 1, skipped: 0, left_out_count: 6 });
+    expect(output.left_out).toEqual([
+      { path: "in/b\nc.txt", reason: "name" },
+      { path: "in/back\\slash.txt", reason: "name" },
+      { path: "in/caf\ufffd.txt", reason: "name" },
+      { path: "in/dir\ufffd", reason: "name" },
+      { path: "in/folder", reason: "link" },
+      { path: "in/link.txt", reason: "link" },
+    ]);
+  });
+
+  it("is what would have been chosen, or may hold it", async () => {
+    put("in/a.txt", "a");
+    put("in/b\n.pdf", "b");
+    put("in/c\n.txt", "larger");
+    put("in/large.txt", "larger");
+    symlinkSync("..", join(root, "in/folder"));
+    symlinkSync("..", join(root, "in/other"));
+    const input = { glob: "**/*.txt", exclude: "in/other", max_file_bytes: 3, on_too_large: "skip" };
+    expect(await run(input)).toMatchObject({
+      ...{ count: 1, skipped: 1, left_out_count: 3 },
+      left_out: [
+        { path: "in/c\n.txt", reason: "name" },
+        { path: "in/folder", reason: "link" },
+        { path: "in/large.txt", reason: "too_large" },
+      ],
+    });
+  });
+
+  it("is named up to 32 KiB and counted beyond, also where the list is a file", async () => {
+    const target = join(root, "in/target.txt");
+    put("in/target.txt", "");
+    for (let index = 0; index < 400; index += 1)
+      symlinkSync(target, join(root, `in/${String(index).padStart(4, "0")}${"l".repeat(150)}`));
+    for (let index = 0; index < 3_400; index += 1) put(`in/files/${"f".repeat(200)}${index}`, "");
+    const output = await run({ fetch: false });
+    expect(output.list).not.toBeNull();
+    expect(output).toMatchObject({ count: 3_401, left_out_count: 400 });
+    expect(output.left_out.length).toBeGreaterThan(100);
+    expect(Buffer.byteLength(JSON.stringify(output.left_out))).toBeLessThanOrEqual(32 * 1_024);
+  });
+});
 
 describe("get-files", () => {
   it("lets the process do other things while it compares long names with patterns that nearly match", async () => {

@@ -127,7 +127,7 @@ describe("move-file", () => {
       }
     })();
     const input = { source: "a.txt", destination: "b.txt", overwrite: "replace" };
-    expect(await fails(input, { notes })).toMatchObject({ failure: "refused", code: "source_changed" });
+    expect(await fails(input, { notes })).toMatchObject({ failure: "ambiguous", code: "source_changed" });
     expect(read("in/a.txt")).toBe("after all");
     expect(await run(input, { notes })).toMatchObject({ outcome: "moved" });
     expect([all(), read("out/b.txt")]).toEqual([["out/b.txt"], "after all"]);

@@ -71,6 +71,7 @@ export async function callOf<Input, Config>(
     executionId,
     project: "one",
     attempt: 1,
+    secretValues: [],
     signal,
     deadlineWallMs: systemClock.wallMs() + 60_000,
     clock: given.clock ?? systemClock,
@@ -120,6 +121,7 @@ function filesOf(contents: NonNullable<Attempt["files"]>): Files {
     list: none,
     remove: none,
     index: none,
+    assertWhole: none,
     assertKeysDiffer: none,
     hold: () => () => undefined,
     file: async (project, id) => ({

@@ -42,6 +42,7 @@ describe("parse-with-docling with a server", () => {
       format: "markdown",
       text: '# scan "1".png',
       is_partial: false,
+      pages_without_text: [],
       file: { name: 'scan "1".png.md', mime_type: "text/markdown; charset=utf-8" },
     });
     expect(server.submitted).toEqual([
@@ -104,7 +105,7 @@ describe("parse-with-docling with a server", () => {
     server.isResultLost = true;
     const notes = new MemoryNotes();
     expect(await failedAttempt(satellite, given({ notes }))).toMatchObject({
-      failure: "refused",
+      failure: "ambiguous",
       code: "result_lost",
     });
     server.isResultLost = false;

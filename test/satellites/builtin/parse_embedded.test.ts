@@ -55,6 +55,10 @@ describe("the embedded engine", () => {
       file: null,
       pages: 2,
       is_partial: false,
+      pages_without_text: [],
+    });
+    expect(await parse("b.pdf", pdf(["", "One page", "", ""]))).toMatchObject({
+      ...{ text: "One page", pages: 4, is_partial: true, pages_without_text: [1, 3, 4] },
     });
     expect(await parse("a.pdf", PDF, { format: "json" })).toMatchObject({
       text: null,

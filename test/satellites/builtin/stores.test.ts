@@ -68,7 +68,7 @@ async function readAll(store: ExternalStore, path: string): Promise<string> {
 
 async function pathsOf(store: ExternalStore, prefix: string): Promise<string[]> {
   const paths: string[] = [];
-  for await (const page of store.list(prefix, signal)) paths.push(...page.map(({ path }) => path));
+  for await (const page of store.list(prefix, signal)) paths.push(...page.files.map(({ path }) => path));
   return paths;
 }
 
@@ -117,7 +117,7 @@ describe.each(KINDS)("%s", (_name, config) => {
     const old = async () => {
       for await (const _ of store.read(file, signal));
     };
-    await expect(old()).rejects.toMatchObject({ failure: "refused", code: "source_changed" });
+    await expect(old()).rejects.toMatchObject({ failure: "ambiguous", code: "source_changed" });
     store.close();
   });
 
@@ -209,7 +209,7 @@ describe("S3 as a store", () => {
     const store = await open(s3.store("two"));
     for (let index = 0; index < 1_005; index += 1) await store.write(given(`p/${index}`, "x"), signal);
     const sizes: number[] = [];
-    for await (const page of store.list("p/", signal)) sizes.push(page.length);
+    for await (const page of store.list("p/", signal)) sizes.push(page.files.length);
     expect(sizes).toEqual([1_000, 5]);
     store.close();
   });

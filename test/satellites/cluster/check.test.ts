@@ -208,6 +208,23 @@ describe("references, when a declaration is checked,", () => {
     expect((await told(text)).join()).toContain(message);
   });
 
+  it("to secrets warn where they are not filled in, and the declaration can be run", async () => {
+    const text = cluster(
+      parse("a", "input: { text: 'see ${{ secrets.a }}' }\nconfig: { token: '${{ secrets.a }}' }"),
+      parse("b", "input: { text: 'secret://b' }"),
+    );
+    const { issues, checked } = await checkDeclaration(text, { caller: ONE, resolver });
+    expect(checked).toBeDefined();
+    expect(issues.isEmpty).toBe(true);
+    const message =
+      "the secret is not filled in here, its reference is passed on as text: secrets are filled in only in config, and in input fields that the satellite's schema marks with x-secret";
+    const warning = { message, severity: "warning", column: 22 };
+    expect(issues.list).toEqual([
+      { ...warning, line: 6, path: "cluster.satellites[0].input.text" },
+      { ...warning, line: 10, path: "cluster.satellites[1].input.text" },
+    ]);
+  });
+
   it("take no secrets in each, whose elements are shown", async () => {
     const text = cluster('uses: satellite/one/own\nidentifier: a\neach: ["${{ secrets.a }}"]');
     expect((await told(text)).join()).toContain("each takes no secrets");

@@ -5,7 +5,7 @@
  */
 import { z } from "../../../schema.ts";
 import type { Schema } from "../../satellite.ts";
-import { holdsSecret, timeoutField, tokenField, urlField } from "../receiver_fields.ts";
+import { holdsSecret, IS_SECRET, timeoutField, tokenField, urlField } from "../receiver_fields.ts";
 import type { AlertApi } from "./opsgenie.ts";
 import type { PagerDuty } from "./pagerduty.ts";
 import type { SlackApi } from "./slack.ts";
@@ -106,6 +106,7 @@ export const alertConfig: Schema<AlertConfig> = z.discriminatedUnion("receiver",
       .refine((text) => holdsSecret(text) || /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(text), {
         message: "must be whsec_ and 24 to 64 bytes in base64",
       })
+      .meta(IS_SECRET)
       .optional()
       .describe("Signs the request by Standard Webhooks; the id is that of the execution."),
     ...shared,

@@ -3,7 +3,14 @@
  */
 import { z } from "../../../schema.ts";
 import type { Schema } from "../../satellite.ts";
-import { headersField, holdsSecret, timeoutField, tokenField, urlField } from "../receiver_fields.ts";
+import {
+  headersField,
+  holdsSecret,
+  IS_SECRET,
+  timeoutField,
+  tokenField,
+  urlField,
+} from "../receiver_fields.ts";
 import type { DatadogConfig } from "./datadog.ts";
 import type { ElasticsearchConfig } from "./elasticsearch.ts";
 import type { LokiConfig } from "./loki.ts";
@@ -156,7 +163,7 @@ export const logConfig: Schema<LogConfig> = z.discriminatedUnion("receiver", [
     tls: z.boolean().default(true).describe("False sends in the clear."),
     ca: pem.optional().describe("Certificates to trust, PEM. Default: those of the system."),
     certificate: pem.optional().describe("Our certificate, PEM, for receivers that ask for one."),
-    key: pem.optional().describe("Its key, PEM."),
+    key: pem.meta(IS_SECRET).optional().describe("Its key, PEM."),
     facility: z.int().min(0).max(23).default(16).describe("16 is local0."),
     hostname: z.string().min(1).max(255).default("perigee").describe("HOSTNAME."),
     app_name: z.string().min(1).max(48).default("perigee").describe("APP-NAME."),

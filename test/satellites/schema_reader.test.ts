@@ -1,7 +1,7 @@
 /** Types at places of schemas that others wrote. */
 import { expect, it } from "vitest";
-import { SchemaReader } from "../../../src/satellites/cluster/schema_reader.ts";
-import type { JsonObject } from "../../../src/work/json.ts";
+import { SchemaReader } from "../../src/satellites/schema_reader.ts";
+import type { JsonObject } from "../../src/work/json.ts";
 
 const typesOf = (schema: JsonObject, ...steps: string[]) => {
   const reader = new SchemaReader(schema);

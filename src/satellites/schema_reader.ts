@@ -4,7 +4,7 @@
  * Where a schema leaves something open, everything is possible: what is told is told for certain. Schemas come from any
  * library with Standard JSON Schema, such as zod 4.
  */
-import { isObject, type Json, type JsonObject } from "../../work/json.ts";
+import { isObject, type Json, type JsonObject } from "../work/json.ts";
 
 /** A type of JSON Schema; `integer` is `number` here. */
 export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "object";

@@ -1,0 +1,11 @@
+/**
+ * Commands as they are shown to a user.
+ */
+
+/** The command as it was given, to be copied into a POSIX shell. */
+export function commandLine(words: readonly string[]): string {
+  const quoted = words.map((word) =>
+    /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`,
+  );
+  return ["perigee", ...quoted].join(" ");
+}

@@ -1,0 +1,44 @@
+/**
+ * Commands on data folders: backup, restore, repair.
+ */
+
+/** As much of commander's `Command` as is needed here; its door is `main.ts`. */
+interface Commands {
+  command(name: string): Commands;
+  description(text: string): Commands;
+  argument(name: string, text: string): Commands;
+  option(flags: string, text: string): Commands;
+  requiredOption(flags: string, text: string): Commands;
+  action(run: (argument: string, options: Record<string, unknown>) => Promise<void>): Commands;
+}
+
+/** Adds them; `finish` ends the process with a code. */
+export function addFolderCommands(root: Commands, finish: (code: number) => void): void {
+  root
+    .command("backup")
+    .description("Write a data folder to one file, consistent with itself. Works while perigee serve runs.")
+    .argument("<data>", "the data folder")
+    .requiredOption("--to <file>", "a file that does not exist yet, on another disk")
+    .option("--json", "print what was written as one JSON object")
+    .action(async (data: string, options: Record<string, unknown>) =>
+      finish(await (await import("./backup.ts")).backup(data, options)),
+    );
+  root
+    .command("restore")
+    .description("Make a data folder of a backup, checked against its checksums.")
+    .argument("<file>", "as perigee backup wrote it")
+    .requiredOption("--data <dir>", "a folder that does not exist yet, or is empty")
+    .option("--json", "print what was restored as one JSON object")
+    .action(async (file: string, options: Record<string, unknown>) =>
+      finish(await (await import("./backup.ts")).restore(file, options)),
+    );
+  root
+    .command("repair")
+    .description("Write an output again from what is left of it after it was cut or changed. Sends nothing.")
+    .argument("<out>", "the output of a run")
+    .option("--data <dir>", "where the run keeps its state (default: OUT.perigee/)")
+    .option("--json", "print what was found as one JSON object")
+    .action(async (out: string, options: Record<string, unknown>) =>
+      finish(await (await import("./repair.ts")).repair(out, options)),
+    );
+}

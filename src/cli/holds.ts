@@ -1,0 +1,60 @@
+/**
+ * What holds items, in words for a terminal: the reason, who said so, when it is tried again, and what to do.
+ */
+import type { Hold, HoldReason } from "../engine/holds.ts";
+import { count, duration } from "./numbers.ts";
+
+const WORDS: Readonly<Record<HoldReason, string>> = {
+  outage: "does not answer",
+  rate_limited: "limits the rate",
+  overloaded: "is overloaded",
+  authentication: "does not accept the key",
+  quota: "says that the account has no money or quota left",
+  cap_reached: "the cost cap is used up",
+  price_unknown: "a cost cap needs a price",
+  provider_missing: "a provider is not configured",
+  key_missing: "a key is missing",
+  model_unavailable: "does not offer the model to this key",
+  disk_full: "the disk is full",
+};
+
+/** `outage: openai at https://api.openai.com does not answer: connection refused; next try in 5 s`. */
+export function holdText(hold: Hold, nowWallMs: number): string {
+  const who =
+    hold.provider === undefined || hold.address === undefined ? "" : `${hold.provider} at ${hold.address} `;
+  const inMs = hold.next_try === null ? undefined : Date.parse(hold.next_try) - nowWallMs;
+  const next = inMs === undefined ? "" : inMs < 1_000 ? "; next try now" : `; next try in ${duration(inMs)}`;
+  return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}${next}`;
+}
+
+/** What to do about holds that waiting does not end; empty where waiting may. */
+function wayOn({ reason, provider }: Hold): string {
+  switch (reason) {
+    case "cap_reached":
+      return "continue with a higher --max-cost, or without it";
+    case "price_unknown":
+      return "continue with the sheet in --prices, or with --max-cost-unbounded";
+    case "provider_missing":
+      return "configure the provider, or correct the model with --model";
+    case "key_missing":
+    case "authentication":
+      return `set the key of ${provider ?? "the provider"}`;
+    case "model_unavailable":
+      return "correct the model, for example with --model";
+    case "quota":
+      return "add credit to the account";
+    default:
+      return "";
+  }
+}
+
+/** Of items that are left when a command stops: a line for each hold, and what to do about it. */
+export function holdsReport(holds: readonly Hold[], nowWallMs: number): string {
+  return holds
+    .map((hold) => {
+      const todo = wayOn(hold);
+      const items = `${count(hold.items)} ${hold.items === 1 ? "item" : "items"}`;
+      return `held  ${items}: ${holdText({ ...hold, next_try: null }, nowWallMs)}${todo === "" ? "" : `; ${todo}`}\n`;
+    })
+    .join("");
+}

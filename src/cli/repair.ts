@@ -1,0 +1,40 @@
+/**
+ * `perigee repair OUT`: writes an output again from what is left of it; `perigee run` then asks for the rest alone. Sends nothing.
+ */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { openEngine } from "../engine/engine.ts";
+import { bodyOf, movedTask } from "../engine/moved_task.ts";
+import { repairOutput } from "../engine/repair.ts";
+import { PerigeeError } from "../errors.ts";
+
+interface RepairArguments {
+  readonly data?: string;
+  readonly json?: boolean;
+}
+
+/** Returns the exit code; throws `not_found` where no run of the folder has the output. */
+export async function repair(out: string, options: Record<string, unknown>): Promise<number> {
+  const { data = `${out}.perigee`, json } = options as RepairArguments; // commander's own shape, declared in main.ts
+  if (!existsSync(data))
+    throw new PerigeeError(
+      "not_found",
+      `there is no data folder at ${data}; give that of the run with --data`,
+    );
+  const onNotice = (message: string): void => void process.stderr.write(`perigee: ${message}\n`);
+  const { engine, parts } = await openEngine({ dataDir: data, stateDir: false, env: {}, onNotice });
+  try {
+    const name = `out:${resolve(out)}`;
+    const task = (await parts.store.taskByName(name)) ?? (await movedTask(parts, name, resolve(out)));
+    if (task === undefined) throw new PerigeeError("not_found", `no run in ${data} has the output ${out}`);
+    const { kept, lost } = await repairOutput(parts, task, bodyOf(parts, task));
+    if (json === true) process.stdout.write(`${JSON.stringify({ output: out, kept, lost })}\n`);
+    else
+      process.stderr.write(
+        `${out} was written again: ${kept} lines were left, ${lost} are lost; give the command of the run again to ask for what is missing\n`,
+      );
+    return 0;
+  } finally {
+    await engine.close();
+  }
+}

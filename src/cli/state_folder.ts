@@ -1,0 +1,24 @@
+/**
+ * Where `run` and `quote` of all outputs keep what was learnt about providers: one folder of the user.
+ */
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
+
+/** `--state` and `--no-learn`, as commander gives them. */
+export interface StateArguments {
+  readonly state?: string;
+  /** False with `--no-learn`. */
+  readonly learn?: boolean;
+}
+
+/** False: nothing is kept. A relative `XDG_STATE_HOME` is ignored, as the XDG Base Directory Specification asks. */
+export function stateFolder(
+  { state, learn }: StateArguments,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): string | false {
+  if (learn === false) return false;
+  if (state !== undefined) return state;
+  const home = env["XDG_STATE_HOME"];
+  const folder = home !== undefined && isAbsolute(home) ? home : join(homedir(), ".local", "state");
+  return join(folder, "perigee");
+}

@@ -1,0 +1,106 @@
+/**
+ * `perigee status` and `perigee errors`: how the run of an output stands, also while another process works on it.
+ */
+import { resolve } from "node:path";
+import { systemDisk } from "../disk.ts";
+import type { ErrorGroup } from "../engine/run_errors.ts";
+import { type RunStatus, readStatus } from "../engine/run_status.ts";
+import { decodeBody } from "../engine/task_body.ts";
+import { PerigeeError } from "../errors.ts";
+import { readStoreCopy } from "../store/store_copy.ts";
+import { adviceOf } from "./advice.ts";
+import { commandLine } from "./command_line.ts";
+import { errorJson } from "./exit.ts";
+import { count, usd } from "./numbers.ts";
+
+/** Options as commander gives them. */
+interface StatusArguments {
+  readonly data?: string;
+  readonly json?: boolean;
+}
+
+/** Returns the exit code; throws for what `exitCodeOf` knows. */
+export function status(out: string, options: Record<string, unknown>): Promise<number> {
+  return show(out, options, (found) => ({
+    json: found,
+    text: `${statusTable(found)}${errorLines(found.errors, errorsCommand(out, options))}`,
+  }));
+}
+
+/** As `status`. */
+export function errors(out: string, options: Record<string, unknown>): Promise<number> {
+  return show(out, options, (found) => {
+    const groups = found.errors.map((group) => ({ ...group, what_to_do: adviceOf(group.code) }));
+    return {
+      json: { errors: groups },
+      text: groups.map(errorText).join("") || "no line ended in an error\n",
+    };
+  });
+}
+
+/** Lines by code as they are shown at the end of a run, and the command that says what to do; empty without errors. */
+export function errorLines(groups: readonly ErrorGroup[], command: string): string {
+  if (groups.length === 0) return "";
+  const lines = groups.map(
+    ({ code, count: lineCount, first_line, message }) =>
+      `  ${code}: ${linesText(lineCount)}, first line ${first_line}: ${message}\n`,
+  );
+  return `errors\n${lines.join("")}to see what to do about them: ${command}\n`;
+}
+
+/** The command that shows the errors of an output. */
+export function errorsCommand(out: string, { data }: StatusArguments): string {
+  return commandLine(["errors", out, ...(data === undefined ? [] : ["--data", data])]);
+}
+
+async function show(
+  out: string,
+  options: Record<string, unknown>,
+  shown: (found: RunStatus) => { readonly json: object; readonly text: string },
+): Promise<number> {
+  const given = options as StatusArguments; // commander's own shape, declared in main.ts
+  try {
+    const { json, text } = shown(await statusOf(out, given));
+    process.stdout.write(given.json === true ? `${JSON.stringify(json)}\n` : text);
+    return 0;
+  } catch (error) {
+    if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
+    throw error;
+  }
+}
+
+function statusOf(out: string, given: StatusArguments): Promise<RunStatus> {
+  const dataDir = given.data ?? `${out}.perigee`;
+  const path = resolve(out);
+  return readStoreCopy(dataDir, (store) => {
+    const task = store.findTask(({ body, name }) => name.startsWith("out:") && decodeBody(body).out === path);
+    if (task === undefined)
+      throw new PerigeeError("not_found", `no run with the output ${path} is recorded in ${dataDir}`);
+    return readStatus({ store, disk: systemDisk, dataDir }, task);
+  });
+}
+
+function statusTable({ counts, held, billed_usd, ambiguous_usd }: RunStatus): string {
+  const rows: [string, string][] = [
+    ["answered", count(counts.answered)],
+    ["failed", count(counts.failed)],
+    ["open", count(counts.open)],
+    ["held", count(counts.held)],
+    ...held.map(({ reason, items }): [string, string] => ["", `${reason}: ${linesText(items)}`]),
+    ["billed", usd(billed_usd)],
+    ["ambiguous", usd(ambiguous_usd)],
+  ];
+  return rows.map(([label, value]) => `${label.padEnd(9)}  ${value}\n`).join("");
+}
+
+function errorText({ code, count: lineCount, first_line, message, what_to_do }: ShownGroup): string {
+  return `${code}: ${linesText(lineCount)}, first line ${first_line}\n  ${message}\n  what to do: ${what_to_do}\n`;
+}
+
+interface ShownGroup extends ErrorGroup {
+  readonly what_to_do: string;
+}
+
+function linesText(lineCount: number): string {
+  return lineCount === 1 ? "1 line" : `${count(lineCount)} lines`;
+}

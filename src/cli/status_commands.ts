@@ -1,0 +1,33 @@
+/**
+ * Commands that look at a run: status, errors.
+ */
+
+/** As much of commander's `Command` as is needed here; its door is `main.ts`. */
+interface Commands {
+  command(name: string): Commands;
+  description(text: string): Commands;
+  argument(name: string, text: string): Commands;
+  option(flags: string, text: string): Commands;
+  action(run: (argument: string, options: Record<string, unknown>) => Promise<void>): Commands;
+}
+
+/** Adds them; `finish` ends the process with a code. */
+export function addStatusCommands(root: Commands, finish: (code: number) => void): void {
+  const add = (name: string, description: string): Commands =>
+    root
+      .command(name)
+      .description(description)
+      .argument("<out>", "the output of the run")
+      .option("--data <dir>", "where the run keeps its state (default: OUT.perigee/)")
+      .option("--json", "print it as one JSON object");
+  add("status", "How the run of an output stands. Works while the run does.").action(
+    async (out: string, options: Record<string, unknown>) =>
+      finish(await (await import("./status.ts")).status(out, options)),
+  );
+  add(
+    "errors",
+    "The errors of a run by code: first line, message, what to do. Works while the run does.",
+  ).action(async (out: string, options: Record<string, unknown>) =>
+    finish(await (await import("./status.ts")).errors(out, options)),
+  );
+}

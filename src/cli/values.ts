@@ -1,0 +1,63 @@
+/**
+ * Values of options, read from their text. Each throws `usage`, with what the text must be.
+ */
+import { PerigeeError } from "../errors.ts";
+import { parseModelId } from "../work/request.ts";
+import { parseDurationMs, SLA_MINUTES_MAX } from "../work/sla.ts";
+
+/** Minutes, as a number or as a duration such as 90m, 24h, 7d. */
+export function slaMinutes(text: string): number {
+  const minutes = /^\d{1,9}$/.test(text) ? Number(text) : (parseDurationMs(text) ?? Number.NaN) / 60_000;
+  if (Number.isInteger(minutes)) return minutes;
+  throw new PerigeeError(
+    "usage",
+    `It must be whole minutes from 1 to ${SLA_MINUTES_MAX}, or a duration such as 90m, 24h or 7d.`,
+  );
+}
+
+/** USD above 0. */
+export function amount(text: string): number {
+  if (/^\d{1,9}(\.\d{1,9})?$/.test(text) && Number(text) > 0) return Number(text);
+  throw new PerigeeError("usage", "It must be an amount in USD above 0, such as 4 or 0.50.");
+}
+
+/** A cap's name and its amount. */
+export function namedCap(text: string): { readonly name: string; readonly usd: number } {
+  const [, name = "", usd = ""] = /^([\w.:-]{1,64})=(.*)$/.exec(text) ?? [];
+  if (name !== "") return { name, usd: amount(usd) };
+  throw new PerigeeError("usage", "It must be a name and an amount in USD, such as evals-november=50.");
+}
+
+/** 0 to 65535. */
+export function portNumber(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
+  throw new PerigeeError("usage", "It must be a port from 0 to 65535.");
+}
+
+/** `<provider>:<name>`. */
+export function modelId(text: string): string {
+  if (parseModelId(text) !== undefined) return text;
+  throw new PerigeeError("usage", "It must be <provider>:<name>, such as openai:gpt-4o-mini.");
+}
+
+/** Several windows, comma separated or given more than once. */
+export function slaList(text: string, before: readonly number[] = []): readonly number[] {
+  return [...before, ...text.split(",").map((part) => slaMinutes(part.trim()))];
+}
+
+/** Words, comma separated or given more than once. */
+export function list(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, ...text.split(",").map((part) => part.trim())];
+}
+
+/** Milliseconds above 0. */
+export function durationMs(text: string): number {
+  const ms = parseDurationMs(text);
+  if (ms !== undefined && ms > 0) return ms;
+  throw new PerigeeError("usage", "It must be a duration above 0, such as 90m, 24h or 30d.");
+}
+
+/** Milliseconds from 0. */
+export function waitMs(text: string): number {
+  return text === "0" ? 0 : durationMs(text);
+}

@@ -1,0 +1,116 @@
+/**
+ * What a call has done so far, and the ends that follow from it.
+ */
+import type { FailureCode } from "../errors.ts";
+import type { Provider } from "../providers/provider.ts";
+import { type Failure, NO_USAGE, type Outcome, type Output, type Usage } from "../work/outcome.ts";
+import type { AttemptResult } from "./attempt.ts";
+
+/** What has been done for an item. */
+export interface Made {
+  /** All requests sent. */
+  readonly attempts: number;
+  /** Of these, the ones that do not count against the item: an outage, a rate limit, a stopped account. */
+  readonly uncounted: number;
+  /** Of all, the ones that may have been billed without an answer. */
+  readonly ambiguousAttempts: number;
+  /** Of these, the ones that do not count against the item. */
+  readonly uncountedAmbiguous: number;
+}
+
+/** How a call ended: with an outcome, or back for later. Counts and usage include what the call brought with it. */
+export type DispatchResult =
+  | { readonly kind: "outcome"; readonly outcome: Outcome }
+  | (Made & {
+      readonly kind: "returned";
+      /** `held`: the provider refuses the account, the key or the model. `stopped`: the run is. */
+      readonly reason: "held" | "stopped";
+      readonly message: string;
+      readonly usage: Usage;
+    });
+
+interface Called {
+  readonly provider: Provider;
+}
+
+/** What happened in this call so far. */
+export interface Tally {
+  attempts: number;
+  uncounted: number;
+  ambiguousAttempts: number;
+  uncountedAmbiguous: number;
+  emptyOutputs: number;
+  usage: Usage;
+  /** Whether the last failure counts against the item. */
+  isOwn: boolean;
+}
+
+export function tallyOf(call: Made): Tally {
+  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = call;
+  const made = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
+  return { ...made, emptyOutputs: 0, usage: NO_USAGE, isOwn: true };
+}
+
+export function madeOf(tally: Tally): Made {
+  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = tally;
+  return { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
+}
+
+/** What an outcome says of the attempts. */
+function sums({ attempts, ambiguousAttempts, usage }: Tally): {
+  readonly attempts: number;
+  readonly ambiguousAttempts: number;
+  readonly usage: Usage;
+} {
+  return { attempts, ambiguousAttempts, usage };
+}
+
+export function completed(
+  tally: Tally,
+  { text = "", finish = "stop", members }: AttemptResult,
+): DispatchResult {
+  const plain: Output =
+    finish === "stop" ? { type: "text", text } : { type: "text", text, finish_reason: finish };
+  const output = members === undefined ? plain : { ...plain, ...members };
+  return { kind: "outcome", outcome: { status: "completed", output, ...sums(tally) } };
+}
+
+export function failed(call: Called, tally: Tally, code: FailureCode, result: AttemptResult): DispatchResult {
+  const failure = failureOf(call, tally, code, result.message, result.class !== "permanent", result.status);
+  return { kind: "outcome", outcome: { status: "failed", failure, ...sums(tally) } };
+}
+
+export function expired(call: Called, tally: Tally, message: string, status?: number): DispatchResult {
+  const text = `the deadline passed; last: ${message}`;
+  const failure = failureOf(call, tally, "expired", text, true, status);
+  return { kind: "outcome", outcome: { status: "expired", failure, ...sums(tally) } };
+}
+
+export function stopped(tally: Tally): DispatchResult {
+  return {
+    kind: "returned",
+    reason: "stopped",
+    message: "the run stopped",
+    ...madeOf(tally),
+    usage: tally.usage,
+  };
+}
+
+function failureOf(
+  call: Called,
+  tally: Tally,
+  code: FailureCode,
+  message: string,
+  retryable: boolean,
+  status: number | undefined,
+): Failure {
+  return {
+    code,
+    message,
+    retryable,
+    attempts: tally.attempts,
+    ambiguous_attempts: tally.ambiguousAttempts,
+    provider: call.provider.settings.name,
+    ...(status === undefined ? {} : { provider_status: status }),
+  };
+}

@@ -1,0 +1,75 @@
+/**
+ * What each option of `engine.run`, `submit` and `quote` must be. An option that is new belongs here, too: without it
+ * this file does not compile.
+ */
+import { parseModelId } from "../work/request.ts";
+import {
+  A_FUNCTION,
+  A_LIST,
+  A_SIGNAL,
+  A_TEXT,
+  A_TRUTH,
+  AN_AMOUNT,
+  AN_OBJECT,
+  CHECKED_LATER,
+  type OptionKind,
+  type OptionSchema,
+} from "./call_options.ts";
+import type { ProgressOptions } from "./progress_feed.ts";
+import type { QuoteOptions } from "./quote.ts";
+import type { RunOptions } from "./run_open.ts";
+import type { SubmitOptions } from "./submissions.ts";
+
+const A_MODEL: OptionKind = {
+  expected: '"<provider>:<name>"',
+  isValid: (value) => typeof value === "string" && parseModelId(value) !== undefined,
+};
+
+const A_WAIT: OptionKind = {
+  expected: "milliseconds from 0",
+  isValid: (value) => typeof value === "number" && value >= 0,
+};
+
+const PROGRESS: OptionSchema<ProgressOptions> = {
+  onProgress: CHECKED_LATER,
+  progressEveryMs: CHECKED_LATER,
+};
+
+export const RUN_OPTIONS: OptionSchema<RunOptions> = {
+  ...PROGRESS,
+  sla: CHECKED_LATER,
+  out: A_TEXT,
+  id: A_TEXT,
+  ordered: A_TRUTH,
+  maxCostUsd: AN_AMOUNT,
+  maxCostUnbounded: A_TRUTH,
+  cap: CHECKED_LATER,
+  acceptedWallMs: AN_AMOUNT,
+  volumeTokens: AN_AMOUNT,
+  rateCard: AN_OBJECT,
+  retryFailed: CHECKED_LATER,
+  update: A_TRUTH,
+  prune: A_TRUTH,
+  model: A_MODEL,
+  signal: A_SIGNAL,
+  waitMs: A_WAIT,
+  finish: A_TRUTH,
+  onHeld: A_FUNCTION,
+  onWarning: A_FUNCTION,
+  project: CHECKED_LATER,
+  weight: CHECKED_LATER,
+  isStandIn: A_TRUTH,
+  skip: A_FUNCTION,
+  onStep: A_FUNCTION,
+};
+
+export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = { ...PROGRESS, signal: A_SIGNAL };
+
+export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
+  slas: A_LIST,
+  model: A_MODEL,
+  project: CHECKED_LATER,
+  sizeBytes: AN_AMOUNT,
+  modelsMax: AN_AMOUNT,
+  signal: A_SIGNAL,
+};

@@ -1,0 +1,37 @@
+/**
+ * Whether the disks can hold a run at all, asked before anything of it is sent.
+ *
+ * What answers will be is not known. The least that a line takes is: about 160 bytes of output, and as many of the journal;
+ * where not even that is free, the run would stop halfway.
+ */
+import { dirname } from "node:path";
+import { PerigeeError } from "../errors.ts";
+import type { EngineParts } from "./parts.ts";
+import type { TaskBody } from "./task_body.ts";
+
+const OUTPUT_BYTES_MIN = 160;
+const JOURNAL_BYTES_MIN = 160;
+
+/** Throws `disk_full` for a new run that cannot fit. Inputs whose lines are not counted, and disks that do not tell, pass. */
+export async function assertFits(
+  { disk, dataDir }: Pick<EngineParts, "disk" | "dataDir">,
+  { lines = 0, out }: TaskBody,
+): Promise<void> {
+  if (lines === 0) return;
+  const places = [
+    { path: dirname(out), bytes: lines * OUTPUT_BYTES_MIN, what: "answers" },
+    { path: dataDir, bytes: lines * JOURNAL_BYTES_MIN, what: "journal" },
+  ];
+  for (const { path, bytes, what } of places) {
+    const freeBytes = await disk.freeBytes?.(path);
+    if (freeBytes === undefined || freeBytes >= bytes) continue;
+    throw new PerigeeError(
+      "disk_full",
+      `${path} has ${mebibytes(freeBytes)} MiB free, and the ${what} of ${lines} lines need at least ${mebibytes(bytes)} MiB: free some, or choose another place; nothing was sent`,
+    );
+  }
+}
+
+function mebibytes(bytes: number): string {
+  return (bytes / 1_048_576).toFixed(1);
+}

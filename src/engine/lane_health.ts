@@ -1,0 +1,98 @@
+/**
+ * What the attempts of a lane say about it: whether it answers, since when it does not, and which failures are items' own.
+ *
+ *   answering --a failure that is not its item's own--> in trouble --an answer--> answering
+ *
+ * A lane that its account has stopped stays in trouble until a probe was answered (schedule/pause.ts).
+ */
+import type { Clock } from "../clock.ts";
+import type { AttemptResult } from "../dispatch/attempt.ts";
+import { Blame } from "../schedule/blame.ts";
+import type { LaneLimits, Permit } from "../schedule/limits.ts";
+import { suspectsOf } from "./attempt_signal.ts";
+import { holdReasonOf, type Trouble } from "./holds.ts";
+import type { ItemCall } from "./item_call.ts";
+import type { RunState } from "./run_state.ts";
+
+/** One for a lane. */
+export class LaneHealth {
+  readonly #clock: Clock;
+  readonly #limits: LaneLimits;
+  readonly #blame = new Blame();
+  #trouble: Trouble | undefined;
+  /** Claimed calls whose last attempt failed without their fault: asleep, waiting for their turn, or out again. */
+  readonly #failing = new Set<ItemCall>();
+  /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
+  #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
+
+  constructor(clock: Clock, limits: LaneLimits) {
+    this.#clock = clock;
+    this.#limits = limits;
+  }
+
+  /** What went wrong since the last answer and is no item's own fault; undefined when nothing did. */
+  get trouble(): Trouble | undefined {
+    return this.#trouble;
+  }
+
+  /**
+   * Takes in how an attempt ended, for what it proves. Returns whether a failure counts against its item: by comparison
+   * with the answers of `blame`, of this lane when absent.
+   */
+  blames(call: ItemCall, result: AttemptResult, blame: Blame = this.#blame): boolean {
+    const nowMs = this.#clock.nowMs();
+    const sentMs = nowMs - result.latencyMs;
+    const suspects = suspectsOf(result);
+    if (suspects === "item") blame.answered(sentMs, nowMs);
+    if (suspects !== "either") return suspects === "item";
+    if (this.#limits.isDown) blame.void();
+    call.series ??= { sentMs, endedMs: nowMs };
+    // One proof ends an item that a key is refused for, and an outage of keys begins while answers are on their way.
+    const isKey = result.class === "permanent" && result.scope === "provider";
+    return blame.isProven(call.series, isKey);
+  }
+
+  /** A failure that is not its item's own. */
+  failed(call: ItemCall, result: AttemptResult): void {
+    if (result.code === "cancelled" || (result.class === "permanent" && result.scope === "model")) return;
+    if (result.class !== "permanent") this.#failing.add(call);
+    this.troubled(call, result);
+  }
+
+  /** The lane is in trouble because of a failure, here or where its model was before. */
+  troubled(call: ItemCall, result: AttemptResult): void {
+    this.#trouble = {
+      reason: holdReasonOf(result),
+      code: result.code ?? "provider_error",
+      sinceMs: this.#trouble?.sinceMs ?? this.#clock.nowMs(),
+      message: result.message,
+      model: call.model,
+      address: call.head.origin,
+    };
+  }
+
+  /** The provider answered. */
+  healed(): void {
+    if (!this.#limits.isPaused) this.#trouble = undefined;
+  }
+
+  /** A call is over, or goes to another lane. */
+  ended(call: ItemCall): void {
+    this.#failing.delete(call);
+  }
+
+  /** A call goes out while the account has stopped the lane. */
+  probing(call: ItemCall): void {
+    this.#probes = this.#probes.filter((probe) => probe.call.permit === probe.permit);
+    if (call.permit !== undefined) this.#probes.push({ call, permit: call.permit });
+  }
+
+  /** Claimed calls of a run that do not say anything new before the lane answers; `retries` wait for their turn. */
+  claimedOf(run: RunState, retries: readonly ItemCall[]): number {
+    const claimed = new Set(retries);
+    for (const call of this.#failing) if (call.run === run) claimed.add(call);
+    for (const { call, permit } of this.#probes)
+      if (call.run === run && call.permit === permit) claimed.add(call);
+    return claimed.size;
+  }
+}

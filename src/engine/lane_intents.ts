@@ -1,0 +1,99 @@
+/**
+ * Intents of a lane on their way to the disk: a request leaves when its intent is durable, and never before.
+ *
+ *   recorded -> durable -> sent
+ *                 \-> the disk is full by now -> waits here for room -> recorded again: a later process counts it from its
+ *                 |                                                     last record, so none may be older
+ *                 \-> its run has left -> given up
+ */
+import type { Clock } from "../clock.ts";
+import type { LaneKey } from "../schedule/lanes.ts";
+import type { LaneLimits } from "../schedule/limits.ts";
+import type { ItemCall } from "./item_call.ts";
+import type { RunState } from "./run_state.ts";
+
+/** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
+const LATE_MS = 150;
+
+/** An intent, and what comes of it. */
+export interface Intended extends Pick<ItemCall, "ambiguousAttempts"> {
+  readonly call: ItemCall;
+  readonly attempt: number;
+  readonly go: () => void;
+  readonly giveUp: () => void;
+}
+
+/** What intents need of the engine; see `LaneServices`. */
+export interface IntentServices {
+  readonly clock: Clock;
+  mayAdmit(): boolean;
+  returnMoney(call: ItemCall): void;
+}
+
+/** One for a lane. */
+export class LaneIntents {
+  readonly #key: LaneKey;
+  readonly #limits: LaneLimits;
+  readonly #services: IntentServices;
+  #waitingForRoom: Intended[] = [];
+
+  constructor(key: LaneKey, limits: LaneLimits, services: IntentServices) {
+    this.#key = key;
+    this.#limits = limits;
+    this.#services = services;
+  }
+
+  /** Sends it, or gives it up, when the record of its intent is durable. */
+  record(intended: Intended): void {
+    const { call, attempt, ambiguousAttempts } = intended;
+    const { run, shard, index } = call;
+    run.settings.log.intent(
+      {
+        line: call.line,
+        offset: shard.offsets[index] as number,
+        lengthBytes: shard.lengths[index] as number,
+        attempt,
+        ambiguousAttempts,
+        ...call.load, // as it is reserved
+        mostUsd: call.reservation?.usd ?? 0,
+      },
+      this.#key,
+      () => this.#durable(intended),
+    );
+  }
+
+  /** The disk has room again. */
+  recordAgain(): void {
+    for (const intended of this.#waitingForRoom.splice(0)) this.record(intended);
+  }
+
+  /** Gives up what waits of a run. */
+  drop(run: RunState): void {
+    const left = this.#waitingForRoom.filter(({ call }) => call.run === run);
+    this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.run !== run);
+    for (const intended of left) this.#giveUp(intended);
+  }
+
+  /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
+  #durable(intended: Intended): void {
+    const { call, go } = intended;
+    if (call.run.phase === "done") this.#giveUp(intended);
+    else if (this.#services.mayAdmit()) {
+      this.#postpone(call);
+      go();
+    } else if (call.run.isOpen) this.#waitingForRoom.push(intended);
+    else this.#giveUp(intended);
+  }
+
+  #giveUp({ call, giveUp }: Intended): void {
+    call.isUnsent = true;
+    this.#services.returnMoney(call);
+    giveUp();
+  }
+
+  /** An intent that waited for the disk leaves later than the limits have counted it. */
+  #postpone({ permit }: ItemCall): void {
+    const nowMs = this.#services.clock.nowMs();
+    if (permit !== undefined && nowMs - permit.atMs > LATE_MS) this.#limits.postpone(nowMs, permit);
+  }
+}

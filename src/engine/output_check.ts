@@ -1,0 +1,50 @@
+/**
+ * Whether the file where the answers are to be is the one that the run wrote: whole, and with the recorded checksum.
+ *
+ *   at the end of a run, and when a finished one is called again    the file at its path is read once
+ *   changed -> `output_changed`, and the task is marked so -> the same call again writes it anew (repair.ts)
+ */
+import { type Disk, errorCodeOf } from "../disk.ts";
+import type { StoredTask } from "../store/store.ts";
+import { checksumOf, lengthOf } from "./checksum.ts";
+import { outputChanged } from "./output.ts";
+import type { EngineParts } from "./parts.ts";
+import { encodeBody, type TaskBody } from "./task_body.ts";
+
+/** Throws `output_changed` unless the file at the path has exactly the bytes of the checksum. */
+export async function checkOutput(disk: Disk, path: string, checksum: string): Promise<void> {
+  const end = lengthOf(checksum);
+  const sizeBytes = (await disk.stat(path))?.sizeBytes;
+  const found = sizeBytes === undefined ? undefined : await readChecksum(disk, path, end);
+  if (sizeBytes !== end || found !== checksum)
+    throw outputChanged(path, sizeBytes === end ? found : checksumLike(sizeBytes), end);
+}
+
+/** The same call again may write the output anew: its caller was told what was found. */
+export async function markChanged(
+  { room, store }: Pick<EngineParts, "room" | "store">,
+  task: StoredTask,
+  body: TaskBody,
+): Promise<void> {
+  const marked = encodeBody({ ...body, isOutputChanged: true });
+  await room.waitFor(() => store.putTask({ ...task, body: marked }));
+}
+
+/** A checksum of another length than any that is expected. */
+function checksumLike(sizeBytes: number | undefined): string | undefined {
+  return sizeBytes === undefined ? undefined : `0:${sizeBytes}`;
+}
+
+async function readChecksum(disk: Disk, path: string, end: number): Promise<string | undefined> {
+  try {
+    const file = await disk.open(path, "read");
+    try {
+      return String(await checksumOf(file, end));
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (errorCodeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * Lines of a run that ended in an error, opened again: their errors leave the output, and they are answered anew.
+ *
+ *   finished -> which lines? -> none: as it was            their choice needs the error lines: they say what is retryable
+ *   stopped  -> recovered    -> some: restated -> open     (`restate.ts`: safe at any kill)
+ *
+ * The sla counts from the call that opens them; what they took before is kept, and counts no more against them.
+ */
+import type { DiskFile } from "../disk.ts";
+import { type FailureCode, PerigeeError } from "../errors.ts";
+import { readBlocks } from "../jsonl/read.ts";
+import { nearest } from "../nearest.ts";
+import type { UsedPrice } from "../price/used_prices.ts";
+import type { StoredTask } from "../store/store.ts";
+import { isObject } from "../work/json.ts";
+import { costEstimator } from "./estimate.ts";
+import { RECORDED_CODES } from "./failure_numbers.ts";
+import type { OpenInput } from "./input.ts";
+import type { CostTerms } from "./item_cost.ts";
+import { type OutcomeRecord, readStep } from "./journal.ts";
+import { LineSet } from "./line_set.ts";
+import { OutputFile } from "./output.ts";
+import type { EngineParts } from "./parts.ts";
+import { recover } from "./recover.ts";
+import type { AttemptsMade } from "./replay.ts";
+import { LineReader, restate } from "./restate.ts";
+import { type SettledLine, settledLines } from "./settled_lines.ts";
+import { streamChanged } from "./spool.ts";
+import type { TaskBody } from "./task_body.ts";
+import { answersPath } from "./task_files.ts";
+import { countingEntries } from "./task_journal.ts";
+
+/** Which lines: those whose error may pass by itself, or those that ended with one of these codes. */
+export type RetryFailed = true | readonly FailureCode[];
+
+/** Throws `usage` for a code that no line ends with; `where` names the call. */
+export function checkRetryFailed(retry: unknown, where: string): void {
+  if (retry === undefined || retry === true) return;
+  if (!Array.isArray(retry) || retry.length === 0)
+    throw new PerigeeError(
+      "usage",
+      `${where}: retryFailed must be true or a list of codes, got ${JSON.stringify(retry)}`,
+    );
+  for (const code of retry as readonly unknown[]) {
+    if (RECORDED_CODES.some((known) => known === code)) continue;
+    const near = nearest(String(code), RECORDED_CODES);
+    const hint = near === undefined ? "" : `; did you mean "${near}"?`;
+    throw new PerigeeError("usage", `${where}: ${JSON.stringify(code)} is not the code of an error${hint}`);
+  }
+}
+
+/** A run as an earlier call left it. */
+export interface LeftRun {
+  readonly task: StoredTask;
+  readonly body: TaskBody;
+  readonly input: OpenInput;
+  readonly terms: CostTerms;
+  /** The model that its lines were answered by, when not their own. */
+  readonly model: string | undefined;
+}
+
+/** The task with those lines open, durably; as it is when there are none. Throws `output_changed`, `input_changed`. */
+export function reopenFailed(
+  parts: EngineParts,
+  left: LeftRun,
+  retry: RetryFailed,
+  acceptedWallMs: number,
+  signal: AbortSignal,
+): Promise<TaskBody> {
+  const { task, body } = left;
+  return withLeftRun(parts, left, signal, async ({ output, lines, made, end }) => {
+    const failed = await failedLines(lines(), output, retry);
+    if (failed.size === 0) return body;
+    if (body.status === "completed") await readAgain(left);
+    const { summary, outBytes, outChecksum, isCancelled, status, ...rest } = body;
+    const window = body.slaMinutes === undefined ? {} : { acceptedWallMs };
+    const restatement = {
+      task,
+      before: body,
+      next: { ...rest, ...window, status: "open" as const },
+      path: answersPath(parts, task.id, body),
+      output,
+      lines: lines(),
+      fateOf: ({ line }: OutcomeRecord) => ({ line, isKept: !failed.has(line) }),
+      openLines: [...made].map(([line, each]) => ({ line, made: each })),
+      ...end,
+    };
+    return restate(parts, restatement, signal);
+  });
+}
+
+/** What a restatement needs of the run. */
+export interface LeftState {
+  readonly output: Pick<DiskFile, "read">;
+  /** The settled lines, where they stand. May be called again. */
+  readonly lines: () => AsyncGenerator<SettledLine>;
+  readonly made: ReadonlyMap<number, AttemptsMade>;
+  readonly end: {
+    readonly prices: UsedPrice[];
+    readonly committedUsd: number;
+    readonly lastSequence: number;
+  };
+}
+
+/** Lets `work` read a run whose last crash is put right. */
+export async function withLeftRun<T>(
+  parts: EngineParts,
+  left: LeftRun,
+  signal: AbortSignal,
+  work: (state: LeftState) => Promise<T>,
+): Promise<T> {
+  const { task, body } = left;
+  const isFinished = body.status === "completed";
+  const path = isFinished ? body.out : answersPath(parts, task.id, body);
+  const made = isFinished ? new Map<number, AttemptsMade>() : await recovered(parts, left, path, signal);
+  const output = await parts.disk.open(path, "read");
+  try {
+    const lines = await placedIn(parts, task.id, body);
+    return await work({ output, lines, made, end: await journalEnd(parts, task.id, body) });
+  } finally {
+    await output.close();
+  }
+}
+
+/** What the crash of an earlier call left is put right first, as by any other call. */
+async function recovered(
+  parts: EngineParts,
+  { task, body, input, terms, model }: LeftRun,
+  path: string,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<number, AttemptsMade>> {
+  const { store, room, disk, clock } = parts;
+  const output = await OutputFile.open(disk, path);
+  try {
+    const { made } = await recover({
+      store: { append: (entries) => room.waitFor(() => store.append(entries), { signal }) },
+      entries: countingEntries(store, task.id, body),
+      taskId: task.id,
+      output,
+      input: input.spool?.stored ?? input.file,
+      moment: clock.moment(),
+      prices: terms.prices,
+      estimateCost: costEstimator(parts, terms, { modelOverride: model }),
+    });
+    return made;
+  } finally {
+    await output.close();
+  }
+}
+
+/** The settled lines, where they stand now: those of a finished run in order stand as their lines do in the input. */
+async function placedIn(
+  { store }: EngineParts,
+  taskId: string,
+  body: TaskBody,
+): Promise<() => AsyncGenerator<SettledLine>> {
+  const written = (): AsyncGenerator<SettledLine> => settledLines(store, taskId, body);
+  if (!body.isOrdered || body.status !== "completed") return written;
+  let starts = new Float64Array(1024);
+  let last = 0;
+  for await (const { outcome } of written()) {
+    if (outcome.line >= starts.length) starts = grown(starts, outcome.line);
+    starts[outcome.line] = outcome.lineBytes;
+    last = Math.max(last, outcome.line);
+  }
+  for (let line = 1, start = 0; line <= last; line += 1) {
+    const lineBytes = starts[line] as number;
+    starts[line] = start;
+    start += lineBytes;
+  }
+  return async function* inOrder() {
+    for await (const { outcome } of written()) yield { outcome, start: starts[outcome.line] as number };
+  };
+}
+
+function grown(column: Float64Array<ArrayBuffer>, index: number): Float64Array<ArrayBuffer> {
+  const larger = new Float64Array(Math.max(index + 1, column.length * 2));
+  larger.set(column);
+  return larger;
+}
+
+async function failedLines(
+  lines: AsyncIterable<SettledLine>,
+  output: Pick<DiskFile, "read">,
+  retry: RetryFailed,
+): Promise<LineSet> {
+  const reader = new LineReader(output);
+  const found = new LineSet();
+  for await (const settled of lines) {
+    const { code, line } = settled.outcome;
+    if (code === undefined) continue;
+    const isWanted =
+      retry === true ? code === "expired" || isRetryable(await reader.read(settled)) : retry.includes(code);
+    if (isWanted) found.add(line);
+  }
+  return found;
+}
+
+function isRetryable(bytes: Uint8Array): boolean {
+  const value: unknown = JSON.parse(Buffer.from(bytes).toString()); // checked against the journal
+  const error = isObject(value) ? value["error"] : undefined;
+  return isObject(error) && error["retryable"] === true;
+}
+
+async function journalEnd(
+  { store }: EngineParts,
+  taskId: string,
+  body: TaskBody,
+): Promise<{ readonly prices: UsedPrice[]; readonly committedUsd: number; readonly lastSequence: number }> {
+  const prices: UsedPrice[] = [];
+  let committedUsd = 0;
+  let lastSequence = 0;
+  for await (const entry of countingEntries(store, taskId, body)) {
+    const step = readStep(entry.records);
+    prices.push(...step.prices);
+    committedUsd = step.committedUsd;
+  }
+  for await (const { sequence } of store.journal(taskId)) lastSequence = sequence;
+  return { prices, committedUsd, lastSequence };
+}
+
+/** The copy of a finished stream is gone: what comes now must be what was answered. */
+async function readAgain({ input, body }: LeftRun): Promise<void> {
+  if (input.spool === undefined) return;
+  for await (const _ of readBlocks(input.file)) {
+    // read to its end, so that all of it is in the copy
+  }
+  if (String(await input.spool.checksum()) !== body.streamChecksum) throw streamChanged("differs");
+}

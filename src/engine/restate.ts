@@ -1,0 +1,270 @@
+/**
+ * Restating a run: its output is written anew without some of its lines, and its journal begins anew to match, so that
+ * lines that had ended are open again, or stand under another number.
+ *
+ *   output as it is -> new output whole beside it (`.perigee-part`) -> steps that state it -> `restating` in the task: decided
+ *     -> renamed over the old one -> `restated` in the task: those steps count, and none before them
+ *
+ * A crash before the decision leaves steps that count for nothing and a file that the next restatement writes over; a
+ * crash after it is made good by the next call (`settleRestatement`). At every moment the file at the output's place is
+ * whole: the old one or the new one.
+ *
+ * What lines took that are open again or gone is kept: attempts that count no more against them, and all their money.
+ * Memory is that of one step.
+ */
+import { crc32 } from "node:zlib";
+import type { DiskFile } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import type { UsedPrice } from "../price/used_prices.ts";
+import type { StoredTask } from "../store/store.ts";
+import { isAnswerWhole } from "./answer_check.ts";
+import { type OutcomeRecord, StepWriter, stamped } from "./journal.ts";
+import type { EngineParts } from "./parts.ts";
+import type { AttemptsMade } from "./replay.ts";
+import type { SettledLine } from "./settled_lines.ts";
+import { encodeBody, type TaskBody } from "./task_body.ts";
+import { partPath } from "./task_files.ts";
+import { STATES_ANEW } from "./task_journal.ts";
+
+const STEP_BYTES_MAX = 1024 * 1024;
+const STEP_ROWS_MAX = 4_096;
+const READ_BYTES = 1024 * 1024;
+
+/** What becomes of a line that has ended. Lines without a number are gone, and only what they took is kept. */
+export interface Fate {
+  readonly line: number | undefined;
+  /** Whether its answer or error stays. */
+  readonly isKept: boolean;
+}
+
+/** A line that has not ended, under its new number. */
+export interface OpenLine {
+  readonly line: number;
+  readonly made: AttemptsMade;
+}
+
+/** What is to be stated. */
+export interface Restatement {
+  readonly task: StoredTask;
+  /** The task as it was, and as it is to be from then on. */
+  readonly before: TaskBody;
+  readonly next: TaskBody;
+  /** Where the new output takes its place, and where its lines are read now. */
+  readonly path: string;
+  readonly output: Pick<DiskFile, "read">;
+  readonly lines: AsyncIterable<SettledLine>;
+  readonly fateOf: (outcome: OutcomeRecord) => Fate;
+  readonly openLines: Iterable<OpenLine>;
+  readonly prices: readonly UsedPrice[];
+  readonly committedUsd: number;
+  /** Of the journal's last entry. */
+  readonly lastSequence: number;
+}
+
+/** Decides on a restatement and settles it; resolves with the task from then on. */
+export async function restate(
+  parts: EngineParts,
+  restatement: Restatement,
+  signal: AbortSignal,
+): Promise<TaskBody> {
+  const { disk, room, store } = parts;
+  const { task, before, next, path, lastSequence } = restatement;
+  const part = partPath(path);
+  const file = await room.waitFor(() => disk.open(part, "write"), { signal });
+  const writer = new RestatementWriter(parts, restatement, file, signal);
+  try {
+    await room.waitFor(() => file.truncate(0), { signal });
+    await writer.writeAll();
+    await room.waitFor(() => file.sync(), { signal });
+  } finally {
+    await file.close();
+  }
+  const { outBytes, outCrc32, steps } = writer;
+  const range = { from: lastSequence + 1, to: lastSequence + steps };
+  const decided = { ...before, restating: { ...range, outBytes, outCrc32, next } };
+  await room.waitFor(() => store.putTask({ ...task, body: encodeBody(decided) }), { signal });
+  return settleRestatement(parts, task, decided, path, signal);
+}
+
+/** Brings a decided restatement to its end, or takes it back when its output is nowhere. */
+export async function settleRestatement(
+  parts: EngineParts,
+  task: StoredTask,
+  { restating, ...before }: TaskBody,
+  path: string,
+  signal: AbortSignal,
+): Promise<TaskBody> {
+  if (restating === undefined) return before;
+  const { disk, room, store } = parts;
+  const part = partPath(path);
+  let isInPlace = await holds(disk, path, restating);
+  if (!isInPlace && (await holds(disk, part, restating))) {
+    await room.waitFor(() => disk.rename(part, path), { signal });
+    isInPlace = true;
+  }
+  const { from, to, next } = restating;
+  const body = isInPlace ? { ...next, restated: { from, to } } : before;
+  await room.waitFor(() => store.putTask({ ...task, body: encodeBody(body) }), { signal });
+  return body;
+}
+
+async function holds(
+  disk: EngineParts["disk"],
+  path: string,
+  { outBytes, outCrc32 }: { readonly outBytes: number; readonly outCrc32: number },
+): Promise<boolean> {
+  if ((await disk.stat(path))?.sizeBytes !== outBytes) return false; // nothing is appended before it is settled
+  const file = await disk.open(path, "read");
+  try {
+    const bytes = new Uint8Array(READ_BYTES);
+    let sum = 0;
+    for (let at = 0; at < outBytes; ) {
+      const length = await file.read(bytes.subarray(0, Math.min(READ_BYTES, outBytes - at)), at);
+      if (length === 0) return false;
+      sum = crc32(bytes.subarray(0, length), sum);
+      at += length;
+    }
+    return sum === outCrc32;
+  } finally {
+    await file.close();
+  }
+}
+
+/** Used once. */
+class RestatementWriter {
+  readonly #parts: EngineParts;
+  readonly #restatement: Restatement;
+  readonly #file: DiskFile;
+  readonly #signal: AbortSignal;
+  #step = new StepWriter();
+  #rows = 0;
+  #staged: Uint8Array[] = [];
+  #stagedBytes = 0;
+  outBytes = 0;
+  outCrc32 = 0;
+  /** Appended so far. */
+  steps = 0;
+
+  constructor(parts: EngineParts, restatement: Restatement, file: DiskFile, signal: AbortSignal) {
+    this.#parts = parts;
+    this.#restatement = restatement;
+    this.#file = file;
+    this.#signal = signal;
+  }
+
+  async writeAll(): Promise<void> {
+    const { output, lines, fateOf, openLines, prices } = this.#restatement;
+    const reader = new LineReader(output);
+    for (const price of prices) this.#step.price(price);
+    this.#rows += prices.length;
+    for await (const settled of lines) {
+      const { line, isKept } = fateOf(settled.outcome);
+      if (isKept && line !== undefined) this.#keep(settled.outcome, line, await reader.read(settled));
+      else this.#forgive(settled.outcome, line ?? 0);
+      if (this.#rows >= STEP_ROWS_MAX || this.#stagedBytes >= STEP_BYTES_MAX) await this.#flush();
+    }
+    for (const { line, made } of openLines) {
+      this.#carry(line, made);
+      if (this.#rows >= STEP_ROWS_MAX) await this.#flush();
+    }
+    if (this.#rows > 0) await this.#flush();
+  }
+
+  #keep(outcome: OutcomeRecord, line: number, bytes: Uint8Array): void {
+    const written = line === outcome.line ? bytes : renumbered(bytes, line);
+    this.#step.outcome({ ...outcome, line }, written.byteLength, crc32(written));
+    this.#staged.push(written);
+    this.#stagedBytes += written.byteLength;
+    this.#rows += 1;
+  }
+
+  /** What it took stays; its tries begin anew. */
+  #forgive(outcome: OutcomeRecord, line: number): void {
+    if (outcome.attempts === 0) return;
+    const { attempts, ambiguousAttempts } = outcome;
+    this.#step.closed({ ...outcome, line, uncounted: attempts, uncountedAmbiguous: ambiguousAttempts });
+    this.#rows += 1;
+  }
+
+  #carry(line: number, { intent, spent, ...counts }: AttemptsMade): void {
+    if (intent === undefined) {
+      this.#step.closed({ ...spent, ...counts, line });
+    } else {
+      const before = {
+        attempts: counts.attempts - 1,
+        uncounted: counts.uncounted - 1,
+        ambiguousAttempts: counts.ambiguousAttempts - 1,
+        uncountedAmbiguous: counts.uncountedAmbiguous - 1,
+      };
+      const ambiguousUsd = spent.ambiguousUsd - intent.mostUsd;
+      if (before.attempts > 0) this.#step.closed({ ...spent, ambiguousUsd, ...before, line });
+      this.#step.intent({ ...intent, line });
+    }
+    this.#rows += 1;
+  }
+
+  async #flush(): Promise<void> {
+    const { store, room, clock } = this.#parts;
+    const { task, committedUsd } = this.#restatement;
+    const bytes = Buffer.concat(this.#staged);
+    const outStart = this.outBytes;
+    await room.waitFor(() => this.#file.write(bytes, outStart), { signal: this.#signal });
+    this.outBytes += bytes.byteLength;
+    this.outCrc32 = crc32(bytes, this.outCrc32);
+    const records = this.#step.finish({
+      outStart,
+      outEnd: this.outBytes,
+      outCrc32: bytes.byteLength === 0 ? 0 : crc32(bytes),
+      voids: STATES_ANEW,
+      committedUsd,
+    });
+    const entry = stamped({ taskId: task.id, records }, clock.moment());
+    await room.waitFor(() => store.append([entry]), { signal: this.#signal });
+    this.steps += 1;
+    this.#step = new StepWriter();
+    this.#rows = 0;
+    this.#staged = [];
+    this.#stagedBytes = 0;
+  }
+}
+
+/** The line of an error says which line of the input it answers. */
+function renumbered(bytes: Uint8Array, line: number): Uint8Array {
+  const value = JSON.parse(Buffer.from(bytes).toString()) as { line?: number; error?: { line?: number } }; // written by this engine
+  if (value.error === undefined) return bytes;
+  if (value.line !== undefined) value.line = line;
+  if (value.error.line !== undefined) value.error.line = line;
+  return Buffer.from(`${JSON.stringify(value)}\n`);
+}
+
+/** Reads lines of an output that mostly stand one behind the other. */
+export class LineReader {
+  readonly #file: Pick<DiskFile, "read">;
+  #window = new Uint8Array(0);
+  #start = 0;
+
+  constructor(file: Pick<DiskFile, "read">) {
+    this.#file = file;
+  }
+
+  /** Throws `output_changed` when it is not what was written. */
+  async read(settled: SettledLine): Promise<Uint8Array> {
+    if ("held" in settled) return settled.held;
+    const { start, outcome } = settled;
+    const { lineBytes, lineCrc32, line } = outcome;
+    const isWithin = start >= this.#start && start + lineBytes <= this.#start + this.#window.byteLength;
+    if (!isWithin) await this.#move(start, lineBytes);
+    const bytes = this.#window.subarray(start - this.#start, start - this.#start + lineBytes);
+    if (isAnswerWhole(bytes, { start, lengthBytes: lineBytes, lineCrc32 })) return bytes;
+    throw new PerigeeError(
+      "output_changed",
+      `the answer of line ${line} (bytes ${start} to ${start + lineBytes} of the output) is not what was recorded: put the file back, or start over with another output`,
+    );
+  }
+
+  async #move(start: number, lengthBytes: number): Promise<void> {
+    const window = new Uint8Array(Math.max(READ_BYTES, lengthBytes));
+    this.#window = window.subarray(0, await this.#file.read(window, start));
+    this.#start = start;
+  }
+}

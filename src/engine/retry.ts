@@ -1,0 +1,43 @@
+/**
+ * A run called again by its id alone: its source and terms as its last call left them.
+ */
+import { type FailureCode, PerigeeError } from "../errors.ts";
+import type { Store } from "../store/store.ts";
+import type { RunOptions } from "./run_open.ts";
+import { decodeBody } from "./task_body.ts";
+
+/** Options of `engine.retry`. */
+export interface RetryOptions
+  extends Pick<RunOptions, "maxCostUsd" | "signal" | "onProgress" | "progressEveryMs"> {
+  /** Lines that ended with one of these are run again, also where that is not marked retryable. */
+  readonly codes?: readonly FailureCode[];
+}
+
+/** Throws `not_found`, and `usage` for a source that is not kept. */
+export async function retryOptions(
+  store: Pick<Store, "task">,
+  taskId: string,
+  { codes, ...options }: RetryOptions,
+): Promise<RunOptions & { readonly source: string }> {
+  const task = await store.task(taskId);
+  const kind = /^(id|out|in|once):/.exec(task?.name ?? "")?.[1];
+  if (task === undefined || kind === undefined)
+    throw new PerigeeError("not_found", `no run has the id ${JSON.stringify(taskId)}`);
+  const { input, out, slaMinutes, model, isOrdered } = decodeBody(task.body);
+  if (input === undefined) {
+    throw new PerigeeError(
+      "usage",
+      `the source of run ${taskId} was a stream, which is not kept: call run with it again and with retryFailed`,
+    );
+  }
+  return {
+    ...options,
+    source: input.name,
+    ...(kind === "id" ? { id: task.name.slice("id:".length) } : {}),
+    ...(kind === "in" ? {} : { out }),
+    ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
+    ...(model === undefined ? {} : { model }),
+    ordered: isOrdered,
+    retryFailed: codes ?? true,
+  };
+}

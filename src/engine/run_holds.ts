@@ -1,0 +1,81 @@
+/**
+ * What holds a run: its lines that wait for the caller, and its items in lanes that are in trouble.
+ */
+import type { Clock } from "../clock.ts";
+import { providerOfLane } from "../schedule/lanes.ts";
+import { type Hold, isCallers, type RunHolds } from "./holds.ts";
+import type { Lane } from "./lane.ts";
+import type { RunState } from "./run_state.ts";
+
+export interface HoldFacts {
+  readonly clock: Clock;
+  /** Whether a provider has ever answered with success in this process. */
+  readonly hasAnswered: (provider: string) => boolean;
+}
+
+/** Looks at every lane; cheap enough for once an attempt while something is held. */
+export function holdsOf(run: RunState, lanes: Iterable<Lane>, facts: HoldFacts): RunHolds {
+  const nowMs = facts.clock.nowMs();
+  const holds: Hold[] = [];
+  let claimed = 0;
+  let sinceMs = run.settings.startedMs;
+  let isAll = true;
+  for (const lane of lanes) {
+    const share = lane.shareOf(run);
+    if (share.claimed === 0 && !share.hasMore) continue;
+    const { trouble } = lane.health;
+    if (trouble === undefined) {
+      isAll = false;
+      continue;
+    }
+    claimed += share.claimed;
+    sinceMs = Math.max(sinceMs, trouble.sinceMs);
+    holds.push(laneHold(lane, share.claimed + share.waiting, facts, nowMs));
+  }
+  for (const { items, sinceMs: heldMs, ...lines } of run.heldLines.values()) {
+    sinceMs = Math.max(sinceMs, heldMs);
+    holds.push({ ...lines, since: isoTime(heldMs, facts.clock), next_try: null, items });
+  }
+  // Others are in flight for the first time, or wait for the disk.
+  return { holds, isAll: isAll && holds.length > 0 && claimed === run.claimed.size, sinceMs };
+}
+
+function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, nowMs: number): Hold {
+  const { trouble, limits } = { trouble: lane.health.trouble, limits: lane.limits };
+  if (trouble === undefined) throw new Error("the lane is not in trouble");
+  const { reason, message, model, address } = trouble;
+  const provider = providerOfLane(lane.key);
+  return {
+    reason,
+    since: isoTime(trouble.sinceMs, clock),
+    next_try: isCallers(reason) ? null : isoTime(nowMs + limits.retryMs(nowMs), clock),
+    items,
+    provider,
+    ...(address === "" ? {} : { address }),
+    ...(reason === "model_unavailable" ? { model } : {}),
+    message,
+    ...(reason === "authentication" ? { was_accepted: hasAnswered(provider) } : {}),
+  };
+}
+
+/** Of a monotonic time. */
+function isoTime(atMs: number, clock: Clock): string {
+  return new Date(clock.wallMs() + atMs - clock.nowMs()).toISOString();
+}
+
+/** Holds of several runs together: one for each reason, provider and model. */
+export function allHolds(each: Iterable<readonly Hold[]>): Hold[] {
+  const sums = new Map<string, Hold>();
+  for (const holds of each)
+    for (const hold of holds) {
+      const key = JSON.stringify([hold.reason, hold.provider, hold.model]);
+      const sum = sums.get(key);
+      sums.set(
+        key,
+        sum === undefined
+          ? hold
+          : { ...sum, items: sum.items + hold.items, since: sum.since < hold.since ? sum.since : hold.since },
+      );
+    }
+  return [...sums.values()];
+}

@@ -1,0 +1,166 @@
+/**
+ * The reader of a run: its input, block by block, as shards for the lanes.
+ *
+ *   blocks of whole lines -> measured in threads -> rejected lines settled, those of missing providers held -> shards
+ *
+ * It goes no faster than the backlog takes shards and the disk takes lines that end without a request.
+ */
+import { PerigeeError } from "../errors.ts";
+import { type Block, lastLineOf } from "../jsonl/block.ts";
+import { readBlocks } from "../jsonl/read.ts";
+import type { MeasuredBlock } from "../shard/measured.ts";
+import { Packer } from "../shard/pack.ts";
+import { ChecksummedFile, lengthOf } from "./checksum.ts";
+import { measureAhead } from "./measure_ahead.ts";
+import type { EngineParts } from "./parts.ts";
+import type { OpenedRun } from "./run_open.ts";
+import type { RunState } from "./run_state.ts";
+import { settleUnsent } from "./settle.ts";
+import { StreamedKeys } from "./streamed_keys.ts";
+import type { WarningFeed } from "./warning_feed.ts";
+
+/** Lines settled without a request between two waits for the disk. */
+const UNSENT_STAGED_MAX = 4_096;
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+/** Resolves when the input was read to its end, or the run sends nothing any more. Throws `input_changed`. */
+export function readRun(
+  parts: EngineParts,
+  opened: OpenRun,
+  warnings: WarningFeed | undefined,
+): Promise<void> {
+  return new RunReader(parts, opened, warnings).read();
+}
+
+class RunReader {
+  readonly #parts: EngineParts;
+  readonly #opened: OpenRun;
+  readonly #warnings: WarningFeed | undefined;
+  #unsent = 0;
+
+  constructor(parts: EngineParts, opened: OpenRun, warnings: WarningFeed | undefined) {
+    this.#warnings = warnings;
+    this.#parts = parts;
+    this.#opened = opened;
+  }
+
+  async read(): Promise<void> {
+    const opened = this.#opened;
+    const { state } = opened;
+    state.isReading = true;
+    await this.#readLines();
+    state.isReading = false;
+    state.changed();
+  }
+
+  async #readLines(): Promise<void> {
+    const opened = this.#opened;
+    const { state } = opened;
+    const packer = new Packer();
+    const seen = opened.input.identity === undefined ? new StreamedKeys(state) : undefined;
+    const { inputChecksum } = opened.body;
+    const length = inputChecksum === undefined ? undefined : lengthOf(inputChecksum);
+    const file = new ChecksummedFile(opened.input.file, length);
+    const { arrivals, backlog } = this.#parts;
+    for await (const measured of this.#measured(opened, this.#blocks(opened, file), seen === undefined)) {
+      if (!state.isOpen) return;
+      if (measured === "pause") {
+        await arrivals.add(state, packer.flush());
+        state.changed(); // what came may wait in a lane that is stopped
+        continue;
+      }
+      const fresh = seen === undefined ? measured : seen.filter(measured);
+      this.#warnings?.see(fresh);
+      await opened.input.spool?.sync();
+      await this.#reject(state, fresh);
+      if (!state.isOpen) return;
+      await arrivals.add(state, packer.add(fresh));
+      if (backlog.isStarved) await arrivals.add(state, packer.flush());
+    }
+    if (!state.isOpen) return;
+    await arrivals.add(state, packer.flush());
+    if (!state.isOpen) return;
+    if (inputChecksum !== undefined && inputChecksum !== file.checksum) throw changed(opened);
+    state.linesTotal = state.linesRead + (opened.body.keptLines ?? 0);
+  }
+
+  /** Blocks with something left to do, no faster than the backlog takes them. */
+  async *#blocks({ state, input }: OpenRun, file: ChecksummedFile): AsyncGenerator<Block> {
+    const { backlog, lineBytesMax } = this.#parts;
+    for await (const event of readBlocks(file, { lineBytesMax })) {
+      while (state.isOpen && !backlog.hasRoomFor(state.id)) {
+        const change = backlog.change();
+        state.isReading = false;
+        state.changed(); // the lanes that it waits for may be held, and the run with them
+        await change;
+        state.isReading = true;
+      }
+      if (!state.isOpen) return;
+      state.linesRead = lastLineOf(event);
+      if (event.kind === "refused") {
+        await input.spool?.sync();
+        await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
+      } else if (input.identity === undefined || !state.hasDone(event.block)) {
+        yield event.block; // a stream's blocks all come: keys that were answered before count against later ones
+      }
+    }
+  }
+
+  #measured(
+    { state, input }: OpenRun,
+    blocks: AsyncIterable<Block>,
+    canSkip: boolean,
+  ): AsyncGenerator<MeasuredBlock | "pause"> {
+    const { measurer, clock } = this.#parts;
+    const { done, measureOptions } = state.settings;
+    return measureAhead(blocks, {
+      measure: (block) => {
+        const skip = canSkip ? done.slice(block.firstLine, block.lineCount) : undefined;
+        return measurer.measure(block, { ...measureOptions, skip });
+      },
+      concurrency: measurer.concurrency,
+      clock: input.spool === undefined ? undefined : clock,
+    });
+  }
+
+  async #reject(state: RunState, measured: MeasuredBlock): Promise<void> {
+    state.blankLines += measured.blankLines;
+    for (const { line, key, code, message } of measured.rejected) {
+      if (state.settings.done.has(line)) continue;
+      if (code === "provider_missing") {
+        state.hold({ reason: code, message }, 1, this.#parts.clock.nowMs());
+        continue;
+      }
+      if (!state.claimed.add(line)) continue;
+      settleUnsent(state, line, key === null ? null : JSON.stringify(key), {
+        status: "failed",
+        code,
+        message,
+      });
+    }
+    await this.#boundUnsent(state, measured.rejected.length);
+  }
+
+  async #refuse(state: RunState, line: number, lengthBytes: number): Promise<void> {
+    if (state.settings.done.has(line) || !state.claimed.add(line)) return;
+    const message = `the line has ${lengthBytes} bytes, at most ${this.#parts.lineBytesMax} are read`;
+    settleUnsent(state, line, null, { status: "failed", code: "line_too_long", message });
+    await this.#boundUnsent(state, 1);
+  }
+
+  /** The disk sets the pace of lines that end without a request. */
+  async #boundUnsent(state: RunState, count: number): Promise<void> {
+    this.#unsent += count;
+    if (this.#unsent < UNSENT_STAGED_MAX) return;
+    this.#unsent = 0;
+    await state.settings.log.settled();
+  }
+}
+
+function changed(opened: OpenRun): PerigeeError {
+  return new PerigeeError(
+    "input_changed",
+    `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost: put it back as it was and run the same command again, or start over with another --data`,
+  );
+}

@@ -1,0 +1,129 @@
+/**
+ * How a recorded run stands, read from its journal alone: for looks at a run from outside its process.
+ */
+import type { Disk } from "../disk.ts";
+import type { Taken } from "../price/budget.ts";
+import { roundedUsd } from "../price/cost.ts";
+import type { Store, StoredTask } from "../store/store.ts";
+import type { Hold } from "./holds.ts";
+import type { ClosedRecord, IntentRecord, Step } from "./journal.ts";
+import { type ErrorGroup, ErrorGroups } from "./run_errors.ts";
+import { settledLines } from "./settled_lines.ts";
+import { decodeBody } from "./task_body.ts";
+
+/** The object that `perigee status --json` prints. */
+export interface RunStatus {
+  readonly counts: {
+    readonly answered: number;
+    /** Lines that ended in an error. */
+    readonly failed: number;
+    /** Neither ended nor held; of a stream, those that were begun. */
+    readonly open: number;
+    readonly held: number;
+  };
+  /** Empty while no process says what holds its lines. */
+  readonly held: readonly Hold[];
+  readonly billed_usd: number;
+  readonly ambiguous_usd: number;
+  readonly errors: readonly ErrorGroup[];
+}
+
+interface StatusParts {
+  readonly store: Pick<Store, "journal">;
+  readonly disk: Disk;
+  readonly dataDir: string;
+}
+
+/** Reads the journal once, and a line of the output for each error code. */
+export async function readStatus(parts: StatusParts, task: StoredTask): Promise<RunStatus> {
+  const body = decodeBody(task.body);
+  const groups = new ErrorGroups();
+  const unsettled = new UnsettledLines();
+  let answered = 0;
+  let failed = 0;
+  let billedUsd = 0;
+  let ambiguousUsd = 0;
+  for await (const line of settledLines(parts.store, task.id, body, (step) => unsettled.apply(step))) {
+    const { status } = line.outcome;
+    if (status === "completed") answered += 1;
+    else failed += 1;
+    billedUsd += line.outcome.billedUsd;
+    ambiguousUsd += line.outcome.ambiguousUsd;
+    groups.add(line);
+    unsettled.settled(line.outcome.line);
+  }
+  const total =
+    body.lines === undefined ? undefined : body.lines - (body.blankLines ?? 0) + (body.keptLines ?? 0);
+  const open = unsettled.taken();
+  const isOver = body.status === "completed";
+  return {
+    counts: {
+      answered,
+      failed,
+      open: isOver ? 0 : Math.max(0, total === undefined ? unsettled.count : total - answered - failed),
+      held: 0,
+    },
+    held: [],
+    billed_usd: roundedUsd(billedUsd + open.billedUsd),
+    ambiguous_usd: roundedUsd(ambiguousUsd + open.ambiguousUsd),
+    errors: await groups.read(parts, task.id, body),
+  };
+}
+
+const NOTHING: Taken = { billedUsd: 0, ambiguousUsd: 0 };
+
+/** Lines that were begun and have not ended, with what they took so far. */
+class UnsettledLines {
+  readonly #closed = new Map<number, Taken>();
+  /** Requests whose end is not recorded: under way, or in doubt after a crash. */
+  readonly #intents = new Map<number, IntentRecord>();
+  /** By lines that are no longer in the input. */
+  #gone: Taken = NOTHING;
+
+  apply(step: Step): void {
+    const ended = new Map(step.closed.map(({ line, attempts }) => [line, attempts]));
+    for (const intent of step.intents) {
+      const last = this.#intents.get(intent.line);
+      if (last !== undefined && last.attempt > (ended.get(intent.line) ?? 0)) this.#doubt(last);
+      this.#intents.set(intent.line, intent);
+    }
+    for (const record of step.closed) this.#close(record);
+  }
+
+  /** Called behind the step that ended the line. */
+  settled(line: number): void {
+    this.#closed.delete(line);
+    this.#intents.delete(line);
+  }
+
+  get count(): number {
+    return new Set([...this.#closed.keys(), ...this.#intents.keys()]).size;
+  }
+
+  taken(): Taken {
+    const doubts = [...this.#intents.values()].map(({ mostUsd }) => ({
+      billedUsd: 0,
+      ambiguousUsd: mostUsd,
+    }));
+    return [...this.#closed.values(), ...doubts].reduce(sum, this.#gone);
+  }
+
+  /** Another request followed before its end was recorded. */
+  #doubt({ line, mostUsd }: IntentRecord): void {
+    this.#closed.set(line, sum(this.#closed.get(line) ?? NOTHING, { billedUsd: 0, ambiguousUsd: mostUsd }));
+  }
+
+  #close(record: ClosedRecord): void {
+    if (record.line === 0) {
+      this.#gone = sum(this.#gone, record);
+      return;
+    }
+    this.#closed.set(record.line, record);
+    const intent = this.#intents.get(record.line);
+    if (intent !== undefined && intent.attempt <= record.attempts) this.#intents.delete(record.line);
+  }
+}
+
+function sum(a: Taken, b: Taken): Taken {
+  return { billedUsd: a.billedUsd + b.billedUsd, ambiguousUsd: a.ambiguousUsd + b.ambiguousUsd };
+}

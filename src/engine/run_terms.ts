@@ -1,0 +1,72 @@
+/**
+ * The terms of a run that is called again: what the caller may change holds for what is open from that call on.
+ *
+ *   sla     counts from the call that changes it; prices of what is answered stay as they are
+ *   model   answers what is open; each line says which model answered it, when that is not its own
+ *   order   stays: the output cannot be both
+ *
+ * Caps, limits, keys and base URLs are not recorded with a run, so another call simply has its own.
+ */
+import type { Moment } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
+import { priceFactor, type RateCard } from "../price/factor.ts";
+import { isSameBoot, wallJumpMs } from "../work/moment.ts";
+import type { CostTerms } from "./item_cost.ts";
+import { PriceTable } from "./price_table.ts";
+import type { TaskBody } from "./task_body.ts";
+
+/** What a call says of them; see `RunOptions`. */
+export interface AskedTerms {
+  readonly sla?: number;
+  readonly model?: string;
+  readonly ordered?: boolean;
+  readonly acceptedWallMs?: number;
+}
+
+/** Throws `conflict` when a run that began in one order is called for the other. */
+export function refuseOtherOrder({ isOrdered, out }: TaskBody, { ordered = false }: AskedTerms): void {
+  if (isOrdered === ordered) return;
+  const [began, asked] = isOrdered
+    ? ["in the order of the input", "in any"]
+    : ["in any order", "in that of the input"];
+  throw new PerigeeError(
+    "conflict",
+    `${out} was begun with its answers ${began}, now they are requested ${asked}: repeat the order that the run began with, or use another output`,
+  );
+}
+
+/** The terms of an unfinished run for this call. */
+export function withTerms(before: TaskBody, options: AskedTerms, wallMs: number): TaskBody {
+  if (before.slaMinutes === options.sla && before.model === options.model) return before;
+  const { slaMinutes, model, acceptedWallMs, ...rest } = before;
+  const begins = slaMinutes === options.sla ? acceptedWallMs : (options.acceptedWallMs ?? wallMs);
+  return {
+    ...rest,
+    acceptedWallMs: begins,
+    ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
+    ...(options.model === undefined ? {} : { model: options.model }),
+  };
+}
+
+/** Smaller jumps of the wall clock are believed at once. */
+const CLOCK_JUMP_MS = 3_600_000;
+
+/** A clock that was put forward or back while the machine ran moves what was accepted before with it: its deadline stays. */
+export function onThisClock(body: TaskBody, now: Moment): TaskBody {
+  const jumpMs = body.seen !== undefined && isSameBoot(body.seen, now) ? wallJumpMs(body.seen, now) : 0;
+  const shiftMs = Math.abs(jumpMs) > CLOCK_JUMP_MS ? jumpMs : 0;
+  return { ...body, seen: now, acceptedWallMs: body.acceptedWallMs + shiftMs };
+}
+
+/** How the run reckons from this call on. */
+export function costTerms({ slaMinutes, volumeTokens }: TaskBody, rateCard: RateCard): CostTerms {
+  const factors = new Map<string, number>();
+  return {
+    factorOf: (model) => {
+      const known = factors.get(model) ?? priceFactor(model, slaMinutes, volumeTokens, rateCard);
+      factors.set(model, known);
+      return known;
+    },
+    prices: new PriceTable(),
+  };
+}

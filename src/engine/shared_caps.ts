@@ -1,0 +1,165 @@
+/**
+ * Caps on spending that several runs of one data folder share, by name.
+ *
+ *   joined (durable before anything is sent) -> counted while the run works -> left: what it came to stays counted
+ *
+ * Which runs have joined a cap is a record for each. What each came to is where it is kept anyway, and is read when the cap is
+ * first joined in a process: the summary of a finished run, the last step of any other's journal, which after a kill
+ * counts what was under way. What a forgotten task came to goes into its record.
+ *
+ * The amount is the one that was given last. Limits: names of 1 to 64 letters, digits, `.`, `_`, `:` and `-`.
+ */
+import { PerigeeError } from "../errors.ts";
+import { type Budget, Cap } from "../price/budget.ts";
+import type { RecordChange } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
+import { readStep } from "./journal.ts";
+import { decodeBody } from "./task_body.ts";
+
+/** A cap of a name, as runs are given it. */
+export interface CapTerms {
+  /** Runs of the same name share it. */
+  readonly name: string;
+  /** What providers may bill for all of them, what is in doubt included. */
+  readonly usd: number;
+}
+
+/** By the cap's name. */
+const MEMBERS = "cap_member";
+/** By the task's id. */
+const CAPS_OF_TASK = "task_cap";
+const PAGE = 100;
+const PROJECT = "";
+
+interface SharedCap {
+  readonly cap: Cap;
+  /** What runs that are not at work came to, by their tasks' ids. */
+  readonly left: Map<string, number>;
+}
+
+/** Throws `usage` for a cap that cannot be; `where` names the call. */
+export function checkCap(cap: CapTerms | undefined, where: string): void {
+  if (cap === undefined) return;
+  const given: Partial<CapTerms> | null = cap; // from programs without types, too
+  if (typeof given?.name !== "string" || !/^[\w.:-]{1,64}$/.test(given.name))
+    throw new PerigeeError(
+      "usage",
+      `${where}: cap must be { name, usd } with a name of 1 to 64 letters, digits, ".", "_", ":" and "-", got ${JSON.stringify(given)?.slice(0, 100)}`,
+    );
+  void new Cap(cap.usd, cap.name); // throws for an impossible amount
+}
+
+/** One for an engine. */
+export class SharedCaps {
+  readonly #store: Store;
+  readonly #ofEngine: CapTerms | undefined;
+  readonly #caps = new Map<string, Promise<SharedCap>>();
+
+  /** `ofEngine`: one that all runs of the engine join. */
+  constructor(store: Store, ofEngine: CapTerms | undefined) {
+    this.#store = store;
+    this.#ofEngine = ofEngine;
+  }
+
+  /** The caps of a run that names this one: its own and the engine's. */
+  termsOf(cap: CapTerms | undefined): readonly CapTerms[] {
+    const terms = cap === undefined ? [] : [cap];
+    const isOne = this.#ofEngine === undefined || this.#ofEngine.name === cap?.name;
+    return isOne ? terms : [...terms, this.#ofEngine as CapTerms];
+  }
+
+  /** The cap for a run's budget. Once it resolves, the run is known to have joined, in whatever process. */
+  async join({ name, usd }: CapTerms, taskId: string): Promise<Cap> {
+    const { cap, left } = await this.#shared(name);
+    await this.#store.change(memberChanges(name, taskId, {}));
+    cap.limit(usd);
+    cap.forget(left.get(taskId) ?? 0); // its own budget counts it from now on
+    left.delete(taskId);
+    return cap;
+  }
+
+  /** The run is over in this process; its budget is closed. */
+  async leave(name: string, taskId: string, budget: Budget): Promise<void> {
+    const { left } = await this.#shared(name);
+    left.set(taskId, budget.committedUsd);
+  }
+
+  /** Before the rows of a task go: what it came to stays counted. */
+  async keep(taskId: string): Promise<void> {
+    const records = await this.#store.records(PROJECT, {
+      collection: CAPS_OF_TASK,
+      parent: taskId,
+      limit: PAGE,
+    });
+    for (const { id } of records) {
+      const name = id.slice(taskId.length + 1);
+      await this.#store.change(memberChanges(name, taskId, { usd: await this.#usdOf(taskId) }));
+    }
+  }
+
+  #shared(name: string): Promise<SharedCap> {
+    let shared = this.#caps.get(name);
+    if (shared === undefined) {
+      shared = this.#load(name);
+      shared.catch(() => this.#caps.delete(name));
+      this.#caps.set(name, shared);
+    }
+    return shared;
+  }
+
+  async #load(name: string): Promise<SharedCap> {
+    const left = new Map<string, number>();
+    let after: string | undefined;
+    for (;;) {
+      const page = await this.#store.records(PROJECT, {
+        collection: MEMBERS,
+        parent: name,
+        limit: PAGE,
+        ...(after === undefined ? {} : { after }),
+      });
+      for (const { id, body } of page) {
+        const taskId = id.slice(name.length + 1);
+        const { usd } = JSON.parse(body) as { readonly usd?: number }; // written below
+        left.set(taskId, usd ?? (await this.#usdOf(taskId)));
+      }
+      after = page.at(-1)?.id;
+      if (page.length < PAGE) break;
+    }
+    const cap = new Cap(0, name);
+    for (const usd of left.values()) cap.count(usd);
+    return { cap, left };
+  }
+
+  /** Billed, in doubt or under way. */
+  async #usdOf(taskId: string): Promise<number> {
+    const task = await this.#store.task(taskId);
+    if (task === undefined) return 0; // it was removed before it began
+    const { status, summary } = decodeBody(task.body);
+    if (status !== "open" && summary !== undefined)
+      return summary.cost.billed_usd + summary.cost.ambiguous_usd;
+    let committedUsd = 0;
+    for await (const { records } of this.#store.journal(taskId))
+      committedUsd = readStep(records).committedUsd;
+    return committedUsd;
+  }
+}
+
+function memberChanges(name: string, taskId: string, body: { readonly usd?: number }): RecordChange[] {
+  const record = { project: PROJECT, createdWallMs: 0 };
+  return [
+    {
+      kind: "put",
+      record: {
+        ...record,
+        collection: MEMBERS,
+        id: `${name} ${taskId}`,
+        parent: name,
+        body: JSON.stringify(body),
+      },
+    },
+    {
+      kind: "put",
+      record: { ...record, collection: CAPS_OF_TASK, id: `${taskId} ${name}`, parent: taskId, body: "{}" },
+    },
+  ];
+}

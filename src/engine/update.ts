@@ -1,0 +1,130 @@
+/**
+ * A run whose input has grown or changed: answers of lines that are as they were stay, under their new numbers; all
+ * else of the new input is open. Keys that are gone keep their lines behind the others, unless they are pruned.
+ *
+ *   keys of the output -> lines of the new input, compared by digest -> restated (`restate.ts`)
+ *
+ * What was begun and not answered is begun anew, and what it may have cost is kept. The sla counts from this call. Memory:
+ * 24 bytes for each key of the output, and 24 bytes a line.
+ */
+import { hashKey } from "../jsonl/keys.ts";
+import { readBlocks } from "../jsonl/read.ts";
+import { readOutputLine } from "../jsonl/write.ts";
+import type { CheckedKeys } from "./key_check.ts";
+import { KeyLines } from "./key_lines.ts";
+import { LineDigests } from "./line_digests.ts";
+import { LineSet } from "./line_set.ts";
+import type { EngineParts } from "./parts.ts";
+import { type LeftRun, withLeftRun } from "./reopen.ts";
+import { type Fate, LineReader, restate } from "./restate.ts";
+import type { SettledLine } from "./settled_lines.ts";
+import type { TaskBody } from "./task_body.ts";
+import { answersPath } from "./task_files.ts";
+
+/** What the new input is, and what becomes of keys that are gone. */
+export interface InputUpdate {
+  readonly checked: CheckedKeys;
+  readonly isPruned: boolean;
+  readonly acceptedWallMs: number;
+}
+
+/** The task on its new input, durably. Throws `output_changed`. */
+export async function updateRun(
+  parts: EngineParts,
+  left: LeftRun,
+  update: InputUpdate,
+  signal: AbortSignal,
+): Promise<TaskBody> {
+  const { task, body, input } = left;
+  const { digests, ...checked } = update.checked;
+  const next = await withLeftRun(parts, left, signal, async ({ output, lines, made, end }) => {
+    const places = new NewPlaces(
+      await LineDigests.load(parts.store, task.id, body.inputChecksum ?? ""),
+      digests,
+    );
+    await places.readOutput(lines(), new LineReader(output));
+    await places.readInput(parts, left);
+    const keptLines = places.place(checked.lines, update.isPruned);
+    await digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
+    const { summary, outBytes, outChecksum, isCancelled, status, ...rest } = body;
+    const window = body.slaMinutes === undefined ? {} : { acceptedWallMs: update.acceptedWallMs };
+    const identity = input.identity === undefined ? {} : { input: input.identity };
+    return restate(
+      parts,
+      {
+        task,
+        before: body,
+        next: { ...rest, ...window, ...identity, ...checked, keptLines, status: "open" },
+        path: answersPath(parts, task.id, body),
+        output,
+        lines: lines(),
+        fateOf: ({ line }) => places.fateOf(line),
+        openLines: [...made.values()].map(({ intent, ...each }) => ({ line: 0, made: each })),
+        ...end,
+      },
+      signal,
+    );
+  });
+  if (body.inputChecksum !== undefined && body.inputChecksum !== checked.inputChecksum)
+    await LineDigests.remove(parts.store, task.id, body.inputChecksum);
+  return next;
+}
+
+/** Where lines of the output belong in the new input. */
+class NewPlaces {
+  readonly #before: LineDigests;
+  readonly #now: LineDigests;
+  readonly #keys = new KeyLines();
+  /** By old line: the new one, 0 for none. */
+  #places = new Uint32Array(1_024);
+  readonly #withKey = new LineSet();
+  readonly #kept = new LineSet();
+
+  constructor(before: LineDigests, now: LineDigests) {
+    this.#before = before;
+    this.#now = now;
+  }
+
+  async readOutput(lines: AsyncIterable<SettledLine>, reader: LineReader): Promise<void> {
+    for await (const settled of lines) {
+      const key = readOutputLine(await reader.read(settled))?.key;
+      if (typeof key !== "string") continue;
+      const { line } = settled.outcome;
+      const { high, low } = hashKey(Buffer.from(key));
+      this.#keys.set(high, low, line);
+      this.#withKey.add(line);
+    }
+    this.#places = new Uint32Array(this.#withKey.highest + 1);
+  }
+
+  async readInput({ measurer, lineBytesMax }: EngineParts, { input }: LeftRun): Promise<void> {
+    for await (const event of readBlocks(input.file, { lineBytesMax })) {
+      if (event.kind === "refused") continue;
+      const { count, lines, hashes } = await measurer.scanKeys(event.block);
+      for (let index = 0; index < count; index += 1) {
+        const now = lines[index] as number;
+        const old = this.#keys.get(hashes[index * 2] as number, hashes[index * 2 + 1] as number);
+        if (old === 0) continue;
+        this.#places[old] = now;
+        if (this.#before.isSame(old, this.#now, now)) this.#kept.add(old);
+      }
+    }
+  }
+
+  /** Gives keys that are gone their places behind `lastLine`; returns how many. */
+  place(lastLine: number, isPruned: boolean): number {
+    let kept = 0;
+    for (let line = 1; line < this.#places.length && !isPruned; line += 1) {
+      if (this.#places[line] !== 0 || !this.#withKey.has(line)) continue;
+      kept += 1;
+      this.#places[line] = lastLine + kept;
+      this.#kept.add(line);
+    }
+    return kept;
+  }
+
+  fateOf(line: number): Fate {
+    const place = this.#places[line] ?? 0;
+    return { line: place === 0 ? undefined : place, isKept: this.#kept.has(line) };
+  }
+}

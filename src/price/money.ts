@@ -1,0 +1,55 @@
+/**
+ * The amounts of money that work comes to, kept apart wherever they are shown:
+ *
+ *   billed      what providers take: real usage, cache reads and writes, the tier that was served
+ *   ambiguous   the most that attempts of unknown end may have cost besides: timed out, broken off, killed
+ *   list        the real usage at the providers' list price
+ *   usd         what a service charges its callers: list price times price factor; no provider bills this
+ */
+import { roundedUsd } from "./cost.ts";
+
+/** In USD, finite and not negative. */
+export interface Money {
+  readonly listUsd: number;
+  readonly usd: number;
+  readonly billedUsd: number;
+  readonly ambiguousUsd: number;
+}
+
+export const NO_MONEY: Money = { listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 };
+
+export function addMoney(left: Money, right: Money): Money {
+  return {
+    listUsd: left.listUsd + right.listUsd,
+    usd: left.usd + right.usd,
+    billedUsd: left.billedUsd + right.billedUsd,
+    ambiguousUsd: left.ambiguousUsd + right.ambiguousUsd,
+  };
+}
+
+/** To the nano-dollar, without what else is in it. */
+export function roundedMoney({ listUsd, usd, billedUsd, ambiguousUsd }: Money): Money {
+  return {
+    listUsd: roundedUsd(listUsd),
+    usd: roundedUsd(usd),
+    billedUsd: roundedUsd(billedUsd),
+    ambiguousUsd: roundedUsd(ambiguousUsd),
+  };
+}
+
+/** Of a record from before billed amounts were kept: its list price was billed then. */
+export function completeMoney(stored: Pick<Money, "listUsd" | "usd"> & Partial<Money>): Money {
+  return { billedUsd: stored.listUsd, ambiguousUsd: 0, ...stored };
+}
+
+/** As it is shown in JSON. */
+export interface MoneyBody {
+  readonly billed_usd: number;
+  readonly ambiguous_usd: number;
+  readonly list_usd: number;
+  readonly usd: number;
+}
+
+export function moneyBody({ listUsd, usd, billedUsd, ambiguousUsd }: Money): MoneyBody {
+  return { billed_usd: billedUsd, ambiguous_usd: ambiguousUsd, list_usd: listUsd, usd };
+}

@@ -1,0 +1,74 @@
+/**
+ * The body of a chat completion that came in OpenAI's layout: sent as given, but for what its model does not take.
+ *
+ *   a name that nobody knows                             refused (`chat_members.ts`)
+ *   stream, n above 1                                    refused: one whole answer is returned for a line
+ *   sampling settings that the model refuses             left out, by `unsupported.ts`
+ *   extra_body, as OpenAI's SDK calls vendors' members   its members become those of the body
+ */
+import { isObject } from "../work/json.ts";
+import type { JsonValue, ModelRequest } from "../work/request.ts";
+import { misspeltMember } from "./chat_members.ts";
+import { type Dialect, openaiModel } from "./dialects.ts";
+import type { Encoded } from "./provider.ts";
+
+type Body = Readonly<Record<string, JsonValue>>;
+
+/** The body without its model, and what was left out of it; or why there can be none. */
+export type GivenResult =
+  | { readonly ok: true; readonly body: Body; readonly dropped: readonly string[] }
+  | Extract<Encoded, { readonly ok: false }>;
+
+/** The settings that reasoning models take by default values alone, with these. */
+const SAMPLING_DEFAULTS: readonly (readonly [string, number])[] = [
+  ["temperature", 1],
+  ["top_p", 1],
+  ["presence_penalty", 0],
+  ["frequency_penalty", 0],
+];
+const NONE: readonly string[] = [];
+
+/** `isOpenai`: the server is OpenAI's own. The request has an `openaiBody`. */
+export function givenBody(
+  { openaiBody = {}, unknownFields }: ModelRequest,
+  model: string,
+  dialect: Dialect,
+  isOpenai: boolean,
+): GivenResult {
+  if (openaiBody["stream"] === true)
+    return { ok: false, code: "unsupported_request", message: "stream: expected false or absent, got true" };
+  const count = openaiBody["n"];
+  if (typeof count === "number" && count > 1)
+    return { ok: false, code: "unsupported_request", message: `n: expected 1 or absent, got ${count}` };
+  const misspelt = unknownFields.length === 0 ? undefined : misspeltMember(unknownFields, isOpenai);
+  if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
+  const body = isOpenai ? openaiBody : withExtraMembers(openaiBody);
+  const dropped = notTaken(body, model, dialect, isOpenai);
+  return { ok: true, body: dropped.length === 0 ? body : without(body, dropped), dropped };
+}
+
+function notTaken(body: Body, model: string, dialect: Dialect, isOpenai: boolean): readonly string[] {
+  const dropped = SAMPLING_DEFAULTS.filter(
+    ([name, value]) => body[name] !== undefined && body[name] !== null && body[name] !== value,
+  ).map(([name]) => name);
+  const takesSampling = dropped.length === 0 || !dialect.hasReasoningModels || isFree(body, model);
+  const hasTopK = isOpenai && body["top_k"] !== undefined && body["top_k"] !== null;
+  if (takesSampling) return hasTopK ? ["top_k"] : NONE;
+  return hasTopK ? [...dropped, "top_k"] : dropped;
+}
+
+function isFree(body: Body, model: string): boolean {
+  const { sampling } = openaiModel(model);
+  return sampling === "always" || (sampling === "without_reasoning" && body["reasoning_effort"] === "none");
+}
+
+function withExtraMembers(body: Body): Body {
+  const { extra_body: extra } = body;
+  if (!isObject(extra)) return body;
+  const { extra_body: _, ...rest } = body;
+  return { ...rest, ...extra };
+}
+
+function without(body: Body, names: readonly string[]): Body {
+  return Object.fromEntries(Object.entries(body).filter(([name]) => !names.includes(name)));
+}

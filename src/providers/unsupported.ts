@@ -1,0 +1,69 @@
+/**
+ * What becomes of a setting that a model or its provider does not take.
+ *
+ *   it shapes sampling, or what no answer shows      left out, and named in the warnings of the line
+ *   it changes what is asked or what comes back      the line is refused before it is sent
+ *   unsupportedConfig "drop"; "refuse"               all of them left out and named; all of them refused
+ */
+import type { ModelRequest } from "../work/request.ts";
+import type { Encoded, ProviderSettings } from "./provider.ts";
+
+/** Another value gives another sample of the same answer. */
+const SAMPLING: ReadonlySet<string> = new Set([
+  "temperature",
+  "top_p",
+  "top_k",
+  "presence_penalty",
+  "frequency_penalty",
+  "seed",
+]);
+/** Members of OpenAI's body that concern the caller, the price or the speed, and no text. */
+const UNSEEN: ReadonlySet<string> = new Set([
+  "metadata",
+  "parallel_tool_calls",
+  "prediction",
+  "prompt_cache_key",
+  "prompt_cache_options",
+  "prompt_cache_retention",
+  "safety_identifier",
+  "service_tier",
+  "store",
+  "stream_options",
+  "user",
+]);
+/** Members that ask for more than text. */
+const TOOLS: ReadonlySet<string> = new Set(["tools", "functions"]);
+
+const NONE: readonly string[] = [];
+
+/** Why a request must not be sent without these settings; undefined when it may. `model` is without its provider. */
+export function refusalOfDropped(
+  dropped: readonly string[],
+  model: string,
+  { name, unsupportedConfig }: ProviderSettings,
+): Extract<Encoded, { readonly ok: false }> | undefined {
+  if (dropped.length === 0 || unsupportedConfig === "drop") return undefined;
+  const isStrict = unsupportedConfig === "refuse";
+  const refused = isStrict ? dropped : dropped.filter((one) => !SAMPLING.has(one) && !UNSEEN.has(one));
+  if (refused.length === 0) return undefined;
+  const them = refused.length === 1 ? "it" : "them";
+  const wayOn = isStrict ? `leave ${them} out` : `leave ${them} out, or set unsupportedConfig to "drop"`;
+  const code = refused.some((one) => TOOLS.has(one)) ? "unsupported_request" : "invalid_config";
+  return {
+    ok: false,
+    code,
+    message: `${name}:${model} does not take ${refused.join(", ")}; ${wayOn}`,
+  };
+}
+
+/** Members of OpenAI's body that a provider of another protocol is not sent, but for those that say nothing. */
+export function untranslated({ unknownFields, openaiBody }: ModelRequest): readonly string[] {
+  if (unknownFields.length === 0) return NONE;
+  return unknownFields.filter((name) => name !== "messages" && !saysNothing(openaiBody?.[name]));
+}
+
+/** False, an empty list or object: what a member that is left out means. */
+function saysNothing(value: unknown): boolean {
+  if (value === false) return true;
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}

@@ -1,0 +1,116 @@
+/**
+ * Counts of values by their size, of bounded memory: what quantiles and shares are read from.
+ *
+ * Buckets are `2^(k/8)`, 9 % wide, from 1 to 2^24 (tokens, or milliseconds up to 4.6 hours). Once 2,000 values are counted
+ * all counts are halved, so the last few thousand decide. Each bucket knows the mean of its values: the mean of all is exact,
+ * and values that are all alike are told from a bound just beside them.
+ *
+ * Limits: 3.2 KB each.
+ */
+const BUCKETS_PER_DOUBLING = 8;
+const BUCKETS = 24 * BUCKETS_PER_DOUBLING + 1;
+const HALVE_AT = 2_000;
+const VALUE_MAX = 2 ** 24;
+
+/** Add to it with `observe`; reading changes nothing. */
+export class Histogram {
+  readonly #counts = new Float64Array(BUCKETS);
+  /** Of the values of each bucket. */
+  readonly #sums = new Float64Array(BUCKETS);
+  /** Of all values. */
+  #sum = 0;
+  #total = 0;
+  #observations = 0;
+
+  /** Values that count now; halved from time to time. */
+  get total(): number {
+    return this.#total;
+  }
+
+  /** Values that were ever observed. */
+  get observations(): number {
+    return this.#observations;
+  }
+
+  /** 0 when there is none. */
+  get mean(): number {
+    return this.#total === 0 ? 0 : this.#sum / this.#total;
+  }
+
+  /** What is not a number from 0 is ignored. */
+  observe(value: number): void {
+    if (!(value >= 0)) return;
+    const index = bucketOf(value);
+    this.#counts[index] = (this.#counts[index] ?? 0) + 1;
+    this.#total += 1;
+    this.#sums[index] = (this.#sums[index] ?? 0) + Math.min(value, VALUE_MAX);
+    this.#sum += Math.min(value, VALUE_MAX);
+    this.#observations += 1;
+    if (this.#total < HALVE_AT) return;
+    for (let each = 0; each < BUCKETS; each += 1) {
+      this.#counts[each] = (this.#counts[each] ?? 0) / 2;
+      this.#sums[each] = (this.#sums[each] ?? 0) / 2;
+    }
+    this.#sum /= 2;
+    this.#total /= 2;
+  }
+
+  /** The upper edge of the bucket in which the quantile lies: at least the part `share` of all values are no larger. */
+  quantile(share: number): number {
+    let above = this.#total * (1 - share);
+    let index = BUCKETS - 1;
+    for (; index > 0; index -= 1) {
+      above -= this.#counts[index] ?? 0;
+      if (above < 0) break;
+    }
+    return edgeOf(index);
+  }
+
+  /** Values in a bucket. */
+  countIn(index: number): number {
+    return this.#counts[index] ?? 0;
+  }
+
+  /** Of the values in a bucket, which must not be empty. */
+  meanIn(index: number): number {
+    return (this.#sums[index] ?? 0) / this.countIn(index);
+  }
+
+  /** How many values are above `value`; those of its own bucket count all or not at all, as their mean is. */
+  above(value: number): number {
+    const own = bucketOf(value);
+    const ownCount = this.#counts[own] ?? 0;
+    let count = (this.#sums[own] ?? 0) > value * ownCount ? ownCount : 0;
+    for (let index = own + 1; index < BUCKETS; index += 1) count += this.#counts[index] ?? 0;
+    return count;
+  }
+}
+
+/**
+ * The value that the part `share` of all are no larger than, where of some values (`open`) is only known that they are at
+ * least so large: the product-limit estimate (Kaplan and Meier 1958, "Nonparametric estimation from incomplete
+ * observations"), to a bucket. When fewer than `knownMin` are known to be that large, the largest value for which as
+ * many are.
+ */
+export function quantileOfOpen(closed: Histogram, open: Histogram, share: number, knownMin: number): number {
+  let known = closed.total + open.total;
+  let above = 1;
+  for (let index = 0; index < BUCKETS; index += 1) {
+    if (known < knownMin) return index === 0 ? 0 : edgeOf(index - 1);
+    const count = closed.countIn(index);
+    above *= 1 - count / known;
+    if (above < 1 - share) return closed.meanIn(index);
+    known -= count + open.countIn(index);
+  }
+  return VALUE_MAX;
+}
+
+/** Bucket `k` holds values in (2^((k-1)/8), 2^(k/8)]; bucket 0 holds 0 to 1. */
+function bucketOf(value: number): number {
+  if (value <= 1) return 0;
+  return Math.min(BUCKETS - 1, Math.ceil(Math.log2(value) * BUCKETS_PER_DOUBLING));
+}
+
+function edgeOf(index: number): number {
+  return 2 ** (index / BUCKETS_PER_DOUBLING);
+}

@@ -1,0 +1,208 @@
+/**
+ * How long answers take, learnt by model and output limit, and what that says of an attempt: whether an answer can still
+ * come in time, and whether an attempt under way hangs.
+ *
+ *   too late   less is left than the quickest tenth of answers take, by at least 20 ends, 10 of which took that long;
+ *              the last was at most 5 minutes ago
+ *   hangs      at least 50 ends; it has taken twice the 99th percentile (at least 5 s); 8 that were sent after it have
+ *              been answered; and a fresh attempt is likelier to be answered in what is left than this one, by a tenth
+ *
+ * An end is an answer, or an attempt that was not answered in all the time that it had: an answer takes at least that long.
+ * An attempt that was given up before says nothing. So never anything on no evidence: where a provider stands still, or
+ * becomes slow for all, nothing that was sent later is answered, and attempts go on for as long as they may.
+ *
+ * Twice the 99th percentile is passed by fewer than 1 % of answers, which bounds what is given up and paid for in vain. That
+ * this one is answered yet is reckoned from attempts that took as long: (answered in time + 1) / (all + 2).
+ *
+ * Evidence grows old: when nothing has ended for 5 minutes, one request in 5 minutes goes however late, or nothing new would
+ * ever be learnt.
+ *
+ * Limits: two histograms (6.4 KB) for each model and class of output limits (none, 64, 256, ... 65,536, more); the 1,000
+ * models last added are kept. Hot path: 0.3 us an answer.
+ */
+import { Histogram, quantileOfOpen } from "./histogram.ts";
+
+const MODELS_MAX = 1_000;
+/** Output limits of one class differ by up to four times. */
+const CLASS_FIRST_TOKENS = 64;
+const CLASSES_MAX = 7;
+
+const LATE_ENDS_MIN = 20;
+const LATE_KNOWN_MIN = 10;
+const IN_TIME_SHARE = 0.1;
+/** The quickest tenth is looked up again when so much time has passed, and something has ended. */
+const LOOKED_UP_MS = 100;
+const FRESH_MS = 300_000;
+
+const HANG_ENDS_MIN = 50;
+const HANG_MS_MIN = 5_000;
+const HANG_QUANTILE = 0.99;
+const HANG_TIMES = 2;
+const HANG_MARGIN = 0.1;
+const OVERTAKERS_MIN = 8;
+/** An attempt about which nothing is known yet is looked at again after this long, later after half of its time. */
+const LOOK_MS = 10_000;
+
+/** Attempts that are alike. */
+export interface LatencyKey {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** Of the request; 0 for none. */
+  readonly maxOutputTokens: number;
+}
+
+/** An attempt under way; times are monotonic. */
+export interface AttemptUnderWay {
+  readonly sentMs: number;
+  readonly nowMs: number;
+  /** What it still may take. */
+  readonly leftMs: number;
+  /** What another one that is sent now might take. */
+  readonly freshMs: number;
+}
+
+interface Learnt {
+  readonly answered: Histogram;
+  /** What attempts took at least that were never answered. */
+  readonly unanswered: Histogram;
+  /** When the attempts were sent that were answered and sent last, earliest first. */
+  readonly lastSentMs: number[];
+  endedMs: number;
+  /** What the quickest tenth of answers take at most, as it was looked up last. */
+  quickestTenthMs: number;
+  lookedUpMs: number;
+  /** What may go however late, since the evidence is old; until something ends, or it is old itself. */
+  trial: { readonly key: LatencyKey; readonly sinceMs: number } | undefined;
+}
+
+/** One for an engine. */
+export class Latencies {
+  readonly #models = new Map<string, (Learnt | undefined)[]>();
+
+  /** An attempt that was sent at `sentMs` was answered now. */
+  answered(key: LatencyKey, sentMs: number, nowMs: number): void {
+    const learnt = this.#learntOf(key);
+    learnt.answered.observe(nowMs - sentMs);
+    learnt.endedMs = nowMs;
+    learnt.trial = undefined;
+    const last = learnt.lastSentMs;
+    if (last.length === OVERTAKERS_MIN) {
+      if (sentMs <= (last[0] as number)) return;
+      last.shift();
+    }
+    let at = last.length;
+    while (at > 0 && (last[at - 1] as number) > sentMs) at -= 1;
+    last.splice(at, 0, sentMs);
+  }
+
+  /** An attempt that was sent at `sentMs` had all the time that it may take, and is not answered now. */
+  unanswered(key: LatencyKey, sentMs: number, nowMs: number): void {
+    const learnt = this.#learntOf(key);
+    learnt.unanswered.observe(nowMs - sentMs);
+    learnt.endedMs = nowMs;
+    learnt.trial = undefined;
+  }
+
+  /**
+   * Whether an answer to a request that is sent now would come after `leftMs` with more than 90 % probability. A `key` that
+   * is let go on old evidence is so again, by its identity, for as long as that is old.
+   */
+  isTooLate(key: LatencyKey, leftMs: number, nowMs: number): boolean {
+    const learnt = this.#find(key);
+    if (learnt === undefined || leftMs === Number.POSITIVE_INFINITY) return false;
+    if (leftMs >= quickestTenthMs(learnt, nowMs)) return false;
+    if (nowMs - learnt.endedMs <= FRESH_MS) return true;
+    const { trial } = learnt;
+    if (trial !== undefined && nowMs - trial.sinceMs <= FRESH_MS) return trial.key !== key;
+    learnt.trial = { key, sinceMs: nowMs };
+    return false;
+  }
+
+  /** Milliseconds after which to look at an attempt again; 0 when it should be given up for a fresh one. */
+  patienceMs(key: LatencyKey, attempt: AttemptUnderWay): number {
+    const { sentMs, nowMs, leftMs } = attempt;
+    const elapsedMs = nowMs - sentMs;
+    const learnt = this.#find(key);
+    const later = Math.min(leftMs, Math.max(LOOK_MS, elapsedMs / 2));
+    const hangMs = hangMsOf(learnt);
+    if (learnt === undefined || hangMs === undefined) return later;
+    if (elapsedMs < hangMs) return Math.min(leftMs, hangMs - elapsedMs);
+    const { lastSentMs } = learnt;
+    const isOvertaken = lastSentMs.length === OVERTAKERS_MIN && (lastSentMs[0] as number) > sentMs;
+    return isOvertaken && isFreshLikelier(learnt, attempt) ? 0 : later;
+  }
+
+  /** Whether an attempt that has taken so long takes far longer than answers do. */
+  isHanging(key: LatencyKey, elapsedMs: number): boolean {
+    return elapsedMs >= (hangMsOf(this.#find(key)) ?? Number.POSITIVE_INFINITY);
+  }
+
+  #find({ model, maxOutputTokens }: LatencyKey): Learnt | undefined {
+    return this.#models.get(model)?.[classOf(maxOutputTokens)];
+  }
+
+  #learntOf({ model, maxOutputTokens }: LatencyKey): Learnt {
+    let classes = this.#models.get(model);
+    if (classes === undefined) {
+      if (this.#models.size >= MODELS_MAX) {
+        const oldest = this.#models.keys().next();
+        if (oldest.done !== true) this.#models.delete(oldest.value);
+      }
+      classes = [];
+      this.#models.set(model, classes);
+    }
+    const index = classOf(maxOutputTokens);
+    let learnt = classes[index];
+    if (learnt === undefined) {
+      learnt = {
+        answered: new Histogram(),
+        unanswered: new Histogram(),
+        lastSentMs: [],
+        endedMs: Number.NEGATIVE_INFINITY,
+        quickestTenthMs: 0,
+        lookedUpMs: Number.NEGATIVE_INFINITY,
+        trial: undefined,
+      };
+      classes[index] = learnt;
+    }
+    return learnt;
+  }
+}
+
+/** 0 while too little is known. */
+function quickestTenthMs(learnt: Learnt, nowMs: number): number {
+  const { answered, unanswered, endedMs, lookedUpMs } = learnt;
+  if (endedMs >= lookedUpMs && nowMs - lookedUpMs >= LOOKED_UP_MS) {
+    const isKnown = answered.observations + unanswered.observations >= LATE_ENDS_MIN;
+    learnt.lookedUpMs = nowMs;
+    learnt.quickestTenthMs = isKnown
+      ? quantileOfOpen(answered, unanswered, IN_TIME_SHARE, LATE_KNOWN_MIN)
+      : 0;
+  }
+  return learnt.quickestTenthMs;
+}
+
+/** From when on an attempt may hang; undefined while too little is known. */
+function hangMsOf(learnt: Learnt | undefined): number | undefined {
+  if (learnt === undefined || learnt.answered.observations < HANG_ENDS_MIN) return undefined;
+  return Math.max(HANG_MS_MIN, HANG_TIMES * learnt.answered.quantile(HANG_QUANTILE));
+}
+
+function isFreshLikelier(
+  { answered, unanswered }: Learnt,
+  { sentMs, nowMs, leftMs, freshMs }: AttemptUnderWay,
+): boolean {
+  const elapsedMs = nowMs - sentMs;
+  const slowerAnswers = answered.above(elapsedMs);
+  const slower = slowerAnswers + unanswered.above(elapsedMs);
+  const inTime = slowerAnswers - answered.above(elapsedMs + leftMs);
+  const fresh = 1 - (answered.above(freshMs) + unanswered.total) / (answered.total + unanswered.total);
+  return fresh > (inTime + 1) / (slower + 2) + HANG_MARGIN;
+}
+
+/** 0 for no limit, else 1 to 7. */
+function classOf(maxOutputTokens: number): number {
+  if (maxOutputTokens <= 0) return 0;
+  const quarters = Math.ceil(Math.log2(maxOutputTokens / CLASS_FIRST_TOKENS) / 2);
+  return Math.min(CLASSES_MAX, Math.max(0, quarters) + 1);
+}

@@ -1,0 +1,41 @@
+/**
+ * A count of what happened in the last minute, in slots of half a second.
+ *
+ * Limits: 1 KB.
+ */
+
+/** How exactly a minute is counted. */
+export const MINUTE_SLOT_MS = 500;
+const SLOTS = 120;
+
+/** Times may not go back by more than a minute. */
+export class Minute {
+  readonly #slots = new Float64Array(SLOTS);
+  #newest = Number.NEGATIVE_INFINITY;
+  #total = 0;
+
+  /** Adds to what happened at `atMs`; what is older than a minute is not counted. */
+  add(atMs: number, amount: number): void {
+    const slot = Math.floor(atMs / MINUTE_SLOT_MS);
+    if (amount > 0) this.#advance(slot);
+    if (slot <= this.#newest - SLOTS) return;
+    const position = ((slot % SLOTS) + SLOTS) % SLOTS;
+    this.#slots[position] = (this.#slots[position] ?? 0) + amount;
+    this.#total += amount;
+  }
+
+  /** What happened in the minute that ends now. */
+  count(nowMs: number): number {
+    this.#advance(Math.floor(nowMs / MINUTE_SLOT_MS));
+    return this.#total;
+  }
+
+  #advance(slot: number): void {
+    for (let fresh = Math.max(this.#newest + 1, slot - SLOTS + 1); fresh <= slot; fresh += 1) {
+      const position = ((fresh % SLOTS) + SLOTS) % SLOTS;
+      this.#total -= this.#slots[position] ?? 0;
+      this.#slots[position] = 0;
+    }
+    this.#newest = Math.max(this.#newest, slot);
+  }
+}

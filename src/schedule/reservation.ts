@@ -1,0 +1,37 @@
+/**
+ * What a lane's limits answer to one request: the right to send it, or when to ask again.
+ */
+import type { TokenLoad } from "../work/limits.ts";
+
+/** The right to send one request. Its state belongs to the LaneLimits that gave it. */
+export interface Permit {
+  /** The one request that tests a paused lane or an outage. */
+  readonly isProbe: boolean;
+  /** When it was given. */
+  readonly atMs: number;
+  /** When its request goes out: then, or later (`postpone`). */
+  sentAtMs: number;
+  /** Tokens reserved, whole numbers. */
+  readonly load: TokenLoad;
+  /** Where the quotas counted it. */
+  slot: number;
+  /** What the shared limits gave. */
+  readonly shared: Permit | undefined;
+  /** Whether it counts for a limit that nobody told. */
+  isHidden: boolean;
+  /** Whether its tokens are followed until they are used. */
+  readonly isFollowed: boolean;
+  isSettled: boolean;
+  isReleased: boolean;
+}
+
+/** What refused: a quota, the places in flight, the gate, or a pause. */
+export type RefusalReason = "requests" | "tokens" | "concurrency" | "cooldown" | "outage" | "paused";
+
+/**
+ * A permit, or how long to wait before asking again: above 0; Infinity when only an event helps (a release for
+ * `concurrency`, a resume for `paused` without probes).
+ */
+export type Reservation =
+  | { readonly ok: true; readonly permit: Permit }
+  | { readonly ok: false; readonly waitMs: number; readonly reason: RefusalReason };

@@ -1,0 +1,55 @@
+/**
+ * What routes say of themselves, checked: parameters, bodies, and query parameters, also of routes that take none.
+ */
+import { PerigeeError } from "../errors.ts";
+import { namedErrors, type z } from "../schema.ts";
+import type { FastifyInstance } from "./fastify.ts";
+
+/** How Fastify is told what is wrong. */
+interface Fault {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly schemaPath: string;
+  readonly message: string;
+  readonly params: Record<string, never>;
+}
+
+/** Fastify's way to a check; names that are not known are told with the one that was meant. */
+export function validatorCompiler({
+  schema,
+}: {
+  readonly schema: unknown;
+}): (data: unknown) => { readonly value: unknown } | { readonly error: Fault[] } {
+  const known = schema as z.ZodType; // routes have no others
+  return (data) => {
+    const parsed = known.safeParse(data, namedErrors);
+    if (parsed.success) return { value: parsed.data };
+    const faults = parsed.error.issues.map(({ path, code = "custom", message }) => ({
+      keyword: code,
+      instancePath: `/${path.join("/")}`,
+      schemaPath: `#/${path.join("/")}/${code}`,
+      message,
+      params: {},
+    }));
+    return { error: faults };
+  };
+}
+
+/** Refuses query parameters where a route for callers with a key names none. */
+export function refuseQueries(app: FastifyInstance): void {
+  app.addHook("preValidation", (request, _, done) => {
+    const { config, schema } = request.routeOptions;
+    if (config.scope === undefined || schema?.querystring !== undefined) return done();
+    for (const name in request.query as object) return done(unknownParameter(name));
+    done();
+  });
+}
+
+function unknownParameter(name: string): PerigeeError {
+  const isName = /^[\w.-]{1,64}$/.test(name);
+  return new PerigeeError(
+    "usage",
+    `querystring: ${isName ? `"${name}"` : "a name that"} is not known; this address takes no query parameters`,
+    { details: { param: isName ? name : "querystring" } },
+  );
+}

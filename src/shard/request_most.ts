@@ -1,0 +1,259 @@
+/**
+ * The most that one attempt of a request can take: what a cost cap reserves, and what is in doubt when its end is unknown.
+ *
+ *   text       exact tokenizers: as counted, + 16
+ *              others: a token a UTF-8 byte beyond ASCII (3 for a CJK character, 2 for a Cyrillic one), and 1.5 times the
+ *              count for ASCII, at most a token a byte: byte-level and byte-fallback vocabularies have none for less
+ *   tools,     their JSON counted, x 1.3 + 32, and 16 for each tool; a schema that is asked for at Claude 512 more
+ *   schemas
+ *   images     by the vendor's formula for the largest image that it does not scale down (`imageTokens`)
+ *   output     the item's limit (n is 1 at most), the limit that is sent where it gives none, and a prediction's tokens
+ *   tier       all of it times what the provider takes in the tier that is asked for, if that is more than its list price
+ *
+ * What has no such bound (audio, files, server tools, members that are not known to be free) is told in words: the cap
+ * refuses it. Sources: platform.openai.com/docs/guides/images-vision and docs.claude.com/en/docs/build-with-claude/vision,
+ * read in November 2026; answers that show more than their bound raise it (engine/cost_bounds.ts).
+ *
+ * Hot path: once an item; one look at each text (bench/shard.ts).
+ */
+import { laneFactorOf } from "../price/lane_factors.ts";
+import type { ProviderSettings } from "../providers/provider.ts";
+import { countTokens } from "../tokens/count.ts";
+import type { Tokenizer } from "../tokens/models.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
+import type { JsonValue, ModelRequest } from "../work/request.ts";
+
+/** Tokens at the provider's list price; a dearer tier counts as more of them. */
+export interface RequestMost {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** What of the request cannot be bounded; undefined when all of it can. */
+  readonly unbounded: string | undefined;
+}
+
+export interface MeasuredRequest {
+  readonly request: ModelRequest;
+  readonly settings: ProviderSettings;
+  /** The model's name at its provider. */
+  readonly model: string;
+  readonly tokenizer: Tokenizer;
+  /** With the tokenizer's factor. */
+  readonly countedTokens: number;
+  /** That is sent; 0 for none. */
+  readonly outputLimit: number;
+}
+
+/** An answer without any limit may have so many tokens: no provider's models write more. */
+const OUTPUT_TOKENS_MOST = 131_072;
+const SLACK_TOKENS = 16;
+const MESSAGE_TOKENS = 8;
+const ESTIMATE_SLACK = 1.5;
+const STRUCTURE_SLACK = 1.3;
+const STRUCTURE_TOKENS = 32;
+const TOOL_TOKENS = 16;
+/** What Claude is told of the format besides the schema itself. */
+const CLAUDE_FORMAT_TOKENS = 512;
+
+/** Members of a chat completion that cost nothing besides what is counted here. */
+const FREE_MEMBERS: ReadonlySet<string> = new Set([
+  "model",
+  "messages",
+  "max_tokens",
+  "max_completion_tokens",
+  "n",
+  "stop",
+  "stream",
+  "stream_options",
+  "temperature",
+  "top_p",
+  "top_k",
+  "min_p",
+  "typical_p",
+  "seed",
+  "random_seed",
+  "presence_penalty",
+  "frequency_penalty",
+  "repetition_penalty",
+  "logit_bias",
+  "logprobs",
+  "top_logprobs",
+  "user",
+  "safety_identifier",
+  "safe_prompt",
+  "prompt_cache_key",
+  "metadata",
+  "store",
+  "response_format",
+  "reasoning",
+  "reasoning_effort",
+  "reasoning_format",
+  "include_reasoning",
+  "verbosity",
+  "service_tier",
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "functions",
+  "function_call",
+  "prediction",
+  "chat_template_kwargs",
+]);
+
+/** The most that a request takes. */
+export function requestMost(measured: MeasuredRequest): RequestMost {
+  const { request, settings, tokenizer, outputLimit } = measured;
+  const body = settings.protocol === "openai" ? request.openaiBody : undefined;
+  const given = body === undefined ? NOTHING_MORE : mostOfBody(body, measured);
+  const schema = body === undefined ? schemaTokens(request, settings, tokenizer) : 0;
+  const tier = tierOf(body, settings);
+  const input = textTokens(measured) + schema + given.inputTokens;
+  const output = (outputLimit > 0 ? outputLimit : OUTPUT_TOKENS_MOST) + given.outputTokens;
+  return {
+    inputTokens: Math.ceil(input * tier),
+    outputTokens: Math.ceil(output * tier),
+    unbounded: given.unbounded,
+  };
+}
+
+const NOTHING_MORE: RequestMost = { inputTokens: 0, outputTokens: 0, unbounded: undefined };
+
+function textTokens({ request, tokenizer, countedTokens }: MeasuredRequest): number {
+  if (!tokenizer.isEstimated) return countedTokens + SLACK_TOKENS;
+  let bytes = 0;
+  let beyondAscii = 0;
+  const look = (text: string): void => {
+    const length = Buffer.byteLength(text);
+    bytes += length;
+    if (length > text.length) beyondAscii += length - asciiOf(text);
+  };
+  for (const text of request.system) look(text);
+  for (const { texts } of request.turns) for (const text of texts) look(text);
+  const ascii = Math.min(bytes - beyondAscii, Math.ceil(countedTokens * ESTIMATE_SLACK));
+  const messages = request.turns.length + 1;
+  return beyondAscii + ascii + SLACK_TOKENS + MESSAGE_TOKENS * messages;
+}
+
+function asciiOf(text: string): number {
+  let ascii = 0;
+  for (let index = 0; index < text.length; index += 1) if (text.charCodeAt(index) < 0x80) ascii += 1;
+  return ascii;
+}
+
+/** Of a request in the neutral shape. */
+function schemaTokens(
+  { config }: ModelRequest,
+  { protocol }: ProviderSettings,
+  tokenizer: Tokenizer,
+): number {
+  const schema = config.responseJsonSchema ?? config.responseSchema;
+  if (schema === undefined) return 0;
+  return structureTokens(schema, tokenizer) + (protocol === "anthropic" ? CLAUDE_FORMAT_TOKENS : 0);
+}
+
+/** JSON that is put into the prompt in words of the provider's own. */
+function structureTokens(value: JsonValue, tokenizer: Tokenizer): number {
+  const text = JSON.stringify(value);
+  const bytes = Buffer.byteLength(text);
+  const counted = countTokens(tokenizer.encoding, text) * tokenizer.factor;
+  const slack = tokenizer.isEstimated ? ESTIMATE_SLACK : 1;
+  const most = bytes > text.length ? bytes : Math.min(bytes, counted * slack);
+  return Math.ceil(most * STRUCTURE_SLACK) + STRUCTURE_TOKENS;
+}
+
+/** Of what a body that is sent as given holds besides its texts. */
+function mostOfBody(body: JsonObject, measured: MeasuredRequest): RequestMost {
+  const { tokenizer } = measured;
+  let unbounded = Object.keys(body).find((name) => isGiven(body[name]) && !FREE_MEMBERS.has(name));
+  let inputTokens = 0;
+  for (const name of ["tools", "functions", "response_format"]) {
+    const value = body[name];
+    if (!isGiven(value)) continue;
+    inputTokens += structureTokens(value as JsonValue, tokenizer);
+    if (name === "response_format") continue;
+    const tools = Array.isArray(value) ? value : [];
+    inputTokens += TOOL_TOKENS * tools.length;
+    if (name === "tools" && !tools.every(isFunction)) unbounded ??= "a tool that the provider runs";
+  }
+  for (const message of Array.isArray(body["messages"]) ? body["messages"] : []) {
+    if (!isObject(message)) continue;
+    const most = mostOfMessage(message, measured);
+    inputTokens += most.inputTokens;
+    unbounded ??= most.unbounded;
+  }
+  const predicted = isGiven(body["prediction"])
+    ? structureTokens(body["prediction"] as JsonValue, tokenizer)
+    : 0;
+  return { inputTokens, outputTokens: predicted, unbounded };
+}
+
+function isFunction(tool: JsonValue): boolean {
+  return isObject(tool) && (tool["type"] ?? "function") === "function";
+}
+
+/** Its tool calls and names, and the parts of its content that are no text. */
+function mostOfMessage(message: JsonObject, { model, settings, tokenizer }: MeasuredRequest): RequestMost {
+  let inputTokens = 0;
+  let unbounded: string | undefined;
+  for (const name of Object.keys(message)) {
+    if (name === "content" || name === "role" || !isGiven(message[name])) continue;
+    if (name === "audio") unbounded ??= "audio";
+    inputTokens += structureTokens(message[name] as JsonValue, tokenizer);
+  }
+  for (const part of Array.isArray(message["content"]) ? message["content"] : []) {
+    if (!isObject(part) || part["type"] === "text") continue;
+    if (part["type"] === "refusal") {
+      inputTokens += structureTokens(part, tokenizer);
+      continue;
+    }
+    const image = part["type"] === "image_url" ? imageTokens(settings.name, model, part) : undefined;
+    if (image === undefined) unbounded ??= partName(part["type"]);
+    else inputTokens += image;
+  }
+  return { inputTokens, outputTokens: 0, unbounded };
+}
+
+function partName(type: JsonValue | undefined): string {
+  const names = new Map<unknown, string>([
+    ["image_url", "an image for a model whose formula is not known"],
+    ["input_audio", "audio"],
+    ["file", "a file"],
+  ]);
+  return names.get(type) ?? `a part of type ${JSON.stringify(type)?.slice(0, 40)}`;
+}
+
+/**
+ * By name of the model, the most tokens of one image: tiles of 512 pixels after scaling to 2,048 by 768 (8 of them), or
+ * patches of 32 pixels up to the model's budget, with its multiplier; at low detail those of a small one.
+ */
+const IMAGE_TOKENS: readonly (readonly [RegExp, { readonly high: number; readonly low: number }])[] = [
+  [/^gpt-4o-mini/, { high: 2_833 + 8 * 5_667, low: 2_833 }],
+  [/^gpt-4\.1-(mini|nano)|^o4-mini|^gpt-5-(mini|nano)/, { high: 3_780, low: 3_780 }],
+  [/^(gpt-4o|chatgpt-4o|gpt-4\.[15]|gpt-4-turbo|gpt-4-vision)/, { high: 85 + 8 * 170, low: 85 }],
+  [/^o[1-9]/, { high: 75 + 8 * 150, low: 75 }],
+  [/^gpt-5(-chat|-\d{4}|$)/, { high: 70 + 8 * 140, low: 70 }],
+  // Later models read up to 10,000 patches at their original detail; the dearest multiplier that is known is 2.46.
+  [/^gpt-[5-9]/, { high: 24_600, low: 24_600 }],
+  // Up to 1,568 pixels an edge, 2,576 from 4.7 on: width x height / 750, at most.
+  [/claude/, { high: 9_000, low: 9_000 }],
+];
+
+/** Undefined where the vendor tells no formula. */
+function imageTokens(provider: string, model: string, part: JsonObject): number | undefined {
+  const name = model.slice(model.lastIndexOf("/") + 1).replace(/^ft:/, "");
+  const image = part["image_url"];
+  const detail = isObject(image) ? image["detail"] : undefined;
+  const found = IMAGE_TOKENS.find(([pattern]) => pattern.test(name))?.[1];
+  if (found === undefined || (provider !== "openai" && provider !== "openrouter" && provider !== "azure"))
+    return undefined;
+  return (detail === "low" ? found.low : found.high) + MESSAGE_TOKENS;
+}
+
+/** What the provider takes in the tier that is asked for, over its list price; 1 where that is not more. */
+function tierOf(body: JsonObject | undefined, { name }: ProviderSettings): number {
+  const asked = body?.["service_tier"];
+  return typeof asked === "string" ? Math.max(1, laneFactorOf(name, asked).factor) : 1;
+}
+
+function isGiven(value: JsonValue | undefined): boolean {
+  return value !== undefined && value !== null;
+}

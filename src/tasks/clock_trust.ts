@@ -1,0 +1,66 @@
+/**
+ * Whether the wall clock may be believed when something is to be removed for its age.
+ *
+ *   trusted -> in doubt (it moved by more than an hour beyond the time that passed, such as 40 days while a service was stopped)
+ *   in doubt -> trusted (it is back where it was, or has stayed so through 24 hours of work)
+ *
+ * What was seen is stored, so that a restart neither ends a doubt nor forgets it.
+ */
+import type { Clock, Moment } from "../clock.ts";
+import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
+import { leastMsBetween, wallJumpMs } from "../work/moment.ts";
+
+const COLLECTION = "clock";
+const ID = "seen";
+const TOLERANCE_MS = 3_600_000;
+const DOUBT_MS = 24 * 3_600_000;
+/** Of the time between two looks at most so much counts: a stopped service witnesses nothing. */
+const STEP_MS_MAX = 2 * 3_600_000;
+const DAY_MS = 86_400_000;
+
+export interface ClockTrustOptions {
+  readonly clock: Clock;
+  readonly store: Pick<RecordStore, "record" | "change">;
+  /** Told when a doubt begins and when it ends by itself. */
+  readonly notice: (message: string) => void;
+}
+
+/** What is stored. */
+interface Seen {
+  readonly trusted: Moment;
+  readonly doubt?: { readonly seen: Moment; readonly witnessedMs: number };
+}
+
+/** Looks at the clock, notes what it saw, and says whether its wall time may be believed. At least once an hour. */
+export async function isClockTrusted({ clock, store, notice }: ClockTrustOptions): Promise<boolean> {
+  const now = clock.moment();
+  const found = await store.record(EVERY_PROJECT, COLLECTION, ID);
+  const before = found === undefined ? undefined : (JSON.parse(found.body) as Seen); // written below
+  const after = looked(before, now);
+  const body = JSON.stringify(after);
+  const record = { collection: COLLECTION, id: ID, project: "", parent: "", createdWallMs: now.wallMs, body };
+  await store.change([{ kind: "put", record }]);
+  if (after.doubt === undefined && before?.doubt !== undefined) notice("the clock is believed again");
+  if (after.doubt?.witnessedMs === 0 && before !== undefined)
+    notice(doubtText(wallJumpMs(before.trusted, now)));
+  return after.doubt === undefined;
+}
+
+function looked(before: Seen | undefined, now: Moment): Seen {
+  if (before === undefined || isSteady(before.trusted, now)) return { trusted: now };
+  const { trusted, doubt } = before;
+  if (doubt === undefined || !isSteady(doubt.seen, now))
+    return { trusted, doubt: { seen: now, witnessedMs: 0 } };
+  const witnessedMs = doubt.witnessedMs + Math.min(leastMsBetween(doubt.seen, now), STEP_MS_MAX);
+  return witnessedMs >= DOUBT_MS ? { trusted: now } : { trusted, doubt: { seen: now, witnessedMs } };
+}
+
+function isSteady(earlier: Moment, later: Moment): boolean {
+  return Math.abs(wallJumpMs(earlier, later)) <= TOLERANCE_MS;
+}
+
+function doubtText(jumpMs: number): string {
+  const days = (Math.abs(jumpMs) / DAY_MS).toFixed(1);
+  const way = jumpMs > 0 ? "ahead of" : "behind";
+  return `the clock is ${days} days ${way} what this data folder saw last; nothing is removed for its age until it has stayed so for 24 hours of work, or is put right`;
+}

@@ -1,0 +1,48 @@
+/**
+ * Files of uploads and of lines that no record knows, as a crash leaves them before they are stored.
+ *
+ * Such a file is no proof that it is needed by nobody: the database may not be the right one. So it is kept for days, then
+ * removed, and named.
+ */
+import { join } from "node:path";
+import type { Disk } from "../disk.ts";
+import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
+import { FILES } from "./file_record.ts";
+import { LOTS, OPEN_LOTS } from "./lot_record.ts";
+
+/** How long a file without a record is kept. */
+export const LEFTOVER_KEEP_MS: number = 7 * 86_400_000;
+
+export interface LeftoversOptions {
+  readonly disk: Disk;
+  readonly store: Pick<RecordStore, "record">;
+  readonly dataDir: string;
+  readonly notice: (message: string) => void;
+}
+
+/** Removes those that were written before a time (Unix), and names them. */
+export async function sweepLeftovers(options: LeftoversOptions, oldestWallMs: number): Promise<void> {
+  const { disk, store, dataDir, notice } = options;
+  const kinds = [
+    { folder: "files", collections: [FILES], idOf: (name: string) => name },
+    // In this order: a lot that ends meanwhile goes from the first to the second.
+    {
+      folder: "lots",
+      collections: [OPEN_LOTS, LOTS],
+      idOf: (name: string) => name.replace(/(\.lost)?\.jsonl$/, ""),
+    },
+  ];
+  for (const { folder, collections, idOf } of kinds) {
+    for (const name of await disk.list(join(dataDir, folder))) {
+      const path = join(dataDir, folder, name);
+      const found = await disk.stat(path);
+      if (found === undefined || found.modifiedMs > oldestWallMs) continue;
+      let isKnown = false;
+      for (const collection of collections)
+        isKnown ||= (await store.record(EVERY_PROJECT, collection, idOf(name))) !== undefined;
+      if (isKnown) continue;
+      await disk.remove(path);
+      notice(`${folder}/${name} was removed: no record knows it, and it was written more than 7 days ago`);
+    }
+  }
+}

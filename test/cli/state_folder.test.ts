@@ -1,0 +1,15 @@
+import { homedir } from "node:os";
+import { describe, expect, it } from "vitest";
+import { stateFolder } from "../../src/cli/state_folder.ts";
+
+describe("the folder of learnt figures", () => {
+  it.each([
+    [{ state: "/s" }, { XDG_STATE_HOME: "/x" }, "/s"],
+    [{}, { XDG_STATE_HOME: "/x" }, "/x/perigee"],
+    [{}, { XDG_STATE_HOME: "relative" }, `${homedir()}/.local/state/perigee`],
+    [{}, {}, `${homedir()}/.local/state/perigee`],
+    [{ learn: false, state: "/s" }, {}, false],
+  ])("with %j and %j is %s", (given, env, folder) => {
+    expect(stateFolder(given, env)).toBe(folder);
+  });
+});

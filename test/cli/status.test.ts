@@ -1,0 +1,145 @@
+import { spawn } from "node:child_process";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { MAIN } from "../built.ts";
+import { type Desk, openDesk, question } from "./command.ts";
+
+vi.setConfig({ testTimeout: 120_000 }); // several commands each
+
+let desk: Desk;
+beforeEach(() => {
+  desk = openDesk();
+});
+afterEach(() => desk.remove());
+
+const RUN = ["run", "in.jsonl", "--out", "out.jsonl"];
+
+describe("the errors of a run", () => {
+  beforeEach(() => {
+    desk.write("in.jsonl", [question("a"), "not json", question("c", "c", "gpt-4o"), "{", "", question("d")]);
+  });
+
+  it("are shown at its end by code, with the first line, its message and the command that shows all", async () => {
+    const { stderr } = await desk.perigee(RUN);
+    expect(stderr.slice(stderr.indexOf("errors\n"))).toBe(
+      [
+        "errors",
+        "  invalid_json: 2 lines, first line 2: the line is not one JSON value",
+        '  unknown_model: 1 line, first line 3: model must be "<provider>:<name>", got "gpt-4o"',
+        "to see what to do about them: perigee errors out.jsonl",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("are shown with what to do by perigee errors", async () => {
+    await desk.perigee(RUN);
+    const { code, stdout } = await desk.perigee(["errors", "out.jsonl"]);
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: [
+        "invalid_json: 2 lines, first line 2",
+        "  the line is not one JSON value",
+        "  what to do: mend the line, then run the same command with --update",
+        "unknown_model: 1 line, first line 3",
+        '  model must be "<provider>:<name>", got "gpt-4o"',
+        "  what to do: mend the model's name, or configure its provider and run the same command with --retry-failed=unknown_model",
+        "",
+      ].join("\n"),
+    });
+    const json = JSON.parse((await desk.perigee(["errors", "out.jsonl", "--json"])).stdout) as object;
+    expect(json).toMatchObject({
+      errors: [
+        { code: "invalid_json", count: 2, first_line: 2, message: "the line is not one JSON value" },
+        { code: "unknown_model", count: 1, first_line: 3 },
+      ],
+    });
+  });
+
+  it("are found in an output that is in order, too", async () => {
+    await desk.perigee([...RUN, "--ordered", "--data", "state-of-it"]);
+    const words = ["status", "out.jsonl", "--data", "state-of-it", "--json"];
+    expect(JSON.parse((await desk.perigee(words)).stdout)).toEqual({
+      counts: { answered: 2, failed: 3, open: 0, held: 0 },
+      held: [],
+      billed_usd: 0,
+      ambiguous_usd: 0,
+      errors: [
+        { code: "invalid_json", count: 2, first_line: 2, message: "the line is not one JSON value" },
+        {
+          code: "unknown_model",
+          count: 1,
+          first_line: 3,
+          message: 'model must be "<provider>:<name>", got "gpt-4o"',
+        },
+      ],
+    });
+  });
+});
+
+describe("perigee status", () => {
+  it("works while a run holds the folder, and after it was killed", async () => {
+    let requests = 0;
+    const server = createServer((_, response) => {
+      requests += 1;
+      if (requests > 3) return; // what comes later hangs
+      const message = { role: "assistant", content: "yes" };
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ choices: [{ message, finish_reason: "stop" }], usage: {} }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const env = {
+      PATH: process.env["PATH"],
+      XDG_STATE_HOME: join(desk.dir, "state"),
+      PERIGEE_PROVIDER_LOCAL_BASE_URL: `http://127.0.0.1:${port}/v1`,
+      PERIGEE_LIMIT_LOCAL_CONCURRENCY: "1",
+    };
+    desk.write("in.jsonl", [
+      ...["a", "b", "c", "d", "e"].map((key) => question(key, key, "local:m")),
+      "broken",
+    ]);
+    const child = spawn(process.execPath, [MAIN, ...RUN], { cwd: desk.dir, env, stdio: "ignore" });
+    const counts = { answered: 3, failed: 1, open: 2, held: 0 };
+    try {
+      let seen: object = {};
+      for (let looks = 0; looks < 60 && JSON.stringify(seen) !== JSON.stringify(counts); looks += 1) {
+        const { stdout } = await desk.perigee(["status", "out.jsonl", "--json"]);
+        seen = (JSON.parse(stdout) as { counts?: object }).counts ?? {};
+      }
+      expect(seen).toEqual(counts);
+      expect(child.exitCode).toBe(null);
+    } finally {
+      child.kill("SIGKILL");
+      await new Promise((resolve) => child.once("close", resolve));
+      server.closeAllConnections();
+      server.close();
+    }
+    const { code, stdout } = await desk.perigee(["status", "out.jsonl"]);
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: [
+        "answered   3",
+        "failed     1",
+        "open       2",
+        "held       0",
+        "billed     $0.00",
+        "ambiguous  $0.00",
+        "errors",
+        "  invalid_json: 1 line, first line 6: the line is not one JSON value",
+        "to see what to do about them: perigee errors out.jsonl",
+        "",
+      ].join("\n"),
+    });
+  });
+
+  it("says where it looked when there is no run", async () => {
+    const { code, stderr } = await desk.perigee(["status", "out.jsonl"]);
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: "perigee: not_found: no run is recorded in out.jsonl.perigee: it has no journal.sqlite\n",
+    });
+  });
+});

@@ -1,0 +1,25 @@
+/** Deadlines of what was accepted before the wall clock was put forward, as it is found at a start. */
+import { expect, it } from "vitest";
+import { INPUT, OUTPUT, World } from "./world.ts";
+
+const DAY_MS = 86_400_000;
+
+it("keeps its deadline when the wall clock is 40 days ahead at a start, and at the one after it", async () => {
+  const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
+  world.input(200);
+  const options = { out: OUTPUT, sla: 60 };
+  void (await world.engine()).run(INPUT, options).finished.catch(() => undefined);
+  await world.clock.advance(10 * 60_000);
+  world.kill();
+  world.clock.jumpWall(40 * DAY_MS);
+  void (await world.engine()).run(INPUT, options).finished.catch(() => undefined);
+  await world.clock.advance(10 * 60_000);
+  expect(world.output().length).toBeLessThan(30);
+  world.kill();
+  const work = (await world.engine()).run(INPUT, options);
+  const startMs = world.clock.nowMs();
+  expect(await world.settle(work.finished)).toMatchObject({ status: "completed" });
+  expect(world.sent.length).toBeGreaterThan(50);
+  expect(world.clock.nowMs() - startMs).toBeGreaterThan(39 * 60_000);
+  expect(world.clock.nowMs() - startMs).toBeLessThan(42 * 60_000);
+});

@@ -1,0 +1,91 @@
+/** What lanes have learnt of their limits, from one engine to the next. */
+import { describe, expect, it } from "vitest";
+import { KeptLimits } from "../../src/engine/kept_limits.ts";
+import { LaneLimits } from "../../src/schedule/limits.ts";
+import { LearntStore } from "../../src/store/learnt.ts";
+import { FakeClock, MemoryDisk } from "../../src/testing/index.ts";
+
+const ALPHA = {
+  name: "alpha",
+  protocol: "openai",
+  baseUrl: "http://alpha.test/v1",
+  key: "sk-canary",
+} as const;
+const KEY = "alpha:realtime:m1";
+const LOAD = { inputTokens: 10, outputTokens: 10 };
+
+function limitsOf(): LaneLimits {
+  return new LaneLimits({ settings: {}, inFlightMax: 512, nowMs: 0, random: () => 0.5 });
+}
+
+async function storeOn(disk: MemoryDisk): Promise<LearntStore> {
+  return LearntStore.open({ folder: "/state", disk, clock: new FakeClock() });
+}
+
+/** Keeps what `limits` has learnt, and returns what the next engine begins with under the same account, or another. */
+async function nextOf(
+  limits: LaneLimits,
+  provider: typeof ALPHA | { key: string } = ALPHA,
+): Promise<LaneLimits> {
+  const disk = new MemoryDisk();
+  const first = await storeOn(disk);
+  new KeptLimits(first, [ALPHA], () => [{ key: KEY, limits, itemMs: 250, hasAnswered: true }]);
+  await first.close();
+  expect(disk.text("/state/learnt.json")).not.toContain("canary");
+  const next = limitsOf();
+  const kept = new KeptLimits(await storeOn(disk), [{ ...ALPHA, ...provider }], () => []);
+  const itemMs = kept.restore(0, KEY, next);
+  expect(itemMs).toBe(provider === ALPHA ? 250 : undefined);
+  return next;
+}
+
+describe("kept limits", () => {
+  it("are those that responses told", async () => {
+    const limits = limitsOf();
+    limits.learn(0, { requestsPerMinute: 50, tokensPerMinute: 9_000 });
+    const { requests, tokens } = (await nextOf(limits)).snapshot(0);
+    expect([requests?.limit, tokens?.limit]).toEqual([50, 9_000]);
+  });
+
+  it("are the places that refusals have shown, and there is no burst of 64", async () => {
+    const limits = limitsOf();
+    const permits = Array.from({ length: 20 }, () => limits.reserve(0, LOAD));
+    const held = permits.flatMap((taken) => (taken.ok ? [taken.permit] : []));
+    for (const permit of held.slice(12)) {
+      limits.observe(50, { kind: "rate_limited" }, permit);
+      limits.release(50, permit);
+    }
+    expect(limits.reserve(200, LOAD)).toMatchObject({ ok: false, reason: "cooldown" });
+    limits.release(1_000, held[0]!);
+    const probe = limits.reserve(1_000, LOAD);
+    expect(probe.ok).toBe(true);
+    expect(limits.reserve(2_000, LOAD).ok).toBe(false);
+    const next = await nextOf(limits);
+    let sent = 0;
+    while (next.reserve(0, LOAD).ok) sent += 1;
+    expect(sent).toBeLessThanOrEqual(12);
+    expect(next.snapshot(0).inFlightMax).toBe(12);
+  });
+
+  it("are not those of another key", async () => {
+    const limits = limitsOf();
+    limits.learn(0, { requestsPerMinute: 50 });
+    expect((await nextOf(limits, { key: "sk-other" })).snapshot(0).requests).toBeUndefined();
+  });
+
+  it.each([
+    [null],
+    [5],
+    ["x"],
+    [{ told: 5, hidden: [] }],
+    [{ told: { requestsPerMinute: -1 }, hidden: { places: "all" } }],
+  ])("are ignored when they read %j", async (value) => {
+    const disk = new MemoryDisk();
+    const store = await storeOn(disk);
+    const kept = new KeptLimits(store, [ALPHA], () => []);
+    store.put("limits", "alpha http://alpha.test/v1 0 m1", value);
+    const limits = limitsOf();
+    kept.restore(0, KEY, limits);
+    expect(limits.snapshot(0)).toMatchObject({ requests: undefined, inFlightMax: 64 });
+  });
+});

@@ -1,0 +1,154 @@
+import { describe, expect, it } from "vitest";
+import type { RunWarning } from "../../src/engine/warning_feed.ts";
+import { openaiAnswer } from "../../src/testing/index.ts";
+import type { OutputLine } from "../../src/work/item.ts";
+import { finish, killedAfter } from "./runs.ts";
+import { INPUT, OUTPUT, status, World } from "./world.ts";
+
+const SAMPLING = { temperature: 0.2, seed: 7 };
+const DROPPED = [{ code: "dropped", setting: "temperature" }];
+
+/** A world whose provider is OpenAI's, with items of a model that takes no temperature. */
+function reasoning(count: number, settings: object = SAMPLING, model = "openai:o3"): World {
+  const world = new World({
+    config: { providers: { openai: { baseUrl: "http://alpha.test/v1", key: "k" } } },
+  });
+  const lines = Array.from({ length: count }, (_, index) => {
+    const contents = [{ parts: [{ text: `[[${index + 1}]] hello` }] }];
+    return `${JSON.stringify({ key: `k${index + 1}`, request: { model, contents, generation_config: settings } })}\n`;
+  });
+  world.disk.put(INPUT, lines.join(""));
+  return world;
+}
+
+function linesOf(world: World): OutputLine[] {
+  return (world.disk.text(OUTPUT) ?? "")
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as OutputLine);
+}
+
+describe("a sampling setting that the model does not take", () => {
+  it("is left out, named in each line, counted in the summary and told once", async () => {
+    const world = reasoning(3);
+    const told: RunWarning[] = [];
+    const summary = await finish(world, { out: OUTPUT, onWarning: (one: RunWarning) => told.push(one) });
+    expect(linesOf(world).map(({ warnings }) => warnings)).toEqual([DROPPED, DROPPED, DROPPED]);
+    expect(summary.warnings).toEqual({ "dropped:temperature": 3 });
+    expect(told).toEqual([
+      { warning: { code: "dropped", setting: "temperature" }, model: "openai:o3", line: 1 },
+    ]);
+    const body = JSON.parse(world.wire.ledger[0]?.body ?? "") as object;
+    expect(body).toMatchObject({ seed: 7 });
+    expect(body).not.toHaveProperty("temperature");
+  });
+
+  it("is named in the line of an item that failed, and in objects of a list", async () => {
+    const world = reasoning(1);
+    world.answer = () => status(400, "invalid_request_error");
+    await finish(world);
+    expect(linesOf(world)[0]).toMatchObject({ output: null, warnings: DROPPED });
+    world.answer = () => openaiAnswer("18", { inputTokens: 1, outputTokens: 1 });
+    const engine = await world.engine();
+    const item = { model: "openai:o3", input: "[[9]]", generation_config: { temperature: 0.2 } };
+    const task = await world.settle(engine.submit([item]));
+    expect(task.objects[0]).toMatchObject({ status: "completed", warnings: DROPPED });
+    await world.settle(engine.close());
+  });
+
+  it("is counted once for each line when the process is killed on the way", async () => {
+    for (const liveMs of [15, 25, 35]) {
+      const world = reasoning(200);
+      await killedAfter(world, liveMs);
+      const summary = await finish(world);
+      expect(summary.warnings).toEqual({ "dropped:temperature": 200 });
+      expect(linesOf(world)).toHaveLength(200);
+    }
+  });
+
+  it("is no warning where it is the default, or where the model takes it", async () => {
+    for (const world of [reasoning(1, { temperature: 1 }), reasoning(1, SAMPLING, "openai:gpt-4o")]) {
+      const summary = await finish(world);
+      expect(summary.warnings).toEqual({});
+      expect(linesOf(world)[0]).not.toHaveProperty("warnings");
+    }
+  });
+
+  it("fails the line before it is sent when the configuration says so", async () => {
+    const world = reasoning(1);
+    world.reconfigure({ unsupportedConfig: "refuse" });
+    await finish(world);
+    expect(world.sent).toEqual([]);
+    expect(linesOf(world)[0]?.error).toMatchObject({
+      code: "invalid_config",
+      message: "openai:o3 does not take temperature; leave it out",
+    });
+  });
+});
+
+describe("a setting that changes what is asked or returned", () => {
+  it("fails the line before it is sent", async () => {
+    const world = reasoning(1, { stop_sequences: ["END"] });
+    const summary = await finish(world);
+    expect(world.sent).toEqual([]);
+    expect(summary).toMatchObject({ errors: { invalid_config: 1 }, requests_sent: 0, warnings: {} });
+    expect(linesOf(world)[0]?.error?.message).toBe(
+      'openai:o3 does not take stop_sequences; leave it out, or set unsupportedConfig to "drop"',
+    );
+  });
+
+  it("is left out and named when the configuration says so, of one provider or of all", async () => {
+    const dropping = { unsupportedConfig: "drop" } as const;
+    const openai = { baseUrl: "http://alpha.test/v1", key: "k", ...dropping };
+    for (const config of [dropping, { providers: { openai } }]) {
+      const world = reasoning(1, { stop_sequences: ["END"], temperature: 0 });
+      world.reconfigure(config);
+      await finish(world);
+      expect(linesOf(world)[0]?.warnings).toEqual([
+        { code: "dropped", setting: "stop_sequences" },
+        { code: "dropped", setting: "temperature" },
+      ]);
+    }
+  });
+});
+
+describe("what a provider answers besides text", () => {
+  it("is kept in the line: a tool call, thoughts, a refusal, log probabilities", async () => {
+    const world = reasoning(3, {});
+    const calls = [{ id: "c", type: "function", function: { name: "add", arguments: "{}" } }];
+    const choices = [
+      { finish_reason: "tool_calls", message: { content: null, tool_calls: calls } },
+      {
+        finish_reason: "stop",
+        message: { content: "18", reasoning_content: "hm" },
+        logprobs: { content: [] },
+      },
+      { finish_reason: "stop", message: { content: null, refusal: "No." } },
+    ];
+    world.answer = (line) => {
+      const usage = { prompt_tokens: 5, completion_tokens: 7 };
+      const body = Buffer.from(JSON.stringify({ choices: [choices[line - 1]], usage }));
+      return { ok: true, status: 200, headers: {}, body };
+    };
+    const summary = await finish(world);
+    const outputs = new Map(linesOf(world).map(({ key, output }) => [key, output]));
+    expect(outputs.get("k1")).toEqual({
+      type: "text",
+      text: "",
+      finish_reason: "tool_calls",
+      tool_calls: calls,
+    });
+    expect(outputs.get("k2")).toEqual({
+      type: "text",
+      text: "18",
+      reasoning: "hm",
+      logprobs: { content: [] },
+    });
+    expect(outputs.get("k3")).toEqual({ type: "text", text: "", finish_reason: "refusal", refusal: "No." });
+    expect(summary).toMatchObject({
+      counts: { completed: 3 },
+      usage: { output_tokens: 21 },
+      requests_sent: 3,
+    });
+  });
+});

@@ -1,0 +1,103 @@
+/**
+ * What a run says of its money: billed, in doubt, list price and what callers are charged, each for what it is.
+ */
+import { describe, expect, it } from "vitest";
+import type { WireResult } from "../../src/dispatch/transport.ts";
+import { jsonAnswer } from "../../src/testing/index.ts";
+import { INPUT, mortal, OUTPUT, ok, World } from "./world.ts";
+
+/** An answer of the world takes 10 tokens in and 5 out: 0.035 USD. */
+const PRICES = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000, asOf: "2026-11-01" } };
+const ANSWER_USD = 0.035;
+const LOST: WireResult = { ok: false, failure: "lost", message: "reset" };
+const OPTIONS = { out: OUTPUT };
+
+describe("the money of a run", () => {
+  it("is all billed, and nothing of it estimated, where every answer came", async () => {
+    const world = new World({ config: { prices: PRICES } });
+    world.input(4);
+    const { cost } = await world.settle(
+      (await world.engine()).run(INPUT, { ...OPTIONS, sla: 1_440 }).finished,
+    );
+    expect(cost).toMatchObject({ billed_usd: 0.14, ambiguous_usd: 0, list_usd: 0.14, is_estimated: false });
+    expect(cost.usd).toBeCloseTo(0.14 * 0.5, 9); // what a service charges within a day
+    expect(Object.keys(cost).join()).not.toContain("saved");
+  });
+
+  it("takes the tier that was served: priority is billed twice, flex half", async () => {
+    const openai = { baseUrl: "http://openai.test/v1", key: "k" };
+    const prices = { "openai:*": PRICES["alpha:*"] };
+    const world = new World({ config: { providers: { openai }, prices } });
+    world.input(3, "openai:m1");
+    const tiers = ["priority", "flex", "default"];
+    world.answer = (line) =>
+      jsonAnswer(200, {
+        choices: [{ message: { content: "answer" }, finish_reason: "stop" }],
+        usage: { prompt_tokens: 10, completion_tokens: 5 },
+        service_tier: tiers[line - 1],
+      });
+    const { cost } = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(cost.billed_usd).toBeCloseTo(ANSWER_USD * (2 + 0.5 + 1), 9);
+    expect(cost.list_usd).toBeCloseTo(ANSWER_USD * 3, 9);
+  });
+
+  it("keeps in doubt the most that an attempt without a known end may have cost", async () => {
+    const world = new World({ config: { prices: PRICES } });
+    world.input(3);
+    world.answer = (line, attempt) => (line === 2 && attempt === 1 ? LOST : ok(line));
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    const { cost, usage } = await world.settle(run.finished);
+    expect(usage.ambiguous_attempts).toBe(1);
+    expect(cost.billed_usd).toBeCloseTo(3 * ANSWER_USD, 9);
+    expect(cost.ambiguous_usd).toBeGreaterThan(16 * 5e-3); // its output limit, and what goes in
+    expect(cost.ambiguous_usd).toBeLessThan(0.16);
+    expect(cost.is_estimated).toBe(true);
+    expect(run.progress()).toMatchObject({ billedUsd: expect.closeTo(0.105, 9) });
+    expect(run.progress().ambiguousUsd).toBeCloseTo(cost.ambiguous_usd, 9);
+  });
+
+  it("keeps in doubt what is under way when the run ends, and says so again when it goes on", async () => {
+    const world = new World({ config: { prices: PRICES, maxInFlight: 2 } });
+    world.input(4);
+    world.answer = (line) => (line > 2 ? "hang" : ok(line));
+    const engine = await world.engine();
+    const first = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(100);
+    first.stop();
+    const stopped = (await world.settle(first.finished)).cost;
+    expect(stopped.billed_usd).toBeCloseTo(2 * ANSWER_USD, 9);
+    expect(stopped.ambiguous_usd).toBeGreaterThan(2 * 16 * 5e-3);
+    expect(stopped.is_estimated).toBe(true);
+    await world.settle(engine.close());
+    world.answer = (line) => ok(line);
+    const { cost, counts } = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(counts.completed).toBe(4);
+    expect(cost.billed_usd).toBeCloseTo(4 * ANSWER_USD, 9);
+    expect(cost.ambiguous_usd).toBeCloseTo(stopped.ambiguous_usd, 9);
+  });
+
+  it("is the provider's own book within what is in doubt, however often the process is killed", async () => {
+    const world = new World({ config: { prices: PRICES, maxInFlight: 5 }, latencyMs: 40 });
+    world.input(60);
+    let bookUsd = 0;
+    world.answer = (line, attempt) => {
+      bookUsd += ANSWER_USD; // billed when it comes in, whoever reads the answer
+      return (line + attempt) % 11 === 0 ? LOST : ok(line);
+    };
+    for (let life = 0; life < 5; life += 1) {
+      const process = mortal(world.clock);
+      void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+      await world.clock.advance(90);
+      process.kill();
+      world.kill({ powerCut: life % 2 === 0, random: () => 0.999 });
+    }
+    const { cost, counts, usage } = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(counts.completed + counts.failed).toBe(60);
+    expect(cost.billed_usd).toBeCloseTo(counts.completed * ANSWER_USD, 9);
+    expect(bookUsd).toBeGreaterThan(cost.billed_usd);
+    expect(bookUsd).toBeLessThanOrEqual(cost.billed_usd + cost.ambiguous_usd);
+    const eachUsd = cost.ambiguous_usd / usage.ambiguous_attempts; // none is forgotten, none counted twice
+    expect(eachUsd).toBeGreaterThan(16 * 5e-3);
+    expect(eachUsd).toBeLessThan(0.16);
+  });
+});

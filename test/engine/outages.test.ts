@@ -1,0 +1,203 @@
+/**
+ * Outages of every kind and length, with one item alone, a trickle and a crowd: every item is answered, and none ends for a
+ * reason that is not its own.
+ */
+import { describe, expect, it } from "vitest";
+import { INPUT, itemLine, OUTPUT, ok, type Reply, status, World } from "./world.ts";
+
+const DAY_MINUTES = 1_440;
+const FROM_MS = 5_000;
+
+const KINDS: Readonly<Record<string, () => Reply>> = {
+  refused: () => ({ ok: false, failure: "not_sent", message: "connection refused" }),
+  reset: () => ({ ok: false, failure: "lost", message: "connection reset" }),
+  "502": () => status(502),
+  "503": () => status(503),
+  "429": () => status(429, "rate_limit_exceeded"),
+  "401": () => status(401, "invalid_api_key"),
+  hang: () => "hang",
+};
+
+/** A world whose provider is out from 5 s on for a while; `endMs` tells when it is back. */
+function worldOut(kind: string, lengthMs: number): World {
+  const world: World = new World({
+    latencyMs: 200,
+    config: { providers: { alpha: { baseUrl: "http://alpha.test/v1", timeoutMs: 20_000 } } },
+    answer: (line) => {
+      const nowMs = world.clock.nowMs();
+      const isOut = nowMs >= FROM_MS && nowMs < FROM_MS + lengthMs;
+      return isOut ? (KINDS[kind] as () => Reply)() : ok(line);
+    },
+  });
+  return world;
+}
+
+/** Lines that come one every so often. */
+async function* trickle(world: World, count: number, everyMs: number): AsyncGenerator<Uint8Array> {
+  for (let line = 1; line <= count; line += 1) {
+    yield Buffer.from(itemLine(line));
+    await world.clock.sleep(everyMs);
+  }
+}
+
+function attemptsAfter(world: World, ms: number): number {
+  const counts = new Map<number, number>();
+  for (const { line, atMs } of world.sent) if (atMs >= ms) counts.set(line, (counts.get(line) ?? 0) + 1);
+  return Math.max(0, ...counts.values());
+}
+
+const LENGTHS_MS = [45_000, 300_000, 1_750_000];
+
+describe.each(Object.keys(KINDS))("an outage (%s)", (kind) => {
+  it.each(LENGTHS_MS)("of %i ms ends no item of a crowd of 40", async (lengthMs) => {
+    const world = worldOut(kind, lengthMs);
+    const source = (async function* () {
+      yield Buffer.from(itemLine(1)); // the key is accepted before
+      await world.clock.sleep(FROM_MS);
+      for (let line = 2; line <= 40; line += 1) yield Buffer.from(itemLine(line));
+    })();
+    const run = (await world.engine()).run(source, { out: OUTPUT, sla: DAY_MINUTES });
+    expect(await world.settle(run.finished)).toMatchObject({
+      status: "completed",
+      counts: { completed: 40 },
+    });
+    expect(attemptsAfter(world, FROM_MS + lengthMs)).toBeLessThanOrEqual(3);
+  });
+
+  it.each([10_000, 30_000])("of 5 minutes ends no item of a trickle of one every %i ms", async (everyMs) => {
+    const world = worldOut(kind, 300_000);
+    const run = (await world.engine()).run(trickle(world, 20, everyMs), { out: OUTPUT, sla: DAY_MINUTES });
+    expect(await world.settle(run.finished)).toMatchObject({
+      status: "completed",
+      counts: { completed: 20 },
+    });
+    expect(attemptsAfter(world, FROM_MS + 300_000)).toBeLessThanOrEqual(3);
+  });
+
+  it("of 25 minutes does not end an item that is alone", async () => {
+    const world = worldOut(kind, 1_500_000);
+    world.input(1);
+    await world.clock.advance(FROM_MS);
+    const options = kind === "401" ? { onHeld: () => undefined } : {}; // a key that was never accepted would stop it
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, sla: DAY_MINUTES, ...options });
+    expect(await world.settle(run.finished)).toMatchObject({ status: "completed", counts: { completed: 1 } });
+    expect(attemptsAfter(world, FROM_MS + 1_500_000)).toBeLessThanOrEqual(3);
+  });
+});
+
+describe("a run of which nothing but an outage is left", () => {
+  const down = (): World => new World({ answer: () => status(503) });
+
+  it("shows why, and ends as paused after the wait with nothing written; the same call goes on", async () => {
+    const world = down();
+    world.input(3);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 60_000 });
+    await world.clock.advance(30_000);
+    expect(run.progress().held).toMatchObject([
+      { reason: "outage", items: 3, provider: "alpha", address: "http://alpha.test" },
+    ]);
+    const summary = await world.settle(run.finished);
+    expect(summary).toMatchObject({ status: "paused", reason: "outage", counts: { submitted: 3 } });
+    expect(summary.held).toMatchObject([
+      { reason: "outage", items: 3, message: "alpha answered 503 (error): the provider is not available" },
+    ]);
+    expect(world.clock.nowMs()).toBeLessThan(120_000);
+    expect(world.output()).toEqual([]);
+    world.answer = (line) => ok(line);
+    world.kill();
+    const again = (await world.engine()).run(INPUT, { out: OUTPUT });
+    expect(await world.settle(again.finished)).toMatchObject({ counts: { completed: 3 } });
+  });
+
+  it("ends it with the true reason where the caller wants to finish", async () => {
+    const world = down();
+    world.input(3);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 60_000, finish: true });
+    expect(await world.settle(run.finished)).toMatchObject({
+      status: "completed",
+      errors: { overloaded: 3 },
+    });
+    expect(world.output().map(({ error }) => error?.code)).toEqual([
+      "overloaded",
+      "overloaded",
+      "overloaded",
+    ]);
+  });
+
+  it("expires its items at their deadline all the same", async () => {
+    const world = down();
+    world.input(3);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, sla: 1 });
+    expect(await world.settle(run.finished)).toMatchObject({ status: "completed", counts: { expired: 3 } });
+    expect(world.clock.nowMs()).toBeLessThan(62_000);
+  });
+});
+
+describe("an item that fails while others succeed", () => {
+  it.each([
+    [500, "provider_error", 4],
+    [503, "overloaded", 9],
+  ])("ends after its attempts: %i", async (code, name, attemptsMax) => {
+    const world = new World({ answer: (line) => (line === 5 ? status(code) : ok(line)) });
+    world.input(200);
+    const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 199, failed: 1 } });
+    expect(summary.errors).toEqual({ [name]: 1 });
+    expect(world.sent.filter(({ line }) => line === 5).length).toBeLessThanOrEqual(attemptsMax);
+    expect(world.clock.nowMs()).toBeLessThan(240_000);
+  });
+
+  it("is never ended by rate limits, however many it meets", async () => {
+    const world = new World({
+      answer: (line, attempt) => (line === 5 && attempt <= 30 ? status(429) : ok(line)),
+    });
+    world.input(200);
+    const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({ counts: { completed: 200 } });
+  });
+});
+
+describe("what the configuration lacks", () => {
+  it("holds the items of a provider that is not configured, and goes on when it is", async () => {
+    const world = new World();
+    world.input(6, (line) => (line % 2 === 0 ? "gamma:m1" : "alpha:m1"));
+    const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({
+      status: "paused",
+      reason: "provider_missing",
+      counts: { completed: 3, submitted: 3 },
+    });
+    expect(world.output()).toHaveLength(3);
+    world.kill();
+    world.reconfigure({
+      providers: {
+        alpha: { baseUrl: "http://alpha.test/v1" },
+        gamma: { baseUrl: "http://gamma.test/v1" },
+      },
+    });
+    const again = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(again).toMatchObject({ status: "completed", counts: { completed: 6 } });
+    expect(world.sent).toHaveLength(6);
+  });
+
+  it("holds the items of a provider whose key is missing, without one request", async () => {
+    const world = new World();
+    world.input(4, (line) => (line % 2 === 0 ? "anthropic:claude-sonnet-4-5" : "alpha:m1"));
+    const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({
+      status: "paused",
+      reason: "key_missing",
+      counts: { completed: 2, submitted: 2 },
+    });
+    expect(summary.held).toMatchObject([
+      {
+        reason: "key_missing",
+        provider: "anthropic",
+        items: 2,
+        message:
+          'provider "anthropic" needs a key and has none; set ANTHROPIC_API_KEY and run the same command again',
+      },
+    ]);
+    expect(world.sent).toHaveLength(2);
+  });
+});

@@ -1,0 +1,191 @@
+/** Outputs that were moved, cut, changed or copied behind a run: a right output, or a message that names the way on. */
+
+import { crc32 } from "node:zlib";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { combineCrc32 } from "../../src/engine/checksum.ts";
+import { hasCode, PerigeeError } from "../../src/errors.ts";
+import { INPUT, OUTPUT, World } from "./world.ts";
+
+const COUNT = 12;
+
+async function run(world: World, out = OUTPUT, options: { readonly ordered?: boolean } = {}) {
+  const engine = await world.engine();
+  try {
+    return await world.settle(engine.run(INPUT, { out, ...options }).finished);
+  } finally {
+    await world.settle(engine.close());
+  }
+}
+
+async function refused(
+  world: World,
+  out = OUTPUT,
+  options: { readonly ordered?: boolean } = {},
+): Promise<string> {
+  const error = await run(world, out, options).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof PerigeeError) || !hasCode(error, "output_changed"))
+    throw new Error(`not refused: ${error}`);
+  return error.message;
+}
+
+async function done(options: { readonly ordered?: boolean } = {}): Promise<World> {
+  const world = new World({ config: { maxInFlight: 2 } });
+  world.input(COUNT);
+  await run(world, OUTPUT, options);
+  expect(world.sent).toHaveLength(COUNT);
+  return world;
+}
+
+function expectWhole(world: World, out = OUTPUT): void {
+  const answers = world.output(out);
+  expect(answers.map(({ key }) => key).sort()).toEqual(
+    Array.from({ length: COUNT }, (_, index) => `k${index + 1}`).sort(),
+  );
+  for (const { key, output } of answers) expect(output?.text).toBe(`answer ${key?.slice(1)}`);
+}
+
+const textOf = (world: World): string => world.disk.text(OUTPUT) ?? "";
+
+describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) => {
+  const options = { ordered };
+
+  it.each([
+    ["cut in the middle of a line", (text: string) => text.slice(0, -100), 3],
+    ["changed in one byte", (text: string) => text.replace("answer 7", "answer 8"), 1],
+    ["with its first line removed", (text: string) => text.slice(text.indexOf("\n") + 1), 1],
+    [
+      "sorted by another program",
+      (text: string) => `${text.trimEnd().split("\n").reverse().join("\n")}\n`,
+      0,
+    ],
+    ["appended to", (text: string) => `${text}{"key":"x"}\n`, 0],
+    ["emptied", () => "", COUNT],
+  ])(
+    "%s is refused once, then written again with only the lost lines asked for",
+    async (_what, change, lostMax) => {
+      const world = await done(options);
+      world.disk.put(OUTPUT, change(textOf(world)));
+      const changed = textOf(world);
+      expect(await refused(world, OUTPUT, options)).toContain(
+        "run the same command again (or perigee repair out.jsonl)",
+      );
+      expect(textOf(world)).toBe(changed);
+      expect(world.sent).toHaveLength(COUNT);
+      expect(await run(world, OUTPUT, options)).toMatchObject({
+        status: "completed",
+        counts: { completed: COUNT },
+      });
+      expectWhole(world);
+      expect(world.sent.length - COUNT).toBeLessThanOrEqual(lostMax);
+      expect(await run(world, OUTPUT, options)).toMatchObject({ requests_sent: 0 });
+    },
+  );
+
+  it("that was moved away is refused once, then asked for again", async () => {
+    const world = await done(options);
+    await world.settle(world.disk.rename(OUTPUT, "/rotated.jsonl"));
+    expect(await refused(world, OUTPUT, options)).toBe(
+      `${OUTPUT} is not there: it was moved, cut or changed; put it back, or run the same command again (or perigee repair out.jsonl) to write it again from what is left and ask only for the rest`,
+    );
+    await world.settle(world.disk.rename("/rotated.jsonl", OUTPUT));
+    expect(await run(world, OUTPUT, options)).toMatchObject({ status: "completed", requests_sent: 0 });
+    expectWhole(world);
+  });
+
+  it("that holds what the run did not write is kept beside the new one", async () => {
+    const world = await done(options);
+    world.disk.put(OUTPUT, `mine\n${textOf(world)}`);
+    await refused(world, OUTPUT, options);
+    await run(world, OUTPUT, options);
+    expectWhole(world);
+    expect(world.disk.text(`${OUTPUT}.damaged`)).toContain("mine\n");
+  });
+
+  it("is found under another path, with its data folder", async () => {
+    const world = await done(options);
+    world.disk.put("/elsewhere/out.jsonl", textOf(world));
+    await world.settle(world.disk.remove(OUTPUT));
+    expect(await run(world, "/elsewhere/out.jsonl", options)).toMatchObject({
+      status: "completed",
+      requests_sent: 0,
+      output: "/elsewhere/out.jsonl",
+    });
+  });
+});
+
+describe("a run at work", () => {
+  it.each([
+    ["cut", (text: string) => text.slice(0, 40)],
+    ["replaced by an empty file", () => ""],
+    ["changed", (text: string) => text.replace("answer", "ANSWER")],
+  ])(
+    "whose output is %s meanwhile does not say that it is done, and the same call mends it",
+    async (_what, change) => {
+      const world = new World({ config: { maxInFlight: 1 }, latencyMs: 100 });
+      world.input(COUNT);
+      const engine = await world.engine();
+      const work = engine.run(INPUT, { out: OUTPUT });
+      await world.clock.advance(550);
+      const file = await world.disk.open(OUTPUT, "write");
+      const text = change(textOf(world));
+      await world.settle(file.truncate(0).then(() => file.write(Buffer.from(text), 0)));
+      await file.close();
+      const error = await world.settle(work.finished.catch((thrown: unknown) => thrown));
+      expect(error).toMatchObject({ code: "output_changed" });
+      await world.settle(engine.close());
+      const before = world.sent.length;
+      expect(before).toBe(COUNT);
+      await run(world);
+      expectWhole(world);
+      expect(world.sent.length - before).toBeLessThanOrEqual(6);
+    },
+  );
+
+  it("that was stopped finds its output under another path", async () => {
+    const world = new World({ config: { maxInFlight: 1 }, latencyMs: 100 });
+    world.input(COUNT);
+    const engine = await world.engine();
+    const work = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(550);
+    work.stop();
+    await world.settle(engine.close());
+    const before = world.sent.length;
+    world.disk.put("/elsewhere/out.jsonl", textOf(world));
+    await world.settle(world.disk.remove(OUTPUT));
+    await run(world, "/elsewhere/out.jsonl");
+    expectWhole(world, "/elsewhere/out.jsonl");
+    expect(world.sent).toHaveLength(COUNT);
+    expect(before).toBeGreaterThan(2);
+  });
+
+  it("ends with the input that it began with, whatever is appended to it meanwhile", async () => {
+    const world = new World({ config: { maxInFlight: 1 }, latencyMs: 100 });
+    world.input(COUNT);
+    const input = world.disk.text(INPUT) ?? "";
+    const engine = await world.engine();
+    const work = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(150);
+    const file = await world.disk.open(INPUT, "write");
+    await file.write(Buffer.from(input.replaceAll('"k', '"more')), input.length);
+    await file.close();
+    expect(await world.settle(work.finished)).toMatchObject({ status: "completed", items: COUNT });
+    expectWhole(world);
+  });
+});
+
+describe("the checksum of two pieces", () => {
+  it("is that of the whole", () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), fc.uint8Array({ maxLength: 3_000 }), (first, second) => {
+        const whole = crc32(Buffer.concat([first, second]));
+        expect(combineCrc32(crc32(Buffer.from(first)), crc32(Buffer.from(second)), second.length)).toBe(
+          whole,
+        );
+      }),
+    );
+  });
+});

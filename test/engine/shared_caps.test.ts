@@ -1,0 +1,103 @@
+/**
+ * Caps that several runs share: by name, in one data folder, over restarts and kills.
+ */
+import { describe, expect, it } from "vitest";
+import { INPUT, itemLine, mortal, OUTPUT, ok, World, type WorldOptions } from "./world.ts";
+
+/** An answer takes 0.035 USD; up to 0.13 USD are held for it. */
+const PRICES = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 } };
+const ANSWER_USD = 0.035;
+const CAP = { name: "evals-november", usd: 3 };
+
+interface Book {
+  billedUsd: number;
+}
+
+function worldWithBook(options: WorldOptions = {}): { readonly world: World; readonly book: Book } {
+  const book: Book = { billedUsd: 0 };
+  const answer: WorldOptions["answer"] = (line) => {
+    book.billedUsd += ANSWER_USD;
+    expect(book.billedUsd).toBeLessThanOrEqual(CAP.usd + 1e-9); // at every moment
+    return ok(line);
+  };
+  const world = new World({ answer, ...options, config: { prices: PRICES, ...options.config } });
+  world.input(100);
+  world.disk.put(
+    "/second.jsonl",
+    Array.from({ length: 100 }, (_, index) => itemLine(1_000 + index)).join(""),
+  );
+  return { world, book };
+}
+
+describe("a cap of a name", () => {
+  it("is shared by runs side by side, and used to the last request that fits", async () => {
+    const { world, book } = worldWithBook();
+    const engine = await world.engine();
+    engine.run(INPUT, { out: OUTPUT, cap: CAP });
+    engine.run("/second.jsonl", { out: "/second.out", cap: CAP });
+    await world.clock.advance(600_000);
+    expect(book.billedUsd).toBeGreaterThan(CAP.usd - 0.13);
+  });
+
+  it("still counts what runs before took: in other processes, killed on the way, or forgotten", async () => {
+    const { world, book } = worldWithBook({ latencyMs: 40, config: { maxInFlight: 5 } });
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, { out: OUTPUT, cap: CAP }).finished;
+    await world.clock.advance(200);
+    process.kill();
+    world.kill();
+    const beforeUsd = book.billedUsd;
+    expect(beforeUsd).toBeGreaterThan(0.3);
+    const engine = await world.engine();
+    const second = engine.run("/second.jsonl", { out: "/second.out", cap: CAP }); // the first does not go on
+    await world.clock.advance(600_000);
+    const { billedUsd, ambiguousUsd } = second.progress();
+    expect(billedUsd + ambiguousUsd).toBeLessThanOrEqual(CAP.usd - beforeUsd + 1e-9);
+    expect(book.billedUsd).toBeGreaterThan(CAP.usd - 0.13 - 5 * 0.13); // what was under way is in doubt
+    second.stop();
+    const { task_id } = await world.settle(second.finished);
+    await world.settle(engine.forget(task_id));
+    await world.clock.advance(120_000);
+    await world.settle(engine.close());
+    const spentUsd = book.billedUsd;
+    const last = (await world.engine()).run(INPUT, { out: OUTPUT, cap: CAP });
+    await world.clock.advance(600_000);
+    last.stop();
+    expect(book.billedUsd - spentUsd).toBeLessThan(0.13);
+  });
+
+  it("counts a run once that is stopped and continued, and goes on when it is raised", async () => {
+    const { world } = worldWithBook({ answer: (line) => ok(line), config: { maxInFlight: 2 } });
+    const engine = await world.engine();
+    for (const advanceMs of [50, 100, 150]) {
+      const run = engine.run(INPUT, { out: OUTPUT, cap: { ...CAP, usd: 100 } });
+      await world.clock.advance(advanceMs);
+      run.stop();
+      await world.settle(run.finished);
+    }
+    await world.settle(engine.close());
+    const last = (await world.engine()).run(INPUT, {
+      out: OUTPUT,
+      cap: { ...CAP, usd: 100 * ANSWER_USD + 0.13 },
+    });
+    expect(await world.settle(last.finished)).toMatchObject({ counts: { completed: 100 } });
+  });
+
+  it("may be one of the whole engine", async () => {
+    const { world, book } = worldWithBook({ config: { cap: CAP } });
+    const engine = await world.engine();
+    engine.run(INPUT, { out: OUTPUT });
+    engine.run("/second.jsonl", { out: "/second.out" });
+    await world.clock.advance(600_000);
+    expect(book.billedUsd).toBeGreaterThan(CAP.usd - 0.13);
+  });
+
+  it("is refused with what was given when it cannot be", async () => {
+    const { world } = worldWithBook();
+    const engine = await world.engine();
+    expect(() => engine.run(INPUT, { cap: { name: "no spaces", usd: 1 } })).toThrow(
+      'run: cap must be { name, usd } with a name of 1 to 64 letters, digits, ".", "_", ":" and "-", got {"name":"no spaces","usd":1}',
+    );
+    expect(() => engine.run(INPUT, { cap: { name: "a", usd: -1 } })).toThrow(/cost cap must be USD from 0/);
+  });
+});

@@ -1,0 +1,161 @@
+/** Backups of a service at work, in whole processes: what was accepted before is there when it is restored elsewhere. */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { MAIN } from "../built.ts";
+import { createKey, urlOf } from "./killed_service.ts";
+
+const root = mkdtempSync(join(tmpdir(), "perigee-backup-"));
+const children = new Set<ChildProcess>();
+afterEach(() => {
+  for (const child of children) child.kill("SIGKILL");
+  children.clear();
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+async function serve(dataDir: string): Promise<{ readonly url: string; stop(): Promise<void> }> {
+  const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data", dataDir], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  children.add(child);
+  const url = await urlOf(child);
+  return {
+    url,
+    stop: async () => {
+      child.kill("SIGTERM");
+      await once(child, "exit");
+      children.delete(child);
+    },
+  };
+}
+
+const perigee = (...words: string[]) =>
+  spawnSync(process.execPath, [MAIN, ...words], { encoding: "utf8", timeout: 60_000 });
+
+function caller(url: string, key: string) {
+  const headers = { authorization: `Bearer ${key}` };
+  return {
+    put: async (name: string, text: string): Promise<string> => {
+      const form = new FormData();
+      form.set("file", new Blob([text]), name);
+      const answer = await fetch(`${url}/v0/files/${name}`, { method: "PUT", headers, body: form });
+      expect(answer.status).toBe(200);
+      return ((await answer.json()) as { file_id: string }).file_id;
+    },
+    post: async (items: unknown): Promise<string> => {
+      const answer = await fetch(`${url}/v0/infer/`, {
+        method: "POST",
+        headers: { ...headers, "content-type": "application/json", "output-format": "jsonl" },
+        body: JSON.stringify(items),
+      });
+      expect(answer.status).toBe(200);
+      return ((await answer.json()) as { task_id: string }).task_id;
+    },
+    task: async (id: string): Promise<{ readonly status: string; readonly output_url: string }> => {
+      for (;;) {
+        const answer = await fetch(`${url}/v0/infer/task/${id}`, { headers });
+        expect([id, answer.status]).toEqual([id, 200]);
+        const task = (await answer.json()) as { status: string; output_url: string };
+        if (task.status !== "submitted") return task;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    },
+    output: async (address: string): Promise<string[]> => {
+      const answer = await fetch(`${url}${new URL(address).pathname}`, { headers });
+      expect([address, answer.status]).toEqual([address, 200]);
+      return (await answer.text()).trimEnd().split("\n").sort();
+    },
+    file: async (id: string): Promise<string> =>
+      (await fetch(`${url}/v0/files/${id}/content`, { headers })).text(),
+  };
+}
+
+const item = (text: string) => ({ model: "echo:test", input: text, sla: 60 });
+const line = (key: string) =>
+  `${JSON.stringify({ key, request: { model: "echo:test", contents: [{ role: "user", parts: [{ text: key }] }] } })}\n`;
+
+describe("a backup of a service at work", () => {
+  it("has every task and file that was accepted before it began, restored elsewhere", async () => {
+    const dataDir = join(root, "data");
+    const key = createKey(dataDir);
+    const first = await serve(dataDir);
+    const before = caller(first.url, key);
+    const fileText = Array.from({ length: 500 }, (_, index) => line(`f${index}`)).join("");
+    const fileId = await before.put("lines.jsonl", fileText);
+    const ids = [await before.post([{ file_id: fileId, sla: 60 }])];
+    ids.push(await before.post(Array.from({ length: 1_500 }, (_, index) => item(`large ${index}`))));
+    for (let index = 0; index < 20; index += 1) ids.push(await before.post([item(`small ${index}`)]));
+    let isBackedUp = false;
+    const more = (async () => {
+      for (let index = 0; !isBackedUp; index += 1) await before.post([item(`more ${index}`), item("and")]);
+    })();
+    const backup = join(root, "backup.tar");
+    const child = spawn(process.execPath, [MAIN, "backup", dataDir, "--to", backup, "--json"], {
+      stdio: "inherit",
+    });
+    const [code] = (await once(child, "exit")) as [number];
+    isBackedUp = true;
+    await more;
+    expect(code).toBe(0);
+    const outputs = new Map<string, string[]>();
+    for (const id of ids) {
+      const { output_url } = await before.task(id);
+      outputs.set(id, await before.output(output_url));
+    }
+    await first.stop();
+
+    const elsewhere = join(root, "elsewhere", "data");
+    const restored = perigee("restore", backup, "--data", elsewhere);
+    expect([restored.stderr, restored.status]).toEqual([expect.stringContaining("are in"), 0]);
+    rmSync(dataDir, { recursive: true });
+    const second = await serve(elsewhere);
+    const after = caller(second.url, key);
+    expect(await after.file(fileId)).toBe(fileText);
+    for (const id of ids) {
+      const { status, output_url } = await after.task(id);
+      expect([id, status]).toEqual([id, "completed"]);
+      expect(await after.output(output_url)).toEqual(outputs.get(id));
+    }
+    await second.stop();
+  }, 120_000);
+
+  it("is refused when it is cut or changed, and leaves no folder", () => {
+    const dataDir = join(root, "small");
+    writeFileSync(join(root, "in.jsonl"), line("a"));
+    const out = join(root, "out.jsonl");
+    expect(perigee("run", join(root, "in.jsonl"), "--out", out, "--data", dataDir).status).toBe(0);
+    const backup = join(root, "small.tar");
+    expect(perigee("backup", dataDir, "--to", backup).status).toBe(0);
+    const bytes = readFileSync(backup);
+    const elsewhere = join(root, "small-elsewhere");
+    writeFileSync(join(root, "cut.tar"), bytes.subarray(0, bytes.length - 4_096));
+    const changed = Buffer.from(bytes);
+    changed[2_048] = (changed[2_048] ?? 0) ^ 1;
+    writeFileSync(join(root, "changed.tar"), changed);
+    for (const name of ["cut.tar", "changed.tar"]) {
+      const refused = perigee("restore", join(root, name), "--data", elsewhere);
+      expect([name, refused.status, refused.stderr]).toEqual([
+        name,
+        74,
+        expect.stringContaining("is not a whole backup"),
+      ]);
+      expect(existsSync(elsewhere)).toBe(false);
+    }
+    expect(perigee("restore", backup, "--data", elsewhere).status).toBe(0);
+    const again = perigee("run", join(root, "in.jsonl"), "--out", out, "--data", elsewhere, "--json");
+    expect([again.status, JSON.parse(again.stdout)]).toEqual([
+      0,
+      expect.objectContaining({ requests_sent: 0 }),
+    ]);
+    appendFileSync(out, "more\n");
+    const repaired = perigee("repair", out, "--data", elsewhere, "--json");
+    expect([repaired.status, JSON.parse(repaired.stdout)]).toEqual([0, { output: out, kept: 1, lost: 0 }]);
+    expect(readFileSync(out, "utf8").split("\n")).toHaveLength(2);
+    expect(perigee("backup", dataDir, "--to", backup).stderr).toContain(
+      "exists; give a backup a name of its own",
+    );
+  }, 60_000);
+});

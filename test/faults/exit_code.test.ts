@@ -1,0 +1,48 @@
+/**
+ * The exit code of a command is one of the README's, whatever happens to it.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Desk, openDesk, question } from "../cli/command.ts";
+
+let desk: Desk;
+let dir: string;
+beforeEach(() => {
+  desk = openDesk();
+  dir = mkdtempSync(join(tmpdir(), "perigee-exit-"));
+});
+afterEach(() => {
+  desk.remove();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** Loaded before the command: of what the command waits for, this never comes, and keeps nothing running. */
+function preload(code: string): Record<string, string> {
+  const file = join(dir, "preload.mjs");
+  writeFileSync(file, code);
+  return { NODE_OPTIONS: `--import ${pathToFileURL(file).href}` };
+}
+
+const COMMANDER = pathToFileURL(createRequire(import.meta.url).resolve("commander")).href;
+
+describe("a command that waits for what never comes", () => {
+  it("ends with 1 and says so, where Node would end it with 13 and say nothing", async () => {
+    const env = preload(
+      `const { default: commander } = await import(${JSON.stringify(COMMANDER)});
+       commander.Command.prototype.parseAsync = () => new Promise(() => undefined);`,
+    );
+    const input = desk.write("in.jsonl", [question("a")]);
+    const ended = await desk.perigee(["run", input, "--out", "out.jsonl"], { env });
+    expect(ended).toEqual({
+      code: 1,
+      stdout: "",
+      stderr:
+        "perigee: internal_error: the command waits for something that will never come, a fault of perigee: please report " +
+        "it; nothing recorded is lost, run the same command again to continue\n",
+    });
+  });
+});

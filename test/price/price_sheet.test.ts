@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
+import { basePrice } from "../../src/price/base.ts";
+import { howToPrice, overridesOf, readPriceSheet } from "../../src/price/price_sheet.ts";
+
+const SHEET = {
+  version: "2026-11-20",
+  models: { "deepseek:deepseek-flash": { input_mtok: 0.15, cache_read_mtok: 0.003, output_mtok: 0.6 } },
+};
+const MODEL = { provider: "deepseek", name: "deepseek-flash" };
+
+describe("a price sheet", () => {
+  it("prices its models before every other source, and is named with its version and day", () => {
+    const price = basePrice(MODEL, Date.UTC(2026, 10, 22), overridesOf(readPriceSheet(SHEET, "sheet.json")));
+    expect(price).toMatchObject({
+      inputUsdPerMillion: 0.15,
+      cachedUsdPerMillion: 0.003,
+      cacheWriteUsdPerMillion: 0.15,
+      outputUsdPerMillion: 0.6,
+      source: "sheet 2026-11-20",
+      asOf: "2026-11-20",
+      matchedModel: "deepseek:deepseek-flash",
+    });
+  });
+
+  it("may have any name as its version; its day is that of use then", () => {
+    const named = overridesOf(readPriceSheet({ ...SHEET, version: "contract 7" }, "sheet.json"));
+    expect(basePrice(MODEL, Date.UTC(2026, 10, 22), named)).toMatchObject({
+      source: "sheet contract 7",
+      asOf: "2026-11-22",
+    });
+  });
+
+  it("may stand in the configuration as its prices", async () => {
+    const options = await checkOptions({ prices: SHEET }, "perigee.json");
+    expect(resolveConfig(options, {}).prices).toEqual(overridesOf(SHEET));
+    expect(resolveConfig({ prices: SHEET }, {}).prices).toEqual(overridesOf(SHEET));
+  });
+
+  it.each([
+    [[], "sheet.json must be an object, got []"],
+    [{ ...SHEET, currency: "EUR" }, 'sheet.json has no member "currency": expected version, models'],
+    [{ models: {} }, 'sheet.json: version must be a text such as "2026-11-20", got nothing'],
+    [
+      { version: "1", models: { gpt: {} } },
+      'sheet.json: models["gpt"] must be "<provider>:<model>", "*" allowed at the end',
+    ],
+    [
+      { version: "1", models: { "a:b": { input_mtok: 1 } } },
+      'sheet.json: models["a:b"].output_mtok must be USD per million tokens, from 0, got nothing',
+    ],
+    [
+      { version: "1", models: { "a:b": { input: 1, output_mtok: 1 } } },
+      'sheet.json: models["a:b"] has no member "input": expected input_mtok, output_mtok, cache_read_mtok, cache_write_mtok',
+    ],
+  ])("that is %j is refused with its place", (sheet, message) => {
+    expect(() => readPriceSheet(sheet, "sheet.json")).toThrow(message);
+  });
+
+  it("is told as a line for a model that has no price", () => {
+    expect(howToPrice("a:b")).toBe(
+      'add "a:b": {"input_mtok": ..., "output_mtok": ...} (USD per million tokens) to "models" of the price sheet',
+    );
+  });
+});

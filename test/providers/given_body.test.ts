@@ -1,0 +1,113 @@
+import { describe, expect, it } from "vitest";
+import { bodyOf, droppedBy, provider, request } from "./answers.ts";
+
+const openai = provider("openai");
+const anthropic = provider("anthropic");
+const gemini = provider("gemini");
+
+describe("an item in OpenAI's layout", () => {
+  const given = {
+    model: "gpt-4o-mini",
+    messages: [{ role: "user", content: "Hi" }],
+    max_tokens: 5,
+    logit_bias: { "50256": -100 },
+    tools: [],
+  };
+
+  it("is sent as given to whoever speaks OpenAI's protocol, with the model's name alone replaced", () => {
+    const item = request({ openaiBody: given, unknownFields: ["logit_bias", "tools"] });
+    for (const name of ["openai", "mistral", "vllm"]) {
+      expect(bodyOf(provider(name), item, "other")).toEqual({ ...given, model: "other" });
+      expect(droppedBy(provider(name), item, "other")).toEqual([]);
+    }
+  });
+
+  it("is translated for all others, naming what is lost, and refused where that would change the answer", () => {
+    const item = (more: object): ReturnType<typeof request> =>
+      request({
+        openaiBody: { ...given, ...more },
+        unknownFields: [...Object.keys(more), "tools"],
+        config: { maxOutputTokens: 5 },
+      });
+    const unseen = item({ user: "u", metadata: { a: "b" }, store: false });
+    expect(bodyOf(anthropic, unseen, "claude-haiku-4-5")).toEqual({
+      model: "claude-haiku-4-5",
+      max_tokens: 5,
+      messages: [{ role: "user", content: "How many?" }],
+    });
+    expect(droppedBy(anthropic, unseen, "claude-haiku-4-5")).toEqual(["user", "metadata"]);
+    expect(anthropic.encode(item({ logit_bias: { "50256": -100 } }), "claude-haiku-4-5")).toEqual({
+      ok: false,
+      code: "invalid_config",
+      message:
+        'anthropic:claude-haiku-4-5 does not take logit_bias; leave it out, or set unsupportedConfig to "drop"',
+    });
+    expect(gemini.encode(item({ verbosity: "low", guided_json: {}, guided_regex: "x" }), "g")).toMatchObject({
+      message:
+        'gemini:g does not take verbosity, guided_regex; leave them out, or set unsupportedConfig to "drop"',
+    });
+  });
+
+  it("with a name that nobody knows is refused with the one that was meant", () => {
+    const item = (name: string): ReturnType<typeof request> =>
+      request({ openaiBody: { ...given, [name]: 1 }, unknownFields: [name] });
+    for (const name of ["openai", "vllm", "anthropic", "gemini", "echo"])
+      expect(provider(name).encode(item("temprature"), "m")).toEqual({
+        ok: false,
+        code: "invalid_config",
+        message: '"temprature" is not a known member of body; did you mean "temperature"?',
+      });
+    expect(openai.encode(item("guided_json"), "gpt-4o")).toEqual({
+      ok: false,
+      code: "invalid_config",
+      message: '"guided_json" is not a known member of body at api.openai.com',
+    });
+  });
+
+  it("with members of a vendor goes as given to every server but OpenAI's own", () => {
+    const more = {
+      guided_json: {},
+      top_k: 5,
+      min_p: 0.1,
+      min_tokens: 2,
+      chat_template_kwargs: {},
+      route: "x",
+    };
+    const item = request({ openaiBody: { ...given, ...more }, unknownFields: Object.keys(more) });
+    const elsewhere = provider("openai", { baseUrl: "http://10.0.0.7:8000/v1" });
+    for (const codec of [provider("vllm"), provider("openrouter"), elsewhere]) {
+      expect(bodyOf(codec, item, "m")).toEqual({ ...given, ...more, model: "m" });
+    }
+    const extra = request({ openaiBody: { ...given, extra_body: more }, unknownFields: ["extra_body"] });
+    expect(bodyOf(provider("vllm"), extra, "m")).toEqual({ ...given, ...more, model: "m" });
+    expect(openai.encode(extra, "m")).toMatchObject({ ok: false, code: "invalid_config" });
+  });
+
+  it("has the sampling settings left out that its model does not take", () => {
+    const sampling = { temperature: 0.2, top_p: 1, presence_penalty: 0, frequency_penalty: 0.5 };
+    const item = request({ openaiBody: { ...given, ...sampling } });
+    expect(droppedBy(openai, item, "gpt-4o")).toEqual([]);
+    expect(droppedBy(openai, item, "o3")).toEqual(["temperature", "frequency_penalty"]);
+    expect(bodyOf(openai, item, "o3")).toEqual({
+      ...given,
+      top_p: 1,
+      presence_penalty: 0,
+      model: "o3",
+    });
+    const quiet = request({ openaiBody: { ...given, ...sampling, reasoning_effort: "none" } });
+    expect(droppedBy(openai, quiet, "gpt-5.4")).toEqual([]);
+    const topK = request({ openaiBody: { ...given, top_k: 4 }, unknownFields: ["top_k"] });
+    expect(droppedBy(openai, topK, "gpt-4o")).toEqual(["top_k"]);
+    const strict = provider("openai", { unsupportedConfig: "refuse" });
+    expect(strict.encode(item, "o3")).toMatchObject({
+      message: "openai:o3 does not take temperature, frequency_penalty; leave them out",
+    });
+  });
+
+  it("is refused when it asks for a stream or for several answers", () => {
+    for (const more of [{ stream: true }, { n: 2 }]) {
+      const item = request({ openaiBody: { ...given, ...more } });
+      expect(openai.encode(item, "gpt-4o")).toMatchObject({ ok: false, code: "unsupported_request" });
+    }
+  });
+});

@@ -1,0 +1,147 @@
+/**
+ * What limits must come to, whatever a provider counts and tells: 30 profiles in virtual time.
+ *
+ * Hidden limits: of the attempts of minutes 2 to 5 less than 3 % are refused, and the allowance is used. Configured limits on
+ * tokens: no 60 s hold more than 2 % above the limit, or one answer, whichever is more. `PERIGEE_TEST_LIMIT_SEEDS` draws more.
+ */
+import { describe, expect, it } from "vitest";
+import { type KnownLimits, LaneLimits } from "../../src/schedule/limits.ts";
+import { OutputLengths } from "../../src/schedule/output_lengths.ts";
+import { createRandom } from "../../src/testing/random.ts";
+import {
+  type LimitFigures,
+  LimitRun,
+  type LimitRunOptions,
+  laneOptions,
+  type MakeLanes,
+} from "./limit_run.ts";
+
+const SEEDS = Number(process.env["PERIGEE_TEST_LIMIT_SEEDS"] ?? 1);
+
+type Profile = Partial<LimitRunOptions> & { readonly used: number };
+
+const HIDDEN = {
+  kind: "sliding",
+  counted: "requests",
+  limit: 600,
+  inputTokens: 200,
+  outputTokens: 100,
+} as const;
+
+/** Nothing is configured or told. */
+const hidden: Readonly<Record<string, Profile>> = {
+  "600 requests in a sliding minute": { used: 0.95 },
+  "3,000 requests in a sliding minute": { limit: 3_000, used: 0.95 },
+  "60 requests in a sliding minute": { limit: 60, used: 0.95 },
+  "600 requests in a fixed minute": { kind: "fixed", offsetMs: 20_000, used: 0.95 },
+  "60 requests in a fixed minute": { kind: "fixed", limit: 60, offsetMs: 45_000, used: 0.95 },
+  "600 requests in a bucket": { kind: "bucket", used: 0.95 },
+  "60 requests in a bucket": { kind: "bucket", limit: 60, used: 0.9 },
+  "600 requests in a sliding minute, long answers": { outputTokens: 1_000, used: 0.9 },
+  "input tokens in a sliding minute": { counted: "input", limit: 100_000, used: 0.95 },
+  "input tokens in a fixed minute": { counted: "input", limit: 100_000, kind: "fixed", used: 0.95 },
+  "all tokens in a sliding minute": { counted: "both", limit: 200_000, used: 0.9 },
+  "4 places": { counted: "concurrency", limit: 4, used: 0.95 },
+  "20 places": { counted: "concurrency", limit: 20, used: 0.95 },
+  "20 places, long answers": { counted: "concurrency", limit: 20, outputTokens: 1_000, spread: 1, used: 0.9 },
+  "200 places": { counted: "concurrency", limit: 200, used: 0.95 },
+  "places that are halved": { counted: "concurrency", limit: 40, halvedAtMs: 120_000, used: 0.9 },
+  "a bucket that is halved": { kind: "bucket", halvedAtMs: 120_000, used: 0.9 },
+  // When a window is halved, what it holds by then keeps it shut for 30 s: 90 % is all there is.
+  "a window that is halved": { halvedAtMs: 120_000, used: 0.85 },
+  "a window that others use as well": { foreignShare: 0.3, used: 0.9 },
+  "a bucket that others use as well": { foreignShare: 0.3, kind: "bucket", used: 0.9 },
+  "a window that three models share": { lanes: 3, used: 0.9 },
+  "a bucket that three models share": { lanes: 3, kind: "bucket", used: 0.9 },
+  "places that three models share": { lanes: 3, counted: "concurrency", limit: 30, used: 0.85 },
+};
+
+const LONG = { kind: "sliding", isEnforced: false, inputTokens: 200, latencyMs: 1_000 } as const;
+const both = (limit: number): Partial<LimitRunOptions> => ({
+  ...{ counted: "both", limit, settings: { tokensPerMinute: limit } },
+});
+const output = (limit: number): Partial<LimitRunOptions> => ({
+  ...{ counted: "output", limit, settings: { outputTokensPerMinute: limit } },
+});
+
+/** The user has told the limit, and the provider counts and refuses nothing. */
+const configured: Readonly<Record<string, Profile>> = {
+  "input tokens": {
+    ...{ counted: "input", limit: 100_000, settings: { inputTokensPerMinute: 100_000 } },
+    ...{ outputTokens: 500, used: 0.95 },
+  },
+  "all tokens, short answers": { ...both(200_000), outputTokens: 100, used: 0.95 },
+  "output tokens, answers of 20 s": { ...output(200_000), outputTokens: 1_000, spread: 0, used: 0.95 },
+  "all tokens of three models": { ...both(300_000), outputTokens: 600, lanes: 3, used: 0.9 },
+  "all tokens, answers with a limit of their own": {
+    ...{ ...both(300_000), outputTokens: 1_000, maxOutputTokens: 2_000, used: 0.83 },
+  },
+  "output tokens, answers of 10 s": { ...output(100_000), outputTokens: 500, used: 0.85 },
+  "output tokens, heavy tails": { ...output(100_000), outputTokens: 400, spread: 1, used: 0.75 },
+};
+
+describe("hidden limits", () => {
+  it.each(Object.entries(hidden))("%s", (_, profile) => {
+    for (let seed = 1; seed <= SEEDS; seed += 1) {
+      const figures = figuresOf({ ...HIDDEN, spread: 0.5, latencyMs: 500, ...profile, seed });
+      expect(figures.refusedShare, `seed ${seed}`).toBeLessThan(0.03);
+      expect(figures.usedShare, `seed ${seed}`).toBeGreaterThanOrEqual(profile.used);
+    }
+  });
+
+  it.each([
+    ["a rate", { limit: 600 }, 20],
+    ["places", { counted: "concurrency", limit: 20 } as const, 20],
+  ])("%s is known after a restart: there is no burst", (_, profile, most) => {
+    const figures = figuresOf({
+      ...{ ...HIDDEN, spread: 0.5, latencyMs: 500, seed: 1 },
+      ...{ ...profile, restartAtMs: 150_000 },
+    });
+    expect(figures.restartBurst).toBeLessThanOrEqual(most);
+    expect(figures.refusedShare).toBeLessThan(0.03);
+    expect(figures.usedShare).toBeGreaterThanOrEqual(0.9);
+  });
+});
+
+describe("configured limits on tokens", () => {
+  it.each(Object.entries(configured))("%s", (_, profile) => {
+    for (let seed = 1; seed <= SEEDS; seed += 1) {
+      const figures = figuresOf({ ...LONG, spread: 0.3, ...profile, seed } as LimitRunOptions);
+      const most = 1 + Math.max(0.02, figures.answerShare);
+      expect(figures.fullestShare, `seed ${seed}`).toBeLessThanOrEqual(most);
+      expect(figures.usedShare, `seed ${seed}`).toBeGreaterThanOrEqual(profile.used);
+    }
+  });
+});
+
+function figuresOf(options: LimitRunOptions): LimitFigures {
+  const random = createRandom(options.seed);
+  return new LimitRun(options, random, lanesOf(options, random)).run();
+}
+
+/** Lanes as an engine makes them: one for each model, and one of what they share, which is what the user has configured. */
+function lanesOf(options: LimitRunOptions, random: () => number): MakeLanes {
+  return (nowMs, before) => {
+    const lengths = new OutputLengths();
+    const shared = new LaneLimits({
+      ...laneOptions(options.settings ?? {}, nowMs, random),
+      inFlightStart: 512,
+    });
+    const all = Array.from(
+      { length: options.lanes ?? 1 },
+      () => new LaneLimits({ ...laneOptions({}, nowMs, random), shared }),
+    );
+    before?.all.forEach((limits, lane) => {
+      const known: KnownLimits | undefined = limits.known();
+      if (known !== undefined) all[lane]?.restoreKnown(nowMs, known);
+    });
+    return {
+      all,
+      expect: (lane) => ({
+        inputTokens: options.inputTokens,
+        outputTokens: lengths.reserve(`m${lane}`, options.maxOutputTokens ?? 0),
+      }),
+      answered: (lane, outputTokens) => lengths.observe(`m${lane}`, outputTokens),
+    };
+  };
+}

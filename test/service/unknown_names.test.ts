@@ -1,0 +1,79 @@
+/** Names that nobody knows, in bodies and queries: refused with the one that was meant. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Call, type Service, startService } from "./serving.ts";
+
+const NOW = { model: "echo:small", input: "hello" };
+const UNKNOWN = "00000000-0000-4000-8000-000000000000";
+
+let service: Service;
+let call: Call;
+
+beforeAll(async () => {
+  service = await startService();
+  call = service.caller(`Bearer ${(await service.createKey("acme")).key}`);
+});
+afterAll(() => service.stop());
+
+/** Status, message and place. */
+async function refusal(...request: Parameters<Call>): Promise<unknown[]> {
+  const { status, text } = await call(...request);
+  const { error } = JSON.parse(text) as { error?: { message: string; param: string } };
+  return [status, error?.message, error?.param];
+}
+
+const posted = (path: string, body: unknown): Parameters<Call> => [
+  "POST",
+  path,
+  { body: JSON.stringify(body), headers: { "content-type": "application/json" } },
+];
+
+describe("a name that is not known", () => {
+  it("is refused in a body, wherever the body is checked", async () => {
+    expect(await refusal(...posted("/v0/infer/", [NOW, { ...NOW, max_token: 5 }]))).toEqual([
+      422,
+      'item 1: "max_token" is not a known name; did you mean "max_tokens"?',
+      "1.max_token",
+    ]);
+    expect(await refusal(...posted("/v0/infer/", [{ file_id: UNKNOWN, slo: 5 }]))).toEqual([
+      422,
+      'item 0: "slo" is not a known name; did you mean "sla"?',
+      "0.slo",
+    ]);
+    const batch = { input_file_id: "file-1", endpoint: "/v1/chat/completions", completion_window: "24h" };
+    expect(await refusal(...posted("/v1/batches", { ...batch, metdata: {} }))).toEqual([
+      422,
+      'body: "metdata" is not a known name; did you mean "metadata"?',
+      "body",
+    ]);
+  });
+
+  it("is refused in a query, also where an address takes none", async () => {
+    expect(await refusal("GET", "/v0/infer/tasks?limt=5")).toEqual([
+      422,
+      'querystring: "limt" is not a known name; did you mean "limit"?',
+      "querystring",
+    ]);
+    expect(await refusal("GET", `/v0/infer/object/${UNKNOWN}?view=all`)).toEqual([
+      422,
+      'querystring: "view" is not known; this address takes no query parameters',
+      "view",
+    ]);
+    expect((await call("GET", "/healthz?probe=1")).status).toBe(200);
+  });
+});
+
+describe("settings of an item", () => {
+  it("are those of a line, and one that is not known is refused before anything is sent", async () => {
+    const cut = { ...NOW, input: "hello there", max_tokens: 1, generation_config: { temperature: 0 } };
+    const { status, text } = await call(...posted("/v0/infer/", [cut]));
+    expect(status).toBe(200);
+    expect(JSON.parse(text)).toMatchObject({
+      objects: [{ status: "completed", output: { text: "hell", finish_reason: "length" } }],
+    });
+    const wrong = { ...NOW, generation_config: { temprature: 0 } };
+    expect((await refusal(...posted("/v0/infer/", [cut, wrong]))).slice(0, 2)).toEqual([
+      422,
+      'item 1: "temprature" is not a known member of generation_config; did you mean "temperature"?',
+    ]);
+  });
+});

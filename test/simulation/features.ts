@@ -1,0 +1,84 @@
+/**
+ * What a simulated run may meet, drawn in pairs: each seed forces one pair of features, and what else it draws is extra.
+ *
+ * Faults hide where two things meet (a cap and two models, a full disk and a restart). All pairs are forced once in as many
+ * seeds in a row as there are pairs; the table says which of them took effect in the same run.
+ */
+
+export const FEATURES = [
+  "models", // several of one provider
+  "shared_limit", // requests a minute of a whole provider
+  "concurrency", // places of a whole provider
+  "cap",
+  "projects", // several runs at once
+  "deadline",
+  "ordered",
+  "stream",
+  "faults", // of single items
+  "poison", // items that fail a dozen times
+  "outage", // a provider that is down for a while
+  "throttled", // a provider that answers 429 for a while
+  "quota_stop",
+  "key_refused",
+  "kill",
+  "power_cut",
+  "stop",
+  "disk_full",
+  "store_full",
+  "disk_error",
+  "wall_jump",
+  "at_most_once",
+] as const;
+
+export type Feature = (typeof FEATURES)[number];
+
+/** All pairs, in an order that never changes. */
+const PAIRS: readonly (readonly [Feature, Feature])[] = FEATURES.flatMap((one, index) =>
+  FEATURES.slice(index + 1).map((other) => [one, other] as const),
+);
+
+/** The pair that a seed forces. */
+export function pairOf(seed: number): readonly [Feature, Feature] {
+  return PAIRS[seed % PAIRS.length] as readonly [Feature, Feature];
+}
+
+/** Which pairs took effect, over many runs. */
+export class PairTable {
+  readonly #met = new Map<string, number>();
+
+  add(met: Iterable<Feature>): void {
+    const features = [...met].sort((one, other) => FEATURES.indexOf(one) - FEATURES.indexOf(other));
+    for (const [index, one] of features.entries())
+      for (const other of features.slice(index + 1))
+        this.#met.set(nameOf(one, other), this.count(one, other) + 1);
+  }
+
+  count(one: Feature, other: Feature): number {
+    return this.#met.get(nameOf(one, other)) ?? 0;
+  }
+
+  get pairs(): number {
+    return PAIRS.length;
+  }
+
+  get missing(): readonly string[] {
+    return PAIRS.filter(([one, other]) => this.count(one, other) === 0).map(
+      ([one, other]) => `${one} x ${other}`,
+    );
+  }
+
+  /** One row for each feature: in how many runs it met each of those before it. */
+  toString(): string {
+    const width = Math.max(...FEATURES.map((name) => name.length));
+    const rows = FEATURES.map((name, row) => {
+      const cells = FEATURES.slice(0, row).map((other) => String(this.count(other, name)).padStart(5));
+      return `${name.padEnd(width)} ${cells.join("")}`;
+    });
+    const missing = this.missing.length === 0 ? "" : `\nnever met: ${this.missing.join(", ")}`;
+    return `pairs met: ${PAIRS.length - this.missing.length} of ${PAIRS.length}\n${rows.join("\n")}${missing}`;
+  }
+}
+
+function nameOf(one: Feature, other: Feature): string {
+  return `${one} ${other}`;
+}

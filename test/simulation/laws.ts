@@ -1,0 +1,244 @@
+/**
+ * The laws that are checked when a run is over (I0 to I4, I8, I10), against the provider's own ledger.
+ *
+ * I0 has two sides: an item that ends in an error needs its reason in the ledger, and one that the ledger says was
+ * answered, or refused for its own sake, must have ended so.
+ */
+import type { Summary } from "../../src/engine/progress.ts";
+import { FINAL, type Observer, type OutputLine, type RunBook } from "./observer.ts";
+import { answerOf, type Served, type SimulatedProviders } from "./provider.ts";
+import { INPUT_USD, OUTPUT_USD, PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
+
+const WINDOW_MS = 60_000;
+/** How much later than it left a request may be counted by a provider. */
+const ARRIVAL_MS = 250;
+const ATTEMPTS_MAX = 8;
+const AMBIGUOUS_MAX = 2;
+/** Nothing was done, so they may be repeated at no cost. */
+const FREE: ReadonlySet<string> = new Set([
+  "rate_limited",
+  "unavailable",
+  "overloaded",
+  "not_sent",
+  "quota",
+  "key_refused",
+  "swamped",
+  "down",
+  "throttled",
+]);
+const CODES: Readonly<Record<string, readonly string[]>> = {
+  filtered: ["filtered"],
+  bad_request: ["invalid_request"],
+  too_long: ["context_length_exceeded", "request_too_large"],
+};
+
+export interface LawsOptions {
+  readonly workload: Workload;
+  readonly observer: Observer;
+  readonly providers: SimulatedProviders;
+}
+
+export class Laws {
+  readonly #workload: Workload;
+  readonly #observer: Observer;
+  readonly #providers: SimulatedProviders;
+
+  constructor({ workload, observer, providers }: LawsOptions) {
+    this.#workload = workload;
+    this.#observer = observer;
+    this.#providers = providers;
+  }
+
+  finished(book: RunBook, summary: Summary, output: string): void {
+    const observer = this.#observer;
+    book.isAtWork = false;
+    const { counts, errors } = summary;
+    observer.note(`run ${book.run.index} finished ${JSON.stringify(counts)} ${JSON.stringify(errors)}`);
+    observer.note(output);
+    const lines = observer.parse(output);
+    if (!output.endsWith("\n") && output !== "") this.#violate("I4 the output does not end with a line end");
+    this.#checkMultiset(book, lines);
+    this.#checkCounts(summary, lines);
+    for (const line of lines) this.#checkLine(book, line);
+    this.#checkMoney(book, summary);
+    if (book.run.isOrdered) this.#checkOrder(book, lines);
+  }
+
+  /** When all runs are over. */
+  all(endMs: number): void {
+    this.#checkRates();
+    if (this.#workload.features.size > 0) this.#checkPace(endMs);
+  }
+
+  #violate(what: string): void {
+    this.#observer.violate(what);
+  }
+
+  /** I1: exactly one line per key, and one per line without key. */
+  #checkMultiset({ run }: RunBook, lines: readonly OutputLine[]): void {
+    const nameOf = (key: string | null, line: number | undefined): string =>
+      key === null ? `line ${line}` : `key ${key}`;
+    const { isStream, slaMinutes } = run;
+    const accepted = isStream && slaMinutes !== undefined ? lines.length : Number.POSITIVE_INFINITY;
+    const expected = run.lines
+      .filter(({ kind }) => kind !== "blank")
+      .slice(0, accepted) // a stream ends with its sla: what it had not given by then is not accepted
+      .map(({ key, line }) => nameOf(key, line))
+      .sort();
+    const found = lines.map(({ key, line }) => nameOf(key, line)).sort();
+    if (JSON.stringify(expected) === JSON.stringify(found)) return;
+    const missing = expected.filter((name) => !found.includes(name));
+    const extra = found.filter((name, index) => !expected.includes(name) || found.indexOf(name) !== index);
+    this.#violate(`I1 missing: ${missing.join(", ")}; extra: ${extra.join(", ")}`);
+  }
+
+  /** I2: counts are those of the lines. */
+  #checkCounts(summary: Summary, lines: readonly OutputLine[]): void {
+    const { completed, failed, expired, cancelled, submitted } = summary.counts;
+    const answered = lines.filter(({ output }) => output !== null).length;
+    const late = lines.filter(({ error }) => error?.code === "expired").length;
+    const counts = [summary.items, completed, failed, expired, cancelled, submitted];
+    const recount = [lines.length, answered, lines.length - answered - late, late, 0, 0];
+    if (JSON.stringify(counts) !== JSON.stringify(recount))
+      this.#violate(`I2 counts ${counts.join()} but lines say ${recount.join()}`);
+  }
+
+  /** I0 and I3: the text is the line's own; who fails had a reason. */
+  #checkLine(book: RunBook, { key, output, error }: OutputLine): void {
+    const id = key === null ? undefined : book.lineOfKey.get(key);
+    const line = id === undefined ? undefined : book.run.lines[(id % 10_000) - 1];
+    if (line === undefined || line.kind !== "item") {
+      if (output !== null) this.#violate(`I3 a bad line was answered: ${key}`);
+      return;
+    }
+    const served = this.#servedOf(line);
+    if (output !== null) {
+      if (output.text !== answerOf(line.id)) this.#violate(`I3 wrong text for line ${line.id}`);
+      const isCut = served.some(({ what }) => what === "cut_answer");
+      if ((output.finish_reason === "length") !== isCut) this.#violate(`I3 wrong finish of line ${line.id}`);
+      return;
+    }
+    if (error === undefined) this.#violate(`I3 line ${line.id} has neither output nor error`);
+    else if (!this.#hasReason(book, line, error))
+      this.#violate(`I0 line ${line.id} failed: ${JSON.stringify(error)}`);
+  }
+
+  #servedOf(line: SimulatedLine): readonly Served[] {
+    return this.#providers.servedOf.get(line.id) ?? [];
+  }
+
+  #hasReason(book: RunBook, line: SimulatedLine, error: NonNullable<OutputLine["error"]>): boolean {
+    const { slaMinutes, maxCostUsd } = book.run;
+    const served = this.#servedOf(line);
+    const finals = served.filter((one) => this.#isFinal(one));
+    if (finals.some(({ what }) => CODES[what]?.includes(error.code))) return true;
+    if (finals.some((one) => !this.#observer.lost.has(one))) return false; // what it was told is its end
+    if (error.code === "expired") return slaMinutes !== undefined;
+    if (error.code === "budget_exceeded")
+      return maxCostUsd !== undefined && this.#isSpent(book, line, maxCostUsd);
+    const doubts = this.#observer.doubtsOf(line.id);
+    const failures = served.filter((one) => !this.#isFinal(one));
+    const ambiguous = failures.filter(({ what }) => !FREE.has(what)).length + doubts;
+    const isAtMostOnce = this.#workload.config.delivery === "at_most_once";
+    if (ambiguous > (isAtMostOnce ? 0 : AMBIGUOUS_MAX)) return true;
+    if (served.filter(({ what }) => what === "empty").length > 1) return true;
+    if (slaMinutes !== undefined) return served.length > 0; // no time was left for one more attempt
+    return failures.length + doubts >= ATTEMPTS_MAX;
+  }
+
+  #isFinal(one: Served): boolean {
+    return FINAL.has(one.what) && one.isDelivered;
+  }
+
+  /** Whether all that was ever sent for the run, at the most it may have cost, leaves no room for one more. */
+  #isSpent(book: RunBook, line: SimulatedLine, capUsd: number): boolean {
+    const worst = (one: SimulatedLine): number => {
+      const tokens = Number(/"max_output_tokens":(\d+)/.exec(one.text)?.[1]);
+      return (one.text.length * INPUT_USD + tokens * OUTPUT_USD) / 1e6;
+    };
+    let usd = worst(line);
+    for (const one of this.#providers.served) if (one.line.run === book.run.index) usd += one.worstUsd;
+    for (const one of book.run.lines) {
+      const doubts = this.#observer.doubtsOf(one.id);
+      if (doubts > 0) usd += doubts * worst(one);
+    }
+    return usd > capUsd;
+  }
+
+  /** I8: no sliding minute above the limit, over all processes and boots, whatever the wall clock does. */
+  #checkRates(): void {
+    for (const provider of PROVIDERS) {
+      const limit = this.#workload.config.limits?.[provider]?.requestsPerMinute;
+      if (limit === undefined) continue;
+      const sent = this.#providers.served.filter((one) => one.provider === provider).map((one) => one.atMs);
+      for (let index = limit; index < sent.length; index += 1) {
+        const spanMs = (sent[index] ?? 0) - (sent[index - limit] ?? 0);
+        if (spanMs >= WINDOW_MS - ARRIVAL_MS) continue;
+        this.#violate(`I8 ${provider}: ${limit + 1} requests within ${spanMs} ms, limit ${limit} a minute`);
+        break;
+      }
+    }
+  }
+
+  /** I8, late side: where nothing goes wrong, limits are the only thing that is waited for. */
+  #checkPace(endMs: number): void {
+    const { lines, runs, latencyMs, commitMs, diskLatencyMs, config } = this.#workload;
+    const isCalm = this.#providers.served.every((one) => FINAL.has(one.what)) && this.#observer.deaths === 0;
+    const isPlain = runs.every((run) => run.maxCostUsd === undefined && !run.isStream);
+    if (!isCalm || !isPlain || this.#workload.troubles.length > 0) return;
+    let needMs = 0;
+    for (const provider of PROVIDERS) {
+      const own = lines.filter((line) => line.provider === provider);
+      const places = Math.min(config.limits?.[provider]?.concurrency ?? 1e9, config.maxInFlight ?? 1e9);
+      const rate = config.limits?.[provider]?.requestsPerMinute ?? Number.POSITIVE_INFINITY;
+      const slow = own.filter(({ ending }) => ending === "slow_answer").length;
+      const itemMs = 1.5 * latencyMs + 3 * commitMs + 8 * diskLatencyMs;
+      const placesMs = (own.length * itemMs + slow * 20_000) / places + 20_000;
+      needMs = Math.max(needMs, placesMs + (own.length / rate) * WINDOW_MS * 1.05);
+    }
+    const lateMs = endMs - Math.max(...runs.map((run) => run.startMs)) - needMs * 1.2 - 10_000;
+    if (lateMs > 0)
+      this.#violate(`I8 the runs took ${lateMs} ms longer than their limits and places ask for`);
+  }
+
+  /** I10: usage and money are those of the book; a cap is never overshot. */
+  #checkMoney(book: RunBook, summary: Summary): void {
+    const { maxCostUsd, index } = book.run;
+    const served = this.#providers.served.filter((one) => one.line.run === index);
+    const billedUsd = usdOf(served);
+    if (maxCostUsd !== undefined && billedUsd > maxCostUsd + 1e-9)
+      this.#violate(`I10 ${billedUsd} USD were billed, the cap was ${maxCostUsd}`);
+    const told = served.filter((one) => one.tellsUsage && one.isDelivered && !this.#observer.lost.has(one));
+    const { usage, cost } = summary;
+    const mostUsd = cost.billed_usd + cost.ambiguous_usd;
+    if (billedUsd > mostUsd + 1e-6)
+      this.#violate(`I10 ${billedUsd} USD were billed, at most ${mostUsd} are told`);
+    const isTold = served.every((one) => one.tellsUsage);
+    if (isTold && cost.billed_usd > billedUsd + 1e-6)
+      this.#violate(`I10 ${cost.billed_usd} USD are told as billed, the book has ${billedUsd}`);
+    if (this.#observer.deaths > 0) return;
+    const inputTokens = told.reduce((sum, one) => sum + one.inputTokens, 0);
+    const outputTokens = told.reduce((sum, one) => sum + one.outputTokens, 0);
+    if (usage.attempts !== served.length)
+      this.#violate(`I10 ${usage.attempts} attempts told, ${served.length} were made`);
+    if (usage.input_tokens !== inputTokens || usage.output_tokens !== outputTokens)
+      this.#violate(
+        `I10 usage ${usage.input_tokens}+${usage.output_tokens}, book ${inputTokens}+${outputTokens}`,
+      );
+    if (Math.abs(cost.list_usd - usdOf(told)) > 1e-6)
+      this.#violate(`I10 cost ${cost.list_usd}, book ${usdOf(told)}`);
+  }
+
+  #checkOrder(book: RunBook, lines: readonly OutputLine[]): void {
+    const numbers = lines.map(({ key, line }) => line ?? (book.lineOfKey.get(key ?? "") ?? 0) % 10_000);
+    if (numbers.some((number, index) => number < (numbers[index - 1] ?? 0)))
+      this.#violate("I1 the output is not in the order of the input");
+  }
+}
+
+function usdOf(served: readonly Served[]): number {
+  return served.reduce(
+    (sum, { inputTokens, outputTokens }) => sum + (inputTokens * INPUT_USD + outputTokens * OUTPUT_USD) / 1e6,
+    0,
+  );
+}

@@ -1,0 +1,132 @@
+/** Files of a data folder that were changed, cut or removed behind the service: nothing wrong is served, the rest is unharmed. */
+import { describe, expect, it } from "vitest";
+import type { Files } from "../../src/tasks/files.ts";
+import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import { itemLine, ok } from "../engine/world.ts";
+import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
+
+/** Its answers stand in a file of a lot that is its own. */
+const large = (count: number) => Array.from({ length: count }, (_, index) => item(index + 1, 60));
+
+async function outputPath(world: TaskWorld): Promise<string> {
+  const names = await world.settle(world.disk.list("/data/tasks"));
+  const name = names.find((one) => one.endsWith(".output.jsonl"));
+  return `/data/tasks/${name}`;
+}
+
+async function linesOf(
+  tasks: OpenedTasks,
+  id: string,
+): Promise<{ key: string | null; error?: { code: string; message: string } }[]> {
+  return (await textOf(tasks, id))
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+describe.each([
+  ["that shares its lot", 20],
+  ["of its own lot", 1_200],
+])("the answers of a task %s", (_kind, count) => {
+  it("are served without the one whose bytes were changed, which is an error that names the file", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, large(count)));
+    await world.clock.advance(600_000);
+    const path = await outputPath(world);
+    world.disk.put(path, (world.disk.text(path) ?? "").replace('answer 7"', 'answer 8"'));
+
+    const found = await world.settle(linesOf(tasks, task.id));
+    expect(found).toHaveLength(count);
+    const broken = found.filter(({ error }) => error !== undefined);
+    expect(broken).toHaveLength(1);
+    expect(broken[0]?.error?.code).toBe("output_damaged");
+    expect(broken[0]?.error?.message).toContain(path.split("/").at(-1));
+    const { items } = await world.settle(tasks.objects(PROJECT, task.id, { limit: 1_000 }));
+    expect(items.filter(({ status }) => status === "failed")).toHaveLength(1);
+    expect(items[6]).toMatchObject({ status: "failed", error: { code: "output_damaged" } });
+    expect(items[7]).toMatchObject({ status: "completed", output: { text: "answer 8" } });
+  });
+
+  it("are errors when their file is missing, and the task is shown all the same", async () => {
+    const world = new TaskWorld();
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, large(count)));
+    await world.clock.advance(600_000);
+    await world.settle(world.disk.remove(await outputPath(world)));
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({ status: "completed" });
+    const found = await world.settle(linesOf(tasks, task.id));
+    expect(found).toHaveLength(count);
+    expect(found.every(({ error }) => error?.code === "output_damaged")).toBe(true);
+  });
+});
+
+/** Three lines of a file, of which none is answered yet, and two inline items. */
+async function waiting() {
+  const world = new TaskWorld({ answer: () => "hang" });
+  world.hasFileStore = true;
+  let tasks = await world.tasks();
+  const chunks = async function* () {
+    yield Buffer.from([1, 2, 3].map((line) => itemLine(line)).join(""));
+  };
+  const file = await world.settle(
+    (world.fileStore as Files).put(PROJECT, { name: "three.jsonl", purpose: "batch", chunks: chunks() }),
+  );
+  const mixed = await world.settle(submit(tasks, [{ file_id: file.id, sla: 30 }, ...large(2)]));
+  const other = await world.settle(submit(tasks, large(2)));
+  world.kill();
+  world.answer = ok;
+  const restart = async () => {
+    tasks = await world.tasks();
+    return tasks;
+  };
+  return { world, restart, file, path: `/data/files/${file.id}`, mixed, other };
+}
+
+describe("lines that are waited for", () => {
+  it.each([
+    ["changed", "store it again"],
+    ["missing", "it is missing"],
+    ["cut", "bytes instead of"],
+  ])(
+    "of a file that is %s are not sent; they end at their deadline, the rest is answered",
+    async (how, _said) => {
+      const { world, restart, file, path, mixed, other } = await waiting();
+      const text = world.disk.text(path) ?? "";
+      if (how === "missing") await world.settle(world.disk.remove(path));
+      else world.disk.put(path, how === "cut" ? text.slice(0, 150) : text.replace("[[2]]", "[[9]]"));
+      const before = world.sent.length;
+      const tasks = await restart();
+      await world.clock.advance(5 * 60_000);
+      expect(await world.settle(tasks.task(PROJECT, mixed.id))).toMatchObject({
+        counts: { submitted: 3, completed: 2 },
+      });
+      expect((await world.settle(tasks.objects(PROJECT, mixed.id, { limit: 10 }))).items).toHaveLength(5);
+      expect(world.sent.slice(before).filter(({ line }) => line === 9)).toEqual([]);
+      const reading = (world.fileStore as Files).read(PROJECT, file.id)[Symbol.asyncIterator]().next();
+      await expect(world.settle(reading)).rejects.toMatchObject({
+        code: "file_damaged",
+        message: expect.stringContaining(`file ${file.id} is not what was stored`),
+      });
+      await world.clock.advance(26 * 60_000);
+      expect(await world.settle(tasks.task(PROJECT, mixed.id))).toMatchObject({
+        status: "completed",
+        counts: { submitted: 0, completed: 2, expired: 3 },
+      });
+      const lines = await world.settle(linesOf(tasks, mixed.id));
+      expect(lines).toHaveLength(5);
+      expect(await world.settle(tasks.task(PROJECT, other.id))).toMatchObject({ counts: { completed: 2 } });
+    },
+  );
+
+  it("of a file that is put back before their deadline are answered", async () => {
+    const { world, restart, path, mixed } = await waiting();
+    const text = world.disk.text(path) ?? "";
+    await world.settle(world.disk.remove(path));
+    const tasks = await restart();
+    await world.clock.advance(5 * 60_000);
+    world.disk.put(path, text);
+    await world.clock.advance(5 * 60_000);
+    expect(await world.settle(tasks.task(PROJECT, mixed.id))).toMatchObject({ counts: { completed: 5 } });
+  });
+});

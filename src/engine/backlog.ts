@@ -39,7 +39,7 @@ export interface RunLoad {
 export interface BacklogBounds {
   /** Prepared bytes that may wait; what is beyond is dropped and made again later. */
   readonly preparedBytesMax: number;
-  /** Items that may wait, prepared or not (25 bytes each). */
+  /** Items that may wait, prepared or not (32 bytes each). */
   readonly itemsMax: number;
 }
 

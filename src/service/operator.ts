@@ -6,13 +6,17 @@
  *                    with the scope `satellites:read` executions and clusters
  */
 import { PassThrough } from "node:stream";
-import { PerigeeError } from "../errors.ts";
+import { z } from "../schema.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import type { OperatorFeed } from "./operator_feed.ts";
 
 /** What a client may leave unread before it misses snapshots. */
 const UNREAD_BYTES_MAX = 64 * 1024;
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+const eventsQuery = z.strictObject({
+  /** The task that the page of tasks begins after. */
+  after: z.guid("must be the id of a task").optional(),
+});
 
 export interface OperatorContext {
   readonly feed: OperatorFeed;
@@ -26,10 +30,10 @@ export function registerOperatorRoutes(app: FastifyInstance, { feed, isAccepted 
     feed.close();
     done();
   });
-  app.get<{ Querystring: { readonly after?: string } }>("/v0/operator/events", {
+  app.get<{ Querystring: z.infer<typeof eventsQuery> }>("/v0/operator/events", {
     config: { scope: "infer:read" },
     exposeHeadRoute: false, // its answer never ends
-    schema: { hide: true },
+    schema: { hide: true, querystring: eventsQuery },
     handler: (request, reply) => {
       const { caller, query, headers } = request;
       const stream = new PassThrough({ highWaterMark: UNREAD_BYTES_MAX });
@@ -37,7 +41,7 @@ export function registerOperatorRoutes(app: FastifyInstance, { feed, isAccepted 
         project: caller.project,
         seesAllLanes: caller.scopes.has("admin"),
         seesSatellites: caller.scopes.has("satellites:read"),
-        after: afterOf(query.after),
+        after: query.after,
         isAllowed: () => isAccepted(headers.authorization),
         isReady: () => !stream.writableNeedDrain,
         send: (event, data) => void stream.write(`event: ${event}\ndata: ${data}\n\n`),
@@ -52,10 +56,4 @@ export function registerOperatorRoutes(app: FastifyInstance, { feed, isAccepted 
         .send(stream);
     },
   });
-}
-
-function afterOf(value: unknown): string | undefined {
-  if (value === undefined) return undefined;
-  if (typeof value === "string" && UUID.test(value)) return value;
-  throw new PerigeeError("usage", "after must be the id of a task", { details: { param: "after" } });
 }

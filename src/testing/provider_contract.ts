@@ -126,12 +126,17 @@ function limitsAreSane(provider: Provider): void {
   }
 }
 
+/** Of what concerns an item nothing of the body is shown; of a key, an account or a model at most the error's message. */
 function messagesAreOurs(provider: Provider): void {
   const canary = "canary-5f1d";
   for (const status of STATUSES) {
-    const body = bytesOf({ error: { message: canary, type: "server_error", status: "INTERNAL" } });
-    const decoded = decode(provider, { status, body });
-    if (decoded.class !== "success") assert.ok(!decoded.message.includes(canary), decoded.message);
+    const error = { message: `a ${canary} `.repeat(100), type: "server_error", status: "INTERNAL" };
+    const decoded = decode(provider, { status, body: bytesOf({ error, echoed: "canary-in-the-body" }) });
+    if (decoded.class === "success") continue;
+    const { message, scope } = decoded;
+    assert.ok(!message.includes("canary-in-the-body"), message);
+    if (scope === "item") assert.ok(!message.includes(canary), message);
+    else assert.ok(message.length < 500, message);
   }
 }
 

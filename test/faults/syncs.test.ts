@@ -4,15 +4,16 @@
  * No fake can show it: SQLite syncs its log itself (`PRAGMA synchronous = FULL`), and a kill that leaves the machine
  * running loses nothing that was written. `strace` says in which order files are written and synced and requests leave.
  */
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { MAIN } from "../built.ts";
 import { type Desk, openDesk, question } from "../cli/command.ts";
+import { describeCounterpart, pathOf } from "../counterpart.ts";
 
 const CALLS = "trace=fsync,fdatasync,pwrite64,write,writev,sendto";
 const ANSWER = JSON.stringify({
@@ -68,7 +69,6 @@ function readLog(log: string): Traced {
 }
 
 async function trace(words: readonly string[]): Promise<Traced> {
-  execFileSync("strace", ["-V"], { stdio: "ignore" }); // needed here: install the package strace
   const log = join(desk.dir, "calls");
   const { port } = server.address() as AddressInfo;
   const child = spawn(
@@ -88,18 +88,22 @@ async function trace(words: readonly string[]): Promise<Traced> {
   return readLog(readFileSync(log, "utf8"));
 }
 
-describe("a run", () => {
-  it("sends nothing before its journal and the answers before it are synced, and ends with everything synced", async () => {
-    const keys = ["a", "b", "c", "d", "e"];
-    const input = desk.write(
-      "in.jsonl",
-      keys.map((key) => question(key, key, "mine:m")),
-    );
-    const traced = await trace(["run", input, "--out", "out.jsonl", "--no-learn"]);
-    expect(traced.dirtyAtSends).toEqual(keys.map(() => []));
-    expect(traced.dirtyAtEnd).toEqual([]);
-    const journal = join(desk.dir, "out.jsonl.perigee", "journal.sqlite-wal");
-    expect(traced.syncs.get(journal)).toBeGreaterThan(keys.length);
-    expect(traced.syncs.get(join(desk.dir, "out.jsonl"))).toBeGreaterThanOrEqual(keys.length);
-  });
-});
+describeCounterpart(
+  "strace",
+  { isThere: pathOf("strace") !== undefined, install: "apt-get install strace" },
+  () => {
+    it("shows that a run sends nothing before its journal and the answers before it are synced, and ends with everything synced", async () => {
+      const keys = ["a", "b", "c", "d", "e"];
+      const input = desk.write(
+        "in.jsonl",
+        keys.map((key) => question(key, key, "mine:m")),
+      );
+      const traced = await trace(["run", input, "--out", "out.jsonl", "--no-learn"]);
+      expect(traced.dirtyAtSends).toEqual(keys.map(() => []));
+      expect(traced.dirtyAtEnd).toEqual([]);
+      const journal = join(desk.dir, "out.jsonl.perigee", "journal.sqlite-wal");
+      expect(traced.syncs.get(journal)).toBeGreaterThan(keys.length);
+      expect(traced.syncs.get(join(desk.dir, "out.jsonl"))).toBeGreaterThanOrEqual(keys.length);
+    });
+  },
+);

@@ -19,7 +19,7 @@ import { type HeardService, startHeard } from "../heard_service.ts";
 const run = promisify(execFile);
 const CANARY = "canary";
 /** Of what is sent, so much is refused. */
-const REFUSED = 11;
+const REFUSED = 13;
 const TEXT = `${CANARY}-prompt`;
 
 let dir: string;

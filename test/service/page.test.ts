@@ -55,7 +55,7 @@ function rowOf(page: Page, id: string) {
 
 it("has a browser to be shown in, or says that it was not tested", () => {
   if (!isThere) process.stderr.write(`\nTHE OPERATOR PAGE WAS NOT TESTED: ${MISSING}\n\n`);
-  expect(isThere || process.env["PERIGEE_BROWSER"] !== "required", MISSING).toBe(true);
+  expect(isThere || process.env["TEST_BROWSER"] !== "required", MISSING).toBe(true);
 });
 
 describe.skipIf(!isThere)("the operator page", () => {

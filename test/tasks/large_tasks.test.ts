@@ -126,9 +126,9 @@ describe("a request that a crash has cut off before it was stored", () => {
     const tasks = await world.tasks();
     await world.clock.advance(60_000);
     expect(world.disk.paths.filter((path) => path.startsWith("/data/lots/")).sort()).toEqual([
-      "/data/lots/5b0d5f3c-2c53-4d8f-8f5a-0d3c1e0a7a11-0.jsonl",
       `/data/lots/${id}-0.jsonl`,
       `/data/lots/${id}-1.jsonl`,
+      "/data/lots/5b0d5f3c-2c53-4d8f-8f5a-0d3c1e0a7a11-0.jsonl",
     ]);
     expect(await world.settle(tasks.task(PROJECT, id))).toMatchObject({ counts: { completed: 4 } });
   });

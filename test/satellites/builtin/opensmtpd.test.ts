@@ -10,9 +10,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { sendEmail } from "../../../src/satellites/builtin/send_email.ts";
+import { describeCounterpart, pathOf } from "../../counterpart.ts";
 import { filesBelow } from "../../files_below.ts";
 import { freePort } from "../../free_port.ts";
-import { describeCounterpart, pathOf } from "./counterpart.ts";
 import { headerOf } from "./mail_server.ts";
 import { attempt, EXECUTION_ID, failedAttempt } from "./one_attempt.ts";
 

@@ -194,7 +194,7 @@ const isHere = existsSync(RSYSLOGD) && hasTls();
 
 it("has rsyslog to send to, or says that it was not tested", () => {
   if (!isHere) process.stderr.write(`\nSYSLOG WAS NOT TESTED AGAINST A REAL RECEIVER: ${MISSING}\n\n`);
-  expect(isHere || process.env["PERIGEE_COUNTERPARTS"] !== "required", MISSING).toBe(true);
+  expect(isHere || process.env["TEST_COUNTERPARTS"] !== "required", MISSING).toBe(true);
 });
 
 describe.skipIf(!isHere)("rsyslog", () => {

@@ -20,7 +20,7 @@ function isProgram(path: string): boolean {
 
 /**
  * Tests against a program. Where it is missing, or may not be started, they are left out with a line that says so;
- * `PERIGEE_COUNTERPARTS=required` makes that a failure.
+ * `TEST_COUNTERPARTS=required` makes that a failure.
  */
 export function describeCounterpart(
   name: string,
@@ -32,8 +32,8 @@ export function describeCounterpart(
     describe(name, tests);
     return;
   }
-  if (process.env["PERIGEE_COUNTERPARTS"] !== "required") process.stderr.write(`${missing}\n`);
+  if (process.env["TEST_COUNTERPARTS"] !== "required") process.stderr.write(`${missing}\n`);
   it(`has ${name} where it is required`, () => {
-    expect(process.env["PERIGEE_COUNTERPARTS"], missing).not.toBe("required");
+    expect(process.env["TEST_COUNTERPARTS"], missing).not.toBe("required");
   });
 }

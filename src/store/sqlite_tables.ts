@@ -33,7 +33,9 @@ const PAGE_ENTRIES_MAX = 256;
 /** Tasks whose next sequence is kept in memory. */
 const SEQUENCES_MAX = 4_096;
 
+/** The owner before frees its lock on the folder a moment before the system has closed its database: so one waits. */
 const SETTINGS = `
+  PRAGMA busy_timeout = 2000;
   PRAGMA locking_mode = EXCLUSIVE;
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = FULL;

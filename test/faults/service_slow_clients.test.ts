@@ -13,9 +13,9 @@ const KEYS = 50;
 const TRANSFERS_MAX = 20;
 const IDLE_MS = 6_000;
 const MIB = 1024 * 1024;
-/** Lines of 20 KB: more than the system's buffers of one connection take, which are 10 MB and more on Linux. */
-const LINES = 1_000;
-/** Clients and service share the process. Twenty readers of 20 MB held in memory would be 400 MB; it grows by 26 here. */
+/** Lines of 20 KB: more than the system's buffers of one connection take, which are up to 36 MB on Linux. */
+const LINES = 2_500;
+/** Clients and service share the process. Twenty readers of 50 MB held in memory would be 1 GB. */
 const GROWTH_BYTES_MAX = 150 * MIB;
 const FORM_HEAD = '--b\r\ncontent-disposition: form-data; name="file"; filename="x"\r\n\r\n';
 

@@ -18,9 +18,13 @@ const engine = await createEngine({
 for (const model of ["openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"]) {
   const quote = await engine.quote(input, { slas: [60, 1_440], model });
   const tokens = `${quote.input_tokens}${quote.input_tokens_estimated ? " (estimated)" : ""}`;
-  console.log(
-    `${model}: ${quote.items} items, ${tokens} input tokens, about ${quote.billed_usd.toFixed(4)} USD billed`,
+  const [usd, low, high] = [quote.billed_usd, quote.billed_usd_low, quote.billed_usd_high].map((each) =>
+    each.toFixed(4),
   );
+  console.log(
+    `${model}: ${quote.items} items, ${tokens} input tokens, about ${usd} USD billed (${low} to ${high})`,
+  );
+  console.log(`  ${quote.expected_output_tokens} output tokens (${quote.models[0]?.expected_output_basis})`);
   for (const sla of quote.slas)
     console.log(`  within ${sla.sla_minutes} minutes: ${sla.is_feasible ? "feasible" : "not feasible"}`);
   console.log(`  takes ${quote.time.seconds} s, bound by ${quote.time.bound_by}`);

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
 import { howToPrice } from "../price/price_sheet.ts";
-import type { Quote, QuoteFault } from "../price/quote.ts";
+import type { Quote, QuoteAssumptions, QuoteFault, QuoteModel, QuoteTime } from "../price/quote.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { errorJson } from "./exit.ts";
 import { requireFile } from "./input.ts";
@@ -77,27 +77,45 @@ function quoteTable(found: Quote): string {
     return block(model.model, [
       ["items", count(model.items)],
       ["input tokens", `${count(model.input_tokens)}${model.input_tokens_estimated ? " (estimated)" : ""}`],
-      [
-        "output tokens",
-        `${count(model.expected_output_tokens)} expected (${model.expected_output_basis.join(", ")})`,
-      ],
+      ["output tokens", outputText(model)],
       ["price", price],
-      ["billed", model.billed_usd === null ? "unknown" : `about ${usd(model.billed_usd)}`],
+      ["billed", billedText(model)],
       ...model.slas.map(slaRow),
-      ["time", `${duration(model.time.seconds * 1_000)} (bound by ${model.time.bound_by})`],
+      ["time", timeText(model.time, found.assumptions)],
     ]);
   });
   if (found.models.length > 1) {
     blocks.push(
       block("all models", [
         ["items", count(found.items)],
-        ["billed", `about ${usd(found.billed_usd)}`],
+        ["billed", billedText(found)],
         ...found.slas.map(slaRow),
-        ["time", duration(found.time.seconds * 1_000)],
+        ["time", timeText(found.time, found.assumptions)],
       ]),
     );
   }
   return blocks.join("\n");
+}
+
+function outputText(model: QuoteModel): string {
+  const { expected_output_tokens_low: low, expected_output_tokens_high: high, learnt_answers } = model;
+  const basis = model.expected_output_basis.join(", ");
+  const answers = learnt_answers === 0 ? "" : ` from ${count(learnt_answers)} answers`;
+  return `${count(model.expected_output_tokens)} expected, ${count(low)} to ${count(high)} (${basis}${answers})`;
+}
+
+function billedText(found: Pick<QuoteModel, "billed_usd" | "billed_usd_low" | "billed_usd_high">): string {
+  const { billed_usd, billed_usd_low, billed_usd_high } = found;
+  if (billed_usd === null || billed_usd_low === null || billed_usd_high === null) return "unknown";
+  return `about ${usd(billed_usd)}, ${usd(billed_usd_low)} to ${usd(billed_usd_high)}`;
+}
+
+function timeText({ seconds, bound_by, basis }: QuoteTime, assumed: QuoteAssumptions): string {
+  const speed =
+    basis === "learnt"
+      ? ""
+      : `; assumes ${assumed.first_token_ms / 1_000} s to the first token, ${assumed.output_tokens_per_second} tokens a second`;
+  return `${duration(seconds * 1_000)} (bound by ${bound_by}${speed})`;
 }
 
 function slaRow(sla: Quote["slas"][number]): [string, string] {

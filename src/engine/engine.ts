@@ -16,6 +16,7 @@ import { modelFault } from "../jsonl/layout.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { PriceBook } from "../price/price_book.ts";
 import type { Quote } from "../price/quote.ts";
+import { AnswerMeans } from "../schedule/answer_means.ts";
 import { LearntStore } from "../store/learnt.ts";
 import type { InlineItem } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
@@ -31,6 +32,7 @@ import type { Hold } from "./holds.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { ItemMoney } from "./item_money.ts";
+import { keepAnswers } from "./kept_answers.ts";
 import { KeyTrials } from "./key_trials.ts";
 import { type LaneStatus, laneStatus } from "./lane_status.ts";
 import { Lanes } from "./lanes.ts";
@@ -180,6 +182,8 @@ class LocalEngine implements Engine {
     });
     const { attemptMsMax, isAtMostOnce } = config;
     const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce });
+    const answers = new AnswerMeans();
+    keepAnswers(seams.learnt, config.providers, answers);
     const trials = new KeyTrials(config.providers, seams.learnt);
     const sender = new Sender({
       accepted: trials.known,
@@ -195,6 +199,7 @@ class LocalEngine implements Engine {
       onChange: (run) => run.changed(),
       observer,
       patience,
+      answers,
     });
     this.#lanes = new Lanes({
       trials,
@@ -218,7 +223,7 @@ class LocalEngine implements Engine {
       ...(attemptMsMax === undefined ? {} : { attemptMsMax }),
       patience,
     });
-    this.parts = this.#partsOf({ room, recorder, backlog, sender, prices });
+    this.parts = this.#partsOf({ room, recorder, backlog, sender, answers, prices });
     this.#forgotten = new Forgotten(this.parts);
     this.#submissions = new Submissions(this.parts, (source, options) => this.run(source, options));
   }
@@ -276,7 +281,7 @@ class LocalEngine implements Engine {
   quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {
     this.#assertOpen();
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
-    return quoteSource(this.parts, this.#config, source, options);
+    return quoteSource(this.parts, source, options);
   }
 
   holds(): readonly Hold[] {
@@ -306,7 +311,9 @@ class LocalEngine implements Engine {
     this.#submissions.drop(taskId);
   }
 
-  #partsOf(built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "prices">): EngineParts {
+  #partsOf(
+    built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "answers" | "prices">,
+  ): EngineParts {
     const { clock, store } = this.#seams;
     const providers = new Set(this.#config.providers.map(({ name }) => name));
     return {
@@ -327,6 +334,8 @@ class LocalEngine implements Engine {
         this.#unreadCounts.reduce((items, count) => items + count(project, deadlineWallMs), 0),
       countUnread: (count) => this.#unreadCounts.push(count),
       expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
+      workTimes: (works) => this.#lanes.workTimes(works),
+      leftMs: (state) => this.#lanes.leftMs(state),
       dropRun: (state) => this.#lanes.drop(state),
       holdsOf: (state) => this.#lanes.holdsOf(state),
       heldEndOf: (model) => this.#lanes.heldEndOf(model),

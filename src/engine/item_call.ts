@@ -77,6 +77,11 @@ export class ItemCall implements Call {
     return this.shard.inputTokens[this.index] as number;
   }
 
+  /** Hash of its system instruction; 0 when it has none. */
+  get prefixHash(): number {
+    return this.shard.prefixHash(this.index);
+  }
+
   get maxOutputTokens(): number {
     return this.shard.maxOutputTokens[this.index] as number;
   }

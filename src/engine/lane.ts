@@ -193,6 +193,12 @@ export class Lane {
     yield* this.#projects.loads();
   }
 
+  /** Whether something of a run was read and not sent. */
+  hasWaiting(run: RunState): boolean {
+    for (const waiting of this.waiting()) if (waiting.run === run) return true;
+    return false;
+  }
+
   /** An answer took `latencyMs`. */
   answered(latencyMs: number): void {
     this.#hasAnswered = true;

@@ -19,6 +19,7 @@ import type { Store } from "../store/store.ts";
 import { ArmedClock } from "./armed_clock.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { EngineConfig } from "./config.ts";
+import type { ModelWork } from "./expected_usage.ts";
 import { type HeldEnd, type HoldReason, NO_HOLDS, type RunHolds } from "./holds.ts";
 import type { LaneRecord } from "./journal.ts";
 import { KeptLimits } from "./kept_limits.ts";
@@ -42,6 +43,7 @@ import { holdsOf } from "./run_holds.ts";
 import type { RunState } from "./run_state.ts";
 import { RunStopped } from "./run_stopped.ts";
 import type { Sender } from "./sender.ts";
+import { leftMs, type WorkTime, workTimes } from "./work_times.ts";
 
 /** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
 export const LIMITS_WINDOW_MS = 61_000;
@@ -190,14 +192,32 @@ export class Lanes {
   /** When it is expected to be done, monotonic; guesses what was never measured. */
   expectedDoneMs(work: NewWork): number {
     const { lane, outlook } = this.#outlookOn(work.model);
-    return expectedDoneMs(outlook, this.#sized(work), lane.itemMs);
+    return expectedDoneMs(outlook, this.#sized(work), lane);
+  }
+
+  /** How long work takes on each of its models, when nothing else waits. */
+  workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime> {
+    const places = {
+      placeOf: (model: string) => this.#options.sender.models.of(model),
+      limitsOf: (key: LaneKey) => this.of(key).limits,
+      sharedOf: (provider: string) => this.#sharedOf(provider),
+    };
+    return workTimes(works, places, this.#options.clock.nowMs());
+  }
+
+  /** How long what is left of a run takes; undefined while nothing of it waits here. */
+  leftMs(run: RunState): number | undefined {
+    const nowMs = this.#options.clock.nowMs();
+    return leftMs(run, this.#lanes.values(), (lane) => this.#outlookOf(lane, nowMs));
   }
 
   #outlookOn(model: string): { readonly lane: Lane; readonly outlook: LaneOutlook } {
-    const { clock, sender } = this.#options;
-    const { provider, key } = sender.models.of(model);
-    const lane = this.of(key);
-    return { lane, outlook: this.#outlooks.of(lane, this.#sharedBy(provider), clock.nowMs()) };
+    const lane = this.of(this.#options.sender.models.of(model).key);
+    return { lane, outlook: this.#outlookOf(lane, this.#options.clock.nowMs()) };
+  }
+
+  #outlookOf(lane: Lane, nowMs: number): LaneOutlook {
+    return this.#outlooks.of(lane, this.#sharedBy(providerOfLane(lane.key)), nowMs);
   }
 
   #sized(work: NewWork): ProjectWork {

@@ -25,7 +25,7 @@ import type { RunState } from "./run_state.ts";
 const REMEMBERED_MS = 100;
 const URGENCY_MS = 500;
 /** What the guard of a window takes of a limit, at most (schedule/bucket.ts). */
-const GUARD_SHARE = 0.006;
+export const GUARD_SHARE = 0.006;
 
 /** Work that is to be accepted. */
 export interface NewWork extends Omit<ProjectWork, "weight" | "outputTokens"> {
@@ -50,9 +50,14 @@ export function forecastOf(lane: LaneOutlook, work: ProjectWork): Forecast {
     : { sla, doneMs };
 }
 
-/** When work would be done as far as anybody can say: what was never measured is guessed here. */
-export function expectedDoneMs(lane: LaneOutlook, work: ProjectWork, itemMs: number): number {
-  return earliestDoneMs({ ...lane, capacity: { ...lane.capacity, itemMs } }, work);
+/** When work would be done as far as anybody can say: what was never measured is guessed here, and places in flight grow. */
+export function expectedDoneMs(
+  outlook: LaneOutlook,
+  work: ProjectWork,
+  { itemMs, limits }: Pick<Lane, "itemMs" | "limits">,
+): number {
+  const capacity = { ...outlook.capacity, itemMs, concurrencyNow: limits.places };
+  return earliestDoneMs({ ...outlook, capacity }, work);
 }
 
 /** A provider whose limits all its lanes share. */

@@ -6,11 +6,13 @@ import type { Disk } from "../disk.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { RateCard } from "../price/factor.ts";
 import type { PriceBook } from "../price/price_book.ts";
+import type { AnswerMeans } from "../schedule/answer_means.ts";
 import type { Measurer } from "../shard/pool.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import type { Store } from "../store/store.ts";
 import type { Arrivals } from "./arrivals.ts";
 import type { Backlog } from "./backlog.ts";
+import type { ModelWork } from "./expected_usage.ts";
 import type { HeldEnd, RunHolds } from "./holds.ts";
 import type { Lane } from "./lane.ts";
 import type { EngineObserver } from "./observer.ts";
@@ -20,6 +22,7 @@ import type { Room } from "./room.ts";
 import type { RunState } from "./run_state.ts";
 import type { Sender } from "./sender.ts";
 import type { SharedCaps } from "./shared_caps.ts";
+import type { WorkTime } from "./work_times.ts";
 
 /** Built by `engine.ts`, read by runs. */
 export interface EngineParts {
@@ -36,6 +39,8 @@ export interface EngineParts {
   /** Where runs bring what they have read. */
   readonly arrivals: Arrivals;
   readonly sender: Sender;
+  /** What was learnt of answers. */
+  readonly answers: AnswerMeans;
   readonly prices: PriceBook;
   readonly caps: SharedCaps;
   readonly rateCard: RateCard;
@@ -63,6 +68,10 @@ export interface EngineParts {
   countUnread(count: EngineParts["unreadItems"]): void;
   /** When work is expected to be done beside what waits, monotonic; a guess where nothing was measured. */
   expectedDoneMs(work: NewWork): number;
+  /** How long work takes on each of its models, when nothing else waits. */
+  workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime>;
+  /** How long what is left of a run takes; undefined while nothing of it waits in a lane. */
+  leftMs(run: RunState): number | undefined;
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(run: RunState): void;
   /** What holds the items of a run. */

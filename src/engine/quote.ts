@@ -6,22 +6,11 @@ import { join } from "node:path";
 import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { volumeTokensOf } from "../price/factor.ts";
-import {
-  type GroupLimits,
-  type ModelTotals,
-  type OutputBasis,
-  type Quote,
-  type QuoteFault,
-  type QuoteInput,
-  quote,
-} from "../price/quote.ts";
-import { familyOf } from "../schedule/lanes.ts";
-import { OUTPUT_TOKENS_DEFAULT } from "../schedule/output_lengths.ts";
+import { type Quote, type QuoteFault, type QuoteInput, quote, type TimeNeeded } from "../price/quote.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
-import { parseModelId } from "../work/request.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../work/sla.ts";
 import { unlessAborted } from "./abort.ts";
-import type { EngineConfig } from "./config.ts";
+import { ASSUMED_SPEED, ExpectedUsage } from "./expected_usage.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 import { closeInput, openInput, type Source } from "./input.ts";
 import type { EngineParts } from "./parts.ts";
@@ -47,41 +36,35 @@ export interface QuoteOptions {
 
 /** What a source holds. */
 interface Counted {
-  readonly totals: Map<string, Totals>;
+  readonly usage: ExpectedUsage;
   readonly models: Set<string>;
   rejectedLines: number;
   firstFault: QuoteFault | undefined;
   volumeTokens: number;
 }
 
-type Totals = { -readonly [name in keyof ModelTotals]: ModelTotals[name] };
-
 /** Lines that would fail are counted by themselves. Throws as `run` does for an input that cannot be read. */
-export async function quoteSource(
-  parts: EngineParts,
-  config: EngineConfig,
-  source: Source,
-  options: QuoteOptions,
-): Promise<Quote> {
+export async function quoteSource(parts: EngineParts, source: Source, options: QuoteOptions): Promise<Quote> {
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
   const { signal, project } = options;
   signal?.throwIfAborted();
-  const { totals, rejectedLines, firstFault, volumeTokens } = await unlessAborted(
+  const { usage, rejectedLines, firstFault, volumeTokens } = await unlessAborted(
     countSource(parts, source, options),
     signal,
   );
   const wallMs = parts.clock.wallMs();
   const quoted = quote({
-    totals: [...totals.values()],
+    totals: usage.totals(),
     rejectedLines,
     volumeTokens,
     wallMs,
     slasMinutes,
     card: parts.rateCard,
     price: (model) => parts.prices.price(model, wallMs),
-    limits: (model) => limitsOf(model, config),
+    times: timesOf(parts, usage),
+    assumptions: ASSUMED_SPEED,
     ...(project === undefined ? {} : { behindSeconds: behindSeconds(parts, project) }),
   });
   return firstFault === undefined ? quoted : { ...quoted, first_fault: firstFault };
@@ -110,14 +93,15 @@ function behindSeconds(parts: EngineParts, project: string): NonNullable<QuoteIn
   };
 }
 
-/** Those of the provider, and in addition those of the family, as lanes keep them. */
-function limitsOf(model: string, config: EngineConfig): GroupLimits[] {
-  const { provider = "", name = "" } = parseModelId(model) ?? {};
-  const family = `${provider}:${familyOf(provider, name, config.families)}`;
-  return [provider, family].map((group) => ({
-    group,
-    limits: { concurrency: config.maxInFlight, ...config.limits[group] },
-  }));
+function timesOf(parts: EngineParts, usage: ExpectedUsage): Map<string, TimeNeeded> {
+  const works = usage.works();
+  const times = parts.workTimes(works);
+  return new Map(
+    works.map(({ model, isMeasured }) => {
+      const { ms, boundBy } = times.get(model) ?? { ms: 0, boundBy: "nothing" as const };
+      return [model, { seconds: ms / 1_000, boundBy, isMeasured }];
+    }),
+  );
 }
 
 async function countSource(
@@ -129,7 +113,7 @@ async function countSource(
   const input = await openInput({ ...parts, signal }, source, spool);
   const volumeTokens = volumeTokensOf(sizeBytes ?? input.identity?.sizeBytes);
   const counted: Counted = {
-    totals: new Map(),
+    usage: new ExpectedUsage(parts.answers),
     models: new Set(),
     rejectedLines: 0,
     firstFault: undefined,
@@ -152,9 +136,9 @@ async function countSource(
       measuring.catch(() => undefined); // an earlier one may end the quote first
       waiting.push(measuring);
       if (waiting.length > parts.measurer.concurrency)
-        addBlock(parts, counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
+        addBlock(counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
     }
-    for (const measured of waiting) addBlock(parts, counted, await measured, modelsMax);
+    for (const measured of waiting) addBlock(counted, await measured, modelsMax);
   } finally {
     await closeInput(parts.disk, input, "remove");
   }
@@ -162,31 +146,12 @@ async function countSource(
 }
 
 /** Throws `too_many`. */
-function addBlock(parts: EngineParts, counted: Counted, measured: MeasuredBlock, modelsMax: number): void {
+function addBlock(counted: Counted, measured: MeasuredBlock, modelsMax: number): void {
   for (const { model } of measured.groups) counted.models.add(model);
   if (counted.models.size > modelsMax)
     throw new PerigeeError("too_many", `a quote has at most ${modelsMax} different models`);
   addFaults(counted, measured.rejected);
-  for (let item = 0; item < measured.count; item += 1) {
-    const group = measured.groups[measured.groupOf[item] as number];
-    if (group === undefined) continue;
-    const limit = measured.maxOutputTokens[item] as number;
-    const outputTokens = limit > 0 ? limit : parts.sender.expectedOutputTokensOf(group.model, 0);
-    const basis = limit > 0 ? "max_output_tokens of the items" : basisOf(outputTokens);
-    const key = `${group.model} ${basis}`;
-    const row = counted.totals.get(key) ?? {
-      model: group.model,
-      items: 0,
-      inputTokens: 0,
-      isEstimated: group.isEstimated,
-      expectedOutputTokens: 0,
-      basis,
-    };
-    row.items += 1;
-    row.inputTokens += measured.inputTokens[item] as number;
-    row.expectedOutputTokens += outputTokens;
-    counted.totals.set(key, row);
-  }
+  for (let item = 0; item < measured.count; item += 1) counted.usage.add(measured, item);
 }
 
 /** Blocks end in any order of their faults. */
@@ -195,9 +160,4 @@ function addFaults(counted: Counted, faults: readonly QuoteFault[]): void {
   for (const { line, code, message } of faults)
     if (line < (counted.firstFault?.line ?? Number.POSITIVE_INFINITY))
       counted.firstFault = { line, code, message };
-}
-
-/** Of an item without a limit: the default until answers of its model were seen. */
-function basisOf(outputTokens: number): OutputBasis {
-  return outputTokens === OUTPUT_TOKENS_DEFAULT ? "default 512" : "learnt p90";
 }

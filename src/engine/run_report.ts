@@ -31,7 +31,7 @@ export class RunReport {
     const { totals, deadlineMs } = state.settings;
     const itemsPerSecond = this.#items.update(nowMs, totals.settled);
     const left = (state.linesTotal ?? Number.NaN) - state.blankLines - totals.settled;
-    const etaMs = (left * 1_000) / itemsPerSecond;
+    const etaMs = this.#etaMs(state, left, itemsPerSecond);
     const isWaiting = state.isOpen && !isStopping;
     const pausedBy = isWaiting ? (state.pausedBy ?? this.#parts.storageWait()) : undefined;
     return {
@@ -54,6 +54,15 @@ export class RunReport {
       ...(Number.isFinite(etaMs) ? { etaMs } : {}),
       lanes: [...this.#parts.lanes()].map((lane) => laneProgress(lane.key, lane.limits.snapshot(nowMs))),
     };
+  }
+
+  /** As it is forecast, but no sooner than at the present rate; NaN or Infinity while unknown. */
+  #etaMs(state: RunState, left: number, itemsPerSecond: number): number {
+    const paceMs = left === 0 ? 0 : (left * 1_000) / itemsPerSecond;
+    const forecastMs = state.isOpen ? this.#parts.leftMs(state) : undefined;
+    return forecastMs === undefined || !Number.isFinite(paceMs)
+      ? (forecastMs ?? paceMs)
+      : Math.max(forecastMs, paceMs);
   }
 
   summary(state: RunState, body: TaskBody, stopReason?: string): Summary {

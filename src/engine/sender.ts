@@ -13,6 +13,7 @@
 import type { Clock } from "../clock.ts";
 import type { Admission, AttemptResult, Dispatcher, DispatchResult, Made } from "../dispatch/dispatcher.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
+import type { AnswerMeans } from "../schedule/answer_means.ts";
 import type { FamilySettings, LaneKey } from "../schedule/lanes.ts";
 import { InputRatios, OutputLengths } from "../schedule/output_lengths.ts";
 import type { Shard } from "../shard/shard.ts";
@@ -51,6 +52,7 @@ export interface SenderOptions {
   readonly onChange: (run: RunState) => void;
   readonly observer?: EngineObserver | undefined;
   readonly patience: ItemPatience;
+  readonly answers: AnswerMeans;
 }
 
 /** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
@@ -325,6 +327,8 @@ export class Sender implements Admission<ItemCall> {
     if (moreInput + moreOutput > 0) call.run.settings.log.sentMore(lane.key, moreInput, moreOutput);
     this.#outputLengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
+    const countedTokens = call.inputTokens;
+    this.#options.answers.observe(call.model, call.prefixHash, { ...usage, countedTokens, latencyMs });
   }
 }
 

@@ -1,26 +1,33 @@
 /**
- * What a piece of work will cost and how long it will take, before anything is sent. Pure: totals, prices and limits
+ * What a piece of work will cost and how long it will take, before anything is sent. Pure: totals, prices and times
  * in, a plain object out, which `perigee quote --json` prints and `engine.quote` returns as it is.
  *
  *   list   = input tokens x input rate + expected output tokens x output rate       (tier of the mean request)
  *   at sla = list x price factor(model, sla, volume of the task)
- *   time   = max(requests / requests per minute, tokens / tokens per minute, ..., items x latency / concurrency) + latency
- *   latency = time to the first token + expected output tokens / output speed       (assumed, stated in the quote)
- *   time   >= seconds behind what waits already, where the caller can tell them
+ *   billed = list, with the part of the input that is expected from and for the provider's cache at its rates
+ *   low, high: each estimate at the ends of its band; those that are learnt are independent, so their distances add as squares
+ *   time   = as it is forecast; no sooner than what waits already, where the caller can tell
  *
- * Models that share limits (a `group`) take their turns; groups run side by side. A model may be in several groups, as
- * that of its provider and that of its family: the slowest of them sets its time. No cache discount is assumed. Sums cover the models with a known price; `unpriced_models` names the others. No number is ever NaN.
+ * Sums cover the models with a known price; `unpriced_models` names the others. No number is ever NaN.
  */
 import type { FailureCode } from "../errors.ts";
-import type { LimitSettings } from "../work/limits.ts";
+import type { TimeBound } from "../work/limits.ts";
 import { parseModelId } from "../work/request.ts";
 import { counted, roundedUsd } from "./cost.ts";
 import { priceFactor, RATE_CARD, type RateCard } from "./factor.ts";
-import { type GroupLoad, type LimitBound, type TimeNeeded, timeNeeded } from "./quote_time.ts";
 import { type BasePrice, ratesFor } from "./rates.ts";
 
 /** Where an expected output comes from. */
-export type OutputBasis = "max_output_tokens of the items" | "learnt p90" | "default 512";
+export type OutputBasis = "learnt of the system prompt" | "learnt of the model" | "default";
+
+/** How long the work on a model takes. */
+export interface TimeNeeded {
+  /** Infinity for what is never done as things stand. */
+  readonly seconds: number;
+  readonly boundBy: TimeBound;
+  /** Whether the provider's speed was measured; else it is assumed. */
+  readonly isMeasured: boolean;
+}
 
 /**
  * Totals of the items of one model. A model may come in several rows, for example those items above a tier's start
@@ -30,11 +37,21 @@ export interface ModelTotals {
   /** `<provider>:<name>`. */
   readonly model: string;
   readonly items: number;
+  /** As the provider is expected to count them. */
   readonly inputTokens: number;
+  readonly inputTokensLow: number;
+  readonly inputTokensHigh: number;
+  /** Of them, read from and written to the provider's cache. */
+  readonly cachedTokens: number;
+  readonly cacheWriteTokens: number;
   /** True when the tokenizer of the model is not public. */
   readonly isEstimated: boolean;
   readonly expectedOutputTokens: number;
+  readonly outputTokensLow: number;
+  readonly outputTokensHigh: number;
   readonly basis: OutputBasis;
+  /** Answers that the expected output was learnt from. */
+  readonly learntAnswers: number;
 }
 
 export interface QuoteInput {
@@ -49,27 +66,19 @@ export interface QuoteInput {
   readonly rejectedLines: number;
   /** What the price factor counts as the volume of the whole work. */
   readonly volumeTokens: number;
-  /** All limits that hold for a model, each with the name of the group that shares it. */
-  readonly limits: (model: string) => readonly GroupLimits[];
+  /** How long the work on each model takes, when nothing else waits. */
+  readonly times: ReadonlyMap<string, TimeNeeded>;
   /** Seconds until items of a model would be done behind what waits already; absent: nothing waits. */
   readonly behindSeconds?: (model: string, items: number, inputTokens: number) => number;
   readonly card?: RateCard;
-  readonly assumptions?: Partial<QuoteAssumptions>;
+  readonly assumptions: QuoteAssumptions;
 }
 
-/** Limits of one group of models. */
-export interface GroupLimits {
-  readonly group: string;
-  readonly limits: LimitSettings;
-}
-
-/** What is assumed of the providers' speed. */
+/** What is assumed of the providers' speed, where none was measured. */
 export interface QuoteAssumptions {
   readonly first_token_ms: number;
   readonly output_tokens_per_second: number;
 }
-
-const QUOTE_ASSUMPTIONS: QuoteAssumptions = { first_token_ms: 1_000, output_tokens_per_second: 50 };
 
 export interface QuotePrice {
   readonly source: string;
@@ -102,11 +111,18 @@ export interface QuoteModel {
   readonly input_tokens: number;
   readonly input_tokens_estimated: boolean;
   readonly expected_output_tokens: number;
+  readonly expected_output_tokens_low: number;
+  readonly expected_output_tokens_high: number;
   readonly expected_output_basis: readonly OutputBasis[];
+  /** Answers that it was learnt from; 0 for the default. */
+  readonly learnt_answers: number;
   /** Null when no price is known; the model runs all the same. */
   readonly price: QuotePrice | null;
   /** What the provider is expected to bill: everything is sent in real time, at its list price. */
   readonly billed_usd: number | null;
+  /** What 95 of 100 such quotes come to is between these two, where the expected output was learnt. */
+  readonly billed_usd_low: number | null;
+  readonly billed_usd_high: number | null;
   readonly list_usd: number | null;
   readonly slas: readonly QuoteSla[];
   readonly time: QuoteTime;
@@ -115,7 +131,9 @@ export interface QuoteModel {
 export interface QuoteTime {
   readonly seconds: number;
   /** What sets the time. */
-  readonly bound_by: LimitBound;
+  readonly bound_by: TimeBound;
+  /** Whether the providers' speed was measured; where not, it is that of `assumptions`. */
+  readonly basis: "learnt" | "assumed";
 }
 
 /** A line that would fail before it is sent. */
@@ -141,6 +159,8 @@ export interface Quote {
   readonly expected_output_tokens: number;
   /** What providers are expected to bill, of all models with a known price. */
   readonly billed_usd: number;
+  readonly billed_usd_low: number;
+  readonly billed_usd_high: number;
   /** Of all models with a known price. */
   readonly list_usd: number;
   readonly slas: readonly QuoteSla[];
@@ -152,16 +172,11 @@ export interface Quote {
 
 /** Quotes the work; models in the order of their first row. */
 export function quote(input: QuoteInput): Quote {
-  const assumptions = { ...QUOTE_ASSUMPTIONS, ...input.assumptions };
   const rows = rowsByModel(input.totals);
-  const times = timesByGroup(rows, input, assumptions);
-  let slowest = slowestOf([...times.values()]);
-  const models = [...rows].map(([model, totals]) => {
-    const limited = input.limits(model).map(({ group }) => times.get(group) ?? IDLE);
-    const time = slowestOf([...limited, behind(model, totals, input)]);
-    slowest = slowestOf([slowest, time]);
-    return quoteModel(model, totals, time, input);
-  });
+  const priced = [...rows].map(([model, totals]) => pricedOf(model, totals, input));
+  const models = priced.map((each) => quoteModel(each, input));
+  const slowest = slowestOf(priced.map(({ time }) => time));
+  const billed = bandOf(priced.flatMap(({ bands }) => bands));
   return {
     object: "quote",
     currency: "usd",
@@ -171,12 +186,14 @@ export function quote(input: QuoteInput): Quote {
     input_tokens: sum(models.map((model) => model.input_tokens)),
     input_tokens_estimated: models.some((model) => model.input_tokens_estimated),
     expected_output_tokens: sum(models.map((model) => model.expected_output_tokens)),
-    billed_usd: roundedUsd(sum(models.map((model) => model.billed_usd ?? 0))),
-    list_usd: roundedUsd(sum(models.map((model) => model.list_usd ?? 0))),
+    billed_usd: roundedUsd(billed.expected),
+    billed_usd_low: roundedUsd(billed.low),
+    billed_usd_high: roundedUsd(billed.high),
+    list_usd: roundedUsd(billed.expected),
     slas: input.slasMinutes.map((slaMinutes, index) => quoteAll(slaMinutes, index, models, slowest)),
     time: shown(slowest),
     unpriced_models: models.filter((model) => model.price === null).map((model) => model.model),
-    assumptions,
+    assumptions: input.assumptions,
     models,
   };
 }
@@ -184,7 +201,25 @@ export function quote(input: QuoteInput): Quote {
 /** For work that is never done as things stand: JSON has no larger one. */
 const SECONDS_MAX = 1e9;
 
-const IDLE: TimeNeeded = { seconds: 0, boundBy: "nothing" };
+const IDLE: TimeNeeded = { seconds: 0, boundBy: "nothing", isMeasured: true };
+
+/** A model, with what its rows come to. */
+interface Priced {
+  readonly model: string;
+  readonly totals: readonly ModelTotals[];
+  readonly price: BasePrice | undefined;
+  /** In USD; none without a price. */
+  readonly bands: readonly Band[];
+  readonly time: TimeNeeded;
+}
+
+function pricedOf(model: string, totals: readonly ModelTotals[], input: QuoteInput): Priced {
+  const id = parseModelId(model);
+  const price = id === undefined ? undefined : input.price(id);
+  const bands = price === undefined ? [] : totals.map((row) => usdOf(row, price));
+  const alone = input.times.get(model) ?? IDLE;
+  return { model, totals, price, bands, time: slowestOf([alone, behind(model, totals, input)]) };
+}
 
 /** What waits for the model already, and the work behind it. */
 function behind(
@@ -195,11 +230,36 @@ function behind(
   const items = sum(totals.map((row) => row.items));
   if (behindSeconds === undefined || items === 0) return IDLE;
   const seconds = behindSeconds(model, items, sum(totals.map((row) => row.inputTokens)));
-  return { seconds: Math.min(seconds, SECONDS_MAX), boundBy: "backlog" };
+  return { seconds, boundBy: "backlog", isMeasured: true };
 }
 
+/** Measured where all are. */
 function slowestOf(times: readonly TimeNeeded[]): TimeNeeded {
-  return times.reduce((a, b) => (b.seconds > a.seconds ? b : a), IDLE);
+  const slowest = times.reduce((a, b) => (b.seconds > a.seconds ? b : a), IDLE);
+  return { ...slowest, isMeasured: times.every(({ isMeasured }) => isMeasured) };
+}
+
+/** A figure, and between which two it is. */
+interface Band {
+  readonly expected: number;
+  readonly low: number;
+  readonly high: number;
+  /** Learnt figures err independently; others may all be off the same way. */
+  readonly isLearnt: boolean;
+}
+
+/** Of a sum of figures. */
+function bandOf(bands: readonly Band[]): Band {
+  const expected = sum(bands.map((band) => band.expected));
+  const distance = (of: (band: Band) => number): number => {
+    const [learnt, other] = [true, false].map((isLearnt) =>
+      bands.filter((band) => band.isLearnt === isLearnt).map(of),
+    ) as [number[], number[]]; // one of each
+    return Math.sqrt(sum(learnt.map((each) => each ** 2))) + sum(other);
+  };
+  const low = Math.max(0, expected - distance((band) => band.expected - band.low));
+  const high = expected + distance((band) => band.high - band.expected);
+  return { expected, low, high, isLearnt: bands.every(({ isLearnt }) => isLearnt) };
 }
 
 function rowsByModel(totals: readonly ModelTotals[]): Map<string, ModelTotals[]> {
@@ -209,7 +269,13 @@ function rowsByModel(totals: readonly ModelTotals[]): Map<string, ModelTotals[]>
       ...given,
       items: counted(given.items),
       inputTokens: counted(given.inputTokens),
+      inputTokensLow: counted(given.inputTokensLow),
+      inputTokensHigh: counted(given.inputTokensHigh),
+      cachedTokens: counted(given.cachedTokens),
+      cacheWriteTokens: counted(given.cacheWriteTokens),
       expectedOutputTokens: counted(given.expectedOutputTokens),
+      outputTokensLow: counted(given.outputTokensLow),
+      outputTokensHigh: counted(given.outputTokensHigh),
     };
     const known = rows.get(row.model);
     if (known === undefined) rows.set(row.model, [row]);
@@ -218,65 +284,25 @@ function rowsByModel(totals: readonly ModelTotals[]): Map<string, ModelTotals[]>
   return rows;
 }
 
-function timesByGroup(
-  rows: ReadonlyMap<string, readonly ModelTotals[]>,
-  input: QuoteInput,
-  assumptions: QuoteAssumptions,
-): Map<string, TimeNeeded> {
-  const groups = new Map<string, { readonly limits: LimitSettings; readonly totals: ModelTotals[] }>();
-  for (const [model, totals] of rows) {
-    for (const { group, limits } of input.limits(model)) {
-      const known = groups.get(group);
-      if (known === undefined) groups.set(group, { limits, totals: [...totals] });
-      else known.totals.push(...totals);
-    }
-  }
-  return new Map(
-    [...groups].map(([group, { limits, totals }]) => [
-      group,
-      timeNeeded(loadOf(totals, assumptions), limits),
-    ]),
-  );
-}
-
-function loadOf(totals: readonly ModelTotals[], assumptions: QuoteAssumptions): GroupLoad {
-  const latencies = totals
-    .filter((row) => row.items > 0)
-    .map((row) => ({
-      items: row.items,
-      seconds:
-        assumptions.first_token_ms / 1_000 +
-        row.expectedOutputTokens / row.items / assumptions.output_tokens_per_second,
-    }));
-  return {
-    items: sum(totals.map((row) => row.items)),
-    inputTokens: sum(totals.map((row) => row.inputTokens)),
-    outputTokens: sum(totals.map((row) => row.expectedOutputTokens)),
-    busySeconds: sum(latencies.map((latency) => latency.items * latency.seconds)),
-    latencySeconds: latencies.reduce((longest, latency) => Math.max(longest, latency.seconds), 0),
-  };
-}
-
-function quoteModel(
-  model: string,
-  totals: readonly ModelTotals[],
-  time: TimeNeeded,
-  input: QuoteInput,
-): QuoteModel {
-  const id = parseModelId(model);
-  const price = id === undefined ? undefined : input.price(id);
-  const inputTokens = sum(totals.map((row) => row.inputTokens));
-  const outputTokens = sum(totals.map((row) => row.expectedOutputTokens));
-  const listUsd = price === undefined ? null : sum(totals.map((row) => listUsdOf(row, price)));
+function quoteModel({ model, totals, price, bands, time }: Priced, input: QuoteInput): QuoteModel {
+  const total = (of: (row: ModelTotals) => number): number => sum(totals.map(of));
+  const output = bandOf(totals.map(outputOf));
+  const billed = price === undefined ? undefined : bandOf(bands);
+  const listUsd = billed?.expected ?? null;
   return {
     model,
-    items: sum(totals.map((row) => row.items)),
-    input_tokens: inputTokens,
+    items: total((row) => row.items),
+    input_tokens: Math.round(total((row) => row.inputTokens)),
     input_tokens_estimated: totals.some((row) => row.isEstimated),
-    expected_output_tokens: outputTokens,
+    expected_output_tokens: Math.round(output.expected),
+    expected_output_tokens_low: Math.floor(output.low),
+    expected_output_tokens_high: Math.ceil(output.high),
     expected_output_basis: [...new Set(totals.map((row) => row.basis))],
+    learnt_answers: total((row) => row.learntAnswers),
     price: price === undefined ? null : quotePrice(price),
-    billed_usd: listUsd === null ? null : roundedUsd(listUsd),
+    billed_usd: billed === undefined ? null : roundedUsd(billed.expected),
+    billed_usd_low: billed === undefined ? null : roundedUsd(billed.low),
+    billed_usd_high: billed === undefined ? null : roundedUsd(billed.high),
     list_usd: listUsd === null ? null : roundedUsd(listUsd),
     slas: input.slasMinutes.map((slaMinutes) => {
       const factor = priceFactor(model, slaMinutes, input.volumeTokens, input.card ?? RATE_CARD);
@@ -314,11 +340,34 @@ function meanFactor(models: readonly QuoteModel[], index: number): number {
   return items > 0 ? weighted / items : 1;
 }
 
-function listUsdOf(row: ModelTotals, price: BasePrice): number {
+function outputOf(row: ModelTotals): Band {
+  const { expectedOutputTokens, outputTokensLow, outputTokensHigh } = row;
+  return {
+    expected: expectedOutputTokens,
+    low: outputTokensLow,
+    high: outputTokensHigh,
+    isLearnt: row.basis !== "default",
+  };
+}
+
+function usdOf(row: ModelTotals, price: BasePrice): Band {
   const rates = ratesFor(price, row.items > 0 ? row.inputTokens / row.items : 0);
-  return (
-    (row.inputTokens * rates.inputUsdPerMillion + row.expectedOutputTokens * rates.outputUsdPerMillion) / 1e6
-  );
+  const { inputTokens, cachedTokens, cacheWriteTokens } = row;
+  const fresh = Math.max(0, inputTokens - cachedTokens - cacheWriteTokens);
+  const inputUsd =
+    (fresh * rates.inputUsdPerMillion +
+      cachedTokens * rates.cachedUsdPerMillion +
+      cacheWriteTokens * rates.cacheWriteUsdPerMillion) /
+    1e6;
+  const output = outputOf(row);
+  const at = (input: number, outputTokens: number): number =>
+    inputUsd * (inputTokens > 0 ? input / inputTokens : 1) + (outputTokens * rates.outputUsdPerMillion) / 1e6;
+  return {
+    expected: at(inputTokens, output.expected),
+    low: at(row.inputTokensLow, output.low),
+    high: at(row.inputTokensHigh, output.high),
+    isLearnt: output.isLearnt,
+  };
 }
 
 function quotePrice(price: BasePrice): QuotePrice {
@@ -339,7 +388,8 @@ function quotePrice(price: BasePrice): QuotePrice {
 
 /** Tenths of a second, rounded up. */
 function shown(time: TimeNeeded): QuoteTime {
-  return { seconds: Math.ceil(time.seconds * 10) / 10, bound_by: time.boundBy };
+  const seconds = Math.min(Math.ceil(time.seconds * 10) / 10, SECONDS_MAX);
+  return { seconds, bound_by: time.boundBy, basis: time.isMeasured ? "learnt" : "assumed" };
 }
 
 /** Nano-USD at most: 0.1 + 0.2 is shown as 0.3. */

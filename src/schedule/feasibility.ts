@@ -2,7 +2,7 @@
  * When new work would be done, behind what waits and beside those who share. Pure; what waits is data.
  *
  *   own    = the work + what of its project stands before it: an earlier deadline, or none (queue.ts)
- *   drain  = max over quotas of (amount / rate) , items * itemMs / concurrency
+ *   drain  = max over quotas of (amount / rate) , places (planner.ts)
  *   finish = opens + max(need(own), drain(own) + sum over other projects j of min(drain(j), drain(own) * weight j / weight) + itemMs)
  *
  * The sum is exact for the fluid model of fair queueing (Parekh and Gallager 1993, "generalized processor sharing"): when
@@ -12,7 +12,7 @@
  * It is an estimate: of what comes later nothing is known, answers get longer or shorter, and a place that is taken
  * is free at the end of a call.
  */
-import { type Capacity, needMs, type Work } from "./planner.ts";
+import { type Capacity, needMs, placesMs, type Work } from "./planner.ts";
 
 /** Work of one project with one deadline. */
 export interface ProjectWork extends Work {
@@ -123,6 +123,5 @@ function isBefore(waiting: Work, work: Work, { capacity, nowMs }: LaneOutlook): 
 
 /** Milliseconds for which the lane is busy with `load`. */
 export function drainMs(load: Omit<Work, "deadlineMs">, capacity: Capacity): number {
-  const placesMs = (load.items * capacity.itemMs) / (capacity.concurrency ?? Number.POSITIVE_INFINITY);
-  return Math.max(placesMs, needMs(load, { ...capacity, itemMs: 0, waitingMs: 0 }));
+  return Math.max(placesMs(load.items, capacity), needMs(load, { ...capacity, itemMs: 0, waitingMs: 0 }));
 }

@@ -140,7 +140,8 @@ export class LaneLimits {
 
   /** What `places` will come to if nothing is refused. */
   get placesHoped(): number {
-    return Math.min(this.#concurrency.limitHoped, this.#shared?.placesHoped ?? Number.POSITIVE_INFINITY);
+    const { placesHoped = Number.POSITIVE_INFINITY } = this.#shared ?? {};
+    return Math.min(this.#concurrency.limitHoped, this.#hidden.places, placesHoped);
   }
 
   /**

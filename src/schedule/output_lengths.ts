@@ -11,7 +11,7 @@ import { Histogram } from "./histogram.ts";
 const MODELS_MAX = 1_000;
 const OBSERVATIONS_MIN = 20;
 /** What a request without a limit of its own is taken for before anything was learnt. */
-export const OUTPUT_TOKENS_DEFAULT = 512;
+const OUTPUT_TOKENS_DEFAULT = 512;
 /** What a request without a limit of its own may take before anything was learnt. */
 const UNKNOWN_OUTPUT_TOKENS = 4_096;
 /** After so many answers what may come counts half. */

@@ -3,9 +3,12 @@
  *
  *   finish = max(now, opens) + turnaround + need(work, capacity)
  *   need   = waiting + max over quotas of (amount / rate) , ceil(items / concurrency) * itemMs   [at least one itemMs]
+ *   places = items * itemMs / concurrency; where places double with each round of answers from `concurrencyNow` on,
+ *            no less than the rounds up to the last request: itemMs * log2(items / concurrencyNow + 1) - itemMs
  *
  * Without a deadline the work wants to run at once, and the lane that finishes first is taken.
  */
+import type { TimeBound } from "../work/limits.ts";
 import type { Lane } from "./lanes.ts";
 
 /** Work to be placed. Counts are whole; `deadlineMs` is monotonic, Infinity for none. */
@@ -23,6 +26,8 @@ export interface Capacity {
   readonly inputTokensPerMinute?: number;
   readonly outputTokensPerMinute?: number;
   readonly concurrency?: number;
+  /** Places in flight to begin with, which double with each round of answers; absent: `concurrency`. */
+  readonly concurrencyNow?: number;
   /** Milliseconds that one item takes. */
   readonly itemMs: number;
   /** Milliseconds of work that already waits there; 0. */
@@ -74,6 +79,30 @@ export function needMs(work: Omit<Work, "deadlineMs">, capacity: Capacity): numb
       minutesMs(work.outputTokens, capacity.outputTokensPerMinute),
     )
   );
+}
+
+/** Milliseconds for which the places in flight are taken by so many items. */
+export function placesMs(items: number, { itemMs, concurrency, concurrencyNow }: Capacity): number {
+  const most = concurrency ?? Number.POSITIVE_INFINITY;
+  const steadyMs = (items * itemMs) / most;
+  if (concurrencyNow === undefined || concurrencyNow >= most) return steadyMs;
+  const growing = Math.min(items, most - concurrencyNow); // are answered until there are as many places as may be
+  const growingMs = itemMs * Math.log2(growing / concurrencyNow + 1);
+  return Math.max(steadyMs, growingMs + ((items - growing) * itemMs) / most - itemMs);
+}
+
+/** Which limit keeps `work` for longest. */
+export function boundOf(work: Omit<Work, "deadlineMs">, capacity: Capacity): TimeBound {
+  if (work.items <= 0) return "nothing";
+  const times: [TimeBound, number][] = [
+    ["latency", capacity.itemMs],
+    ["concurrency", placesMs(work.items, capacity)],
+    ["requests_per_minute", minutesMs(work.items, capacity.requestsPerMinute)],
+    ["tokens_per_minute", minutesMs(work.inputTokens + work.outputTokens, capacity.tokensPerMinute)],
+    ["input_tokens_per_minute", minutesMs(work.inputTokens, capacity.inputTokensPerMinute)],
+    ["output_tokens_per_minute", minutesMs(work.outputTokens, capacity.outputTokensPerMinute)],
+  ];
+  return times.reduce((longest, next) => (next[1] > longest[1] ? next : longest))[0];
 }
 
 function finishOf(offer: LaneOffer, work: Work, nowMs: number): number {

@@ -34,6 +34,10 @@ const quoteAnswer = z
       .describe("The first of them."),
     earliest_sla: z.number().int().nullable().describe("Minutes; null when even 30 days do not suffice."),
     billed_usd: z.number().describe("What providers are expected to bill, for models with a known price."),
+    billed_usd_low: z
+      .number()
+      .describe("What is billed is between this and `billed_usd_high`, 95 times in 100 where it was learnt."),
+    billed_usd_high: z.number(),
     list_usd: z.number().describe("Of the models with a known price."),
     slas: z.array(
       z.looseObject({
@@ -43,7 +47,26 @@ const quoteAnswer = z
         is_feasible: z.boolean(),
       }),
     ),
-    models: z.array(z.looseObject({ model: z.string(), items: z.number().int() })),
+    time: z.looseObject({
+      seconds: z.number(),
+      bound_by: z.string().describe("What sets the time: a limit, latency, or a backlog."),
+      basis: z.enum(["learnt", "assumed"]).describe("Whether the speed of the providers was measured."),
+    }),
+    models: z.array(
+      z.looseObject({
+        model: z.string(),
+        items: z.number().int(),
+        expected_output_tokens: z.number().int(),
+        expected_output_tokens_low: z.number().int(),
+        expected_output_tokens_high: z.number().int(),
+        expected_output_basis: z
+          .array(z.enum(["learnt of the system prompt", "learnt of the model", "default"]))
+          .describe(
+            "The mean of earlier answers, or where there are none 512 tokens and at most half of the limit.",
+          ),
+        learnt_answers: z.number().int().describe("Answers that it was learnt from."),
+      }),
+    ),
     unpriced_models: z.array(z.string()),
   })
   .meta({ id: "Quote" });

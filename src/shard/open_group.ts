@@ -25,6 +25,8 @@ export class OpenGroup {
   readonly #most: number[] = [];
   readonly #warnings: number[] = [];
   readonly #warningLists = new WarningLists();
+  /** Of each item, once items with different ones are merged. */
+  #prefixes: number[] | undefined;
   readonly #keys = new PackedBytes(0);
   readonly #bodies = new PackedBytes(0);
   #tokens = 0;
@@ -84,6 +86,7 @@ export class OpenGroup {
       this.#most.push(measured.most[2 * item] as number, measured.most[2 * item + 1] as number);
       this.#warn(measured.warnings[item] as number, measured.warningLists);
       this.#tokens += measured.inputTokens[item] as number;
+      this.#prefixes?.push(this.group.prefixHash);
     }
     this.#keys.addRun(measured.keys, measured.keyEnds, from, to);
     this.#bodies.addRun(measured.bodies, measured.bodyEnds, from, to);
@@ -91,6 +94,8 @@ export class OpenGroup {
 
   /** Copies all items of another group, whose lines may stand before those of this one. */
   addGroup(other: OpenGroup): void {
+    this.#prefixes ??= this.#lines.map(() => this.group.prefixHash);
+    this.#prefixes.push(...(other.#prefixes ?? other.#lines.map(() => other.group.prefixHash)));
     this.#lines.push(...other.#lines);
     this.#offsets.push(...other.#offsets);
     this.#lengths.push(...other.#lengths);
@@ -131,6 +136,7 @@ export class OpenGroup {
         most: this.#most,
         warnings: this.#warnings,
         warningLists: this.#warningLists.lists,
+        prefixes: this.#prefixes,
       },
       {
         keys: this.#keys.toBytes(),
@@ -158,6 +164,7 @@ export class OpenGroup {
         most: order.flatMap((item) => this.#most.slice(2 * item, 2 * item + 2)),
         warnings: pick(this.#warnings),
         warningLists: this.#warningLists.lists,
+        prefixes: this.#prefixes === undefined ? undefined : pick(this.#prefixes),
       },
       {
         keys: keys.toBytes(),

@@ -3,8 +3,8 @@
  *
  *   prepared -> dropped (waits too long) -> prepared (reload.ts makes the bytes again from the input) -> ...
  *
- * Items stand in the order of their lines. All columns but that of warnings, which few shards have, share one buffer, so
- * that a dropped shard costs a few hundred bytes and 32 bytes an item. A checksum taken when bytes are dropped tells, at the reload, whether lines changed.
+ * Items stand in the order of their lines. All columns but those of warnings and of different prefixes, which few shards have, share one
+ * buffer, so that a dropped shard costs a few hundred bytes and 32 bytes an item. A checksum taken when bytes are dropped tells, at the reload, whether lines changed.
  */
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
@@ -45,6 +45,8 @@ export interface ShardColumns {
   /** Numbers of lists from 1, 0 for none; see `MeasuredBlock`. */
   readonly warnings: ArrayLike<number>;
   readonly warningLists: readonly string[];
+  /** Hash of each item's system instruction, where they have different ones. */
+  readonly prefixes?: ArrayLike<number> | undefined;
 }
 
 /** The bytes that one item takes in a shard whose prepared bytes were dropped. */
@@ -72,6 +74,7 @@ export class Shard {
   readonly unlimitedCount: number;
   /** Undefined when no item has a warning. */
   readonly #warnings: { readonly numbers: Uint16Array; readonly lists: readonly string[] } | undefined;
+  readonly #prefixes: Float64Array | undefined;
   #prepared: PreparedBytes | undefined;
   /** CRC-32 of the prepared bytes, once they were dropped. */
   #checksum = 0;
@@ -96,6 +99,7 @@ export class Shard {
     this.#prepared = prepared;
     const { warningLists: lists } = columns;
     this.#warnings = lists.length === 0 ? undefined : { numbers: Uint16Array.from(columns.warnings), lists };
+    this.#prefixes = columns.prefixes === undefined ? undefined : Float64Array.from(columns.prefixes);
     let inputTokensTotal = 0;
     let maxOutputTokensTotal = 0;
     let unlimitedCount = 0;
@@ -115,6 +119,11 @@ export class Shard {
     if (this.#warnings === undefined) return "";
     const { numbers, lists } = this.#warnings;
     return lists[(numbers[item] ?? 0) - 1] ?? "";
+  }
+
+  /** Hash of an item's system instruction; 0 when it has none. */
+  prefixHash(item: number): number {
+    return this.#prefixes?.[item] ?? this.group.prefixHash;
   }
 
   /** `<provider>:<name>`. */

@@ -44,3 +44,14 @@ export interface RampSettings {
   readonly growth: number;
   readonly minutes: number;
 }
+
+/** What sets the time that work takes; `latency`: no limit matters; `backlog`: what waits already; `nothing`: there is no work. */
+export type TimeBound =
+  | "requests_per_minute"
+  | "tokens_per_minute"
+  | "input_tokens_per_minute"
+  | "output_tokens_per_minute"
+  | "concurrency"
+  | "latency"
+  | "backlog"
+  | "nothing";

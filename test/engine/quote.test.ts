@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { resolveConfig } from "../../src/engine/config.ts";
 import { priceFactor } from "../../src/price/factor.ts";
+import { openaiAnswer } from "../../src/testing/index.ts";
 import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 
 /** A card on which a few lines are a volume that counts. */
@@ -71,20 +72,80 @@ describe("a quote", () => {
     expect((await world.settle(engine.quote(lines(), { modelsMax: 3 }))).models).toHaveLength(3);
   });
 
-  it("says that an output length was learnt once answers were seen", async () => {
-    const world = new World();
+  it("expects the mean of the answers that were seen, never the limit, and says what it learnt it from", async () => {
+    const world = new World({ config: { prices: PRICES } });
     world.input(30);
     world.disk.put("/open.jsonl", unlimited(1));
     const engine = await world.engine();
     const before = await world.settle(engine.quote("/open.jsonl"));
     expect(before.models[0]).toMatchObject({
       expected_output_tokens: 512,
-      expected_output_basis: ["default 512"],
+      expected_output_tokens_low: 64,
+      expected_output_tokens_high: 4_096,
+      expected_output_basis: ["default"],
+      learnt_answers: 0,
     });
+    const limited = await world.settle(engine.quote(INPUT));
+    const limits = { expected_output_tokens: 30 * 8, expected_output_tokens_high: 30 * 16 };
+    expect(limited.models[0]).toMatchObject(limits);
+    expect(limited.billed_usd_high).toBeGreaterThan(limited.billed_usd + 30 * 8 * 0.002);
     await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
-    const after = await world.settle(engine.quote("/open.jsonl"));
-    expect(after.models[0]?.expected_output_basis).toEqual(["learnt p90"]);
-    expect(after.models[0]?.expected_output_tokens).toBeLessThan(10);
+    for (const [path, items] of [
+      ["/open.jsonl", 1],
+      [INPUT, 30],
+    ] as const)
+      expect((await world.settle(engine.quote(path))).models[0]).toMatchObject({
+        input_tokens: 10 * items,
+        expected_output_tokens: 5 * items,
+        expected_output_basis: ["learnt of the system prompt"],
+        learnt_answers: 30,
+        billed_usd: 0.02 * items,
+        time: { basis: "learnt" },
+      });
+  });
+
+  it("knows what earlier processes have learnt, by system prompt, and keeps none of its texts", async () => {
+    const long = (line: number): boolean => line % 5 === 0;
+    const world = new World({
+      answer: (line) => openaiAnswer("x", { inputTokens: 20, outputTokens: long(line) ? 400 : 10 }),
+    });
+    const asked = (line: number, system: string): string =>
+      `${JSON.stringify({ key: `k${line}`, request: { model: "alpha:m1", system_instruction: { parts: [{ text: system }] }, contents: [{ role: "user", parts: [{ text: `[[${line}]]` }] }] } })}\n`;
+    const lines = (from: number): string =>
+      Array.from({ length: 25 }, (_, at) =>
+        asked(from + at, long(from + at) ? "canary long" : "canary short"),
+      ).join("");
+    world.disk.put(INPUT, lines(1));
+    const first = await world.engine();
+    await world.settle(first.run(INPUT, { out: OUTPUT }).finished);
+    await world.settle(first.close());
+    expect(world.disk.text("/state/learnt.json")).not.toContain("canary");
+    const next = await world.engine();
+    world.disk.put("/short", asked(1, "canary short"));
+    world.disk.put("/long", asked(1, "canary long"));
+    world.disk.put("/new", asked(1, "another"));
+    const expected = async (path: string) => {
+      const [model] = (await world.settle(next.quote(path))).models;
+      return [model?.expected_output_tokens, ...(model?.expected_output_basis ?? [])];
+    };
+    expect(await expected("/short")).toEqual([10, "learnt of the system prompt"]);
+    expect(await expected("/long")).toEqual([400, "learnt of the system prompt"]);
+    expect(await expected("/new")).toEqual([88, "learnt of the model"]);
+  });
+
+  it("has the time of the same forecast as the run's own", async () => {
+    const config = { limits: { alpha: { requestsPerMinute: 60 } } };
+    const world = new World({ config, latencyMs: 2_000 });
+    world.input(300);
+    const engine = await world.engine();
+    const quoted = await world.settle(engine.quote(INPUT));
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(500);
+    const { etaMs = 0 } = run.progress();
+    expect(Math.abs(etaMs / 1_000 - quoted.time.seconds)).toBeLessThan(5);
+    const startMs = world.clock.nowMs();
+    await world.settle(run.finished);
+    expect(Math.abs(world.clock.nowMs() - startMs - etaMs)).toBeLessThan(5_000);
   });
 
   it("takes the limits of the family in addition to those of the provider", async () => {

@@ -1,14 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { priceFactor } from "../../src/price/factor.ts";
 import { PriceBook } from "../../src/price/price_book.ts";
-import { type ModelTotals, type QuoteInput, quote } from "../../src/price/quote.ts";
-import { timeNeeded } from "../../src/price/quote_time.ts";
-import type { LimitSettings } from "../../src/work/limits.ts";
+import { type ModelTotals, type QuoteInput, quote, type TimeNeeded } from "../../src/price/quote.ts";
 
 const NOON = Date.parse("2026-11-20T12:00:00Z");
 const book = new PriceBook();
 
-function input(totals: readonly ModelTotals[], limits: LimitSettings = {}): QuoteInput {
+function input(totals: readonly ModelTotals[], times: Readonly<Record<string, TimeNeeded>> = {}): QuoteInput {
   return {
     totals,
     wallMs: NOON,
@@ -16,7 +14,8 @@ function input(totals: readonly ModelTotals[], limits: LimitSettings = {}): Quot
     price: (model) => book.price(model, NOON),
     rejectedLines: 0,
     volumeTokens: sumOf(totals),
-    limits: (model) => [{ group: model.split(":")[0] ?? "", limits }],
+    times: new Map(Object.entries(times)),
+    assumptions: { first_token_ms: 1_000, output_tokens_per_second: 50 },
   };
 }
 
@@ -24,13 +23,21 @@ const sumOf = (rows: readonly ModelTotals[]): number =>
   rows.reduce((sum, row) => sum + row.inputTokens + row.expectedOutputTokens, 0);
 
 function totals(model: string, given: Partial<ModelTotals> = {}): ModelTotals {
+  const { inputTokens = 1_000_000, expectedOutputTokens = 512_000 } = given;
   return {
     model,
     items: 1_000,
-    inputTokens: 1_000_000,
+    inputTokens,
+    inputTokensLow: inputTokens,
+    inputTokensHigh: inputTokens,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
     isEstimated: false,
-    expectedOutputTokens: 512_000,
-    basis: "default 512",
+    expectedOutputTokens,
+    outputTokensLow: expectedOutputTokens / 2,
+    outputTokensHigh: expectedOutputTokens * 2,
+    basis: "default",
+    learntAnswers: 0,
     ...given,
   };
 }
@@ -51,7 +58,8 @@ describe("a quote", () => {
     });
     expect(quoted.models[0]).toMatchObject({
       model: "openai:gpt-6-sol",
-      expected_output_basis: ["default 512"],
+      expected_output_basis: ["default"],
+      learnt_answers: 0,
       price: {
         source: "genai-prices 0.1.8",
         as_of: "2026-09-23",
@@ -110,14 +118,22 @@ describe("a quote", () => {
   it("tells prices found by a similar name, estimated counts and each basis", () => {
     const quoted = quote(
       input([
-        totals("anthropic:claude-sonnet-5-5", { isEstimated: true, basis: "learnt p90" }),
-        totals("anthropic:claude-sonnet-5-5", { basis: "max_output_tokens of the items" }),
+        totals("anthropic:claude-sonnet-5-5", {
+          isEstimated: true,
+          basis: "learnt of the system prompt",
+          learntAnswers: 7,
+        }),
+        totals("anthropic:claude-sonnet-5-5", { basis: "learnt of the model", learntAnswers: 30 }),
       ]),
     );
     expect(quoted.input_tokens_estimated).toBe(true);
     expect(quoted.models).toHaveLength(1);
     expect(quoted.models[0]?.price?.is_exact).toBe(false);
-    expect(quoted.models[0]?.expected_output_basis).toEqual(["learnt p90", "max_output_tokens of the items"]);
+    expect(quoted.models[0]?.expected_output_basis).toEqual([
+      "learnt of the system prompt",
+      "learnt of the model",
+    ]);
+    expect(quoted.models[0]?.learnt_answers).toBe(37);
     expect(quoted.models[0]?.input_tokens).toBe(2_000_000);
   });
 
@@ -140,85 +156,93 @@ describe("a quote", () => {
       [nonsense, totals("not a model")],
       [totals("vllm:x", { items: 0 })],
     ]) {
-      const quoted = quote(input(rows, { requestsPerMinute: 5, concurrency: 2 }));
+      const never: TimeNeeded = { seconds: Number.POSITIVE_INFINITY, boundBy: "latency", isMeasured: true };
+      const quoted = quote(input(rows, { "vllm:x": never }));
       expect(JSON.parse(JSON.stringify(quoted))).toEqual(quoted);
       expect(Number.isFinite(quoted.list_usd) && Number.isFinite(quoted.time.seconds)).toBe(true);
     }
-    expect(quote(input([])).time).toEqual({ seconds: 0, bound_by: "nothing" });
+    expect(quote(input([])).time).toEqual({ seconds: 0, bound_by: "nothing", basis: "learnt" });
+  });
+
+  it("prices what is read from and written to the cache at its rates", () => {
+    const cached = totals("anthropic:claude-sonnet-5-5", {
+      cachedTokens: 400_000,
+      cacheWriteTokens: 100_000,
+      expectedOutputTokens: 0,
+    });
+    const { price, billed_usd } = quote(input([cached])).models[0] ?? {};
+    expect(price?.cached_usd_per_million).toBeLessThan(price?.input_usd_per_million ?? 0);
+    const {
+      input_usd_per_million = 0,
+      cached_usd_per_million = 0,
+      cache_write_usd_per_million = 0,
+    } = price ?? {};
+    const expected =
+      0.5 * input_usd_per_million + 0.4 * cached_usd_per_million + 0.1 * cache_write_usd_per_million;
+    expect(billed_usd).toBeCloseTo(expected, 9);
   });
 });
 
-describe("the time that work needs", () => {
-  const load = {
-    items: 6_000,
-    inputTokens: 600_000,
-    outputTokens: 300_000,
-    busySeconds: 12_000,
-    latencySeconds: 2,
-  };
+describe("the band of a quote", () => {
+  const learnt = { basis: "learnt of the model", inputTokens: 0 } as const;
+  const at = (model: string, low: number, high: number): ModelTotals =>
+    totals(model, { ...learnt, outputTokensLow: low, outputTokensHigh: high });
 
-  it("is set by the narrowest limit, and the last answer's latency comes on top", () => {
-    expect(timeNeeded(load, { requestsPerMinute: 600 })).toEqual({
-      seconds: 602,
-      boundBy: "requests_per_minute",
+  it("is that of the expected output and input, at their prices", () => {
+    const quoted = quote(input([at("openai:gpt-6-sol", 412_000, 712_000)]));
+    expect(quoted).toMatchObject({ billed_usd: 5.12, billed_usd_low: 4.12, billed_usd_high: 7.12 });
+    expect(quoted.models[0]).toMatchObject({
+      ...{ billed_usd_low: 4.12, billed_usd_high: 7.12 },
+      ...{ expected_output_tokens_low: 412_000, expected_output_tokens_high: 712_000 },
     });
-    expect(timeNeeded(load, { requestsPerMinute: 600, tokensPerMinute: 30_000 })).toEqual({
-      seconds: 1_802,
-      boundBy: "tokens_per_minute",
-    });
-    expect(timeNeeded(load, { inputTokensPerMinute: 60_000 }).boundBy).toBe("input_tokens_per_minute");
-    expect(timeNeeded(load, { outputTokensPerMinute: 30_000 }).seconds).toBe(602);
-    expect(timeNeeded(load, { concurrency: 10 })).toEqual({ seconds: 1_200, boundBy: "concurrency" });
+    const counts = { inputTokens: 1_000_000, inputTokensLow: 800_000, inputTokensHigh: 1_200_000 };
+    const estimated = totals("openai:gpt-6-sol", { ...counts, expectedOutputTokens: 0 });
+    expect(quote(input([estimated]))).toMatchObject({ billed_usd_low: 1.6, billed_usd_high: 2.4 });
   });
 
-  it("is one latency without limits, and nothing without work", () => {
-    expect(timeNeeded(load, {})).toEqual({ seconds: 2, boundBy: "latency" });
-    expect(timeNeeded({ ...load, items: 0 }, { requestsPerMinute: 1 })).toEqual({
-      seconds: 0,
-      boundBy: "nothing",
-    });
+  it("adds learnt figures as independent errors, and defaults as the same one", () => {
+    const two = (basis: ModelTotals["basis"]): ReturnType<typeof quote> =>
+      quote(
+        input([
+          { ...at("openai:gpt-6-sol", 212_000, 812_000), basis },
+          { ...at("openai:gpt-6-sol", 112_000, 912_000), basis },
+        ]),
+      );
+    expect(two("learnt of the model")).toMatchObject({ billed_usd_low: 5.24, billed_usd_high: 15.24 });
+    expect(two("default")).toMatchObject({ billed_usd_low: 3.24, billed_usd_high: 17.24 });
+  });
+});
+
+describe("the time of a quote", () => {
+  const [sol, luna] = ["openai:gpt-6-sol", "openai:gpt-6-luna"];
+  const time = (seconds: number, isMeasured = true): TimeNeeded => ({
+    seconds,
+    boundBy: "requests_per_minute",
+    isMeasured,
   });
 
-  it("decides whether an sla is feasible", () => {
-    const quoted = quote(input([totals("openai:gpt-6-sol")], { requestsPerMinute: 5 }));
-    expect(quoted.time.bound_by).toBe("requests_per_minute");
+  it("is that of its slowest model, and decides whether an sla is feasible", () => {
+    const quoted = quote(
+      input([totals(sol), totals(luna)], { [sol]: time(3_599.91), [luna]: time(3_600.04) }),
+    );
+    expect(quoted.models.map((model) => model.time.seconds)).toEqual([3_600, 3_600.1]);
+    expect(quoted.time).toEqual({ seconds: 3_600.1, bound_by: "requests_per_minute", basis: "learnt" });
+    expect(quoted.models.map(({ slas }) => slas.map((sla) => sla.is_feasible))).toEqual([
+      [true, true],
+      [false, true],
+    ]);
     expect(quoted.slas.map((sla) => sla.is_feasible)).toEqual([false, true]);
   });
 
-  it("adds up models that share their limits, and takes the longest of those that do not", () => {
-    const limits = { requestsPerMinute: 100 };
-    const alone = quote(input([totals("openai:gpt-6-sol")], limits)).time.seconds;
-    const shared = quote(input([totals("openai:gpt-6-sol"), totals("openai:gpt-6-luna")], limits)).time
-      .seconds;
-    const apart = quote(input([totals("openai:gpt-6-sol"), totals("groq:openai/gpt-oss-120b")], limits)).time
-      .seconds;
-    expect(shared).toBeCloseTo(alone + 600, 1);
-    expect(apart).toBe(alone);
+  it("says where the speed of a provider is assumed, and what is assumed", () => {
+    const quoted = quote(input([totals(sol), totals(luna)], { [sol]: time(10), [luna]: time(5, false) }));
+    expect(quoted.models.map((model) => model.time.basis)).toEqual(["learnt", "assumed"]);
+    expect(quoted.time.basis).toBe("assumed");
+    expect(quoted.assumptions).toEqual({ first_token_ms: 1_000, output_tokens_per_second: 50 });
   });
 
-  it("is that of the narrower limit where a provider and a family both have one", () => {
-    const limited = (provider: number, sol: number): QuoteInput => ({
-      ...input([totals("openai:gpt-6-sol"), totals("openai:gpt-6-luna")]),
-      limits: (model) => [
-        { group: "openai", limits: { requestsPerMinute: provider } },
-        { group: model, limits: model.endsWith("sol") ? { requestsPerMinute: sol } : {} },
-      ],
-    });
-    const narrowProvider = quote(limited(100, 1_000)).models.map(({ time }) => time.seconds);
-    expect(narrowProvider[0]).toBe(narrowProvider[1]);
-    const [sol, luna] = quote(limited(1_000, 10)).models.map(({ time }) => time.seconds);
-    expect(sol).toBeGreaterThan(6_000);
-    expect(luna).toBeLessThan(200);
-    expect(quote(limited(1_000, 10)).time.seconds).toBe(sol);
-  });
-
-  it("states its assumptions and takes others", () => {
-    const slow = {
-      ...input([totals("vllm:x")], { concurrency: 1 }),
-      assumptions: { output_tokens_per_second: 5.12 },
-    };
-    const quoted = quote(slow);
-    expect(quoted.assumptions).toEqual({ first_token_ms: 1_000, output_tokens_per_second: 5.12 });
-    expect(quoted.time).toEqual({ seconds: 101_000, bound_by: "concurrency" });
+  it("is no sooner than what waits already", () => {
+    const quoted = quote({ ...input([totals(sol)], { [sol]: time(10) }), behindSeconds: () => 20 });
+    expect(quoted.time).toMatchObject({ seconds: 20, bound_by: "backlog" });
   });
 });

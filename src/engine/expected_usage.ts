@@ -1,0 +1,177 @@
+/**
+ * What items that are not answered yet are expected to take, gathered by model: from what was learnt of answers
+ * (schedule/answer_means.ts), and from a default where nothing was.
+ *
+ *   learnt     the mean of answers to the same system prompt, or else of the model; 95 of 100 are within the band:
+ *              mean x e^(+-2 x error / mean)
+ *   default    512 output tokens, but no more than half of the item's limit; from an eighth of that up to the limit (4,096
+ *              without one)
+ *
+ * Limits: a row for each system prompt with answers that is known (64 a model), one for all others of the model, and one for
+ * those without evidence; 1,000 different other prompts are told apart.
+ */
+import type { ModelTotals, OutputBasis } from "../price/quote.ts";
+import {
+  type AnswerEstimate,
+  type AnswerMeans,
+  expectedOutput,
+  outputVariance,
+} from "../schedule/answer_means.ts";
+import type { MeasuredBlock, MeasuredGroup } from "../shard/measured.ts";
+
+const DEFAULT_TOKENS = 512;
+const DEFAULT_LOW = 1 / 8;
+const DEFAULT_HIGH_TOKENS = 4_096;
+/** How far counts may be off where the tokenizer is not public and no answer has told. */
+const ESTIMATED_ERROR = 0.2;
+const BAND_ERRORS = 2;
+/** Beyond this the mean says nothing: a band of a tenth to ten times. */
+const BAND_MAX = Math.log(10);
+const PROMPTS_MAX = 1_000;
+
+/** What is assumed of a provider's speed where none was measured. */
+export const ASSUMED_SPEED = { first_token_ms: 1_000, output_tokens_per_second: 50 } as const;
+
+/** The items of one model. */
+export interface ModelWork {
+  readonly model: string;
+  readonly items: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Of all answers, one after the other. */
+  readonly busyMs: number;
+  /** Whether that was measured. */
+  readonly isMeasured: boolean;
+}
+
+interface Row {
+  readonly model: string;
+  readonly estimate: AnswerEstimate | undefined;
+  readonly isEstimated: boolean;
+  readonly prompts: Set<number>;
+  items: number;
+  countedTokens: number;
+  outputTokens: number;
+  /** Of the limits, 4,096 for none. */
+  limitTokens: number;
+}
+
+/** Add blocks to it; then read the totals. */
+export class ExpectedUsage {
+  readonly #means: AnswerMeans;
+  /** By model, and within it by system prompt where answers to it are known. */
+  readonly #rows = new Map<string, Row>();
+  readonly #estimates = new Map<string, AnswerEstimate | undefined>();
+
+  constructor(means: AnswerMeans) {
+    this.#means = means;
+  }
+
+  /** Adds one item of a block. */
+  add(measured: MeasuredBlock, item: number): void {
+    const group = measured.groups[measured.groupOf[item] as number];
+    if (group === undefined) return;
+    const row = this.#rowOf(group);
+    const counted = measured.inputTokens[item] as number;
+    const limit = measured.maxOutputTokens[item] as number;
+    row.items += 1;
+    row.countedTokens += counted;
+    row.limitTokens += limit > 0 ? limit : DEFAULT_HIGH_TOKENS;
+    row.outputTokens +=
+      row.estimate === undefined
+        ? Math.min(DEFAULT_TOKENS, limit > 0 ? limit / 2 : DEFAULT_TOKENS)
+        : expectedOutput(row.estimate, counted, limit);
+    if (row.prompts.size < PROMPTS_MAX) row.prompts.add(group.prefixHash);
+  }
+
+  /** Rows of models in the order of their first items. */
+  totals(): ModelTotals[] {
+    return [...this.#rows.values()].map(totalsOf);
+  }
+
+  /** One for each model. */
+  works(): ModelWork[] {
+    const works = new Map<string, { -readonly [name in keyof ModelWork]: ModelWork[name] }>();
+    for (const row of this.#rows.values()) {
+      const { model, items, estimate, outputTokens } = row;
+      const work = works.get(model) ?? {
+        model,
+        items: 0,
+        inputTokens: 0,
+        outputTokens: 0,
+        busyMs: 0,
+        isMeasured: true,
+      };
+      work.items += items;
+      work.inputTokens += inputOf(row);
+      work.outputTokens += outputTokens;
+      work.busyMs += busyMsOf(row);
+      work.isMeasured &&= estimate !== undefined;
+      works.set(model, work);
+    }
+    return [...works.values()];
+  }
+
+  #rowOf({ model, prefixHash, isEstimated }: MeasuredGroup): Row {
+    const asked = `${prefixHash} ${model}`;
+    const estimate = this.#estimates.has(asked)
+      ? this.#estimates.get(asked)
+      : this.#means.of(model, prefixHash);
+    if (this.#estimates.size < PROMPTS_MAX) this.#estimates.set(asked, estimate);
+    const key = estimate?.basis === "prompt" ? asked : `${estimate === undefined ? "" : "*"} ${model}`;
+    const known = this.#rows.get(key);
+    if (known !== undefined) return known;
+    const sums = { items: 0, countedTokens: 0, outputTokens: 0, limitTokens: 0 };
+    const row = { model, estimate, isEstimated, prompts: new Set<number>(), ...sums };
+    this.#rows.set(key, row);
+    return row;
+  }
+}
+
+function totalsOf(row: Row): ModelTotals {
+  const { model, items, estimate, isEstimated, outputTokens } = row;
+  const inputTokens = inputOf(row);
+  const inputError = isEstimated && estimate === undefined ? inputTokens * ESTIMATED_ERROR : 0;
+  return {
+    model,
+    items,
+    inputTokens,
+    cachedTokens: inputTokens * (estimate?.cachedShare ?? 0),
+    cacheWriteTokens: inputTokens * (estimate?.writtenShare ?? 0),
+    inputTokensLow: inputTokens - inputError,
+    inputTokensHigh: inputTokens + inputError,
+    isEstimated,
+    expectedOutputTokens: outputTokens,
+    ...bandOf(row),
+    basis: basisOf(estimate),
+    learntAnswers: estimate === undefined ? 0 : Math.round(estimate.answers),
+  };
+}
+
+function inputOf({ countedTokens, estimate }: Row): number {
+  return countedTokens * (estimate?.inputRatio ?? 1);
+}
+
+function bandOf(row: Row): Pick<ModelTotals, "outputTokensLow" | "outputTokensHigh"> {
+  const { estimate, items, countedTokens, outputTokens, limitTokens, prompts } = row;
+  if (estimate === undefined)
+    return { outputTokensLow: outputTokens * DEFAULT_LOW, outputTokensHigh: limitTokens };
+  if (outputTokens === 0) return { outputTokensLow: 0, outputTokensHigh: 0 };
+  const independent = estimate.basis === "prompt" ? items : prompts.size;
+  const error = Math.sqrt(outputVariance(estimate, { items, countedTokens, independent }));
+  const factor = Math.exp(Math.min(BAND_MAX, (BAND_ERRORS * error) / outputTokens));
+  return { outputTokensLow: outputTokens / factor, outputTokensHigh: outputTokens * factor };
+}
+
+function basisOf(estimate: AnswerEstimate | undefined): OutputBasis {
+  if (estimate === undefined) return "default";
+  return estimate.basis === "prompt" ? "learnt of the system prompt" : "learnt of the model";
+}
+
+/** Longer answers take longer. */
+function busyMsOf({ estimate, items, outputTokens }: Row): number {
+  const { first_token_ms: firstMs, output_tokens_per_second: perSecond } = ASSUMED_SPEED;
+  if (estimate === undefined) return items * firstMs + (outputTokens / perSecond) * 1_000;
+  const { meanMs, meanOutput, slope } = estimate;
+  return items * meanMs * (slope > 0 ? outputTokens / (items * meanOutput) : 1);
+}

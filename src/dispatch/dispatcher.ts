@@ -57,6 +57,8 @@ export interface Call {
   readonly uncountedAmbiguous: number;
   /** Ends waits between attempts, not attempts: the call is then returned as `stopped`. May be shared by many calls. */
   readonly waitSignal?: AbortSignal;
+  /** Cuts the attempt under way: nobody waits for it any more. May be shared by many calls. */
+  readonly cutSignal?: AbortSignal;
 }
 
 /** Port: limits, budget and durable intent. The dispatcher asks it for each attempt but the first. */
@@ -135,7 +137,7 @@ export class Dispatcher<C extends Call = Call> {
 
   /**
    * Takes a call to its end; its first attempt must be admitted. Rejects only for faults of ours. When the transport
-   * is closed, the attempt in flight is cut and the call is returned as `stopped`.
+   * is closed or the call is cut, the attempt in flight is ended and the call is returned as `stopped`.
    */
   async run(call: C): Promise<DispatchResult> {
     const start = decideStart(call, this.#policy);
@@ -222,12 +224,14 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   #send(call: C, sentMs: number, ambiguousAttempts: number): Promise<WireResult> {
-    const { head, body } = call;
+    const { head, body, cutSignal: signal } = call;
     const endMs = Math.min(call.deadlineMs, sentMs + this.#attemptMsMaxOf(call));
     const moreMs = (): number => this.#moreMs(call, { sentMs, endMs, ambiguousAttempts });
     return this.#transport.send(
       { origin: head.origin, path: head.path, headers: head.headers, body },
-      this.#patience === undefined ? { timeoutMs: endMs - sentMs } : { timeoutMs: moreMs(), moreMs },
+      this.#patience === undefined
+        ? { timeoutMs: endMs - sentMs, signal }
+        : { timeoutMs: moreMs(), moreMs, signal },
     );
   }
 
@@ -322,7 +326,7 @@ class AttemptFailed extends Error {
   }
 }
 
-/** The transport was closed under it. */
+/** The transport was closed under it, or it was cut. */
 function isStopped(result: AttemptResult): boolean {
   return result.code === "cancelled";
 }

@@ -128,6 +128,10 @@ export class ItemCall implements Call {
     return this.run.left;
   }
 
+  get cutSignal(): AbortSignal {
+    return this.run.over;
+  }
+
   get deadlineMs(): number {
     return this.run.settings.deadlineMs;
   }

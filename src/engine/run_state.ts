@@ -58,6 +58,7 @@ export class RunState {
   readonly made: Map<number, AttemptsMade>;
   #phase: RunPhase = "open";
   readonly #leaving = new AbortController();
+  readonly #ending = new AbortController();
   /** Items in shards, in the backlog or in a lane. */
   waitingItems = 0;
   inFlight = 0;
@@ -80,7 +81,7 @@ export class RunState {
   constructor(settings: RunSettings) {
     this.settings = settings;
     this.made = new Map(settings.made);
-    setMaxListeners(0, this.#leaving.signal); // one for each item that waits for a retry
+    setMaxListeners(0, this.#leaving.signal, this.#ending.signal); // one for each item that waits for a retry or an answer
   }
 
   get phase(): RunPhase {
@@ -90,11 +91,17 @@ export class RunState {
   set phase(phase: RunPhase) {
     this.#phase = phase;
     if (phase !== "open") this.#leaving.abort();
+    if (phase === "done") this.#ending.abort();
   }
 
   /** Aborts when the run is no longer open. */
   get left(): AbortSignal {
     return this.#leaving.signal;
+  }
+
+  /** Aborts when the run is done: nobody waits for what is under way, and its next call may send it again. */
+  get over(): AbortSignal {
+    return this.#ending.signal;
   }
 
   get id(): string {

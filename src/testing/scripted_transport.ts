@@ -46,6 +46,8 @@ export class ScriptedTransport implements Transport {
   readonly #attempts = new Map<string, number>();
   /** Ends each call in flight with `aborted`. */
   readonly #inFlight = new Set<() => void>();
+  /** The same by their signals: each is listened to once, for a look at a signal's listeners takes as long as there are any. */
+  readonly #bySignal = new WeakMap<AbortSignal, Set<() => void>>();
   #isClosed = false;
 
   constructor(clock: Clock, script: (request: WireRequest, context: ScriptContext) => Script) {
@@ -71,7 +73,7 @@ export class ScriptedTransport implements Transport {
       const abort = (): void => settle(failed("aborted", "aborted in flight"));
       const settle = (result: WireResult): void => {
         timer.cancel();
-        options.signal?.removeEventListener("abort", abort);
+        if (options.signal !== undefined) this.#forget(options.signal, abort);
         this.#inFlight.delete(abort);
         entry.result = result;
         entry.settledMs = this.#clock.nowMs();
@@ -89,7 +91,7 @@ export class ScriptedTransport implements Transport {
             });
       };
       wait(options.timeoutMs, script.kind === "answer" ? script.afterMs : Number.POSITIVE_INFINITY);
-      options.signal?.addEventListener("abort", abort, { once: true });
+      if (options.signal !== undefined) this.#follow(options.signal, abort);
       this.#inFlight.add(abort);
     });
   }
@@ -103,6 +105,25 @@ export class ScriptedTransport implements Transport {
   restart(): void {
     for (const abort of [...this.#inFlight]) abort();
     this.#isClosed = false;
+  }
+
+  #follow(signal: AbortSignal, abort: () => void): void {
+    const known = this.#bySignal.get(signal);
+    if (known !== undefined) {
+      known.add(abort);
+      return;
+    }
+    const calls = new Set([abort]);
+    this.#bySignal.set(signal, calls);
+    const abortAll = (): void => {
+      for (const one of [...calls]) one();
+      this.#bySignal.delete(signal);
+    };
+    signal.addEventListener("abort", abortAll, { once: true });
+  }
+
+  #forget(signal: AbortSignal, abort: () => void): void {
+    this.#bySignal.get(signal)?.delete(abort);
   }
 
   #enter(request: WireRequest): OpenLedgerEntry {

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { Source } from "../../src/engine/input.ts";
-import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, ok, World } from "./world.ts";
 
 describe("a run cancelled while bad lines wait for the disk", () => {
   it.each([1, 5, 20, 40, 80])("answers or cancels every key once, %i ms in", async (afterMs) => {
@@ -123,6 +123,55 @@ describe("a run that is cancelled", () => {
     await world.settle(run.finished);
     await world.settle(run.cancel());
     expect((await world.settle(run.finished)).counts).toMatchObject({ completed: 3, cancelled: 0 });
+  });
+});
+
+describe("a run that leaves while a request is under way", () => {
+  /** The second of three requests is not answered at its first attempt, unless it is waited for longer than any drain. */
+  const slow = (): World => {
+    const world = new World({
+      answer: (line, attempt) =>
+        line === 2 && attempt === 1 ? { afterMs: 100_000, result: ok(line) } : ok(line),
+    });
+    world.input(3);
+    return world;
+  };
+  const underWay = (world: World): number =>
+    world.wire.ledger.filter(({ settledMs }) => settledMs === undefined).length;
+
+  it("cuts it when it has waited for it, so that no request for an item is sent beside another", async () => {
+    const world = slow();
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(1_000);
+    run.stop();
+    expect(await world.settle(run.finished)).toMatchObject({ status: "stopped" });
+    await world.clock.settle();
+    expect(world.clock.nowMs()).toBe(31_000);
+    expect(underWay(world)).toBe(0);
+    const again = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    expect(again).toMatchObject({ status: "completed", counts: { completed: 3 } });
+    expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 3, 2]);
+    expect(again.usage.ambiguous_attempts).toBe(1); // nobody knows what became of it
+    await world.settle(engine.close());
+  });
+
+  it("leaves the requests of other runs alone", async () => {
+    const world = slow();
+    world.input(1, "beta:m1", "/other.jsonl");
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(1_000);
+    world.answer = () => ({ afterMs: 60_000, result: ok(1) });
+    const other = engine.run("/other.jsonl", { out: "/other.out" });
+    await world.clock.advance(1_000);
+    expect(underWay(world)).toBe(2);
+    run.stop();
+    await world.settle(run.finished);
+    await world.clock.settle();
+    expect(underWay(world)).toBe(1);
+    expect(await world.settle(other.finished)).toMatchObject({ counts: { completed: 1 } });
+    await world.settle(engine.close());
   });
 });
 

@@ -121,6 +121,12 @@ export class MemoryDisk implements Disk {
     return bytes === undefined ? undefined : new TextDecoder().decode(bytes);
   }
 
+  /** Another one after each change of what `bytes` gives; undefined when nothing is there. */
+  version(path: string): string | undefined {
+    const file = this.#names.get(path);
+    return file === undefined ? undefined : `${file.inode}.${file.changes}`;
+  }
+
   get paths(): readonly string[] {
     return this.#names.paths;
   }

@@ -16,6 +16,8 @@ interface PendingChange {
 export class MemoryFile {
   readonly inode: number;
   modifiedMs: number;
+  /** How often its content has changed, power cuts included. */
+  changes = 0;
   #visible = new GrowingBytes();
   readonly #durable = new GrowingBytes();
   #pending: PendingChange[] = [];
@@ -40,6 +42,7 @@ export class MemoryFile {
 
   change(change: Change, wallMs: number): void {
     this.#visible.apply(change);
+    this.changes += 1;
     this.#pending.push({ change, isLost: false });
     this.modifiedMs = wallMs;
   }
@@ -67,6 +70,7 @@ export class MemoryFile {
     }
     this.#pending = [];
     this.#visible = this.#durable.clone();
+    this.changes += 1;
   }
 }
 

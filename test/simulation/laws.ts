@@ -152,15 +152,11 @@ export class Laws {
 
   /** Whether all that was ever sent for the run, at the most it may have cost, leaves no room for one more. */
   #isSpent(book: RunBook, line: SimulatedLine, capUsd: number): boolean {
-    const worst = (one: SimulatedLine): number => {
-      const tokens = Number(/"max_output_tokens":(\d+)/.exec(one.text)?.[1]);
-      return (one.text.length * INPUT_USD + tokens * OUTPUT_USD) / 1e6;
-    };
-    let usd = worst(line);
+    let usd = worstUsdOf(line);
     for (const one of this.#providers.served) if (one.line.run === book.run.index) usd += one.worstUsd;
     for (const one of book.run.lines) {
       const doubts = this.#observer.doubtsOf(one.id);
-      if (doubts > 0) usd += doubts * worst(one);
+      if (doubts > 0) usd += doubts * worstUsdOf(one);
     }
     return usd > capUsd;
   }
@@ -234,6 +230,12 @@ export class Laws {
     if (numbers.some((number, index) => number < (numbers[index - 1] ?? 0)))
       this.#violate("I1 the output is not in the order of the input");
   }
+}
+
+/** The most that one request for a line can cost. */
+function worstUsdOf({ text }: SimulatedLine): number {
+  const tokens = Number(/"max_output_tokens":(\d+)/.exec(text)?.[1]);
+  return (text.length * INPUT_USD + tokens * OUTPUT_USD) / 1e6;
 }
 
 function usdOf(served: readonly Served[]): number {

@@ -29,6 +29,13 @@ export interface OutputLine {
   readonly error?: { readonly code: string; readonly attempts: number; readonly line?: number };
 }
 
+/** What a run has written; looked at only where it may have changed. */
+export interface Answers {
+  /** Equal for as long as the text is; undefined where nothing is known of it. */
+  readonly version: string | undefined;
+  text(): string;
+}
+
 /** What is known of one run of the workload. */
 export interface RunBook {
   readonly run: SimulatedRun;
@@ -38,6 +45,8 @@ export interface RunBook {
   /** When it was accepted for the first time; undefined until then. */
   acceptedMs: number | undefined;
   settledBefore: number;
+  /** Says that its answers are those of the last look. */
+  answersVersion: string | undefined;
   /** Whether it is called and neither over nor stopped. */
   isAtWork: boolean;
   answers: string;
@@ -62,6 +71,8 @@ export class Observer {
   /** Lines, by their ids, that some step has settled, those that were replayed included. */
   readonly #settled = new Set<number>();
   readonly #open = new Map<string, Served[]>();
+  /** The last request to each provider. */
+  readonly #lastOf = new Map<string, Served>();
   /** Of each lane, until when a 429 keeps its process from sending. */
   readonly #waits = new Map<
     string,
@@ -86,6 +97,7 @@ export class Observer {
       leftBehind: new Set(),
       acceptedMs: undefined,
       settledBefore: 0,
+      answersVersion: undefined,
       isAtWork: false,
       answers: "",
     }));
@@ -142,6 +154,7 @@ export class Observer {
     const open = (this.#open.get(provider) ?? []).filter(({ isOver }) => !isOver);
     open.push(served);
     this.#open.set(provider, open);
+    this.#lastOf.set(provider, served);
     this.#checkConcurrency(provider, open.length);
   }
 
@@ -247,10 +260,14 @@ export class Observer {
   }
 
   /** I4 and I11: every whole line of the answers is JSON at any time, and what is settled stays so. */
-  polled(book: RunBook, progress: Progress, answers: string): void {
-    const whole = answers.slice(0, answers.lastIndexOf("\n") + 1);
-    this.parse(whole.startsWith(book.answers) ? whole.slice(book.answers.length) : whole);
-    book.answers = whole;
+  polled(book: RunBook, progress: Progress, answers: Answers): void {
+    if (answers.version === undefined || answers.version !== book.answersVersion) {
+      const text = answers.text();
+      const whole = text.slice(0, text.lastIndexOf("\n") + 1);
+      this.parse(whole.startsWith(book.answers) ? whole.slice(book.answers.length) : whole);
+      book.answers = whole;
+      book.answersVersion = answers.version;
+    }
     if (progress.settled < book.settledBefore) this.violate("I11 the count of settled lines fell");
     book.settledBefore = progress.settled;
     for (const provider of PROVIDERS) this.#checkIdle(provider);
@@ -282,17 +299,16 @@ export class Observer {
   /** I8 and I13, late side: a provider for which items wait is not left alone for longer than its own troubles last. */
   #checkIdle(provider: string): void {
     const nowMs = this.#clock.nowMs();
-    const served = this.#providers.served;
     if (this.#isFull || nowMs - Math.max(this.#processStartedMs, this.#hasRoomSinceMs) < IDLE_MS_MAX) return;
-    const last = served.findLast((one) => one.provider === provider);
+    const last = this.#lastOf.get(provider);
     if (last !== undefined && (!last.isOver || nowMs - (last.overAtMs ?? 0) < IDLE_MS_MAX)) return;
     if (nowMs - (this.#excusedMs.get(provider) ?? 0) < IDLE_MS_MAX) return;
     const window = this.#providers.windows.findLast((one) => one.window.provider === provider);
     if (window !== undefined && nowMs - window.untilMs < IDLE_MS_MAX) return;
-    const waiting = this.#workload.lines.find(({ id, run, ...line }) => {
-      const book = this.books[run] as RunBook;
+    const waiting = this.#workload.lines.find((line) => {
+      const book = this.books[line.run] as RunBook;
       const isFree = book.isAtWork && book.run.maxCostUsd === undefined;
-      return isFree && line.provider === provider && !this.#settled.has(id);
+      return isFree && line.provider === provider && !this.#settled.has(line.id);
     });
     if (waiting === undefined) return;
     this.violate(`I13 line ${waiting.id} waits, and nothing was sent to ${provider} for ${IDLE_MS_MAX} ms`);

@@ -25,7 +25,7 @@ import {
 } from "../../src/testing/index.ts";
 import type { Feature } from "./features.ts";
 import { Laws } from "./laws.ts";
-import { Observer, type RunBook } from "./observer.ts";
+import { type Answers, Observer, type RunBook } from "./observer.ts";
 import { SimulatedProcess } from "./process.ts";
 import { SimulatedProviders } from "./provider.ts";
 import { drawWorkload, type Trouble, type TroubleKind, type WindowKind, type Workload } from "./workload.ts";
@@ -35,7 +35,9 @@ const DATA = "/data";
 /** Faults end within minutes; what is not over by then hangs. Retry-After may ask for 15 min, quota waits for probes. */
 const LIVENESS_MS = 180 * 60_000;
 const PROCESSES_MAX = 80;
+/** A run is looked at so often at first, and later each time that it has lasted a twentieth longer. */
 const POLL_MS = 1_500;
+const POLL_SHARE = 1 / 20;
 /** How long nobody calls again a run that its account has stopped. */
 const PAUSED_MS = 20_000;
 /** A run that ends like this was made to. */
@@ -110,6 +112,7 @@ class Simulation {
   /** Runs of which nothing is left but what their caller holds up. */
   readonly #finishing = new Set<RunBook>();
   readonly #running = new Map<RunBook, Run>();
+  readonly #answersPaths = new Map<RunBook, string>();
   #process: SimulatedProcess;
   #processes = 0;
   #isInjected = false;
@@ -241,10 +244,11 @@ class Simulation {
     this.#observer.runCalled(book);
     const run = engine.run(this.#source(book), this.#options(book));
     this.#running.set(book, run);
+    const calledMs = this.#clock.nowMs();
     const poll = (): void => {
       if (process.isDead || this.#running.get(book) !== run) return;
       this.#observer.polled(book, run.progress(), this.#answers(book));
-      this.#clock.timer(POLL_MS, poll);
+      this.#clock.timer(Math.max(POLL_MS, (this.#clock.nowMs() - calledMs) * POLL_SHARE), poll);
     };
     const accept = (): void => {
       book.acceptedMs ??= this.#clock.nowMs();
@@ -410,7 +414,7 @@ class Simulation {
 
   #kill(isPowerCut: boolean): void {
     if (this.#process.isDead || this.#isOver) return;
-    const answersOf = (book: RunBook): string => this.#answers(book);
+    const answersOf = (book: RunBook): string => this.#answers(book).text();
     this.#process.kill();
     this.#running.clear();
     this.#observer.processDied(isPowerCut ? undefined : answersOf);
@@ -421,12 +425,23 @@ class Simulation {
     this.#wire.restart();
   }
 
-  /** What answers are appended to. Those of ordered runs stand in the data folder, under names that say nothing. */
-  #answers(book: RunBook): string {
+  /** What answers are appended to. */
+  #answers(book: RunBook): Answers {
+    const path = book.run.isOrdered ? this.#answersPath(book) : outputOf(book);
+    return {
+      version: path === undefined ? undefined : this.#disk.version(path),
+      text: () => (path === undefined ? "" : (this.#disk.text(path) ?? "")),
+    };
+  }
+
+  /** Those of ordered runs stand in the data folder, under names that say nothing. */
+  #answersPath(book: RunBook): string | undefined {
+    const known = this.#answersPaths.get(book);
+    if (known !== undefined && this.#disk.version(known) !== undefined) return known;
     const beside = this.#disk.paths.filter((path) => path.endsWith(".answers.jsonl"));
-    if (!book.run.isOrdered) return this.#disk.text(outputOf(book)) ?? "";
-    const own = beside.map((path) => this.#disk.text(path) ?? "").find((text) => isOf(book, text));
-    return own ?? "";
+    const path = beside.find((one) => isOf(book, this.#disk.text(one) ?? ""));
+    if (path !== undefined) this.#answersPaths.set(book, path);
+    return path;
   }
 }
 

@@ -110,7 +110,7 @@ export class AnswerIndex {
       this.#place(released, step.outStart);
       this.#held = [];
     }
-    for (const { line } of step.closed) this.#retrying[line] = 1;
+    for (const { line, attempts } of step.closed) this.#retrying[line] = attempts > 0 ? 1 : 0;
     for (const { line } of step.intents) this.#retrying[line] = 0; // of one line in one step: the later attempt's
     for (const outcome of step.outcomes) {
       this.#retrying[outcome.line] = 0;

@@ -16,7 +16,8 @@
  *   warned     lists of warnings, and how many of the step's lines have each (absent when no line has one)
  *
  * Life of a line in the journal:   (nothing) -> intent -> [closed -> intent]* -> outcome
- * An intent without a closed record or an outcome behind it is *in doubt* after a crash.
+ * An intent without a closed record or an outcome behind it is *in doubt* after a crash. A closed record in a later step that
+ * counts fewer attempts than the intent says that its request never left.
  *
  * The output is written before a step is appended and synced while it is appended, so after a power cut only the
  * last step's range may be damaged: its CRC tells, and a later step then voids it.
@@ -209,6 +210,11 @@ export function momentOf({ wallMs, records }: JournalEntry): Moment | undefined 
 /** `voids` of an entry's header, without reading the rest. */
 export function voidsOf({ records }: Pick<JournalEntry, "records">): number {
   return Buffer.from(records.buffer, records.byteOffset, records.byteLength).readDoubleLE(VOIDS_AT);
+}
+
+/** Whether a closed record of a step ends the line's last intent, and not the attempt before it. */
+export function endsIntent(step: Step, closed: ClosedRecord, intent: IntentRecord): boolean {
+  return intent.attempt <= closed.attempts || !step.intents.includes(intent);
 }
 
 /** Reads a step back. The store has checked the bytes, so a wrong version is the only refusal (an assertion). */

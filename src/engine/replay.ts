@@ -8,6 +8,7 @@ import type { Taken } from "../price/budget.ts";
 import { combineCrc32 } from "./checksum.ts";
 import {
   type ClosedRecord,
+  endsIntent,
   type IntentRecord,
   NOTHING_SPENT,
   type OutcomeRecord,
@@ -85,7 +86,7 @@ export class Replay {
       }
       this.spent.set(record.line, record);
       const intent = this.open.get(record.line);
-      if (intent !== undefined && intent.attempt > record.attempts) continue; // the next attempt is in the same step
+      if (intent !== undefined && !endsIntent(step, record, intent)) continue; // the next attempt is in the same step
       this.open.delete(record.line);
       this.closed.set(record.line, record);
     }

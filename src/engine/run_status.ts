@@ -6,7 +6,7 @@ import type { Taken } from "../price/budget.ts";
 import { roundedUsd } from "../price/cost.ts";
 import type { Store, StoredTask } from "../store/store.ts";
 import type { Hold } from "./holds.ts";
-import type { ClosedRecord, IntentRecord, Step } from "./journal.ts";
+import { type ClosedRecord, endsIntent, type IntentRecord, type Step } from "./journal.ts";
 import { type ErrorGroup, ErrorGroups } from "./run_errors.ts";
 import { settledLines } from "./settled_lines.ts";
 import { decodeBody } from "./task_body.ts";
@@ -87,7 +87,7 @@ class UnsettledLines {
       if (last !== undefined && last.attempt > (ended.get(intent.line) ?? 0)) this.#doubt(last);
       this.#intents.set(intent.line, intent);
     }
-    for (const record of step.closed) this.#close(record);
+    for (const record of step.closed) this.#close(step, record);
   }
 
   /** Called behind the step that ended the line. */
@@ -113,14 +113,14 @@ class UnsettledLines {
     this.#closed.set(line, sum(this.#closed.get(line) ?? NOTHING, { billedUsd: 0, ambiguousUsd: mostUsd }));
   }
 
-  #close(record: ClosedRecord): void {
+  #close(step: Step, record: ClosedRecord): void {
     if (record.line === 0) {
       this.#gone = sum(this.#gone, record);
       return;
     }
     this.#closed.set(record.line, record);
     const intent = this.#intents.get(record.line);
-    if (intent !== undefined && intent.attempt <= record.attempts) this.#intents.delete(record.line);
+    if (intent !== undefined && endsIntent(step, record, intent)) this.#intents.delete(record.line);
   }
 }
 

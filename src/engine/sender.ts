@@ -288,9 +288,8 @@ export class Sender implements Admission<ItemCall> {
   #keep(call: ItemCall, made: Extract<DispatchResult, { kind: "returned" }>): void {
     const { run, line } = call;
     // Its intent is durable: without a record of its end the next call would take it for sent, and perhaps answered.
-    const unsent = call.isUnsent && run.phase === "stopping" ? 1 : 0;
-    const counts = { ...made, attempts: made.attempts + unsent, uncounted: made.uncounted + unsent };
-    if (counts.attempts > 0) run.made.set(line, this.#recordClosed(call, counts));
+    const isIntended = call.isUnsent && run.phase === "stopping";
+    if (made.attempts > 0 || isIntended) run.made.set(line, this.#recordClosed(call, made));
     const status = run.isOpen && call.isSkipped ? "cancelled" : run.phase;
     if (status === "expired" || status === "cancelled" || status === "giving_up") {
       this.#end(call, status);

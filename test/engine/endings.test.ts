@@ -175,6 +175,47 @@ describe("a run that leaves while a request is under way", () => {
   });
 });
 
+describe("a run that is stopped while a full disk keeps its recorded requests from being sent", () => {
+  it("counts only those that were sent, when it is called again", async () => {
+    const world = new World({ config: { maxInFlight: 4 }, latencyMs: 50 });
+    world.input(12);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(40);
+    world.disk.setFull(0);
+    await world.clock.advance(100);
+    expect(world.sent).toHaveLength(4); // the next four are recorded, and wait for room
+    run.stop();
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    const stopped = await world.settle(run.finished);
+    expect(stopped).toMatchObject({ status: "stopped", counts: { completed: 4 } });
+    const summary = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 12 } });
+    expect(world.sent).toHaveLength(12);
+    expect(summary.usage).toMatchObject({ attempts: 12, ambiguous_attempts: 0 });
+    await world.settle(engine.close());
+  });
+
+  it("sends them under at-most-once delivery, too: nothing about them is in doubt", async () => {
+    const world = new World({ config: { maxInFlight: 4, delivery: "at_most_once" }, latencyMs: 50 });
+    world.input(12);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(40);
+    world.disk.setFull(0);
+    await world.clock.advance(100);
+    run.stop();
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    await world.settle(run.finished);
+    await world.settle(engine.close());
+    world.kill();
+    const again = await world.engine();
+    const summary = await world.settle(again.run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 12 } });
+    await world.settle(again.close());
+  });
+});
+
 describe("a cost cap and a model without a known price", () => {
   it("holds the items unsent, because nothing bounds what they cost", async () => {
     const world = new World();

@@ -37,6 +37,8 @@ export class ItemCall implements Call {
   lane: LaneKey;
   /** Since when its attempts fail on its lane; undefined before the first. */
   series: FailureSeries | undefined;
+  /** The same of refusals of its key or its model: what else failed before says nothing of them. */
+  refusals: FailureSeries | undefined;
   /** Its last intent became durable, and it will not be sent. */
   isUnsent = false;
   permit: Permit | undefined;

@@ -46,10 +46,13 @@ export class LaneHealth {
     if (suspects === "item") blame.answered(sentMs, nowMs);
     if (suspects !== "either") return suspects === "item";
     if (this.#limits.isDown) blame.void();
-    call.series ??= { sentMs, endedMs: nowMs };
+    if (result.class !== "permanent") {
+      call.series ??= { sentMs, endedMs: nowMs };
+      return blame.isProven(call.series);
+    }
+    call.refusals ??= { sentMs, endedMs: nowMs };
     // One proof ends an item that a key is refused for, and an outage of keys begins while answers are on their way.
-    const isKey = result.class === "permanent" && result.scope === "provider";
-    return blame.isProven(call.series, isKey);
+    return blame.isProven(call.refusals, result.scope === "provider");
   }
 
   /** A failure that is not its item's own. */

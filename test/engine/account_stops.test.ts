@@ -125,6 +125,24 @@ describe("runs of one engine", () => {
     },
   );
 
+  it("a key that is refused for all ends no item that had failed for another reason before", async () => {
+    let refusedFromMs = Number.POSITIVE_INFINITY;
+    const world: World = new World({
+      config: { maxInFlight: 1, waitMs: 900_000 },
+      answer: (line, attempt) => {
+        if (line === 1 && attempt === 1) return status(500, "api_error");
+        const nowMs = world.clock.nowMs();
+        if (line === 1 && attempt === 2) refusedFromMs = nowMs; // others were answered since its first failure
+        const isRefused = nowMs >= refusedFromMs && nowMs < refusedFromMs + 300_000;
+        return isRefused ? status(401, "invalid_api_key") : ok(line);
+      },
+      latencyMs: 100,
+    });
+    world.input(40);
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 40 } });
+  });
+
   it("a run is told when a probe of another run ended the stop", async () => {
     const world = new World({
       config: { maxInFlight: 1, waitMs: 900_000 },

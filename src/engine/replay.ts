@@ -111,10 +111,16 @@ export class Replay {
   #doubt(intent: IntentRecord | undefined): void {
     if (intent === undefined) return;
     const { line, attempt, ambiguousAttempts, mostUsd } = intent;
-    const free = { uncounted: 1, uncountedAmbiguous: 1 };
-    const counts = { attempts: attempt, ambiguousAttempts: ambiguousAttempts + 1, ...free };
-    const before = this.spent.get(line) ?? { ...NOTHING_SPENT, ...counts, line };
-    this.spent.set(line, { ...before, ambiguousUsd: before.ambiguousUsd + mostUsd });
+    const before = this.spent.get(line);
+    this.spent.set(line, {
+      ...(before ?? NOTHING_SPENT),
+      line,
+      attempts: attempt,
+      uncounted: (before?.uncounted ?? 0) + 1,
+      ambiguousAttempts: ambiguousAttempts + 1,
+      uncountedAmbiguous: (before?.uncountedAmbiguous ?? 0) + 1,
+      ambiguousUsd: (before?.ambiguousUsd ?? 0) + mostUsd,
+    });
   }
 
   settle(outcome: OutcomeRecord): void {

@@ -129,6 +129,25 @@ function expectWholeOf(world: World, count: number): void {
   expect(new Set(keys).size).toBe(count);
 }
 
+describe("an item that was in flight at every one of eight kills", () => {
+  it("is answered all the same: a process that died is not its fault", async () => {
+    const world = new World({ latencyMs: 50 });
+    world.input(1);
+    for (let kill = 0; kill < 8; kill += 1) {
+      const process = mortal(world.clock);
+      void (await world.settle(world.engine(process.clock))).run(INPUT, OPTIONS).finished;
+      await world.clock.advance(30);
+      process.kill();
+      world.kill();
+    }
+    expect(world.sent).toHaveLength(8);
+    const summary = await finish(world);
+    expect(summary.counts).toMatchObject({ completed: 1, failed: 0 });
+    expect(summary.usage).toMatchObject({ attempts: 9, ambiguous_attempts: 8 });
+    expectWhole(world, 1);
+  });
+});
+
 describe("a full disk", () => {
   it("fault 36: the output's alone: lines wait in the journal, nothing new is sent, and all goes on by itself", async () => {
     const world = new World({ config: { maxInFlight: 4 } });

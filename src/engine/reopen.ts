@@ -34,18 +34,25 @@ import { countingEntries } from "./task_journal.ts";
 export type RetryFailed = true | readonly FailureCode[];
 
 /** Throws `usage` for a code that no line ends with; `where` names the call. */
-export function checkRetryFailed(retry: unknown, where: string): void {
+export function checkRetryFailed(
+  retry: unknown,
+  where: string,
+  details: Readonly<Record<string, unknown>> = {},
+): void {
   if (retry === undefined || retry === true) return;
   if (!Array.isArray(retry) || retry.length === 0)
     throw new PerigeeError(
       "usage",
       `${where}: retryFailed must be true or a list of codes, got ${JSON.stringify(retry)}`,
+      { details },
     );
   for (const code of retry as readonly unknown[]) {
     if (RECORDED_CODES.some((known) => known === code)) continue;
     const near = nearest(String(code), RECORDED_CODES);
     const hint = near === undefined ? "" : `; did you mean "${near}"?`;
-    throw new PerigeeError("usage", `${where}: ${JSON.stringify(code)} is not the code of an error${hint}`);
+    throw new PerigeeError("usage", `${where}: ${JSON.stringify(code)} is not the code of an error${hint}`, {
+      details,
+    });
   }
 }
 

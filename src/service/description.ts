@@ -32,6 +32,7 @@ const REASONS: Readonly<Record<number, string>> = {
   403: "The key lacks the scope.",
   404: "Nothing with this id is in the project.",
   409: "It cannot be done in this state.",
+  410: "Its bytes in the data folder are not what was accepted.",
   413: "The body is too large.",
   415: "The content type or encoding is not taken.",
   416: "The range is behind the end.",

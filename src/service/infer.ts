@@ -10,12 +10,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts
 import { itemsOf } from "./infer_body.ts";
 import {
   answers,
+  checkedRetry,
   idParameter,
   OBJECTS_MAX,
   objectsQuery,
   PAGE_OBJECTS_MAX,
   pageQuery,
   requestItems,
+  retryRequest,
   unchanged,
 } from "./infer_schema.ts";
 import { onceFor } from "./keyed_request.ts";
@@ -148,6 +150,29 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
     handler: async ({ caller, params }, reply) => {
       const task = await tasks.cancel(caller.project, params.id);
       return sendJson(reply, await taskJson(tasks, task, urlOf, { limit: PAGE_OBJECTS_MAX }));
+    },
+  });
+  app.post<{ Params: { id: string } }>("/v0/infer/task/:id/retry", {
+    config: { scope: "infer:write", event: "task.retried" },
+    // Whose it is comes first: the body is checked in the handler.
+    validatorCompiler: () => (data) => ({ value: data }),
+    schema: {
+      summary: "Run items again that ended in an error; their new outcomes replace the errors",
+      description:
+        "Without codes: those whose error is marked retryable, and those that expired. `retried` says how many; with 0 nothing has changed, so a repeated request does no harm. Their window begins anew.",
+      tags: ["inference"],
+      params: idParameter,
+      body: retryRequest,
+      response: { 200: answers.retried, ...failures(402, 409, 410) },
+    },
+    handler: async ({ caller, params, body }, reply) => {
+      await tasks.task(caller.project, params.id);
+      const { codes } = checkedRetry(body);
+      const { task, items } = await tasks.retry(caller.project, params.id, codes);
+      return sendJson(
+        reply,
+        await taskJson(tasks, task, urlOf, { limit: PAGE_OBJECTS_MAX }, { retried: items }),
+      );
     },
   });
   app.delete<{ Params: { id: string } }>("/v0/infer/task/:id", {

@@ -2,10 +2,14 @@
  * The shapes of the inference interface (2.1 to 2.3), with what perigee adds: as schemas for checks and for the
  * description.
  */
+import { RECORDED_CODES } from "../engine/failure_numbers.ts";
+import type { FailureCode } from "../errors.ts";
+import { suggestion } from "../nearest.ts";
 import { namedErrors, z } from "../schema.ts";
 import type { RequestItem } from "../tasks/requests.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
+import { bodyFault } from "./body_fault.ts";
 import { afterId, pageFields } from "./list_page.ts";
 import { moneyFields } from "./money_schema.ts";
 
@@ -152,27 +156,60 @@ const taskFields = {
   output_url: z.string().optional().describe("Only when Output-Format: jsonl was asked for."),
 };
 const taskHead = z.object(taskFields).meta({ id: "TaskHead" });
-const task = z
-  .object({
-    ...taskFields,
-    objects: z
-      .array(itemObject)
-      .max(OBJECTS_MAX)
+const wholeTask = z.object({
+  ...taskFields,
+  objects: z
+    .array(itemObject)
+    .max(OBJECTS_MAX)
+    .optional()
+    .describe("Absent in the answer to a POST with an output file."),
+  has_more: z.boolean().describe("Whether objects follow; ask for them with after=last_id."),
+  last_id: z.string().nullable(),
+});
+const task = wholeTask.meta({ id: "Task" });
+const retried = wholeTask
+  .extend({ retried: count.describe("Items that run again by this request.") })
+  .meta({ id: "RetriedTask" });
+
+/** The body of a retry, which may be left out. */
+export interface RetryRequest {
+  readonly codes?: readonly FailureCode[] | undefined;
+}
+
+/** Its schema. */
+export const retryRequest: z.ZodType<RetryRequest | undefined> = z
+  .strictObject({
+    codes: z
+      .array(z.enum(RECORDED_CODES, { error: ({ input }) => unknownCode(String(input)) }))
+      .min(1)
       .optional()
-      .describe("Absent in the answer to a POST with an output file."),
-    has_more: z.boolean().describe("Whether objects follow; ask for them with after=last_id."),
-    last_id: z.string().nullable(),
+      .describe("Items that ended with one of these, permanent errors too."),
   })
-  .meta({ id: "Task" });
+  .optional()
+  .meta({ id: "Retry" });
+
+/** A body of it; throws `usage` (`details.param`). */
+export function checkedRetry(body: unknown): RetryRequest {
+  const parsed = retryRequest.safeParse(body ?? undefined, namedErrors); // Fastify says null for none
+  if (parsed.success) return parsed.data ?? {};
+  throw bodyFault(parsed.error);
+}
+
+function unknownCode(given: string): string {
+  const hint = suggestion(given, RECORDED_CODES);
+  return `${JSON.stringify(given.slice(0, 64))} is not the code of an error${hint === "" ? "" : `; ${hint}`}`;
+}
 
 /** Named schemas of answers. */
 export const answers: {
   readonly task: z.ZodType;
+  readonly retried: z.ZodType;
   readonly object: z.ZodType;
   readonly tasks: z.ZodType;
   readonly removed: z.ZodType;
 } = {
   task,
+  retried,
   object: itemObject,
   tasks: z.object({ tasks: z.array(taskHead), ...pageFields }).meta({ id: "TaskList" }),
   removed: z.object({ task_id: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedTask" }),

@@ -59,14 +59,15 @@ export function objectBody(object: TaskObject): Record<string, unknown> {
   };
 }
 
-/** A task with a page of its objects; without them for the answer to a POST that asked for a file. */
+/** A task with a page of its objects; without them for the answer to a POST that asked for a file. `more` is added to it. */
 export async function taskJson(
   tasks: Tasks,
   task: TaskView,
   outputUrl: OutputUrl,
   query: PageQuery | undefined,
+  more: object = {},
 ): Promise<string> {
-  const head = taskHead(task, outputUrl);
+  const head = { ...taskHead(task, outputUrl), ...more };
   if (query === undefined) return JSON.stringify({ ...head, has_more: false, last_id: null });
   const { items, hasMore } = await tasks.objects(task.project, task, query);
   return JSON.stringify({

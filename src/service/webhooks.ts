@@ -98,7 +98,8 @@ async function tell({ tasks, endpoints, deliveries, clock }: Telling, event: Tas
   if (task === undefined) return;
   const type = typeOf(event, task);
   const body = messageBody(type, task.finishedWallMs ?? clock.wallMs(), taskData(task, event));
-  const message: Message = { id: `msg_${task.id.replaceAll("-", "")}_finished`, type, body };
+  const again = task.retries === 0 ? "" : `_${task.retries}`;
+  const message: Message = { id: `msg_${task.id.replaceAll("-", "")}_finished${again}`, type, body };
   for (const endpoint of enabled) if (endpoint.events.includes(type)) await deliveries.add(endpoint, message);
 }
 

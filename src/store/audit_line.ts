@@ -24,7 +24,12 @@ interface Actor {
 export type FileEvent = "file.uploaded" | "file.downloaded" | "file.deleted";
 
 /** What is done with a task. */
-export type TaskEvent = "task.created" | "task.cancelled" | "task.deleted" | "task.downloaded";
+export type TaskEvent =
+  | "task.created"
+  | "task.cancelled"
+  | "task.retried"
+  | "task.deleted"
+  | "task.downloaded";
 
 /** What is done with a webhook, which decides where a project's events go. */
 export type WebhookEvent = "webhook.created" | "webhook.changed" | "webhook.rotated" | "webhook.deleted";

@@ -41,7 +41,7 @@ export class LargeIntake {
     request: TaskRequest,
     spooled: Spooled,
   ): Promise<{ readonly task: TaskRecord; readonly lots: readonly Lot[] }> {
-    const { lots, parts } = this.#options;
+    const { parts } = this.#options;
     const createdWallMs = parts.clock.wallMs();
     const volumeTokens = volumeOf(spooled.parts);
     const records = spooled.parts.map((part, index) =>
@@ -54,36 +54,48 @@ export class LargeIntake {
         maxCostUsd: request.maxCostUsd,
       }),
     );
+    const { lots: opened, made: task } = await this.open(project, records, (estimatedUsd) => {
+      const task = taskOf(spooled, request, records, { project, createdWallMs, volumeTokens, estimatedUsd });
+      return { made: task, change: { kind: "insert", record: taskToRecord(task) } };
+    });
+    return { task, lots: opened };
+  }
+
+  /**
+   * Admits lots whose lines are on the disk, and stores them in one commit with what is made of them. They are open then,
+   * and not begun. Their files are removed when they are refused.
+   */
+  async open<T>(
+    project: string,
+    records: readonly LotRecord[],
+    make: (estimatedUsd: number) => { readonly made: T; readonly change: RecordChange },
+  ): Promise<{ readonly made: T; readonly lots: readonly Lot[] }> {
+    const { lots, parts } = this.#options;
     let admitted: Admitted | undefined;
     const opened: Lot[] = [];
     try {
       const works: Work[][] = [];
       for (const record of records) works.push(await this.#worksOf(record));
       admitted = await this.#options.admission.admit(project, works.flat(), amountOf(records));
+      const { estimatedUsd } = admitted;
       // Only now: a lot that is open counts as waiting, and none waits behind itself.
-      for (const [index, record] of records.entries())
-        opened.push(
-          lots.add({ ...record, rateCard: lots.cards.current, works: sizesOf(works[index] ?? []) }),
-        );
+      for (const [index, record] of records.entries()) {
+        const money = index === 0 && estimatedUsd > 0 && record.again !== undefined ? { estimatedUsd } : {};
+        const sizes = sizesOf(works[index] ?? []);
+        opened.push(lots.add({ rateCard: lots.cards.current, ...record, ...money, works: sizes }));
+      }
       for (const { share, record } of opened) share?.grow(amountOf([record]));
       admitted.room.release(); // counted with its lots from here on
-      const terms = { project, createdWallMs, volumeTokens, estimatedUsd: admitted.estimatedUsd };
-      const task = taskOf(spooled, request, records, terms);
+      const { made, change } = make(estimatedUsd);
       const changes: RecordChange[] = opened.map((lot) => ({ kind: "put", record: lotToRecord(lot.record) }));
-      await parts.room.waitFor(() =>
-        parts.store.change([
-          { kind: "insert", record: taskToRecord(task) },
-          ...lots.cards.unstored(),
-          ...changes,
-        ]),
-      );
+      await parts.room.waitFor(() => parts.store.change([change, ...lots.cards.unstored(), ...changes]));
       lots.cards.stored();
       opened[0]?.holds.push(admitted.hold);
-      return { task, lots: opened };
+      return { made, lots: opened };
     } catch (error) {
       admitted?.hold.release();
       for (const lot of opened) lots.drop(lot);
-      if (admitted === undefined || isNotStored(error)) await this.#removeLines(records);
+      if (admitted === undefined || isNotStored(error)) await this.removeLines(records);
       throw error;
     } finally {
       admitted?.room.release();
@@ -95,7 +107,8 @@ export class LargeIntake {
     return objects.worksOf({ record, path: lots.pathOf(record) });
   }
 
-  async #removeLines(records: readonly LotRecord[]): Promise<void> {
+  /** Of lots that were never stored. */
+  async removeLines(records: readonly LotRecord[]): Promise<void> {
     const { lots, parts } = this.#options;
     for (const record of records)
       if (record.fileId === undefined) await parts.disk.remove(lots.pathOf(record));

@@ -14,6 +14,7 @@ import { itemLine } from "../jsonl/items.ts";
 import { objectId } from "../work/object_id.ts";
 import type { Files } from "./files.ts";
 import { baseOf } from "./ids.ts";
+import { unpackLines } from "./line_bits.ts";
 import type { Lot } from "./lot.ts";
 import { deadlineOf } from "./unread_lots.ts";
 
@@ -34,8 +35,8 @@ interface LostLines {
   /** Where what is left of them stands; undefined where their keys are known without. */
   readonly left: string | undefined;
   readonly count: number;
-  /** From 1. */
-  readonly keyOf: (line: number) => string;
+  /** From 1; undefined for a line that is blank. */
+  readonly keyOf: (line: number) => string | undefined;
 }
 
 export interface LinesOptions {
@@ -63,10 +64,13 @@ async function writeStandIn(
   folder: string,
   lot: Lot,
 ): Promise<string> {
-  const { id, fileId, lines } = lot.record;
+  const { id, fileId, lines, again } = lot.record;
+  const asked = again === undefined ? undefined : unpackLines(again.lines);
   const left = fileId === undefined ? undefined : lot.path;
   const path = standInPath(folder, lot);
-  await writeLines(disk, path, { left, count: lines, keyOf: (line) => keyOf(lot, line) });
+  const keyOf = (line: number): string | undefined =>
+    asked === undefined || asked.has(line) ? keyIn(lot, line) : undefined;
+  await writeLines(disk, path, { left, count: lines, keyOf });
   notice(
     `the lines of ${fileId === undefined ? `lots/${id}.jsonl` : `files/${fileId}`} are lost: their items end`,
   );
@@ -87,10 +91,11 @@ function standInPath(folder: string, { record }: Lot): string {
 }
 
 /** Of inline items: as when they were accepted. */
-function keyOf(lot: Lot, line: number): string {
-  const { id, fileId, taskId } = lot.record;
-  if (fileId !== undefined) return `line-${line}`;
-  if (taskId !== undefined) return objectId(taskId, baseOf(Number(id.slice(id.lastIndexOf("-") + 1))) + line);
+function keyIn(lot: Lot, line: number): string {
+  const { id, fileId, taskId, again } = lot.record;
+  if ((fileId ?? again?.fileId) !== undefined) return `line-${line}`;
+  const part = again?.part ?? Number(id.slice(id.lastIndexOf("-") + 1));
+  if (taskId !== undefined) return objectId(taskId, baseOf(part) + line);
   const member = lot.memberAt(line);
   return member === undefined ? `line-${line}` : objectId(member.taskId, line - member.firstLine + 1);
 }
@@ -103,7 +108,8 @@ async function writeLines(disk: Disk, path: string, lines: LostLines): Promise<v
     let position = kept.bytes;
     let text = "";
     for (let line = kept.lines + 1; line <= lines.count; line += 1) {
-      text += itemLine({ key: lines.keyOf(line), model: "echo:lost", input: "lost" }, `line ${line}`);
+      const key = lines.keyOf(line);
+      if (key !== undefined) text += itemLine({ key, model: "echo:lost", input: "lost" }, `line ${line}`);
       text += "\n";
       if (text.length < READ_BYTES && line < lines.count) continue;
       await file.write(Buffer.from(text), position);

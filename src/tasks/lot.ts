@@ -18,7 +18,7 @@ import { StepTimes } from "./step_times.ts";
 import type { TaskRecord } from "./task_record.ts";
 
 /** Why a line makes no object. */
-const UNREADABLE: ReadonlySet<FailureCode> = new Set([
+export const UNREADABLE: ReadonlySet<FailureCode> = new Set([
   "invalid_json",
   "invalid_line",
   "invalid_utf8",

@@ -43,8 +43,22 @@ export interface LotRecord {
   readonly members?: readonly LotMember[];
   /** What its tasks were estimated to cost, in USD. */
   readonly estimatedUsd?: number;
+  /** Of one that runs lines of another lot again. */
+  readonly again?: LotAgain;
   /** Once it is over. */
   readonly over?: LotEnd;
+}
+
+/** Whose lines are run again. */
+export interface LotAgain {
+  /** The lot of the part that they belong to, and that part's number in the task and first line in the lot. */
+  readonly lotId: string;
+  readonly part: number;
+  readonly firstLine: number;
+  /** The uploaded file that they were read from. */
+  readonly fileId?: string;
+  /** Which of the part's lines (`line_bits.ts`); the others are blank in this lot. */
+  readonly lines: string;
 }
 
 /** Items of one model. */

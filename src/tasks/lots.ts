@@ -20,6 +20,7 @@ import { countingEntries } from "../engine/task_journal.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import type { Backlog } from "./backlog.ts";
+import { LastLots } from "./last_lots.ts";
 import { isLostInput } from "./lost_input.ts";
 import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
@@ -58,8 +59,7 @@ export class Lots {
   readonly cards: RateCards;
   readonly #open = new Map<string, Lot>();
   readonly #over = new OverLots();
-  /** Own lots of each task that are not final. */
-  readonly #openOf = new Map<string, Set<string>>();
+  readonly #last = new LastLots();
   /** Sealed, and not yet run. */
   readonly #waiting = new Set<Lot>();
   /** Deadlines of the lots that run, by project. */
@@ -105,10 +105,7 @@ export class Lots {
   /** A task waits for lines of a lot that is not begun yet. */
   join(lot: Lot, member: Member): void {
     lot.add(member);
-    if (lot.record.taskId === undefined) return; // it has no other lot
-    const lots = this.#openOf.get(member.taskId) ?? new Set();
-    lots.add(lot.record.id);
-    this.#openOf.set(member.taskId, lots);
+    this.#last.opened(lot, member);
   }
 
   /** Its lines are on the disk and stored: it runs as soon as its turn comes. */
@@ -289,7 +286,9 @@ export class Lots {
   #tell(lot: Lot, members: readonly Member[]): void {
     for (const member of members) {
       member.whenFinal?.();
-      if (member.isTold === true || !this.#isLast(lot, member)) continue;
+      if (member.isTold === true) continue;
+      if (member.isTold === undefined && !this.#last.isLast(lot, member, (id) => this.#open.get(id)))
+        continue;
       member.isTold = true;
       const { project } = lot.record;
       const told = this.#options.onFinished({ project, taskId: member.taskId }, lot);
@@ -298,15 +297,6 @@ export class Lots {
       });
       lot.telling.push(told);
     }
-  }
-
-  /** Whether no other lot of the task is open. */
-  #isLast(lot: Lot, { taskId, isTold }: Member): boolean {
-    if (lot.record.taskId === undefined || isTold === false) return true;
-    const lots = this.#openOf.get(taskId);
-    lots?.delete(lot.record.id);
-    if (lots === undefined || lots.size > 0) return false;
-    return this.#openOf.delete(taskId);
   }
 
   async #end(lot: Lot, summary: Summary): Promise<void> {

@@ -24,8 +24,11 @@ export interface ReopeningOptions {
   readonly gathering: Gathering;
   readonly admission: Admission;
   /** Begins a lot of its own. */
-  readonly begin: (lot: Lot, task: Pick<TaskRecord, "id" | "isCancelled">) => void;
+  readonly begin: (lot: Lot, task: OwnLotTask) => void;
 }
+
+/** What a task says of its own lots. */
+export type OwnLotTask = Pick<TaskRecord, "id" | "isCancelled" | "cancelledParts" | "parts">;
 
 /** Resolves when every open task can be found and goes on. */
 export async function reopenLots(options: ReopeningOptions): Promise<void> {
@@ -42,9 +45,10 @@ async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: s
   const found = await parts.store.record(EVERY_PROJECT, TASKS, stemOf(taskId));
   const task = found === undefined ? undefined : recordToTask(found);
   const lot = lots.add(record, true);
-  if (task?.parts[0]?.lotId === record.id) hold(options, lot, task.estimatedUsd);
+  if (record.again !== undefined) hold(options, lot, record.estimatedUsd);
+  else if (task?.parts[0]?.lotId === record.id) hold(options, lot, task.estimatedUsd);
   lot.share?.grow(amountOf([record]));
-  options.begin(lot, task ?? { id: taskId });
+  options.begin(lot, task ?? { id: taskId, parts: [] });
 }
 
 async function reopenSealed(

@@ -3,13 +3,15 @@
  *
  *   submit:  small -> intake (shares a lot)       large -> files of lines, a lot each -> stored in one commit -> begun
  *   cancel:  stored -> its unsent lines are skipped (shared), its runs cancelled (own)
+ *   retry:   failed lines go to lots of their own (`retrying.ts`)
  *   remove:  stored as erased -> texts overwritten or removed when its lots are over
  *   start:   open lots are read; those that were not sealed are made again from their tasks' texts
  */
 import { join } from "node:path";
 import type { BacklogBounds } from "../engine/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
-import { PerigeeError } from "../errors.ts";
+import { checkRetryFailed, type RetryFailed } from "../engine/reopen.ts";
+import { type FailureCode, PerigeeError } from "../errors.ts";
 import { completeMoney, roundedMoney } from "../price/money.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordChange, type StoredRecord } from "../store/records.ts";
 import { stemOf } from "../work/object_id.ts";
@@ -26,17 +28,36 @@ import { linesOf, removeStandIn } from "./lost_input.ts";
 import type { Lot } from "./lot.ts";
 import type { LotEnd, LotRecord } from "./lot_record.ts";
 import { Lots } from "./lots.ts";
-import { reopenLots } from "./reopening.ts";
+import { type OpenCounts, openCountsOf } from "./open_counts.ts";
+import { basesOf, layersOf } from "./part_layers.ts";
+import { type OwnLotTask, reopenLots } from "./reopening.ts";
 import { type SpooledRequest, spoolRequest } from "./request_spool.ts";
 import type { TaskRequest } from "./requests.ts";
+import { Retrying } from "./retrying.ts";
 import type { Spending } from "./spending.ts";
 import { TaskObjects } from "./task_objects.ts";
 import { openOutput, placesOf } from "./task_output.ts";
-import { cancelToRecord, recordToTask, TASKS, type TaskRecord, taskToRecord } from "./task_record.ts";
-import type { AnsweredLine, OutputView, Page, PageQuery, TaskOutput, TaskView } from "./task_view.ts";
+import {
+  cancelToRecord,
+  isPartCancelled,
+  recordToTask,
+  TASKS,
+  type TaskRecord,
+  taskToRecord,
+} from "./task_record.ts";
+import type {
+  AnsweredLine,
+  OutputView,
+  Page,
+  PageQuery,
+  RetriedTask,
+  TaskOutput,
+  TaskView,
+} from "./task_view.ts";
 import { TaskViews } from "./task_views.ts";
 import type { TaskEvent, Tasks } from "./tasks.ts";
 import { Turns } from "./turns.ts";
+import { untilFinal } from "./until_final.ts";
 
 export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
@@ -53,7 +74,7 @@ export interface TasksOptions extends OpenedEngine {
 /** Tasks, and what their owner does with them. */
 export interface OpenedTasks extends Tasks {
   /** What is not final by now, of all projects. */
-  openCounts(): { readonly tasks: number; readonly objects: number };
+  openCounts(): OpenCounts;
   /** Stops gathering; the engine is closed by its owner. */
   close(): Promise<void>;
 }
@@ -72,6 +93,7 @@ class TaskDesk implements OpenedTasks {
   readonly #admission: Admission;
   readonly #intake: Intake;
   readonly #largeIntake: LargeIntake;
+  readonly #retrying: Retrying;
   readonly #objects: TaskObjects;
   readonly #views: TaskViews;
   readonly #erasure: Erasure;
@@ -111,6 +133,7 @@ class TaskDesk implements OpenedTasks {
     this.#objects = new TaskObjects(parts, this.#lots);
     const [lots, objects, admission] = [this.#lots, this.#objects, this.#admission];
     this.#largeIntake = new LargeIntake({ parts, lots, objects, admission });
+    this.#retrying = new Retrying({ parts, lots, files: options.files, intake: this.#largeIntake });
     this.#views = new TaskViews(parts, this.#lots);
     this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
   }
@@ -155,7 +178,7 @@ class TaskDesk implements OpenedTasks {
   ): Promise<TaskView> {
     const { hasOutputFile, id, note } = request;
     const { task, lot } = await this.#intake.offer({ ...spooled, id, project, hasOutputFile, note });
-    if (spooled.slaMinutes === null) await this.#waitFor(task, [lot], request.signal);
+    if (spooled.slaMinutes === null) await untilFinal(task, [lot], request.signal);
     return this.#view(task, spooled.slaMinutes === null ? undefined : this.#views.firstView(task));
   }
 
@@ -197,6 +220,11 @@ class TaskDesk implements OpenedTasks {
     return this.#changes.take(id, () => this.#cancel(project, id));
   }
 
+  async retry(project: string, id: string, codes?: readonly FailureCode[]): Promise<RetriedTask> {
+    checkRetryFailed(codes, "codes", { param: "codes" });
+    return this.#changes.take(id, () => this.#retry(project, id, codes ?? true));
+  }
+
   remove(project: string, id: string): Promise<void> {
     return this.#changes.take(id, () => this.#remove(project, id));
   }
@@ -204,16 +232,26 @@ class TaskDesk implements OpenedTasks {
   async #cancel(project: string, id: string): Promise<TaskView> {
     const task = await this.#find(project, id);
     const before = await this.#views.view(task);
-    if (task.isCancelled === true || before.status !== "submitted") return before;
+    if (isPartCancelled(task) || before.status !== "submitted") return before;
     const cancelledWallMs = this.#options.parts.clock.wallMs();
-    const cancelled: TaskRecord = { ...task, isCancelled: true, cancelledWallMs };
+    const cancelledParts = task.parts.length;
+    const cancelled: TaskRecord = { ...task, isCancelled: true, cancelledParts, cancelledWallMs };
     const stored = (await this.#record(project, id)) as StoredRecord; // found above
     const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };
     const changes: RecordChange[] = [{ kind: "put", record }];
-    if (record.parent !== "") changes.push({ kind: "put", record: cancelToRecord(cancelled, record.parent) });
+    const isSharing = record.parent !== "" && (await this.#lots.recordOf(record.parent)).over === undefined;
+    if (isSharing) changes.push({ kind: "put", record: cancelToRecord(cancelled, record.parent) });
     await this.#options.parts.store.change(changes);
     for (const { lotId } of task.parts) await this.#cancelIn(await this.#lots.find(lotId), cancelled);
     return this.#views.view(cancelled);
+  }
+
+  async #retry(project: string, id: string, retry: RetryFailed): Promise<RetriedTask> {
+    const task = await this.#find(project, id);
+    const stored = await this.#record(project, id);
+    const { lots, items, task: retried } = await this.#retrying.offer(task, stored?.payload, retry);
+    for (const lot of lots) this.#begin(lot, retried);
+    return { task: await this.#view(retried), items };
   }
 
   async #remove(project: string, id: string): Promise<void> {
@@ -234,10 +272,9 @@ class TaskDesk implements OpenedTasks {
 
   async *answers(project: string, id: string, view: OutputView = "all"): AsyncGenerator<AnsweredLine> {
     const task = await this.#find(project, id);
-    for (const [index, part] of task.parts.entries()) {
-      const lot = await this.#lots.find(part.lotId);
-      for (const places of placesOf(lot, part, view)) yield* this.#objects.answered(task, index, places);
-    }
+    for (const base of basesOf(task))
+      for (const layer of await layersOf(this.#lots, task, base))
+        for (const places of placesOf(layer, view)) yield* this.#objects.answered(task, layer, places);
   }
 
   onFinished(listener: (event: TaskEvent) => void | Promise<void>): () => void {
@@ -245,19 +282,8 @@ class TaskDesk implements OpenedTasks {
     return () => this.#listeners.delete(listener);
   }
 
-  openCounts(): { readonly tasks: number; readonly objects: number } {
-    const large = new Set<string>(); // a task of its own lots may have many
-    let small = 0;
-    let objects = 0;
-    for (const { record, members } of this.#lots.openLots) {
-      for (const { taskId, open } of members) {
-        if (open === 0) continue;
-        objects += open;
-        if (record.taskId === undefined) small += 1;
-        else large.add(taskId);
-      }
-    }
-    return { tasks: large.size + small, objects };
+  openCounts(): OpenCounts {
+    return openCountsOf(this.#lots.openLots);
   }
 
   async close(): Promise<void> {
@@ -273,41 +299,23 @@ class TaskDesk implements OpenedTasks {
     const { task, lots } = await this.#largeIntake.offer(project, request, spooled);
     for (const lot of lots) this.#begin(lot, task);
     const immediate = lots.filter((lot) => lot.record.slaMinutes === null);
-    if (immediate.length > 0) await this.#waitFor(task, immediate, request.signal);
+    if (immediate.length > 0) await untilFinal(task, immediate, request.signal);
     return this.#view(task);
   }
 
   /** An own lot whose lines are all there. */
-  #begin(lot: Lot, task: Pick<TaskRecord, "id" | "isCancelled">): void {
+  #begin(lot: Lot, task: OwnLotTask): void {
     const { record } = lot;
+    const index = task.parts.findIndex(({ lotId }) => lotId === record.id);
     if (record.fileId !== undefined) this.#held.set(record.id, this.#options.files.hold(record.fileId));
     this.#lots.join(lot, {
       taskId: task.id,
       firstLine: 1,
       lines: record.lines,
       open: record.items,
-      isCancelled: task.isCancelled === true,
+      isCancelled: isPartCancelled(task, Math.max(0, index)),
     });
     this.#lots.sealed(lot);
-  }
-
-  /** Resolves when the task's objects in these lots are final, or nothing can be done for them at present. */
-  async #waitFor(task: TaskRecord, lots: readonly Lot[], signal: AbortSignal | undefined): Promise<void> {
-    for (const lot of lots) {
-      const member = lot.memberOf(task);
-      if (member === undefined || member.open === 0) continue;
-      await new Promise<void>((resolve, reject) => {
-        const onAbort = (): void => reject(signal?.reason);
-        const done = (): void => {
-          signal?.removeEventListener("abort", onAbort);
-          resolve();
-        };
-        member.whenFinal = done;
-        void lot.waited.then(done);
-        if (signal?.aborted) onAbort();
-        else signal?.addEventListener("abort", onAbort, { once: true });
-      });
-    }
   }
 
   async #cancelIn(lot: Lot, task: TaskRecord): Promise<void> {

@@ -16,8 +16,9 @@ import { baseOf, notFound, placeOf } from "./ids.ts";
 import { LineTable } from "./line_table.ts";
 import type { Lot } from "./lot.ts";
 import type { Lots } from "./lots.ts";
+import { type Layer, layerOf, layersOf } from "./part_layers.ts";
 import { INDEX_STEP } from "./request_spool.ts";
-import type { TaskPart, TaskRecord } from "./task_record.ts";
+import { isPartCancelled, type TaskPart, type TaskRecord } from "./task_record.ts";
 import type { AnsweredLine, Page, PageQuery } from "./task_view.ts";
 
 /** Where an object stands, and what was counted of it. */
@@ -25,10 +26,21 @@ interface ObjectRow {
   readonly part: number;
   /** Within the part, from 1. */
   readonly number: number;
-  /** In the lot. */
-  readonly line: number;
   readonly inputTokens: number;
   readonly factor: number;
+}
+
+/** Objects that stand in one lot, by their lines there. */
+interface RowsOfLot {
+  readonly lot: Lot;
+  readonly rowOf: Map<number, ObjectRow>;
+  /** What of them is not sent will not be. */
+  readonly isCancelled: boolean;
+}
+
+interface Place {
+  readonly lot: Lot;
+  readonly line: number;
 }
 
 interface OutputText {
@@ -82,22 +94,20 @@ export class TaskObjects {
     return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens, ...work }));
   }
 
-  /** Final lines of one part as `readPlaces` gives them, those at `places`. */
+  /** Final lines of one lot as `readPlaces` gives them, those at `places`. */
   async *answered(
     task: TaskRecord,
-    part: number,
+    { lot, part, base }: Layer,
     places: readonly LinePlace[],
   ): AsyncGenerator<AnsweredLine> {
-    const terms = task.parts[part] as TaskPart;
-    const lot = await this.#lots.find(terms.lotId);
     for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
       const status = lot.index.statusOf(place.line);
       if (status === undefined) continue;
-      const number = place.line - terms.firstLine + 1;
+      const number = place.line - part.firstLine + 1;
       const { key, output, error } = textOf(lot, place, bytes);
       const { inputTokens, outputTokens } = lot.index.get(place.line);
       yield {
-        objectId: objectId(task.id, baseOf(part) + number),
+        objectId: objectId(task.id, baseOf(base) + number),
         key,
         status: bytes === undefined ? "failed" : status,
         output,
@@ -111,7 +121,8 @@ export class TaskObjects {
   async #positionOf(task: TaskRecord, id: string): Promise<number> {
     const { part, line } = placeOf(objectNumber(task.id, id));
     const terms = task.parts[part];
-    if (terms === undefined || line < 1 || line > terms.lines) throw notFound("object", id);
+    if (terms === undefined || terms.again !== undefined || line < 1 || line > terms.lines)
+      throw notFound("object", id);
     const ordinal = terms.items === terms.lines ? line - 1 : await this.#ordinalOf(terms, line);
     if (ordinal < 0) throw notFound("object", id); // a blank line
     let position = 0;
@@ -167,7 +178,6 @@ export class TaskObjects {
     return {
       part,
       number: line,
-      line,
       inputTokens: rows.inputTokens[index] ?? 0,
       factor: priceFactor(model, sla, task.volumeTokens, this.#lots.cards.of(lot.record)),
     };
@@ -175,31 +185,46 @@ export class TaskObjects {
 
   async #objects(task: TaskRecord, rows: readonly ObjectRow[]): Promise<TaskObject[]> {
     const objects = new Map<ObjectRow, TaskObject>();
-    for (const part of new Set(rows.map((row) => row.part))) {
-      const { lotId } = task.parts[part] as TaskPart;
-      const lot = this.#lots.now(lotId) ?? (await this.#lots.find(lotId));
-      const rowOf = new Map<number, ObjectRow>();
-      for (const row of rows) if (row.part === part) rowOf.set(row.line, row);
+    for (const { lot, rowOf, isCancelled } of await this.#byLot(task, rows)) {
       const places: LinePlace[] = [];
-      for (const row of rowOf.values()) {
-        const answer = lot.index.get(row.line);
-        if (answer.status !== undefined && answer.lengthBytes > 0)
-          places.push({ line: row.line, ...placeIn(answer) });
-        else objects.set(row, unsettled(task, lot, row));
+      for (const [line, row] of rowOf) {
+        const answer = lot.index.get(line);
+        if (answer.status !== undefined && answer.lengthBytes > 0) places.push({ line, ...placeIn(answer) });
+        else objects.set(row, unsettled(task, { lot, line, isCancelled }, row));
       }
       if (places.length === 0) continue;
       for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
         const row = rowOf.get(place.line) as ObjectRow;
-        objects.set(row, settled(task, lot, row, textOf(lot, place, bytes)));
+        objects.set(row, settled(task, { lot, line: place.line }, row, textOf(lot, place, bytes)));
       }
     }
     return rows.flatMap((row) => objects.get(row) ?? []);
+  }
+
+  /** Hot: of a task that shares its lot nothing is awaited. */
+  async #byLot(task: TaskRecord, rows: readonly ObjectRow[]): Promise<Iterable<RowsOfLot>> {
+    const found = new Map<Lot, RowsOfLot>();
+    for (const base of new Set(rows.map((row) => row.part))) {
+      const known = task.parts.length === 1 ? this.#lots.now((task.parts[0] as TaskPart).lotId) : undefined;
+      const layers = known === undefined ? await layersOf(this.#lots, task, base) : undefined;
+      for (const row of rows) {
+        if (row.part !== base) continue;
+        const layer = layers === undefined ? undefined : layerOf(layers, row.number);
+        const lot = layer?.lot ?? (known as Lot);
+        const { firstLine } = layer?.part ?? (task.parts[base] as TaskPart);
+        const isCancelled = isPartCancelled(task, layer?.index ?? base);
+        const its = found.get(lot) ?? { lot, rowOf: new Map<number, ObjectRow>(), isCancelled };
+        its.rowOf.set(firstLine + row.number - 1, row);
+        found.set(lot, its);
+      }
+    }
+    return found.values();
   }
 }
 
 /** Of a task whose items were counted when it was submitted. */
 function countedRow(
-  { parts, inputTokens, factors }: TaskRecord,
+  { inputTokens, factors }: TaskRecord,
   part: number,
   ordinal: number,
   position: number,
@@ -208,25 +233,28 @@ function countedRow(
   return {
     part,
     number: ordinal + 1,
-    line: (parts[part] as TaskPart).firstLine + ordinal,
     inputTokens: inputTokens[position] ?? 0,
     factor: typeof factors === "number" ? factors : (factors?.[position] ?? 1),
   };
 }
 
-function unsettled(task: TaskRecord, lot: Lot, row: ObjectRow): TaskObject {
+function unsettled(
+  task: TaskRecord,
+  { lot, line, isCancelled }: Place & Pick<RowsOfLot, "isCancelled">,
+  row: ObjectRow,
+): TaskObject {
   const object_id = objectId(task.id, baseOf(row.part) + row.number);
   const usage = { input_tokens: row.inputTokens, price_factor: row.factor };
-  if (lot.statusOf(row.line, task.isCancelled === true) === "cancelled")
+  if (lot.statusOf(line, isCancelled) === "cancelled")
     return { object_id, status: "cancelled", usage, error: cancelledUnsent() };
-  const isRunning = lot.run?.isClaimed(row.line) === true;
-  const phase = lot.index.get(row.line).isRetrying ? "retrying" : isRunning ? "running" : "queued";
+  const isRunning = lot.run?.isClaimed(line) === true;
+  const phase = lot.index.get(line).isRetrying ? "retrying" : isRunning ? "running" : "queued";
   return { object_id, status: "submitted", phase, usage, error: null };
 }
 
-function settled(task: TaskRecord, lot: Lot, row: ObjectRow, text: OutputText): TaskObject {
+function settled(task: TaskRecord, { lot, line }: Place, row: ObjectRow, text: OutputText): TaskObject {
   const object_id = objectId(task.id, baseOf(row.part) + row.number);
-  const answer = lot.index.get(row.line);
+  const answer = lot.index.get(line);
   const input_tokens = answer.inputTokens || row.inputTokens;
   const usage = { input_tokens, price_factor: row.factor };
   const warned = text.warnings === undefined ? {} : { warnings: text.warnings };
@@ -247,7 +275,8 @@ export function cancelledUnsent(): Failure {
 
 /** The line of a lot that tasks share says nothing to a caller. */
 export function failureOf(lot: Lot, failure: Failure): Failure {
-  if (lot.record.fileId !== undefined) return failure;
+  const { fileId, again } = lot.record;
+  if ((fileId ?? again?.fileId) !== undefined) return failure;
   const { line, ...rest } = failure;
   return rest;
 }

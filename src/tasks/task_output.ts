@@ -13,8 +13,9 @@ import { type LinePlace, type ReadLine, readPlaces } from "./answer_file.ts";
 import { baseOf } from "./ids.ts";
 import type { Lot } from "./lot.ts";
 import type { Lots } from "./lots.ts";
+import { basesOf, type Layer, layerOf, layersOf } from "./part_layers.ts";
 import { cancelledUnsent, failureOf } from "./task_objects.ts";
-import type { TaskPart, TaskRecord } from "./task_record.ts";
+import { isPartCancelled, type TaskRecord } from "./task_record.ts";
 import type { OutputView, TaskOutput } from "./task_view.ts";
 
 const WINDOW_LINES = 4_096;
@@ -44,24 +45,30 @@ export async function openOutput(terms: OutputTerms, view: OutputView): Promise<
       read: () => readView(terms, view),
     };
   }
-  const pieces: Piece[] = [];
-  for (const part of terms.task.parts.keys()) pieces.push(...(await piecesOf(terms, part)));
+  const pieces: Iterable<Piece>[] = [];
+  for (const base of basesOf(terms.task)) {
+    const layers = await layersOf(terms.lots, terms.task, base);
+    if (layers[0]?.isShared === true) pieces.push(await sharedPieces(terms, layers));
+    else for (const layer of layers) pieces.push(await ownPieces(terms, layer));
+  }
+  let bytes = 0;
+  for (const some of pieces) for (const piece of some) bytes += lengthOf(piece);
   return {
     isComplete: terms.isFinal,
-    bytes: pieces.reduce((sum, piece) => sum + lengthOf(piece), 0),
+    bytes,
     etag: terms.isFinal ? `${terms.version}-all` : undefined,
     read: (range) => readPieces(terms, pieces, range),
   };
 }
 
-/** Lines of a part that have ended so, by windows of the lot's lines. */
-export function* placesOf(lot: Lot, part: TaskPart, view: OutputView): Generator<LinePlace[]> {
+/** Lines of a part that stand in a lot and have ended so, by windows of the lot's lines. */
+export function* placesOf({ lot, part, stands }: Layer, view: OutputView): Generator<LinePlace[]> {
   const last = part.firstLine + part.lines - 1;
   for (let from = part.firstLine; from <= last; from += WINDOW_LINES) {
     const places: LinePlace[] = [];
     for (let line = from; line <= Math.min(last, from + WINDOW_LINES - 1); line += 1) {
       const { status, start, lengthBytes, lineCrc32 } = lot.index.get(line);
-      if (status === undefined || lengthBytes === 0) continue;
+      if (status === undefined || lengthBytes === 0 || !stands(line - part.firstLine + 1)) continue;
       if (view === "all" || (status === "completed") === (view === "answers"))
         places.push({ line, start, lengthBytes, lineCrc32 });
     }
@@ -69,29 +76,31 @@ export function* placesOf(lot: Lot, part: TaskPart, view: OutputView): Generator
   }
 }
 
-async function piecesOf(terms: OutputTerms, part: number): Promise<Piece[]> {
-  const { lots, task } = terms;
-  const { lotId } = task.parts[part] as TaskPart;
-  const lot = await lots.find(lotId);
-  if (lot.record.taskId === undefined) return sharedPieces(terms, lot, part);
-  return ownPieces(terms, lot, task.parts[part] as TaskPart);
-}
-
-/** The file as it is, with an error in the place of each answer that is broken. */
-async function ownPieces({ parts }: OutputTerms, lot: Lot, part: TaskPart): Promise<Piece[]> {
+/** The file as it is, with an error in the place of each answer that is broken, and without what stands elsewhere. May be gone through again. */
+async function ownPieces({ parts }: OutputTerms, layer: Layer): Promise<Iterable<Piece>> {
+  const { lot, part } = layer;
   const path = lot.out ?? "";
   const end = lot.outEnd; // before the look: what comes meanwhile is not in it
-  const pieces: Piece[] = [];
-  let position = 0;
-  const file = { path, end, isOver: lot.isOver, places: placesOf(lot, part, "all") };
-  for (const place of await lot.broken.find(parts.disk, file)) {
-    if (place.start >= end) break;
-    if (place.start > position) pieces.push({ path, start: position, lengthBytes: place.start - position });
-    pieces.push(brokenLine(lot, place));
-    position = place.start + place.lengthBytes;
-  }
-  if (end > position) pieces.push({ path, start: position, lengthBytes: end - position });
-  return pieces;
+  const file = { path, end, isOver: lot.isOver, places: placesOf(layer, "all") };
+  const broken = new Map((await lot.broken.find(parts.disk, file)).map((place) => [place.line, place]));
+  const gone = [...broken.keys()];
+  for (let line = 1; layer.isOverlaid && line <= part.lines; line += 1)
+    if (!layer.stands(line) && lot.index.get(line).lengthBytes > 0) gone.push(line);
+  gone.sort((a, b) => lot.index.get(a).start - lot.index.get(b).start);
+  return {
+    *[Symbol.iterator](): Generator<Piece> {
+      let position = 0;
+      for (const line of gone) {
+        const { start, lengthBytes } = lot.index.get(line);
+        if (start >= end) break;
+        if (start > position) yield { path, start: position, lengthBytes: start - position };
+        const place = broken.get(line);
+        if (place !== undefined) yield brokenLine(lot, place);
+        position = start + lengthBytes;
+      }
+      if (end > position) yield { path, start: position, lengthBytes: end - position };
+    },
+  };
 }
 
 function brokenLine(lot: Lot, place: LinePlace): Uint8Array {
@@ -99,28 +108,41 @@ function brokenLine(lot: Lot, place: LinePlace): Uint8Array {
 }
 
 /** Errors are written again: the line number in them is that of a lot which the caller knows nothing of. */
-async function sharedPieces({ parts, task }: OutputTerms, lot: Lot, part: number): Promise<Piece[]> {
-  const { firstLine, lines } = task.parts[part] as TaskPart;
+async function sharedPieces(
+  { parts, task }: OutputTerms,
+  layers: readonly Layer[],
+): Promise<readonly Piece[]> {
   const made = new Map<number, Uint8Array>();
-  for (const places of placesOf(lot, task.parts[part] as TaskPart, "all"))
-    for await (const read of readPlaces(parts.disk, lot.out ?? "", places)) {
-      const isAnswer = lot.index.statusOf(read.place.line) === "completed";
-      if (isAnswer && read.bytes !== undefined) continue;
-      const number = read.place.line - firstLine + 1;
-      made.set(read.place.line, errorLine(lot, read, objectId(task.id, baseOf(part) + number)));
-    }
+  for (const layer of layers)
+    for (const places of placesOf(layer, "all"))
+      for await (const read of readPlaces(parts.disk, layer.lot.out ?? "", places)) {
+        const isAnswer = layer.lot.index.statusOf(read.place.line) === "completed";
+        if (isAnswer && read.bytes !== undefined) continue;
+        const number = numberIn(layer, read.place.line);
+        made.set(number, errorLine(layer.lot, read, keyOf(task, layer, number)));
+      }
   const pieces: Piece[] = [];
-  for (let number = 1; number <= lines; number += 1) {
-    const line = firstLine + number - 1;
+  for (let number = 1; number <= (layers[0]?.part.lines ?? 0); number += 1) {
+    const layer = layerOf(layers, number);
+    const { lot, part } = layer;
+    const line = part.firstLine + number - 1;
     const { status, start, lengthBytes } = lot.index.get(line);
-    const own = made.get(line);
+    const own = made.get(number);
     if (own !== undefined) pieces.push(own);
     else if (status !== undefined && lengthBytes > 0)
       pieces.push({ path: lot.out ?? "", start, lengthBytes });
-    else if (lot.statusOf(line, task.isCancelled === true) === "cancelled")
-      pieces.push(cancelledLine(objectId(task.id, baseOf(part) + number)));
+    else if (lot.statusOf(line, isPartCancelled(task, layer.index)) === "cancelled")
+      pieces.push(cancelledLine(keyOf(task, layer, number)));
   }
   return pieces;
+}
+
+function numberIn({ part }: Layer, line: number): number {
+  return line - part.firstLine + 1;
+}
+
+function keyOf(task: TaskRecord, { base }: Layer, number: number): string {
+  return objectId(task.id, baseOf(base) + number);
 }
 
 /** The error of a line of a shared lot; `key` is its object's. */
@@ -146,41 +168,47 @@ function cancelledLine(key: string): Uint8Array {
   return Buffer.from(failedLine(JSON.stringify(key), undefined, cancelledUnsent()));
 }
 
-async function* readView({ parts, lots, task }: OutputTerms, view: OutputView): AsyncGenerator<Uint8Array> {
-  for (const [index, part] of task.parts.entries()) {
-    const lot = await lots.find(part.lotId);
-    const isShared = lot.record.taskId === undefined;
-    for (const places of placesOf(lot, part, view))
-      for await (const read of readPlaces(parts.disk, lot.out ?? "", places)) {
-        if (isShared && (view === "errors" || read.bytes === undefined)) {
-          const number = read.place.line - part.firstLine + 1;
-          yield errorLine(lot, read, objectId(task.id, baseOf(index) + number));
-        } else yield read.bytes ?? brokenLine(lot, read.place);
-      }
-    if (!isShared || view === "answers" || task.isCancelled !== true) continue;
-    for (let number = 1; number <= part.lines; number += 1) {
-      const line = part.firstLine + number - 1;
-      if (lot.index.statusOf(line) === undefined && lot.statusOf(line, true) === "cancelled")
-        yield cancelledLine(objectId(task.id, baseOf(index) + number));
+async function* readView(terms: OutputTerms, view: OutputView): AsyncGenerator<Uint8Array> {
+  for (const base of basesOf(terms.task))
+    for (const layer of await layersOf(terms.lots, terms.task, base)) yield* readLayer(terms, layer, view);
+}
+
+async function* readLayer(
+  { parts, task }: OutputTerms,
+  layer: Layer,
+  view: OutputView,
+): AsyncGenerator<Uint8Array> {
+  const { lot, part, isShared } = layer;
+  for (const places of placesOf(layer, view))
+    for await (const read of readPlaces(parts.disk, lot.out ?? "", places)) {
+      if (isShared && (view === "errors" || read.bytes === undefined))
+        yield errorLine(lot, read, keyOf(task, layer, numberIn(layer, read.place.line)));
+      else yield read.bytes ?? brokenLine(lot, read.place);
     }
+  if (!isShared || view === "answers" || !isPartCancelled(task, layer.index)) return;
+  for (let number = 1; number <= part.lines; number += 1) {
+    const line = part.firstLine + number - 1;
+    if (!layer.stands(number) || lot.index.statusOf(line) !== undefined) continue;
+    if (lot.statusOf(line, true) === "cancelled") yield cancelledLine(keyOf(task, layer, number));
   }
 }
 
 async function* readPieces(
   { parts }: OutputTerms,
-  pieces: readonly Piece[],
+  pieces: readonly Iterable<Piece>[],
   range: { readonly start: number; readonly end: number } | undefined,
 ): AsyncGenerator<Uint8Array> {
   let position = 0;
-  for (const piece of pieces) {
-    const lengthBytes = lengthOf(piece);
-    const from = Math.max(0, (range?.start ?? 0) - position);
-    const to = Math.min(lengthBytes, (range?.end ?? Number.POSITIVE_INFINITY) - position);
-    position += lengthBytes;
-    if (from >= to) continue;
-    if (piece instanceof Uint8Array) yield piece.subarray(from, to);
-    else yield* readFile(parts, piece.path, piece.start + from, piece.start + to);
-  }
+  for (const some of pieces)
+    for (const piece of some) {
+      const lengthBytes = lengthOf(piece);
+      const from = Math.max(0, (range?.start ?? 0) - position);
+      const to = Math.min(lengthBytes, (range?.end ?? Number.POSITIVE_INFINITY) - position);
+      position += lengthBytes;
+      if (from >= to) continue;
+      if (piece instanceof Uint8Array) yield piece.subarray(from, to);
+      else yield* readFile(parts, piece.path, piece.start + from, piece.start + to);
+    }
 }
 
 async function* readFile(

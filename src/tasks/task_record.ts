@@ -19,6 +19,17 @@ export interface TaskPart {
   readonly lines: number;
   readonly items: number;
   readonly slaMinutes: number | null;
+  /** Of a part that runs lines of another part again; its lines have their numbers there. */
+  readonly again?: PartAgain;
+}
+
+/** Lines that had ended in an error, run again. */
+export interface PartAgain {
+  /** Whose lines they are: one that is no retry itself. */
+  readonly part: number;
+  readonly sinceWallMs: number;
+  /** How they had ended before, which counts no more. */
+  readonly replaced: { readonly failed: number; readonly expired: number; readonly cancelled: number };
 }
 
 /** What a task is made of; how its objects stand is in its lots. */
@@ -41,8 +52,23 @@ export interface TaskRecord {
   readonly estimatedUsd?: number;
   /** In a shared lot, where nothing else says so: what is not sent will not be. */
   readonly isCancelled?: true;
+  /** How many parts it had then: those that came later are not cancelled. Absent: all. */
+  readonly cancelledParts?: number;
   /** Since when. */
   readonly cancelledWallMs?: number;
+}
+
+/** Whether what is not sent of a part, or of the last one, will not be. */
+export function isPartCancelled(
+  { isCancelled, cancelledParts, parts }: Pick<TaskRecord, "isCancelled" | "cancelledParts" | "parts">,
+  part: number = parts.length - 1,
+): boolean {
+  return isCancelled === true && part < (cancelledParts ?? parts.length);
+}
+
+/** How often failed lines of it were run again, counted for each part. */
+export function retriesOf({ parts }: Pick<TaskRecord, "parts">): number {
+  return parts.reduce((count, { again }) => count + (again === undefined ? 0 : 1), 0);
 }
 
 /** As stored. `payload` as above. */

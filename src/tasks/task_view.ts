@@ -2,6 +2,7 @@
  * Tasks as projects see them.
  *
  *   submitted -> completed     every object is final, in whatever way
+ *   completed -> submitted     lines that ended in an error run again
  *   submitted -> failed        no object could be made: its file had no line that could be read
  */
 import type { Money } from "../price/money.ts";
@@ -16,6 +17,8 @@ export interface TaskView {
   readonly status: "submitted" | "completed" | "failed";
   /** Cancelled: what is not yet sent will not be. */
   readonly isCancelled: boolean;
+  /** Rises with every retry of lines that had ended in an error. */
+  readonly retries: number;
   readonly totalItems: number;
   /** They always sum to `totalItems`. */
   readonly counts: TaskCounts;
@@ -34,6 +37,13 @@ export interface TaskView {
   readonly note?: string;
   /** Differs whenever anything shown of the task or its objects differs; short, safe in an ETag. */
   readonly version: string;
+}
+
+/** What came of asking for a retry. */
+export interface RetriedTask {
+  readonly task: TaskView;
+  /** Lines that run again by this call. */
+  readonly items: number;
 }
 
 /** Part of a list in its order. */
@@ -67,7 +77,7 @@ export type OutputView = "all" | "answers" | "errors";
 
 /** The answers of a task as a file of lines (interface 2.6), as they are durable now. */
 export interface TaskOutput {
-  /** False while lines are missing. Once true the bytes never change. */
+  /** False while lines are missing. Once true the bytes do not change, unless lines run again. */
   readonly isComplete: boolean;
   /** Undefined for a view that must be read to be known. */
   readonly bytes: number | undefined;

@@ -9,7 +9,7 @@ import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
 import type { Lot } from "./lot.ts";
 import type { LotEnd, LotRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
-import type { TaskPart, TaskRecord } from "./task_record.ts";
+import { isPartCancelled, retriesOf, type TaskPart, type TaskRecord } from "./task_record.ts";
 import type { TaskView } from "./task_view.ts";
 
 /** Views kept at most. */
@@ -74,7 +74,8 @@ export class TaskViews {
     const known = this.#kept.get(task.id);
     const nowMs = this.#parts.clock.nowMs();
     // What was seen as final stays as it was seen: a lot that others share goes on.
-    if (known?.view.finishedWallMs !== undefined) return known.view;
+    const isOld = known !== undefined && known.view.retries < retriesOf(task);
+    if (known?.view.finishedWallMs !== undefined && !isOld) return known.view;
     if (known?.state === state && nowMs < known.staleMs) return known.view;
     const made = this.#viewOf(task, lots, state, known?.view);
     const view = made.version === known?.view.version ? known.view : made;
@@ -118,12 +119,12 @@ export class TaskViews {
       const isFinal = member !== undefined && member.open === 0;
       return isFinal ? "x" : `${this.#process}.${lot.version}`;
     });
-    const text = `${task.isCancelled === true ? "c" : ""}${states.join("-")}`;
+    const text = `${isPartCancelled(task) ? "c" : ""}${states.join("-")}`;
     return text.length <= 64 ? text : createHash("sha256").update(text).digest("base64url").slice(0, 22);
   }
 
   #viewOf(task: TaskRecord, lots: readonly Look[], state: string, before: TaskView | undefined): TaskView {
-    const sums = task.parts.map((part, index) => sumsOf(task, part, lots[index] as Look));
+    const sums = task.parts.map((_, index) => sumsOf(task, index, lots[index] as Look));
     const counts = sums.reduce((total, each) => addCounts(total, each.counts), NO_COUNTS);
     const usage = sums.reduce((total, each) => addUsage(total, each.usage), NO_USAGE);
     const isFinal = counts.submitted === 0;
@@ -135,7 +136,8 @@ export class TaskViews {
       id: task.id,
       project: task.project,
       status: statusOf(task, counts, sums),
-      isCancelled: task.isCancelled === true,
+      isCancelled: isPartCancelled(task),
+      retries: retriesOf(task),
       totalItems: task.totalItems,
       counts,
       createdWallMs: task.createdWallMs,
@@ -163,7 +165,8 @@ export class TaskViews {
       if (endWallMs === undefined || endWallMs === Number.POSITIVE_INFINITY) isKnown = false;
       else ends.push(endWallMs);
       const { slaMinutes } = part;
-      const deadlineWallMs = task.createdWallMs + (slaMinutes ?? Number.POSITIVE_INFINITY) * 60_000;
+      const sinceWallMs = part.again?.sinceWallMs ?? task.createdWallMs;
+      const deadlineWallMs = sinceWallMs + (slaMinutes ?? Number.POSITIVE_INFINITY) * 60_000;
       isSlaAtRisk ||= (endWallMs ?? this.#wallMs()) > deadlineWallMs;
     }
     return { expectedEndWallMs: isKnown && ends.length > 0 ? Math.max(...ends) : undefined, isSlaAtRisk };
@@ -221,9 +224,27 @@ function statusOf(
   return totalItems > 0 && failed === totalItems && unreadable >= totalItems ? "failed" : "completed";
 }
 
-function sumsOf(task: TaskRecord, part: TaskPart, { record, lot }: Look): PartSums {
-  if (lot === undefined) return sumsOver(part, record);
-  return lot.record.taskId === undefined ? sumsShared(task, part, lot) : sumsOwn(part, lot);
+function sumsOf(task: TaskRecord, index: number, { record, lot }: Look): PartSums {
+  const part = task.parts[index] as TaskPart;
+  if (lot === undefined) return withoutReplaced(part, sumsOver(part, record));
+  if (lot.record.taskId !== undefined) return withoutReplaced(part, sumsOwn(part, lot));
+  return sumsShared(part, lot, isPartCancelled(task, index));
+}
+
+/** Lines that a retry runs again count where they stand now. */
+function withoutReplaced({ again }: TaskPart, sums: PartSums): PartSums {
+  if (again === undefined) return sums;
+  const { failed, expired, cancelled } = again.replaced;
+  const { counts } = sums;
+  return {
+    ...sums,
+    counts: {
+      ...counts,
+      failed: counts.failed - failed,
+      expired: counts.expired - expired,
+      cancelled: counts.cancelled - cancelled,
+    },
+  };
 }
 
 function sumsOwn({ items }: TaskPart, lot: Lot): PartSums {
@@ -237,10 +258,10 @@ function sumsOwn({ items }: TaskPart, lot: Lot): PartSums {
   };
 }
 
-function sumsShared(task: TaskRecord, { firstLine, lines, items }: TaskPart, lot: Lot): PartSums {
+function sumsShared({ firstLine, lines, items }: TaskPart, lot: Lot, isCancelled: boolean): PartSums {
   const last = firstLine + lines - 1;
   const counts = { ...lot.index.counts(firstLine, last) };
-  if (task.isCancelled === true)
+  if (isCancelled)
     for (let line = firstLine; line <= last; line += 1)
       if (lot.index.statusOf(line) === undefined && lot.statusOf(line, true) === "cancelled")
         counts.cancelled += 1;
@@ -269,14 +290,17 @@ function ownCost({ run }: Lot): Money {
   return roundedMoney(run?.progress() ?? NO_MONEY); // as the lot's end will say it
 }
 
-/** The same for all time. */
-function finalVersionOf({ id }: TaskRecord): string {
-  return `f${id.slice(-8)}`;
+/** The same for all time, unless it is retried. */
+function finalVersionOf(task: TaskRecord): string {
+  const retries = retriesOf(task);
+  return `f${task.id.slice(-8)}${retries === 0 ? "" : `-${retries}`}`;
 }
 
 function deadlineOf(task: TaskRecord): number | undefined {
-  const slas = task.parts.flatMap(({ slaMinutes }) => (slaMinutes === null ? [] : [slaMinutes]));
-  return slas.length === 0 ? undefined : task.createdWallMs + Math.max(...slas) * 60_000;
+  const deadlines = task.parts.flatMap(({ slaMinutes, again }) =>
+    slaMinutes === null ? [] : [(again?.sinceWallMs ?? task.createdWallMs) + slaMinutes * 60_000],
+  );
+  return deadlines.length === 0 ? undefined : Math.max(...deadlines);
 }
 
 /**

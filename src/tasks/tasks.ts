@@ -1,9 +1,18 @@
 /**
  * The tasks of projects: taken durably, gathered into runs, looked up, cancelled, erased.
  */
+import type { FailureCode } from "../errors.ts";
 import type { TaskObject } from "../work/task.ts";
 import type { TaskRequest } from "./requests.ts";
-import type { AnsweredLine, OutputView, Page, PageQuery, TaskOutput, TaskView } from "./task_view.ts";
+import type {
+  AnsweredLine,
+  OutputView,
+  Page,
+  PageQuery,
+  RetriedTask,
+  TaskOutput,
+  TaskView,
+} from "./task_view.ts";
 
 /** What a task has come to. */
 export interface TaskEvent {
@@ -31,13 +40,20 @@ export interface Tasks {
   object(project: string, objectId: string): Promise<TaskObject>;
   /** Sends nothing more; what is in flight or answered stays. Idempotent, also once it is final. */
   cancel(project: string, id: string): Promise<TaskView>;
+  /**
+   * Runs lines again that ended in an error: those whose error is marked retryable and those that expired, or those with one
+   * of the codes. Their new outcomes replace the errors, and their window begins anew. Durable when it resolves; with 0
+   * items nothing has changed. Throws `usage` for a code that no line ends with (`details.param`), `conflict` when its file
+   * was removed, `file_damaged`, `too_many` after 64 retries, and what `submit` throws for want of time, room or money.
+   */
+  retry(project: string, id: string, codes?: readonly FailureCode[]): Promise<RetriedTask>;
   /** Erases its texts and answers; throws `conflict` while objects are not final. */
   remove(project: string, id: string): Promise<void>;
   output(project: string, id: string, view?: OutputView): Promise<TaskOutput>;
   /** Final lines, with what they used. */
   answers(project: string, id: string, view?: OutputView): AsyncIterable<AnsweredLine>;
   /**
-   * Calls back when a task is final: at least once for each, also after a restart, and again after it when the promise
+   * Calls back when a task is final: at least once for each, and again when it was retried, also after a restart, and again after it when the promise
    * it returns has not resolved by then. Returns how to stop.
    */
   onFinished(listener: (event: TaskEvent) => void | Promise<void>): () => void;

@@ -42,6 +42,9 @@ it("tells the audit log who made, read, cancelled and erased what, and nothing o
   expect((await traced("POST", `/v0/infer/task/${taskId}/cancel`)).events).toEqual([
     { kind: "task.cancelled", ...who, taskId },
   ]);
+  expect((await traced("POST", `/v0/infer/task/${taskId}/retry`)).events).toEqual([
+    { kind: "task.retried", ...who, taskId },
+  ]);
   expect((await traced("DELETE", `/v0/infer/task/${taskId}`)).events).toEqual([
     { kind: "task.deleted", ...who, taskId },
   ]);

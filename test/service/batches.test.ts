@@ -31,6 +31,7 @@ class TwoLineTasks {
       project,
       status: "submitted",
       isCancelled: false,
+      retries: 0,
       totalItems: 2,
       counts: { ...COUNTS, submitted: 2 },
       createdWallMs: 0,

@@ -190,6 +190,12 @@ describe("every operation", () => {
     whole.refuse(new PerigeeError("idempotency_in_progress", "not answered yet"));
     expect((await check("/v0/infer/", "POST", {}, { body: [item] })).status).toBe(409);
     await check("/v0/infer/task/{id}/cancel", "POST", values);
+    await check("/v0/infer/task/{id}/retry", "POST", values);
+    expect((await check("/v0/infer/task/{id}/retry", "POST", values, { body: [item] })).status).toBe(422);
+    const body = { codes: ["filtered"] };
+    expect(
+      JSON.parse((await check("/v0/infer/task/{id}/retry", "POST", values, { body })).text).retried,
+    ).toBe(0);
     await check("/v0/infer/task/{id}", "DELETE", { id: await finishedTask() });
     for (const path of ["/v0/usage", "/healthz", "/readyz", "/v0/files/"]) await check(path, "GET", {});
     await check("/v0/quote", "POST", {}, { body: [item] });
@@ -317,6 +323,15 @@ describe("every operation", () => {
   it("tells what the tasks refuse", async () => {
     whole.refuse(new PerigeeError("budget_exceeded", "no money left"));
     expect((await check("/v0/infer/", "POST", {}, { body: [item] })).status).toBe(402);
+    const { task_id: id } = await newTask(60);
+    for (const [code, status] of [
+      ["budget_exceeded", 402],
+      ["conflict", 409],
+      ["file_damaged", 410],
+    ] as const) {
+      whole.refuse(new PerigeeError(code, "not run again"));
+      expect((await check("/v0/infer/task/{id}/retry", "POST", { id })).status).toBe(status);
+    }
     const { task_id } = JSON.parse(
       (await whole.call("POST", "/v0/infer/", { body: Array(1_000).fill(item) })).text,
     );

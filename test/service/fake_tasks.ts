@@ -2,9 +2,9 @@
  * Tasks in memory: inline items alone, answered at once without an sla, and by `finish` with one.
  */
 import { randomUUID } from "node:crypto";
-import { PerigeeError } from "../../src/errors.ts";
+import { type FailureCode, PerigeeError } from "../../src/errors.ts";
 import type { TaskRequest } from "../../src/tasks/requests.ts";
-import type { Page, PageQuery, TaskView } from "../../src/tasks/task_view.ts";
+import type { Page, PageQuery, RetriedTask, TaskView } from "../../src/tasks/task_view.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 import type { TaskObject } from "../../src/work/task.ts";
 
@@ -19,6 +19,8 @@ export class FakeTasks implements Tasks {
   /** What `submit` throws next. */
   failure: unknown;
   objectReads = 0;
+  /** The codes that retries were asked with. */
+  readonly retries: (readonly FailureCode[] | undefined)[] = [];
 
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
     if (this.failure !== undefined) throw this.failure;
@@ -40,6 +42,7 @@ export class FakeTasks implements Tasks {
       project,
       status: "submitted",
       isCancelled: false,
+      retries: 0,
       totalItems: objects.length,
       counts: { submitted: objects.length, completed: 0, failed: 0, expired: 0, cancelled: 0 },
       createdWallMs: Date.now(),
@@ -101,6 +104,11 @@ export class FakeTasks implements Tasks {
     if (this.#of(project, id).view.counts.submitted > 0)
       throw new PerigeeError("conflict", "the task has objects that are not final; cancel it first");
     this.held.delete(id);
+  }
+
+  async retry(project: string, id: string, codes?: readonly FailureCode[]): Promise<RetriedTask> {
+    this.retries.push(codes);
+    return { task: this.#of(project, id).view, items: 0 };
   }
 
   output(): never {

@@ -267,3 +267,32 @@ describe("an object", () => {
     });
   });
 });
+
+describe("POST /v0/infer/task/{id}/retry", () => {
+  it("answers the task and how many items run again, with a body and without", async () => {
+    const { call, tasks } = await openWorld();
+    const { json: made } = await call("POST", "/v0/infer/", { body: [item] });
+    for (const body of [undefined, {}, { codes: ["expired", "filtered"] }]) {
+      const { status, json } = await call("POST", `/v0/infer/task/${made.task_id}/retry`, { body });
+      expect([status, json.task_id, json.retried, json.objects.length]).toEqual([200, made.task_id, 0, 1]);
+    }
+    expect(tasks.retries).toEqual([undefined, undefined, ["expired", "filtered"]]);
+  });
+
+  it.each([
+    [{ codes: [] }, "codes"],
+    [{ codes: "expired" }, "codes"],
+    [{ code: ["expired"] }, 'body: "code" is not a known name; did you mean "codes"?'],
+    [
+      { codes: ["expired", "filterd"] },
+      'codes.1: "filterd" is not the code of an error; did you mean "filtered"?',
+    ],
+  ])("refuses %j", async (body, told) => {
+    const { call, tasks } = await openWorld();
+    const { json: made } = await call("POST", "/v0/infer/", { body: [item] });
+    const { status, json } = await call("POST", `/v0/infer/task/${made.task_id}/retry`, { body });
+    expect([status, json.error.code]).toEqual([422, "invalid_request"]);
+    expect(json.error.message).toContain(told);
+    expect(tasks.retries).toEqual([]);
+  });
+});

@@ -64,6 +64,7 @@ class World {
       project: "red",
       status: "submitted",
       isCancelled: false,
+      retries: 0,
       totalItems: 10,
       counts: { submitted: 4, completed: 6, failed: 0, expired: 0, cancelled: 0 },
       createdWallMs: this.clock.wallMs(),

@@ -113,6 +113,7 @@ describe("telemetry", () => {
       project: "red",
       status: "completed",
       isCancelled: false,
+      retries: 0,
       totalItems: 3,
       counts: { submitted: 0, completed: 2, failed: 1, expired: 0, cancelled: 0 },
       createdWallMs: 1_000,

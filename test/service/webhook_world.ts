@@ -43,6 +43,7 @@ export function taskView(id: string, given: Partial<TaskView> = {}): TaskView {
     project: "one",
     status: "completed",
     isCancelled: false,
+    retries: 0,
     totalItems: 2,
     counts: { submitted: 0, completed: 2, failed: 0, expired: 0, cancelled: 0 },
     createdWallMs: 1_767_225_600_000,

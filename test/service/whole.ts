@@ -41,7 +41,7 @@ const KEYS: Readonly<Record<string, Caller>> = {
 export interface Whole {
   readonly service: HttpService;
   readonly url: string;
-  /** What `submit` throws next, once. */
+  /** What `submit` or `retry` of tasks throws next, once. */
   refuse(error: unknown): void;
   /** Sends a request; `key` is one of `KEYS`, or anything else. */
   call(method: string, path: string, options?: WholeCall): Promise<WholeAnswer>;
@@ -81,10 +81,14 @@ export async function openWhole(
   );
   const { files, tasks, satellites, webhooks, spending } = stack;
   let refusal: unknown;
-  const submit: Tasks["submit"] = (project, request) => {
+  const orRefused = <T>(call: () => Promise<T>): Promise<T> => {
     const error = refusal;
     refusal = undefined;
-    return error === undefined ? tasks.submit(project, request) : Promise.reject(error);
+    return error === undefined ? call() : Promise.reject(error);
+  };
+  const refusing: Pick<Tasks, "submit" | "retry"> = {
+    submit: (project, request) => orRefused(() => tasks.submit(project, request)),
+    retry: (project, id, codes) => orRefused(() => tasks.retry(project, id, codes)),
   };
   let url = "";
   const service = await createHttpService({
@@ -94,7 +98,7 @@ export async function openWhole(
       disk,
       store,
       engine,
-      tasks: withSubmit(tasks, submit),
+      tasks: withMethods(tasks, refusing),
       files,
       satellites,
       webhooks,
@@ -146,10 +150,10 @@ export function formOf(lines: readonly object[], field = "file"): FormData {
   return form;
 }
 
-function withSubmit(tasks: Tasks, submit: Tasks["submit"]): Tasks {
+function withMethods(tasks: Tasks, methods: Partial<Tasks>): Tasks {
   return new Proxy(tasks, {
     get: (_target, name: keyof Tasks) => {
-      if (name === "submit") return submit;
+      if (methods[name] !== undefined) return methods[name];
       const method = tasks[name] as (...given: unknown[]) => unknown;
       return (...given: unknown[]) => method.apply(tasks, given); // its fields are private to it
     },

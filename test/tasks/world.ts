@@ -66,6 +66,11 @@ export class TaskWorld extends World {
     this.#indexes.set(id, { path, items: count, lineCount, bytes: text.length, lines, offsets });
   }
 
+  /** It is removed. */
+  unfile(id: string): void {
+    this.#indexes.delete(id);
+  }
+
   /** Those that were put with `file`, unless a test has set `hasFileStore`. */
   async #filesOn({ store, disk }: OpenedEngine["parts"]): Promise<Files> {
     if (!this.hasFileStore) return this.#files();

@@ -1,0 +1,66 @@
+/**
+ * Which lines of a task ended in an error and are to be run again, as its answers say now.
+ *
+ * Lines that could not be read make no object, and nothing that their task could send again reads better: they are left out.
+ */
+
+import { brokenAnswer } from "../engine/answer_check.ts";
+import { LineSet } from "../engine/line_set.ts";
+import type { EngineParts } from "../engine/parts.ts";
+import type { RetryFailed } from "../engine/reopen.ts";
+import type { FailureCode } from "../errors.ts";
+import type { Failure } from "../work/outcome.ts";
+import { readPlaces } from "./answer_file.ts";
+import { UNREADABLE } from "./lot.ts";
+import type { Layer } from "./part_layers.ts";
+import { cancelledUnsent } from "./task_objects.ts";
+import { placesOf } from "./task_output.ts";
+import type { PartAgain } from "./task_record.ts";
+
+/** Lines of one part, by their numbers in it, and how they had ended. */
+export interface FailedLines {
+  readonly lines: LineSet;
+  readonly replaced: PartAgain["replaced"];
+}
+
+/** Those of a part's layers whose error is wanted; `isCancelled` tells that unsent lines of a layer will not be sent. */
+export async function failedLines(
+  { disk }: Pick<EngineParts, "disk">,
+  layers: readonly Layer[],
+  retry: RetryFailed,
+  isCancelled: (layer: Layer) => boolean,
+): Promise<FailedLines> {
+  const lines = new LineSet();
+  const replaced = { failed: 0, expired: 0, cancelled: 0 };
+  const add = (number: number, status: keyof typeof replaced): void => {
+    lines.add(number);
+    replaced[status] += 1;
+  };
+  for (const layer of layers) {
+    const { lot, part } = layer;
+    for (const places of placesOf(layer, "errors"))
+      for await (const { place, bytes } of readPlaces(disk, lot.out ?? "", places)) {
+        const error = bytes === undefined ? brokenAnswer(lot.out ?? "", place) : errorIn(bytes);
+        const status = lot.index.statusOf(place.line);
+        if (status === undefined || status === "completed" || !isWanted(error, retry)) continue;
+        add(place.line - part.firstLine + 1, status);
+      }
+    if (!isCancelled(layer) || !isWanted(cancelledUnsent(), retry)) continue;
+    for (let number = 1; number <= part.lines; number += 1) {
+      const line = part.firstLine + number - 1;
+      if (!layer.stands(number) || lot.index.statusOf(line) !== undefined) continue;
+      if (lot.statusOf(line, true) === "cancelled") add(number, "cancelled");
+    }
+  }
+  return { lines, replaced };
+}
+
+function isWanted({ code, retryable }: Failure, retry: RetryFailed): boolean {
+  if (UNREADABLE.has(code as FailureCode)) return false; // of our own lines
+  return retry === true ? retryable || code === "expired" : (retry as readonly string[]).includes(code);
+}
+
+function errorIn(bytes: Uint8Array): Failure {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+  return (JSON.parse(text) as { readonly error: Failure }).error; // a line of our own
+}

@@ -1,0 +1,242 @@
+/**
+ * Items of tasks that ended in an error and are run again: their new outcomes replace the errors, through kills.
+ */
+import { describe, expect, it } from "vitest";
+import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import type { TaskEvent } from "../../src/tasks/tasks.ts";
+import { createRandom } from "../../src/testing/index.ts";
+import { mortal, ok, status } from "../engine/world.ts";
+import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
+
+const items = (from: number, count: number, sla = 60) =>
+  Array.from({ length: count }, (_, index) => item(from + index, sla));
+const bad = status(400, "bad");
+
+interface Line {
+  readonly key: string;
+  readonly output: { readonly text: string } | null;
+  readonly error?: { readonly code: string; readonly line?: number };
+}
+
+async function linesOf(
+  world: TaskWorld,
+  tasks: OpenedTasks,
+  id: string,
+  view?: "answers" | "errors",
+): Promise<Line[]> {
+  const text = await world.settle(textOf(tasks, id, view));
+  return text.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Line]));
+}
+
+const ask = (world: TaskWorld, tasks: OpenedTasks, id: string) => world.settle(tasks.task(PROJECT, id));
+const again = (world: TaskWorld, tasks: OpenedTasks, id: string, codes?: readonly "invalid_request"[]) =>
+  world.settle(tasks.retry(PROJECT, id, codes));
+
+/** Every third item is refused. */
+const thirds = (line: number) => (line % 3 === 0 ? bad : ok(line));
+
+describe("a retry of a task", () => {
+  it("that shares its lot runs its failed items alone again, and leaves the others as they are", async () => {
+    const world = new TaskWorld({ answer: thirds });
+    const tasks = await world.tasks();
+    const [one, two] = await world.settle(
+      Promise.all([submit(tasks, items(1, 6)), submit(tasks, items(11, 5))]),
+    );
+    await world.clock.advance(30_000);
+    const id = one?.id ?? "";
+    const before = await ask(world, tasks, id);
+    expect(before).toMatchObject({ status: "completed", counts: { completed: 4, failed: 2 }, retries: 0 });
+    const other = await ask(world, tasks, two?.id ?? "");
+    const otherText = await world.settle(textOf(tasks, two?.id ?? ""));
+    const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 10 }));
+    world.answer = (line) => ok(line);
+    const sent = world.sent.length;
+    const { task, items: count } = await again(world, tasks, id, ["invalid_request"]);
+    expect(count).toBe(2);
+    expect(task).toMatchObject({ status: "submitted", counts: { submitted: 2, completed: 4, failed: 0 } });
+    await world.clock.advance(30_000);
+    expect(
+      world.sent
+        .slice(sent)
+        .map(({ line }) => line)
+        .sort(),
+    ).toEqual([3, 6]);
+    const after = await ask(world, tasks, id);
+    expect(after).toMatchObject({ status: "completed", counts: { completed: 6, failed: 0 }, retries: 1 });
+    expect(after.version).not.toBe(before.version);
+    const { items: anew } = await world.settle(tasks.objects(PROJECT, id, { limit: 10 }));
+    expect(anew.map(({ object_id }) => object_id)).toEqual(objects.map(({ object_id }) => object_id));
+    expect(anew.map(({ output }) => output?.text)).toEqual(
+      [1, 2, 3, 4, 5, 6].map((line) => `answer ${line}`),
+    );
+    expect((await linesOf(world, tasks, id)).map(({ key }) => key)).toEqual(
+      objects.map(({ object_id }) => object_id),
+    );
+    expect(await linesOf(world, tasks, id, "errors")).toEqual([]);
+    expect(await linesOf(world, tasks, id, "answers")).toHaveLength(6);
+    expect(await ask(world, tasks, two?.id ?? "")).toEqual(other);
+    expect(await world.settle(textOf(tasks, two?.id ?? ""))).toBe(otherText);
+  });
+
+  it("without codes runs what is marked retryable and what expired; with none of it, nothing changes", async () => {
+    const world = new TaskWorld({ answer: (line) => (line === 1 ? "hang" : thirds(line)) });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 4, 1)));
+    await world.clock.advance(120_000);
+    expect((await ask(world, tasks, id)).counts).toMatchObject({ completed: 2, failed: 1, expired: 1 });
+    world.answer = thirds;
+    const { items: count, task } = await again(world, tasks, id);
+    expect(count).toBe(1);
+    expect(task.deadlineWallMs).toBe(world.clock.wallMs() + 60_000); // its window begins anew
+    await world.clock.advance(120_000);
+    const end = await ask(world, tasks, id);
+    expect(end.counts).toMatchObject({ completed: 3, failed: 1, expired: 0 });
+    const sent = world.sent.length;
+    expect(await again(world, tasks, id)).toEqual({ task: end, items: 0 });
+    await world.clock.advance(120_000);
+    expect(world.sent).toHaveLength(sent);
+    await expect(again(world, tasks, id, ["invalid_reqest" as "invalid_request"])).rejects.toThrow(
+      'codes: "invalid_reqest" is not the code of an error; did you mean "invalid_request"?',
+    );
+  });
+
+  it("with lots of its own replaces their lines, again and again", async () => {
+    const world = new TaskWorld({ answer: thirds });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, [...items(1, 20), ...items(21, 10, 120)]));
+    await world.clock.advance(60_000);
+    expect((await ask(world, tasks, id)).counts).toMatchObject({ completed: 20, failed: 10 });
+    const keys = (await linesOf(world, tasks, id)).map(({ key }) => key).sort();
+    world.answer = (line) => (line % 6 === 0 ? bad : ok(line));
+    expect((await again(world, tasks, id, ["invalid_request"])).items).toBe(10);
+    await world.clock.advance(60_000);
+    expect((await ask(world, tasks, id)).counts).toMatchObject({ completed: 25, failed: 5 });
+    const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 100 }));
+    expect(objects.filter(({ error }) => error !== null)).toHaveLength(5);
+    expect(await linesOf(world, tasks, id, "errors")).toHaveLength(5);
+    world.answer = (line) => ok(line);
+    expect((await again(world, tasks, id, ["invalid_request"])).items).toBe(5);
+    await world.clock.advance(60_000);
+    const end = await ask(world, tasks, id);
+    expect(end).toMatchObject({ status: "completed", counts: { completed: 30, failed: 0 }, retries: 4 });
+    const lines = await linesOf(world, tasks, id);
+    expect(lines.map(({ key }) => key).sort()).toEqual(keys);
+    expect(lines.every(({ output }) => output !== null)).toBe(true);
+    const { bytes } = await world.settle(tasks.output(PROJECT, id));
+    expect(bytes).toBe((await world.settle(textOf(tasks, id))).length);
+  });
+
+  it("keeps the line numbers of a file, and says that a removed file cannot be read again", async () => {
+    const world = new TaskWorld({ answer: thirds });
+    world.file("f1", 30); // a blank line before every tenth
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, [{ file_id: "f1", sla: 60 }]));
+    await world.clock.advance(60_000);
+    const errors = await linesOf(world, tasks, id, "errors");
+    expect(errors).toHaveLength(10);
+    await again(world, tasks, id, ["invalid_request"]);
+    await world.clock.advance(60_000);
+    const anew = await linesOf(world, tasks, id, "errors");
+    const places = (lines: Line[]) => lines.map(({ key, error }) => `${key} ${error?.line}`).sort();
+    expect(places(anew)).toEqual(places(errors));
+    expect(new Set((await linesOf(world, tasks, id)).map(({ key }) => key)).size).toBe(30);
+    world.unfile("f1");
+    await expect(again(world, tasks, id, ["invalid_request"])).rejects.toMatchObject({
+      code: "conflict",
+      message: "the file f1 of the task was removed: upload its lines again and submit them",
+    });
+  });
+
+  it("runs again what was cancelled, which is then cancelled no more", async () => {
+    const world = new TaskWorld({ config: { limits: { alpha: { requestsPerMinute: 2 } } } });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 5)));
+    await world.clock.advance(2_000);
+    await world.settle(tasks.cancel(PROJECT, id));
+    const { task, items: count } = await again(world, tasks, id);
+    expect(count).toBeGreaterThanOrEqual(2);
+    expect(task).toMatchObject({ status: "submitted", isCancelled: false, totalItems: 5 });
+    await world.clock.advance(600_000);
+    expect(await ask(world, tasks, id)).toMatchObject({ status: "completed", counts: { completed: 5 } });
+    expect((await linesOf(world, tasks, id)).map(({ output }) => output?.text).sort()).toEqual(
+      [1, 2, 3, 4, 5].map((line) => `answer ${line}`),
+    );
+  });
+
+  it("may be asked for while other items are at work, can be cancelled, and is told at its end", async () => {
+    const events: TaskEvent[] = [];
+    const world = new TaskWorld({
+      answer: (line) => (line === 1 ? bad : { afterMs: 40_000, result: ok(line) }),
+    });
+    const tasks = await world.tasks();
+    tasks.onFinished((event) => void events.push(event));
+    const { id } = await world.settle(submit(tasks, items(1, 3)));
+    await world.clock.advance(5_000);
+    world.answer = () => "hang";
+    expect((await again(world, tasks, id, ["invalid_request"])).items).toBe(1);
+    expect((await again(world, tasks, id, ["invalid_request"])).items).toBe(0); // it is at work
+    await world.clock.advance(60_000);
+    expect(events).toEqual([]); // the other two are answered, the first is not
+    await world.settle(tasks.cancel(PROJECT, id));
+    await world.clock.advance(3_600_000);
+    expect(await ask(world, tasks, id)).toMatchObject({ isCancelled: true, counts: { completed: 2 } });
+    expect(events.map(({ taskId }) => taskId)).toEqual([id]);
+  });
+
+  it("leaves nothing of it when the task is removed", async () => {
+    const world = new TaskWorld({ answer: thirds });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, [...items(1, 5), ...items(6, 4, 120)]));
+    await world.clock.advance(60_000);
+    await again(world, tasks, id, ["invalid_request"]);
+    await world.clock.advance(60_000);
+    await world.settle(tasks.remove(PROJECT, id));
+    expect(world.disk.paths.filter((path) => /\/(lots|tasks)\//.test(path))).toEqual([]);
+  });
+});
+
+describe("a retry through kills", () => {
+  it("has exactly one line for each item at every moment, and answers each that failed once", async () => {
+    for (let seed = 1; seed <= 20; seed += 1) {
+      const random = createRandom(seed);
+      const world = new TaskWorld({ answer: thirds, latencyMs: 40 });
+      let process = mortal(world.clock);
+      let tasks = await world.tasks(process.clock, process);
+      const small = await world.settle(submit(tasks, items(1, 9)));
+      const large = await world.settle(submit(tasks, [...items(11, 20), ...items(31, 9, 120)]));
+      await world.clock.advance(60_000);
+      const ids = [small.id, large.id];
+      const keys: string[][] = [];
+      for (const id of ids) keys.push((await linesOf(world, tasks, id)).map(({ key }) => key).sort());
+      const sent = world.sent.length;
+      world.answer = (line) => ok(line);
+      const asked = ids.map((id) => tasks.retry(PROJECT, id, ["invalid_request"]).catch(() => undefined));
+      for (let kill = 0; kill < 5; kill += 1) {
+        await world.clock.advance(Math.floor(random() * 60));
+        process.kill();
+        world.kill({ powerCut: random() < 0.5, random });
+        process = mortal(world.clock);
+        tasks = await world.settle(world.tasks(process.clock, process));
+        for (const [index, id] of ids.entries()) {
+          const { counts, totalItems } = await ask(world, tasks, id);
+          expect(Object.values(counts).reduce((sum, each) => sum + each, 0)).toBe(totalItems);
+          expect(counts.completed).toBeGreaterThanOrEqual((totalItems * 2) / 3 - 1);
+          const now = (await linesOf(world, tasks, id)).map(({ key }) => key);
+          expect(new Set(now).size).toBe(now.length);
+          expect(now.every((key) => keys[index]?.includes(key))).toBe(true);
+        }
+      }
+      void asked;
+      for (const id of ids) await again(world, tasks, id, ["invalid_request"]); // asked again where it was not durable
+      await world.clock.advance(120_000);
+      for (const [index, id] of ids.entries()) {
+        expect(await ask(world, tasks, id)).toMatchObject({ status: "completed", counts: { failed: 0 } });
+        const lines = await linesOf(world, tasks, id);
+        expect(lines.map(({ key }) => key).sort()).toEqual(keys[index]);
+        expect(lines.every(({ output }) => output !== null)).toBe(true);
+      }
+      const lines = new Set(world.sent.slice(sent).map(({ line }) => line));
+      expect([...lines].every((line) => line % 3 === 0)).toBe(true);
+    }
+  });
+});

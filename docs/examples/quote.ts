@@ -24,7 +24,6 @@ for (const model of ["openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"]) {
   console.log(
     `${model}: ${quote.items} items, ${tokens} input tokens, about ${usd} USD billed (${low} to ${high})`,
   );
-  console.log(`  ${quote.expected_output_tokens} output tokens (${quote.models[0]?.expected_output_basis})`);
   for (const sla of quote.slas)
     console.log(`  within ${sla.sla_minutes} minutes: ${sla.is_feasible ? "feasible" : "not feasible"}`);
   console.log(`  takes ${quote.time.seconds} s, bound by ${quote.time.bound_by}`);

@@ -22,6 +22,7 @@ import { addStatusCommands } from "./status_commands.ts";
 import {
   amount,
   durationMs,
+  items,
   list,
   modelId,
   namedCap,
@@ -107,6 +108,12 @@ function declareRun(root: Command): void {
       "the input has grown or changed: keep answers of lines that are as they were, run the others",
     )
     .option("--prune", "with --update: remove the lines of keys that are no longer in the input")
+    .option(
+      "--pilot <items>",
+      "answer so many items first, print what the rest would take by them, and ask on a terminal whether to go on",
+      checked(items),
+    )
+    .option("--yes", "go on after the pilot without asking")
     .option(
       "--wait <duration>",
       "how long to wait when nothing but an outage or a limit is left: 90s, 30m, 2h; 0: not at all (default: 30m, 2m without money)",

@@ -17,6 +17,7 @@ const SHOWN_AFTER_MS = 5_000;
 /** Draws what a run tells. */
 export class ProgressDisplay {
   readonly #stream: NodeJS.WriteStream;
+  #isPaused = false;
 
   constructor(stream: NodeJS.WriteStream) {
     this.#stream = stream;
@@ -29,9 +30,19 @@ export class ProgressDisplay {
 
   /** Draws the event; the end of a run that did not complete removes the live line. */
   show(event: ProgressEvent): void {
+    if (this.#isPaused) return;
     const isOver = event.type === "end";
     if (!isOver || event.status === "completed") this.#draw(event.progress);
     if (isOver && this.#stream.isTTY) this.#stream.write(event.status === "completed" ? "\n" : "\r\x1b[K");
+  }
+
+  /** Draws nothing until `resume`: a question stands on the terminal. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
   }
 
   /** A line of its own, which stays. */

@@ -68,7 +68,7 @@ function faultText(input: string, { rejected_lines }: Quote, { line, code, messa
 }
 
 /** One block for each model, and the sum. */
-function quoteTable(found: Quote): string {
+export function quoteTable(found: Quote): string {
   const blocks = found.models.map((model) => {
     const price =
       model.price === null

@@ -17,6 +17,7 @@ import { errorJson } from "./exit.ts";
 import { holdsReport } from "./holds.ts";
 import { requireFile } from "./input.ts";
 import { count } from "./numbers.ts";
+import { pilotListener } from "./pilot.ts";
 import { type ConfigArguments, configOf } from "./prices.ts";
 import { ProgressDisplay } from "./progress.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
@@ -40,6 +41,8 @@ interface RunArguments extends StateArguments, ConfigArguments {
   readonly json?: boolean;
   readonly wait?: number;
   readonly finish?: boolean;
+  readonly pilot?: number;
+  readonly yes?: boolean;
 }
 
 /** Returns the exit code; throws for what `exitCodeOf` knows. */
@@ -78,6 +81,8 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       update: given.update === true,
       prune: given.prune === true,
       ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
+      ...(given.pilot === undefined ? {} : { pilot: given.pilot }),
+      onPilot: pilotListener(display, { input: process.stdin, output: process.stderr }, given.yes === true),
       onProgress: (event) => display.show(event),
       onWarning: (warning) => display.note(warningText(warning)),
       progressEveryMs: display.everyMs,

@@ -28,6 +28,12 @@ export function namedCap(text: string): { readonly name: string; readonly usd: n
   throw new PerigeeError("usage", "It must be a name and an amount in USD, such as evals-november=50.");
 }
 
+/** A number of items from 1. */
+export function items(text: string): number {
+  if (/^\d{1,9}$/.test(text) && Number(text) > 0) return Number(text);
+  throw new PerigeeError("usage", "It must be a number of items from 1, such as 50.");
+}
+
 /** 0 to 65535. */
 export function portNumber(text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);

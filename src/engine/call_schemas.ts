@@ -54,6 +54,8 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   signal: A_SIGNAL,
   waitMs: A_WAIT,
   finish: A_TRUTH,
+  pilot: CHECKED_LATER,
+  onPilot: A_FUNCTION,
   onHeld: A_FUNCTION,
   onWarning: A_FUNCTION,
   project: CHECKED_LATER,

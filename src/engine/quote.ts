@@ -3,6 +3,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { volumeTokensOf } from "../price/factor.ts";
@@ -13,6 +14,7 @@ import { unlessAborted } from "./abort.ts";
 import { ASSUMED_SPEED, ExpectedUsage } from "./expected_usage.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 import { closeInput, openInput, type Source } from "./input.ts";
+import type { LineSet } from "./line_set.ts";
 import type { EngineParts } from "./parts.ts";
 
 const MINUTE_MS = 60_000;
@@ -50,22 +52,45 @@ export async function quoteSource(parts: EngineParts, source: Source, options: Q
   );
   const { signal, project } = options;
   signal?.throwIfAborted();
-  const { usage, rejectedLines, firstFault, volumeTokens } = await unlessAborted(
-    countSource(parts, source, options),
-    signal,
-  );
+  const counted = await unlessAborted(countSource(parts, source, options), signal);
+  const behind = project === undefined ? {} : { behindSeconds: behindSeconds(parts, project) };
+  return quoteOf(parts, counted, { slasMinutes, ...behind });
+}
+
+/** What is left of a run. */
+export interface RestOptions extends Pick<QuoteOptions, "model" | "signal"> {
+  readonly slas: readonly number[];
+  readonly volumeTokens: number;
+  /** Lines that are not counted. */
+  readonly done: Pick<LineSet, "slice" | "has">;
+}
+
+/** The quote of lines that are not done yet; reads the input to its end. */
+export async function quoteRest(
+  parts: EngineParts,
+  file: Pick<DiskFile, "read">,
+  { slas, volumeTokens, ...options }: RestOptions,
+): Promise<Quote> {
+  const counted = await countLines(parts, file, { volumeTokens, ...options });
+  return quoteOf(parts, counted, { slasMinutes: slas });
+}
+
+function quoteOf(
+  parts: EngineParts,
+  { usage, rejectedLines, firstFault, volumeTokens }: Counted,
+  asked: Pick<QuoteInput, "slasMinutes" | "behindSeconds">,
+): Quote {
   const wallMs = parts.clock.wallMs();
   const quoted = quote({
     totals: usage.totals(),
     rejectedLines,
     volumeTokens,
     wallMs,
-    slasMinutes,
     card: parts.rateCard,
     price: (model) => parts.prices.price(model, wallMs),
     times: timesOf(parts, usage),
     assumptions: ASSUMED_SPEED,
-    ...(project === undefined ? {} : { behindSeconds: behindSeconds(parts, project) }),
+    ...asked,
   });
   return firstFault === undefined ? quoted : { ...quoted, first_fault: firstFault };
 }
@@ -104,14 +129,28 @@ function timesOf(parts: EngineParts, usage: ExpectedUsage): Map<string, TimeNeed
   );
 }
 
-async function countSource(
-  parts: EngineParts,
-  source: Source,
-  { model, modelsMax = Number.POSITIVE_INFINITY, sizeBytes, signal }: QuoteOptions,
-): Promise<Counted> {
+async function countSource(parts: EngineParts, source: Source, options: QuoteOptions): Promise<Counted> {
+  const { sizeBytes, signal } = options;
   const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
   const input = await openInput({ ...parts, signal }, source, spool);
   const volumeTokens = volumeTokensOf(sizeBytes ?? input.identity?.sizeBytes);
+  try {
+    return await countLines(parts, input.file, { ...options, volumeTokens });
+  } finally {
+    await closeInput(parts.disk, input, "remove");
+  }
+}
+
+interface CountOptions extends Pick<QuoteOptions, "model" | "modelsMax" | "signal"> {
+  readonly volumeTokens: number;
+  readonly done?: Pick<LineSet, "slice" | "has">;
+}
+
+async function countLines(
+  parts: EngineParts,
+  file: Pick<DiskFile, "read">,
+  { model, modelsMax = Number.POSITIVE_INFINITY, signal, volumeTokens, done }: CountOptions,
+): Promise<Counted> {
   const counted: Counted = {
     usage: new ExpectedUsage(parts.answers),
     models: new Set(),
@@ -119,29 +158,27 @@ async function countSource(
     firstFault: undefined,
     volumeTokens,
   };
-  try {
-    const waiting: Promise<MeasuredBlock>[] = [];
-    for await (const event of readBlocks(input.file, { lineBytesMax: parts.lineBytesMax })) {
-      if (signal?.aborted === true) break; // told by whoever waits
-      if (event.kind === "refused") {
-        const { line, lengthBytes } = event.refused;
-        const message = `the line has ${lengthBytes} bytes, at most ${parts.lineBytesMax} are read`;
-        addFaults(counted, [{ line, code: "line_too_long", message }]);
-        continue;
-      }
-      const measuring = parts.measurer.measure(event.block, {
-        wantBodies: false,
-        ...(model === undefined ? {} : { modelOverride: model }),
-      });
-      measuring.catch(() => undefined); // an earlier one may end the quote first
-      waiting.push(measuring);
-      if (waiting.length > parts.measurer.concurrency)
-        addBlock(counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
+  const waiting: Promise<MeasuredBlock>[] = [];
+  for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax })) {
+    if (signal?.aborted === true) break; // told by whoever waits
+    if (event.kind === "refused") {
+      const { line, lengthBytes } = event.refused;
+      if (done?.has(line) === true) continue;
+      const message = `the line has ${lengthBytes} bytes, at most ${parts.lineBytesMax} are read`;
+      addFaults(counted, [{ line, code: "line_too_long", message }]);
+      continue;
     }
-    for (const measured of waiting) addBlock(counted, await measured, modelsMax);
-  } finally {
-    await closeInput(parts.disk, input, "remove");
+    const measuring = parts.measurer.measure(event.block, {
+      wantBodies: false,
+      skip: done?.slice(event.block.firstLine, event.block.lineCount),
+      ...(model === undefined ? {} : { modelOverride: model }),
+    });
+    measuring.catch(() => undefined); // an earlier one may end the quote first
+    waiting.push(measuring);
+    if (waiting.length > parts.measurer.concurrency)
+      addBlock(counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
   }
+  for (const measured of waiting) addBlock(counted, await measured, modelsMax);
   return counted;
 }
 

@@ -25,6 +25,7 @@ import { type ErrorGroup, readErrors } from "./run_errors.ts";
 import { finishRun } from "./run_finish.ts";
 import { followLines } from "./run_lines.ts";
 import { type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
+import { Pilot } from "./run_pilot.ts";
 import { readRun } from "./run_reader.ts";
 import { RunReport } from "./run_report.ts";
 import type { RunState } from "./run_state.ts";
@@ -35,6 +36,9 @@ import { Watch } from "./watch.ts";
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
+/** Why a run is stopped that is not to go on after its pilot. */
+const PILOT_DECLINED = "it was not to go on after its pilot";
+
 /** A run at work. Iterating gives its output lines from the first on, also those of earlier calls. */
 export class Run implements AsyncIterable<OutputLine> {
   /** Resolves with the run's terms when its input is accepted; rejects like `finished` when it is not. */
@@ -43,7 +47,7 @@ export class Run implements AsyncIterable<OutputLine> {
   readonly finished: Promise<Summary>;
   readonly #parts: EngineParts;
   readonly #report: RunReport;
-  readonly #options: Pick<RunOptions, "onHeld" | "waitMs" | "finish">;
+  readonly #options: Pick<RunOptions, "onHeld" | "waitMs" | "finish" | "pilot" | "onPilot">;
   readonly #warnings: WarningFeed | undefined;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
@@ -228,8 +232,10 @@ export class Run implements AsyncIterable<OutputLine> {
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
     const { state } = opened;
+    const pilot = Pilot.of(this.#parts, opened, this.#options, () => this.stop(PILOT_DECLINED));
     try {
-      await Promise.race([readRun(this.#parts, opened, this.#warnings).catch(rethrowReadError), watch.left]);
+      const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
+      await Promise.race([reading, watch.left]);
       await watch.until(() => state.isIdle || !state.isOpen);
       if (state.phase === "cancelling") {
         await watch.during(this.#storeCancel(opened));

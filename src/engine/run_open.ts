@@ -23,6 +23,7 @@ import type { CheckedKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import { markChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
+import { checkPilot, type PilotOptions } from "./pilot_options.ts";
 import { checkProgressOptions, type ProgressOptions } from "./progress_feed.ts";
 import { recover } from "./recover.ts";
 import { checkRetryFailed, type RetryFailed, reopenFailed } from "./reopen.ts";
@@ -39,7 +40,7 @@ import { updateRun } from "./update.ts";
 import type { WarningListener } from "./warning_feed.ts";
 
 /** Options of `engine.run`. */
-export interface RunOptions extends ProgressOptions, CostOptions {
+export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
   /** Where the answers go; default: a file in the data folder. */
@@ -125,6 +126,7 @@ export function checkRunOptions(options: RunOptions, where: string): void {
   checkProgressOptions(options, where);
   checkWeight(options, where);
   checkRetryFailed(options.retryFailed, where);
+  checkPilot(options.pilot, where);
   checkCap(options.cap, where);
 }
 

@@ -14,6 +14,7 @@ import { ChecksummedFile, lengthOf } from "./checksum.ts";
 import { measureAhead } from "./measure_ahead.ts";
 import type { EngineParts } from "./parts.ts";
 import type { OpenedRun } from "./run_open.ts";
+import type { Pilot } from "./run_pilot.ts";
 import type { RunState } from "./run_state.ts";
 import { settleUnsent } from "./settle.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
@@ -29,8 +30,9 @@ export function readRun(
   parts: EngineParts,
   opened: OpenRun,
   warnings: WarningFeed | undefined,
+  pilot: Pilot | undefined,
 ): Promise<void> {
-  return new RunReader(parts, opened, warnings).read();
+  return new RunReader(parts, opened, warnings).read(pilot);
 }
 
 class RunReader {
@@ -45,16 +47,22 @@ class RunReader {
     this.#opened = opened;
   }
 
-  async read(): Promise<void> {
+  async read(pilot: Pilot | undefined): Promise<void> {
     const opened = this.#opened;
     const { state } = opened;
     state.isReading = true;
+    if (pilot !== undefined) {
+      if (!pilot.isFull) await this.#readLines(pilot);
+      if (!(await pilot.decided())) return;
+      state.blankLines = 0; // all lines are read again
+    }
     await this.#readLines();
     state.isReading = false;
     state.changed();
   }
 
-  async #readLines(): Promise<void> {
+  /** Reads to the end of the input, or of the pilot. */
+  async #readLines(pilot?: Pilot): Promise<void> {
     const opened = this.#opened;
     const { state } = opened;
     const packer = new Packer();
@@ -70,17 +78,19 @@ class RunReader {
         state.changed(); // what came may wait in a lane that is stopped
         continue;
       }
-      const fresh = seen === undefined ? measured : seen.filter(measured);
+      const all = seen === undefined ? measured : seen.filter(measured);
+      const fresh = pilot?.take(all) ?? all;
       this.#warnings?.see(fresh);
       await opened.input.spool?.sync();
-      await this.#reject(state, fresh);
+      await this.#reject(state, fresh, pilot !== undefined);
       if (!state.isOpen) return;
       await arrivals.add(state, packer.add(fresh));
+      if (pilot?.isFull === true) break;
       if (backlog.isStarved) await arrivals.add(state, packer.flush());
     }
     if (!state.isOpen) return;
     await arrivals.add(state, packer.flush());
-    if (!state.isOpen) return;
+    if (!state.isOpen || pilot?.isFull === true) return;
     if (inputChecksum !== undefined && inputChecksum !== file.checksum) throw changed(opened);
     state.linesTotal = state.linesRead + (opened.body.keptLines ?? 0);
   }
@@ -124,12 +134,13 @@ class RunReader {
     });
   }
 
-  async #reject(state: RunState, measured: MeasuredBlock): Promise<void> {
+  /** Lines of missing providers are held when they are read again after a pilot. */
+  async #reject(state: RunState, measured: MeasuredBlock, isPilot: boolean): Promise<void> {
     state.blankLines += measured.blankLines;
     for (const { line, key, code, message } of measured.rejected) {
       if (state.settings.done.has(line)) continue;
       if (code === "provider_missing") {
-        state.hold({ reason: code, message }, 1, this.#parts.clock.nowMs());
+        if (!isPilot) state.hold({ reason: code, message }, 1, this.#parts.clock.nowMs());
         continue;
       }
       if (!state.claimed.add(line)) continue;

@@ -35,6 +35,8 @@ export interface TaskBody {
   /** Tokens that the price factor counts as this task's volume: a quarter of the input's bytes. */
   readonly volumeTokens: number;
   readonly model?: string;
+  /** Its caller was told what its pilot came to, and to go on. */
+  readonly isPiloted?: true;
   /** What was not sent ends as cancelled, in whatever process; a stream's copy is its whole input then. */
   readonly isCancelled?: true;
   /** Steps of the journal that state it anew; those before them count no more. */

@@ -46,7 +46,7 @@ export async function updateRun(
     await places.readInput(parts, left);
     const keptLines = places.place(checked.lines, update.isPruned);
     await digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
-    const { summary, outBytes, outChecksum, isCancelled, status, ...rest } = body;
+    const { summary, outBytes, outChecksum, isCancelled, isPiloted, status, ...rest } = body;
     const window = body.slaMinutes === undefined ? {} : { acceptedWallMs: update.acceptedWallMs };
     const identity = input.identity === undefined ? {} : { input: input.identity };
     return restate(

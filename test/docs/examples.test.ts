@@ -65,7 +65,9 @@ describe("the examples", () => {
   it("quote: two models are counted and priced for two windows", async () => {
     const lines = await run("quote");
     expect(lines).toHaveLength(8);
-    expect(lines[0]).toMatch(/^openai:gpt-4o-mini: 300 items, \d+ input tokens, about 0\.\d{4} USD billed$/);
+    expect(lines[0]).toMatch(
+      /^openai:gpt-4o-mini: 300 items, \d+ input tokens, about 0\.\d{4} USD billed \(0\.\d{4} to \d\.\d{4}\)$/,
+    );
     expect(lines[2]).toMatch(/^ {2}within 1440 minutes: feasible$/);
     expect(lines[4]).toMatch(/^anthropic:claude-haiku-4-5: 300 items, \d+ \(estimated\) input tokens/);
   });

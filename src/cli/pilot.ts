@@ -1,0 +1,46 @@
+/**
+ * The pilot of `perigee run`: prints what the rest would take, and asks on a terminal whether to go on.
+ */
+import { createInterface } from "node:readline";
+import type { Quote } from "../price/quote.ts";
+import { count } from "./numbers.ts";
+import type { ProgressDisplay } from "./progress.ts";
+import { quoteTable } from "./quote.ts";
+
+/** Where it is asked. */
+export interface Terminal {
+  readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  readonly output: NodeJS.WritableStream & { readonly isTTY?: boolean };
+}
+
+/** How the caller of a pilot is told and asked; `isSure` does not ask, and neither does what is no terminal. */
+export function pilotListener(
+  display: Pick<ProgressDisplay, "note" | "pause" | "resume">,
+  { input, output }: Terminal,
+  isSure: boolean,
+): (rest: Quote) => Promise<boolean> {
+  return async (rest) => {
+    const items = rest.items === 1 ? "1 item" : `${count(rest.items)} items`;
+    display.note(`after the pilot, the other ${items}:\n\n${quoteTable(rest)}`);
+    if (isSure || input.isTTY !== true || output.isTTY !== true) return true;
+    display.pause();
+    try {
+      return await isAgreed(`go on with the other ${items}? [y/N] `, { input, output });
+    } finally {
+      display.resume();
+    }
+  };
+}
+
+/** Whether the next line is a yes; the end of the input is a no. Lines come whole, so that Ctrl-C stays a signal. */
+function isAgreed(question: string, { input, output }: Terminal): Promise<boolean> {
+  const lines = createInterface({ input, terminal: false });
+  output.write(question);
+  return new Promise((resolve) => {
+    lines.once("line", (line) => {
+      resolve(/^y(es)?$/i.test(line.trim()));
+      lines.close();
+    });
+    lines.once("close", () => resolve(false));
+  });
+}

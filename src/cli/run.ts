@@ -11,9 +11,10 @@ import type { Summary } from "../engine/progress.ts";
 import type { RetryFailed } from "../engine/reopen.ts";
 import type { Run } from "../engine/run.ts";
 import type { ErrorGroup } from "../engine/run_errors.ts";
+import { hasCode } from "../errors.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { commandLine } from "./command_line.ts";
-import { errorJson } from "./exit.ts";
+import { errorJson, printError } from "./exit.ts";
 import { holdsReport } from "./holds.ts";
 import { requireFile } from "./input.ts";
 import { count } from "./numbers.ts";
@@ -52,8 +53,16 @@ export async function run(input: string, options: Record<string, unknown>): Prom
     return await runChecked(input, given);
   } catch (error) {
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
-    throw error;
+    if (!hasCode(error, "disk_full")) throw error;
+    printError(error);
+    process.stderr.write(`to continue: ${again()}\n`);
+    return 3;
   }
+}
+
+/** The command as it was called. */
+function again(): string {
+  return styleText("bold", commandLine(process.argv.slice(2)), { stream: process.stderr });
 }
 
 async function runChecked(input: string, given: RunArguments): Promise<number> {
@@ -62,6 +71,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
   await requireFile(input);
   const engine = await createEngine({
     ...options,
+    ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
     dataDir: given.data ?? `${given.out}.perigee`,
     stateDir: stateFolder(given),
     onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
@@ -119,11 +129,10 @@ async function watch(work: Run): Promise<Summary> {
 function report(summary: Summary, given: RunArguments, errors: readonly ErrorGroup[]): void {
   process.stderr.write(`${summaryTable(summary)}${errorLines(errors, errorsCommand(given.out, given))}`);
   if (summary.status !== "completed") {
-    const again = styleText("bold", commandLine(process.argv.slice(2)), { stream: process.stderr });
     const left = count(summary.counts.submitted);
     const holds = holdsReport(summary.held, systemClock.wallMs());
     const why = summary.status === "paused" ? `held (${summary.reason})` : summary.reason;
-    process.stderr.write(`\n${holds}stopped with ${left} items left: ${why}\nto continue: ${again}\n`);
+    process.stderr.write(`\n${holds}stopped with ${left} items left: ${why}\nto continue: ${again()}\n`);
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
 }

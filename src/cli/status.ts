@@ -2,6 +2,7 @@
  * `perigee status` and `perigee errors`: how the run of an output stands, also while another process works on it.
  */
 import { resolve } from "node:path";
+import { systemClock } from "../clock.ts";
 import { systemDisk } from "../disk.ts";
 import type { ErrorGroup } from "../engine/run_errors.ts";
 import { type RunStatus, readStatus } from "../engine/run_status.ts";
@@ -11,6 +12,7 @@ import { readStoreCopy } from "../store/store_copy.ts";
 import { adviceOf } from "./advice.ts";
 import { commandLine } from "./command_line.ts";
 import { errorJson } from "./exit.ts";
+import { holdText } from "./holds.ts";
 import { count, usd } from "./numbers.ts";
 
 /** Options as commander gives them. */
@@ -23,7 +25,7 @@ interface StatusArguments {
 export function status(out: string, options: Record<string, unknown>): Promise<number> {
   return show(out, options, (found) => ({
     json: found,
-    text: `${statusTable(found)}${errorLines(found.errors, errorsCommand(out, options))}`,
+    text: `${statusTable(found, systemClock.wallMs())}${errorLines(found.errors, errorsCommand(out, options))}`,
   }));
 }
 
@@ -76,17 +78,25 @@ function statusOf(out: string, given: StatusArguments): Promise<RunStatus> {
     const task = store.findTask(({ body, name }) => name.startsWith("out:") && decodeBody(body).out === path);
     if (task === undefined)
       throw new PerigeeError("not_found", `no run with the output ${path} is recorded in ${dataDir}`);
-    return readStatus({ store, disk: systemDisk, dataDir }, task);
+    return readStatus({ store, disk: systemDisk, dataDir }, task).then(current);
   });
 }
 
-function statusTable({ counts, held, billed_usd, ambiguous_usd }: RunStatus): string {
+/** Without tries that are due: a process that was killed left them. */
+function current(found: RunStatus): RunStatus {
+  const nowWallMs = systemClock.wallMs();
+  const isDue = (nextTry: string | null): boolean => nextTry !== null && Date.parse(nextTry) < nowWallMs;
+  const held = found.held.map((hold) => (isDue(hold.next_try) ? { ...hold, next_try: null } : hold));
+  return { ...found, held };
+}
+
+function statusTable({ counts, held, billed_usd, ambiguous_usd }: RunStatus, nowWallMs: number): string {
   const rows: [string, string][] = [
     ["answered", count(counts.answered)],
     ["failed", count(counts.failed)],
     ["open", count(counts.open)],
     ["held", count(counts.held)],
-    ...held.map(({ reason, items }): [string, string] => ["", `${reason}: ${linesText(items)}`]),
+    ...held.map((hold): [string, string] => ["", `${linesText(hold.items)}: ${holdText(hold, nowWallMs)}`]),
     ["billed", usd(billed_usd)],
     ["ambiguous", usd(ambiguous_usd)],
   ];

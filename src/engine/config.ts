@@ -119,7 +119,7 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
     isAtMostOnce: (options.delivery ?? envDelivery(env)) === "at_most_once",
     maxInFlight: options.maxInFlight ?? envNumber(env, "PERIGEE_MAX_INFLIGHT") ?? 512,
     threads: options.threads,
-    diskWaitMs: options.diskWaitMs ?? 60_000,
+    diskWaitMs: options.diskWaitMs ?? options.waitMs ?? 1_800_000,
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
   };

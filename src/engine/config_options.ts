@@ -32,7 +32,7 @@ export interface ConfigOptions {
   readonly maxInFlight?: number;
   /** Worker threads that count tokens. Default: one less than the processors, 1 to 4. */
   readonly threads?: number;
-  /** How long a full disk is waited for. Default 60,000. */
+  /** How long work that was accepted waits for a full disk. Default: `waitMs`, or 1,800,000 without it; a service waits for ever. */
   readonly diskWaitMs?: number;
   /** How long a run waits for an outage, limits or an account stop that hold all that is left of it. Default 1,800,000, and 120,000 where an account has no money or quota. */
   readonly waitMs?: number;

@@ -28,7 +28,7 @@ import { type EngineConfig, resolveConfig } from "./config.ts";
 import { CostBounds } from "./cost_bounds.ts";
 import { checkedOptions, type EngineOptions } from "./engine_options.ts";
 import { Forgotten } from "./forgotten.ts";
-import type { Hold } from "./holds.ts";
+import type { Hold, RunHolds } from "./holds.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { ItemMoney } from "./item_money.ts";
@@ -43,8 +43,9 @@ import { Recorder } from "./recorder.ts";
 import { type RetryOptions, retryOptions } from "./retry.ts";
 import { Room } from "./room.ts";
 import { Run } from "./run.ts";
-import { allHolds } from "./run_holds.ts";
+import { allHolds, diskHold } from "./run_holds.ts";
 import { checkRunOptions, type RunOptions } from "./run_open.ts";
+import type { RunState } from "./run_state.ts";
 import { openStore, type Seams, threads } from "./seams.ts";
 import { Sender } from "./sender.ts";
 import { SharedCaps } from "./shared_caps.ts";
@@ -101,16 +102,20 @@ export interface OpenedEngine {
   readonly parts: EngineParts;
 }
 
-/** How an engine shares its thread with the room that opens it. */
-export interface EnginePace {
-  /** See `paced_calls.ts`. */
+/** How an engine fits into what opens it. */
+export interface EnginePlace {
+  /** How it shares its thread; see `paced_calls.ts`. */
   readonly callsPerTurn?: () => number | undefined;
+  /** How long work waits for a full disk where no option says it, in milliseconds. */
+  readonly diskWaitMs?: number;
 }
 
 /** As `createEngine`. */
-export async function openEngine(options: EngineOptions, pace: EnginePace = {}): Promise<OpenedEngine> {
+export async function openEngine(options: EngineOptions, place: EnginePlace = {}): Promise<OpenedEngine> {
   const { dataDir, stateDir, env, clock, transport, disk, store, measurer, observer, onNotice } = options;
-  const resolved = resolveConfig(await checkedOptions(options), env ?? process.env);
+  const diskWait = place.diskWaitMs === undefined ? {} : { diskWaitMs: place.diskWaitMs };
+  const checked = await checkedOptions(options);
+  const resolved = resolveConfig({ ...diskWait, ...checked }, env ?? process.env);
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
   const opening = openStore(dataDir, store).catch((error: unknown) =>
@@ -134,7 +139,7 @@ export async function openEngine(options: EngineOptions, pace: EnginePace = {}):
     notice: (message) => onNotice?.(message),
   };
   for (const note of seams.space?.notes ?? []) seams.notice(note);
-  const engine = new LocalEngine(seams, resolved, pace);
+  const engine = new LocalEngine(seams, resolved, place);
   try {
     await engine.open();
     return { engine, parts: engine.parts };
@@ -153,13 +158,12 @@ class LocalEngine implements Engine {
   readonly #submissions: Submissions;
   readonly #forgotten: Forgotten;
   readonly #runs = new Set<Run>();
-  #hasRoom = true;
   #isClosed = false;
   readonly #holdListeners = new Set<() => void>();
   readonly #unreadCounts: EngineParts["unreadItems"][] = [];
   #failureListeners = new Set<(error: PerigeeError) => void>();
 
-  constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePace) {
+  constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePlace) {
     this.#seams = seams;
     this.#config = config;
     const { clock, store, observer } = seams;
@@ -168,7 +172,7 @@ class LocalEngine implements Engine {
     const room = new Room({
       clock,
       waitMs: config.diskWaitMs,
-      onRoom: (hasRoom) => this.#setRoom(hasRoom),
+      onRoom: (hasRoom) => this.#roomChanged(hasRoom),
     });
     const recorder = new Recorder({
       store,
@@ -211,9 +215,7 @@ class LocalEngine implements Engine {
       learnt: seams.learnt,
       patience,
       mayAdmit: () => this.#mayAdmit(),
-      onHold: () => {
-        for (const listener of [...this.#holdListeners]) listener();
-      },
+      onHold: () => this.#tellHolds(),
     });
     sender.dispatcher = createDispatcher<ItemCall>({
       clock: this.#lanes.retries,
@@ -337,7 +339,7 @@ class LocalEngine implements Engine {
       workTimes: (works) => this.#lanes.workTimes(works),
       leftMs: (state) => this.#lanes.leftMs(state),
       dropRun: (state) => this.#lanes.drop(state),
-      holdsOf: (state) => this.#lanes.holdsOf(state),
+      holdsOf: (state) => this.#holdsOf(state),
       heldEndOf: (model) => this.#lanes.heldEndOf(model),
       isStopped: (model) => this.#lanes.isStopped(model),
       isHeldByStop: (state) => this.#lanes.isHeldByStop(state),
@@ -359,9 +361,30 @@ class LocalEngine implements Engine {
     return this.#hasRoom && !this.#isClosed && this.parts.recorder.failure === undefined;
   }
 
-  #setRoom(hasRoom: boolean): void {
-    this.#hasRoom = hasRoom;
+  #roomChanged(hasRoom: boolean): void {
     if (hasRoom) for (const lane of this.#lanes.all()) lane.pump();
+    this.#tellHolds();
+  }
+
+  #tellHolds(): void {
+    for (const listener of [...this.#holdListeners]) listener();
+  }
+
+  get #hasRoom(): boolean {
+    return this.parts.room.lackingSinceMs === undefined;
+  }
+
+  /** Of a run that a full disk holds, too, the room says how long it is waited for. */
+  #holdsOf(state: RunState): RunHolds {
+    const found = this.#lanes.holdsOf(state);
+    const { clock, dataDir } = this.#seams;
+    const { lackingSinceMs } = this.parts.room;
+    if (lackingSinceMs === undefined) return found;
+    return {
+      ...found,
+      holds: [diskHold(state, dataDir, lackingSinceMs, clock), ...found.holds],
+      isAll: false,
+    };
   }
 
   #fail(error: PerigeeError): void {

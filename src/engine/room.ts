@@ -13,9 +13,12 @@ import { PerigeeError } from "../errors.ts";
 /** How often a full disk is tried again. */
 export const ROOM_CHECK_MS = 1_000;
 
+/** How long a call waits for room whose caller waits for the answer. */
+const CALL_WAIT_MS = 60_000;
+
 export interface RoomOptions {
   readonly clock: Clock;
-  /** How long room is waited for. */
+  /** How long work that was accepted waits for room; Infinity: for ever. */
   readonly waitMs: number;
   /** Called with false when room ran out and true when it is back for all. */
   readonly onRoom: (hasRoom: boolean) => void;
@@ -25,18 +28,25 @@ export interface RoomOptions {
 export class Room {
   readonly #options: RoomOptions;
   readonly #lacks = new Set<Lack>();
+  #lackingSinceMs: number | undefined;
 
   constructor(options: RoomOptions) {
     this.#options = options;
   }
 
+  /** Monotonic: since when somebody has no room; undefined while all have. */
+  get lackingSinceMs(): number | undefined {
+    return this.#lackingSinceMs;
+  }
+
   /** Somebody has no room from now on; end it once, when they have. */
-  lack(): Lack {
-    const lack = new Lack(this.#options, () => {
-      if (this.#lacks.delete(lack) && this.#lacks.size === 0) this.#options.onRoom(true);
+  lack({ waitMs }: Pick<RoomOptions, "waitMs"> = this.#options): Lack {
+    const { clock } = this.#options;
+    const lack = new Lack({ clock, waitMs }, () => {
+      if (this.#lacks.delete(lack) && this.#lacks.size === 0) this.#change(undefined);
     });
     this.#lacks.add(lack);
-    if (this.#lacks.size === 1) this.#options.onRoom(false);
+    if (this.#lacks.size === 1) this.#change(clock.nowMs());
     return lack;
   }
 
@@ -47,7 +57,10 @@ export class Room {
    */
   async waitFor<T>(
     write: () => Promise<T>,
-    { signal }: { readonly signal?: AbortSignal | undefined } = {},
+    {
+      signal,
+      waitMs = this.#options.waitMs,
+    }: { readonly signal?: AbortSignal | undefined; readonly waitMs?: number } = {},
   ): Promise<T> {
     let lack: Lack | undefined;
     try {
@@ -56,7 +69,7 @@ export class Room {
           return await write();
         } catch (error) {
           if (!isFull(error)) throw error;
-          lack ??= this.lack();
+          lack ??= this.lack({ waitMs });
           lack.check(error);
         }
         await this.#options.clock.sleep(ROOM_CHECK_MS, { signal });
@@ -65,15 +78,28 @@ export class Room {
       lack?.end();
     }
   }
+
+  /** As `waitFor`, for no longer than a caller waits for an answer. */
+  answerFor<T>(
+    write: () => Promise<T>,
+    options: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<T> {
+    return this.waitFor(write, { ...options, waitMs: Math.min(CALL_WAIT_MS, this.#options.waitMs) });
+  }
+
+  #change(lackingSinceMs: number | undefined): void {
+    this.#lackingSinceMs = lackingSinceMs;
+    this.#options.onRoom(lackingSinceMs === undefined);
+  }
 }
 
 /** One who has no room. */
 export class Lack {
-  readonly #options: RoomOptions;
+  readonly #options: Pick<RoomOptions, "clock" | "waitMs">;
   readonly #sinceMs: number;
   readonly #end: () => void;
 
-  constructor(options: RoomOptions, end: () => void) {
+  constructor(options: Pick<RoomOptions, "clock" | "waitMs">, end: () => void) {
     this.#options = options;
     this.#sinceMs = options.clock.nowMs();
     this.#end = end;

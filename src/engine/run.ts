@@ -14,6 +14,7 @@
 import { PerigeeError } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";
 import { rethrowFileError, rethrowReadError } from "./file_errors.ts";
+import { HoldNote } from "./hold_note.ts";
 import type { Hold, HoldReason } from "./holds.ts";
 import type { Source } from "./input.ts";
 import { Liveness } from "./liveness.ts";
@@ -203,8 +204,13 @@ export class Run implements AsyncIterable<OutputLine> {
         : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
     }
     const { onHeld, waitMs = this.#parts.waitMs } = this.#options;
+    const isNoted = onHeld === undefined; // others are asked in their own process
+    const holds = (): readonly Hold[] => this.#parts.holdsOf(opened.state).holds;
+    const { isResumed, task } = opened;
+    const note = isNoted ? new HoldNote(this.#parts, { taskId: task.id, isResumed, holds }) : undefined;
     const watch = new Watch(this.#parts, opened.state, {
       waitMs,
+      onHolds: (found) => note?.look(found.length > 0),
       onHeld: onHeld ?? ((reason) => this.#endHeld(opened.state, reason)),
     });
     const liveness = new Liveness(this.#parts, opened.state);
@@ -223,6 +229,7 @@ export class Run implements AsyncIterable<OutputLine> {
       await watch.recorded(opened.state.settings.log.settled()).catch(() => undefined); // told above
       await this.#parts.recorder.quiet(); // its files are not closed under a write
       watch.close();
+      if (!isFinished) await note?.close(this.#held); // else it goes with the other work files
       await opened.input.file.close();
       await opened.output.close();
       if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);

@@ -5,12 +5,25 @@ import type { Clock } from "../clock.ts";
 import { providerOfLane } from "../schedule/lanes.ts";
 import { type Hold, isCallers, type RunHolds } from "./holds.ts";
 import type { Lane } from "./lane.ts";
+import { ROOM_CHECK_MS } from "./room.ts";
 import type { RunState } from "./run_state.ts";
 
 export interface HoldFacts {
   readonly clock: Clock;
   /** Whether a provider has ever answered with success in this process. */
   readonly hasAnswered: (provider: string) => boolean;
+}
+
+/** Everything that is left of a run waits while the disk is full. */
+export function diskHold(run: RunState, dataDir: string, sinceMs: number, clock: Clock): Hold {
+  const { linesTotal = run.linesRead, blankLines, settings } = run;
+  return {
+    reason: "disk_full",
+    since: isoTime(sinceMs, clock),
+    next_try: isoTime(clock.nowMs() + ROOM_CHECK_MS, clock),
+    items: Math.max(0, linesTotal - blankLines - settings.totals.settled),
+    message: `no space left on the disk of ${dataDir}`,
+  };
 }
 
 /** Looks at every lane; cheap enough for once an attempt while something is held. */

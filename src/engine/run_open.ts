@@ -108,6 +108,8 @@ export type OpenedRun =
       readonly input: OpenInput;
       readonly output: OutputFile;
       readonly state: RunState;
+      /** An earlier call began it. */
+      readonly isResumed: boolean;
       /** Lets another run have its name and output. Once, when all is closed. */
       readonly release: () => Promise<void>;
     };
@@ -251,7 +253,7 @@ async function openWith(
       await checked?.digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
     await store();
     const state = await openState(parts, task.id, body, { input, output, options, stopped, before });
-    return { kind: "open", task, body, input, output, state };
+    return { kind: "open", task, body, input, output, state, isResumed: before !== undefined };
   } catch (error) {
     await output.close();
     if (hasCode(error, "output_changed")) await markChanged(parts, stored, body);

@@ -5,6 +5,7 @@ import type { Disk } from "../disk.ts";
 import type { Taken } from "../price/budget.ts";
 import { roundedUsd } from "../price/cost.ts";
 import type { Store, StoredTask } from "../store/store.ts";
+import { readHoldNote } from "./hold_note.ts";
 import type { Hold } from "./holds.ts";
 import { type ClosedRecord, endsIntent, type IntentRecord, type Step } from "./journal.ts";
 import { type ErrorGroup, ErrorGroups } from "./run_errors.ts";
@@ -21,7 +22,7 @@ export interface RunStatus {
     readonly open: number;
     readonly held: number;
   };
-  /** Empty while no process says what holds its lines. */
+  /** As the process that works on it said last; `next_try` is null where none does. */
   readonly held: readonly Hold[];
   readonly billed_usd: number;
   readonly ambiguous_usd: number;
@@ -56,14 +57,15 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     body.lines === undefined ? undefined : body.lines - (body.blankLines ?? 0) + (body.keptLines ?? 0);
   const open = unsettled.taken();
   const isOver = body.status === "completed";
+  const left = isOver ? 0 : Math.max(0, total === undefined ? unsettled.count : total - answered - failed);
+  const holds = left === 0 ? [] : await readHoldNote(parts, task.id);
+  const held = Math.min(
+    left,
+    holds.reduce((items, hold) => items + hold.items, 0),
+  );
   return {
-    counts: {
-      answered,
-      failed,
-      open: isOver ? 0 : Math.max(0, total === undefined ? unsettled.count : total - answered - failed),
-      held: 0,
-    },
-    held: [],
+    counts: { answered, failed, open: left - held, held },
+    held: holds,
     billed_usd: roundedUsd(billedUsd + open.billedUsd),
     ambiguous_usd: roundedUsd(ambiguousUsd + open.ambiguousUsd),
     errors: await groups.read(parts, task.id, body),

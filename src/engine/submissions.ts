@@ -209,7 +209,7 @@ export class Submissions {
   #store(id: string, body: SubmissionBody, signal?: AbortSignal): Promise<void> {
     const { store, clock, room } = this.#parts;
     const task = { id, name: nameOf(id), createdWallMs: clock.wallMs(), body: JSON.stringify(body) };
-    return room.waitFor(() => store.putTask(task), { signal });
+    return room.answerFor(() => store.putTask(task), { signal });
   }
 
   /** Writes the lines of one part, durable. */

@@ -5,12 +5,14 @@
  *   <id>.input.jsonl.<state>   the lines of a `.json` file in that state (`array_copy.ts`)
  *   <id>.answers.jsonl         answers that will be put in order
  *   <id>.output.jsonl          answers of a run that was given no output
+ *   <id>.held.json             what holds the run (`hold_note.ts`)
  *   <id>.<part>.jsonl          the items of a submitted list that have one sla
  *
- * The first three are there until the task is finished.
+ * The first three, and what holds it, are there until the task is finished.
  */
 import { join } from "node:path";
 import { arrayCopyPath, isArrayPath } from "./array_copy.ts";
+import { holdNotePath } from "./hold_note.ts";
 import type { EngineParts } from "./parts.ts";
 import type { TaskBody } from "./task_body.ts";
 
@@ -40,7 +42,7 @@ export async function removeRunFiles(
 function workPaths(home: Home, taskId: string, body: TaskBody): string[] {
   const spool = spoolPath(home, taskId);
   const paths = body.isOrdered ? [answersPath(home, taskId, body)] : [];
-  paths.push(partPath(answersPath(home, taskId, body)));
+  paths.push(partPath(answersPath(home, taskId, body)), holdNotePath(home, taskId));
   if (body.input === undefined) paths.push(spool);
   else if (isArrayPath(body.input.name)) paths.push(arrayCopyPath(spool, body.input));
   return paths;

@@ -18,6 +18,8 @@ export interface WatchOptions {
   readonly waitMs: number | undefined;
   /** Called once for each hold that was waited for long enough. */
   readonly onHeld: (reason: HoldReason) => void;
+  /** Told what holds items, whenever it was looked at. */
+  readonly onHolds: (holds: readonly Hold[]) => void;
 }
 
 /** Close it when the run is over. */
@@ -133,6 +135,7 @@ export class Watch {
     const state = this.#state;
     const found = this.#holds();
     state.holds = found.holds;
+    this.#options.onHolds(found.holds);
     state.pausedBy = found.isAll ? pausedByText(found.holds) : undefined;
     this.#holdTimer?.cancel();
     this.#holdTimer = undefined;

@@ -89,7 +89,7 @@ export async function createPerigeeService(options: PerigeeServiceOptions): Prom
   };
   const seen = { ...engineOptions, observer: observation.observer, onNotice };
   const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
-  const opened = await openEngine(seen, { callsPerTurn }); // first: it locks the folder
+  const opened = await openEngine(seen, { callsPerTurn, diskWaitMs: Number.POSITIVE_INFINITY }); // first: it locks the folder
   const { clock, disk, store } = opened.parts;
   const { dataDir } = options;
   const closers: (() => unknown)[] = [() => opened.engine.close()];

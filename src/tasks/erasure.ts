@@ -43,7 +43,7 @@ export class Erasure {
     const changes: RecordChange[] = [{ kind: "delete", collection: TASKS, id }];
     for (const [index, part] of task.parts.entries())
       changes.push({ kind: "put", record: erasureOf(`${id}-${index}`, task, part) });
-    await parts.room.waitFor(() => parts.store.change(changes));
+    await parts.room.answerFor(() => parts.store.change(changes));
     for (const { lotId } of task.parts) {
       const lot = await lots.find(lotId);
       if (lot.isOver) await this.over(lot);

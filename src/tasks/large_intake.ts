@@ -88,7 +88,7 @@ export class LargeIntake {
       admitted.room.release(); // counted with its lots from here on
       const { made, change } = make(estimatedUsd);
       const changes: RecordChange[] = opened.map((lot) => ({ kind: "put", record: lotToRecord(lot.record) }));
-      await parts.room.waitFor(() => parts.store.change([change, ...lots.cards.unstored(), ...changes]));
+      await parts.room.answerFor(() => parts.store.change([change, ...lots.cards.unstored(), ...changes]));
       lots.cards.stored();
       opened[0]?.holds.push(admitted.hold);
       return { made, lots: opened };

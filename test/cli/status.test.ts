@@ -1,8 +1,10 @@
 import { spawn } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { RunStatus } from "../../src/engine/run_status.ts";
 import { MAIN } from "../built.ts";
 import { type Desk, openDesk, question } from "./command.ts";
 
@@ -133,6 +135,60 @@ describe("perigee status", () => {
         "",
       ].join("\n"),
     });
+  });
+
+  it("says what holds lines while the run waits, after it has stopped, and no more when they were answered", async () => {
+    const server = createServer((_, response) => {
+      const message = { role: "assistant", content: "yes" };
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ choices: [{ message, finish_reason: "stop" }], usage: {} }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    await new Promise((resolve) => server.close(resolve));
+    const address = `http://127.0.0.1:${port}`;
+    const env = { PERIGEE_PROVIDER_LOCAL_BASE_URL: `${address}/v1` };
+    desk.write("in.jsonl", [question("a", "a", "local:m"), question("b", "b", "local:m"), question("c")]);
+    const child = spawn(process.execPath, [MAIN, ...RUN], {
+      cwd: desk.dir,
+      env: { PATH: process.env["PATH"], XDG_STATE_HOME: join(desk.dir, "state"), ...env },
+      stdio: "ignore",
+    });
+    const looked = async (): Promise<RunStatus> =>
+      JSON.parse((await desk.perigee(["status", "out.jsonl", "--json"])).stdout) as RunStatus;
+    const hold = {
+      reason: "outage",
+      items: 2,
+      provider: "local",
+      address,
+      message: expect.stringContaining("ECONNREFUSED"),
+    };
+    try {
+      await vi.waitFor(
+        async () => {
+          const seen = await looked();
+          expect(seen.counts).toEqual({ answered: 1, failed: 0, open: 0, held: 2 });
+          expect(seen.held).toMatchObject([{ ...hold, next_try: expect.any(String) }]);
+        },
+        { timeout: 30_000, interval: 200 },
+      );
+    } finally {
+      child.kill("SIGKILL");
+      await new Promise((resolve) => child.once("close", resolve));
+    }
+    expect(await desk.perigee([...RUN, "--wait", "0"], { env })).toMatchObject({ code: 3 });
+    const stopped = await looked();
+    expect(stopped).toMatchObject({ counts: { answered: 1, held: 2 }, held: [{ ...hold, next_try: null }] });
+    const { stdout } = await desk.perigee(["status", "out.jsonl"]);
+    expect(stdout).toContain(
+      `held       2\n           2 lines: outage: local at ${address} does not answer: `,
+    );
+    await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+    expect(await desk.perigee(RUN, { env })).toMatchObject({ code: 0 });
+    expect(await looked()).toMatchObject({ counts: { answered: 3, open: 0, held: 0 }, held: [] });
+    expect(readdirSync(join(desk.dir, "out.jsonl.perigee", "tasks"))).toEqual([]);
+    server.closeAllConnections();
+    server.close();
   });
 
   it("says where it looked when there is no run", async () => {

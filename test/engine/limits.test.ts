@@ -73,7 +73,10 @@ describe("limits", () => {
   });
 
   it("holds over a restart for requests that waited for room on the disk after they were recorded", async () => {
-    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 30 } } }, latencyMs: 100 });
+    const world = new World({
+      config: { limits: { alpha: { requestsPerMinute: 30 } }, diskWaitMs: 60_000 },
+      latencyMs: 100,
+    });
     world.input(60);
     const first = (await world.engine()).run(INPUT, OPTIONS);
     await world.clock.advance(2_050); // a request is in flight: its line is held

@@ -262,8 +262,33 @@ describe("a full disk", () => {
     expectWholeOf(world, 20);
   });
 
-  it("fault 35: that stays full ends the run with disk_full after a minute, and the next call continues", async () => {
+  it("fault 35: that stays full holds all items, visibly, and the run goes on by itself after half an hour without space", async () => {
     const world = new World({ config: { maxInFlight: 4 } });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(15);
+    world.disk.setFull(0);
+    await world.clock.advance(29 * 60_000);
+    const { held, settled } = run.progress();
+    expect(held).toEqual([
+      {
+        reason: "disk_full",
+        since: expect.any(String),
+        next_try: new Date(world.clock.wallMs() + 1_000).toISOString(),
+        items: 20 - settled,
+        message: "no space left on the disk of /data",
+      },
+    ]);
+    expect(world.sent.length).toBeLessThanOrEqual(8);
+    world.disk.setFull(Number.POSITIVE_INFINITY);
+    await world.clock.advance(2_000);
+    expect(run.progress().held).toEqual([]);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 20 }, requests_sent: 20 });
+    expectWholeOf(world, 20);
+  });
+
+  it("fault 35: that stays full ends the run with disk_full after diskWaitMs, and the next call continues", async () => {
+    const world = new World({ config: { maxInFlight: 4, diskWaitMs: 60_000 } });
     world.input(20);
     const engine = await world.engine();
     const run = engine.run(INPUT, OPTIONS);

@@ -9,6 +9,8 @@ import { INPUT, itemLine, OUTPUT, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 const FULL_MS = 20_000;
+/** So that a test need not wait for half an hour. */
+const IMPATIENT = { config: { diskWaitMs: 60_000 } };
 
 /** Lets writes of tasks be refused while `isFull` says so. */
 function refuseTasks(world: World, isFull: (body: string) => boolean): void {
@@ -55,7 +57,7 @@ describe("fault 35: a disk too full for", () => {
   });
 
   it("the copy of a stream for a minute fails the run, and the same call continues", async () => {
-    const world = new World();
+    const world = new World(IMPATIENT);
     const engine = await world.engine();
     const run = engine.run(inHalves(world), OPTIONS);
     await world.clock.advance(50);
@@ -124,7 +126,7 @@ describe("fault 35: a disk too full for", () => {
   });
 
   it.each(["open", "completed"])("the task when it is %s for a minute fails the run", async (status) => {
-    const world = new World();
+    const world = new World(IMPATIENT);
     world.input(3);
     refuseTasks(world, (body) => body.includes(`"status":"${status}"`) && until(world, 70_000)());
     const engine = await world.engine();

@@ -1,0 +1,118 @@
+/**
+ * What holds a run, in a small file of the data folder, for looks at the run from outside its process.
+ *
+ *   nothing held (no file) --held--> written, again once a second where it changes --nothing held--> removed
+ *   written --the run stops--> written once more, without next tries: nobody tries before the next call
+ *
+ * It is a note, not a record: it is not synced, a full disk leaves it as it was, and after a kill it says what held the run
+ * then. Limit: 1 MiB.
+ */
+import { join } from "node:path";
+import type { Clock, Timer } from "../clock.ts";
+import type { Disk } from "../disk.ts";
+import type { Hold } from "./holds.ts";
+import { readWhole } from "./line_bytes.ts";
+
+const LOOK_MS = 1_000;
+const BYTES_MAX = 1024 * 1024;
+
+interface HoldNoteParts {
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly dataDir: string;
+}
+
+/** Whose note it is. */
+interface NotedRun {
+  readonly taskId: string;
+  /** An earlier call may have left a note. */
+  readonly isResumed: boolean;
+  /** What holds it now. */
+  readonly holds: () => readonly Hold[];
+}
+
+/** Of one run at work; close it when the run is over. */
+export class HoldNote {
+  readonly #parts: HoldNoteParts;
+  readonly #path: string;
+  readonly #holds: () => readonly Hold[];
+  /** As it was written last; empty text for no file. */
+  #written: string;
+  #timer: Timer | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(parts: HoldNoteParts, { taskId, isResumed, holds }: NotedRun) {
+    this.#parts = parts;
+    this.#path = holdNotePath(parts, taskId);
+    this.#holds = holds;
+    this.#written = isResumed ? "unknown" : "";
+  }
+
+  /** What holds the run may have changed. */
+  look(isHeld: boolean): void {
+    if (this.#timer !== undefined || (!isHeld && this.#written === "")) return;
+    this.#timer = this.#parts.clock.timer(LOOK_MS, () => {
+      this.#timer = undefined;
+      const holds = this.#holds();
+      this.#write(textOf(holds));
+      this.look(holds.length > 0); // next tries pass without any other change
+    });
+  }
+
+  /** Resolves when the note says what the run is left with. */
+  async close(holds: readonly Hold[]): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#write(textOf(holds.map((hold) => ({ ...hold, next_try: null }))));
+    await this.#writing;
+  }
+
+  #write(text: string): void {
+    if (text === this.#written) return;
+    this.#written = text;
+    this.#writing = this.#writing.then(() => this.#put(text)).catch(() => undefined); // a note, as said above
+  }
+
+  async #put(text: string): Promise<void> {
+    const { disk } = this.#parts;
+    if (text === "") return disk.remove(this.#path);
+    const file = await disk.open(this.#path, "write");
+    try {
+      const bytes = Buffer.from(text);
+      await file.write(bytes, 0);
+      await file.truncate(bytes.byteLength);
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+/** What holds a run as its note says; empty without a note that can be read. */
+export async function readHoldNote(
+  parts: Pick<HoldNoteParts, "disk" | "dataDir">,
+  taskId: string,
+): Promise<readonly Hold[]> {
+  try {
+    const file = await parts.disk.open(holdNotePath(parts, taskId), "read");
+    try {
+      const bytes = await readWhole(file, 0, Math.min(BYTES_MAX, await file.sizeBytes()));
+      const { holds } = JSON.parse(Buffer.from(bytes).toString()) as { readonly holds?: readonly Hold[] }; // as written below
+      return holds ?? [];
+    } finally {
+      await file.close();
+    }
+  } catch {
+    return []; // none, or half written: the next one comes within a second
+  }
+}
+
+/** The note of a task. */
+export function holdNotePath({ dataDir }: Pick<HoldNoteParts, "dataDir">, taskId: string): string {
+  return join(dataDir, "tasks", `${taskId}.held.json`);
+}
+
+/** Empty for none. */
+function textOf(holds: readonly Hold[]): string {
+  if (holds.length === 0) return "";
+  return `${JSON.stringify({ version: 1, holds })}\n`;
+}

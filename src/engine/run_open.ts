@@ -30,7 +30,7 @@ import { checkRetryFailed, type RetryFailed, reopenFailed } from "./reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "./run_again.ts";
 import { type CostOptions, capOptions, leaveBudget, openBudget } from "./run_budget.ts";
 import { RunState } from "./run_state.ts";
-import { costTerms, refuseOtherOrder } from "./run_terms.ts";
+import { costTerms, onThisClock, refuseOtherOrder } from "./run_terms.ts";
 import { checkCap } from "./shared_caps.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
 import { answersPath, spoolPath } from "./task_files.ts";
@@ -343,7 +343,7 @@ async function openState(
 ): Promise<RunState> {
   const { clock, room, store } = parts;
   const { rateCard = parts.rateCard } = options;
-  const { slaMinutes, acceptedWallMs } = body;
+  const { slaMinutes, acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
   const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
   const recovered = await recover({

@@ -23,3 +23,19 @@ it("keeps its deadline when the wall clock is 40 days ahead at a start, and at t
   expect(world.clock.nowMs() - startMs).toBeGreaterThan(39 * 60_000);
   expect(world.clock.nowMs() - startMs).toBeLessThan(42 * 60_000);
 });
+
+it.each([2, -2])(
+  "keeps its deadline when the wall clock jumps %i hours while it is accepted",
+  async (hours) => {
+    const world = new World({ commitMs: 100, latencyMs: 1_000, config: { maxInFlight: 1 } });
+    world.input(200);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, sla: 2 });
+    await world.clock.advance(50);
+    world.clock.jumpWall(hours * 3_600_000);
+    const { counts } = await world.settle(run.finished);
+    expect(counts.completed).toBeGreaterThan(90);
+    expect(counts.expired).toBeGreaterThan(50);
+    expect(world.clock.nowMs()).toBeGreaterThan(119_000);
+    expect(world.clock.nowMs()).toBeLessThan(121_000);
+  },
+);

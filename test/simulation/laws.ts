@@ -192,7 +192,8 @@ export class Laws {
       const placesMs = (own.length * itemMs + slow * 20_000) / places + 20_000;
       needMs = Math.max(needMs, placesMs + (own.length / rate) * WINDOW_MS * 1.05);
     }
-    const lateMs = endMs - Math.max(...runs.map((run) => run.startMs)) - needMs * 1.2 - 10_000;
+    const startMs = Math.max(...runs.map((run) => run.startMs));
+    const lateMs = endMs - startMs - this.#observer.pausedMs - needMs * 1.2 - 10_000;
     if (lateMs > 0)
       this.#violate(`I8 the runs took ${lateMs} ms longer than their limits and places ask for`);
   }

@@ -61,6 +61,8 @@ export class Observer {
   /** Answers that died with their process before they were recorded. */
   readonly lost = new Set<Served>();
   deaths = 0;
+  /** How long callers have not called a run again that had stopped. */
+  pausedMs = 0;
   /** How often a line was open when its process died. */
   readonly #openDeaths = new Map<number, number>();
   readonly #workload: Workload;

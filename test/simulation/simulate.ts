@@ -231,7 +231,10 @@ class Simulation {
         return;
       }
       this.#observer.stopped(book, summary.reason);
-      if (summary.status === "paused") await clock.sleep(PAUSED_MS);
+      if (summary.status === "paused") {
+        this.#observer.pausedMs += PAUSED_MS;
+        await clock.sleep(PAUSED_MS);
+      }
       // What only its caller could change ends at the next call, or the simulation would go on for ever.
       if (summary.status === "paused" && summary.held.every(({ reason }) => isCallers(reason)))
         this.#finishing.add(book);

@@ -16,8 +16,14 @@
  * Rate: what was taken in a minute when refusals began is what a sliding window holds, if it is the same twice (4 %), or if a
  * window refuses for long (10 s). Otherwise, between the first request taken after refusals and the first one taken after
  * the next refusals the provider has taken what it allows, whatever it counts by: `rate = taken / time`. Sent is at an
- * even pace of 98 % of it, which no window refuses. Upwards by 1, 2, 4, ... 16 % after every 30 s and 150 requests without a
- * refusal; by 15 % a second while the rate comes from fewer than 20 requests.
+ * even pace of 98 % of it, which no window refuses. Upwards by 1, 2, 4, ... 16 % after every 30 s and 150 requests (2 minutes
+ * where those take longer, and then by one request at least); by 15 % a second while the rate comes from fewer than 20 requests.
+ *
+ * Not every refusal is one of a limit, and lower rates would never end those that are not:
+ *
+ *   all are refused for longer than two windows    what was known before goes on, no window does that
+ *   the next probe is taken                        the rate goes on upwards where it was
+ *   one of the first probes is taken, within 10 s  not below a quarter of the most that was taken in a minute
  *
  * Tokens are not counted: a limit of tokens shows as one of requests of their mean size.
  */
@@ -34,6 +40,10 @@ const LOWER = 0.97;
 const SAME = 0.04;
 /** Refusals for so long are those of a window; shorter ones those of a bucket. */
 const LONG_MS = 10_000;
+/** Everything is refused for so long: two windows. */
+const STOP_MS = 2 * WINDOW_MS;
+/** Of the most that was taken in a minute: what refusals that are over at once leave. */
+const KEPT = 1 / 4;
 /** One a minute. */
 const RATE_MIN = 1 / 60_000;
 const SAMPLE_MIN = 20;
@@ -41,6 +51,7 @@ const SAMPLE_MS_MIN = 5_000;
 const SEARCH_FACTOR = 1.15;
 const SEARCH_EVERY_MS = 1_000;
 const RAISE_EVERY_MS = 30_000;
+const RAISE_EVERY_MS_MAX = 120_000;
 const PLACES_SEARCH_EVERY_MS = 3_000;
 const RAISE_EVERY_REQUESTS = 150;
 const RAISE_DOUBLINGS_MAX = 4;
@@ -98,6 +109,8 @@ export class HiddenLimit {
   /** The same, when refusals began the last time; whether it was the same the time before. */
   #windowUnits = 0;
   #isWindow = false;
+  /** The most of them, when refusals began, since a window has refused for long. */
+  #mostUnits = 0;
   readonly #startMs: number;
   /** The same, at the first refusal and at the last one. */
   #minuteHeld = 0;
@@ -230,6 +243,7 @@ export class HiddenLimit {
 
   #hold(nowMs: number): void {
     this.#heldAtMs = nowMs;
+    this.#mostUnits = Math.max(this.#mostUnits, this.#minuteRefused);
     this.#heldLevel = 0;
     this.#probe = undefined;
     this.#placesSeen = undefined;
@@ -276,6 +290,13 @@ export class HiddenLimit {
     const heldAtMs = this.#heldAtMs ?? atMs;
     this.#heldAtMs = undefined;
     this.#probe = undefined;
+    this.#capOpen = this.#inFlight + 1;
+    if (atMs - heldAtMs > STOP_MS) {
+      this.#goOn(atMs);
+      return;
+    }
+    const isSingle = this.#mode === "rate" && this.#rate > 0 && this.#heldLevel === 0;
+    if (!isSingle) this.#raisedAtMs = atMs;
     if (this.#mode === "rate") this.#learnRate(atMs, heldAtMs);
     else {
       this.#sinceMs = atMs;
@@ -287,9 +308,16 @@ export class HiddenLimit {
           : this.#probeInFlight,
       );
     }
-    this.#capOpen = this.#inFlight + 1;
-    this.#raisedAtMs = atMs;
     this.#taken = 1;
+  }
+
+  /** It was refused for longer than any window: that says nothing of a limit. */
+  #goOn(atMs: number): void {
+    if (this.#mode === "rate" && this.#rate === 0) this.#mode = "free";
+    this.#sinceMs = this.#raisedAtMs = atMs;
+    this.#taken = 1;
+    this.#raises = 0;
+    this.#nextMs = atMs + (this.#mode === "rate" ? 1 / this.#rate : 0);
   }
 
   #learnRate(takenAtMs: number, heldAtMs: number): void {
@@ -322,7 +350,9 @@ export class HiddenLimit {
       // What a bucket held at first says nothing of what it earns, and what was long ago nothing of today.
       if (before === 0 || (forMs > LONG_MS && isSample)) this.#past = { requests: 0, forMs: 0 };
     }
-    this.#rate = Math.max(RATE_MIN, this.#rate);
+    if (this.#heldLevel >= HELD_LEVEL_MAX || takenAtMs - heldAtMs >= LONG_MS) this.#mostUnits = 0;
+    const kept = (this.#mostUnits / WINDOW_MS) * KEPT;
+    this.#rate = Math.max(RATE_MIN, kept, this.#rate);
     this.#sinceMs = atMs;
     this.#raises = 0;
     this.#nextMs = takenAtMs + 1 / this.#rate;
@@ -353,11 +383,10 @@ export class HiddenLimit {
     const requestMs = 1 / this.#rate;
     const everyMs = this.#isSearching
       ? Math.max(SEARCH_EVERY_MS, requestMs)
-      : Math.max(RAISE_EVERY_MS, RAISE_EVERY_REQUESTS * requestMs);
+      : Math.max(RAISE_EVERY_MS, Math.min(RAISE_EVERY_MS_MAX, RAISE_EVERY_REQUESTS * requestMs));
     if (elapsedMs < everyMs) return;
-    const factor = this.#isSearching
-      ? SEARCH_FACTOR
-      : 1 + 0.01 * 2 ** Math.min(RAISE_DOUBLINGS_MAX, this.#raises);
+    const share = 0.01 * 2 ** Math.min(RAISE_DOUBLINGS_MAX, this.#raises);
+    const factor = this.#isSearching ? SEARCH_FACTOR : 1 + Math.max(share, requestMs / everyMs);
     this.#rate *= factor;
     this.#windowUnits *= factor;
     this.#raises += 1;

@@ -9,4 +9,8 @@ export const FAILED_SEEDS: readonly number[] = [
   900_022, 1_000_046, 1_000_573,
   // A run that was stopped while the disk was full counted requests that never left.
   900_031, 1_000_813,
+  // Refusals that no limit explains left a pace of one request a minute.
+  1_000_175, 1_000_409, 1_000_776, 1_001_449,
+  // The wall clock jumped while a run was accepted.
+  1_000_816,
 ];

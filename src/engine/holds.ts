@@ -21,18 +21,22 @@
 import type { AttemptResult } from "../dispatch/attempt.ts";
 import type { FailureCode } from "../errors.ts";
 
-export type HoldReason =
-  | "outage"
-  | "rate_limited"
-  | "overloaded"
-  | "authentication"
-  | "quota"
-  | "cap_reached"
-  | "price_unknown"
-  | "provider_missing"
-  | "key_missing"
-  | "model_unavailable"
-  | "disk_full";
+/** In the order of the table above. */
+export const HOLD_REASONS = [
+  "outage",
+  "rate_limited",
+  "overloaded",
+  "disk_full",
+  "quota",
+  "authentication",
+  "model_unavailable",
+  "provider_missing",
+  "key_missing",
+  "cap_reached",
+  "price_unknown",
+] as const;
+
+export type HoldReason = (typeof HOLD_REASONS)[number];
 
 /** Items that are held for one reason, as people and programs see it. */
 export interface Hold {
@@ -91,19 +95,7 @@ export interface Trouble {
   readonly address: string;
 }
 
-const REASONS: ReadonlySet<string> = new Set<HoldReason>([
-  "outage",
-  "rate_limited",
-  "overloaded",
-  "authentication",
-  "quota",
-  "cap_reached",
-  "price_unknown",
-  "provider_missing",
-  "key_missing",
-  "model_unavailable",
-  "disk_full",
-]);
+const REASONS: ReadonlySet<string> = new Set(HOLD_REASONS);
 
 const CALLERS: ReadonlySet<HoldReason> = new Set([
   "cap_reached",

@@ -112,9 +112,11 @@ export class Run implements AsyncIterable<OutputLine> {
     return this.#state?.claimed.has(line) === true;
   }
 
-  /** What holds items of it, as it was found last. */
+  /** What holds items of it. */
   get holds(): readonly Hold[] {
-    return this.#state?.holds ?? this.#held;
+    const state = this.#state;
+    if (state === undefined || !state.isOpen || state.isIdle) return this.#held;
+    return this.#parts.holdsOf(state).holds;
   }
 
   /** Whether some of what it has left waits for a provider that is not sent to. */

@@ -3,6 +3,7 @@
  * description.
  */
 import { RECORDED_CODES } from "../engine/failure_numbers.ts";
+import { HOLD_REASONS } from "../engine/holds.ts";
 import type { FailureCode } from "../errors.ts";
 import { suggestion } from "../nearest.ts";
 import { namedErrors, z } from "../schema.ts";
@@ -110,11 +111,23 @@ const failure = z
     line: z.number().int().optional(),
   })
   .meta({ id: "Failure" });
+const holdFields = {
+  reason: z.enum(HOLD_REASONS),
+  since: z.iso.datetime(),
+  next_try: z.iso.datetime().nullable().describe("Null: waits for a change by the operator."),
+  provider: z.string().optional(),
+  model: z.string().optional(),
+};
+const objectHold = z.object(holdFields).meta({ id: "ObjectHold" });
+const taskHold = z
+  .object({ ...holdFields, items: z.number().int().min(0).describe("Items that wait for it.") })
+  .meta({ id: "TaskHold" });
 const itemObject = z
   .object({
     object_id: z.string(),
     status: z.enum(["submitted", "completed", "failed", "expired", "cancelled"]),
     phase: z.enum(["queued", "running", "retrying"]).optional(),
+    held: objectHold.optional().describe("While something holds it that is not its own fault."),
     usage: z.object({
       input_tokens: tokens,
       price_factor: z.number(),
@@ -152,6 +165,7 @@ const taskFields = {
     .boolean()
     .optional()
     .describe("While it is open: whether items with an sla are expected to end behind their deadline."),
+  held: z.array(taskHold).optional().describe("What holds items of it; absent while nothing does."),
   usage: z.object({ input_tokens: tokens, output_tokens: tokens, ...moneyFields }),
   output_url: z.string().optional().describe("Only when Output-Format: jsonl was asked for."),
 };

@@ -10,6 +10,7 @@
  * To leave: the format is text; `render` and the hook are all that others see.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Hold } from "../engine/holds.ts";
 import type { LaneStatus } from "../engine/lane_status.ts";
 import type { ExecutionView } from "../satellites/execution.ts";
 import { VENDOR_NAMESPACE } from "../satellites/reference.ts";
@@ -44,6 +45,7 @@ export interface MetricsOptions {
   readonly lanes: () => readonly LaneStatus[];
   readonly open: () => OpenCounts;
   readonly executions: () => PendingExecutions;
+  readonly holds: () => readonly Hold[];
 }
 
 /** One HTTP request that was answered, or given up by its caller. */
@@ -111,6 +113,7 @@ export class Metrics {
       openWork(registers, options.open),
       pendingExecutions(registers, options.executions),
       lanes(registers, options.lanes),
+      heldItems(registers, options.holds),
     ];
     collectDefaultMetrics({ register: this.#registry });
   }
@@ -189,6 +192,19 @@ function openWork(registers: Registry[], read: MetricsOptions["open"]): Refresh 
     const open = read();
     tasks.set(open.tasks);
     objects.set(open.objects);
+  };
+}
+
+function heldItems(registers: Registry[], read: MetricsOptions["holds"]): Refresh {
+  const held = new Gauge({
+    name: "perigee_held_items",
+    help: "Items that wait for an outage, a limit, an account, a cap or a configuration to change.",
+    labelNames: ["reason", "provider"],
+    registers,
+  });
+  return () => {
+    held.reset();
+    for (const { reason, provider = "none", items } of read()) held.inc({ reason, provider }, items);
   };
 }
 

@@ -7,12 +7,14 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Hold } from "../engine/holds.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../engine/observer.ts";
 import type { SatelliteLogLine } from "../satellites/attempt_run.ts";
 import type { Executions } from "../satellites/execution.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
 import { Activity } from "./activity.ts";
 import type { FastifyInstance } from "./fastify.ts";
+import { HoldLog } from "./hold_log.ts";
 import type { KeyVerifier } from "./key_verifier.ts";
 import { type LogOptions, logFault, logRequests, logSatellite, logSettings } from "./log.ts";
 import { Metrics } from "./metrics.ts";
@@ -44,7 +46,7 @@ interface ObservedSatellites extends SatelliteFeedParts {
 /** What there is to tell of. */
 export interface ObservedParts {
   readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
-  readonly engine: Pick<Engine, "lanes">;
+  readonly engine: Pick<Engine, "lanes" | "holds">;
   readonly verifier: Pick<KeyVerifier, "verify">;
   readonly satellites?: ObservedSatellites | undefined;
 }
@@ -62,6 +64,7 @@ export class Observation {
   #parts: ObservedParts | undefined;
   #app: FastifyInstance | undefined;
   #port: MetricsPort | undefined;
+  #holdLog: HoldLog | undefined;
 
   constructor(options: ObservationOptions) {
     const { clock, observer, log } = options;
@@ -77,6 +80,7 @@ export class Observation {
       activity: this.#activity,
       lanes: () => this.#parts?.engine.lanes() ?? [],
       open: () => this.#parts?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
+      holds: () => this.#parts?.engine.holds() ?? [],
       executions: () => this.#parts?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
     });
     const [activity, metrics, telemetry] = [this.#activity, this.#metrics, this.#telemetry];
@@ -110,6 +114,13 @@ export class Observation {
     log?.write(`${JSON.stringify(line)}\n`);
   }
 
+  #onHold(event: "held" | "released", { reason, provider, model, items, since }: Hold): void {
+    const { log, clock } = this.#options;
+    const what = { reason, provider, model, items, since };
+    const line = { level: "warn", time: new Date(clock.wallMs()).toISOString(), event, ...what };
+    log?.write(`${JSON.stringify(line)}\n`);
+  }
+
   /** A satellite, or the runtime about it, said something: the log has what it was about, and no text. */
   onSatelliteLog(line: SatelliteLogLine): void {
     if (this.#app !== undefined) logSatellite(this.#app, line);
@@ -117,6 +128,11 @@ export class Observation {
 
   join(parts: ObservedParts): void {
     this.#parts = parts;
+    this.#holdLog = new HoldLog({
+      clock: this.#options.clock,
+      holds: () => parts.engine.holds(),
+      tell: (event, hold) => this.#onHold(event, hold),
+    });
     parts.satellites?.executions.onFinished((execution) => this.#metrics.executed(execution));
     parts.tasks.onFinished(async ({ kind, project, taskId }) => {
       this.#metrics.finished(kind);
@@ -151,6 +167,7 @@ export class Observation {
   }
 
   async close(): Promise<void> {
+    this.#holdLog?.close();
     await this.#port?.close();
   }
 

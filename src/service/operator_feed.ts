@@ -17,6 +17,7 @@ import type { TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import { type Activity, SECONDS_KEPT, type Tally } from "./activity.ts";
 import type { SatelliteFeed } from "./satellite_feed.ts";
+import { taskHold } from "./task_body.ts";
 
 const EVERY_MS = 1_000;
 const LISTENERS_MAX = 128;
@@ -210,6 +211,7 @@ function taskBody(task: TaskView, nowMs: number): Record<string, unknown> {
     finished_at: task.finishedWallMs ?? null,
     expected_end_at: task.expectedEndWallMs ?? null,
     slack_ms: slackMs(task, nowMs),
+    held: task.held.map(taskHold),
     ...moneyBody(usage),
   };
 }

@@ -71,12 +71,13 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   });
   let isReady = true;
   await registerDescription(app, version);
-  registerHealthRoutes(app, async () => {
+  const unready = async (): Promise<PerigeeError | undefined> => {
     if (!isReady) return new PerigeeError("closed", "the service is closing");
     return (await options.isDiskFull?.()) === true
       ? new PerigeeError("store_failed", `no space is left for ${context.dataDir}; free some`)
       : undefined;
-  });
+  };
+  registerHealthRoutes(app, unready, () => context.engine.holds());
   registerInferRoutes(app, context);
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);

@@ -134,7 +134,7 @@ class TaskDesk implements OpenedTasks {
     const [lots, objects, admission] = [this.#lots, this.#objects, this.#admission];
     this.#largeIntake = new LargeIntake({ parts, lots, objects, admission });
     this.#retrying = new Retrying({ parts, lots, files: options.files, intake: this.#largeIntake });
-    this.#views = new TaskViews(parts, this.#lots);
+    this.#views = new TaskViews(parts, this.#lots, this.#objects.held);
     this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
   }
 

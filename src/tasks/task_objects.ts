@@ -12,6 +12,7 @@ import type { TaskObject } from "../work/task.ts";
 import type { Warning } from "../work/warning.ts";
 import type { Work } from "./admission.ts";
 import { type LinePlace, readPlaces } from "./answer_file.ts";
+import { HeldItems } from "./held_items.ts";
 import { baseOf, notFound, placeOf } from "./ids.ts";
 import { LineTable } from "./line_table.ts";
 import type { Lot } from "./lot.ts";
@@ -55,11 +56,14 @@ export class TaskObjects {
   readonly #parts: EngineParts;
   readonly #lots: Lots;
   readonly #table: LineTable;
+  /** For all who show tasks. */
+  readonly held: HeldItems;
 
   constructor(parts: EngineParts, lots: Lots) {
     this.#parts = parts;
     this.#lots = lots;
     this.#table = new LineTable(parts);
+    this.held = new HeldItems(parts);
   }
 
   async page(task: TaskRecord, query: PageQuery): Promise<Page<TaskObject>> {
@@ -192,6 +196,8 @@ export class TaskObjects {
         if (answer.status !== undefined && answer.lengthBytes > 0) places.push({ line, ...placeIn(answer) });
         else objects.set(row, unsettled(task, { lot, line, isCancelled }, row));
       }
+      if (rowOf.size > places.length && (lot.run?.holds.length ?? 0) > 0)
+        for (const [line, row] of rowOf) await this.#hold(objects, { lot, line }, row);
       if (places.length === 0) continue;
       for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
         const row = rowOf.get(place.line) as ObjectRow;
@@ -199,6 +205,14 @@ export class TaskObjects {
       }
     }
     return rows.flatMap((row) => objects.get(row) ?? []);
+  }
+
+  /** Adds to a submitted object what holds it. */
+  async #hold(objects: Map<ObjectRow, TaskObject>, { lot, line }: Place, row: ObjectRow): Promise<void> {
+    const object = objects.get(row);
+    if (object?.status !== "submitted") return;
+    const held = await this.held.ofLine(lot, line);
+    if (held !== undefined) objects.set(row, { ...object, held });
   }
 
   /** Hot: of a task that shares its lot nothing is awaited. */

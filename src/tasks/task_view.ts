@@ -5,6 +5,7 @@
  *   completed -> submitted     lines that ended in an error run again
  *   submitted -> failed        no object could be made: its file had no line that could be read
  */
+import type { Hold } from "../engine/holds.ts";
 import type { Money } from "../price/money.ts";
 import type { Failure, Output } from "../work/outcome.ts";
 import type { ObjectStatus, TaskCounts } from "../work/task.ts";
@@ -31,6 +32,8 @@ export interface TaskView {
   readonly expectedEndWallMs?: number;
   /** While it is open: whether items with an sla are expected to end behind their deadline, or wait for a stopped account. */
   readonly isSlaAtRisk?: boolean;
+  /** What holds items of it; empty while all goes well. */
+  readonly held: readonly Hold[];
   readonly hasOutputFile: boolean;
   /** Of what is final by now; of a task with a run of its own, money of all its attempts. */
   readonly usage: Money & { readonly inputTokens: number; readonly outputTokens: number };

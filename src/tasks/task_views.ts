@@ -2,10 +2,13 @@
  * Views of tasks: counts and sums over their lots, kept for as long as nothing changes.
  */
 import { createHash, randomUUID } from "node:crypto";
+import type { Hold } from "../engine/holds.ts";
 import type { EngineParts } from "../engine/parts.ts";
+import { allHolds } from "../engine/run_holds.ts";
 import { addMoney, completeMoney, type Money, NO_MONEY, roundedMoney } from "../price/money.ts";
 import type { TaskCounts } from "../work/task.ts";
 import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
+import type { HeldItems } from "./held_items.ts";
 import type { Lot } from "./lot.ts";
 import type { LotEnd, LotRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
@@ -31,6 +34,12 @@ interface Kept {
   readonly staleMs: number;
 }
 
+interface ViewFacts {
+  readonly state: string;
+  readonly held: readonly Hold[];
+  readonly before: TaskView | undefined;
+}
+
 /** When what is open of a task is expected to end. */
 interface Outlook {
   readonly expectedEndWallMs: number | undefined;
@@ -47,15 +56,17 @@ interface PartSums {
 export class TaskViews {
   readonly #parts: EngineParts;
   readonly #lots: Lots;
+  readonly #held: HeldItems;
   readonly #ends: ExpectedEnds;
   /** Steps are counted anew in every process. */
   readonly #process: string = randomUUID().slice(0, 8);
   /** The one looked at last comes last. */
   readonly #kept = new Map<string, Kept>();
 
-  constructor(parts: EngineParts, lots: Lots) {
+  constructor(parts: EngineParts, lots: Lots, held: HeldItems) {
     this.#parts = parts;
     this.#lots = lots;
+    this.#held = held;
     this.#ends = new ExpectedEnds(parts, lots);
   }
 
@@ -65,7 +76,7 @@ export class TaskViews {
    */
   async firstView(task: TaskRecord): Promise<TaskView> {
     const lots = this.#lookNow(task) ?? (await this.#lookAll(task));
-    return this.#viewOf(task, lots, this.#stateOf(task, lots), undefined);
+    return this.#viewOf(task, lots, { state: this.#stateOf(task, lots), held: [], before: undefined });
   }
 
   async view(task: TaskRecord): Promise<TaskView> {
@@ -77,7 +88,8 @@ export class TaskViews {
     const isOld = known !== undefined && known.view.retries < retriesOf(task);
     if (known?.view.finishedWallMs !== undefined && !isOld) return known.view;
     if (known?.state === state && nowMs < known.staleMs) return known.view;
-    const made = this.#viewOf(task, lots, state, known?.view);
+    const held = await this.#heldOf(task, lots);
+    const made = this.#viewOf(task, lots, { state, held, before: known?.view });
     const view = made.version === known?.view.version ? known.view : made;
     this.#kept.delete(task.id);
     this.#kept.set(task.id, { state, view, staleMs: nowMs + ESTIMATE_KEPT_MS });
@@ -123,7 +135,16 @@ export class TaskViews {
     return text.length <= 64 ? text : createHash("sha256").update(text).digest("base64url").slice(0, 22);
   }
 
-  #viewOf(task: TaskRecord, lots: readonly Look[], state: string, before: TaskView | undefined): TaskView {
+  /** Without a wait while nothing is held. */
+  async #heldOf(task: TaskRecord, lots: readonly Look[]): Promise<readonly Hold[]> {
+    const each: (readonly Hold[])[] = [];
+    for (const [index, { lot }] of lots.entries())
+      if (lot?.run !== undefined && lot.run.holds.length > 0)
+        each.push(await this.#held.ofPart(lot, task.parts[index] as TaskPart));
+    return each.length === 0 ? [] : allHolds(each);
+  }
+
+  #viewOf(task: TaskRecord, lots: readonly Look[], { state, held, before }: ViewFacts): TaskView {
     const sums = task.parts.map((_, index) => sumsOf(task, index, lots[index] as Look));
     const counts = sums.reduce((total, each) => addCounts(total, each.counts), NO_COUNTS);
     const usage = sums.reduce((total, each) => addUsage(total, each.usage), NO_USAGE);
@@ -145,10 +166,12 @@ export class TaskViews {
       ...(finishedWallMs === undefined ? {} : { finishedWallMs }),
       ...(expectedEndWallMs === undefined ? {} : { expectedEndWallMs }),
       ...(isSlaAtRisk === undefined ? {} : { isSlaAtRisk }),
+      held: isFinal ? [] : held,
       hasOutputFile: task.hasOutputFile,
       usage,
       ...(task.note === undefined ? {} : { note: task.note }),
-      version: finishedWallMs === undefined ? `${state}${markOf(outlook)}` : finalVersionOf(task),
+      version:
+        finishedWallMs === undefined ? `${state}${markOf(outlook)}${heldMark(held)}` : finalVersionOf(task),
     };
   }
 
@@ -191,6 +214,12 @@ function steady(found: Outlook, before: TaskView | undefined, wallMs: number): O
 function markOf(outlook: Outlook | undefined): string {
   const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
   return `.${expectedEndWallMs?.toString(36) ?? ""}${isSlaAtRisk === true ? "_" : ""}`;
+}
+
+/** What a version says of what holds items. */
+function heldMark(held: readonly Hold[]): string {
+  if (held.length === 0) return "";
+  return `.h${createHash("sha256").update(JSON.stringify(held)).digest("base64url").slice(0, 8)}`;
 }
 
 const NO_COUNTS: TaskCounts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };

@@ -13,11 +13,25 @@ export type ObjectStatus = "submitted" | "completed" | "failed" | "expired" | "c
 /** Finer progress of a submitted object. */
 export type ObjectPhase = "queued" | "running" | "retrying";
 
+/** Why an item waits that nothing of its own keeps from being answered. */
+export interface ObjectHold {
+  /** Such as `outage`, `quota`, `cap_reached` (docs/guide/holds.md). */
+  readonly reason: string;
+  /** ISO 8601. */
+  readonly since: string;
+  /** ISO 8601; null where only the operator can change it. */
+  readonly next_try: string | null;
+  readonly provider?: string;
+  readonly model?: string;
+}
+
 /** An item inside a task (interface 2.3). */
 export interface TaskObject {
   readonly object_id: string;
   readonly status: ObjectStatus;
   readonly phase?: ObjectPhase;
+  /** While something holds it. */
+  readonly held?: ObjectHold;
   readonly usage: {
     readonly input_tokens: number;
     readonly price_factor: number;

@@ -35,6 +35,7 @@ class TwoLineTasks {
       totalItems: 2,
       counts: { ...COUNTS, submitted: 2 },
       createdWallMs: 0,
+      held: [],
       hasOutputFile: false,
       usage: USAGE,
       version: "1",

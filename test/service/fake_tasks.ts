@@ -46,6 +46,7 @@ export class FakeTasks implements Tasks {
       totalItems: objects.length,
       counts: { submitted: objects.length, completed: 0, failed: 0, expired: 0, cancelled: 0 },
       createdWallMs: Date.now(),
+      held: [],
       hasOutputFile: request.hasOutputFile,
       usage: { inputTokens: 0, outputTokens: 0, listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 },
       version: "v1",

@@ -33,6 +33,16 @@ function world(lanes: readonly LaneStatus[] = [LANE]) {
     lanes: () => lanes,
     open: () => ({ tasks: 2, objects: 40 }),
     executions: () => ({ queued: 5, running: 3 }),
+    holds: () => [
+      {
+        reason: "outage",
+        since: "2026-01-01T00:00:00.000Z",
+        next_try: null,
+        items: 7,
+        provider: "p",
+        message: "x",
+      },
+    ],
   });
   return { activity, metrics };
 }
@@ -67,6 +77,7 @@ describe("metrics", () => {
     const finished = "perigee_executions_finished_total";
     expect(figure(text, `${finished}{satellite="call-webhook",status="completed"}`)).toBe(1);
     expect(figure(text, `${finished}{satellite="other",status="failed"}`)).toBe(2);
+    expect(figure(text, 'perigee_held_items{reason="outage",provider="p"}')).toBe(7);
     expect(figure(text, 'perigee_executions_pending{phase="queued"}')).toBe(5);
     expect(figure(text, 'perigee_executions_pending{phase="running"}')).toBe(3);
     expect(text).not.toMatch(/acme|private-plan/);

@@ -68,6 +68,7 @@ class World {
       totalItems: 10,
       counts: { submitted: 4, completed: 6, failed: 0, expired: 0, cancelled: 0 },
       createdWallMs: this.clock.wallMs(),
+      held: [],
       hasOutputFile: false,
       usage: { inputTokens: 1, outputTokens: 1, listUsd: 2, usd: 1.5, billedUsd: 2, ambiguousUsd: 0 },
       version: "1",

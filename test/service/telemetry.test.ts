@@ -118,6 +118,7 @@ describe("telemetry", () => {
       counts: { submitted: 0, completed: 2, failed: 1, expired: 0, cancelled: 0 },
       createdWallMs: 1_000,
       finishedWallMs: 9_000,
+      held: [],
       hasOutputFile: false,
       usage: { inputTokens: 1, outputTokens: 1, listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 },
       note: "secret",

@@ -48,6 +48,7 @@ export function taskView(id: string, given: Partial<TaskView> = {}): TaskView {
     counts: { submitted: 0, completed: 2, failed: 0, expired: 0, cancelled: 0 },
     createdWallMs: 1_767_225_600_000,
     finishedWallMs: 1_767_225_601_000,
+    held: [],
     hasOutputFile: false,
     usage: { inputTokens: 7, outputTokens: 9, listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 },
     version: "1",

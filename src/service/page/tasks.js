@@ -36,6 +36,7 @@ export class TaskTable {
       task,
       created: make("div", "sub"),
       status: make("span", "badge"),
+      held: make("div", "sub warn-text"),
       done: make("span"),
       share: make("span", "sub"),
       ended: make("div", "sub"),
@@ -75,7 +76,7 @@ function rowOf(view, name) {
     "tr",
     "",
     make("td", "", id, view.created),
-    make("td", "status", view.status),
+    make("td", "status", view.status, view.held),
     make("td", "progress", view.done, view.share, view.track, view.ended),
     labelled("Deadline", make("td", "", view.deadline, view.deadlineAt)),
     labelled("Slack", make("td", "", view.slack, view.slackNote)),
@@ -101,6 +102,7 @@ function update(view, task, nowMs) {
   setAttribute(view.status, "data-kind", kind);
   setText(view.created, fromNow(task.created_at - nowMs));
   view.created.title = moment(task.created_at);
+  setText(view.held, task.held.map(heldText).join(", "));
   updateProgress(view, task);
   updateTimes(view, task, nowMs);
   setText(view.billed, usd(task.billed_usd));
@@ -110,6 +112,12 @@ function update(view, task, nowMs) {
   view.cancel.hidden = isFinal(task);
   view.cancel.disabled = task.is_cancelled;
   view.download.disabled = task.status === "failed";
+}
+
+/** Why items wait, how many, since when. */
+function heldText({ reason, provider, items, since }) {
+  const who = provider === undefined ? "" : ` of ${provider}`;
+  return `${compact(items)} held: ${reason.replaceAll("_", " ")}${who} since ${clockTime(Date.parse(since), Date.now())}`;
 }
 
 function updateProgress(view, { counts, total_items: total }) {

@@ -3,7 +3,7 @@
  * (schedule/answer_means.ts), and from a default where nothing was.
  *
  *   learnt     the mean of answers to the same system prompt, or else of the model; 95 of 100 are within the band:
- *              mean x e^(+-2 x error / mean)
+ *              mean x e^(+-k x error / mean), k = 2 + 4 / answers, the error of input and output no less than 1 %
  *   default    512 output tokens, but no more than half of the item's limit; from an eighth of that up to the limit (4,096
  *              without one)
  *
@@ -12,11 +12,14 @@
  */
 import type { ModelTotals, OutputBasis } from "../price/quote.ts";
 import {
+  type AlikeItems,
   type AnswerEstimate,
   type AnswerMeans,
   expectedOutput,
+  inputVariance,
   outputVariance,
 } from "../schedule/answer_means.ts";
+import type { LatencyGroup } from "../schedule/last_answer.ts";
 import type { MeasuredBlock, MeasuredGroup } from "../shard/measured.ts";
 
 const DEFAULT_TOKENS = 512;
@@ -25,6 +28,10 @@ const DEFAULT_HIGH_TOKENS = 4_096;
 /** How far counts may be off where the tokenizer is not public and no answer has told. */
 const ESTIMATED_ERROR = 0.2;
 const BAND_ERRORS = 2;
+/** Of few answers the spread is not known well. */
+const BAND_ERRORS_OF_ONE = 4;
+/** What some dozen answers cannot show of thousands. */
+const ERROR_MIN = 0.01;
 /** Beyond this the mean says nothing: a band of a tenth to ten times. */
 const BAND_MAX = Math.log(10);
 const PROMPTS_MAX = 1_000;
@@ -40,6 +47,7 @@ export interface ModelWork {
   readonly outputTokens: number;
   /** Of all answers, one after the other. */
   readonly busyMs: number;
+  readonly latencies: readonly LatencyGroup[];
   /** Whether that was measured. */
   readonly isMeasured: boolean;
 }
@@ -100,12 +108,15 @@ export class ExpectedUsage {
         inputTokens: 0,
         outputTokens: 0,
         busyMs: 0,
+        latencies: [],
         isMeasured: true,
       };
       work.items += items;
       work.inputTokens += inputOf(row);
       work.outputTokens += outputTokens;
-      work.busyMs += busyMsOf(row);
+      const busyMs = busyMsOf(row);
+      work.busyMs += busyMs;
+      work.latencies = [...work.latencies, latenciesOf(row, busyMs)];
       work.isMeasured &&= estimate !== undefined;
       works.set(model, work);
     }
@@ -131,15 +142,18 @@ export class ExpectedUsage {
 function totalsOf(row: Row): ModelTotals {
   const { model, items, estimate, isEstimated, outputTokens } = row;
   const inputTokens = inputOf(row);
-  const inputError = isEstimated && estimate === undefined ? inputTokens * ESTIMATED_ERROR : 0;
+  const inputFactor =
+    estimate === undefined
+      ? 1 + (isEstimated ? ESTIMATED_ERROR : 0)
+      : factorOf(inputVariance(estimate, alikeOf(row, estimate)), inputTokens, estimate);
   return {
     model,
     items,
     inputTokens,
     cachedTokens: inputTokens * (estimate?.cachedShare ?? 0),
     cacheWriteTokens: inputTokens * (estimate?.writtenShare ?? 0),
-    inputTokensLow: inputTokens - inputError,
-    inputTokensHigh: inputTokens + inputError,
+    inputTokensLow: inputTokens / inputFactor,
+    inputTokensHigh: inputTokens * inputFactor,
     isEstimated,
     expectedOutputTokens: outputTokens,
     ...bandOf(row),
@@ -153,14 +167,22 @@ function inputOf({ countedTokens, estimate }: Row): number {
 }
 
 function bandOf(row: Row): Pick<ModelTotals, "outputTokensLow" | "outputTokensHigh"> {
-  const { estimate, items, countedTokens, outputTokens, limitTokens, prompts } = row;
+  const { estimate, outputTokens, limitTokens } = row;
   if (estimate === undefined)
     return { outputTokensLow: outputTokens * DEFAULT_LOW, outputTokensHigh: limitTokens };
-  if (outputTokens === 0) return { outputTokensLow: 0, outputTokensHigh: 0 };
-  const independent = estimate.basis === "prompt" ? items : prompts.size;
-  const error = Math.sqrt(outputVariance(estimate, { items, countedTokens, independent }));
-  const factor = Math.exp(Math.min(BAND_MAX, (BAND_ERRORS * error) / outputTokens));
+  const factor = factorOf(outputVariance(estimate, alikeOf(row, estimate)), outputTokens, estimate);
   return { outputTokensLow: outputTokens / factor, outputTokensHigh: outputTokens * factor };
+}
+
+function alikeOf({ items, countedTokens, prompts }: Row, { basis }: AnswerEstimate): AlikeItems {
+  return { items, countedTokens, independent: basis === "prompt" ? items : prompts.size };
+}
+
+/** How far the ends of the band are from what is expected. */
+function factorOf(variance: number, expected: number, { independent }: AnswerEstimate): number {
+  if (expected <= 0) return 1;
+  const error = Math.max(ERROR_MIN, Math.sqrt(variance) / expected);
+  return Math.exp(Math.min(BAND_MAX, (BAND_ERRORS + BAND_ERRORS_OF_ONE / independent) * error));
 }
 
 function basisOf(estimate: AnswerEstimate | undefined): OutputBasis {
@@ -174,4 +196,12 @@ function busyMsOf({ estimate, items, outputTokens }: Row): number {
   if (estimate === undefined) return items * firstMs + (outputTokens / perSecond) * 1_000;
   const { meanMs, meanOutput, slope } = estimate;
   return items * meanMs * (slope > 0 ? outputTokens / (items * meanOutput) : 1);
+}
+
+/** Around a mean that is longer or shorter than that of the answers seen, as they are around theirs. */
+function latenciesOf({ estimate, items }: Row, busyMs: number): LatencyGroup {
+  const ms = Math.max(1, busyMs / items);
+  if (estimate === undefined) return { items, meanLn: Math.log(ms), varianceLn: 0 };
+  const { meanLn, varianceLn, meanMs } = estimate;
+  return { items, meanLn: meanLn + Math.log(ms / Math.max(1, meanMs)), varianceLn };
 }

@@ -14,6 +14,7 @@
  */
 import type { Clock, Timer } from "../clock.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
+import type { LatencyGroup } from "../schedule/last_answer.ts";
 import type { LaneLimits, Permit, Reservation } from "../schedule/limits.ts";
 import type { Urgency } from "../schedule/urgency.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
@@ -88,6 +89,9 @@ export class Lane {
   readonly health: LaneHealth;
   /** Moving mean of what one answer takes, in milliseconds. */
   itemMs: number = ITEM_MS_START;
+  /** The same of the logarithm, and of its square. */
+  #ln = 0;
+  #lnSquare = 0;
   readonly #services: LaneServices;
   readonly #projects: LaneProjects;
   readonly #intents: LaneIntents;
@@ -201,8 +205,18 @@ export class Lane {
 
   /** An answer took `latencyMs`. */
   answered(latencyMs: number): void {
+    const ln = Math.log(Math.max(1, latencyMs));
+    const weight = this.#hasAnswered ? ITEM_WEIGHT : 1;
+    this.#ln += (ln - this.#ln) * weight;
+    this.#lnSquare += (ln * ln - this.#lnSquare) * weight;
     this.#hasAnswered = true;
     this.itemMs += (latencyMs - this.itemMs) * ITEM_WEIGHT;
+  }
+
+  /** What so many answers take, as the last ones did; what was not measured is assumed. */
+  latenciesOf(items: number): LatencyGroup {
+    if (!this.#hasAnswered) return { items, meanLn: Math.log(this.itemMs), varianceLn: 0 };
+    return { items, meanLn: this.#ln, varianceLn: Math.max(0, this.#lnSquare - this.#ln ** 2) };
   }
 
   /** Keeps an item for later. */

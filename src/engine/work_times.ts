@@ -5,8 +5,9 @@
  *   quote   nothing waits; the work of models that share limits counts together; answers take what was learnt of them
  *   left    what the run has in each lane, beside what others have there; places in flight grow from where they are
  */
-import { earliestDoneMs, type LaneOutlook } from "../schedule/feasibility.ts";
+import { drainMs, earliestDoneMs, type LaneOutlook } from "../schedule/feasibility.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
+import { lastAnswerMs } from "../schedule/last_answer.ts";
 import type { LaneLimits } from "../schedule/limits.ts";
 import { boundOf } from "../schedule/planner.ts";
 import type { TimeBound } from "../work/limits.ts";
@@ -77,7 +78,10 @@ export function leftMs(
   for (const lane of lanes) {
     if (!lane.hasWaiting(run)) continue;
     const outlook = outlookOf(lane);
-    longestMs = Math.max(longestMs ?? 0, expectedDoneMs(outlook, last, lane) - outlook.nowMs);
+    const doneMs = expectedDoneMs(outlook, last, lane) - outlook.nowMs;
+    const latencies = lane.latenciesOf(run.waitingItems + run.inFlight);
+    const answeredMs = lastAnswerMs(Math.max(0, doneMs - lane.itemMs), [latencies]);
+    longestMs = Math.max(longestMs ?? 0, doneMs, answeredMs);
   }
   return longestMs;
 }
@@ -103,7 +107,18 @@ function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
     concurrency: limits.placesHoped,
     concurrencyNow: limits.places,
   };
-  const outlook = { nowMs, closedMs: limits.snapshot(nowMs).cooldownMs, capacity, waiting: [] };
+  const closedMs = limits.snapshot(nowMs).cooldownMs;
+  const outlook = { nowMs, closedMs, capacity, waiting: [] };
   const work = { ...load, project: "", weight: 1, deadlineMs: Number.POSITIVE_INFINITY };
-  return { ms: earliestDoneMs(outlook, work) - nowMs, boundBy: boundOf(load, capacity) };
+  const boundBy = boundOf(load, capacity);
+  const takesMs = drainMs(load, capacity);
+  // With its places taken a lane sends the last request when others are still under way.
+  const sentMs = boundBy === "concurrency" ? Math.max(0, takesMs - capacity.itemMs) : takesMs;
+  const answeredMs =
+    closedMs +
+    lastAnswerMs(
+      sentMs,
+      works.flatMap(({ latencies }) => latencies),
+    );
+  return { ms: Math.max(earliestDoneMs(outlook, work) - nowMs, answeredMs), boundBy };
 }

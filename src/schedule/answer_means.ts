@@ -8,10 +8,10 @@
  *   error     of the sum of m items: m^2 x spread x (1/n + (mean x of the items - mean x)^2 / Sxx + 1/m)
  *
  * This is the regression estimator of survey sampling (Cochran 1977, "Sampling Techniques", section 7.3). A prompt of which
- * fewer than 5 answers are known is taken for one of its model: then n counts the prompts seen, because answers to one
+ * fewer than 3 answers are known is taken for one of its model: then n counts the prompts seen, because answers to one
  * prompt are alike.
  *
- * Limits: sums of 11 numbers for each model and for its 64 system prompts answered last, which are known by a hash; the
+ * Limits: sums of 14 numbers for each model and for its 64 system prompts answered last, which are known by a hash; the
  * 1,000 models last added are kept. Sums are halved at 2,000 answers, so the last few thousand decide. Hot path: 0.3 us an
  * answer.
  */
@@ -19,7 +19,7 @@
 const MODELS_MAX = 1_000;
 const PROMPTS_MAX = 64;
 const HALVE_AT = 2_000;
-const PROMPT_ANSWERS_MIN = 5;
+const PROMPT_ANSWERS_MIN = 3;
 const MODEL_ANSWERS_MIN = 5;
 const SLOPE_ANSWERS_MIN = 20;
 const SLOPE_SHARE_MIN = 0.1;
@@ -35,8 +35,12 @@ const INPUT = 6;
 const CACHED = 7;
 const WRITTEN = 8;
 const MS = 9;
-const MS_SQUARES = 10;
-const SUMS = 11;
+/** Of the logarithms of latencies, and of their squares. */
+const LN = 10;
+const LN_SQUARES = 11;
+const INPUT_SQUARES = 12;
+const X_INPUT = 13;
+const SUMS = 14;
 
 /** One answer whose usage the provider has told. */
 export interface MeasuredAnswer {
@@ -65,12 +69,15 @@ export interface AnswerEstimate {
   readonly variance: number;
   /** Input tokens that providers count, over ours. */
   readonly inputRatio: number;
+  /** Variance of one input around what is expected of it. */
+  readonly inputVariance: number;
   /** Shares of the input that is read from and written to a cache. */
   readonly cachedShare: number;
   readonly writtenShare: number;
   readonly meanMs: number;
-  /** Variance of one latency. */
-  readonly varianceMs: number;
+  /** Of the natural logarithm of latencies in milliseconds. */
+  readonly meanLn: number;
+  readonly varianceLn: number;
 }
 
 /** As it is kept for later processes. */
@@ -173,6 +180,14 @@ export function outputVariance(
   return items ** 2 * variance * (1 / estimate.independent + away + 1 / independent);
 }
 
+/** The variance of the input tokens of items together, as their provider counts them. */
+export function inputVariance(
+  { inputVariance, independent }: AnswerEstimate,
+  { items, independent: own }: AlikeItems,
+): number {
+  return items ** 2 * inputVariance * (1 / independent + 1 / own);
+}
+
 /** Makes the prompt the one answered last. */
 function promptOf(sums: ModelSums, prompt: number): Float64Array {
   const { prompts } = sums;
@@ -204,7 +219,11 @@ function add(sums: Float64Array, answer: MeasuredAnswer): void {
   increase(sums, CACHED, answer.cachedTokens);
   increase(sums, WRITTEN, answer.cacheWriteTokens);
   increase(sums, MS, latencyMs);
-  increase(sums, MS_SQUARES, latencyMs * latencyMs);
+  const ln = Math.log(Math.max(1, latencyMs));
+  increase(sums, LN, ln);
+  increase(sums, LN_SQUARES, ln * ln);
+  increase(sums, INPUT_SQUARES, answer.inputTokens ** 2);
+  increase(sums, X_INPUT, x * answer.inputTokens);
 }
 
 function increase(sums: Float64Array, place: number, by: number): void {
@@ -225,6 +244,8 @@ function estimateOf(sums: Float64Array, basis: "prompt" | "model", promptsSeen?:
   const together = of(XY) - answers * meanInput * meanOutput;
   const shared = inputSpread > 0 && outputSpread > 0 ? together ** 2 / (inputSpread * outputSpread) : 0;
   const isSloped = answers >= SLOPE_ANSWERS_MIN && together > 0 && shared >= SLOPE_SHARE_MIN;
+  const inputRatio = of(X) > 0 ? of(INPUT) / of(X) : 1;
+  const inputsLeft = of(INPUT_SQUARES) - 2 * inputRatio * of(X_INPUT) + inputRatio ** 2 * of(XX);
   const left = isSloped ? outputSpread * (1 - shared) : outputSpread;
   return {
     basis,
@@ -235,11 +256,13 @@ function estimateOf(sums: Float64Array, basis: "prompt" | "model", promptsSeen?:
     slope: isSloped ? together / inputSpread : 0,
     inputSpread,
     variance: left / Math.max(1, answers - (isSloped ? 2 : 1)),
-    inputRatio: of(X) > 0 ? of(INPUT) / of(X) : 1,
+    inputRatio,
+    inputVariance: Math.max(0, inputsLeft) / Math.max(1, answers - 1),
     cachedShare: share(of(CACHED), of(INPUT)),
     writtenShare: share(of(WRITTEN), of(INPUT)),
     meanMs: of(MS) / answers,
-    varianceMs: Math.max(0, of(MS_SQUARES) / answers - (of(MS) / answers) ** 2),
+    meanLn: of(LN) / answers,
+    varianceLn: Math.max(0, of(LN_SQUARES) / answers - (of(LN) / answers) ** 2),
   };
 }
 

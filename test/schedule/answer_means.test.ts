@@ -20,13 +20,13 @@ function learnt(outputs: readonly number[], prompt = 0, means = new AnswerMeans(
 }
 
 describe("what is expected of an answer", () => {
-  it("is the mean of those to the same system prompt, from 5 on", () => {
-    const means = learnt([10, 20, 30, 40]);
+  it("is the mean of those to the same system prompt, from 3 on", () => {
+    const means = learnt([10, 20]);
     expect(means.of("a:m", 0)).toBeUndefined();
-    means.observe("a:m", 0, answer(100));
+    means.observe("a:m", 0, answer(90));
     expect(means.of("a:m", 0)).toMatchObject({
       basis: "prompt",
-      answers: 5,
+      answers: 3,
       meanOutput: 40,
       inputRatio: 1.1,
     });
@@ -35,10 +35,10 @@ describe("what is expected of an answer", () => {
 
   it("is the mean of the model where too few of the same prompt are known", () => {
     const means = learnt([10, 10, 10, 10, 10], 1);
-    learnt([100, 100, 100, 100], 2, means);
+    learnt([100, 100], 2, means);
     expect(means.of("a:m", 1)?.meanOutput).toBe(10);
     for (const prompt of [2, 3])
-      expect(means.of("a:m", prompt)).toMatchObject({ basis: "model", meanOutput: 50 });
+      expect(means.of("a:m", prompt)).toMatchObject({ basis: "model", meanOutput: 250 / 7 });
   });
 
   it("is at most the item's own limit", () => {
@@ -136,7 +136,7 @@ describe("what later processes begin with", () => {
   it("leaves out what cannot be", () => {
     const next = new AnswerMeans();
     next.restore("a:m", { all: [9, 1], promptsSeen: 1, prompts: [] });
-    next.restore("a:m", { all: Array.from({ length: 11 }, () => Number.NaN), promptsSeen: 1, prompts: [] });
+    next.restore("a:m", { all: Array.from({ length: 14 }, () => Number.NaN), promptsSeen: 1, prompts: [] });
     expect(next.of("a:m", 0)).toBeUndefined();
   });
 

@@ -1,0 +1,136 @@
+/**
+ * Workloads for quotes: what is asked, how a provider answers it, and under which limits.
+ *
+ * Each draws 1 or 2 models, 1 to 6 system prompts whose answers differ in length by up to 50 times, lengths that are fixed,
+ * log-normal (sigma 0.2 to 1) or grow with the input, output limits or none, caches or none, a tokenizer that is off
+ * by -10 to +30 %, speeds of providers, and a limit of requests, tokens or places, told by the configuration or by headers.
+ */
+import type { ConfigOptions } from "../../src/engine/config.ts";
+import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
+import type { Answering } from "./world.ts";
+
+export interface Workload {
+  readonly name: string;
+  readonly config: ConfigOptions;
+  readonly lines: readonly string[];
+  readonly answer: Answering;
+}
+
+interface Prompt {
+  readonly text: string;
+  readonly lengthOf: (words: number) => number;
+  readonly limit: number | undefined;
+}
+
+const SPEEDS = [30, 60, 120] as const;
+const FILLER = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor "
+  .repeat(60)
+  .split(" ");
+
+export function drawWorkload(seed: number): Workload {
+  const random = createRandom(seed * 7_919 + 17);
+  const between = (from: number, to: number): number => from + random() * (to - from);
+  const whole = (from: number, to: number): number => Math.floor(between(from, to + 1));
+  const oneOf = <T>(values: readonly T[]): T => values[whole(0, values.length - 1)] as T;
+  const normal = (): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+  const shape = oneOf(["fixed", "log-normal", "log-normal", "growing"] as const);
+  const sigma = between(0.2, 1);
+  const prompts = Array.from({ length: whole(1, 6) }, (_, index): Prompt => {
+    const mean = 20 * Math.exp(random() * Math.log(50));
+    const spread = (): number => (shape === "fixed" ? 1 : Math.exp(sigma * normal() - sigma ** 2 / 2));
+    return {
+      text: `${seed}.${index} ${FILLER.slice(0, whole(5, 200)).join(" ")}`,
+      lengthOf: (words) => mean * spread() * (shape === "growing" ? words / 200 : 1),
+      limit: random() < 0.3 ? Math.ceil(mean * between(1, 4)) : random() < 0.5 ? 8_192 : undefined,
+    };
+  });
+  const models = Array.from({ length: whole(1, 2) }, (_, index) => `alpha:m${index + 1}`);
+  const count = whole(300, 900);
+  const limits = new Map<number, number | undefined>();
+  const words = new Map<number, number>();
+  const lengths = new Map<number, number>();
+  const lines = Array.from({ length: count }, (_, index) => {
+    const line = index + 1;
+    const prompt = oneOf(prompts);
+    const size = Math.min(700, Math.ceil(50 * Math.exp(between(0, 1) * Math.log(14))));
+    words.set(line, size);
+    limits.set(line, prompt.limit);
+    lengths.set(line, prompt.lengthOf(size));
+    const request = {
+      model: oneOf(models),
+      system_instruction: { parts: [{ text: prompt.text }] },
+      contents: [{ role: "user", parts: [{ text: `[[${line}]] ${FILLER.slice(0, size).join(" ")}` }] }],
+      ...(prompt.limit === undefined ? {} : { generation_config: { max_output_tokens: prompt.limit } }),
+    };
+    return `${JSON.stringify({ key: `k${line}`, request })}\n`;
+  });
+  const tokenizer = between(0.9, 1.3) / 4.6;
+  const cachedShare = random() < 0.3 ? between(0.2, 0.8) : 0;
+  const speed = oneOf(SPEEDS);
+  const outputOf = (line: number): number =>
+    Math.max(1, Math.round(Math.min(lengths.get(line) ?? 1, limits.get(line) ?? 100_000)));
+  const meanOutput = [...lengths.keys()].reduce((sum, line) => sum + outputOf(line), 0) / count;
+  const meanMs = 700 + (meanOutput / speed) * 1_000;
+  const minutes = between(2, 20);
+  const bound = oneOf(["requests", "tokens", "places", "places", "told", "none"] as const);
+  const requestsPerMinute = Math.max(5, Math.ceil(count / minutes));
+  const tokensPerMinute = Math.ceil((count * (meanOutput + 400)) / minutes);
+  const headers: Readonly<Record<string, string>> =
+    bound === "told"
+      ? {
+          "x-ratelimit-limit-requests": String(requestsPerMinute),
+          "x-ratelimit-remaining-requests": String(requestsPerMinute - 1),
+        }
+      : {};
+  const answer = (line: number, _attempt: number, _model: string, body: unknown) => {
+    const texts = (body as { messages: { content: unknown }[] }).messages.map(({ content }) =>
+      typeof content === "string" ? content : JSON.stringify(content),
+    );
+    const inputTokens = Math.ceil(texts.join(" ").length * tokenizer);
+    const outputTokens = outputOf(line);
+    const cachedTokens = Math.floor(inputTokens * cachedShare);
+    const answered = openaiAnswer("x", { inputTokens, outputTokens, cachedTokens });
+    const result = answered.ok ? { ...answered, headers: { ...answered.headers, ...headers } } : answered;
+    const afterMs = (500 + 400 * random() + (outputTokens / speed) * 1_000) * (0.8 + 0.4 * random());
+    return { afterMs, result };
+  };
+  return {
+    name: `${count} items, ${models.length} models, ${prompts.length} prompts, ${shape} ${sigma.toFixed(2)}, ${bound}`,
+    config: {
+      prices: {
+        "alpha:*": {
+          inputUsdPerMillion: between(0.1, 3),
+          cachedUsdPerMillion: 0.05,
+          outputUsdPerMillion: between(0.4, 15),
+          asOf: "2026-11-01",
+        },
+      },
+      limits: {
+        alpha: limitsOf(bound, {
+          requestsPerMinute,
+          tokensPerMinute,
+          places: placesFor(count, meanMs, minutes),
+        }),
+      },
+    },
+    lines,
+    answer,
+  };
+}
+
+function placesFor(items: number, meanMs: number, minutes: number): number {
+  return Math.max(2, Math.ceil((items * meanMs) / (minutes * 60_000)));
+}
+
+function limitsOf(
+  bound: string,
+  {
+    requestsPerMinute,
+    tokensPerMinute,
+    places,
+  }: { requestsPerMinute: number; tokensPerMinute: number; places: number },
+): object {
+  if (bound === "requests") return { requestsPerMinute };
+  if (bound === "tokens") return { tokensPerMinute };
+  return bound === "places" ? { concurrency: places } : {};
+}

@@ -14,7 +14,7 @@ export type { LaneProgress, Progress, Summary } from "./engine/progress.ts";
 export type { ProgressEnd, ProgressEvent, ProgressOptions } from "./engine/progress_feed.ts";
 export type { QuoteOptions } from "./engine/quote.ts";
 export type { RetryFailed } from "./engine/reopen.ts";
-export type { RetryOptions } from "./engine/retry.ts";
+export type { RetryOptions, RetryTaskOptions } from "./engine/retry.ts";
 export type { Run } from "./engine/run.ts";
 export type { ErrorGroup } from "./engine/run_errors.ts";
 export type { RunOptions } from "./engine/run_open.ts";

@@ -100,6 +100,7 @@ describe("the doors", () => {
         "RateCard",
         "RetryFailed",
         "RetryOptions",
+        "RetryTaskOptions",
         "Run",
         "RunOptions",
         "RunWarning",
@@ -282,6 +283,8 @@ describe("the fixed calls", () => {
     expectTypeOf<Engine["object"]>().toEqualTypeOf<(id: string) => Promise<door.TaskObject>>();
     expectTypeOf<Engine["forget"]>().toEqualTypeOf<(taskId: string) => Promise<void>>();
     expectTypeOf<Engine["retry"]>().toBeCallableWith("id", { codes: ["timeout"] });
+    expectTypeOf<Engine["retryTask"]>().toBeCallableWith("id", { codes: ["timeout"] });
+    expectTypeOf<Engine["retryTask"]>().returns.resolves.toEqualTypeOf<door.Task>();
     expectTypeOf<Engine["retry"]>().returns.resolves.toEqualTypeOf<door.Run>();
     expectTypeOf<Engine["quote"]>().toBeCallableWith("in.jsonl", { slas: [60, 1_440], model: "echo:x" });
     expectTypeOf<Engine["quote"]>().returns.resolves.toEqualTypeOf<door.Quote>();
@@ -289,7 +292,17 @@ describe("the fixed calls", () => {
     expectTypeOf<Engine["holds"]>().toEqualTypeOf<() => readonly door.Hold[]>();
     expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
     expectTypeOf<keyof Engine>().toEqualTypeOf<
-      "run" | "submit" | "task" | "object" | "forget" | "retry" | "quote" | "lanes" | "holds" | "close"
+      | "run"
+      | "submit"
+      | "task"
+      | "object"
+      | "forget"
+      | "retry"
+      | "retryTask"
+      | "quote"
+      | "lanes"
+      | "holds"
+      | "close"
     >();
   });
 });

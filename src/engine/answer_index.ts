@@ -103,7 +103,7 @@ export class AnswerIndex {
 
   /** `sequence` is the step's number in the journal where known (replay), 0 live. Returns what stands in the output by it. */
   apply(sequence: number, step: Step): readonly PlacedLine[] {
-    if (step.voids === RESTATES) this.#forget();
+    if (step.voids === RESTATES) this.forget();
     if (step.voids > 0 && this.#last?.sequence === step.voids) this.#void(this.#last);
     const released = step.voids === RELEASES_HELD ? this.#held : [];
     if (step.voids === RELEASES_HELD) {
@@ -135,7 +135,8 @@ export class AnswerIndex {
     if (step.voids !== RELEASES_HELD) for (const { line } of step.outcomes) this.#status[line] = 0;
   }
 
-  #forget(): void {
+  /** Nothing is known of any line; steps follow that say it anew. */
+  forget(): void {
     for (const column of [this.#status, this.#retrying, this.#lengths, this.#inputTokens, this.#outputTokens])
       column.fill(0);
     this.#held = [];

@@ -17,6 +17,7 @@ import {
 } from "./call_options.ts";
 import type { ProgressOptions } from "./progress_feed.ts";
 import type { QuoteOptions } from "./quote.ts";
+import type { RetryTaskOptions } from "./retry.ts";
 import type { RunOptions } from "./run_open.ts";
 import type { SubmitOptions } from "./submissions.ts";
 
@@ -66,6 +67,8 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
 };
 
 export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = { ...PROGRESS, signal: A_SIGNAL };
+
+export const RETRY_TASK_OPTIONS: OptionSchema<RetryTaskOptions> = { ...SUBMIT_OPTIONS, codes: CHECKED_LATER };
 
 export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
   slas: A_LIST,

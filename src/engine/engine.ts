@@ -23,7 +23,7 @@ import type { Task, TaskObject } from "../work/task.ts";
 import { Arrivals } from "./arrivals.ts";
 import { Backlog } from "./backlog.ts";
 import { checkCallOptions } from "./call_options.ts";
-import { QUOTE_OPTIONS, RUN_OPTIONS, SUBMIT_OPTIONS } from "./call_schemas.ts";
+import { QUOTE_OPTIONS, RETRY_TASK_OPTIONS, RUN_OPTIONS, SUBMIT_OPTIONS } from "./call_schemas.ts";
 import { type EngineConfig, resolveConfig } from "./config.ts";
 import { CostBounds } from "./cost_bounds.ts";
 import { checkedOptions, type EngineOptions } from "./engine_options.ts";
@@ -40,7 +40,8 @@ import type { EngineParts } from "./parts.ts";
 import { ItemPatience } from "./patience.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
 import { Recorder } from "./recorder.ts";
-import { type RetryOptions, retryOptions } from "./retry.ts";
+import { checkRetryFailed } from "./reopen.ts";
+import { type RetryOptions, type RetryTaskOptions, retryOptions } from "./retry.ts";
 import { Room } from "./room.ts";
 import { Run } from "./run.ts";
 import { allHolds, diskHold } from "./run_holds.ts";
@@ -81,6 +82,11 @@ export interface Engine {
   forget(taskId: string): Promise<void>;
   /** Runs failed lines of a run again, on the terms of its last call. Throws `not_found`, and `usage` for a stream. */
   retry(taskId: string, options?: RetryOptions): Promise<Run>;
+  /**
+   * Runs items of a submitted list again that ended in an error; resolves as `submit` does. From then on they are open, also
+   * after a crash. Throws `not_found`, `conflict` while the list is at work, `usage` for a code that no item ends with.
+   */
+  retryTask(taskId: string, options?: RetryTaskOptions): Promise<Task>;
   /** Counts and prices a source without sending anything. */
   quote(source: Source, options?: QuoteOptions): Promise<Quote>;
   /** Items of all runs at work that wait, by what holds them; empty while all goes well. */
@@ -278,6 +284,14 @@ class LocalEngine implements Engine {
     this.#assertOpen();
     const { source, ...again } = await retryOptions(this.#seams.store, taskId, options);
     return this.run(source, again);
+  }
+
+  async retryTask(taskId: string, options: RetryTaskOptions = {}): Promise<Task> {
+    this.#assertOpen();
+    checkCallOptions(options, RETRY_TASK_OPTIONS, "retryTask");
+    const { codes, ...again } = options;
+    checkRetryFailed(codes, "retryTask");
+    return this.#submissions.retry(taskId, codes ?? true, again);
   }
 
   quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {

@@ -4,12 +4,20 @@
 import { type FailureCode, PerigeeError } from "../errors.ts";
 import type { Store } from "../store/store.ts";
 import type { RunOptions } from "./run_open.ts";
+import { submissionIn } from "./submission_body.ts";
+import type { SubmitOptions } from "./submissions.ts";
 import { decodeBody } from "./task_body.ts";
 
 /** Options of `engine.retry`. */
 export interface RetryOptions
   extends Pick<RunOptions, "maxCostUsd" | "signal" | "onProgress" | "progressEveryMs"> {
   /** Lines that ended with one of these are run again, also where that is not marked retryable. */
+  readonly codes?: readonly FailureCode[];
+}
+
+/** Options of `engine.retryTask`. */
+export interface RetryTaskOptions extends SubmitOptions {
+  /** Items that ended with one of these are run again, also where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }
 
@@ -20,6 +28,8 @@ export async function retryOptions(
   { codes, ...options }: RetryOptions,
 ): Promise<RunOptions & { readonly source: string }> {
   const task = await store.task(taskId);
+  if (submissionIn(task?.body) !== undefined)
+    throw new PerigeeError("usage", `task ${taskId} is a submitted list: run its items again with retryTask`);
   const kind = /^(id|out|in|once):/.exec(task?.name ?? "")?.[1];
   if (task === undefined || kind === undefined)
     throw new PerigeeError("not_found", `no run has the id ${JSON.stringify(taskId)}`);

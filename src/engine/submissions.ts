@@ -6,6 +6,7 @@
  * task's with the item's number folded into the last four bytes.
  *
  *   spooled -> stored (from here on it survives anything) -> begun -> over (its runs have ended) -> forgotten
+ *   over -> begun      some of its items are run again
  *
  * Limits: 39 bytes of columns an item while a task is begun. Tasks whose runs have ended are kept in memory for the 64
  * last looked at; what is asked of another is read from the disk again.
@@ -31,6 +32,7 @@ import {
   type ProgressOptions,
   progressOfAll,
 } from "./progress_feed.ts";
+import type { RetryFailed } from "./reopen.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
@@ -122,7 +124,26 @@ export class Submissions {
         await this.#parts.disk.remove(submittedPath(this.#parts, id, part)).catch(() => undefined); // the cause is told below
       throw error;
     }
-    const submission = await unlessAborted(this.#begin(id, body), signal);
+    return this.#answer(id, this.#begin(id, body), options);
+  }
+
+  /** Throws `not_found`, `conflict` while it is at work. */
+  async retry(id: string, retryFailed: RetryFailed, options: SubmitOptions = {}): Promise<Task> {
+    checkProgressOptions(options, "retryTask");
+    options.signal?.throwIfAborted();
+    const body = submissionIn((await this.#parts.store.task(id))?.body);
+    if (body === undefined) throw notFound("task", id);
+    if (this.isAtWork(id) || !body.isDone)
+      throw new PerigeeError("conflict", `task ${id} is at work; wait until it is completed`);
+    this.drop(id);
+    await this.#store(id, { ...body, isDone: false });
+    return this.#answer(id, this.#begin(id, { ...body, isDone: false }, retryFailed), options);
+  }
+
+  /** Resolves when the items without sla are final. */
+  async #answer(id: string, begun: Promise<Submission>, options: SubmitOptions): Promise<Task> {
+    const { signal } = options;
+    const submission = await unlessAborted(begun, signal);
     const told = this.#tell(options, submission.parts);
     const immediate = submission.parts.filter((part) => part.isImmediate);
     const ends = await unlessAborted(Promise.all(immediate.map((part) => part.waited())), signal);
@@ -169,16 +190,20 @@ export class Submissions {
     return this.#begin(id, body);
   }
 
-  #begin(id: string, body: SubmissionBody): Promise<Submission> {
+  #begin(id: string, body: SubmissionBody, retryFailed?: RetryFailed): Promise<Submission> {
     const known = this.#open.get(id);
     if (known !== undefined) return known;
-    const begun = this.#beginParts(id, body);
+    const begun = this.#beginParts(id, body, retryFailed);
     this.#open.set(id, begun);
     begun.catch(() => this.#open.delete(id));
     return begun;
   }
 
-  async #beginParts(id: string, body: SubmissionBody): Promise<Submission> {
+  async #beginParts(
+    id: string,
+    body: SubmissionBody,
+    retryFailed: RetryFailed | undefined,
+  ): Promise<Submission> {
     const parts = await Promise.all(
       body.parts.map(({ sla, items }, part) =>
         SubmittedPart.begin(this.#parts, this.#run, {
@@ -186,6 +211,7 @@ export class Submissions {
           runId: partRunId(id, part),
           slaMinutes: sla ?? undefined,
           items,
+          ...(retryFailed === undefined ? {} : { retryFailed }),
         }),
       ),
     );

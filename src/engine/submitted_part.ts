@@ -12,6 +12,7 @@ import { AnswerIndex, type IndexedAnswer } from "./answer_index.ts";
 import { readStep } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
+import type { RetryFailed } from "./reopen.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { decodeBody } from "./task_body.ts";
@@ -23,6 +24,8 @@ export interface PartTerms {
   readonly runId: string;
   readonly slaMinutes: number | undefined;
   readonly items: number;
+  /** Items that are run again, where all had ended. */
+  readonly retryFailed?: RetryFailed;
 }
 
 /** The file of answers, opened when the first of them is read. Close it once. */
@@ -92,10 +95,16 @@ export class SubmittedPart {
     const stopped = new Promise<void>((resolve) => {
       tellStopped = resolve;
     });
+    let isRetold = !isOver;
     const run = runItems(terms.input, {
       id: terms.runId,
       onHeld: tellStopped,
-      onStep: (sequence, step) => index.apply(sequence, step),
+      onStep: (sequence, step) => {
+        if (!isRetold) index.forget(); // it was over: a run that goes on tells all its steps
+        isRetold = true;
+        index.apply(sequence, step);
+      },
+      ...(terms.retryFailed === undefined ? {} : { retryFailed: terms.retryFailed }),
       ...(terms.slaMinutes === undefined ? {} : { sla: terms.slaMinutes }),
     });
     const part = new SubmittedPart(parts, terms, index, run, stopped);

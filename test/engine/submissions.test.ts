@@ -286,3 +286,77 @@ async function storeOf(world: World, engine: Engine): Promise<Store> {
   await world.settle(engine.close());
   return world.store.open();
 }
+
+describe("retryTask", () => {
+  const bad = status(400, "bad");
+  const items = [item(1), item(2, 60), item(3), item(4, 60)];
+  const again = { codes: ["invalid_request"] } as const;
+
+  it("runs items of a list again that ended in an error, in all its parts, and no others", async () => {
+    const world = new World({ answer: (line) => (line <= 2 ? bad : ok(line)) });
+    const engine = await world.engine();
+    const { task_id } = await world.settle(engine.submit(items));
+    await world.clock.advance(10_000);
+    const before = await world.settle(engine.task(task_id));
+    expect(before.counts).toMatchObject({ completed: 2, failed: 2 });
+    world.answer = (line) => ok(line);
+    const sent = world.sent.length;
+    const task = await world.settle(engine.retryTask(task_id, again));
+    expect(task.objects[0]).toMatchObject({ status: "completed", output: { text: "answer 1" } }); // it had no sla
+    await world.clock.advance(10_000);
+    const after = await world.settle(engine.task(task_id));
+    expect(after).toMatchObject({ status: "completed", counts: { completed: 4, failed: 0 } });
+    expect(after.objects.map(({ object_id }) => object_id)).toEqual(
+      before.objects.map((one) => one.object_id),
+    );
+    expect(
+      world.sent
+        .slice(sent)
+        .map(({ line }) => line)
+        .sort(),
+    ).toEqual([1, 2]);
+    expect(await world.settle(engine.retryTask(task_id, again))).toEqual(after); // nothing is left to be run again
+    expect(world.sent).toHaveLength(sent + 2);
+  });
+
+  it("is durable when it resolves, and can be asked for again when a kill came before", async () => {
+    const world = new World({ answer: (line) => (line % 2 === 0 ? bad : ok(line)), latencyMs: 30 });
+    let process = mortal(world.clock);
+    let engine = await world.engine(process.clock);
+    const list = [1, 2, 3, 4, 5, 6].map((line) => item(line, 60));
+    const { task_id } = await world.settle(engine.submit(list));
+    await world.clock.advance(10_000);
+    world.answer = (line) => ok(line);
+    for (let kill = 0; kill < 5; kill += 1) {
+      void engine.retryTask(task_id, again).catch(() => undefined);
+      await world.clock.advance(kill * 9);
+      process.kill();
+      world.kill();
+      process = mortal(world.clock);
+      engine = await world.settle(world.engine(process.clock));
+    }
+    await world.clock.advance(10_000);
+    await world.settle(engine.retryTask(task_id, again));
+    await world.clock.advance(10_000);
+    const task = await world.settle(engine.task(task_id));
+    expect(task.objects.map(({ output }) => output?.text)).toEqual(
+      list.map((_, index) => `answer ${index + 1}`),
+    );
+    const sentOf = (line: number) => world.sent.filter((one) => one.line === line).length;
+    expect([1, 3, 5].map(sentOf)).toEqual([1, 1, 1]);
+  });
+
+  it("refuses a list that is at work, a run, and a code that no item ends with", async () => {
+    const world = new World({ answer: () => "hang" });
+    const engine = await world.engine();
+    const { task_id } = await world.settle(engine.submit([item(1, 60)]));
+    await expect(engine.retryTask(task_id)).rejects.toMatchObject({ code: "conflict" });
+    await expect(engine.retryTask("none")).rejects.toMatchObject({ code: "not_found" });
+    await expect(engine.retryTask(task_id, { codes: ["timout" as "timeout"] })).rejects.toThrow(
+      'retryTask: "timout" is not the code of an error; did you mean "timeout"?',
+    );
+    await expect(engine.retry(task_id)).rejects.toThrow(
+      `task ${task_id} is a submitted list: run its items again with retryTask`,
+    );
+  });
+});

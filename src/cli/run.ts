@@ -11,7 +11,7 @@ import type { Summary } from "../engine/progress.ts";
 import type { RetryFailed } from "../engine/reopen.ts";
 import type { Run } from "../engine/run.ts";
 import type { ErrorGroup } from "../engine/run_errors.ts";
-import { hasCode } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { commandLine } from "./command_line.ts";
 import { errorJson, printError } from "./exit.ts";
@@ -68,6 +68,7 @@ function again(): string {
 async function runChecked(input: string, given: RunArguments): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
   const options = await engineOptions(given);
+  refuseVainUpdate(input, given);
   await requireFile(input);
   const engine = await createEngine({
     ...options,
@@ -103,6 +104,20 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
   } finally {
     await engine.close();
   }
+}
+
+/** What would be ignored in silence. */
+function refuseVainUpdate(input: string, { update, prune }: RunArguments): void {
+  if (prune === true && update !== true)
+    throw new PerigeeError(
+      "usage",
+      "--prune removes lines of keys that --update found gone: give --update, too",
+    );
+  if (update === true && input === "-")
+    throw new PerigeeError(
+      "usage",
+      "standard input cannot be compared with what was answered: write it to a file, and run that with --update",
+    );
 }
 
 async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "dataDir">> {

@@ -338,6 +338,7 @@ class LocalEngine implements Engine {
       caps: new SharedCaps(store, this.#config.cap),
       arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes, keysMissing: this.#config.keysMissing }),
       rateCard: this.#config.rateCard,
+      isAtMostOnce: this.#config.isAtMostOnce,
       modelFault: (model) => modelFault(model, providers),
       atWork: new Set(),
       lineBytesMax: LINE_BYTES_MAX,

@@ -65,6 +65,11 @@ export async function openInput(home: SpoolHome, source: Source, spoolPath: stri
   }
 }
 
+/** Whether it comes once: an iterable, or the path of a pipe. */
+export async function isStream(disk: Disk, source: Source): Promise<boolean> {
+  return typeof source !== "string" || (await disk.stat(source))?.isSeekable === false;
+}
+
 /** A source that comes once: an iterable, or the path of a pipe. Throws `input_unreadable`; leave it when it was read. */
 export async function openOnce(disk: Disk, source: Source): Promise<ByteSource> {
   return typeof source === "string" ? pipeBytes(await openFile(disk, source)) : iterableBytes(source);

@@ -18,7 +18,7 @@ import { assertFits } from "./disk_space.ts";
 import { costEstimator } from "./estimate.ts";
 import { findTask, mended } from "./found_task.ts";
 import type { HoldReason } from "./holds.ts";
-import { closeInput, isSameState, type OpenInput, openInput, type Source } from "./input.ts";
+import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "./input.ts";
 import type { CheckedKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import { markChanged } from "./output_check.ts";
@@ -130,6 +130,11 @@ export function checkRunOptions(options: RunOptions, where: string): void {
   checkRetryFailed(options.retryFailed, where);
   checkPilot(options.pilot, where);
   checkCap(options.cap, where);
+  if (options.prune === true && options.update !== true)
+    throw new PerigeeError(
+      "usage",
+      `${where}: prune removes lines of keys that update found gone: give update, too`,
+    );
 }
 
 /** Throws `usage` for a weight that is none; `where` names the call. */
@@ -186,6 +191,11 @@ async function open(
   options: RunOptions,
   opening: Opening,
 ): Promise<Opened> {
+  if (options.update === true && (await isStream(parts.disk, source)))
+    throw new PerigeeError(
+      "usage",
+      "the source is a stream, which cannot be compared with the one before: write it to a file, and call the run with the file and update",
+    );
   const found = await findTask(parts, name, options);
   const before = found === undefined ? undefined : await mended(parts, found, opening.stopped);
   if (before !== undefined) refuseOtherOrder(before, options);

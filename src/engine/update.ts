@@ -7,6 +7,7 @@
  * What was begun and not answered is begun anew, and what it may have cost is kept. The sla counts from this call. Memory:
  * 24 bytes for each key of the output, and 24 bytes a line.
  */
+import { PerigeeError } from "../errors.ts";
 import { hashKey } from "../jsonl/keys.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { readOutputLine } from "../jsonl/write.ts";
@@ -38,6 +39,8 @@ export async function updateRun(
   const { task, body, input } = left;
   const { digests, ...checked } = update.checked;
   const next = await withLeftRun(parts, left, signal, async ({ output, lines, made, end }) => {
+    const inDoubt = [...made.values()].filter(({ isInDoubt }) => isInDoubt).length;
+    if (parts.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
     const places = new NewPlaces(
       await LineDigests.load(parts.store, task.id, body.inputChecksum ?? ""),
       digests,
@@ -68,6 +71,15 @@ export async function updateRun(
   if (body.inputChecksum !== undefined && body.inputChecksum !== checked.inputChecksum)
     await LineDigests.remove(parts.store, task.id, body.inputChecksum);
   return next;
+}
+
+/** A line that an update begins anew does not know of a request that was under way for it. */
+function maySendTwice(inDoubt: number): PerigeeError {
+  const requests = inDoubt === 1 ? "1 request was" : `${inDoubt} requests were`;
+  return new PerigeeError(
+    "conflict",
+    `${requests} under way when the run stopped, and delivery is at_most_once: put the input back and finish the run without update, which ends them, or give delivery at_least_once`,
+  );
 }
 
 /** Where lines of the output belong in the new input. */

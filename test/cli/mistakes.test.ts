@@ -32,6 +32,8 @@ describe("a mistake on the command line", () => {
         said([...run, "--max-cost", "-1"]),
         said([...run, "--model", "gpt-4o"]),
         said([...run, "--orderd"]),
+        said([...run, "--prune"]),
+        said(["run", "-", "--out", "out.jsonl", "--update"]),
         said(["runn", "in.jsonl"]),
       ]),
     ).toEqual([
@@ -50,6 +52,11 @@ describe("a mistake on the command line", () => {
         "error: option '--model <id>' argument 'gpt-4o' is invalid. It must be <provider>:<name>, such as openai:gpt-4o-mini. (perigee --help shows all options)",
       ],
       [2, "error: unknown option '--orderd' (Did you mean --ordered?)"],
+      [2, "perigee: usage: --prune removes lines of keys that --update found gone: give --update, too"],
+      [
+        2,
+        "perigee: usage: standard input cannot be compared with what was answered: write it to a file, and run that with --update",
+      ],
       [2, "error: unknown command 'runn' (Did you mean run?)"],
     ]);
     expect(readdirSync(desk.dir)).toEqual(["in.jsonl"]);

@@ -14,7 +14,7 @@ import { laneFactorOf } from "../price/lane_factors.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import { type Cost, NO_USAGE, type Usage } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
-import type { Spent } from "./journal.ts";
+import type { ClosedRecord, Spent } from "./journal.ts";
 import type { PriceTable } from "./price_table.ts";
 
 /** How a run reckons. */
@@ -82,6 +82,19 @@ export function spentBy(
     billedUsd: cost.billedUsd,
     ambiguousUsd: mayCost ? mostLeftUsd : 0,
     priceNumber: cost.priceNumber,
+  };
+}
+
+/** What lines took that are no longer in the input, in one record; undefined while there is none. */
+export function addGone(before: ClosedRecord | undefined, last: ClosedRecord): ClosedRecord {
+  if (before === undefined) return last;
+  return {
+    ...addSpent(before, last),
+    line: last.line,
+    attempts: before.attempts + last.attempts,
+    ambiguousAttempts: before.ambiguousAttempts + last.ambiguousAttempts,
+    uncounted: before.uncounted + last.uncounted,
+    uncountedAmbiguous: before.uncountedAmbiguous + last.uncountedAmbiguous,
   };
 }
 

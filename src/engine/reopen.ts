@@ -16,8 +16,8 @@ import { isObject } from "../work/json.ts";
 import { costEstimator } from "./estimate.ts";
 import { RECORDED_CODES } from "./failure_numbers.ts";
 import type { OpenInput } from "./input.ts";
-import type { CostTerms } from "./item_cost.ts";
-import { type OutcomeRecord, readStep } from "./journal.ts";
+import { addGone, type CostTerms } from "./item_cost.ts";
+import { type ClosedRecord, type OutcomeRecord, RESTATES, readStep } from "./journal.ts";
 import { LineSet } from "./line_set.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
@@ -106,6 +106,8 @@ export interface LeftState {
     readonly prices: UsedPrice[];
     readonly committedUsd: number;
     readonly lastSequence: number;
+    /** What lines took that an earlier restatement left out. */
+    readonly gone: ClosedRecord | undefined;
   };
 }
 
@@ -209,21 +211,20 @@ function isRetryable(bytes: Uint8Array): boolean {
   return isObject(error) && error["retryable"] === true;
 }
 
-async function journalEnd(
-  { store }: EngineParts,
-  taskId: string,
-  body: TaskBody,
-): Promise<{ readonly prices: UsedPrice[]; readonly committedUsd: number; readonly lastSequence: number }> {
+async function journalEnd({ store }: EngineParts, taskId: string, body: TaskBody): Promise<LeftState["end"]> {
   const prices: UsedPrice[] = [];
   let committedUsd = 0;
   let lastSequence = 0;
+  let gone: ClosedRecord | undefined;
   for await (const entry of countingEntries(store, taskId, body)) {
     const step = readStep(entry.records);
     prices.push(...step.prices);
     committedUsd = step.committedUsd;
+    if (step.voids === RESTATES) gone = undefined;
+    for (const record of step.closed) if (record.line === 0) gone = addGone(gone, record);
   }
   for await (const { sequence } of store.journal(taskId)) lastSequence = sequence;
-  return { prices, committedUsd, lastSequence };
+  return { prices, committedUsd, lastSequence, gone };
 }
 
 /** The copy of a finished stream is gone: what comes now must be what was answered. */

@@ -191,8 +191,9 @@ class Restatement {
   /** The entries, to be appended together. */
   async finish(
     taskId: string,
-    { open, spent, committedUsd }: Replay,
+    { open, spent, gone, committedUsd }: Replay,
   ): Promise<Omit<JournalEntry, "wallMs">[]> {
+    if (gone !== undefined) this.#step.closed(gone);
     for (const record of spent.values()) this.#step.closed(record);
     for (const intent of open.values()) this.#step.intent(intent, undefined);
     await this.#seal();
@@ -221,5 +222,6 @@ class Restatement {
 
 /** The tries of an answer that was lost behind our back do not count against its item. */
 function askedAgain(outcome: OutcomeRecord): ClosedRecord {
-  return { ...outcome, attempts: 0, ambiguousAttempts: 0, uncounted: 0, uncountedAmbiguous: 0 };
+  const { attempts, ambiguousAttempts } = outcome;
+  return { ...outcome, uncounted: attempts, uncountedAmbiguous: ambiguousAttempts };
 }

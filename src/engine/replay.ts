@@ -6,6 +6,7 @@
 import type { Made } from "../dispatch/dispatcher.ts";
 import type { Taken } from "../price/budget.ts";
 import { combineCrc32 } from "./checksum.ts";
+import { addGone } from "./item_cost.ts";
 import {
   type ClosedRecord,
   endsIntent,
@@ -39,6 +40,8 @@ export class Replay {
   readonly closed: Map<number, ClosedRecord> = new Map();
   /** What attempts before the open one took. */
   readonly spent: Map<number, ClosedRecord> = new Map();
+  /** What lines took that are no longer in the input. */
+  gone: ClosedRecord | undefined;
   /** Outcomes whose range was damaged: their lines may be whole all the same. */
   readonly voided: Map<number, OutcomeRecord> = new Map();
   committedUsd = 0;
@@ -82,6 +85,7 @@ export class Replay {
     for (const record of step.closed) {
       if (record.line === 0) {
         this.totals.carry(record);
+        this.gone = addGone(this.gone, record);
         continue;
       }
       this.spent.set(record.line, record);
@@ -201,6 +205,7 @@ export class Replay {
     this.done = new LineSet();
     this.totals = new Totals();
     for (const lines of [this.open, this.closed, this.spent, this.voided]) lines.clear();
+    this.gone = undefined;
     this.held = [];
     this.outEnd = 0;
     this.outCrc32 = 0;

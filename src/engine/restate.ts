@@ -15,10 +15,12 @@
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
+import { asBuffer } from "../jsonl/lines.ts";
+import { readOutputLine } from "../jsonl/write.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { StoredTask } from "../store/store.ts";
 import { isAnswerWhole } from "./answer_check.ts";
-import { type OutcomeRecord, StepWriter, stamped } from "./journal.ts";
+import { type ClosedRecord, type OutcomeRecord, StepWriter, stamped } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
 import type { AttemptsMade } from "./replay.ts";
 import type { SettledLine } from "./settled_lines.ts";
@@ -26,6 +28,8 @@ import { encodeBody, type TaskBody } from "./task_body.ts";
 import { partPath } from "./task_files.ts";
 import { STATES_ANEW } from "./task_journal.ts";
 
+/** In every line with warnings, and in few others. */
+const WARNED = '"warnings":[';
 const STEP_BYTES_MAX = 1024 * 1024;
 const STEP_ROWS_MAX = 4_096;
 const READ_BYTES = 1024 * 1024;
@@ -57,6 +61,8 @@ export interface Restatement {
   readonly openLines: Iterable<OpenLine>;
   readonly prices: readonly UsedPrice[];
   readonly committedUsd: number;
+  /** What lines took that are not among these any more. */
+  readonly gone: ClosedRecord | undefined;
   /** Of the journal's last entry. */
   readonly lastSequence: number;
 }
@@ -153,10 +159,14 @@ class RestatementWriter {
   }
 
   async writeAll(): Promise<void> {
-    const { output, lines, fateOf, openLines, prices } = this.#restatement;
+    const { output, lines, fateOf, openLines, prices, gone } = this.#restatement;
     const reader = new LineReader(output);
     for (const price of prices) this.#step.price(price);
     this.#rows += prices.length;
+    if (gone !== undefined) {
+      this.#step.closed(gone);
+      this.#rows += 1;
+    }
     for await (const settled of lines) {
       const { line, isKept } = fateOf(settled.outcome);
       if (isKept && line !== undefined) this.#keep(settled.outcome, line, await reader.read(settled));
@@ -173,6 +183,8 @@ class RestatementWriter {
   #keep(outcome: OutcomeRecord, line: number, bytes: Uint8Array): void {
     const written = line === outcome.line ? bytes : renumbered(bytes, line);
     this.#step.outcome({ ...outcome, line }, written.byteLength, crc32(written));
+    const { warnings } = asBuffer(bytes).includes(WARNED) ? (readOutputLine(bytes) ?? {}) : {};
+    if (warnings !== undefined) this.#step.warned(warnings);
     this.#staged.push(written);
     this.#stagedBytes += written.byteLength;
     this.#rows += 1;

@@ -66,6 +66,19 @@ describe("a sampling setting that the model does not take", () => {
     }
   });
 
+  it("is counted once for each line that is left, when failed lines run again and when the input changed", async () => {
+    const world = reasoning(4);
+    world.answer = (line) =>
+      line === 2 ? status(400, "bad") : openaiAnswer("18", { inputTokens: 1, outputTokens: 1 });
+    await finish(world);
+    world.answer = () => openaiAnswer("18", { inputTokens: 1, outputTokens: 1 });
+    const again = await finish(world, { out: OUTPUT, retryFailed: ["invalid_request"] });
+    expect(again).toMatchObject({ counts: { completed: 4 }, warnings: { "dropped:temperature": 4 } });
+    world.disk.put(INPUT, (world.disk.text(INPUT) ?? "").split("\n").slice(1).join("\n"));
+    const updated = await finish(world, { out: OUTPUT, update: true, prune: true });
+    expect(updated).toMatchObject({ items: 3, warnings: { "dropped:temperature": 3 } });
+  });
+
   it("is no warning where it is the default, or where the model takes it", async () => {
     for (const world of [reasoning(1, { temperature: 1 }), reasoning(1, SAMPLING, "openai:gpt-4o")]) {
       const summary = await finish(world);

@@ -148,3 +148,76 @@ describe("update", () => {
     }
   }, 120_000);
 });
+
+describe("money of lines that are gone", () => {
+  const prices = { "*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" } };
+
+  it("stays in the summary over further updates, retries and a repair", async () => {
+    const world = new World({ config: { prices } });
+    world.disk.put(INPUT, lines(1, 2, 3, 4));
+    const one = await finish(world, OPTIONS);
+    const eachUsd = one.cost.billed_usd / 4;
+    world.disk.put(INPUT, lines(3, 4, 5));
+    const grown = await finish(world, PRUNE); // 1 and 2 are gone
+    expect(grown.cost.billed_usd).toBeCloseTo(5 * eachUsd, 12);
+    world.disk.put(INPUT, lines(4, 5, 106));
+    world.answer = (line) => (line === 106 ? status(400, "bad") : ok(line));
+    const update = await finish(world, PRUNE); // 3 is gone, too
+    expect(update.cost.billed_usd).toBeCloseTo(5 * eachUsd, 12);
+    world.answer = (line) => ok(line);
+    const retried = await finish(world, { ...OPTIONS, retryFailed: ["invalid_request"] });
+    expect(retried.cost.billed_usd).toBeCloseTo(6 * eachUsd, 12); // what was refused cost nothing
+    world.disk.put(OUTPUT, "");
+    await endOf(world, INPUT, OPTIONS); // told that it changed
+    const repaired = await finish(world, OPTIONS);
+    expect(repaired).toMatchObject({ items: 3, counts: { completed: 3 }, requests_sent: 3 });
+    expect(repaired.cost.billed_usd).toBeCloseTo(9 * eachUsd, 12);
+    expect(repaired.usage.attempts).toBe(world.sent.length);
+  });
+});
+
+describe("an update that could do nothing, or harm", () => {
+  it("of a stream is refused with what to do, also where the run has finished", async () => {
+    const refused = {
+      code: "usage",
+      message:
+        "the source is a stream, which cannot be compared with the one before: write it to a file, and call the run with the file and update",
+    };
+    const world = new World();
+    const stream = () => [Buffer.from(lines(1, 2))];
+    expect(await endOf(world, stream(), UPDATE)).toMatchObject(refused);
+    await finish(world, OPTIONS, stream());
+    expect(await endOf(world, stream(), UPDATE)).toMatchObject(refused);
+    expect(world.sent).toHaveLength(2);
+    expect(world.output()).toHaveLength(2);
+  });
+
+  it("that would only prune is refused", async () => {
+    const world = await answered([1, 2]);
+    await expect(async () => (await world.engine()).run(INPUT, { ...OPTIONS, prune: true })).rejects.toThrow(
+      "run: prune removes lines of keys that update found gone: give update, too",
+    );
+  });
+
+  it("of a run that was stopped with requests under way is refused where delivery is at most once", async () => {
+    const world = new World({ config: { maxInFlight: 2, delivery: "at_most_once" }, latencyMs: 50 });
+    world.disk.put(INPUT, lines(1, 2, 3));
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+    await world.clock.advance(20);
+    process.kill();
+    world.kill();
+    world.disk.put(INPUT, lines(1, 2, 3, 4));
+    expect(await endOf(world, INPUT, UPDATE)).toMatchObject({
+      code: "conflict",
+      message:
+        "2 requests were under way when the run stopped, and delivery is at_most_once: put the input back and finish the run without update, which ends them, or give delivery at_least_once",
+    });
+    world.disk.put(INPUT, lines(1, 2, 3));
+    expect(await finish(world, OPTIONS)).toMatchObject({ errors: { ambiguous: 2 } });
+    world.disk.put(INPUT, lines(1, 2, 3, 4));
+    expect(await finish(world, UPDATE)).toMatchObject({ requests_sent: 1, items: 4 });
+    const sentOf = (line: number): number => world.sent.filter((one) => one.line === line).length;
+    expect([1, 2, 3, 4].map(sentOf)).toEqual([1, 1, 1, 1]);
+  });
+});

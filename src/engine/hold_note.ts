@@ -39,6 +39,8 @@ export class HoldNote {
   /** As it was written last; empty text for no file. */
   #written: string;
   #timer: Timer | undefined;
+  /** A change that is told once the run is over arms no timer: that would keep the process alive. */
+  #isClosed = false;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(parts: HoldNoteParts, { taskId, isResumed, holds }: NotedRun) {
@@ -50,7 +52,7 @@ export class HoldNote {
 
   /** What holds the run may have changed. */
   look(isHeld: boolean): void {
-    if (this.#timer !== undefined || (!isHeld && this.#written === "")) return;
+    if (this.#isClosed || this.#timer !== undefined || (!isHeld && this.#written === "")) return;
     this.#timer = this.#parts.clock.timer(LOOK_MS, () => {
       this.#timer = undefined;
       const holds = this.#holds();
@@ -59,11 +61,12 @@ export class HoldNote {
     });
   }
 
-  /** Resolves when the note says what the run is left with. */
-  async close(holds: readonly Hold[]): Promise<void> {
+  /** Resolves when the note says what the run is left with; without holds, when nothing writes it any more. */
+  async close(holds: readonly Hold[] | undefined): Promise<void> {
+    this.#isClosed = true;
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#write(textOf(holds.map((hold) => ({ ...hold, next_try: null }))));
+    if (holds !== undefined) this.#write(textOf(holds.map((hold) => ({ ...hold, next_try: null }))));
     await this.#writing;
   }
 

@@ -231,7 +231,7 @@ export class Run implements AsyncIterable<OutputLine> {
       await watch.recorded(opened.state.settings.log.settled()).catch(() => undefined); // told above
       await this.#parts.recorder.quiet(); // its files are not closed under a write
       watch.close();
-      if (!isFinished) await note?.close(this.#held); // else it goes with the other work files
+      await note?.close(isFinished ? undefined : this.#held); // of one that is finished it goes with the other work files
       await opened.input.file.close();
       await opened.output.close();
       if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);

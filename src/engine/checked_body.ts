@@ -69,6 +69,15 @@ function keysOf({ digests, ...keys }: CheckedKeys): Omit<CheckedKeys, "digests">
   return keys;
 }
 
+/** Throws `usage` for one that does nothing; `where` names the call. */
+export function checkPrune({ update, prune }: AskedInput, where: string): void {
+  if (prune !== true || update === true) return;
+  throw new PerigeeError(
+    "usage",
+    `${where}: prune removes lines of keys that update found gone: give update, too`,
+  );
+}
+
 /** Whether it has lines of keys that are gone, and is to lose them. */
 export function isPrunable({ keptLines = 0 }: TaskBody, { update, prune }: AskedInput): boolean {
   return update === true && prune === true && keptLines > 0;

@@ -13,7 +13,7 @@ import type { RateCard } from "../price/factor.ts";
 import type { StoredTask } from "../store/store.ts";
 import { parseSlaMinutes, WallAnchor } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
-import { checkedBody, isPrunable, otherInput } from "./checked_body.ts";
+import { checkedBody, checkPrune, isPrunable, otherInput } from "./checked_body.ts";
 import { assertFits } from "./disk_space.ts";
 import { costEstimator } from "./estimate.ts";
 import { findTask, mended } from "./found_task.ts";
@@ -130,11 +130,7 @@ export function checkRunOptions(options: RunOptions, where: string): void {
   checkRetryFailed(options.retryFailed, where);
   checkPilot(options.pilot, where);
   checkCap(options.cap, where);
-  if (options.prune === true && options.update !== true)
-    throw new PerigeeError(
-      "usage",
-      `${where}: prune removes lines of keys that update found gone: give update, too`,
-    );
+  checkPrune(options, where);
 }
 
 /** Throws `usage` for a weight that is none; `where` names the call. */

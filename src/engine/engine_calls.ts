@@ -1,0 +1,55 @@
+/**
+ * What callers see of an engine.
+ */
+import type { Quote } from "../price/quote.ts";
+import type { InlineItem } from "../work/item.ts";
+import type { Task, TaskObject } from "../work/task.ts";
+import type { Hold } from "./holds.ts";
+import type { Source } from "./input.ts";
+import type { LaneStatus } from "./lane_status.ts";
+import type { QuoteOptions } from "./quote.ts";
+import type { RetryOptions, RetryTaskOptions } from "./retry.ts";
+import type { Run } from "./run.ts";
+import type { RunOptions } from "./run_open.ts";
+import type { SubmitOptions } from "./submissions.ts";
+
+/** Runs work; every method may be called at any time until `close`. */
+export interface Engine {
+  /**
+   * Answers every item of a source. Iterate it for the output lines, or wait for `finished`. The same source, output
+   * or id again continues where it was.
+   */
+  run(source: Source, options?: RunOptions): Run;
+  /**
+   * Takes a list (interface 2.1). Resolves when all items are stored durably and those without sla are final: the
+   * task then holds their outcome. When the provider's account stops them, it resolves where a run would end as
+   * `paused`, and they go on in the background. Throws `usage` for an empty list, an item that is none, or more than 64 different
+   * slas. Aborting rejects with the signal's reason; a task that is stored by then goes on all the same.
+   */
+  submit(items: readonly InlineItem[], options?: SubmitOptions): Promise<Task>;
+  /** A task by its id; throws `not_found`. */
+  task(id: string): Promise<Task>;
+  /** An object by its id; throws `not_found`. */
+  object(id: string): Promise<TaskObject>;
+  /**
+   * Removes what the data folder holds of a task: of a run (`summary.task_id`), which begins anew when it is called
+   * again, or of a submitted list. An output that the caller named stays. Throws `not_found`, and `conflict` while the
+   * task is at work.
+   */
+  forget(taskId: string): Promise<void>;
+  /** Runs failed lines of a run again, on the terms of its last call. Throws `not_found`, and `usage` for a stream. */
+  retry(taskId: string, options?: RetryOptions): Promise<Run>;
+  /**
+   * Runs items of a submitted list again that ended in an error; resolves as `submit` does. From then on they are open, also
+   * after a crash. Throws `not_found`, `conflict` while the list is at work, `usage` for a code that no item ends with.
+   */
+  retryTask(taskId: string, options?: RetryTaskOptions): Promise<Task>;
+  /** Counts and prices a source without sending anything. */
+  quote(source: Source, options?: QuoteOptions): Promise<Quote>;
+  /** Items of all runs at work that wait, by what holds them; empty while all goes well. */
+  holds(): readonly Hold[];
+  /** How each lane that was ever used stands; cheap enough for once a second. */
+  lanes(): readonly LaneStatus[];
+  /** Stops runs as `stop()` does, waits for what is in flight (at most 30 s), and frees everything. */
+  close(): Promise<void>;
+}

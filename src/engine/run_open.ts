@@ -349,7 +349,7 @@ async function openState(
 ): Promise<RunState> {
   const { clock, room, store } = parts;
   const { rateCard = parts.rateCard } = options;
-  const { slaMinutes, acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
+  const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
   const recovered = await recover({
@@ -368,6 +368,7 @@ async function openState(
   const log = parts.recorder.open(taskId, output, options.onStep);
   terms.prices.whenAdded = (price) => log.price(price);
   for (const lines of recovered.held) log.restoreHeld(lines);
+  const { acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
   const deadlineMs =
     slaMinutes === undefined
       ? Number.POSITIVE_INFINITY

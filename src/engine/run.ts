@@ -220,7 +220,7 @@ export class Run implements AsyncIterable<OutputLine> {
     try {
       if (opened.body.isCancelled === true) this.#leaving ??= "cancelling";
       if (this.#leaving !== undefined) this.#leave(this.#leaving);
-      await this.#answer(opened, watch);
+      await this.#answer(opened, watch).catch(rethrowFileError);
       const summary = await this.#finish(opened, watch).catch(rethrowFileError);
       isFinished = summary.status === "completed";
       return summary;
@@ -253,7 +253,7 @@ export class Run implements AsyncIterable<OutputLine> {
         await opened.input.spool?.seal();
       }
       if (state.phase === "expired" || state.phase === "cancelled" || state.phase === "giving_up") {
-        await watch.during(endRest(this.#parts, opened, state.phase));
+        await watch.during(endRest(this.#parts, opened, state.phase).catch(rethrowReadError));
         await watch.until(() => state.claimed.size === 0);
       }
     } catch (error) {

@@ -55,4 +55,18 @@ describe("a run that fails by itself", () => {
     expect(world.sent).toHaveLength(4);
     await world.settle(engine.close());
   });
+
+  it("because its input cannot be read at its deadline says so", async () => {
+    const world = new World({ answer: () => "hang", config: { maxInFlight: 2 } });
+    world.input(20, "alpha:m1", A);
+    const engine = await world.engine();
+    const run = engine.run(A, { out: "/a.out", sla: 1 });
+    await world.clock.advance(30_000);
+    world.disk.failNext("read", "EIO", 100);
+    await expect(world.settle(run.finished)).rejects.toMatchObject({
+      code: "input_unreadable",
+      message: "the input cannot be read any more (EIO)",
+    });
+    await world.settle(engine.close());
+  });
 });

@@ -85,6 +85,17 @@ describe.each(["file", "array", "stream"])("a finished run of a %s", (kind) => {
   });
 });
 
+it("a run that ended what was held leaves no note of what held it", async () => {
+  const world = new World();
+  world.disk.put(INPUT, [itemLine(1), itemLine(2, "nobody:m1")].join(""));
+  const engine = await world.engine();
+  const summary = await world.settle(engine.run(INPUT, { ...OPTIONS, finish: true }).finished);
+  expect(summary).toMatchObject({ status: "completed", counts: { completed: 1, failed: 1 } });
+  await world.clock.advance(5_000);
+  expect(dataFiles(world)).toEqual([]);
+  await world.settle(engine.close());
+});
+
 describe("a finished run whose input was touched and holds the same", () => {
   it.each([INPUT, ARRAY])(
     "is recognised by its content, also when its answers were put in order: %s",

@@ -12,5 +12,9 @@ export const FAILED_SEEDS: readonly number[] = [
   // Refusals that no limit explains left a pace of one request a minute.
   1_000_175, 1_000_409, 1_000_776, 1_001_449,
   // The wall clock jumped while a run was accepted.
-  1_000_816,
+  1_000_816, 2_002_081,
+  // A run left the note of what held it.
+  2_000_252,
+  // The error of a disk came as it was, where the deadline of a run passed whose input could not be read.
+  2_001_870,
 ];

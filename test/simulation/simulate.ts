@@ -299,6 +299,7 @@ class Simulation {
     const sent = this.#providers.served.length;
     const outputs = this.#observer.books.map((book) => this.#disk.text(outputOf(book)));
     this.#disk.crash({ powerCut: true, random: this.#random });
+    if (this.#process.isDead) this.#process = this.#newProcess();
     const engine = await this.#engine();
     for (const [index, book] of this.#observer.books.entries()) {
       const again = await engine.run(this.#source(book), this.#options(book)).finished;

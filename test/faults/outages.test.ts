@@ -1,0 +1,122 @@
+/**
+ * Outages of 45 seconds over real connections: nothing ends for them, and nothing is sent more often than it must be.
+ *
+ * All kinds and crowds are at work at the same time, each with a provider and an engine of its own.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { createEngine } from "../../src/engine/engine.ts";
+import { question } from "../cli/command.ts";
+
+const OUT_AFTER_MS = 1_500;
+const OUT_MS = 45_000;
+
+type Fault = (response: ServerResponse) => void;
+
+function refusal(status: number, code: string): Fault {
+  return (response) => {
+    response.writeHead(status, { "content-type": "application/json" });
+    response.end(JSON.stringify({ error: { message: "not now", code } }));
+  };
+}
+
+const KINDS: Readonly<Record<string, Fault>> = {
+  refused: () => undefined, // it does not listen
+  reset: (response) => void response.socket?.resetAndDestroy(),
+  "502": refusal(502, "bad_gateway"),
+  "503": refusal(503, "unavailable"),
+  "429": refusal(429, "rate_limit_exceeded"),
+  "401": refusal(401, "invalid_api_key"),
+  hang: () => undefined,
+};
+
+/** A provider that is out for a while; how often each key was asked for after that. */
+async function provider(kind: string) {
+  const afterwards = new Map<string, number>();
+  let state: "up" | "out" | "back" = "up";
+  const server: Server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => {
+      body += chunk;
+    });
+    request.on("end", () => {
+      if (state === "out") return (KINDS[kind] as Fault)(response);
+      const key = /key-\d+/.exec(body)?.[0] ?? "";
+      if (state === "back") afterwards.set(key, (afterwards.get(key) ?? 0) + 1);
+      const message = { role: "assistant", content: key };
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ choices: [{ message, finish_reason: "stop" }], usage: {} }));
+    });
+  });
+  const listen = (port: number): Promise<void> =>
+    new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  await listen(0);
+  const { port } = server.address() as AddressInfo;
+  const stop = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  onTestFinished(stop);
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    afterwards,
+    fail: () => {
+      state = "out";
+      if (kind === "refused") stop();
+    },
+    mend: async () => {
+      state = "back";
+      if (kind === "refused") await listen(port);
+    },
+  };
+}
+
+async function outage(kind: string, count: number): Promise<object> {
+  const dir = mkdtempSync(join(tmpdir(), `perigee-out-${kind}-`));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  const upstream = await provider(kind);
+  const providers = { mine: { baseUrl: upstream.url, timeoutMs: 10_000 } };
+  const engine = await createEngine({
+    dataDir: join(dir, "data"),
+    env: {},
+    threads: 1,
+    providers,
+    // So slow that most of the crowd is left when the provider fails.
+    limits: { mine: { requestsPerMinute: 1_200 } },
+  });
+  onTestFinished(() => engine.close());
+  const input = join(dir, "in.jsonl");
+  const keys = Array.from({ length: count }, (_, index) => `key-${index}`);
+  writeFileSync(input, keys.map((key) => `${JSON.stringify(question(key, key, "mine:m"))}\n`).join(""));
+  const out = join(dir, "out.jsonl");
+  const options = { sla: 1_440, onHeld: () => undefined };
+  if (count === 1) upstream.fail();
+  const run = engine.run(input, { out, ...options });
+  setTimeout(() => upstream.fail(), OUT_AFTER_MS);
+  setTimeout(() => void upstream.mend(), OUT_AFTER_MS + OUT_MS);
+  const { counts } = await run.finished;
+  const lines = readFileSync(out, "utf8").trim().split("\n");
+  const answered = lines.map((line) => (JSON.parse(line) as { key: string }).key);
+  return {
+    counts: { completed: counts.completed, failed: counts.failed, expired: counts.expired },
+    isEachOnce: new Set(answered).size === count && answered.length === count,
+    attemptsAfter: Math.max(...upstream.afterwards.values()) <= 3,
+  };
+}
+
+it("an outage of 45 s, of whatever kind, ends no item: neither one alone, nor of 40, nor of 500", async () => {
+  const cases = Object.keys(KINDS).flatMap((kind) => [1, 40, 500].map((count) => [kind, count] as const));
+  const found = await Promise.all(cases.map(([kind, count]) => outage(kind, count)));
+  const ended = (all: readonly object[]) =>
+    cases.map(([kind, count], index) => ({ kind, count, ...all[index] }));
+  const whole = cases.map(([, count]) => ({
+    counts: { completed: count, failed: 0, expired: 0 },
+    isEachOnce: true,
+    attemptsAfter: true,
+  }));
+  expect(ended(found)).toEqual(ended(whole));
+}, 240_000);

@@ -16,7 +16,6 @@ import { modelFault } from "../jsonl/layout.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { PriceBook } from "../price/price_book.ts";
 import type { Quote } from "../price/quote.ts";
-import { AnswerMeans } from "../schedule/answer_means.ts";
 import { LearntStore } from "../store/learnt.ts";
 import type { InlineItem } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
@@ -33,10 +32,10 @@ import type { Hold, RunHolds } from "./holds.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { ItemMoney } from "./item_money.ts";
-import { keepAnswers } from "./kept_answers.ts";
 import { KeyTrials } from "./key_trials.ts";
 import { type LaneStatus, laneStatus } from "./lane_status.ts";
 import { Lanes } from "./lanes.ts";
+import { learntFigures } from "./learnt_figures.ts";
 import type { EngineParts } from "./parts.ts";
 import { ItemPatience } from "./patience.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
@@ -152,9 +151,8 @@ class LocalEngine implements Engine {
       onFailure: (error) => this.#fail(error),
     });
     const { attemptMsMax, isAtMostOnce } = config;
-    const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce });
-    const answers = new AnswerMeans();
-    keepAnswers(seams.learnt, config.providers, answers);
+    const { answers, latencies } = learntFigures(seams.learnt, config.providers);
+    const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce, latencies });
     const trials = new KeyTrials(config.providers, seams.learnt);
     const sender = new Sender({
       accepted: trials.known,

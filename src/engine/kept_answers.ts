@@ -1,40 +1,27 @@
 /**
- * What answers take (schedule/answer_means.ts), kept for later processes: by provider, address, fingerprint of the key, and
- * model. Sums and hashes of system prompts; no texts.
- *
- * What is read back is checked: the file is the user's, and another version may have written it.
+ * What answers take (schedule/answer_means.ts), kept for later processes. Sums and hashes of system prompts; no texts.
  *
  * Limits: 32 system prompts a model, those answered last.
  */
-import type { ProviderSettings } from "../providers/provider.ts";
 import type { AnswerMeans, AnswerSums } from "../schedule/answer_means.ts";
-import { accountName, type JsonValue, type LearntStore } from "../store/learnt.ts";
+import type { JsonValue } from "../store/learnt.ts";
 import { isObject } from "../work/json.ts";
+import type { ModelFigures } from "./kept_by_model.ts";
 
-const KIND = "answers";
 const PROMPTS_MAX = 32;
 const DIGITS = 6;
 
-/** Gives `means` what is known of all models of these providers, and keeps what it learns. Once for an engine. */
-export function keepAnswers(
-  store: LearntStore,
-  providers: readonly ProviderSettings[],
-  means: AnswerMeans,
-): void {
-  const accounts = new Map(providers.map((settings) => [settings.name, accountName(settings)]));
-  for (const key of store.keys(KIND)) {
-    const sums = sumsOf(store.get(KIND, key));
-    for (const [provider, account] of accounts)
-      if (sums !== undefined && key.startsWith(`${account} `))
-        means.restore(`${provider}:${key.slice(account.length + 1)}`, sums);
-  }
-  store.source(() => {
-    for (const [model, sums] of means.changes()) {
-      const end = model.indexOf(":");
-      const account = accounts.get(model.slice(0, end));
-      if (account !== undefined) store.put(KIND, `${account} ${model.slice(end + 1)}`, keptOf(sums));
-    }
-  });
+/** The means, as they are kept. */
+export function keptAnswers(means: AnswerMeans): ModelFigures {
+  return {
+    restore: (model, kept) => {
+      const sums = sumsOf(kept);
+      if (sums !== undefined) means.restore(model, sums);
+    },
+    *changes() {
+      for (const [model, sums] of means.changes()) yield [model, keptOf(sums)];
+    },
+  };
 }
 
 function keptOf({ all, promptsSeen, prompts }: AnswerSums): JsonValue {

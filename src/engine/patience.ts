@@ -13,7 +13,7 @@ import {
   type AttemptTimes,
   type Patience,
 } from "../dispatch/dispatcher.ts";
-import { Latencies } from "../schedule/latency.ts";
+import type { Latencies } from "../schedule/latency.ts";
 import type { ItemCall } from "./item_call.ts";
 
 export interface ItemPatienceOptions {
@@ -21,15 +21,17 @@ export interface ItemPatienceOptions {
   /** One attempt at most, where its provider does not say; default 10 minutes. */
   readonly attemptMsMax: number | undefined;
   readonly isAtMostOnce: boolean;
+  readonly latencies: Latencies;
 }
 
 /** One for an engine. */
 export class ItemPatience implements Patience<ItemCall> {
   readonly #options: ItemPatienceOptions;
-  readonly #latencies = new Latencies();
+  readonly #latencies: Latencies;
 
   constructor(options: ItemPatienceOptions) {
     this.#options = options;
+    this.#latencies = options.latencies;
   }
 
   patienceMs(call: ItemCall, attempt: AttemptTimes): number {

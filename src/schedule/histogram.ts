@@ -12,6 +12,9 @@ const BUCKETS = 24 * BUCKETS_PER_DOUBLING + 1;
 const HALVE_AT = 2_000;
 const VALUE_MAX = 2 ** 24;
 
+/** Buckets with how many values they hold, and the mean of those. */
+export type KeptHistogram = readonly (readonly [bucket: number, count: number, mean: number])[];
+
 /** Add to it with `observe`; reading changes nothing. */
 export class Histogram {
   readonly #counts = new Float64Array(BUCKETS);
@@ -64,6 +67,30 @@ export class Histogram {
       if (above < 0) break;
     }
     return edgeOf(index);
+  }
+
+  /** What later processes begin with: each bucket that holds something. */
+  kept(): KeptHistogram {
+    const rows: [number, number, number][] = [];
+    for (let index = 0; index < BUCKETS; index += 1)
+      if (this.countIn(index) > 0) rows.push([index, this.countIn(index), this.meanIn(index)]);
+    return rows;
+  }
+
+  /** Begins with what was kept, as if it were `totalMax` values at most. Once, before any value; what cannot be is left out. */
+  restore(rows: KeptHistogram, totalMax: number): void {
+    const possible = rows.filter(
+      ([index, count, mean]) => Number.isInteger(index) && bucketOf(mean) === index && count > 0 && mean >= 0,
+    );
+    const total = possible.reduce((sum, [, count]) => sum + count, 0);
+    const scale = Math.min(1, totalMax / total);
+    for (const [index, count, mean] of possible) {
+      this.#counts[index] = count * scale;
+      this.#sums[index] = count * scale * mean;
+      this.#sum += count * scale * mean;
+      this.#total += count * scale;
+    }
+    this.#observations = Math.floor(this.#total);
   }
 
   /** Values in a bucket. */

@@ -14,13 +14,16 @@
  * Twice the 99th percentile is passed by fewer than 1 % of answers, which bounds what is given up and paid for in vain. That
  * this one is answered yet is reckoned from attempts that took as long: (answered in time + 1) / (all + 2).
  *
+ * What an earlier process learnt counts as 200 answers at most, and is old. Whether it is too late is asked of it until an
+ * answer is quicker than its quickest tenth: then it is forgotten, because the provider may have become quicker.
+ *
  * Evidence grows old: when nothing has ended for 5 minutes, one request in 5 minutes goes however late, or nothing new would
  * ever be learnt.
  *
  * Limits: two histograms (6.4 KB) for each model and class of output limits (none, 64, 256, ... 65,536, more); the 1,000
  * models last added are kept. Hot path: 0.3 us an answer.
  */
-import { Histogram, quantileOfOpen } from "./histogram.ts";
+import { Histogram, type KeptHistogram, quantileOfOpen } from "./histogram.ts";
 
 const MODELS_MAX = 1_000;
 /** Output limits of one class differ by up to four times. */
@@ -33,6 +36,8 @@ const IN_TIME_SHARE = 0.1;
 /** The quickest tenth is looked up again when so much time has passed, and something has ended. */
 const LOOKED_UP_MS = 100;
 const FRESH_MS = 300_000;
+
+const RESTORED_MAX = 200;
 
 const HANG_ENDS_MIN = 50;
 const HANG_MS_MIN = 5_000;
@@ -61,10 +66,15 @@ export interface AttemptUnderWay {
   readonly freshMs: number;
 }
 
+/** What is kept of attempts of one class of output limits: of those that were answered, and of the others. */
+export type KeptLatencies = readonly [kind: number, answered: KeptHistogram, unanswered: KeptHistogram];
+
 interface Learnt {
-  readonly answered: Histogram;
+  /** Of an earlier process, and not forgotten yet. */
+  isRestored: boolean;
+  answered: Histogram;
   /** What attempts took at least that were never answered. */
-  readonly unanswered: Histogram;
+  unanswered: Histogram;
   /** When the attempts were sent that were answered and sent last, earliest first. */
   readonly lastSentMs: number[];
   endedMs: number;
@@ -78,10 +88,13 @@ interface Learnt {
 /** One for an engine. */
 export class Latencies {
   readonly #models = new Map<string, (Learnt | undefined)[]>();
+  /** Models of which something was learnt since `changes` was asked. */
+  readonly #changed = new Set<string>();
 
   /** An attempt that was sent at `sentMs` was answered now. */
   answered(key: LatencyKey, sentMs: number, nowMs: number): void {
     const learnt = this.#learntOf(key);
+    forgetIfQuicker(learnt, nowMs - sentMs);
     learnt.answered.observe(nowMs - sentMs);
     learnt.endedMs = nowMs;
     learnt.trial = undefined;
@@ -118,6 +131,34 @@ export class Latencies {
     return false;
   }
 
+  /** What is known of each model of which something was learnt since this was asked last. */
+  *changes(): Generator<readonly [string, readonly KeptLatencies[]]> {
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    for (const model of changed) {
+      const classes = this.#models.get(model) ?? [];
+      yield [
+        model,
+        [...classes.entries()].flatMap(([kind, learnt]) =>
+          learnt === undefined ? [] : [[kind, learnt.answered.kept(), learnt.unanswered.kept()] as const],
+        ),
+      ];
+    }
+  }
+
+  /** Begins with what an earlier process knew of a model. What cannot be is left out. */
+  restore(model: string, kept: readonly KeptLatencies[]): void {
+    for (const [kind, answered, unanswered] of kept) {
+      if (kind < 0 || kind > CLASSES_MAX + 1) continue;
+      const learnt = this.#learntIn(model, kind);
+      learnt.isRestored = true;
+      const total = [...answered, ...unanswered].reduce((sum, [, count]) => sum + count, 0);
+      const answeredShare = answered.reduce((sum, [, count]) => sum + count, 0) / total;
+      learnt.answered.restore(answered, RESTORED_MAX * answeredShare);
+      learnt.unanswered.restore(unanswered, RESTORED_MAX * (1 - answeredShare));
+    }
+  }
+
   /** Milliseconds after which to look at an attempt again; 0 when it should be given up for a fresh one. */
   patienceMs(key: LatencyKey, attempt: AttemptUnderWay): number {
     const { sentMs, nowMs, leftMs } = attempt;
@@ -142,19 +183,25 @@ export class Latencies {
   }
 
   #learntOf({ model, maxOutputTokens }: LatencyKey): Learnt {
+    this.#changed.add(model);
+    return this.#learntIn(model, classOf(maxOutputTokens));
+  }
+
+  #learntIn(model: string, index: number): Learnt {
     let classes = this.#models.get(model);
     if (classes === undefined) {
       if (this.#models.size >= MODELS_MAX) {
         const oldest = this.#models.keys().next();
         if (oldest.done !== true) this.#models.delete(oldest.value);
+        if (oldest.done !== true) this.#changed.delete(oldest.value);
       }
       classes = [];
       this.#models.set(model, classes);
     }
-    const index = classOf(maxOutputTokens);
     let learnt = classes[index];
     if (learnt === undefined) {
       learnt = {
+        isRestored: false,
         answered: new Histogram(),
         unanswered: new Histogram(),
         lastSentMs: [],
@@ -167,6 +214,18 @@ export class Latencies {
     }
     return learnt;
   }
+}
+
+/** An answer that took `ms` says that what an earlier process learnt is no longer so. */
+function forgetIfQuicker(learnt: Learnt, ms: number): void {
+  if (
+    !learnt.isRestored ||
+    ms >= quantileOfOpen(learnt.answered, learnt.unanswered, IN_TIME_SHARE, LATE_KNOWN_MIN)
+  )
+    return;
+  learnt.isRestored = false;
+  learnt.answered = new Histogram();
+  learnt.unanswered = new Histogram();
 }
 
 /** 0 while too little is known. */

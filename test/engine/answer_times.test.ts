@@ -202,3 +202,46 @@ describe("a request whose answer would be late", () => {
     expect(again.counts.completed).toBeGreaterThan(50);
   });
 });
+
+describe("what an earlier process learnt of answers", () => {
+  /** Runs so many items of a world in an engine of its own, in a minute each. */
+  async function runIn(world: World, items: number): Promise<{ completed: number; sent: number }> {
+    const before = world.sent.length;
+    world.input(items);
+    const engine = await world.engine();
+    const out = `/out${before}`;
+    const { counts } = await world.settle(engine.run(INPUT, { out, id: out, sla: 1 }).finished);
+    await world.settle(engine.close());
+    return { completed: counts.completed, sent: world.sent.length - before };
+  }
+
+  it("keeps the next one from sending what would be late, but for one request that looks whether it still is", async () => {
+    const world = new World({ answer: (line) => ({ afterMs: 90_000, result: ok(line) }) });
+    expect(await runIn(world, 40)).toEqual({ completed: 0, sent: 40 });
+    expect(await runIn(world, 40)).toEqual({ completed: 0, sent: 1 });
+  });
+
+  it("is forgotten at the first answer that is quicker", async () => {
+    let afterMs = 90_000;
+    const world = new World({ answer: (line) => ({ afterMs, result: ok(line) }) });
+    await runIn(world, 40);
+    afterMs = 2_000;
+    expect(await runIn(world, 40)).toEqual({ completed: 40, sent: 40 });
+  });
+
+  it("says from the start what hangs", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 600 } } } });
+    world.input(100);
+    const first = await world.engine();
+    await world.settle(first.run(INPUT, { out: OUTPUT }).finished);
+    await world.settle(first.close());
+    const lines = Array.from({ length: 20 }, (_, at) => itemLine(1_001 + at)).join("");
+    world.answer = (line, attempt) => (line === 1_001 && attempt === 1 ? "hang" : ok(line));
+    world.disk.put("/next.jsonl", lines);
+    const startMs = world.clock.nowMs();
+    const next = await world.engine();
+    await world.settle(next.run("/next.jsonl", { out: "/next.out" }).finished);
+    expect(world.clock.nowMs() - startMs).toBeLessThan(20_000);
+    await world.settle(next.close());
+  });
+});

@@ -145,3 +145,39 @@ describe("patience with an attempt under way", () => {
     }
   });
 });
+
+describe("what is kept of latencies", () => {
+  it("says of requests what it said before, from counts that are small enough to be outweighed", () => {
+    const latencies = new Latencies();
+    answers(latencies, 2_000, 40_000, 3_000_000);
+    const [[model, kept] = ["", []]] = [...latencies.changes()];
+    expect(kept.map(([kind]) => kind)).toEqual([2]);
+    expect([...latencies.changes()]).toEqual([]);
+    const next = new Latencies();
+    next.restore(model, kept);
+    expect([...next.changes()]).toEqual([]);
+    expect(next.isTooLate({ ...KEY }, 30_000, 0)).toBe(false); // one request looks whether it still is so
+    expect(next.isTooLate({ ...KEY }, 30_000, 0)).toBe(true);
+    expect(next.isTooLate(KEY, 41_000, 0)).toBe(false);
+    next.answered(KEY, 0, 50_000);
+    const [[, after] = ["", []]] = [...next.changes()];
+    expect(after[0]?.[1].reduce((sum, [, count]) => sum + count, 0)).toBeCloseTo(201, 9);
+  });
+
+  it("is left out where it cannot be", () => {
+    const next = new Latencies();
+    const rows = [
+      [50, 100, 3],
+      [1.5, 9, 9],
+      [-1, 9, 9],
+      [7_000, 9, 9],
+      [113, Number.NaN, 17_000],
+    ] as const;
+    next.restore("alpha:m", [
+      [2, rows, rows],
+      [99, rows, rows],
+      [-1, [], []],
+    ]);
+    expect(next.isTooLate(KEY, 1, 0)).toBe(false);
+  });
+});

@@ -53,6 +53,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   prune: A_TRUTH,
   model: A_MODEL,
   signal: A_SIGNAL,
+  caps: CHECKED_LATER,
   waitMs: A_WAIT,
   finish: A_TRUTH,
   pilot: CHECKED_LATER,

@@ -28,7 +28,7 @@ import { CostBounds } from "./cost_bounds.ts";
 import type { Engine } from "./engine_calls.ts";
 import { checkedOptions, type EngineOptions } from "./engine_options.ts";
 import { Forgotten } from "./forgotten.ts";
-import type { Hold, RunHolds } from "./holds.ts";
+import type { Hold, HoldReason, RunHolds } from "./holds.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { ItemMoney } from "./item_money.ts";
@@ -294,7 +294,7 @@ class LocalEngine implements Engine {
     return {
       ...this.#seams,
       ...built,
-      caps: new SharedCaps(store, this.#config.cap),
+      caps: new SharedCaps(store, this.#config.cap, () => this.#wakeHeld("cap_reached")),
       arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes, keysMissing: this.#config.keysMissing }),
       rateCard: this.#config.rateCard,
       isAtMostOnce: this.#config.isAtMostOnce,
@@ -321,6 +321,7 @@ class LocalEngine implements Engine {
         this.#holdListeners.add(listener);
         return () => this.#holdListeners.delete(listener);
       },
+      wakeHeld: (reason) => this.#wakeHeld(reason),
       standstill: (state) =>
         built.recorder.isBusy || !this.#hasRoom ? undefined : this.#lanes.standstill(state),
       storageWait: () => (this.#hasRoom ? undefined : "a full disk"),
@@ -338,6 +339,10 @@ class LocalEngine implements Engine {
   #roomChanged(hasRoom: boolean): void {
     if (hasRoom) for (const lane of this.#lanes.all()) lane.pump();
     this.#tellHolds();
+  }
+
+  #wakeHeld(reason: HoldReason): void {
+    for (const run of this.#runs) run.wakeHeld(reason);
   }
 
   #tellHolds(): void {

@@ -13,7 +13,7 @@ import type { Store } from "../store/store.ts";
 import type { Arrivals } from "./arrivals.ts";
 import type { Backlog } from "./backlog.ts";
 import type { ModelWork } from "./expected_usage.ts";
-import type { HeldEnd, RunHolds } from "./holds.ts";
+import type { HeldEnd, HoldReason, RunHolds } from "./holds.ts";
 import type { Lane } from "./lane.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { Forecast, NewWork } from "./outlook.ts";
@@ -86,6 +86,8 @@ export interface EngineParts {
   isHeldByStop(run: RunState): boolean;
   /** Calls back when a lane is held, or no longer; returns how to stop listening. */
   onHold(listener: () => void): () => void;
+  /** What held lines of runs for that reason has changed: they are read again. */
+  wakeHeld(reason: HoldReason): void;
   /** Where what a run has left waits, in words, if nothing goes on with it by itself; undefined when something does. */
   standstill(run: RunState): readonly string[] | undefined;
   /** Why nothing can be recorded at the moment; undefined when it can. */

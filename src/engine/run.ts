@@ -119,6 +119,11 @@ export class Run implements AsyncIterable<OutputLine> {
     return this.#parts.holdsOf(state).holds;
   }
 
+  /** What held lines of it for that reason has changed. */
+  wakeHeld(reason: HoldReason): void {
+    this.#state?.wake(reason);
+  }
+
   /** Whether some of what it has left waits for a provider that is not sent to. */
   get isHeldByStop(): boolean {
     return this.#state !== undefined && this.#parts.isHeldByStop(this.#state);
@@ -239,13 +244,24 @@ export class Run implements AsyncIterable<OutputLine> {
     }
   }
 
+  /** Reads the input and waits until nothing is left of it, held lines are to be read again, or the run is left. */
+  async #read(opened: OpenRun, watch: Watch, pilot: Pilot | undefined): Promise<void> {
+    const { state } = opened;
+    const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
+    await Promise.race([reading, watch.left]);
+    const canReadAgain = opened.input.identity !== undefined;
+    await watch.until(() => state.isIdle || !state.isOpen || (canReadAgain && state.isToReadAgain));
+  }
+
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
     const { state } = opened;
     const pilot = Pilot.of(this.#parts, opened, this.#options, () => this.stop(PILOT_DECLINED));
     try {
-      const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
-      await Promise.race([reading, watch.left]);
-      await watch.until(() => state.isIdle || !state.isOpen);
+      await this.#read(opened, watch, pilot);
+      while (state.isOpen && !state.isIdle) {
+        state.readAgain();
+        await this.#read(opened, watch, undefined);
+      }
       if (state.phase === "cancelling") {
         await watch.during(this.#storeCancel(opened));
         state.phase = "cancelled";

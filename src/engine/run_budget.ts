@@ -12,6 +12,8 @@ export interface CostOptions {
   readonly maxCostUsd?: number;
   /** A cap that it shares with other runs of the data folder, by its name; the amount that is given last counts. */
   readonly cap?: CapTerms;
+  /** Caps that others keep, which it takes from besides. */
+  readonly caps?: readonly Cap[];
   /** Sends what a cap cannot bound (audio, files, tools that the provider runs, models without a known price) all the same. */
   readonly maxCostUnbounded?: boolean;
 }
@@ -20,27 +22,27 @@ export interface CostOptions {
 export async function openBudget(
   parts: EngineParts,
   taskId: string,
-  { maxCostUsd, cap }: CostOptions,
+  { maxCostUsd, cap, caps = [] }: CostOptions,
   taken: Taken,
 ): Promise<Budget> {
   const own = maxCostUsd === undefined ? [] : [new Cap(maxCostUsd)];
   const shared = await Promise.all(
     parts.caps.termsOf(cap).map((terms) => parts.room.waitFor(() => parts.caps.join(terms, taskId))),
   );
-  return new Budget([...own, ...shared], taken);
+  return new Budget([...own, ...shared, ...caps], taken);
 }
 
 /** What it held is in doubt; runs that share a cap with it may go on. */
 export async function leaveBudget(
   parts: EngineParts,
   taskId: string,
-  { cap }: CostOptions,
+  { cap, caps = [] }: CostOptions,
   budget: Budget,
 ): Promise<void> {
   budget.close();
   const shared = parts.caps.termsOf(cap);
   for (const { name } of shared) await parts.caps.leave(name, taskId, budget);
-  if (shared.length > 0) for (const lane of parts.lanes()) lane.pump();
+  if (shared.length + caps.length > 0) for (const lane of parts.lanes()) lane.pump();
 }
 
 /** How its items are measured under a cap. */

@@ -15,7 +15,7 @@ import type { PerigeeError } from "../errors.ts";
 import type { Block } from "../jsonl/block.ts";
 import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
-import type { HeldEnd, HeldLines, Hold } from "./holds.ts";
+import type { HeldEnd, HeldLines, Hold, HoldReason } from "./holds.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { LineSet } from "./line_set.ts";
 import type { EngineObserver } from "./observer.ts";
@@ -77,6 +77,7 @@ export class RunState {
   /** How its held items end; undefined while they wait. */
   heldEnd: ((model: string) => HeldEnd) | undefined;
   readonly #watchers: (() => void)[] = [];
+  #isWoken = false;
 
   constructor(settings: RunSettings) {
     this.settings = settings;
@@ -129,6 +130,25 @@ export class RunState {
     const held = this.heldLines.get(key);
     if (held === undefined) this.heldLines.set(key, { ...lines, items, sinceMs: nowMs });
     else held.items += items;
+  }
+
+  /** What held lines for that reason has changed: they are to be read again. Of a stream that waits for the next call. */
+  wake(reason: HoldReason): void {
+    if (![...this.heldLines.values()].some((lines) => lines.reason === reason)) return;
+    this.#isWoken = true;
+    this.changed();
+  }
+
+  /** Whether held lines are to be read again, and nothing else of the input is in memory. */
+  get isToReadAgain(): boolean {
+    return this.#isWoken && this.waitingItems === 0 && this.claimed.size === 0 && this.heldLines.size > 0;
+  }
+
+  /** Its input is read once more from the start. */
+  readAgain(): void {
+    this.#isWoken = false;
+    this.heldLines.clear();
+    this.blankLines = 0;
   }
 
   /** Whether every line of a block is done. */

@@ -54,11 +54,13 @@ export class SharedCaps {
   readonly #store: Store;
   readonly #ofEngine: CapTerms | undefined;
   readonly #caps = new Map<string, Promise<SharedCap>>();
+  readonly #onRaised: () => void;
 
-  /** `ofEngine`: one that all runs of the engine join. */
-  constructor(store: Store, ofEngine: CapTerms | undefined) {
+  /** `ofEngine`: one that all runs of the engine join. `onRaised`: told when runs that a cap held may go on. */
+  constructor(store: Store, ofEngine: CapTerms | undefined, onRaised: () => void) {
     this.#store = store;
     this.#ofEngine = ofEngine;
+    this.#onRaised = onRaised;
   }
 
   /** The caps of a run that names this one: its own and the engine's. */
@@ -72,9 +74,11 @@ export class SharedCaps {
   async join({ name, usd }: CapTerms, taskId: string): Promise<Cap> {
     const { cap, left } = await this.#shared(name);
     await this.#store.change(memberChanges(name, taskId, {}));
+    const isRaised = usd > cap.capUsd;
     cap.limit(usd);
     cap.forget(left.get(taskId) ?? 0); // its own budget counts it from now on
     left.delete(taskId);
+    if (isRaised) this.#onRaised();
     return cap;
   }
 

@@ -18,6 +18,7 @@ import type { Run } from "../engine/run.ts";
 import { decodeBody } from "../engine/task_body.ts";
 import { countingEntries } from "../engine/task_journal.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
+import type { Cap } from "../price/budget.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import type { Backlog } from "./backlog.ts";
 import { LastLots } from "./last_lots.ts";
@@ -26,6 +27,7 @@ import { Lot, type Member } from "./lot.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { OverLots } from "./over_lots.ts";
 import { RateCards } from "./rate_cards.ts";
+import type { Spending } from "./spending.ts";
 import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 import { deadlineOf, UnreadLots } from "./unread_lots.ts";
@@ -39,6 +41,7 @@ export interface LotsOptions {
   readonly engine: Engine;
   readonly parts: EngineParts;
   readonly backlog: Backlog;
+  readonly spending: Pick<Spending, "capOf" | "onMonth">;
   /** Where the lines of a lot stand. */
   readonly pathOf: (lot: LotRecord) => string;
   /** The lines that a lot is about to run on. Rejects when they are not those that were accepted. */
@@ -70,6 +73,7 @@ export class Lots {
 
   constructor(options: LotsOptions) {
     this.#options = options;
+    options.spending.onMonth(() => options.parts.wakeHeld("cap_reached"));
     this.cards = new RateCards(options.parts);
     this.#unread = new UnreadLots(options.parts.clock);
     options.parts.countUnread((project, deadlineWallMs) => this.unreadItems(project, deadlineWallMs));
@@ -222,7 +226,7 @@ export class Lots {
     try {
       const isAnswered = await this.#isAnswered(lot);
       const path = await this.#options.linesOf(lot);
-      const run = this.#run(lot, path);
+      const run = this.#run(lot, path, await this.#options.spending.capOf(lot.record.project));
       lot.begin(run);
       if (isAnswered) await this.#replay(lot); // a run that was over tells no steps again
       lot.out = (await run.opened).out;
@@ -247,7 +251,7 @@ export class Lots {
     return task !== undefined && decodeBody(task.body).status === "completed";
   }
 
-  #run(lot: Lot, path: string): Run {
+  #run(lot: Lot, path: string, cap: Cap | undefined): Run {
     const { engine } = this.#options;
     const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId } = lot.record;
     const isLost = path !== lot.path;
@@ -257,6 +261,7 @@ export class Lots {
       volumeTokens,
       ...(slaMinutes === null ? {} : { sla: slaMinutes }),
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
+      ...(cap === undefined ? {} : { caps: [cap] }),
       rateCard: this.cards.of(lot.record),
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),

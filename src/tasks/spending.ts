@@ -15,9 +15,11 @@
 
 import type { Clock } from "../clock.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
+import type { Cap } from "../price/budget.ts";
 import { addMoney, completeMoney, type Money, NO_MONEY } from "../price/money.ts";
 import { dayOf } from "../price/rates.ts";
 import type { RecordChange, RecordStore } from "../store/records.ts";
+import { MonthCaps } from "./month_caps.ts";
 
 /** Tokens and money of settled items. */
 export interface Usage extends Money {
@@ -68,6 +70,10 @@ export interface Spending {
   month(
     project: string,
   ): Promise<{ readonly spentUsd: number; readonly heldUsd: number; readonly capUsd: number | undefined }>;
+  /** The month's cap of a project, for the budgets of its runs; undefined where there is none. */
+  capOf(project: string): Promise<Cap | undefined>;
+  /** Calls back when a month has begun: what caps held may go on. */
+  onMonth(listener: () => void): void;
 }
 
 export interface SpendingOptions {
@@ -105,11 +111,21 @@ class RecordedSpending implements Spending {
   /** By month and project. Loaded before anything is added, so they are what is stored. */
   readonly #months = new Map<string, Promise<Month>>();
   readonly #heldUsd = new Map<string, number>();
+  readonly #caps: MonthCaps;
   #waiting: WaitingNote[] = [];
   #isWriting = false;
 
   constructor(options: SpendingOptions) {
     this.#options = options;
+    this.#caps = new MonthCaps({ ...options, spentUsd: (project) => this.#spentUsd(project) });
+  }
+
+  capOf(project: string): Promise<Cap | undefined> {
+    return this.#caps.of(project);
+  }
+
+  onMonth(listener: () => void): void {
+    this.#caps.onMonth(listener);
   }
 
   async reserve(project: string, usd: number): Promise<Hold> {

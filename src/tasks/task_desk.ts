@@ -114,9 +114,7 @@ class TaskDesk implements OpenedTasks {
     const backlog = new Backlog(options.backlog);
     if (onFinished !== undefined) this.#listeners.add(onFinished);
     this.#lots = new Lots({
-      engine,
-      parts,
-      backlog,
+      ...{ engine, parts, backlog, spending: options.spending },
       pathOf: (lot) => this.#pathOf(lot),
       linesOf: (lot) => linesOf({ ...options, folder: this.#folder }, lot),
       onFinished: async (ended, lot) => {

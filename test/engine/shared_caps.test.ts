@@ -39,6 +39,19 @@ describe("a cap of a name", () => {
     expect(book.billedUsd).toBeGreaterThan(CAP.usd - 0.13);
   });
 
+  it("lets a run at work go on that it held, when another call raises it", async () => {
+    const { world } = worldWithBook({ answer: (line) => ok(line) });
+    const engine = await world.engine();
+    const first = engine.run(INPUT, { out: OUTPUT, cap: { ...CAP, usd: 1 }, onHeld: () => undefined });
+    await world.clock.advance(60_000);
+    expect(first.progress().held).toMatchObject([{ reason: "cap_reached", next_try: null }]);
+    const before = world.sent.length;
+    expect(before).toBeLessThan(30);
+    engine.run("/second.jsonl", { out: "/second.out", cap: { ...CAP, usd: 100 } });
+    expect(await world.settle(first.finished)).toMatchObject({ counts: { completed: 100 } });
+    expect(new Set(world.sent.map(({ line }) => line)).size).toBe(world.sent.length); // nothing is sent twice
+  });
+
   it("still counts what runs before took: in other processes, killed on the way, or forgotten", async () => {
     const { world, book } = worldWithBook({ latencyMs: 40, config: { maxInFlight: 5 } });
     const process = mortal(world.clock);

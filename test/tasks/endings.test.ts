@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { openaiAnswer } from "../../src/testing/scripted_transport.ts";
 import { ok, status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
 
 const items = (from: number, count: number, sla?: number) =>
   Array.from({ length: count }, (_, index) => item(from + index, sla));
+const DAYS_20_MS = 20 * 86_400_000;
 
 describe("a cancelled task", () => {
   it("that shares its lot sends nothing more, keeps what was answered, and leaves the others alone", async () => {
@@ -145,23 +147,52 @@ describe("a project with a cap", () => {
     prices: { "alpha:m1": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 1_000 } },
   };
 
+  const short = (from: number, count: number) =>
+    items(from, count, 43_200).map((one) => ({ ...one, max_tokens: 512 }));
+
   it("is refused work that would go beyond it, and its money is free again when work ends cheaper", async () => {
     const world = new TaskWorld({ config });
-    world.capUsd = 3; // providers are expected to bill about half a dollar for one item: 512 tokens of output
+    world.capUsd = 3; // providers are expected to bill about half a dollar for one item
     let tasks = await world.tasks();
-    await world.settle(submit(tasks, items(1, 2, 43_200)));
-    const refused = expect(submit(tasks, items(3, 6, 43_200))).rejects.toMatchObject({
+    await world.settle(submit(tasks, short(1, 2)));
+    const refused = expect(submit(tasks, short(3, 6))).rejects.toMatchObject({
       code: "budget_exceeded",
     });
     await world.settle(refused);
     world.kill();
     tasks = await world.settle(world.tasks());
-    await world.settle(
-      expect(submit(tasks, items(3, 6, 43_200))).rejects.toMatchObject({ code: "budget_exceeded" }),
-    );
+    await world.settle(expect(submit(tasks, short(3, 6))).rejects.toMatchObject({ code: "budget_exceeded" }));
     await world.clock.advance(60_000); // answered: ten tokens in and five out, each
-    const task = await world.settle(submit(tasks, items(11, 4, 43_200)));
+    const task = await world.settle(submit(tasks, short(11, 4)));
     expect(task.totalItems).toBe(4);
+  });
+});
+
+describe("a project whose work costs more than was expected", () => {
+  const config = {
+    prices: { "alpha:m1": { inputUsdPerMillion: 100, outputUsdPerMillion: 100 } },
+  };
+  const costly = (line: number) => openaiAnswer(`answer ${line}`, { inputTokens: 10, outputTokens: 990 });
+
+  it("is held when its month's cap is used up, visibly, and goes on when the next month begins", async () => {
+    const world = new TaskWorld({ config, answer: costly });
+    world.capUsd = 3;
+    const tasks = await world.tasks();
+    await world.clock.advance(DAYS_20_MS);
+    const { id } = await world.settle(submit(tasks, items(1, 50, 43_200)));
+    await world.clock.advance(3_600_000);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view.held).toMatchObject([
+      { reason: "cap_reached", next_try: null, items: view.counts.submitted },
+    ]);
+    expect(view.usage.billedUsd + view.usage.ambiguousUsd).toBeLessThanOrEqual(3);
+    expect(view.usage.billedUsd).toBeGreaterThan(2.5); // a request may take 0.41
+    await world.clock.advance(DAYS_20_MS);
+    expect(await world.settle(tasks.task(PROJECT, id))).toMatchObject({
+      counts: { completed: 50 },
+      held: [],
+    });
+    expect(world.sent).toHaveLength(50);
   });
 });
 

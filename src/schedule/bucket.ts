@@ -81,6 +81,14 @@ export class WindowBucket {
     return Math.max(paceMs, this.#roomMs(nowMs, amount));
   }
 
+  /** The same where somebody else paces: until the window has room for `amount`, which may pass the limit by `over`. */
+  roomWaitMs(nowMs: number, amount: number, over: number): number {
+    if (amount <= 0 || this.#limit === Number.POSITIVE_INFINITY) return 0;
+    this.#advance(nowMs);
+    if (this.#total + amount <= this.#limit + over || this.#total === 0) return 0;
+    return this.#roomMs(nowMs, amount - over);
+  }
+
   /** Takes `amount` or tells when to ask again. `slot` is what `adjust` wants later. */
   take(nowMs: number, amount: number): Take {
     const waitMs = this.waitMs(nowMs, amount);

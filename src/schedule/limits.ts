@@ -23,7 +23,7 @@ import { Pause } from "./pause.ts";
 import type { QuotaUse } from "./quota.ts";
 import { Quotas, type QuotasUse, type SentLoad, type ToldLimits } from "./quotas.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
-import type { Permit, Reservation } from "./reservation.ts";
+import { type Permit, type Reservation, wholeLoad } from "./reservation.ts";
 import { TokenFlow } from "./token_flow.ts";
 
 export type { Permit, RampOptions, Reservation, Signal };
@@ -353,18 +353,26 @@ export class LaneLimits {
     }
     this.#setPace(nowMs);
     const requestsMs = this.#quotas.requestWaitMs(nowMs);
-    const tokensMs = Math.max(this.#quotas.tokenWaitMs(nowMs, load), this.#flowWaitMs(nowMs, load));
+    const tokensMs = Math.max(
+      this.#quotas.tokenWaitMs(nowMs, load, this.#isFlowing),
+      this.#flowWaitMs(nowMs, load),
+    );
     if (requestsMs <= 0 && tokensMs <= 0) return undefined;
     return requestsMs >= tokensMs
       ? { ok: false, waitMs: requestsMs, reason: "requests" }
       : { ok: false, waitMs: tokensMs, reason: "tokens" };
   }
 
+  /** Whether tokens are paced by when they are used. */
+  get #isFlowing(): boolean {
+    return this.#flow !== undefined && !this.#flow.isQuick;
+  }
+
   #flowWaitMs(nowMs: number, load: TokenLoad): number {
     const limits = this.#quotas.flowLimits;
     if (limits === undefined) return 0;
     this.#flow ??= new TokenFlow();
-    return this.#flow.waitMs(nowMs, load, limits);
+    return this.#flow.waitMs(nowMs, load, limits, this.#pace);
   }
 
   #hasPlace(nowMs: number): boolean {
@@ -386,13 +394,4 @@ export class LaneLimits {
 function fuller(own: QuotaUse | undefined, shared: QuotaUse | undefined): QuotaUse | undefined {
   if (own === undefined || shared === undefined) return own ?? shared;
   return shared.used / shared.limit > own.used / own.limit ? shared : own;
-}
-
-/** Whole, finite and not negative: what a bucket can count without drift. */
-function wholeLoad(load: TokenLoad): TokenLoad {
-  return { inputTokens: wholeTokens(load.inputTokens), outputTokens: wholeTokens(load.outputTokens) };
-}
-
-function wholeTokens(tokens: number): number {
-  return tokens > 0 && tokens < Number.POSITIVE_INFINITY ? Math.ceil(tokens) : 0;
 }

@@ -14,8 +14,8 @@ const OBSERVATIONS_MIN = 20;
 const OUTPUT_TOKENS_DEFAULT = 512;
 /** What a request without a limit of its own may take before anything was learnt. */
 const UNKNOWN_OUTPUT_TOKENS = 4_096;
-/** After so many answers what may come counts half. */
-const DOUBT_ANSWERS = 32;
+/** After so many answers what may come counts a quarter. */
+const DOUBT_ANSWERS = 3;
 const QUANTILE = 0.9;
 
 /** Learns how many output tokens the answers of each model have. */
@@ -44,7 +44,7 @@ export class OutputLengths {
     const histogram = this.#histograms.get(model);
     if (histogram === undefined) return most;
     const { total, mean } = histogram;
-    const doubt = 1 / (1 + total / DOUBT_ANSWERS);
+    const doubt = 1 / (1 + total / DOUBT_ANSWERS) ** 2;
     const tokens = Math.ceil((most * doubt + mean * total) / (doubt + total));
     return maxOutputTokens > 0 ? Math.min(maxOutputTokens, tokens) : tokens;
   }

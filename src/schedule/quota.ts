@@ -83,13 +83,14 @@ export class Quota {
     return (amount * WINDOW_MS) / this.#bucket.limit;
   }
 
-  /** Milliseconds until `amount` can be taken; 0 for now. */
-  waitMs(nowMs: number, amount: number): number {
+  /** Milliseconds until `amount` can be taken; 0 for now. With `over` it is paced elsewhere, and may pass the limit by so much. */
+  waitMs(nowMs: number, amount: number, over?: number): number {
     this.#raise(nowMs);
     const heldMs = this.#heldUntilMs - nowMs;
     if (this.#freeUnits !== Number.POSITIVE_INFINITY && this.#bucket.used(nowMs) + amount > this.#freeUnits)
       this.#govern(nowMs);
-    const waitMs = this.#bucket.waitMs(nowMs, amount);
+    const waitMs =
+      over === undefined ? this.#bucket.waitMs(nowMs, amount) : this.#bucket.roomWaitMs(nowMs, amount, over);
     return amount > 0 && heldMs > waitMs ? heldMs : waitMs;
   }
 

@@ -71,12 +71,13 @@ export class Quotas {
     return this.#requests.waitMs(nowMs, 1);
   }
 
-  /** Milliseconds until the tokens of one more request fit. */
-  tokenWaitMs(nowMs: number, load: TokenLoad): number {
+  /** Milliseconds until the tokens of one more request fit; `isFlowing`: output is paced by when it is used. */
+  tokenWaitMs(nowMs: number, load: TokenLoad, isFlowing: boolean): number {
+    const over = isFlowing ? load.outputTokens / 2 : undefined; // the nearest whole number of answers
     return Math.max(
-      this.#tokens.waitMs(nowMs, load.inputTokens + load.outputTokens),
+      this.#tokens.waitMs(nowMs, load.inputTokens + load.outputTokens, over),
       this.#inputTokens.waitMs(nowMs, load.inputTokens),
-      this.#outputTokens.waitMs(nowMs, load.outputTokens),
+      this.#outputTokens.waitMs(nowMs, load.outputTokens, over),
     );
   }
 

@@ -35,3 +35,12 @@ export type RefusalReason = "requests" | "tokens" | "concurrency" | "cooldown" |
 export type Reservation =
   | { readonly ok: true; readonly permit: Permit }
   | { readonly ok: false; readonly waitMs: number; readonly reason: RefusalReason };
+
+/** Whole, finite and not negative: what a bucket can count without drift. */
+export function wholeLoad(load: TokenLoad): TokenLoad {
+  return { inputTokens: wholeTokens(load.inputTokens), outputTokens: wholeTokens(load.outputTokens) };
+}
+
+function wholeTokens(tokens: number): number {
+  return tokens > 0 && tokens < Number.POSITIVE_INFINITY ? Math.ceil(tokens) : 0;
+}

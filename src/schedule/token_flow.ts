@@ -2,38 +2,45 @@
  * When tokens are used: input when a request is sent, output when its answer comes. Says how many more requests may go so
  * that no minute to come holds more tokens than the limit, though answers take long and are of any length.
  *
- *   for every horizon h up to the longest answer seen (steps of 2.5 s):
- *     used in (h - 60 s, now] + expected to come of what is in flight in (now, now + h] + 2 deviations
- *       + requests * (input + what one has given by h)  <=  limit + max(1 %, half a mean answer)
+ *   rate = min over the ends h of minutes, from now to a minute from now (steps of 2 s), of
+ *     (limit + over - used in (h - 60 s, now] - expected to come of what is in flight by h - 2 deviations of it)
+ *       / what one request a slot from now on comes to by h
+ *   over = max(0.8 %, 0.9 of the largest answer so far)
  *
- * What is expected of a request of age `a` is what answers that took longer than `a` gave, when they gave it: a histogram of
- * latencies (half seconds) with their tokens, so long answers count as long. Before the first answer all that is in flight
- * counts with what was reserved for it, so first answers of an unknown model are let in as the limit holds them at their worst.
+ * Requests are sent evenly at this rate, at most 1.2 times the even one: what would fill a later minute slows them now, and
+ * does not stop them then. Sending as fast as the present minute has room leaves every later one as uneven as this one.
  *
- * Counting when sent (bucket.ts) and when used are two laws, and both hold. Why not one: with answers of a minute the tokens of
- * a minute's requests come when they come, and a minute of them may hold twice what was sent in any.
+ * What is expected is the product-limit estimate (Kaplan and Meier 1958) of when answers come and with how many tokens: a
+ * histogram of latencies (half seconds) with their tokens, in which what is still in flight counts for its age. First answers are
+ * short ones, and do not speak for those that are still out: these count with the largest so far, and with what was reserved.
  *
- * What is free is not used up at once, which would leave the next minute as uneven as this one, but at a pace in proportion to it.
+ * Counting when sent (bucket.ts) and when used are two laws, and both hold, the first to the nearest whole answer. Why not one:
+ * with answers of a minute the tokens of a minute's requests come when they come, and a minute of them may hold twice what was
+ * sent in any.
  *
- * Limits: 42 KB a lane with a token limit. Hot path: a comparison; every 250 ms some 10 us.
+ * Limits: 42 KB a lane with a token limit. Hot path: a comparison; every 250 ms some 20 us.
  */
 import type { TokenLoad } from "../work/limits.ts";
 
 const SLOT_MS = 500;
+const MINUTE_SLOTS = 120;
 /** Slots of ages and latencies: 512 s; older ones count in the last. */
 const AGES = 1_024;
 /** Slots of a minute and one more, since the first is partly over. */
-const WINDOW = 121;
+const WINDOW = MINUTE_SLOTS + 1;
 const EVALUATE_EVERY_MS = 250;
-const HORIZON_STEP = 5;
+const HORIZON_STEP = 4;
 const DEVIATIONS = 2;
-const OVER_SHARE = 0.01;
+const OVER_SHARE = 0.008;
+/** Of the largest answer so far, which a minute may pass the limit by. */
+const ANSWER_SHARE = 0.9;
 const HALVE_AT = 2_000;
-/** A horizon by which a request has given less than this part of its tokens does not hold it back. */
-const PART_MIN = 0.05;
-const BAND = 0.015;
-const CATCH_UP = 1.5;
-const PACE_MAX = 1.25;
+/** A minute that ends before so much of a request has come is decided by those sent before it. */
+const EARLY_SHARE = 0.35;
+/** Parts of all answers below this are none. */
+const SHARE_MIN = 1e-9;
+/** What a while of few answers has left free is made up for at so much more than the even pace. */
+const PACE_MAX = 1.2;
 const SINCE_MS_MAX = 1_000;
 /** Where so many answers came within 3 s each, counting when sent is enough. */
 const QUICK_ANSWERS = 20;
@@ -62,15 +69,22 @@ export class TokenFlow {
   #total = 0;
   #answered = 0;
   #longest = 0;
+  /** Tokens of the largest answer. */
+  #largest = 0;
   #budget = 0;
   #evaluatedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** Milliseconds until one more request may go; 0 for now. */
-  waitMs(nowMs: number, load: TokenLoad, limits: FlowLimits): number {
+  /** Whether answers come so soon that counting when sent is enough. */
+  get isQuick(): boolean {
+    return this.#answered >= QUICK_ANSWERS && this.#longest < QUICK_SLOTS;
+  }
+
+  /** Milliseconds until one more request may go, at most at `share` (above 0, at most 1) of the limit's rate; 0 for now. */
+  waitMs(nowMs: number, load: TokenLoad, limits: FlowLimits, share: number): number {
     if (this.#budget >= 1 && nowMs - this.#evaluatedAtMs < EVALUATE_EVERY_MS) return 0;
     if (this.#budget < 1 && nowMs - this.#evaluatedAtMs < EVALUATE_EVERY_MS / 2)
       return this.#evaluatedAtMs + EVALUATE_EVERY_MS / 2 - nowMs;
-    this.#evaluate(nowMs, load, limits);
+    this.#evaluate(nowMs, load, limits, share);
     return this.#budget >= 1 ? 0 : EVALUATE_EVERY_MS / 2;
   }
 
@@ -116,6 +130,7 @@ export class TokenFlow {
     this.#answers[latency] = (this.#answers[latency] ?? 0) + 1;
     this.#tokens[latency] = (this.#tokens[latency] ?? 0) + tokens;
     this.#squares[latency] = (this.#squares[latency] ?? 0) + tokens * tokens;
+    this.#largest = Math.max(this.#largest, tokens);
     this.#total += 1;
     this.#answered += 1;
     this.#longest = Math.max(this.#longest, latency);
@@ -136,101 +151,121 @@ export class TokenFlow {
     return this.#newest;
   }
 
-  #evaluate(nowMs: number, load: TokenLoad, limits: FlowLimits): void {
+  #evaluate(nowMs: number, load: TokenLoad, limits: FlowLimits, share: number): void {
     const slot = this.#advance(nowMs);
     const sinceMs = Math.min(SINCE_MS_MAX, nowMs - this.#evaluatedAtMs);
     this.#evaluatedAtMs = nowMs;
-    if (this.#answered >= QUICK_ANSWERS && this.#longest < QUICK_SLOTS) {
+    if (this.isQuick) {
       this.#budget = Number.POSITIVE_INFINITY; // when they are used is when they are sent
       return;
     }
     while (this.#oldest < slot && (this.#requests[at(this.#oldest, AGES)] ?? 0) <= 0) this.#oldest += 1;
-    const table = this.#table(load.outputTokens);
-    const last = Math.max(HORIZON_STEP, this.#longest + HORIZON_STEP);
-    let room = Number.POSITIVE_INFINITY;
-    for (let horizon = 0; horizon <= last; horizon += HORIZON_STEP)
-      room = Math.min(room, this.#roomAt(slot, horizon, load, limits, table));
-    const perMinute = Math.min(
+    const plan = { slot, load, limits, outlook: this.#outlook(slot, load.outputTokens) };
+    const evenRate = Math.min(
       limits.outputTokens / Math.max(1, load.outputTokens),
       limits.tokens / Math.max(1, load.outputTokens + load.inputTokens),
     );
-    const earned = (sinceMs * perMinute * paceOf(room / perMinute)) / 60_000;
-    this.#budget = Math.min(room, Math.min(1 + 2 * earned, Math.max(0, this.#budget) + earned));
+    let rate = (evenRate * PACE_MAX * share) / MINUTE_SLOTS;
+    for (let horizon = 0; horizon <= MINUTE_SLOTS; horizon += HORIZON_STEP)
+      rate = Math.min(rate, this.#rateAt(horizon, plan));
+    const earned = Math.max(0, rate) * (sinceMs / SLOT_MS);
+    this.#budget = Math.min(1 + 2 * earned, Math.max(0, this.#budget) + earned);
+    if (rate <= 0) this.#budget = 0;
     if (this.#isIdle(slot)) this.#budget = Math.max(1, this.#budget);
   }
 
-  /** Sums over latencies up to each slot: answers, tokens, squares; tokens raised to what is reserved for one now, and by the standard error of their mean. */
-  #table(reserved: number): readonly [Float64Array, Float64Array, Float64Array] {
-    const size = this.#longest + 2;
-    const [answers, tokens, squares] = [
-      new Float64Array(size),
-      new Float64Array(size),
-      new Float64Array(size),
+  /** When an answer comes and with how many tokens, by the product-limit estimate: what is in flight counts for its age. */
+  #outlook(slot: number, reserved: number): Outlook {
+    const oldest = this.#inFlight > 0 ? Math.min(AGES - 1, Math.max(0, slot - this.#oldest)) : 0;
+    const end = Math.min(AGES - 1, Math.max(this.#longest, oldest) + 1);
+    const [left, tokens, squares, sums] = [0, 1, 2, 3].map(() => new Float64Array(end + 2)) as [
+      Float64Array,
+      Float64Array,
+      Float64Array,
+      Float64Array,
     ];
-    for (let each = 1; each < size; each += 1) {
-      answers[each] = (answers[each - 1] ?? 0) + (this.#answers[each - 1] ?? 0);
-      tokens[each] = (tokens[each - 1] ?? 0) + (this.#tokens[each - 1] ?? 0);
-      squares[each] = (squares[each - 1] ?? 0) + (this.#squares[each - 1] ?? 0);
-    }
-    const mean = (tokens[size - 1] ?? 0) / Math.max(1, answers[size - 1] ?? 0);
-    const spread = Math.sqrt(Math.max(0, (squares[size - 1] ?? 0) / Math.max(1, this.#total) - mean * mean));
-    const error = spread / Math.sqrt(Math.max(1, this.#total));
-    const factor = mean > 0 ? Math.max(1, reserved / mean, 1 + error / mean) : 1;
-    if (factor > 1)
-      for (let each = 1; each < size; each += 1) {
-        tokens[each] = (tokens[each] ?? 0) * factor;
-        squares[each] = (squares[each] ?? 0) * factor * factor;
+    let known = this.#total + this.#inFlight;
+    let [survival, sum, sumOfSquares] = [1, 0, 0];
+    for (let age = 0; age < end; age += 1) {
+      left[age] = survival;
+      tokens[age] = sum;
+      squares[age] = sumOfSquares;
+      const answers = this.#answers[age] ?? 0;
+      if (answers > 0) {
+        const part = survival / Math.max(known, answers);
+        survival -= part * answers;
+        sum += part * (this.#tokens[age] ?? 0);
+        sumOfSquares += part * (this.#squares[age] ?? 0);
       }
-    return [answers, tokens, squares];
+      known -= answers;
+      if (slot - age >= this.#oldest) known -= this.#requests[at(slot - age, AGES)] ?? 0;
+    }
+    const most = Math.max(reserved, this.#largest); // of what has taken longer than any answer so far
+    tokens[end] = sum + survival * most;
+    squares[end] = sumOfSquares + survival * most * most;
+    for (let age = 0; age <= end; age += 1) sums[age + 1] = (sums[age] ?? 0) + (tokens[age] ?? 0);
+    return {
+      end,
+      left,
+      tokens,
+      squares,
+      sums,
+      spare: DEVIATIONS * this.#deviation(slot, { end, left, tokens, squares }),
+      spareOfOne: Math.sqrt(Math.max(0, (squares[end] ?? 0) - (tokens[end] ?? 0) ** 2)),
+    };
   }
 
-  /** Requests that may go now as far as the minute is concerned that ends `horizon` slots from now. */
-  #roomAt(
+  /** Of the tokens of all that is in flight. */
+  #deviation(
     slot: number,
-    horizon: number,
-    load: TokenLoad,
-    limits: FlowLimits,
-    table: readonly [Float64Array, Float64Array, Float64Array],
+    { end, left, tokens, squares }: Pick<Outlook, "end" | "left" | "tokens" | "squares">,
   ): number {
-    const [answers, tokens, squares] = table;
-    const end = answers.length - 1;
-    const total = answers[end] ?? 0;
-    const from = Math.max(0, horizon - WINDOW + 1);
-    let coming = 0;
     let variance = 0;
-    for (let sent = this.#oldest; sent <= slot && this.#inFlight > 0; sent += 1) {
+    for (let sent = this.#oldest; sent <= slot; sent += 1) {
+      const requests = this.#requests[at(sent, AGES)] ?? 0;
+      const age = Math.min(end, slot - sent);
+      const share = left[age] ?? 0;
+      if (requests <= 0 || share <= SHARE_MIN) continue;
+      const mean = ((tokens[end] ?? 0) - (tokens[age] ?? 0)) / share;
+      variance += requests * (((squares[end] ?? 0) - (squares[age] ?? 0)) / share - mean * mean);
+    }
+    return Math.sqrt(Math.max(0, variance));
+  }
+
+  /** Requests a slot, evenly from now on, that fit into the minute which ends `horizon` slots from now. */
+  #rateAt(horizon: number, { slot, load, limits, outlook }: Plan): number {
+    const { end, tokens, sums, spare, spareOfOne } = outlook;
+    const isEarly = (tokens[Math.min(end, horizon + 1)] ?? 0) < EARLY_SHARE * (tokens[end] ?? 0);
+    if (isEarly && limits.tokens === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
+    const coming = this.#comingBy(slot, horizon, outlook);
+    const [usedInput, usedOutput] = this.#usedSince(slot, horizon);
+    const own =
+      horizon + 1 <= end
+        ? (sums[horizon + 1] ?? 0)
+        : (sums[end + 1] ?? 0) + (horizon - end) * (tokens[end] ?? 0);
+    const taken = usedOutput + coming + (isEarly ? 0 : spare);
+    const over = this.#largest > 0 ? ANSWER_SHARE * this.#largest : load.outputTokens / 2;
+    const one = (tokens[Math.min(end, horizon + 1)] ?? 0) + spareOfOne;
+    return Math.min(
+      isEarly ? Number.POSITIVE_INFINITY : rateOf(limits.outputTokens, over, taken, own, one),
+      rateOf(limits.tokens, over, usedInput + taken, own + (horizon + 1) * load.inputTokens, one),
+    );
+  }
+
+  /** Tokens of what is in flight that are expected to come in the next `horizon` slots. */
+  #comingBy(slot: number, horizon: number, { end, left, tokens }: Outlook): number {
+    let coming = 0;
+    for (let sent = this.#oldest; sent <= slot; sent += 1) {
       const requests = this.#requests[at(sent, AGES)] ?? 0;
       if (requests <= 0) continue;
       const age = Math.min(end, slot - sent);
-      const left = total - (answers[age] ?? 0);
-      if (left < 1) {
-        if (from === 0)
-          coming += Math.max(
-            this.#reserved[at(sent, AGES)] ?? 0,
-            total > 0 ? (requests * (tokens[end] ?? 0)) / total : 0,
-          );
-        continue;
-      }
-      const [first, final] = [Math.min(end, age + from), Math.min(end, age + horizon + 1)];
-      const mean = ((tokens[final] ?? 0) - (tokens[first] ?? 0)) / left;
-      coming += requests * mean;
-      variance += requests * (((squares[final] ?? 0) - (squares[first] ?? 0)) / left - mean * mean);
+      const share = left[age] ?? 0;
+      coming +=
+        share <= SHARE_MIN
+          ? Math.max(this.#reserved[at(sent, AGES)] ?? 0, requests * this.#largest)
+          : (requests * ((tokens[Math.min(end, age + horizon + 1)] ?? 0) - (tokens[age] ?? 0))) / share;
     }
-    const ownAnswer =
-      total > 0
-        ? ((tokens[Math.min(end, horizon + 1)] ?? 0) - (tokens[Math.min(end, from)] ?? 0)) / total
-        : load.outputTokens;
-    const spare = DEVIATIONS * Math.sqrt(Math.max(0, variance));
-    const [usedInput, usedOutput] = this.#usedSince(slot, horizon);
-    return Math.min(
-      roomOf(limits.outputTokens, usedOutput + coming + spare, ownAnswer, load.outputTokens),
-      roomOf(
-        limits.tokens,
-        usedInput + usedOutput + coming + spare,
-        ownAnswer + (from === 0 ? load.inputTokens : 0),
-        load.outputTokens + load.inputTokens,
-      ),
-    );
+    return coming;
   }
 
   /** Whether nothing is in flight and nothing was used in the last minute: then any single request may go. */
@@ -251,15 +286,38 @@ export class TokenFlow {
   }
 }
 
-/** The pace, as a part of the even one, at which what is free of the limit (a part of it) is used up without swinging. */
-function paceOf(free: number): number {
-  return free < BAND ? Math.max(0, free / BAND) : Math.min(PACE_MAX, 1 + CATCH_UP * (free - BAND));
+/** What is known when it is decided how many may go. */
+interface Plan {
+  readonly slot: number;
+  readonly load: TokenLoad;
+  readonly limits: FlowLimits;
+  readonly outlook: Outlook;
 }
 
-/** How many requests that give `own` fit under the limit, with what it may be passed by. */
-function roomOf(limit: number, taken: number, own: number, whole: number): number {
-  if (limit === Number.POSITIVE_INFINITY || own <= whole * PART_MIN) return Number.POSITIVE_INFINITY;
-  return (limit + Math.max(OVER_SHARE * limit, Math.min(whole / 2, limit)) - taken) / own;
+/** Of a request that is sent now, by its age in slots. */
+interface Outlook {
+  /** The age by which all of it has come. */
+  readonly end: number;
+  /** The part that is not answered before an age. */
+  readonly left: Float64Array;
+  /** Tokens that come before it, their squares, and the sum of the tokens before it. */
+  readonly tokens: Float64Array;
+  readonly squares: Float64Array;
+  readonly sums: Float64Array;
+  /** Tokens that are kept free for what is in flight and may be larger than expected. */
+  readonly spare: number;
+  /** The deviation of a single answer. */
+  readonly spareOfOne: number;
+}
+
+/**
+ * Requests a slot that fit under the limit, with what it may be passed by, when one in each slot comes to `own`; 0 when a
+ * single one, which comes to `one`, does not fit.
+ */
+function rateOf(limit: number, over: number, taken: number, own: number, one: number): number {
+  if (limit === Number.POSITIVE_INFINITY || own <= 0) return Number.POSITIVE_INFINITY;
+  const free = limit + Math.max(OVER_SHARE * limit, Math.min(over, limit)) - taken;
+  return free < one ? 0 : free / own;
 }
 
 function at(slot: number, size: number): number {

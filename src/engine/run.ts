@@ -131,6 +131,13 @@ export class Run implements AsyncIterable<OutputLine> {
 
   /** A look at the run; cheap enough for four times a second. */
   progress(): Progress {
+    const looked = this.look();
+    const state = this.#state;
+    return state === undefined ? looked : { ...looked, ...this.#report.eta(state, looked) };
+  }
+
+  /** The same without `etaMs`, for which all that waits in its lanes is looked at. */
+  look(): Omit<Progress, "etaMs"> {
     const opened = this.#opened;
     return opened?.kind === "finished"
       ? this.#report.over(opened.summary)

@@ -25,13 +25,11 @@ export class RunReport {
     this.#startedMs = parts.clock.nowMs();
   }
 
-  progress(state: RunState | undefined, isStopping: boolean): Progress {
+  progress(state: RunState | undefined, isStopping: boolean): Omit<Progress, "etaMs"> {
     if (state === undefined) return opening();
     const nowMs = this.#parts.clock.nowMs();
     const { totals, deadlineMs } = state.settings;
     const itemsPerSecond = this.#items.update(nowMs, totals.settled);
-    const left = (state.linesTotal ?? Number.NaN) - state.blankLines - totals.settled;
-    const etaMs = this.#etaMs(state, left, itemsPerSecond);
     const isWaiting = state.isOpen && !isStopping;
     const pausedBy = isWaiting ? (state.pausedBy ?? this.#parts.storageWait()) : undefined;
     return {
@@ -51,18 +49,20 @@ export class RunReport {
       listUsd: totals.listUsd,
       usd: totals.usd,
       ...(Number.isFinite(deadlineMs) ? { deadlineInMs: deadlineMs - nowMs } : {}),
-      ...(Number.isFinite(etaMs) ? { etaMs } : {}),
       lanes: [...this.#parts.lanes()].map((lane) => laneProgress(lane.key, lane.limits.snapshot(nowMs))),
     };
   }
 
-  /** As it is forecast, but no sooner than at the present rate; NaN or Infinity while unknown. */
-  #etaMs(state: RunState, left: number, itemsPerSecond: number): number {
+  /** As it is forecast, but no sooner than at the present rate; nothing while unknown. */
+  eta(state: RunState, { itemsPerSecond }: Pick<Progress, "itemsPerSecond">): Pick<Progress, "etaMs"> {
+    const left = (state.linesTotal ?? Number.NaN) - state.blankLines - state.settings.totals.settled;
     const paceMs = left === 0 ? 0 : (left * 1_000) / itemsPerSecond;
     const forecastMs = state.isOpen ? this.#parts.leftMs(state) : undefined;
-    return forecastMs === undefined || !Number.isFinite(paceMs)
-      ? (forecastMs ?? paceMs)
-      : Math.max(forecastMs, paceMs);
+    const etaMs =
+      forecastMs === undefined || !Number.isFinite(paceMs)
+        ? (forecastMs ?? paceMs)
+        : Math.max(forecastMs, paceMs);
+    return Number.isFinite(etaMs) ? { etaMs } : {};
   }
 
   summary(state: RunState, body: TaskBody, stopReason?: string): Summary {

@@ -94,7 +94,7 @@ export class ExpectedEnds {
 
   #isStopped({ record, run, isLive, works }: Lot): boolean {
     const isShared = record.taskId === undefined;
-    if (isLive && run !== undefined) return isShared ? run.progress().state === "paused" : run.isHeldByStop;
+    if (isLive && run !== undefined) return isShared ? run.look().state === "paused" : run.isHeldByStop;
     const isStopped = ({ model }: LotWork): boolean => this.#parts.isStopped(model);
     return isShared ? works.length > 0 && works.every(isStopped) : works.some(isStopped);
   }
@@ -134,7 +134,7 @@ export class ExpectedEnds {
     const lots = [];
     for (const lot of this.#lots.openLots) {
       if (lot.record.project !== project || !lot.isLive) continue;
-      const perSecond = lot.run?.progress().itemsPerSecond ?? 0;
+      const perSecond = lot.run?.look().itemsPerSecond ?? 0;
       lots.push({ deadlineWallMs: deadlineOf(lot), left: leftOf(lot), perSecond });
     }
     const pace = { atMs: nowMs, sinceMs, lots };

@@ -316,7 +316,7 @@ function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
 }
 
 function ownCost({ run }: Lot): Money {
-  return roundedMoney(run?.progress() ?? NO_MONEY); // as the lot's end will say it
+  return roundedMoney(run?.look() ?? NO_MONEY); // as the lot's end will say it
 }
 
 /** The same for all time, unless it is retried. */

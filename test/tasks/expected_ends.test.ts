@@ -162,7 +162,7 @@ describe("an expected end", () => {
   it("comes no sooner than the rate allows at which the project's work has gone for ten seconds", async () => {
     const clock = new FakeClock();
     const lot = new Lot({ ...LOT, acceptedWallMs: clock.wallMs() }, "/data/lots/one.jsonl");
-    lot.begin({ progress: () => ({ itemsPerSecond: 2 }) } as unknown as Run); // all that is asked of it
+    lot.begin({ look: () => ({ itemsPerSecond: 2 }) } as unknown as Run); // all that is asked of it
     lot.goLive(() => 600);
     const sender = { models: { of: () => ({ key: "alpha" }) }, meanOutputTokensOf: () => 0 };
     const parts = { clock, sender, expectedDoneMs: () => clock.nowMs() } as unknown as EngineParts;

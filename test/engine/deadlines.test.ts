@@ -8,9 +8,8 @@ import { createRandom } from "../../src/testing/index.ts";
 import { itemLine, ok, World } from "./world.ts";
 
 const MINUTE_MS = 60_000;
-/** Of what the limits allow, by the reckoning; less beside work without deadline, which takes turns before it has to yield. */
+/** Of what the limits allow, by the reckoning. */
 const USED_SHARE = 0.95;
-const USED_SHARE_BESIDE_ENDLESS = 0.75;
 
 interface Job {
   readonly project: string;
@@ -78,9 +77,8 @@ function drawMix(seed: number): Mix {
     );
   const endless = { project: "endless", arriveMs: 0, sla: undefined, items: Math.ceil(rate * 10) };
   const hasEndless = random() < 0.4;
-  const used = hasEndless ? USED_SHARE_BESIDE_ENDLESS : USED_SHARE;
   let scale = 0.05;
-  while (canBeMet(jobsAt(scale * 1.05), rate * used, ms)) scale *= 1.05;
+  while (canBeMet(jobsAt(scale * 1.05), rate * USED_SHARE, ms)) scale *= 1.05;
   return {
     config: isByPlaces
       ? { limits: { alpha: { concurrency: places } } }
@@ -135,6 +133,19 @@ describe("a project with deadlines", () => {
       { project: "urgent", arriveMs: 0, sla: 10, items: 540 },
     ];
     expect(await missed({ config, models: 1, latencyMs, jobs })).toEqual([0, 0]);
+  });
+
+  it("leaves a turn now and then to a single request without deadline", async () => {
+    const world = new World({ config, latencyMs: 500 });
+    world.disk.put("/due", Array.from({ length: 360 }, (_, at) => itemLine(1 + at)).join(""));
+    world.disk.put("/single", itemLine(10_000));
+    const engine = await world.engine();
+    const due = engine.run("/due", { out: "/due.out", project: "due", sla: 10 });
+    await world.clock.advance(40_000);
+    const startMs = world.clock.nowMs();
+    await world.settle(engine.run("/single", { out: "/single.out", project: "single" }).finished);
+    expect(world.clock.nowMs() - startMs).toBeLessThan(35_000);
+    expect(await world.settle(due.finished)).toMatchObject({ counts: { completed: 360 } });
   });
 
   it("gets no more than its share when it wants more than can be done", async () => {

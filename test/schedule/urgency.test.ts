@@ -6,8 +6,8 @@ import { isFirst, type Urgency, urgencyOf } from "../../src/schedule/urgency.ts"
 const MINUTE_MS = 60_000;
 
 /** A lane of 60 requests a minute: an item is a second of it. */
-function lane(waiting: readonly ProjectWork[]): LaneOutlook {
-  return { nowMs: 0, closedMs: 0, capacity: { requestsPerMinute: 60, itemMs: 500 }, waiting };
+function lane(waiting: readonly ProjectWork[], nowMs = 0): LaneOutlook {
+  return { nowMs, closedMs: 0, capacity: { requestsPerMinute: 60, itemMs: 500 }, waiting };
 }
 
 function work(project: string, minutes: number, items: number, weight = 1): ProjectWork {
@@ -42,6 +42,23 @@ describe("who goes first", () => {
     expect(first([endless, work("a", 60, 1_000)])).toEqual(["endless", "a"]);
     expect(first([endless, work("a", 60, 2_600)])).toEqual(["a"]);
     expect(first([endless, work("a", 60, 10), work("b", 120, 6_000)])).toEqual(["a"]);
+  });
+
+  it("is what is due within 20 minutes, and who has no deadline for 2 of 32 seconds", () => {
+    const endless = work("endless", Number.POSITIVE_INFINITY, 1_000);
+    const shareOf = (minutes: number): number => {
+      let lent = 0;
+      for (let nowMs = 0; nowMs < 320_000; nowMs += 500) {
+        const urgency = urgencyOf(lane([endless, work("a", minutes, 100)], nowMs)) as Urgency;
+        expect(isFirst(urgency, "a", minutes * MINUTE_MS)).toBe(true);
+        if (isFirst(urgency, "endless", Number.POSITIVE_INFINITY)) lent += 1;
+      }
+      return lent / 640;
+    };
+    expect(shareOf(20)).toBe(1 / 16);
+    expect(shareOf(26)).toBe(1);
+    const tight = urgencyOf(lane([endless, work("a", 20, 900)])) as Urgency;
+    expect(isFirst(tight, "endless", Number.POSITIVE_INFINITY)).toBe(false);
   });
 
   it("is not who wants more than can be done: that takes turns with what has no deadline", () => {

@@ -16,6 +16,7 @@ import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { createKey, listKeys, revokeKey } from "./keys.ts";
 import { addOrbitCommands } from "./orbit_commands.ts";
+import { UNSUPPORTED } from "./prices.ts";
 import { quote } from "./quote.ts";
 import { run } from "./run.ts";
 import { addStatusCommands } from "./status_commands.ts";
@@ -51,6 +52,7 @@ function program(): Command {
     .option("--config <file>", "configuration: providers, limits, prices")
     .option("--prices <file>", "price sheet of your own; its prices go before all others")
     .option("--model <id>", "count every line for this model instead", checked(modelId))
+    .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
     .addOption(stateOption())
     .option(...NO_LEARN)
     .option("--json", "print the quote as one JSON object")
@@ -123,6 +125,7 @@ function declareRun(root: Command): void {
       "--finish",
       "end what is held in an error, with its reason, instead of leaving it for the next run",
     )
+    .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
     .addOption(
       new Option(
         "--delivery <mode>",

@@ -1,5 +1,5 @@
 /**
- * Configuration and price sheet of a command, as given on its line.
+ * Configuration of a command, as given on its line: a file, a price sheet, and what goes before the file.
  */
 import { type ConfigOptions, readConfigFile, readPricesFile } from "../engine/config.ts";
 
@@ -8,11 +8,23 @@ export interface ConfigArguments {
   readonly config?: string;
   /** A price sheet; its prices go before those of the configuration. */
   readonly prices?: string;
+  readonly unsupportedConfig?: "drop" | "refuse";
 }
 
+/** Flag and words of `unsupportedConfig`. */
+export const UNSUPPORTED = [
+  "--unsupported-config <how>",
+  "settings that a model does not take: leave all of them out, or refuse their lines (default: sampling settings are left out, others refused)",
+] as const;
+
 /** Throws `invalid_config` naming file and place. */
-export async function configOf({ config, prices }: ConfigArguments): Promise<ConfigOptions> {
-  const file = config === undefined ? {} : await readConfigFile(config);
+export async function configOf({
+  config,
+  prices,
+  unsupportedConfig,
+}: ConfigArguments): Promise<ConfigOptions> {
+  const given = unsupportedConfig === undefined ? {} : { unsupportedConfig };
+  const file = { ...(config === undefined ? {} : await readConfigFile(config)), ...given };
   if (prices === undefined) return file;
   return { ...file, prices: { ...file.prices, ...(await readPricesFile(prices)) } };
 }

@@ -32,6 +32,8 @@ export interface AttemptResult {
   readonly finish?: "stop" | FinishReason;
   /** On success: what the answer holds besides its text. */
   readonly members?: AnswerMembers | undefined;
+  /** Of an answer without text: what the model thought. */
+  readonly reasoning?: string;
   /** The tier that the provider says it used. */
   readonly servedTier?: string | undefined;
   /** The wait that the provider asked for. */
@@ -110,6 +112,7 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
     ...(decoded.isRampLimit === undefined ? {} : { isRampLimit: decoded.isRampLimit }),
     ...(decoded.isOverload === undefined ? {} : { isOverload: decoded.isOverload }),
     ...(decoded.servedTier === undefined ? {} : { servedTier: decoded.servedTier }),
+    ...(decoded.reasoning === undefined ? {} : { reasoning: decoded.reasoning }),
     ...billed,
     ...rest,
   };

@@ -76,7 +76,9 @@ export function completed(
 }
 
 export function failed(call: Called, tally: Tally, code: FailureCode, result: AttemptResult): DispatchResult {
-  const failure = failureOf(call, tally, code, result.message, result.class !== "permanent", result.status);
+  const failed = failureOf(call, tally, code, result.message, result.class !== "permanent", result.status);
+  const { reasoning } = result;
+  const failure = reasoning === undefined ? failed : { ...failed, reasoning };
   return { kind: "outcome", outcome: { status: "failed", failure, ...sums(tally) } };
 }
 

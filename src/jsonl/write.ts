@@ -80,7 +80,8 @@ export function failedLine(
   failure: Failure,
   warnings = "",
 ): string {
-  const { code, message, retryable, attempts, ambiguous_attempts, provider, provider_status } = failure;
+  const { code, message, retryable, attempts, ambiguous_attempts, provider, provider_status, reasoning } =
+    failure;
   const error = JSON.stringify({
     code,
     message,
@@ -90,6 +91,7 @@ export function failedLine(
     provider, // JSON.stringify leaves out what is undefined
     provider_status,
     line: failure.line ?? line,
+    reasoning,
   });
   const end = warnings === "" ? "}\n" : `,"warnings":${warnings}}\n`;
   if (keyJson !== null) return `{"key":${literal(keyJson)},"output":null,"error":${error}${end}`;

@@ -9,6 +9,7 @@
  * Ollama, OpenRouter, Together, Fireworks, Groq, Mistral and DeepSeek; state 2026-11-22.
  */
 import { nearest } from "../nearest.ts";
+import { isObject } from "../work/json.ts";
 
 const DOCUMENTED: ReadonlySet<string> = new Set([
   "audio",
@@ -72,6 +73,80 @@ const OTHERS: ReadonlySet<string> = new Set([
   "typical_p",
 ]);
 
+/** Of a message, whatever its role. */
+const OF_MESSAGE: ReadonlySet<string> = new Set([
+  "annotations",
+  "audio",
+  "content",
+  "function_call",
+  "name",
+  "refusal",
+  "role",
+  "tool_call_id",
+  "tool_calls",
+]);
+const OF_MESSAGE_ELSEWHERE: ReadonlySet<string> = new Set([
+  "cache_control",
+  "images",
+  "partial",
+  "prefix",
+  "reasoning",
+  "reasoning_content",
+  "reasoning_details",
+  "thinking",
+  "tool_name",
+]);
+/** Of a part of its content. */
+const OF_PART: ReadonlySet<string> = new Set(["file", "image_url", "input_audio", "refusal", "text", "type"]);
+const OF_PART_ELSEWHERE: ReadonlySet<string> = new Set([
+  "audio_url",
+  "cache_control",
+  "thinking",
+  "video_url",
+]);
+
+/**
+ * The same of the members of messages and of the parts of their content; what is no message is left to the server. Hot: one
+ * call for each request in OpenAI's layout.
+ */
+export function misspeltInMessages(messages: unknown, isOpenai: boolean): string | undefined {
+  if (!Array.isArray(messages)) return undefined;
+  for (const [index, message] of messages.entries()) {
+    const where = `messages[${index}]`;
+    const own = unknownIn(message, where, isOpenai, OF_MESSAGE, OF_MESSAGE_ELSEWHERE);
+    if (own !== undefined) return own;
+    const content: unknown = isObject(message) ? message["content"] : undefined;
+    if (!Array.isArray(content)) continue;
+    for (const [part, value] of content.entries()) {
+      const fault = unknownIn(value, `${where}.content[${part}]`, isOpenai, OF_PART, OF_PART_ELSEWHERE);
+      if (fault !== undefined) return fault;
+    }
+  }
+  return undefined;
+}
+
+function unknownIn(
+  value: unknown,
+  where: string,
+  isOpenai: boolean,
+  documented: ReadonlySet<string>,
+  others: ReadonlySet<string>,
+): string | undefined {
+  if (!isObject(value)) return undefined;
+  for (const name in value) {
+    if (documented.has(name) || (!isOpenai && others.has(name))) continue;
+    const near = nearest(name, documented);
+    if (near === undefined && !isOpenai) continue;
+    const hint = near === undefined ? " at api.openai.com" : `; did you mean "${near}"?`;
+    return `${shownName(name)} is not a known member of ${where}${hint}`;
+  }
+  return undefined;
+}
+
+function shownName(name: string): string {
+  return JSON.stringify(name.length <= 64 ? name : `${name.slice(0, 64)}...`);
+}
+
 /** Undefined when all names may be sent; else what is wrong with the first that may not. */
 export function misspeltMember(names: readonly string[], isOpenai: boolean): string | undefined {
   for (const name of names) {
@@ -79,9 +154,8 @@ export function misspeltMember(names: readonly string[], isOpenai: boolean): str
     if (isOpenai && name === "top_k") continue; // it shapes sampling: left out with a warning
     const near = nearest(name, DOCUMENTED);
     if (near === undefined && !isOpenai) continue;
-    const shown = JSON.stringify(name.length <= 64 ? name : `${name.slice(0, 64)}...`);
     const hint = near === undefined ? " at api.openai.com" : `; did you mean "${near}"?`;
-    return `${shown} is not a known member of body${hint}`;
+    return `${shownName(name)} is not a known member of body${hint}`;
   }
   return undefined;
 }

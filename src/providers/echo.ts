@@ -6,12 +6,12 @@
  * surrogate pair) and then marked `length`; a turn without text is answered by `(empty)`. Usage counts a token per
  * started four units, over all texts for the input.
  */
-import type { ModelRequest } from "../work/request.ts";
-import { misspeltMember } from "./chat_members.ts";
-import { encoded, success } from "./exchange.ts";
+import type { GenerationConfig, ModelRequest } from "../work/request.ts";
+import { encoded, inOtherWords, success } from "./exchange.ts";
 import { countOf, objectOf, parseJson, stringOf } from "./json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalOf } from "./refusals.ts";
+import { answerSchema } from "./schema.ts";
 
 const UNITS_PER_TOKEN = 4;
 const NONE: readonly string[] = [];
@@ -23,13 +23,14 @@ export function echoProvider(settings: ProviderSettings): Provider {
     settings,
     head: () => head,
     encode: (request, model) => {
-      const misspelt = misspeltMember(request.unknownFields, false);
-      if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
+      const read = inOtherWords(request, settings.name);
+      if ("ok" in read) return read;
+      const dropped = notTaken(request.config, read.dropped);
       const seedPlace = { name: undefined, depth: 1 } as const;
       return encoded(
         echoBody(request, model),
         { ...request, config: {} },
-        NONE,
+        dropped,
         { settings, model },
         seedPlace,
       );
@@ -40,7 +41,23 @@ export function echoProvider(settings: ProviderSettings): Provider {
   };
 }
 
-/** Settings other than the output limit have no meaning here; nothing is reported as dropped. */
+/** What would change the answer and does not. It has one answer at every temperature and seed, so these are kept to. */
+function notTaken(config: GenerationConfig, others: readonly string[]): readonly string[] {
+  const { stopSequences = [], responseMimeType = "text/plain", thinkingConfig } = config;
+  const { thinkingLevel, thinkingBudget = -1, includeThoughts = false } = thinkingConfig ?? {};
+  const isGiven: readonly (readonly [string, boolean])[] = [
+    ["stop_sequences", stopSequences.length > 0],
+    ["response_schema", answerSchema(config) !== undefined],
+    ["response_mime_type", responseMimeType !== "text/plain"],
+    ["logprobs", config.responseLogprobs !== undefined || config.logprobs !== undefined],
+    ["thinking_level", thinkingLevel !== undefined],
+    ["thinking_budget", thinkingBudget !== -1],
+    ["include_thoughts", includeThoughts],
+  ];
+  const names = isGiven.flatMap(([name, given]) => (given ? [name] : []));
+  return names.length === 0 && others.length === 0 ? NONE : [...others, ...names];
+}
+
 function echoBody(request: ModelRequest, model: string): object {
   const prompt = request.turns.findLast((turn) => turn.role === "user")?.texts.join("") ?? "";
   const texts = [...request.system, ...request.turns.flatMap((turn) => turn.texts)];

@@ -2,6 +2,7 @@
  * What a well-formed answer comes to by how it ended, the same for all protocols; which of their reasons means what is
  * each codec's. What was generated is kept and says how it ended; an answer that holds nothing to keep is a failure.
  */
+import type { FailureCode } from "../errors.ts";
 import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
 import { success } from "./exchange.ts";
 import type { Decoded } from "./provider.ts";
@@ -25,44 +26,56 @@ export function ended(answer: ReadAnswer): Decoded {
   if (members?.tool_calls !== undefined) return kept(answer, "tool_calls");
   if (members?.refusal !== undefined) return kept(answer, "refusal");
   if (answer.text !== "") return kept(answer, "stop");
-  return itemFailure("ambiguous", "empty_output", `${answer.name} answered without text`, answer.usage);
+  return without(answer, "ambiguous", "empty_output", `${answer.name} answered without text`);
 }
 
 /** The token limit was reached. */
 export function cutOff(answer: ReadAnswer): Decoded {
   if (holdsAnswer(answer)) return kept(answer, "length");
   const message = `${answer.name}: the token limit left no room for text`;
-  return itemFailure("permanent", "empty_output", message, answer.usage);
+  return without(answer, "permanent", "empty_output", message);
 }
 
 /** A filter of the provider stopped the answer. */
 export function filtered(answer: ReadAnswer): Decoded {
   if (holdsAnswer(answer)) return kept(answer, "content_filter");
-  return itemFailure("permanent", "filtered", `${answer.name} filtered the answer`, answer.usage);
+  return without(answer, "permanent", "filtered", `${answer.name} filtered the answer`);
 }
 
 /** The model said that it does not answer this. */
 export function declined(answer: ReadAnswer): Decoded {
   if (holdsAnswer(answer)) return kept(answer, "refusal");
-  return itemFailure("permanent", "filtered", `${answer.name}: the model refused`, answer.usage);
+  return without(answer, "permanent", "filtered", `${answer.name}: the model refused`);
 }
 
 /** The provider ended a turn that the model had not ended. */
 export function paused(answer: ReadAnswer): Decoded {
   if (holdsAnswer(answer)) return kept(answer, "pause");
   const message = `${answer.name} paused before the model answered`;
-  return itemFailure("permanent", "unsupported_request", message, answer.usage);
+  return without(answer, "permanent", "unsupported_request", message);
 }
 
 /** The model called a tool in a way that nobody can read. */
-export function brokenCall({ name, usage }: ReadAnswer): Decoded {
-  const message = `${name} answered with a tool call that cannot be read`;
-  return itemFailure("permanent", "unsupported_request", message, usage);
+export function brokenCall(answer: ReadAnswer): Decoded {
+  const message = `${answer.name} answered with a tool call that cannot be read`;
+  return without(answer, "permanent", "unsupported_request", message);
 }
 
 /** The provider stopped for a reason of its own. */
-export function brokenOff({ name, usage }: ReadAnswer): Decoded {
-  return itemFailure("ambiguous", "provider_error", `${name} broke off the answer`, usage);
+export function brokenOff(answer: ReadAnswer): Decoded {
+  return without(answer, "ambiguous", "provider_error", `${answer.name} broke off the answer`);
+}
+
+/** No answer; what the model thought is kept. */
+function without(
+  { members, usage }: ReadAnswer,
+  kind: "ambiguous" | "permanent",
+  code: FailureCode,
+  message: string,
+): Decoded {
+  const failure = itemFailure(kind, code, message, usage);
+  const { reasoning = "" } = members ?? {};
+  return reasoning === "" ? failure : { ...failure, reasoning };
 }
 
 function holdsAnswer({ text, members }: ReadAnswer): boolean {

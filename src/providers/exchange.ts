@@ -3,7 +3,7 @@
  */
 import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
-import { misspeltMember } from "./chat_members.ts";
+import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
 import { withDigits } from "./json.ts";
 import type { Decoded, Encoded, ProviderSettings, WireAnswer } from "./provider.ts";
 import { refusalOfDropped, untranslated } from "./unsupported.ts";
@@ -50,13 +50,24 @@ export function translated(
   request: ModelRequest,
   name: string,
 ): { readonly dropped: string[] } | Extract<Encoded, { readonly ok: false }> {
+  const read = inOtherWords(request, name);
+  if ("ok" in read || request.turns.length > 0) return read;
+  return unsupported("expected a user message, got none");
+}
+
+/** The same, also of a request without a user message. */
+export function inOtherWords(
+  request: ModelRequest,
+  name: string,
+): { readonly dropped: string[] } | Extract<Encoded, { readonly ok: false }> {
   if (request.unknownFields.length > 0) {
+    const misspeltInside = misspeltInMessages(request.openaiBody?.["messages"], false);
+    if (misspeltInside !== undefined) return { ok: false, code: "invalid_config", message: misspeltInside };
     const isMixed = request.openaiBody !== undefined && request.unknownFields.includes("messages");
     if (isMixed) return unsupported(`messages: ${name} is sent text only`);
     const misspelt = misspeltMember(request.unknownFields, false);
     if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
   }
-  if (request.turns.length === 0) return unsupported("expected a user message, got none");
   return { dropped: [...untranslated(request)] };
 }
 

@@ -1,14 +1,14 @@
 /**
  * The body of a chat completion that came in OpenAI's layout: sent as given, but for what its model does not take.
  *
- *   a name that nobody knows                             refused (`chat_members.ts`)
+ *   a name that nobody knows, also in a message          refused (`chat_members.ts`)
  *   stream, n above 1                                    refused: one whole answer is returned for a line
  *   sampling settings that the model refuses             left out, by `unsupported.ts`
  *   extra_body, as OpenAI's SDK calls vendors' members   its members become those of the body
  */
 import { isObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest } from "../work/request.ts";
-import { misspeltMember } from "./chat_members.ts";
+import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
 import { type Dialect, openaiModel } from "./dialects.ts";
 import type { Encoded } from "./provider.ts";
 
@@ -41,7 +41,8 @@ export function givenBody(
   if (typeof count === "number" && count > 1)
     return { ok: false, code: "unsupported_request", message: `n: expected 1 or absent, got ${count}` };
   const misspelt = unknownFields.length === 0 ? undefined : misspeltMember(unknownFields, isOpenai);
-  if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
+  const fault = misspelt ?? misspeltInMessages(openaiBody["messages"], isOpenai);
+  if (fault !== undefined) return { ok: false, code: "invalid_config", message: fault };
   const body = isOpenai ? openaiBody : withExtraMembers(openaiBody);
   const dropped = notTaken(body, model, dialect, isOpenai);
   return { ok: true, body: dropped.length === 0 ? body : without(body, dropped), dropped };

@@ -90,6 +90,8 @@ export type Decoded =
       /** Whether the provider says that it has too much to do, which no item is to blame for. */
       readonly isOverload?: boolean;
       readonly usage?: Usage;
+      /** Of an answer without text: what the model thought. */
+      readonly reasoning?: string;
       /** The tier that the provider says it used, which decides the price of its usage. */
       readonly servedTier?: string;
     };

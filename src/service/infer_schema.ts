@@ -109,6 +109,7 @@ const failure = z
     provider: z.string().optional(),
     provider_status: z.number().int().optional(),
     line: z.number().int().optional(),
+    reasoning: z.string().optional().describe("What the model thought before it ended without an answer."),
   })
   .meta({ id: "Failure" });
 const holdFields = {

@@ -46,6 +46,7 @@ export interface OutputLine {
     readonly ambiguous_attempts: number;
     readonly provider?: string;
     readonly provider_status?: number;
+    readonly reasoning?: string;
     readonly line?: number;
   };
   /** What was left out of the request, or changed in it. */

@@ -71,7 +71,7 @@ export interface Output extends AnswerMembers {
   readonly finish_reason?: FinishReason;
 }
 
-/** The error object of a failed item. Never a prompt, never a provider's body. */
+/** The error object of a failed item. Never a prompt, and of a provider's body no more than the model's thoughts. */
 export interface Failure {
   readonly code: FailureCode;
   readonly message: string;
@@ -83,6 +83,8 @@ export interface Failure {
   readonly ambiguous_attempts: number;
   readonly provider?: string;
   readonly provider_status?: number;
+  /** What the model thought before it ended without an answer: it was paid for. */
+  readonly reasoning?: string;
   /** Line number in the input, from 1. */
   readonly line?: number;
 }

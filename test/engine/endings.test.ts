@@ -3,6 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { Source } from "../../src/engine/input.ts";
+import { finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, World } from "./world.ts";
 
 describe("a run cancelled while bad lines wait for the disk", () => {
@@ -288,5 +289,21 @@ describe("a stream that is continued", () => {
       "duplicate_key",
     ]);
     await world.settle(engine.close());
+  });
+});
+
+describe("thoughts of an answer that never came", () => {
+  it("stand in the line's error", async () => {
+    const world = new World();
+    world.input(1);
+    const message = { content: "", reasoning_content: "so much to think about" };
+    const usage = { prompt_tokens: 5, completion_tokens: 64 };
+    const body = JSON.stringify({ choices: [{ finish_reason: "length", message }], usage });
+    world.answer = () => ({ ok: true, status: 200, headers: {}, body: new TextEncoder().encode(body) });
+    await finish(world);
+    expect(world.output()[0]).toMatchObject({
+      output: null,
+      error: { code: "empty_output", reasoning: "so much to think about" },
+    });
   });
 });

@@ -257,3 +257,27 @@ it("DeepSeek's blank lines before the answer are skipped", () => {
 it("a replacement character that the model wrote is kept", () => {
   expect(openai.decode(chat({ message: { content: "a\uFFFDb" } }))).toMatchObject({ text: "a\uFFFDb" });
 });
+
+describe("an answer without text whose thoughts were paid for", () => {
+  const thoughts = "Let me think";
+
+  it.each([
+    [
+      "openai",
+      { choices: [{ finish_reason: "length", message: { content: "", reasoning_content: thoughts } }] },
+      "empty_output",
+    ],
+    [
+      "anthropic",
+      { content: [{ type: "thinking", thinking: thoughts }], stop_reason: "max_tokens" },
+      "empty_output",
+    ],
+    [
+      "gemini",
+      { candidates: [{ finishReason: "SAFETY", content: { parts: [{ text: thoughts, thought: true }] } }] },
+      "filtered",
+    ],
+  ])("of %s keeps them in the failure", (name, body, code) => {
+    expect(provider(name).decode(answer(200, body))).toMatchObject({ code, reasoning: thoughts });
+  });
+});

@@ -53,6 +53,30 @@ describe("echo", () => {
     });
   });
 
+  it("refuses settings that would change the answer, and names them where they are dropped", () => {
+    const encode = (config: ModelRequest["config"], more: Record<string, unknown> = {}) =>
+      provider("echo", more).encode(request({ config }), "any");
+    const sampling = { temperature: 0, topP: 0.9, topK: 5, seed: 7, presencePenalty: 1, frequencyPenalty: 1 };
+    expect(encode({ ...sampling, maxOutputTokens: 5 })).toMatchObject({ ok: true, dropped: [] }); // it has one answer
+    expect(encode({ stopSequences: ["x"], responseJsonSchema: { type: "object" } })).toEqual({
+      ok: false,
+      code: "invalid_config",
+      message:
+        'echo:any does not take stop_sequences, response_schema; leave them out, or set unsupportedConfig to "drop"',
+    });
+    expect(
+      encode(
+        { responseLogprobs: true, thinkingConfig: { thinkingLevel: "low" } },
+        { unsupportedConfig: "drop" },
+      ),
+    ).toMatchObject({ ok: true, dropped: ["logprobs", "thinking_level"] });
+    const image = { openaiBody: { messages: [] }, unknownFields: ["messages"] };
+    expect(echo.encode(request(image), "any")).toMatchObject({
+      ok: false,
+      message: "messages: echo is sent text only",
+    });
+  });
+
   it("refuses a body that is not its own", () => {
     expect(echo.answerLocally?.(new TextEncoder().encode("no"))).toMatchObject({ status: 400 });
   });

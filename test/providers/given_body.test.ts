@@ -111,3 +111,69 @@ describe("an item in OpenAI's layout", () => {
     }
   });
 });
+
+describe("a member of a message that is not known", () => {
+  const faultOf = (codec: ReturnType<typeof provider>, messages: unknown, model = "other"): unknown => {
+    const encoded = codec.encode(
+      request({ openaiBody: { messages } as never, unknownFields: ["messages"] }),
+      model,
+    );
+    return encoded.ok ? undefined : `${encoded.code}: ${encoded.message}`;
+  };
+  const misspelt = [
+    { role: "user", content: "Hi" },
+    { role: "user", content: "Hi", nmae: "Ann" },
+  ];
+  const inPart = [{ role: "user", content: [{ type: "text", text: "Hi", txt: "x" }] }];
+  const ofVendors = [{ role: "assistant", content: "Hi", reasoning_content: "hm", prefix: true }];
+
+  it("is refused with the one that was meant, by every codec", () => {
+    for (const [name, model] of [
+      ["openai", "gpt-4o"],
+      ["vllm", "m"],
+      ["anthropic", "claude-haiku-4-5"],
+      ["gemini", "g"],
+      ["echo", "e"],
+    ]) {
+      const codec = provider(name ?? "");
+      expect(faultOf(codec, misspelt, model)).toBe(
+        'invalid_config: "nmae" is not a known member of messages[1]; did you mean "name"?',
+      );
+      expect(faultOf(codec, inPart, model)).toBe(
+        'invalid_config: "txt" is not a known member of messages[0].content[0]; did you mean "text"?',
+      );
+    }
+  });
+
+  it("is sent to servers that have their own, and not to OpenAI", () => {
+    expect(faultOf(provider("vllm"), ofVendors)).toBe(undefined);
+    expect(faultOf(provider("vllm"), [{ role: "user", content: "Hi", guided: 1 }])).toBe(undefined);
+    expect(faultOf(openai, ofVendors)).toBe(
+      'invalid_config: "reasoning_content" is not a known member of messages[0] at api.openai.com',
+    );
+  });
+
+  it("is none that OpenAI documents", () => {
+    const tool = { id: "c1", type: "function", function: { name: "f", arguments: "{}" } };
+    const messages = [
+      { role: "developer", content: "Be brief", name: "dev" },
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "?" },
+          { type: "image_url", image_url: { url: "data:," } },
+        ],
+      },
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [tool],
+        refusal: null,
+        audio: null,
+        function_call: null,
+      },
+      { role: "tool", tool_call_id: "c1", content: "3" },
+    ];
+    expect(faultOf(openai, messages)).toBe(undefined);
+  });
+});

@@ -262,8 +262,10 @@ describe("every operation", () => {
           expect([path, value, status]).toEqual([path, value, 404]);
         }
       }
-      if (operation.parameters?.some((parameter) => parameter.in === "query") === true)
-        expect((await check(path, method, {}, { ...body, query: "?no-such-parameter=1" })).status).toBe(422);
+      if (operation.security?.length === 1)
+        expect(
+          (await check(path, method, {}, { ...body, key: "operator", query: "?no-such-parameter=1" })).status,
+        ).toBe(422);
     }
     expect((await check("/v0/infer/tasks", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
     expect((await check("/v0/files/", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);

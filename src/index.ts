@@ -19,7 +19,7 @@ export type { Run } from "./engine/run.ts";
 export type { ErrorGroup } from "./engine/run_errors.ts";
 export type { RunOptions } from "./engine/run_open.ts";
 export type { SubmitOptions } from "./engine/submissions.ts";
-export type { RunWarning, WarningListener } from "./engine/warning_feed.ts";
+export type { MissingListener, MissingProvider, RunWarning, WarningListener } from "./engine/warning_feed.ts";
 export { type ErrorCode, type FailureCode, PerigeeError } from "./errors.ts";
 export type { FactorRate, RateCard } from "./price/factor.ts";
 export type { PriceOverride, PriceOverrides } from "./price/overrides.ts";

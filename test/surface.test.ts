@@ -80,6 +80,8 @@ describe("the doors", () => {
         "LimitStatus",
         "LineItem",
         "Measurer",
+        "MissingListener",
+        "MissingProvider",
         "Moment",
         "ObjectStatus",
         "Outcome",

@@ -96,6 +96,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       onPilot: pilotListener(display, { input: process.stdin, output: process.stderr }, given.yes === true),
       onProgress: (event) => display.show(event),
       onWarning: (warning) => display.note(warningText(warning)),
+      onMissing: ({ line, message }) => display.note(`line ${line} and others are held: ${message}`),
       progressEveryMs: display.everyMs,
     });
     const summary = await watch(work);
@@ -144,10 +145,11 @@ async function watch(work: Run): Promise<Summary> {
 function report(summary: Summary, given: RunArguments, errors: readonly ErrorGroup[]): void {
   process.stderr.write(`${summaryTable(summary)}${errorLines(errors, errorsCommand(given.out, given))}`);
   if (summary.status !== "completed") {
-    const left = count(summary.counts.submitted);
+    const { submitted } = summary.counts;
+    const left = `${count(submitted)} ${submitted === 1 ? "item" : "items"}`;
     const holds = holdsReport(summary.held, systemClock.wallMs());
     const why = summary.status === "paused" ? `held (${summary.reason})` : summary.reason;
-    process.stderr.write(`\n${holds}stopped with ${left} items left: ${why}\nto continue: ${again()}\n`);
+    process.stderr.write(`\n${holds}stopped with ${left} left: ${why}\nto continue: ${again()}\n`);
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
 }

@@ -60,6 +60,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   onPilot: A_FUNCTION,
   onHeld: A_FUNCTION,
   onWarning: A_FUNCTION,
+  onMissing: A_FUNCTION,
   project: CHECKED_LATER,
   weight: CHECKED_LATER,
   isStandIn: A_TRUTH,

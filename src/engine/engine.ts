@@ -298,6 +298,7 @@ class LocalEngine implements Engine {
       arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes, keysMissing: this.#config.keysMissing }),
       rateCard: this.#config.rateCard,
       isAtMostOnce: this.#config.isAtMostOnce,
+      keysMissing: this.#config.keysMissing,
       modelFault: (model) => modelFault(model, providers),
       atWork: new Set(),
       lineBytesMax: LINE_BYTES_MAX,

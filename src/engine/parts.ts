@@ -50,6 +50,8 @@ export interface EngineParts {
   /** Names and outputs of runs at work: no two may share one. */
   readonly atWork: Set<string>;
   readonly dataDir: string;
+  /** Providers that need a key and have none, with what to do about it. */
+  readonly keysMissing: ReadonlyMap<string, string>;
   /** What may have been answered is not sent again. */
   readonly isAtMostOnce: boolean;
   /** Tells an operator what no call throws. */

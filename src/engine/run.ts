@@ -69,7 +69,7 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#parts = parts;
     this.#report = new RunReport(parts);
     this.#options = options;
-    this.#warnings = options.onWarning === undefined ? undefined : new WarningFeed(options.onWarning);
+    this.#warnings = WarningFeed.of(options, parts.keysMissing);
     const left = new Promise<void>((resolve) => {
       this.#tellLeft = resolve;
     });

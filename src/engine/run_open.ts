@@ -9,7 +9,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { hasCode, PerigeeError } from "../errors.ts";
-import type { RateCard } from "../price/factor.ts";
 import type { StoredTask } from "../store/store.ts";
 import { parseSlaMinutes, WallAnchor } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
@@ -17,86 +16,27 @@ import { checkedBody, checkPrune, isPrunable, otherInput } from "./checked_body.
 import { assertFits } from "./disk_space.ts";
 import { costEstimator } from "./estimate.ts";
 import { findTask, mended } from "./found_task.ts";
-import type { HoldReason } from "./holds.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "./input.ts";
 import type { CheckedKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import { markChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
-import { checkPilot, type PilotOptions } from "./pilot_options.ts";
-import { checkProgressOptions, type ProgressOptions } from "./progress_feed.ts";
+import { checkPilot } from "./pilot_options.ts";
+import { checkProgressOptions } from "./progress_feed.ts";
 import { recover } from "./recover.ts";
-import { checkRetryFailed, type RetryFailed, reopenFailed } from "./reopen.ts";
+import { checkRetryFailed, reopenFailed } from "./reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "./run_again.ts";
-import { type CostOptions, capOptions, leaveBudget, openBudget } from "./run_budget.ts";
+import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
+import type { RunOptions } from "./run_options.ts";
 import { RunState } from "./run_state.ts";
 import { costTerms, onThisClock, refuseOtherOrder } from "./run_terms.ts";
 import { checkCap } from "./shared_caps.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
 import { answersPath, spoolPath } from "./task_files.ts";
 import { countingEntries } from "./task_journal.ts";
-import type { StepListener } from "./task_log.ts";
 import { updateRun } from "./update.ts";
-import type { WarningListener } from "./warning_feed.ts";
 
-/** Options of `engine.run`. */
-export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
-  /** Minutes, 1 to 43,200; absent: at once. */
-  readonly sla?: number;
-  /** Where the answers go; default: a file in the data folder. */
-  readonly out?: string;
-  /** Names the work, so that the same name continues it; default: the output's path, or fresh for iterables. */
-  readonly id?: string;
-  /** Answers in the order of the input. */
-  readonly ordered?: boolean;
-  /** Unix time from which the sla counts; default: when the run is first opened. */
-  readonly acceptedWallMs?: number;
-  /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
-  readonly volumeTokens?: number;
-  /** What the price factors follow from; default: the engine's. */
-  readonly rateCard?: RateCard;
-  /**
-   * Runs lines again that ended in an error; their new answers replace the errors. True: those whose error is marked
-   * `retryable`, and those that expired. Codes: those that ended with one of them.
-   */
-  readonly retryFailed?: RetryFailed;
-  /**
-   * The input may have changed since the last call: lines that are as they were keep their answers, new and changed ones
-   * run. A file only.
-   */
-  readonly update?: boolean;
-  /** With `update`: lines of the output whose keys are no longer in the input are removed. */
-  readonly prune?: boolean;
-  /** Runs every line on this model instead of its own. */
-  readonly model?: string;
-  /** Aborting stops the run as `stop()` does. */
-  readonly signal?: AbortSignal;
-  /**
-   * How long what passes by itself is waited for (an outage, limits, an account stop) while nothing else is left, in
-   * milliseconds from the last answer; 0: not at all. The run then ends as `paused`, and the same call continues it. What
-   * only the caller can change is not waited for. Default: the engine's `waitMs`.
-   */
-  readonly waitMs?: number;
-  /** Ends what is held in an error with its true reason, where the run would end as `paused`. Default false. */
-  readonly finish?: boolean;
-  /** Called, once for each hold, where the run would end as `paused`; with it the run goes on instead, until its sla. */
-  readonly onHeld?: (reason: HoldReason) => void;
-  /** Told once of each setting that is left out for a model, when the first line with it is read. What it throws ends the run. */
-  readonly onWarning?: WarningListener;
-  /** Whose work it is: projects share what a lane can do by their weights. Absent: that of all runs without a project. */
-  readonly project?: string;
-  /** Share of the project against others that wait, above 0; 1. Of its runs at work, the one opened last decides. */
-  readonly weight?: number;
-  /**
-   * Asked of each line at the last moment before its request is recorded, and before a retry waits for its turn: when
-   * true, the line ends as `cancelled` instead. Must be cheap; what is in flight is answered all the same.
-   */
-  readonly skip?: (line: number) => boolean;
-  /** The source stands in for one that is lost: what is left of the run ends with it, and it need not be the same. */
-  readonly isStandIn?: boolean;
-  /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
-  readonly onStep?: StepListener;
-}
+export type { RunOptions } from "./run_options.ts";
 
 /** Ready to go, or over before. */
 export type OpenedRun =

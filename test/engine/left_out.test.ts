@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RunWarning } from "../../src/engine/warning_feed.ts";
+import type { MissingProvider, RunWarning } from "../../src/engine/warning_feed.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import type { OutputLine } from "../../src/work/item.ts";
 import { finish, killedAfter } from "./runs.ts";
@@ -163,5 +163,41 @@ describe("what a provider answers besides text", () => {
       usage: { output_tokens: 21 },
       requests_sent: 3,
     });
+  });
+});
+
+describe("a provider that lines are for and that is not there", () => {
+  const line = (number: number, model: string): string =>
+    `${JSON.stringify({ key: `k${number}`, request: { model, contents: [{ parts: [{ text: `[[${number}]]` }] }] } })}\n`;
+
+  it("is told once, with its first line, before anything is sent, and the others are answered", async () => {
+    const world = new World();
+    world.disk.put(
+      INPUT,
+      ["alpha:m1", "groq:llama", "alhpa:m1", "groq:other", "alhpa:m2", "alpha:m2"]
+        .map((model, index) => line(index + 1, model))
+        .join(""),
+    );
+    const told: MissingProvider[] = [];
+    const summary = await finish(world, {
+      out: OUTPUT,
+      onMissing: (one: MissingProvider) => {
+        expect(world.sent).toEqual([]);
+        told.push(one);
+      },
+    });
+    expect(summary).toMatchObject({ status: "paused", counts: { completed: 2, submitted: 4 } });
+    expect(told).toEqual([
+      {
+        reason: "provider_missing",
+        message: 'provider "alhpa" is not configured; did you mean "alpha"?',
+        line: 3,
+      },
+      {
+        reason: "key_missing",
+        message: 'provider "groq" needs a key and has none; set GROQ_API_KEY and run the same command again',
+        line: 2,
+      },
+    ]);
   });
 });

@@ -134,10 +134,15 @@ describe("the openai SDK", () => {
       status: "completed",
       request_counts: { total: 5, completed: 1, failed: 4 },
     });
-    expect(batch.errors?.data?.map(({ line, code, param }) => [line, code, param])).toEqual([
-      [2, "invalid_line", null],
-      [3, "invalid_json", null],
-      [4, "duplicate_member", null],
+    expect(batch.errors?.data).toEqual([
+      { line: 2, code: "invalid_line", message: "body must be an object, got nothing", param: null },
+      { line: 3, code: "invalid_json", message: "the line is not one JSON value", param: null },
+      {
+        line: 4,
+        code: "duplicate_member",
+        message: 'the member "model" stands twice in one object',
+        param: null,
+      },
     ]);
     expect((await client.batches.retrieve(id)).errors).toEqual(batch.errors);
     expect(await jsonLines(client, batch.error_file_id)).toHaveLength(4);

@@ -1,0 +1,159 @@
+/**
+ * What the command says when something is missing or fails, word for word.
+ */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Desk, openDesk, question } from "./command.ts";
+
+let desk: Desk;
+let server: Server;
+/** How the provider answers a prompt. */
+let answer: (prompt: string) => { readonly status: number; readonly body: object };
+let requests: number;
+let env: Record<string, string>;
+
+beforeEach(async () => {
+  desk = openDesk();
+  requests = 0;
+  server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => {
+      body += chunk.toString();
+    });
+    request.on("end", () => {
+      requests += 1;
+      const { messages } = JSON.parse(body) as { messages: { content: string }[] };
+      const { status, body: said } = answer(messages[0]?.content ?? "");
+      response.writeHead(status, { "content-type": "application/json" });
+      response.end(JSON.stringify(said));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  env = { PERIGEE_PROVIDER_MYBOX_BASE_URL: `http://127.0.0.1:${port}/v1` };
+});
+afterEach(() => {
+  server.closeAllConnections();
+  server.close();
+  desk.remove();
+});
+
+const fine = {
+  status: 200,
+  body: {
+    choices: [{ message: { content: "fine" }, finish_reason: "stop" }],
+    usage: { prompt_tokens: 1, completion_tokens: 1 },
+  },
+};
+
+/** Without the summary's figures of time. */
+async function said(words: readonly string[]): Promise<[number | null, string[]]> {
+  const { code, stderr } = await desk.perigee(words, { env });
+  const lines = stderr.replaceAll(`${desk.dir}/`, "").trimEnd().split("\n");
+  return [code, lines.filter((line) => !/^(time|running|paused|reading) /.test(line))];
+}
+
+describe("the command says", () => {
+  it("which key is missing for one of several providers, before anything is sent, and answers the others", async () => {
+    answer = () => fine;
+    desk.write("two.jsonl", [
+      question("a", "hi", "mybox:m"),
+      question("b", "hi", "openai:gpt-4o-mini"),
+      question("c", "hi", "openai:gpt-4o"),
+    ]);
+    const key =
+      'provider "openai" needs a key and has none; set OPENAI_API_KEY and run the same command again';
+    expect(await said(["run", "two.jsonl", "--out", "out.jsonl"])).toEqual([
+      3,
+      [
+        `line 2 and others are held: ${key}`,
+        "items     3 (1 answered, 0 with an error)",
+        "tokens    1 in, 1 out",
+        "billed    $0.00 (no known price, partly estimated)",
+        "no price  mybox:m: counted as $0, and no --max-cost bounds it",
+        "answers   out.jsonl",
+        "",
+        `held  2 items: key_missing: a key is missing: ${key}; set the key of openai`,
+        "stopped with 2 items left: held (key_missing)",
+        "to continue: perigee run two.jsonl --out out.jsonl",
+      ],
+    ]);
+    expect(requests).toBe(1);
+  });
+
+  it("which provider was meant", async () => {
+    desk.write("typo.jsonl", [question("a", "hi", "opnai:gpt-4o")]);
+    const meant = 'provider "opnai" is not configured; did you mean "openai"?';
+    expect(await said(["run", "typo.jsonl", "--out", "out.jsonl"])).toEqual([
+      3,
+      [
+        `line 1 and others are held: ${meant}`,
+        "items    1 (0 answered, 0 with an error)",
+        "tokens   0 in, 0 out",
+        "billed   $0.00 (nothing to price)",
+        "answers  out.jsonl",
+        "",
+        `held  1 item: provider_missing: a provider is not configured: ${meant}; configure the provider, or correct the model with --model`,
+        "stopped with 1 item left: held (provider_missing)",
+        "to continue: perigee run typo.jsonl --out out.jsonl",
+      ],
+    ]);
+  });
+
+  it("which price a cap needs, and how to add it", async () => {
+    desk.write("price.jsonl", [question("a", "hi", "mybox:unheard-of")]);
+    expect(await said(["run", "price.jsonl", "--out", "out.jsonl", "--max-cost", "1"])).toEqual([
+      3,
+      [
+        "items    1 (0 answered, 0 with an error)",
+        "tokens   0 in, 0 out",
+        "billed   $0.00 (nothing to price)",
+        "answers  out.jsonl",
+        "",
+        'held  1 item: price_unknown: a cost cap needs a price: no price is known for mybox:unheard-of, so a cost cap cannot bound it: add "mybox:unheard-of": {"input_mtok": ..., "output_mtok": ...} (USD per million tokens) to "models" of the price sheet; continue with the sheet in --prices, or with --max-cost-unbounded',
+        "stopped with 1 item left: held (price_unknown)",
+        "to continue: perigee run price.jsonl --out out.jsonl --max-cost 1",
+      ],
+    ]);
+    expect(requests).toBe(0);
+  });
+
+  it("at the end which errors there were: code, count, first line, message, and how to see all", async () => {
+    answer = (prompt) =>
+      prompt === "good"
+        ? fine
+        : { status: 400, body: { error: { message: `no ${prompt} here`, code: "content_filter" } } };
+    desk.write("some.jsonl", [
+      question("a", "good", "mybox:m"),
+      question("b", "bad", "mybox:m"),
+      question("c", "bad", "mybox:m"),
+      "no json",
+    ]);
+    const [code, lines] = await said(["run", "some.jsonl", "--out", "out.jsonl"]);
+    expect(code).toBe(3);
+    expect(lines.slice(lines.indexOf("errors"))).toEqual([
+      "errors",
+      "  filtered: 2 lines, first line 2: mybox answered 400 (content_filter): the prompt was refused by a content filter",
+      "  invalid_json: 1 line, first line 4: the line is not one JSON value",
+      "to see what to do about them: perigee errors out.jsonl",
+    ]);
+  });
+
+  it("while it waits who does not answer, where, why, and when it is tried again", async () => {
+    answer = () => ({ status: 503, body: { error: { message: "down for a while" } } });
+    desk.write("down.jsonl", [question("a", "hi", "mybox:m")]);
+    const { code, stderr } = await desk.perigee(
+      ["run", "down.jsonl", "--out", "out.jsonl", "--wait", "12s"],
+      { env },
+    );
+    expect(code).toBe(3);
+    const address = env["PERIGEE_PROVIDER_MYBOX_BASE_URL"]?.replace("/v1", "");
+    const held = `mybox at ${address} does not answer: mybox answered 503: the provider is not available`;
+    const paused = stderr.split("\n").find((line) => line.startsWith("paused"));
+    expect(paused?.replace(/next try (in \d+ s|now)/, "next try in N s")).toBe(
+      `paused   0/1 0%  held 1 by outage: ${held}; next try in N s  0/s  0 errors  $0.00 billed  0 tok/s  [mybox 0/32 in flight]`,
+    );
+    expect(stderr).toContain(`held  1 item: outage: ${held}\nstopped with 1 item left: held (outage)\n`);
+  });
+});

@@ -217,7 +217,8 @@ export class Sender implements Admission<ItemCall> {
     const saysMore = this.#options.patience.learn(call, result);
     if (saysMore && (!isOwn || suspectsOf(result) === "item"))
       lane.limits.observe(nowMs, signalOf(result), permit);
-    if (result.learnt !== undefined) lane.limits.learn(nowMs, result.learnt);
+    if (result.learnt !== undefined)
+      lane.limits.learn(nowMs, result.learnt, signalOf(result).kind === "rate_limited");
     this.#options.money.account(call, result);
     if (result.class === "success") {
       this.#access.answered(call, result);

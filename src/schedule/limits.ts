@@ -20,7 +20,7 @@ import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
 import { HiddenLimit, type HiddenState } from "./hidden_limit.ts";
 import { Pause } from "./pause.ts";
-import type { QuotaUse } from "./quota.ts";
+import { fuller } from "./quota.ts";
 import { Quotas, type QuotasUse, type SentLoad, type ToldLimits } from "./quotas.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
 import { type Permit, type Reservation, wholeLoad } from "./reservation.ts";
@@ -247,6 +247,8 @@ export class LaneLimits {
       this.#pause.succeeded();
     } else if (signal.kind === "rate_limited") {
       concurrency.congested(nowMs, true, this.isRateLimited ? concurrency.start : 1);
+      this.#flow?.refused(nowMs);
+      this.#shared?.refusedBelow(nowMs);
       if (signal.isRampLimit === true) this.#quotas.rampRefused(nowMs);
     } else if (signal.kind === "overloaded" || signal.kind === "failed") {
       concurrency.congested(nowMs, signal.kind === "overloaded", 1);
@@ -254,9 +256,14 @@ export class LaneLimits {
     if (signal.kind !== "rate_limited" && signal.kind !== "overloaded") this.#shared?.observe(nowMs, signal);
   }
 
-  /** Takes in what a response told of this lane's limits. The shared limits are not touched. */
-  learn(nowMs: number, learnt: LearntLimits): void {
-    this.#quotas.learn(nowMs, learnt);
+  /** A lane that shares these limits was refused. */
+  refusedBelow(nowMs: number): void {
+    this.#flow?.refused(nowMs);
+  }
+
+  /** Takes in what a response, a refusal or not, told of this lane's limits. The shared limits are not touched. */
+  learn(nowMs: number, learnt: LearntLimits, isRefused = false): void {
+    this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow?.used(nowMs) ?? 0 });
   }
 
   /** Stops the lane; one probe per `probeEveryMs` (Infinity: none) is let through, the first after that time. */
@@ -388,10 +395,4 @@ export class LaneLimits {
     this.#pace = share;
     this.#quotas.setPace(nowMs, share);
   }
-}
-
-/** Of a lane's own quota and the shared one, the one that is closer to its limit. */
-function fuller(own: QuotaUse | undefined, shared: QuotaUse | undefined): QuotaUse | undefined {
-  if (own === undefined || shared === undefined) return own ?? shared;
-  return shared.used / shared.limit > own.used / own.limit ? shared : own;
 }

@@ -12,6 +12,10 @@
  * *full*, up to a minute, while the next unit is there within milliseconds; where the window is a fixed one, a 429
  * with its own wait follows (docs/reference/providers.md).
  *
+ * What is neither left nor used by this lane is used by others (other models under one limit, other programs), or is what the
+ * provider counts more than we do: the most of it in the last minute or two is taken off the limit. So several lanes under one limit share
+ * it, each by what the others leave.
+ *
  * A ramp (ramp.ts) lowers the limit further while more than its threshold is used:
  *
  *   free --the next take would pass the threshold--> governed --use below 4/5 of the threshold--> free
@@ -29,6 +33,14 @@ export interface QuotaUse {
   readonly limit: number;
 }
 
+/** What is known of the answer that told what remains. */
+export interface LearntFrom {
+  /** It was a refusal. */
+  readonly isRefused: boolean;
+  /** Units that this lane has used in the last minute when they count from when they were used; 0. */
+  readonly used?: number;
+}
+
 const WINDOW_MS = 60_000;
 const RAISE_PER_STEP = 1.1;
 const STEP_MS = 10_000;
@@ -36,6 +48,15 @@ const RAISE_EVERY_MS = 1_000;
 const LEARNT_FOR_MS = 60_000;
 const HOLD_MS_MAX = 10_000;
 const SUSPECT_SHARE = 0.1;
+/** Of the told limit: what others use is never taken for more, and is not worth a new limit below. */
+const OTHERS_SHARE_MAX = 0.95;
+const OTHERS_SHARE_MIN = 0.02;
+/** Answers that tell the same of what others use. */
+const OTHERS_WEIGHT = 0.1;
+/** Answers in a row that tell of others, before it is believed; a refusal is believed at once. */
+const OTHERS_ANSWERS = 3;
+/** Of what was used when nothing more was taken: what is left for this lane. */
+const BELOW = 0.97;
 const FREE_SHARE = 0.8;
 
 export class Quota {
@@ -49,6 +70,12 @@ export class Quota {
   #learnt = Number.POSITIVE_INFINITY;
   #learntAtMs = Number.NEGATIVE_INFINITY;
   #isSuspect = false;
+  /** Units that others use a minute, as far as what remains tells; the most of this minute and of the one before. */
+  #others = 0;
+  #othersAnswers = 0;
+  #othersMost = 0;
+  #othersBefore = 0;
+  #othersAtMs = Number.NEGATIVE_INFINITY;
   /** The limit in force, with its fraction. */
   #effective: number;
   #raisedAtMs: number;
@@ -147,13 +174,53 @@ export class Quota {
     this.#raise(nowMs);
     this.#learnt = Math.max(1, Math.floor(limit));
     this.#learntAtMs = nowMs;
-    if (this.#learnt < this.#effective) this.#enforce(nowMs, this.#learnt);
+    if (this.#learnt < this.#effective) this.#enforce(nowMs, Math.min(this.#learnt, this.#target(nowMs)));
   }
 
   /** A response told how much is left, and when the bucket is full again. */
-  learnRemaining(nowMs: number, remaining: number, resetMs: number | undefined): void {
+  learnRemaining(
+    nowMs: number,
+    remaining: number,
+    resetMs: number | undefined,
+    { isRefused, used = 0 }: LearntFrom = { isRefused: false },
+  ): void {
     const isSpent = remaining === 0 && resetMs !== undefined && resetMs > 0;
     this.#heldUntilMs = isSpent ? nowMs + Math.min(resetMs, HOLD_MS_MAX) : Number.NEGATIVE_INFINITY;
+    if (this.#learnt === Number.POSITIVE_INFINITY) return;
+    const own = Math.max(used, this.#bucket.used(nowMs));
+    if (isRefused && remaining < this.#learnt * OTHERS_SHARE_MIN)
+      this.#learnOthers(nowMs, this.#learnt - own * BELOW, 1);
+    else this.#learnOthers(nowMs, this.#learnt - remaining - own, OTHERS_WEIGHT);
+  }
+
+  /**
+   * What is neither left nor used by this lane was used by others: other models, other programs, or a provider that counts
+   * more. A refusal (nothing remains) tells it at once, answers tell it late and together.
+   */
+  #learnOthers(nowMs: number, others: number, weight: number): void {
+    const sample = Math.min(Math.max(0, others), this.#learnt * OTHERS_SHARE_MAX);
+    this.#othersAnswers = others > 0 ? this.#othersAnswers + (weight < 1 ? 1 : OTHERS_ANSWERS) : 0;
+    this.#others += (sample - this.#others) * weight;
+    if (this.#othersAnswers > 0 && this.#othersAnswers < OTHERS_ANSWERS) return;
+    if (nowMs - this.#othersAtMs > WINDOW_MS) {
+      this.#othersBefore = nowMs - this.#othersAtMs > 2 * WINDOW_MS ? 0 : this.#othersMost;
+      this.#othersMost = 0;
+      this.#othersAtMs = nowMs;
+    }
+    this.#othersMost = Math.max(this.#othersMost, this.#others);
+    this.#raise(nowMs);
+    const target = this.#target(nowMs);
+    if (target < this.#effective * (1 - OTHERS_SHARE_MIN)) this.#enforce(nowMs, target);
+  }
+
+  /** What the limit goes up to, slowly. */
+  #target(nowMs: number): number {
+    const isForgotten =
+      nowMs - this.#learntAtMs > LEARNT_FOR_MS && this.#configured !== Number.POSITIVE_INFINITY;
+    if (isForgotten) return this.#configured;
+    const others = Math.max(this.#othersMost, this.#othersBefore);
+    const left = others < this.#learnt * OTHERS_SHARE_MIN ? this.#learnt : this.#learnt - others;
+    return Math.min(this.#configured, Math.max(1, left));
   }
 
   /** Undefined while nothing is limited. */
@@ -166,9 +233,7 @@ export class Quota {
   #raise(nowMs: number): void {
     const elapsedMs = nowMs - this.#raisedAtMs;
     if (elapsedMs < RAISE_EVERY_MS) return;
-    const isForgotten =
-      nowMs - this.#learntAtMs > LEARNT_FOR_MS && this.#configured !== Number.POSITIVE_INFINITY;
-    const target = isForgotten ? this.#configured : Math.min(this.#configured, this.#learnt);
+    const target = this.#target(nowMs);
     if (this.#effective < target) {
       const steps = elapsedMs / STEP_MS;
       const raised = Math.max(this.#effective * RAISE_PER_STEP ** steps, this.#effective + steps);
@@ -207,4 +272,10 @@ export class Quota {
     this.#rampLimit = this.#ramp.allowed(nowMs);
     this.#applyLimit(nowMs);
   }
+}
+
+/** Of a lane's own quota and the shared one, the one that is closer to its limit. */
+export function fuller(own: QuotaUse | undefined, shared: QuotaUse | undefined): QuotaUse | undefined {
+  if (own === undefined || shared === undefined) return own ?? shared;
+  return shared.used / shared.limit > own.used / own.limit ? shared : own;
 }

@@ -4,7 +4,7 @@
  * Every quota counts from the start, limited or not, so that a limit learnt later knows the last minute.
  */
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
-import { Quota, type QuotaUse } from "./quota.ts";
+import { type LearntFrom, Quota, type QuotaUse } from "./quota.ts";
 import type { Ramp } from "./ramp.ts";
 import type { FlowLimits } from "./token_flow.ts";
 
@@ -127,7 +127,8 @@ export class Quotas {
     return known.length === 0 ? undefined : Object.fromEntries(known);
   }
 
-  learn(nowMs: number, learnt: LearntLimits): void {
+  /** `used`: tokens that were used in the last minute, where they are followed. */
+  learn(nowMs: number, learnt: LearntLimits, from: LearntFrom = { isRefused: false }): void {
     if (learnt.requestsPerMinute !== undefined) this.#requests.learn(nowMs, learnt.requestsPerMinute);
     if (learnt.tokensPerMinute !== undefined) this.#tokens.learn(nowMs, learnt.tokensPerMinute);
     if (learnt.inputTokensPerMinute !== undefined)
@@ -135,9 +136,11 @@ export class Quotas {
     if (learnt.outputTokensPerMinute !== undefined)
       this.#outputTokens.learn(nowMs, learnt.outputTokensPerMinute);
     if (learnt.remainingRequests !== undefined)
-      this.#requests.learnRemaining(nowMs, learnt.remainingRequests, learnt.resetRequestsMs);
+      this.#requests.learnRemaining(nowMs, learnt.remainingRequests, learnt.resetRequestsMs, {
+        isRefused: from.isRefused,
+      });
     if (learnt.remainingTokens !== undefined)
-      this.#tokens.learnRemaining(nowMs, learnt.remainingTokens, learnt.resetTokensMs);
+      this.#tokens.learnRemaining(nowMs, learnt.remainingTokens, learnt.resetTokensMs, from);
   }
 
   /** The provider refused the growth of input tokens. */

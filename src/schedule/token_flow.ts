@@ -10,6 +10,8 @@
  * Requests are sent evenly at this rate, at most 1.2 times the even one: what would fill a later minute slows them now, and
  * does not stop them then. Sending as fast as the present minute has room leaves every later one as uneven as this one.
  *
+ * Where the provider refuses all the same, no minute is to pass the limit, and up to a tenth of it stays free, for as long as it refuses.
+ *
  * What is expected is the product-limit estimate (Kaplan and Meier 1958) of when answers come and with how many tokens: a
  * histogram of latencies (half seconds) with their tokens, in which what is still in flight counts for its age. First answers are
  * short ones, and do not speak for those that are still out: these count with the largest so far, and with what was reserved.
@@ -34,6 +36,12 @@ const DEVIATIONS = 2;
 const OVER_SHARE = 0.008;
 /** Of the largest answer so far, which a minute may pass the limit by. */
 const ANSWER_SHARE = 0.9;
+/** A refusal takes what a minute may be passed by, and so much more of the limit; given back as slowly. */
+const BELOW_STEP = 0.01;
+const BELOW_STEP_MS = 60_000;
+/** Of the limit. */
+const BELOW_MAX = 0.1;
+const REFUSALS_MS = 2_000;
 const HALVE_AT = 2_000;
 /** A minute that ends before so much of a request has come is decided by those sent before it. */
 const EARLY_SHARE = 0.35;
@@ -71,6 +79,9 @@ export class TokenFlow {
   #longest = 0;
   /** Tokens of the largest answer. */
   #largest = 0;
+  /** The part of the limit that is left free since the last refusal. */
+  #below = 0;
+  #refusedAtMs = Number.NEGATIVE_INFINITY;
   #budget = 0;
   #evaluatedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -86,6 +97,23 @@ export class TokenFlow {
       return this.#evaluatedAtMs + EVALUATE_EVERY_MS / 2 - nowMs;
     this.#evaluate(nowMs, load, limits, share);
     return this.#budget >= 1 ? 0 : EVALUATE_EVERY_MS / 2;
+  }
+
+  /** The provider refuses: it lets no minute pass the limit, or counts more. Less is sent for some minutes. */
+  refused(nowMs: number): void {
+    if (nowMs - this.#refusedAtMs < REFUSALS_MS) return;
+    this.#below = Math.min(BELOW_MAX, this.#belowAt(nowMs) + BELOW_STEP);
+    this.#refusedAtMs = nowMs;
+  }
+
+  /** Tokens used in the last minute. */
+  used(nowMs: number): number {
+    const [input, output] = this.#usedSince(this.#advance(nowMs), 0);
+    return input + output;
+  }
+
+  #belowAt(nowMs: number): number {
+    return Math.max(0, this.#below - ((nowMs - this.#refusedAtMs) * BELOW_STEP) / BELOW_STEP_MS);
   }
 
   sent(nowMs: number, load: TokenLoad): void {
@@ -160,7 +188,16 @@ export class TokenFlow {
       return;
     }
     while (this.#oldest < slot && (this.#requests[at(this.#oldest, AGES)] ?? 0) <= 0) this.#oldest += 1;
-    const plan = { slot, load, limits, outlook: this.#outlook(slot, load.outputTokens) };
+    const below = this.#belowAt(nowMs);
+    const kept = { tokens: limits.tokens * (1 - below), outputTokens: limits.outputTokens * (1 - below) };
+    const one = this.#largest > 0 ? ANSWER_SHARE * this.#largest : load.outputTokens / 2;
+    const plan = {
+      slot,
+      load,
+      limits: kept,
+      overOf: (limit: number) => (below > 0 ? 0 : Math.max(OVER_SHARE * limit, Math.min(one, limit))),
+      outlook: this.#outlook(slot, load.outputTokens),
+    };
     const evenRate = Math.min(
       limits.outputTokens / Math.max(1, load.outputTokens),
       limits.tokens / Math.max(1, load.outputTokens + load.inputTokens),
@@ -233,7 +270,7 @@ export class TokenFlow {
   }
 
   /** Requests a slot, evenly from now on, that fit into the minute which ends `horizon` slots from now. */
-  #rateAt(horizon: number, { slot, load, limits, outlook }: Plan): number {
+  #rateAt(horizon: number, { slot, load, limits, overOf, outlook }: Plan): number {
     const { end, tokens, sums, spare, spareOfOne } = outlook;
     const isEarly = (tokens[Math.min(end, horizon + 1)] ?? 0) < EARLY_SHARE * (tokens[end] ?? 0);
     if (isEarly && limits.tokens === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
@@ -244,11 +281,10 @@ export class TokenFlow {
         ? (sums[horizon + 1] ?? 0)
         : (sums[end + 1] ?? 0) + (horizon - end) * (tokens[end] ?? 0);
     const taken = usedOutput + coming + (isEarly ? 0 : spare);
-    const over = this.#largest > 0 ? ANSWER_SHARE * this.#largest : load.outputTokens / 2;
     const one = (tokens[Math.min(end, horizon + 1)] ?? 0) + spareOfOne;
     return Math.min(
-      isEarly ? Number.POSITIVE_INFINITY : rateOf(limits.outputTokens, over, taken, own, one),
-      rateOf(limits.tokens, over, usedInput + taken, own + (horizon + 1) * load.inputTokens, one),
+      isEarly ? Number.POSITIVE_INFINITY : rateOf(limits.outputTokens, overOf, taken, own, one),
+      rateOf(limits.tokens, overOf, usedInput + taken, own + (horizon + 1) * load.inputTokens, one),
     );
   }
 
@@ -291,6 +327,8 @@ interface Plan {
   readonly slot: number;
   readonly load: TokenLoad;
   readonly limits: FlowLimits;
+  /** What a minute may pass a limit by. */
+  readonly overOf: (limit: number) => number;
   readonly outlook: Outlook;
 }
 
@@ -314,9 +352,9 @@ interface Outlook {
  * Requests a slot that fit under the limit, with what it may be passed by, when one in each slot comes to `own`; 0 when a
  * single one, which comes to `one`, does not fit.
  */
-function rateOf(limit: number, over: number, taken: number, own: number, one: number): number {
+function rateOf(limit: number, overOf: Plan["overOf"], taken: number, own: number, one: number): number {
   if (limit === Number.POSITIVE_INFINITY || own <= 0) return Number.POSITIVE_INFINITY;
-  const free = limit + Math.max(OVER_SHARE * limit, Math.min(over, limit)) - taken;
+  const free = limit + overOf(limit) - taken;
   return free < one ? 0 : free / own;
 }
 

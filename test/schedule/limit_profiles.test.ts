@@ -1,5 +1,5 @@
 /**
- * What limits must come to, whatever a provider counts and tells: 30 profiles in virtual time.
+ * What limits must come to, whatever a provider counts and tells: some 50 profiles in virtual time.
  *
  * Hidden limits: of the attempts of minutes 2 to 5 less than 3 % are refused, and the allowance is used. Configured limits on
  * tokens: no 60 s hold more than 2 % above the limit, or one answer, whichever is more. `PERIGEE_TEST_LIMIT_SEEDS` draws more.
@@ -56,6 +56,26 @@ const hidden: Readonly<Record<string, Profile>> = {
   "a window that three models share": { lanes: 3, used: 0.9 },
   "a bucket that three models share": { lanes: 3, kind: "bucket", used: 0.9 },
   "places that three models share": { lanes: 3, counted: "concurrency", limit: 30, used: 0.85 },
+};
+
+/** Answers tell the limit and what remains of it. */
+const told: Readonly<Record<string, Profile>> = {
+  "600 requests in a sliding minute": { used: 0.95 },
+  "600 requests in a fixed minute": { kind: "fixed", offsetMs: 20_000, used: 0.95 },
+  "600 requests in a bucket": { kind: "bucket", used: 0.95 },
+  "all tokens in a sliding minute": { counted: "both", limit: 200_000, used: 0.95 },
+  "all tokens in a bucket": { counted: "both", limit: 200_000, kind: "bucket", used: 0.95 },
+  "output tokens, and not what remains": { counted: "output", limit: 60_000, used: 0.9 },
+  "input tokens, and not what remains": { counted: "input", limit: 100_000, used: 0.95 },
+  "a window that others use as well": { foreignShare: 0.3, used: 0.9 },
+  "a bucket that others use as well": { foreignShare: 0.3, kind: "bucket", used: 0.9 },
+  "tokens that others use as well": { foreignShare: 0.3, counted: "both", limit: 200_000, used: 0.9 },
+  "a window that three models share": { lanes: 3, used: 0.95 },
+  "a bucket that three models share": { lanes: 3, kind: "bucket", used: 0.95 },
+  "tokens that three models share": { lanes: 3, counted: "both", limit: 200_000, used: 0.9 },
+  // 89.9 %: what the window holds when it is halved keeps it shut for half a minute.
+  "a window that is halved": { halvedAtMs: 120_000, used: 0.89 },
+  "a window, over a restart": { restartAtMs: 150_000, used: 0.95 },
 };
 
 const LONG = { kind: "sliding", isEnforced: false, inputTokens: 200, latencyMs: 1_000 } as const;
@@ -118,6 +138,19 @@ describe("hidden limits", () => {
     expect(figures.restartBurst).toBeLessThanOrEqual(most);
     expect(figures.refusedShare).toBeLessThan(0.03);
     expect(figures.usedShare).toBeGreaterThanOrEqual(0.9);
+  });
+});
+
+describe("limits that answers tell", () => {
+  it.each(Object.entries(told))("%s", (_, profile) => {
+    for (let seed = 1; seed <= Math.max(3, SEEDS); seed += 1) {
+      const figures = figuresOf({
+        ...{ ...HIDDEN, spread: 0.5, latencyMs: 500, hasHeaders: true },
+        ...{ ...profile, seed },
+      });
+      expect(figures.refusedShare, `seed ${seed}`).toBeLessThan(0.03);
+      expect(figures.usedShare, `seed ${seed}`).toBeGreaterThanOrEqual(profile.used);
+    }
   });
 });
 

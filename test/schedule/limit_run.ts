@@ -182,7 +182,7 @@ export class LimitRun {
       limits.observe(this.#nowMs, signal, permit);
       limits.settle(this.#nowMs, permit, signal.kind === "success" ? used : undefined);
       const learnt = this.#provider.headers(this.#nowMs);
-      if (learnt !== undefined) limits.learn(this.#nowMs, learnt);
+      if (learnt !== undefined) limits.learn(this.#nowMs, learnt, signal.kind === "rate_limited");
       if (signal.kind === "success") this.#lanes.answered(lane, used.outputTokens);
       limits.release(this.#nowMs, permit);
       for (let each = 0; each < this.#lanes.all.length; each += 1)

@@ -3,7 +3,7 @@
  *
  *   npm run simulate -- --seeds 10000 [--from S] [--minutes M] [--jobs N] [--dist] [--trace] [--hashes]
  *
- * Prints seeds a second and a table of the pairs of features that met; of each failure the seed, the commit, the law and
+ * Seeds from 100,000,000 on, where it begins by default, draw from all features. Prints seeds a second and a table of the pairs of features that met; of each failure the seed, the commit, the law and
  * the command that replays it. Exits with 1 when a law was broken. `--dist` runs what `npm run build` made instead of the
  * sources, `--trace` prints what happened, `--hashes` a line with each seed and the hash of its trace: it is the same
  * whichever way it is loaded.
@@ -15,7 +15,7 @@ import { register } from "node:module";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { type Feature, PairTable } from "../test/simulation/features.ts";
+import { ALL_DRAWN_FROM, type Feature, PairTable } from "../test/simulation/features.ts";
 import type { SimulationResult } from "../test/simulation/simulate.ts";
 
 /** What a child is told to do, as JSON in its first argument. */
@@ -80,7 +80,7 @@ async function parent(): Promise<void> {
   const { values } = parseArgs({
     options: {
       seeds: { type: "string" },
-      from: { type: "string", default: "0" },
+      from: { type: "string" },
       minutes: { type: "string" },
       jobs: { type: "string" },
       dist: { type: "boolean", default: false },
@@ -90,7 +90,7 @@ async function parent(): Promise<void> {
   });
   const minutes = whole("minutes", values.minutes, undefined);
   const seeds = whole("seeds", values.seeds, minutes === undefined ? 200 : Number.MAX_SAFE_INTEGER);
-  const from = whole("from", values.from, 0) ?? 0;
+  const from = whole("from", values.from, ALL_DRAWN_FROM) ?? ALL_DRAWN_FROM;
   const jobs = Math.min(seeds ?? 1, whole("jobs", values.jobs, availableParallelism()) ?? 1);
   const untilMs = minutes === undefined ? undefined : Date.now() + minutes * 60_000;
   const book = new Book(values.hashes);

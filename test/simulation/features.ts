@@ -5,7 +5,8 @@
  * seeds in a row as there are pairs; the table says which of them took effect in the same run.
  */
 
-export const FEATURES = [
+/** What seeds below `ALL_DRAWN_FROM` draw from: those that once broke a law draw the same for ever. */
+const FIRST_FEATURES = [
   "models", // several of one provider
   "shared_limit", // requests a minute of a whole provider
   "concurrency", // places of a whole provider
@@ -30,16 +31,32 @@ export const FEATURES = [
   "at_most_once",
 ] as const;
 
+export const FEATURES = [
+  ...FIRST_FEATURES,
+  "cap_raised", // by the caller of a run that its cap has stopped
+  "provider_missing", // in the configuration, for one or two engines
+] as const;
+
 export type Feature = (typeof FEATURES)[number];
 
-/** All pairs, in an order that never changes. */
-const PAIRS: readonly (readonly [Feature, Feature])[] = FEATURES.flatMap((one, index) =>
-  FEATURES.slice(index + 1).map((other) => [one, other] as const),
-);
+/** Seeds from here on draw from all features. */
+export const ALL_DRAWN_FROM = 100_000_000;
 
-/** The pair that a seed forces. */
-export function pairOf(seed: number): readonly [Feature, Feature] {
-  return PAIRS[seed % PAIRS.length] as readonly [Feature, Feature];
+/** All pairs, in an order that never changes. */
+const PAIRS = pairsOf(FEATURES);
+const FIRST_PAIRS = pairsOf(FIRST_FEATURES);
+
+/** What a seed draws from, and the pair that it forces. */
+export function drawnBy(seed: number): {
+  readonly features: readonly Feature[];
+  readonly pair: readonly [Feature, Feature];
+} {
+  const [features, pairs] = seed < ALL_DRAWN_FROM ? [FIRST_FEATURES, FIRST_PAIRS] : [FEATURES, PAIRS];
+  return { features, pair: pairs[seed % pairs.length] as readonly [Feature, Feature] };
+}
+
+function pairsOf(features: readonly Feature[]): readonly (readonly [Feature, Feature])[] {
+  return features.flatMap((one, index) => features.slice(index + 1).map((other) => [one, other] as const));
 }
 
 /** Which pairs took effect, over many runs. */

@@ -5,8 +5,9 @@
  * answered, or refused for its own sake, must have ended so.
  */
 import type { Summary } from "../../src/engine/progress.ts";
+import { blamedFailures, overBlamed } from "./blame_law.ts";
 import { FINAL, type Observer, type OutputLine, type RunBook } from "./observer.ts";
-import { answerOf, type Served, type SimulatedProviders } from "./provider.ts";
+import { answerOf, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
 import { INPUT_USD, OUTPUT_USD, PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
 const WINDOW_MS = 60_000;
@@ -67,6 +68,7 @@ export class Laws {
   /** When all runs are over. */
   all(endMs: number): void {
     this.#checkRates();
+    this.#checkBlame();
     if (this.#workload.features.size > 0) this.#checkPace(endMs);
   }
 
@@ -128,22 +130,40 @@ export class Laws {
   }
 
   #hasReason(book: RunBook, line: SimulatedLine, error: NonNullable<OutputLine["error"]>): boolean {
-    const { slaMinutes, maxCostUsd } = book.run;
+    const { slaMinutes } = book.run;
     const served = this.#servedOf(line);
     const finals = served.filter((one) => this.#isFinal(one));
     if (finals.some(({ what }) => CODES[what]?.includes(error.code))) return true;
     if (finals.some((one) => !this.#observer.lost.has(one))) return false; // what it was told is its end
     if (error.code === "expired") return slaMinutes !== undefined;
     if (error.code === "budget_exceeded")
-      return maxCostUsd !== undefined && this.#isSpent(book, line, maxCostUsd);
-    const doubts = this.#observer.doubtsOf(line.id);
-    const failures = served.filter((one) => !this.#isFinal(one));
-    const ambiguous = failures.filter(({ what }) => !FREE.has(what)).length + doubts;
+      return book.capUsd !== undefined && this.#isSpent(book, line, book.capUsd);
+    const empties = served.filter(({ what }) => what === "empty").length;
     const isAtMostOnce = this.#workload.config.delivery === "at_most_once";
-    if (ambiguous > (isAtMostOnce ? 0 : AMBIGUOUS_MAX)) return true;
-    if (served.filter(({ what }) => what === "empty").length > 1) return true;
-    if (slaMinutes !== undefined) return served.length > 0; // no time was left for one more attempt
-    return failures.length + doubts >= ATTEMPTS_MAX;
+    if (empties > (isAtMostOnce ? 0 : 1) && error.code === "empty_output") return true;
+    if (isAtMostOnce && error.code === "ambiguous")
+      return this.#observer.doubtsOf(line.id) > 0 || served.some(isDoubtful);
+    return isUsedUp(blamedFailures(served, this.#providers.servedTo(line.model)));
+  }
+
+  /** I0, late side: what fails by itself while others are answered ends after its attempts. */
+  #checkBlame(): void {
+    const { windows } = this.#providers;
+    if (windows.length > 0 || this.#workload.troubles.length > 0) return;
+    for (const line of this.#workload.lines) {
+      const late = overBlamed(this.#servedOf(line), this.#providers.servedTo(line.model), isUsedUp);
+      if (late !== undefined)
+        this.#violate(`I0 line ${line.id} was sent at ${late.atMs} although its attempts were used up`);
+    }
+  }
+
+  /** I10, late side: a run that its cap has stopped has no money for any of what it has left. */
+  stoppedByCap(book: RunBook): void {
+    const { capUsd } = book;
+    const isLeft = ({ id, kind }: SimulatedLine): boolean => kind === "item" && !this.#observer.isSettled(id);
+    const left = book.run.lines.filter(isLeft);
+    const paid = left.find((line) => capUsd === undefined || !this.#isSpent(book, line, capUsd));
+    if (paid !== undefined) this.#violate(`I10 its cap stopped a run that has money for line ${paid.id}`);
   }
 
   #isFinal(one: Served): boolean {
@@ -200,11 +220,9 @@ export class Laws {
 
   /** I10: usage and money are those of the book; a cap is never overshot. */
   #checkMoney(book: RunBook, summary: Summary): void {
-    const { maxCostUsd, index } = book.run;
+    const { index } = book.run;
     const served = this.#providers.served.filter((one) => one.line.run === index);
-    const billedUsd = usdOf(served);
-    if (maxCostUsd !== undefined && billedUsd > maxCostUsd + 1e-9)
-      this.#violate(`I10 ${billedUsd} USD were billed, the cap was ${maxCostUsd}`);
+    const billedUsd = sumUsdOf(served);
     const told = served.filter((one) => one.tellsUsage && one.isDelivered && !this.#observer.lost.has(one));
     const { usage, cost } = summary;
     const mostUsd = cost.billed_usd + cost.ambiguous_usd;
@@ -222,8 +240,8 @@ export class Laws {
       this.#violate(
         `I10 usage ${usage.input_tokens}+${usage.output_tokens}, book ${inputTokens}+${outputTokens}`,
       );
-    if (Math.abs(cost.list_usd - usdOf(told)) > 1e-6)
-      this.#violate(`I10 cost ${cost.list_usd}, book ${usdOf(told)}`);
+    if (Math.abs(cost.list_usd - sumUsdOf(told)) > 1e-6)
+      this.#violate(`I10 cost ${cost.list_usd}, book ${sumUsdOf(told)}`);
   }
 
   #checkOrder(book: RunBook, lines: readonly OutputLine[]): void {
@@ -233,15 +251,22 @@ export class Laws {
   }
 }
 
+/** It may have been processed. */
+function isDoubtful({ what }: Served): boolean {
+  return !FREE.has(what);
+}
+
+/** Whether failures that count are all that an item may have. */
+function isUsedUp(blamed: readonly Served[]): boolean {
+  return blamed.length >= ATTEMPTS_MAX || blamed.filter(isDoubtful).length > AMBIGUOUS_MAX;
+}
+
 /** The most that one request for a line can cost. */
 function worstUsdOf({ text }: SimulatedLine): number {
   const tokens = Number(/"max_output_tokens":(\d+)/.exec(text)?.[1]);
   return (text.length * INPUT_USD + tokens * OUTPUT_USD) / 1e6;
 }
 
-function usdOf(served: readonly Served[]): number {
-  return served.reduce(
-    (sum, { inputTokens, outputTokens }) => sum + (inputTokens * INPUT_USD + outputTokens * OUTPUT_USD) / 1e6,
-    0,
-  );
+function sumUsdOf(served: readonly Served[]): number {
+  return served.reduce((sum, one) => sum + usdOf(one), 0);
 }

@@ -5,7 +5,7 @@
 import type { Clock } from "../../src/clock.ts";
 import type { Step } from "../../src/engine/journal.ts";
 import type { Progress } from "../../src/engine/progress.ts";
-import type { Served, SimulatedProviders } from "./provider.ts";
+import { type Served, type SimulatedProviders, usdOf } from "./provider.ts";
 import { PROVIDERS, type SimulatedRun, type Workload } from "./workload.ts";
 
 /** What ends an item when it arrives. */
@@ -44,6 +44,12 @@ export interface RunBook {
   readonly leftBehind: Set<number>;
   /** When it was accepted for the first time; undefined until then. */
   acceptedMs: number | undefined;
+  /** How often it was called. */
+  calls: number;
+  /** Its cap at its last call; undefined for none. */
+  capUsd: number | undefined;
+  /** What the provider has billed for it, or will when what is under way is answered. */
+  billedUsd: number;
   settledBefore: number;
   /** Says that its answers are those of the last look. */
   answersVersion: string | undefined;
@@ -63,6 +69,8 @@ export class Observer {
   deaths = 0;
   /** How long callers have not called a run again that had stopped. */
   pausedMs = 0;
+  /** The provider without which the engine was configured. */
+  missing: string | undefined;
   /** How often a line was open when its process died. */
   readonly #openDeaths = new Map<number, number>();
   readonly #workload: Workload;
@@ -98,6 +106,9 @@ export class Observer {
       lineOfKey: new Map(run.lines.flatMap(({ key, id }) => (key === null ? [] : [[key, id] as const]))),
       leftBehind: new Set(),
       acceptedMs: undefined,
+      calls: 0,
+      capUsd: run.maxCostUsd,
+      billedUsd: 0,
       settledBefore: 0,
       answersVersion: undefined,
       isAtWork: false,
@@ -108,6 +119,11 @@ export class Observer {
   /** How often nobody could know whether it had been sent: it was about to be, as its journal says, when its process died. */
   doubtsOf(id: number): number {
     return this.#intended.has(id) ? (this.#openDeaths.get(id) ?? 0) : 0;
+  }
+
+  /** Whether some step has settled the line. */
+  isSettled(id: number): boolean {
+    return this.#settled.has(id);
   }
 
   violate(what: string): void {
@@ -132,6 +148,7 @@ export class Observer {
   }
 
   runCalled(book: RunBook): void {
+    book.calls += 1;
     book.isAtWork = true;
     book.settledBefore = 0;
     this.#processStartedMs = this.#clock.nowMs();
@@ -143,6 +160,7 @@ export class Observer {
     const { id } = line;
     this.note(`send ${id} ${served.what}`);
     const book = this.books[line.run] as RunBook;
+    served.call = book.calls;
     if (this.durable.has(id)) this.violate(`I5 line ${id} was sent after its outcome was durable`);
     if (book.leftBehind.has(id)) this.violate(`I5 line ${id} was sent although its output line was there`);
     for (const one of this.#providers.servedOf.get(id) ?? []) {
@@ -151,6 +169,8 @@ export class Observer {
         this.violate(`I5/I6 line ${id} was sent again after "${one.what}" had arrived`);
       if (!one.isOver) this.violate(`I6 line ${id} was sent while its last request was under way`);
     }
+    if (provider === this.missing) this.violate(`I15 line ${id} was sent to ${provider}, which is missing`);
+    this.#checkCap(book, served);
     this.#checkDeadlineOf(book, served);
     this.#checkWait(served, model);
     const open = (this.#open.get(provider) ?? []).filter(({ isOver }) => !isOver);
@@ -173,6 +193,14 @@ export class Observer {
     if (before?.process === served.process && before.untilMs > nowMs)
       before.untilMs = Math.max(before.untilMs, untilMs);
     else this.#waits.set(served.model, { process: served.process, sinceMs: nowMs, untilMs });
+  }
+
+  /** I10: at no moment is more billed than the cap allows, what is under way included. */
+  #checkCap(book: RunBook, served: Served): void {
+    book.billedUsd += usdOf(served);
+    const { billedUsd, capUsd = Number.POSITIVE_INFINITY } = book;
+    if (billedUsd > capUsd + 1e-9)
+      this.violate(`I10 line ${served.line.id} makes it ${billedUsd} USD, the cap is ${capUsd}`);
   }
 
   /** I8, early side: what a 429 tells to wait is waited for by all of its lane; what was on its way leaves all the same. */
@@ -309,7 +337,7 @@ export class Observer {
     if (window !== undefined && nowMs - window.untilMs < IDLE_MS_MAX) return;
     const waiting = this.#workload.lines.find((line) => {
       const book = this.books[line.run] as RunBook;
-      const isFree = book.isAtWork && book.run.maxCostUsd === undefined;
+      const isFree = book.isAtWork && book.capUsd === undefined && line.provider !== this.missing;
       return isFree && line.provider === provider && !this.#settled.has(line.id);
     });
     if (waiting === undefined) return;

@@ -35,6 +35,8 @@ export interface Served {
   readonly mayWaitMs: number;
   /** Which process sent it, from 1. */
   readonly process: number;
+  /** Which call of its run sent it, from 1; set when it is sent. */
+  call: number;
   /** Set when the caller, alive, got the result. */
   isDelivered: boolean;
   /** Set when nothing more will come of it. */
@@ -75,6 +77,11 @@ export function answerOf(id: number): string {
   return `answer to ${id}: «${(id * 2654435761) >>> 0}»`;
 }
 
+/** USD that its provider bills for a request. */
+export function usdOf({ inputTokens, outputTokens }: Served): number {
+  return (inputTokens * INPUT_USD + outputTokens * OUTPUT_USD) / 1e6;
+}
+
 /** A window that has opened. */
 export interface OpenWindow {
   readonly window: Window;
@@ -85,6 +92,7 @@ export interface OpenWindow {
 export class SimulatedProviders {
   readonly served: Served[] = [];
   readonly servedOf = new Map<number, Served[]>();
+  readonly #servedTo = new Map<string, Served[]>();
   /** Called at every request, before it is answered. */
   onSend: ((served: Served) => void) | undefined;
   /** Called when a process that lives has got the result of a request. */
@@ -130,14 +138,23 @@ export class SimulatedProviders {
       retryAfterMs: plan.retryAfterMs,
       mayWaitMs: this.#workload.features.has("wall_jump") && RATE_LIMITED.has(what) ? DATE_WAIT_MS : 0,
       process: this.process,
+      call: 0,
       isDelivered: false,
       isOver: false,
       overAtMs: undefined,
     };
     this.served.push(served);
     this.servedOf.set(id, [...before, served]);
+    const toModel = this.#servedTo.get(line.model);
+    if (toModel === undefined) this.#servedTo.set(line.model, [served]);
+    else toModel.push(served);
     this.onSend?.(served);
     return plan.script;
+  }
+
+  /** All requests to a model. */
+  servedTo(model: string): readonly Served[] {
+    return this.#servedTo.get(model) ?? [];
   }
 
   #windowAt(provider: string, nowMs: number): Window | undefined {
@@ -147,15 +164,6 @@ export class SimulatedProviders {
       if (window.provider === provider && window.afterSends === sends)
         this.windows.push({ window, fromMs: nowMs, untilMs: nowMs + window.lastsMs });
     return this.windows.find((one) => one.window.provider === provider && nowMs < one.untilMs)?.window;
-  }
-
-  /** USD that the providers would bill. */
-  billedUsd(): number {
-    return this.served.reduce(
-      (sum, { inputTokens, outputTokens }) =>
-        sum + (inputTokens * INPUT_USD + outputTokens * OUTPUT_USD) / 1e6,
-      0,
-    );
   }
 
   #plan(what: string, line: SimulatedLine, tokens: Tokens): Plan {

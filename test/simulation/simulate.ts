@@ -28,7 +28,16 @@ import { Laws } from "./laws.ts";
 import { type Answers, Observer, type RunBook } from "./observer.ts";
 import { SimulatedProcess } from "./process.ts";
 import { SimulatedProviders } from "./provider.ts";
-import { drawWorkload, type Trouble, type TroubleKind, type WindowKind, type Workload } from "./workload.ts";
+import {
+  configWithout,
+  drawWorkload,
+  FEATURE_OF_TROUBLE,
+  FEATURE_OF_WINDOW,
+  HAPPENING,
+  missingProviderOf,
+  type Trouble,
+  type Workload,
+} from "./workload.ts";
 
 const DATA = "/data";
 
@@ -47,34 +56,6 @@ const INJECTED_CODES = new Set([
   "store_failed",
   "input_unreadable",
   "interrupted",
-]);
-
-const FEATURE_OF_TROUBLE: Readonly<Record<TroubleKind, Feature>> = {
-  kill: "kill",
-  power_cut: "power_cut",
-  stop: "stop",
-  disk_full: "disk_full",
-  store_full: "store_full",
-  output_sync_fails: "disk_error",
-  store_fails: "disk_error",
-  disk_dies_in_write: "disk_error",
-  wall_jump: "wall_jump",
-};
-
-const FEATURE_OF_WINDOW: Readonly<Record<WindowKind, Feature>> = {
-  quota: "quota_stop",
-  key_refused: "key_refused",
-  throttled: "throttled",
-  swamped: "outage",
-  down: "outage",
-  bad_gateway: "outage",
-  reset: "outage",
-  dead: "outage",
-};
-/** They take effect when something happens; all others do so when they are drawn. */
-const HAPPENING: ReadonlySet<Feature> = new Set([
-  ...Object.values(FEATURE_OF_TROUBLE),
-  ...Object.values(FEATURE_OF_WINDOW),
 ]);
 
 export interface SimulationResult {
@@ -116,6 +97,10 @@ class Simulation {
   #process: SimulatedProcess;
   #processes = 0;
   #isInjected = false;
+  /** Engines that are still to be opened without one provider. */
+  #missingEngines = 0;
+  /** The engine leaves, for the configuration has changed. */
+  #isReconfigured = false;
   /** All runs are finished: no trouble comes any more. */
   #isOver = false;
 
@@ -213,6 +198,7 @@ class Simulation {
       process.isDead ? undefined : this.#excuse(error),
     );
     if (engine === undefined) return;
+    this.#isReconfigured = false;
     const left = this.#observer.books.filter((book) => !this.#summaries.has(book));
     await Promise.all(left.map((book) => this.#runToItsEnd(engine, book)));
     await engine.close();
@@ -224,6 +210,7 @@ class Simulation {
     const delayMs = book.run.startMs - clock.nowMs();
     if (delayMs > 0) await clock.sleep(delayMs);
     for (;;) {
+      if (this.#isReconfigured) return;
       const summary = await this.#runOnce(engine, book);
       if (summary === undefined) return;
       if (summary.status === "completed") {
@@ -235,11 +222,27 @@ class Simulation {
         this.#observer.pausedMs += PAUSED_MS;
         await clock.sleep(PAUSED_MS);
       }
-      // What only its caller could change ends at the next call, or the simulation would go on for ever.
-      if (summary.status === "paused" && summary.held.every(({ reason }) => isCallers(reason)))
-        this.#finishing.add(book);
+      if (this.#mends(book, summary)) return;
       if (this.#random() < 0.5) return;
     }
+  }
+
+  /** What a caller changes of a run that has stopped; whether the next engine is needed for it. */
+  #mends(book: RunBook, { status, held, reason }: Summary): boolean {
+    if (reason === "cap_reached") this.#laws.stoppedByCap(book);
+    if (status !== "paused" || !held.every((hold) => isCallers(hold.reason))) return false;
+    const isMissing = held.some((hold) => hold.reason === "provider_missing");
+    if (isMissing && this.#observer.missing !== undefined) return true;
+    const isCapped = held.some((hold) => hold.reason === "cap_reached");
+    if (isCapped && this.#workload.features.has("cap_raised") && this.#random() < 0.8) {
+      this.#met.add("cap_raised");
+      book.capUsd = this.#random() < 0.3 ? undefined : (book.capUsd ?? 0) * (1 + this.#random() * 3);
+      this.#observer.note(`cap of run ${book.run.index} ${book.capUsd}`);
+      return false;
+    }
+    // What else only its caller could change ends at the next call, or the simulation would go on for ever.
+    this.#finishing.add(book);
+    return false;
   }
 
   async #runOnce(engine: Engine, book: RunBook): Promise<Summary | undefined> {
@@ -318,7 +321,10 @@ class Simulation {
   }
 
   async #engine(): Promise<Engine> {
-    const { config } = this.#workload;
+    const isMissing = this.#missingEngines > 0;
+    if (isMissing) this.#missingEngines -= 1;
+    this.#observer.missing = isMissing ? missingProviderOf(this.#workload) : undefined;
+    const config = configWithout(this.#workload.config, this.#observer.missing);
     const providers = resolveConfig(config, {}).providers;
     return createEngine({
       ...config,
@@ -334,14 +340,15 @@ class Simulation {
   }
 
   #options(book: RunBook): RunOptions {
-    const { isOrdered, slaMinutes, maxCostUsd, project } = book.run;
+    const { isOrdered, slaMinutes, project } = book.run;
+    const { capUsd } = book;
     return {
       out: outputOf(book),
       ordered: isOrdered,
       ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
-      ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
+      ...(capUsd === undefined ? {} : { maxCostUsd: capUsd }),
       ...(project === undefined ? {} : { project }),
-      finish: this.#finishing.has(book),
+      finish: this.#finishing.has(book) && this.#observer.missing === undefined,
       onStep: (sequence, step) => this.#observer.step(book, sequence, step),
     };
   }
@@ -381,6 +388,11 @@ class Simulation {
         break;
       case "stop":
         [...this.#running.values()][amount % Math.max(1, this.#running.size)]?.stop();
+        break;
+      case "reconfigure":
+        this.#missingEngines = amount;
+        this.#isReconfigured = true;
+        for (const run of this.#running.values()) run.stop();
         break;
       case "wall_jump":
         this.#observer.wallJumped();

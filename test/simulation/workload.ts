@@ -6,7 +6,7 @@
  * bounded so that the retry policy must get past them; windows in which a whole provider fails end after some minutes.
  */
 import type { ConfigOptions } from "../../src/engine/config.ts";
-import { FEATURES, type Feature, pairOf } from "./features.ts";
+import { drawnBy, type Feature } from "./features.ts";
 
 /** What the provider does with one request. Grouped by the classes of the fault model. */
 export type Fault =
@@ -115,7 +115,8 @@ export type TroubleKind =
   | "store_full"
   | "store_fails"
   | "disk_dies_in_write"
-  | "wall_jump";
+  | "wall_jump"
+  | "reconfigure";
 
 /** Something that happens after so many requests were sent. */
 export interface Trouble {
@@ -124,6 +125,42 @@ export interface Trouble {
   readonly kind: TroubleKind;
   /** How long, how often or how far, as the kind needs. */
   readonly amount: number;
+}
+
+export const FEATURE_OF_TROUBLE: Readonly<Record<TroubleKind, Feature>> = {
+  kill: "kill",
+  power_cut: "power_cut",
+  stop: "stop",
+  disk_full: "disk_full",
+  store_full: "store_full",
+  output_sync_fails: "disk_error",
+  store_fails: "disk_error",
+  disk_dies_in_write: "disk_error",
+  wall_jump: "wall_jump",
+  reconfigure: "provider_missing",
+};
+
+export const FEATURE_OF_WINDOW: Readonly<Record<WindowKind, Feature>> = {
+  quota: "quota_stop",
+  key_refused: "key_refused",
+  throttled: "throttled",
+  swamped: "outage",
+  down: "outage",
+  bad_gateway: "outage",
+  reset: "outage",
+  dead: "outage",
+};
+/** They take effect when something happens; all others do so when they are drawn. */
+export const HAPPENING: ReadonlySet<Feature> = new Set([
+  ...Object.values(FEATURE_OF_TROUBLE),
+  ...Object.values(FEATURE_OF_WINDOW),
+  "cap_raised",
+]);
+
+/** Without it the next engines are configured. */
+export function missingProviderOf({ seed, lines }: Pick<Workload, "seed" | "lines">): string {
+  const named = lines.filter(({ kind }) => kind === "item").map(({ provider }) => provider);
+  return named[seed % Math.max(1, named.length)] ?? "alpha";
 }
 
 export interface Workload {
@@ -202,8 +239,10 @@ function pickSome<T>(random: Random, from: readonly T[]): readonly T[] {
 }
 
 function drawFeatures(seed: number, random: Random): ReadonlySet<Feature> {
-  const forced = pairOf(seed);
-  return new Set(FEATURES.filter((feature) => random() < EXTRA_SHARE || forced.includes(feature)));
+  const { features, pair } = drawnBy(seed);
+  const drawn = new Set(features.filter((feature) => random() < EXTRA_SHARE || pair.includes(feature)));
+  if (drawn.has("cap_raised")) drawn.add("cap");
+  return drawn;
 }
 
 function drawConfig(random: Random, features: ReadonlySet<Feature>): ConfigOptions {
@@ -337,6 +376,7 @@ const TROUBLE_KINDS: Readonly<Partial<Record<Feature, readonly TroubleKind[]>>> 
   store_full: ["store_full"],
   disk_error: ["output_sync_fails", "store_fails", "disk_dies_in_write"],
   wall_jump: ["wall_jump"],
+  provider_missing: ["reconfigure"],
 };
 
 /** One to three of each kind that is drawn. */
@@ -366,7 +406,24 @@ function amountOf(kind: TroubleKind, random: Random): number {
       return 1 + Math.floor(random() * 6);
     case "wall_jump":
       return pick(random, [7_200_000, -7_200_000]);
+    case "reconfigure":
+      return pick(random, [1, 2]);
     default:
       return 0;
   }
+}
+
+/** A configuration that does not know one of its providers. */
+export function configWithout(config: ConfigOptions, provider: string | undefined): ConfigOptions {
+  if (provider === undefined) return config;
+  const isOther = ([name]: [string, unknown]): boolean => name.split(":")[0] !== provider;
+  const others = <T extends object>(entries: T | undefined): T =>
+    Object.fromEntries(Object.entries(entries ?? {}).filter(isOther)) as T;
+  const { providers, limits, prices } = config;
+  return {
+    ...config,
+    providers: others(providers),
+    limits: others(limits),
+    ...(prices === undefined ? {} : { prices: others(prices) }),
+  };
 }

@@ -1,0 +1,80 @@
+/**
+ * Blame by comparison, by the provider's own book: which failures of an item may count against it, and which must.
+ *
+ *   may    since its first failure had ended, its model answered another item
+ *   must   the same, to a request that was sent after that end and answered before this attempt was sent, and no row of
+ *          failures has followed that may be taken for an outage; each call of its run begins anew
+ *
+ * Refusals that speak of the provider (429, overload, account, key) never count. Both are looser than the engine's own rule, each
+ * on its side: it breaks a law only where it is wrong by any reading.
+ */
+import { FINAL } from "./observer.ts";
+import type { Served } from "./provider.ts";
+
+/** They speak of the provider. */
+const NEVER: ReadonlySet<string> = new Set([
+  "rate_limited",
+  "throttled",
+  "overloaded",
+  "swamped",
+  "quota",
+  "key_refused",
+]);
+/** Answers, although nothing that can be used; one that is too large is not delivered. */
+const ANSWERED: ReadonlySet<string> = new Set([...FINAL, "empty"]);
+/** They speak of the item, whatever others get. */
+const OWN: ReadonlySet<string> = new Set(["empty", "too_large"]);
+/** With a Retry-After they do, and without one they may be the item's. */
+const SOMETIMES: ReadonlySet<string> = new Set(["unavailable"]);
+/** Failures in a row that may be taken for an outage. */
+const ROW_MIN = 5;
+
+const endOf = ({ overAtMs }: Served): number => overAtMs ?? Number.POSITIVE_INFINITY;
+/** One that its process has seen: what died with it is nobody's fault. */
+const isFailure = ({ what, isDelivered, overAtMs }: Served): boolean =>
+  overAtMs !== undefined && !(FINAL.has(what) && isDelivered);
+const mayCount = (one: Served): boolean => isFailure(one) && !NEVER.has(one.what);
+
+/** Of an item's requests the failures that may count against it; `toModel` are all requests to its model. */
+export function blamedFailures(own: readonly Served[], toModel: readonly Served[]): readonly Served[] {
+  const failures = own.filter(mayCount);
+  const first = failures.find(({ what }) => !OWN.has(what));
+  if (first === undefined) return failures;
+  const answers = toModel.filter((one) => isAnswerOfOthers(one, first) && endOf(one) >= endOf(first));
+  return failures.filter((one) => OWN.has(one.what) || answers.some((answer) => endOf(answer) <= endOf(one)));
+}
+
+/** The request of an item that was sent although its failures, those that count for sure, had used up what it may have. */
+export function overBlamed(
+  own: readonly Served[],
+  toModel: readonly Served[],
+  isUsedUp: (blamed: readonly Served[]) => boolean,
+): Served | undefined {
+  const failures = own.filter((one) => mayCount(one) && !SOMETIMES.has(one.what));
+  if (failures.length === 0) return undefined;
+  const ends = toModel.toSorted((a, b) => endOf(a) - endOf(b));
+  const counted: Served[] = [];
+  for (const failure of failures) {
+    const first = failures.find(({ call }) => call === failure.call) ?? failure;
+    if (isProven(failure, first, ends)) counted.push(failure);
+    if (isUsedUp(counted)) return own.find(({ atMs }) => atMs > endOf(failure));
+  }
+  return undefined;
+}
+
+/** Whether others were answered after its first failure, and no row that may be taken for an outage has followed. */
+function isProven(failure: Served, first: Served, ends: readonly Served[]): boolean {
+  const before = ends.filter((one) => endOf(one) < failure.atMs);
+  const answer = before.findLast((one) => isAnswerOfOthers(one, first) && one.atMs > endOf(first));
+  if (answer === undefined) return false;
+  const later = ends.filter((one) => endOf(one) > endOf(answer) && endOf(one) <= endOf(failure));
+  return later.filter((one) => !isAnswer(one)).length < ROW_MIN;
+}
+
+function isAnswerOfOthers(one: Served, { line }: Served): boolean {
+  return isAnswer(one) && one.line.id !== line.id;
+}
+
+function isAnswer({ what, isDelivered, overAtMs }: Served): boolean {
+  return what === "too_large" ? overAtMs !== undefined : ANSWERED.has(what) && isDelivered;
+}

@@ -23,6 +23,7 @@ import { Arrivals } from "./arrivals.ts";
 import { Backlog } from "./backlog.ts";
 import { checkCallOptions } from "./call_options.ts";
 import { QUOTE_OPTIONS, RETRY_TASK_OPTIONS, RUN_OPTIONS, SUBMIT_OPTIONS } from "./call_schemas.ts";
+import { ClaimedBytes } from "./claimed_bytes.ts";
 import { type EngineConfig, resolveConfig } from "./config.ts";
 import { CostBounds } from "./cost_bounds.ts";
 import type { Engine } from "./engine_calls.ts";
@@ -154,7 +155,9 @@ class LocalEngine implements Engine {
     const { answers, latencies } = learntFigures(seams.learnt, config.providers);
     const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce, latencies });
     const trials = new KeyTrials(config.providers, seams.learnt);
+    const claimed = new ClaimedBytes(() => this.#pumpAll());
     const sender = new Sender({
+      claimed,
       accepted: trials.known,
       onAnswered: (lane) => this.#lanes.answered(lane),
       clock,
@@ -171,14 +174,9 @@ class LocalEngine implements Engine {
       answers,
     });
     this.#lanes = new Lanes({
-      trials,
-      clock,
-      config,
-      backlog,
-      sender,
+      ...{ trials, clock, config, backlog, sender, patience, claimed },
       measurer: seams.measurer,
       learnt: seams.learnt,
-      patience,
       mayAdmit: () => this.#mayAdmit(),
       onHold: () => this.#tellHolds(),
     });
@@ -338,12 +336,16 @@ class LocalEngine implements Engine {
   }
 
   #roomChanged(hasRoom: boolean): void {
-    if (hasRoom) for (const lane of this.#lanes.all()) lane.pump();
+    if (hasRoom) this.#pumpAll();
     this.#tellHolds();
   }
 
   #wakeHeld(reason: HoldReason): void {
     for (const run of this.#runs) run.wakeHeld(reason);
+  }
+
+  #pumpAll(): void {
+    for (const lane of this.#lanes.all()) lane.pump();
   }
 
   #tellHolds(): void {

@@ -39,6 +39,8 @@ export class ItemCall implements Call {
   series: FailureSeries | undefined;
   /** The same of refusals of its key or its model: what else failed before says nothing of them. */
   refusals: FailureSeries | undefined;
+  /** Bytes of its line while a lane has it; see `claimed_bytes.ts`. */
+  claimedBytes = 0;
   /** Its last intent became durable, and it will not be sent. */
   isUnsent = false;
   permit: Permit | undefined;

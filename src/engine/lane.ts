@@ -18,6 +18,7 @@ import type { LatencyGroup } from "../schedule/last_answer.ts";
 import type { LaneLimits, Permit, Reservation } from "../schedule/limits.ts";
 import type { Urgency } from "../schedule/urgency.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
+import type { ClaimedBytes } from "./claimed_bytes.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { MoneyAnswer } from "./item_money.ts";
 import { LaneHealth } from "./lane_health.ts";
@@ -50,6 +51,8 @@ export interface LaneServices {
   urgency(): Urgency | undefined;
   /** False while the disk is full or the engine stops. */
   mayAdmit(): boolean;
+  /** Bounds the memory of what was taken. */
+  readonly claimed: Pick<ClaimedBytes, "isFull" | "take">;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would come after the item's deadline in all likelihood. */
@@ -260,6 +263,7 @@ export class Lane {
     if (items === undefined) return false;
     const { retry } = items;
     if (retry !== undefined) return this.#stepRetry(items, retry);
+    if (this.#services.claimed.isFull) return false;
     const call = items.candidate();
     if (call === undefined) {
       this.#projects.tidy(items);
@@ -305,6 +309,7 @@ export class Lane {
 
   #claim(items: LaneItems, call: ItemCall): void {
     items.claimed();
+    this.#services.claimed.take(call);
     call.run.waitingItems -= 1;
     call.run.claimed.add(call.line);
   }

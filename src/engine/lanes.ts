@@ -18,6 +18,7 @@ import type { LearntStore } from "../store/learnt.ts";
 import type { Store } from "../store/store.ts";
 import { ArmedClock } from "./armed_clock.ts";
 import type { Backlog, ShardTicket } from "./backlog.ts";
+import type { ClaimedBytes } from "./claimed_bytes.ts";
 import type { EngineConfig } from "./config.ts";
 import type { ModelWork } from "./expected_usage.ts";
 import { type HeldEnd, type HoldReason, NO_HOLDS, type RunHolds } from "./holds.ts";
@@ -58,6 +59,7 @@ export interface LanesOptions {
   readonly trials: KeyTrials;
   readonly patience: ItemPatience;
   readonly mayAdmit: () => boolean;
+  readonly claimed: ClaimedBytes;
   /** Called when a lane is held, for another reason, or no longer. */
   readonly onHold: () => void;
 }
@@ -92,7 +94,7 @@ export class Lanes {
   of(key: LaneKey): Lane {
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
-    const { clock, backlog, sender, patience, mayAdmit } = this.#options;
+    const { clock, backlog, sender, patience, claimed, mayAdmit } = this.#options;
     const armed = new ArmedClock(clock);
     const lane: Lane = new Lane(key, this.#limitsOf(key), {
       clock: armed,
@@ -100,6 +102,7 @@ export class Lanes {
       turns: this.#turnsOf(providerOfLane(key)),
       urgency: () => this.#urgencies.of(lane.limits, measuredItemMs([lane]), () => [lane], clock.nowMs()),
       mayAdmit,
+      claimed,
       trialMs: (from, nowMs) => this.#trials.waitMs(providerOfLane(from), nowMs),
       tried: (from, nowMs) => this.#trials.sent(providerOfLane(from), nowMs),
       prepare: (ticket, index) => sender.prepare(ticket, index),
@@ -352,7 +355,7 @@ export class Lanes {
     const nowMs = this.#options.clock.nowMs();
     const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, run));
     const providers = new Set(holding.map(({ key }) => providerOfLane(key)));
-    if (this.retries.isArmed || this.#reloading > 0) return undefined;
+    if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
     for (const [lane, clock] of this.#clocks) {
       const isNear = providers.has(providerOfLane(lane.key)) || run.settings.budget.isCapped;
       if (isNear && (clock.isArmed || lane.limits.snapshot(nowMs).inFlight > 0)) return undefined;

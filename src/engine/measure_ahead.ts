@@ -8,12 +8,15 @@ import type { Clock } from "../clock.ts";
 import type { Block } from "../jsonl/block.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 
+/** Blocks have 256 KiB, but for one long line. Of a line of 8 MiB a thread and its copies take some 60 MiB. */
+const LARGE_BYTES = 1024 * 1024;
+
 /** A source that gives nothing for this long is waited for with nothing in hand. */
 const PAUSE_MS = 10;
 
 export interface MeasureAhead {
   readonly measure: (block: Block) => Promise<MeasuredBlock>;
-  /** Blocks that are measured at a time. */
+  /** Blocks that are measured at a time; fewer where they are large: one that is longer than `LARGE_BYTES` is alone. */
   readonly concurrency: number;
   /** Given for sources that may be slow. */
   readonly clock?: Clock | undefined;
@@ -31,12 +34,14 @@ export async function* measureAhead(
 ): AsyncGenerator<MeasuredBlock | "pause"> {
   const source = blocks[Symbol.asyncIterator]();
   const waiting: Promise<Event>[] = [];
+  let isLarge = false;
   let next: Promise<Event> | undefined;
   let isEnded = false;
   let isPaused = false;
   try {
     for (;;) {
-      if (!isEnded && waiting.length <= options.concurrency) next ??= quiet(source.next().then(blockEvent));
+      if (!isEnded && !isLarge && waiting.length <= options.concurrency)
+        next ??= quiet(source.next().then(blockEvent));
       const [first] = waiting;
       const awaited = [next, first].filter((one) => one !== undefined);
       if (awaited.length === 0) return;
@@ -46,12 +51,16 @@ export async function* measureAhead(
         yield "pause";
       } else if (event.kind === "measured") {
         waiting.shift();
+        if (waiting.length === 0) isLarge = false;
         yield event.measured;
       } else {
         next = undefined;
         isPaused = false;
         if (event.next.done === true) isEnded = true;
-        else waiting.push(quiet(options.measure(event.next.value).then(measuredEvent)));
+        else {
+          isLarge ||= event.next.value.bytes.byteLength > LARGE_BYTES;
+          waiting.push(quiet(options.measure(event.next.value).then(measuredEvent)));
+        }
       }
     }
   } finally {

@@ -20,6 +20,7 @@ import type { Shard } from "../shard/shard.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { signalOf, suspectsOf, tokensTaken } from "./attempt_signal.ts";
 import type { ShardTicket } from "./backlog.ts";
+import type { ClaimedBytes } from "./claimed_bytes.ts";
 import { ItemCall } from "./item_call.ts";
 import { type ItemMoney, type MoneyAnswer, unpricedText } from "./item_money.ts";
 import type { Lane } from "./lane.ts";
@@ -35,6 +36,7 @@ import type { Wires } from "./wires.ts";
 
 export interface SenderOptions {
   readonly clock: Clock;
+  readonly claimed: Pick<ClaimedBytes, "release">;
   readonly wires: Wires;
   readonly money: ItemMoney;
   readonly families: FamilySettings;
@@ -168,6 +170,7 @@ export class Sender implements Admission<ItemCall> {
     this.dispatcher.run(call).then(
       (result) => this.#ended(call, result),
       (error: unknown) => {
+        this.#options.claimed.release(call);
         call.run.claimed.delete(call.line); // in doubt: nobody knows how far it came
         this.#free(call, this.#options.laneOf(call.lane));
         call.run.fail(faultOf(error));
@@ -270,6 +273,7 @@ export class Sender implements Admission<ItemCall> {
   #ended(call: ItemCall, result: DispatchResult): void {
     const { run } = call;
     const lane = this.#options.laneOf(call.lane);
+    this.#options.claimed.release(call);
     lane.health.ended(call);
     if (run.phase === "done") {
       this.#free(call, lane); // it came after its run had stopped waiting: in doubt, as after a crash

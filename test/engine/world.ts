@@ -98,7 +98,12 @@ export class World {
       transport: this.wire,
       disk: life === undefined ? this.disk : mortalDisk(this.disk, life),
       store: await (life === undefined ? this.store.open() : life.whileAlive(() => this.store.open())),
-      measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
+      measurer: createInlineMeasurer({
+        providers,
+        lineBytesMax: 10 * 1024 * 1024,
+        depthMax: 64,
+        keyBytesMax: 512,
+      }),
     });
   }
 

@@ -25,6 +25,7 @@ import { type PreparedAttempt, type PrepareParts, prepareAttempt } from "./attem
 import { decideAgain, decideAttempt, type FailedAttempt, LOST } from "./attempt_retry.ts";
 import { type AttemptEnd, AttemptRun, type RunOptions, type RunParts } from "./attempt_run.ts";
 import type { Destinations } from "./destinations.ts";
+import { DownDestinations } from "./down_destinations.ts";
 import type { OtherExecutions } from "./execute_other.ts";
 import type { ExecutionError } from "./execution.ts";
 import { openNotes } from "./execution_notes.ts";
@@ -87,6 +88,7 @@ export class ExecutionRunner {
   readonly #parts: RunnerParts;
   readonly #queue: ExecutionQueue<Standing>;
   readonly #alarms: Alarms;
+  readonly #down: DownDestinations<Standing>;
   readonly #room: Room;
   readonly #closing = new AbortController();
   /** By id. */
@@ -102,6 +104,11 @@ export class ExecutionRunner {
     const { clock, placesMax, destinations } = parts;
     setMaxListeners(0, this.#closing.signal); // one for each write that waits for room
     this.#alarms = new Alarms(clock);
+    this.#down = new DownDestinations({
+      alarms: this.#alarms,
+      nowMs: () => clock.nowMs(),
+      begin: (standing) => this.#wait(standing, 1), // not at once: it may be about to leave its place
+    });
     this.#queue = new ExecutionQueue({
       placesMax,
       destinations,
@@ -118,7 +125,10 @@ export class ExecutionRunner {
 
   /** Undefined when its end is stored, or it was never one of ours. */
   find(id: string): PendingExecution | undefined {
-    return this.#standings.get(id);
+    const standing = this.#standings.get(id);
+    const dueMs = standing === undefined ? undefined : this.#down.dueMs(standing);
+    if (standing === undefined || dueMs === undefined) return standing;
+    return { ...standing, progress: { ...standing.progress, nextWallMs: this.#wallMs(dueMs) } };
   }
 
   /** Takes over one that is stored as pending. */
@@ -206,6 +216,7 @@ export class ExecutionRunner {
   async #attempt(standing: Standing): Promise<void> {
     standing.phase = "running";
     try {
+      if (this.#isHeldBack(standing)) return;
       const made = await prepareAttempt(this.#parts, standing.facts);
       if (this.#isPassed(standing)) return;
       const begun = made.ok ? decideAgain(standing.progress, made.prepared.rules) : made;
@@ -218,6 +229,19 @@ export class ExecutionRunner {
       standing.shown = undefined;
       this.#queue.ended(standing);
     }
+  }
+
+  /** Unix time of a moment that is not over yet, in whole milliseconds. */
+  #wallMs(atMs: number): number {
+    const { clock } = this.#parts;
+    return clock.wallMs() + Math.ceil(Math.max(0, atMs - clock.nowMs()));
+  }
+
+  /** Another execution looks whether its destination is back. */
+  #isHeldBack(standing: Standing): boolean {
+    if (!this.#down.holdBack(standing)) return false;
+    standing.phase = standing.progress.attempts > 0 ? "retrying" : "queued";
+    return true;
   }
 
   async #run(standing: Standing, prepared: PreparedAttempt): Promise<void> {
@@ -251,6 +275,8 @@ export class ExecutionRunner {
   }
 
   async #decide(standing: Standing, { rules }: PreparedAttempt, end: AttemptEnd): Promise<void> {
+    const isUnsent = end.kind !== "completed" && end.failed.failure === "not_sent";
+    if (!isUnsent) this.#down.reached(standing);
     if (end.kind === "completed") {
       await this.#end(standing, { status: "completed", output: end.output, error: null });
       return;
@@ -265,16 +291,20 @@ export class ExecutionRunner {
     }
     const ambiguousAttempts = progress.ambiguousAttempts + (isAmbiguous ? 1 : 0);
     const remainingMs = standing.deadlineMs - clock.nowMs();
-    const counts = { ...progress, ambiguousAttempts };
+    const failures = isUnsent ? this.#down.failures(standing) : 0;
+    const counts = { ...progress, ambiguousAttempts, attempts: Math.max(progress.attempts, failures) };
     const decided = decideAttempt(end.failed, counts, rules, { remainingMs, random: clock.random() });
     if (!decided.retry) {
       await this.#end(standing, failed(decided.error));
       return;
     }
-    const nextWallMs = clock.wallMs() + Math.ceil(decided.delayMs);
+    const dueMs = clock.nowMs() + decided.delayMs;
+    const nextWallMs = this.#wallMs(dueMs);
     const held = holdOf(end.failed, progress.held?.sinceWallMs ?? clock.wallMs());
     await this.#note(standing, { ambiguousAttempts, isUnderWay: false, nextWallMs, held });
-    if (!this.#isPassed(standing)) this.#wait(standing, decided.delayMs);
+    if (this.#isPassed(standing)) return;
+    if (!isUnsent || !this.#down.failed(standing, dueMs)) this.#wait(standing, decided.delayMs);
+    else standing.phase = "retrying";
   }
 
   /** Its end is decided already, or up to the next process. */
@@ -304,6 +334,7 @@ export class ExecutionRunner {
     this.#queue.remove(standing);
     standing.retry?.cancel();
     standing.deadline?.cancel();
+    this.#down.remove(standing);
     standing.run?.stop(new PerigeeError("interrupted", `the execution is ${outcome.status}`));
     const { attempts, updatedWallMs } = standing.progress;
     const wallMs = Math.max(updatedWallMs, this.#parts.clock.wallMs());

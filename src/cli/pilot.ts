@@ -13,11 +13,17 @@ export interface Terminal {
   readonly output: NodeJS.WritableStream & { readonly isTTY?: boolean };
 }
 
-/** How the caller of a pilot is told and asked; `isSure` does not ask, and neither does what is no terminal. */
+/** How it is asked: not at all when `isSure`, and until the run is over. */
+export interface Asking {
+  readonly isSure: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** How the caller of a pilot is told, and asked on a terminal. */
 export function pilotListener(
   display: Pick<ProgressDisplay, "note" | "pause" | "resume">,
   { input, output }: Terminal,
-  isSure: boolean,
+  { isSure, signal }: Asking,
 ): (rest: Quote) => Promise<boolean> {
   return async (rest) => {
     const items = rest.items === 1 ? "1 item" : `${count(rest.items)} items`;
@@ -25,15 +31,15 @@ export function pilotListener(
     if (isSure || input.isTTY !== true || output.isTTY !== true) return true;
     display.pause();
     try {
-      return await isAgreed(`go on with the other ${items}? [y/N] `, { input, output });
+      return await isAgreed(`go on with the other ${items}? [y/N] `, { input, output }, signal);
     } finally {
       display.resume();
     }
   };
 }
 
-/** Whether the next line is a yes; the end of the input is a no. Lines come whole, so that Ctrl-C stays a signal. */
-function isAgreed(question: string, { input, output }: Terminal): Promise<boolean> {
+/** Whether the next line is a yes; the end of the input, or of the run, is a no. Lines come whole, so that Ctrl-C stays a signal. */
+function isAgreed(question: string, { input, output }: Terminal, signal: AbortSignal): Promise<boolean> {
   const lines = createInterface({ input, terminal: false });
   output.write(question);
   return new Promise((resolve) => {
@@ -42,5 +48,6 @@ function isAgreed(question: string, { input, output }: Terminal): Promise<boolea
       lines.close();
     });
     lines.once("close", () => resolve(false));
+    signal.addEventListener("abort", () => lines.close(), { once: true });
   });
 }

@@ -77,6 +77,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
     stateDir: stateFolder(given),
     onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
   });
+  const asking = new AbortController();
   try {
     const display = new ProgressDisplay(process.stderr);
     const work = engine.run(input === "-" ? process.stdin : input, {
@@ -93,7 +94,11 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       prune: given.prune === true,
       ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
       ...(given.pilot === undefined ? {} : { pilot: given.pilot }),
-      onPilot: pilotListener(display, { input: process.stdin, output: process.stderr }, given.yes === true),
+      onPilot: pilotListener(
+        display,
+        { input: process.stdin, output: process.stderr },
+        { isSure: given.yes === true, signal: asking.signal },
+      ),
       onProgress: (event) => display.show(event),
       onWarning: (warning) => display.note(warningText(warning)),
       onMissing: ({ line, message }) => display.note(`line ${line} and others are held: ${message}`),
@@ -103,6 +108,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
     report(summary, given, await work.errors());
     return exitCode(summary);
   } finally {
+    asking.abort();
     await engine.close();
   }
 }

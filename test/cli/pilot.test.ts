@@ -35,8 +35,10 @@ async function asked(typed: string, options: { isTTY?: boolean; isSure?: boolean
     pause: () => shown.push("<paused>"),
     resume: () => shown.push("<resumed>"),
   };
-  const answer = pilotListener(display, { input, output }, isSure)(restOf(9_950));
-  input.end(typed);
+  const run = new AbortController();
+  const answer = pilotListener(display, { input, output }, { isSure, signal: run.signal })(restOf(9_950));
+  if (typed === "run over") run.abort();
+  else input.end(typed);
   return { isOn: await answer, shown: shown.join("") };
 }
 
@@ -48,6 +50,7 @@ describe("after a pilot", () => {
       ["n\n", false],
       ["\n", false],
       ["", false],
+      ["run over", false],
     ] as const)
       expect(await asked(typed)).toEqual({
         isOn,

@@ -96,6 +96,9 @@ describe("the service", () => {
       items: 2,
       earliest_sla: expect.any(Number),
       rejected_lines: 0,
+      billed_usd_low: 0,
+      billed_usd_high: 0,
+      models: [{ items: 2, expected_output_basis: [expect.stringMatching(/^(learnt|default)/)] }],
     });
     expect(quoted.status).toBe(200);
     await roundTrip(url);

@@ -134,7 +134,7 @@ function registerContent(app: FastifyInstance, context: ServiceContext): void {
       tags: ["files"],
       params: fileId,
       produces: ["application/jsonl", "application/octet-stream"],
-      response: { 200: z.string(), 206: z.string(), 304: unchanged, ...failures(416) },
+      response: { 200: z.string(), 206: z.string(), 304: unchanged, ...failures(410, 416) },
     },
     handler: async (request, reply) => {
       const { project, keyId } = request.caller;

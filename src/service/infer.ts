@@ -60,7 +60,7 @@ function registerSubmit(
         "Items with an sla answer later: poll the task. Items without one are answered in the response. `Output-Format: jsonl` gives output_url instead of objects. A POST that is repeated with its `Idempotency-Key` within 24 hours gets the same task.",
       tags: ["inference"],
       body: requestItems,
-      response: { 200: answers.task, ...failures(402, 404, 409) },
+      response: { 200: answers.task, ...failures(402, 404, 409, 410) },
     },
     handler: async (request, reply) => {
       const { project } = request.caller;

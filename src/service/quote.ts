@@ -84,7 +84,7 @@ export function registerQuoteRoutes(
         "The body of POST /v0/infer/, at most 10 MiB, 64 different slas, 64 files and 1,000 different models; the slas of its items are quoted too.",
       tags: ["inference"],
       body: requestItems,
-      response: { 200: quoteAnswer, ...failures(404) },
+      response: { 200: quoteAnswer, ...failures(404, 410) },
     },
     handler: async (request) => {
       const items = checkedItems(request.body, requestBounds);

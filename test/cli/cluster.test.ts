@@ -150,6 +150,19 @@ describe("perigee cluster check", () => {
     expect(await desk.perigee(["cluster", "check", "c.yaml"])).toEqual({ code: 0, stdout: "", stderr: "" });
   });
 
+  it("prints a warning as such, and exits 0: the cluster can be run", async () => {
+    declare(ask("a", "repeat secret://tok"));
+    const told =
+      "cluster.satellites[0].input.prompt: the secret is not filled in here, its reference is passed on as text: secrets are filled in only in config, and in input fields that the satellite's schema marks with x-secret";
+    const { code, stdout, stderr } = await desk.perigee(["cluster", "check", "c.yaml"]);
+    expect([code, stdout, stderr]).toEqual([0, `c.yaml:4:97: warning: ${told}\n`, ""]);
+    const json = await desk.perigee(["cluster", "check", "c.yaml", "--json"]);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      valid: true,
+      issues: [{ line: 4, severity: "warning" }],
+    });
+  });
+
   it("prints each issue at its place, makes no folder, and exits 2", async () => {
     desk.write("bad.yaml", [
       "cluster:\n  satellites:\n    - uses: satellite/perigee/nothing\n      identifier: a\n      identifier: b",

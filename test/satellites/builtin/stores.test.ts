@@ -276,6 +276,67 @@ describe("S3 as a store", () => {
   });
 });
 
+describe("names that a task cannot carry", () => {
+  /** Paths, and what was left out, of all pages. */
+  async function listed(
+    store: ExternalStore,
+  ): Promise<{ readonly paths: string[]; readonly leftOut: unknown[] }> {
+    const paths: string[] = [];
+    const leftOut: unknown[] = [];
+    for await (const page of store.list("odd/", signal)) {
+      paths.push(...page.files.map(({ path }) => path));
+      leftOut.push(...page.leftOut);
+    }
+    return { paths, leftOut };
+  }
+
+  it("are named by S3 beside the files, not passed over", async () => {
+    const server = createServer((_, response) => {
+      const keys = ["odd/fine", "odd/line&#10;end", "odd/../up", "odd/folder/"];
+      const contents = keys.map(
+        (key) => `<Contents><Key>${key}</Key><Size>1</Size><ETag>"e"</ETag></Contents>`,
+      );
+      response.writeHead(200, { "content-type": "application/xml" });
+      response.end(
+        `<ListBucketResult><IsTruncated>false</IsTruncated>${contents.join("")}</ListBucketResult>`,
+      );
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const store = await open({ type: "s3", bucket: "public", endpoint, path_style: true });
+    expect(await listed(store)).toEqual({
+      paths: ["odd/fine"],
+      leftOut: ["odd/line\nend", "odd/../up"].map((path) => ({
+        path,
+        reason: "name",
+        isFolder: false,
+      })),
+    });
+    store.close();
+    server.close();
+  });
+
+  it("are named by opendal beside the files, not passed over", async () => {
+    const store = await open({
+      type: "opendal",
+      place: "dav",
+      options: { username: "me", password: "word" },
+    });
+    await store.write(given("odd/fine", "x"), signal);
+    const put = await fetch(`${webdav.endpoint}/odd/line%0Aend`, {
+      method: "PUT",
+      headers: { authorization: `Basic ${Buffer.from("me:word").toString("base64")}` },
+      body: "x",
+    });
+    expect(put.ok).toBe(true);
+    expect(await listed(store)).toEqual({
+      paths: ["odd/fine"],
+      leftOut: [{ path: "odd/line\nend", reason: "name", isFolder: false }],
+    });
+    store.close();
+  });
+});
+
 describe("opendal as a store", () => {
   it("opens what the operator named alone, with no option that the operator set or that leads elsewhere", async () => {
     places = {

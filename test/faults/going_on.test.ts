@@ -61,7 +61,7 @@ describe("a cap that is reached, raised and dropped, with kills on the way", () 
     expect(kills).toBe(6);
     expectEach(linesUpTo(items));
     expect(runs.asked.length).toBeLessThanOrEqual(items + kills * IN_FLIGHT);
-  }, 60_000);
+  }, 120_000);
 });
 
 describe("a provider that is not configured at a restart", () => {
@@ -83,7 +83,7 @@ describe("a provider that is not configured at a restart", () => {
     expect(runs.lines().every(({ output }) => output !== null)).toBe(true);
     expect((await end(runs.start())).code).toBe(0);
     expectEach(linesUpTo(items));
-  }, 60_000);
+  }, 120_000);
 });
 
 describe("killed five times", () => {
@@ -104,7 +104,7 @@ describe("killed five times", () => {
     const since = runs.asked.slice(items);
     expect(since.every(refused)).toBe(true);
     expect(since.length).toBeLessThanOrEqual(items / 2 + kills * IN_FLIGHT);
-  }, 60_000);
+  }, 120_000);
 
   it("--update has one line a key, and asks for new and changed lines alone", async () => {
     runs.write(linesUpTo(150));
@@ -123,5 +123,5 @@ describe("killed five times", () => {
     const since = runs.asked.slice(150);
     expect(since.every(changed)).toBe(true);
     expect(since.length).toBeLessThanOrEqual(numbers.filter(changed).length + kills * IN_FLIGHT);
-  }, 60_000);
+  }, 120_000);
 });

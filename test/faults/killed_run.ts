@@ -39,7 +39,8 @@ export class KilledRuns {
   onAsked: () => void = () => undefined;
   readonly #server: Server;
   readonly #children: ChildProcess[] = [];
-  #address = "";
+  /** Of the provider. */
+  address = "";
 
   constructor() {
     this.#server = createServer((request, response) => {
@@ -67,7 +68,7 @@ export class KilledRuns {
   async listen(): Promise<void> {
     this.#server.listen(0, "127.0.0.1");
     await once(this.#server, "listening");
-    this.#address = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+    this.address = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
   }
 
   close(): void {
@@ -100,7 +101,7 @@ export class KilledRuns {
       env: {
         PATH: process.env["PATH"],
         XDG_STATE_HOME: process.env["XDG_STATE_HOME"],
-        PERIGEE_PROVIDER_LOCAL_BASE_URL: this.#address,
+        PERIGEE_PROVIDER_LOCAL_BASE_URL: this.address,
         ...env,
       },
     });

@@ -64,6 +64,14 @@ describe("a task's end", () => {
     expect(signature).toBe(expected);
   });
 
+  it("is told once, and once more when failed items of the task were run again", async () => {
+    await endpoint();
+    for (const retries of [0, 0, 1, 1]) await world.finish(TASK, { retries });
+    await world.clock.advance(0);
+    const id = `msg_${TASK.replaceAll("-", "")}_finished`;
+    expect(world.seen.map((one) => one.id)).toEqual([id, `${id}_1`]);
+  });
+
   it("is told by its kind to those who want it", async () => {
     await endpoint("https://failed.net/", ["task.failed"]);
     await endpoint("https://cancelled.net/", ["task.cancelled"]);

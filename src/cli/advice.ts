@@ -16,7 +16,8 @@ const ADVICE: Readonly<Record<FailureCode, string>> = {
   invalid_key: MEND,
   duplicate_key: "give each line its own key",
   unknown_model: `mend the model's name, or configure its provider and run the same command with --retry-failed=unknown_model`,
-  invalid_config: MEND,
+  invalid_config:
+    "mend the line, then run the same command with --update; where the model does not take a setting, run it with --unsupported-config drop and --retry-failed=invalid_config instead",
   invalid_contents: MEND,
   unsupported_request: MEND,
   tokenizer_failed: "report it, with the line if you may",

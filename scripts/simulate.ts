@@ -50,9 +50,12 @@ export async function resolve(specifier, context, next) {
 }`;
 
 const SHOWN_MAX = 50;
+/** What a seed makes is dropped with it: a larger nursery keeps it from being copied. */
+const NODE_OPTIONS = ["--max-semi-space-size=64", "--import", "tsx"];
 
 async function child(share: Share): Promise<void> {
   if (share.isDist) register(`data:text/javascript,${encodeURIComponent(DIST_HOOKS)}`);
+  if (!share.isTraced) Error.stackTraceLimit = 0; // hundreds of attempts fail in a seed, and nobody reads where
   const { simulate } = await import("../test/simulation/simulate.ts");
   for (let index = 0; index < share.count; index += 1) {
     if (share.untilMs !== undefined && Date.now() > share.untilMs) break;
@@ -111,7 +114,7 @@ async function parent(): Promise<void> {
 /** Resolves when the child is gone; a child that dies in the middle of a seed is a failure of that seed. */
 function run(share: Share, book: Book): Promise<void> {
   const file = fileURLToPath(import.meta.url);
-  const options = { execArgv: ["--import", "tsx"], stdio: ["ignore", "inherit", "inherit", "ipc"] as const };
+  const options = { execArgv: NODE_OPTIONS, stdio: ["ignore", "inherit", "inherit", "ipc"] as const };
   const worker: ChildProcess = fork(file, [JSON.stringify(share)], { ...options, stdio: [...options.stdio] });
   let seed: number | undefined;
   worker.on("message", (message: Message) => {

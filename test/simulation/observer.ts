@@ -290,17 +290,18 @@ export class Observer {
   }
 
   /** I4 and I11: every whole line of the answers is JSON at any time, and what is settled stays so. */
-  polled(book: RunBook, progress: Progress, answers: Answers): void {
+  polled(book: RunBook, progress: () => Progress, answers: Answers): void {
+    for (const provider of PROVIDERS) this.#checkIdle(provider);
     if (answers.version === undefined || answers.version !== book.answersVersion) {
       const text = answers.text();
       const whole = text.slice(0, text.lastIndexOf("\n") + 1);
       this.parse(whole.startsWith(book.answers) ? whole.slice(book.answers.length) : whole);
       book.answers = whole;
       book.answersVersion = answers.version;
+      const { settled } = progress();
+      if (settled < book.settledBefore) this.violate("I11 the count of settled lines fell");
+      book.settledBefore = settled;
     }
-    if (progress.settled < book.settledBefore) this.violate("I11 the count of settled lines fell");
-    book.settledBefore = progress.settled;
-    for (const provider of PROVIDERS) this.#checkIdle(provider);
   }
 
   parse(text: string): OutputLine[] {

@@ -253,7 +253,7 @@ class Simulation {
     const calledMs = this.#clock.nowMs();
     const poll = (): void => {
       if (process.isDead || this.#running.get(book) !== run) return;
-      this.#observer.polled(book, run.progress(), this.#answers(book));
+      this.#observer.polled(book, () => run.progress(), this.#answers(book));
       this.#clock.timer(Math.max(POLL_MS, (this.#clock.nowMs() - calledMs) * POLL_SHARE), poll);
     };
     const accept = (): void => {

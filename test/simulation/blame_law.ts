@@ -5,7 +5,7 @@
  *   must   the same, to a request that was sent after that end and answered before this attempt was sent, and no row of
  *          failures has followed that may be taken for an outage; each call of its run begins anew
  *
- * Refusals that speak of the provider (429, overload, account, key) never count. Both are looser than the engine's own rule, each
+ * Refusals that speak of the provider (429, overload, account, key) never count, where they arrive. Both are looser than the engine's own rule, each
  * on its side: it breaks a law only where it is wrong by any reading.
  */
 import { FINAL } from "./observer.ts";
@@ -33,7 +33,7 @@ const endOf = ({ overAtMs }: Served): number => overAtMs ?? Number.POSITIVE_INFI
 /** One that its process has seen: what died with it is nobody's fault. */
 const isFailure = ({ what, isDelivered, overAtMs }: Served): boolean =>
   overAtMs !== undefined && !(FINAL.has(what) && isDelivered);
-const mayCount = (one: Served): boolean => isFailure(one) && !NEVER.has(one.what);
+const mayCount = (one: Served): boolean => isFailure(one) && (one.isCut || !NEVER.has(one.what));
 
 /** Of an item's requests the failures that may count against it; `toModel` are all requests to its model. */
 export function blamedFailures(own: readonly Served[], toModel: readonly Served[]): readonly Served[] {
@@ -50,7 +50,7 @@ export function overBlamed(
   toModel: readonly Served[],
   isUsedUp: (blamed: readonly Served[]) => boolean,
 ): Served | undefined {
-  const failures = own.filter((one) => mayCount(one) && !SOMETIMES.has(one.what));
+  const failures = own.filter((one) => isFailure(one) && !NEVER.has(one.what) && !SOMETIMES.has(one.what));
   if (failures.length === 0) return undefined;
   const ends = toModel.toSorted((a, b) => endOf(a) - endOf(b));
   const counted: Served[] = [];

@@ -252,8 +252,8 @@ export class Laws {
 }
 
 /** It may have been processed. */
-function isDoubtful({ what }: Served): boolean {
-  return !FREE.has(what);
+function isDoubtful({ what, isCut }: Served): boolean {
+  return isCut || !FREE.has(what);
 }
 
 /** Whether failures that count are all that an item may have. */

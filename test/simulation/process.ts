@@ -89,6 +89,7 @@ export class SimulatedProcess {
         served.isOver = true;
         served.overAtMs = this.clock.nowMs();
         served.isDelivered = result.ok;
+        served.isCut = !result.ok && (result.failure === "timeout" || result.failure === "aborted");
         this.#inFlight.delete(abort);
         providers.onDelivered?.(served);
         resolve(result);

@@ -39,6 +39,8 @@ export interface Served {
   call: number;
   /** Set when the caller, alive, got the result. */
   isDelivered: boolean;
+  /** Set when its caller no longer waited for what it would have been answered with. */
+  isCut: boolean;
   /** Set when nothing more will come of it. */
   isOver: boolean;
   overAtMs: number | undefined;
@@ -140,6 +142,7 @@ export class SimulatedProviders {
       process: this.process,
       call: 0,
       isDelivered: false,
+      isCut: false,
       isOver: false,
       overAtMs: undefined,
     };

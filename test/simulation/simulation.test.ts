@@ -25,7 +25,7 @@ async function expectLawful(seeds: readonly number[], pairs?: PairTable): Promis
 }
 
 describe("a simulated world keeps every law through faults, crashes and restarts", () => {
-  it("for the seeds that once broke one", async () => {
+  it("for the seeds that once broke one", { timeout: 240_000 }, async () => {
     await expectLawful(FAILED_SEEDS);
   });
 

@@ -1,0 +1,69 @@
+/** A limit over full disks, failing stores and restarts that come together, drawn from seeds. */
+import { describe, expect, it } from "vitest";
+import { createRandom } from "../../src/testing/index.ts";
+import { failure, mostInAMinute } from "./runs.ts";
+import { INPUT, mortal, OUTPUT, World } from "./world.ts";
+
+const LIMIT = 30;
+const ITEMS = 70;
+const SEEDS = Number(process.env["PERIGEE_TEST_LIMIT_SEEDS"] ?? 10);
+
+type Random = () => number;
+
+/** One process: it works for a while, in which its disk fills up, its store fails, or both, and is killed. */
+async function troubledProcess(world: World, random: Random): Promise<void> {
+  const process = mortal(world.clock);
+  const engine = await world.engine(process.clock);
+  const run = engine.run(INPUT, { out: OUTPUT });
+  run.finished.catch(() => undefined);
+  const troubles = 1 + Math.floor(random() * 4);
+  for (let trouble = 0; trouble < troubles; trouble += 1) {
+    await world.clock.advance(random() * 12_000);
+    const kind = random();
+    if (kind < 0.45) world.disk.setFull(Math.floor(random() * 400));
+    else if (kind < 0.7) world.disk.setFull(Number.POSITIVE_INFINITY);
+    else if (kind < 0.95) world.store.failNext("disk_full", 1 + Math.floor(random() * 30));
+    else world.store.failNext("store_failed");
+  }
+  await world.clock.advance(random() * 20_000);
+  if (random() < 0.6) world.disk.setFull(Number.POSITIVE_INFINITY);
+  await world.clock.advance(random() * 3_000);
+  process.kill();
+  world.kill({ powerCut: random() < 0.3, random });
+}
+
+/** What the store still refuses fails some more processes. */
+async function completedInTheEnd(world: World): Promise<number> {
+  for (let life = 0; life < 10; life += 1) {
+    const engine = await world.engine();
+    const { finished } = engine.run(INPUT, { out: OUTPUT });
+    const completed = await world.settle(
+      finished.then(
+        ({ counts }) => counts.completed,
+        () => undefined,
+      ),
+    );
+    await failure(world, engine.close());
+    if (completed !== undefined) return completed;
+    world.kill();
+  }
+  return 0;
+}
+
+describe("a limit of requests", () => {
+  it("holds in every minute, through full disks, failing stores and restarts together", async () => {
+    for (let seed = 1; seed <= SEEDS; seed += 1) {
+      const random = createRandom(seed);
+      const world = new World({
+        config: { limits: { alpha: { requestsPerMinute: LIMIT } } },
+        latencyMs: [10, 100, 2_000][seed % 3] ?? 10,
+        commitMs: [0, 5, 100][Math.floor(random() * 3)] ?? 0,
+      });
+      world.input(ITEMS);
+      for (let life = 0; life < 6; life += 1) await troubledProcess(world, random);
+      world.disk.setFull(Number.POSITIVE_INFINITY);
+      expect(await completedInTheEnd(world), `seed ${seed}`).toBe(ITEMS);
+      expect(mostInAMinute(world.sent.map(({ atMs }) => atMs)), `seed ${seed}`).toBeLessThanOrEqual(LIMIT);
+    }
+  });
+});

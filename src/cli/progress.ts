@@ -116,6 +116,13 @@ function laneText(lane: Progress["lanes"][number]): string {
     lane.tokensShare === undefined ? "" : `tpm ${percent(lane.tokensShare)}`,
     `${lane.inFlight}/${lane.inFlightMax} in flight`,
     lane.state === "open" ? "" : lane.state,
+    oversizedText(lane),
   ];
   return `[${lane.lane.split(":")[0]} ${shares.filter((part) => part !== "").join(", ")}]`;
+}
+
+function oversizedText({ oversized }: Progress["lanes"][number]): string {
+  if (oversized === undefined) return "";
+  const { tokens, limit, waitMs } = oversized;
+  return `waits ${duration(waitMs)} to send an item of ${count(tokens)} tokens alone (limit ${count(limit)})`;
 }

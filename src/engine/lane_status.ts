@@ -3,6 +3,7 @@
  */
 import type { Tier } from "../schedule/lanes.ts";
 import type { LimitsSnapshot } from "../schedule/limits.ts";
+import type { Oversized } from "../schedule/limits_snapshot.ts";
 import type { QuotaUse } from "../schedule/quota.ts";
 import type { Lane } from "./lane.ts";
 
@@ -33,6 +34,8 @@ export interface LaneStatus {
   readonly inFlight: number;
   /** Requests that may be in flight now; at least `inFlight`, since a maximum that falls leaves those that are. */
   readonly inFlightMax: number;
+  /** An item that is larger than a limit on tokens waits for an empty minute, to be sent alone. */
+  readonly oversized?: Oversized;
   /** Items that were read and not sent. */
   readonly waiting: number;
   /** Projects of which something waits. */
@@ -58,6 +61,7 @@ export function laneStatus(lane: Lane, nowMs: number): LaneStatus {
     ...(outputTokens === undefined ? {} : { outputTokens: statusOf(outputTokens) }),
     inFlight: limits.inFlight,
     inFlightMax: Math.max(limits.inFlight, limits.inFlightMax),
+    ...(limits.oversized === undefined ? {} : { oversized: limits.oversized }),
     waiting: waitingItems(lane),
     projects: lane.waitingProjects,
     ...(lane.hasAnswered ? { answerMs: lane.itemMs } : {}),

@@ -3,6 +3,7 @@
  */
 
 import type { UsedPrice } from "../price/used_prices.ts";
+import type { Oversized } from "../schedule/limits_snapshot.ts";
 import type { Hold } from "./holds.ts";
 
 /** The state of one lane's limits, shares in [0, 1]. */
@@ -15,6 +16,8 @@ export interface LaneProgress {
   readonly inFlightMax: number;
   readonly requestsShare?: number;
   readonly tokensShare?: number;
+  /** An item that is larger than a limit on tokens waits for an empty minute, to be sent alone. */
+  readonly oversized?: Oversized;
 }
 
 /** Where a run stands at one moment; counts are lines of the input. */

@@ -173,5 +173,6 @@ function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {
     inFlightMax: Math.max(limits.inFlight, limits.inFlightMax),
     ...(requests === undefined ? {} : { requestsShare: requests.used / requests.limit }),
     ...(tokens === undefined ? {} : { tokensShare: tokens.used / tokens.limit }),
+    ...(limits.oversized === undefined ? {} : { oversized: limits.oversized }),
   };
 }

@@ -48,6 +48,8 @@ export class WindowBucket {
   readonly #taken: Float64Array<ArrayBuffer>;
   /** Number of the newest slot since time 0. */
   #newest = Number.NEGATIVE_INFINITY;
+  /** Where it is in the ring: most of what is counted counts there. */
+  #newestPosition = 0;
   /** Sum of the ring. */
   #total = 0;
   #limit = Number.POSITIVE_INFINITY;
@@ -117,7 +119,8 @@ export class WindowBucket {
       this.#count(isLive ? slot : this.#newest, delta);
       this.#charge(nowMs, delta);
     } else if (isLive) {
-      const freed = Math.min(-delta, this.#taken[this.#position(slot)] ?? 0);
+      const position = slot === this.#newest ? this.#newestPosition : this.#position(slot);
+      const freed = Math.min(-delta, this.#taken[position] ?? 0);
       this.#count(slot, -freed);
       this.#nextMs -= freed * this.#msPerUnit;
     }
@@ -149,12 +152,13 @@ export class WindowBucket {
   }
 
   #count(slot: number, delta: number): void {
-    const position = this.#position(slot);
+    const position = slot === this.#newest ? this.#newestPosition : this.#position(slot);
     this.#taken[position] = (this.#taken[position] ?? 0) + delta;
     this.#total += delta;
   }
 
   #charge(atMs: number, amount: number): void {
+    if (this.#msPerUnit === 0) return; // nothing is limited
     const nextMs = Math.max(this.#nextMs, atMs) + amount * this.#msPerUnit;
     // No debt of pacing outlives the window: beyond it the log alone decides.
     this.#nextMs = Math.min(nextMs, atMs + this.#windowMs / this.#pace);
@@ -198,6 +202,7 @@ export class WindowBucket {
       }
     }
     this.#newest = slot;
+    this.#newestPosition = this.#position(slot);
   }
 
   /** Slots before time 0 are negative (a restore), so the remainder is lifted. */

@@ -18,15 +18,16 @@
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
-import { HiddenLimit, type HiddenState } from "./hidden_limit.ts";
+import { HiddenLimit } from "./hidden_limit.ts";
+import type { HeldBack, KnownLimits, LimitsSnapshot, Oversized } from "./limits_snapshot.ts";
 import { Pause } from "./pause.ts";
 import { fuller } from "./quota.ts";
-import { Quotas, type QuotasUse, type SentLoad, type ToldLimits } from "./quotas.ts";
+import { Quotas, type SentLoad } from "./quotas.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
 import { type Permit, type Reservation, wholeLoad } from "./reservation.ts";
 import { TokenFlow } from "./token_flow.ts";
 
-export type { Permit, RampOptions, Reservation, Signal };
+export type { HeldBack, KnownLimits, LimitsSnapshot, Permit, RampOptions, Reservation, Signal };
 
 export interface LaneLimitsOptions {
   readonly settings: LimitSettings;
@@ -41,33 +42,6 @@ export interface LaneLimitsOptions {
   readonly shared?: LaneLimits | undefined;
   /** How fast use may grow; absent: at once. */
   readonly ramp?: RampOptions | undefined;
-}
-
-/** What holds a lane back that a later process must know of. */
-export interface HeldBack {
-  /** What is left of its cool-down, 0 when there is none. */
-  readonly cooldownMs: number;
-  /** The use of input tokens that its ramp has reached; absent when it needs nothing to begin anew. */
-  readonly rampTokensPerMinute?: number;
-}
-
-/** Limits that were learnt. */
-export interface KnownLimits {
-  /** By responses, a minute. */
-  readonly told?: ToldLimits;
-  /** By refusals alone. */
-  readonly hidden?: HiddenState;
-}
-
-export interface LimitsSnapshot extends QuotasUse {
-  readonly inFlight: number;
-  /** Requests that may be in flight now. */
-  readonly inFlightMax: number;
-  /** 0 when there is no cool-down. */
-  readonly cooldownMs: number;
-  readonly state: "open" | "cooldown" | "outage" | "paused";
-  /** Why it is paused. */
-  readonly pauseReason: string | undefined;
 }
 
 const PROBE_EVERY_MS = 60_000;
@@ -87,6 +61,10 @@ export class LaneLimits {
   /** The pace that the quotas were set to. */
   #pace = 1;
   #isHeldByShared = false;
+  /** Whether what is reserved is followed until it is used. */
+  #isFollowing = false;
+  /** What was refused last and is larger than a limit, and when it may go; undefined once something was sent. */
+  #oversized: (Omit<Oversized, "waitMs"> & { readonly atMs: number }) | undefined;
 
   constructor(options: LaneLimitsOptions) {
     const max = Math.min(options.inFlightMax, options.settings.concurrency ?? Number.POSITIVE_INFINITY);
@@ -162,7 +140,8 @@ export class LaneLimits {
   reserve(nowMs: number, load: TokenLoad): Reservation {
     const whole = wholeLoad(load);
     this.#isHeldByShared = false;
-    const refusal = this.#refusal(nowMs, whole);
+    const isRated = this.isRateLimited;
+    const refusal = this.#refusal(nowMs, whole, isRated);
     if (refusal !== undefined) return refusal;
     const shared = this.#shared?.reserve(nowMs, whole);
     if (shared !== undefined && !shared.ok) {
@@ -173,7 +152,9 @@ export class LaneLimits {
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
     if (this.#gate.isDown) this.#gate.probed(nowMs);
     this.#concurrency.take();
-    this.#flow?.sent(nowMs, whole);
+    const isFollowed = this.#isFollowing;
+    if (isFollowed) this.#flow?.sent(nowMs, whole);
+    this.#oversized = undefined;
     const permit: Permit = {
       isProbe: isProbe || shared?.permit.isProbe === true,
       atMs: nowMs,
@@ -181,8 +162,8 @@ export class LaneLimits {
       load: whole,
       slot: this.#quotas.add(nowMs, whole),
       shared: shared?.permit,
-      isHidden: !this.isRateLimited,
-      isFollowed: this.#flow !== undefined,
+      isHidden: !isRated,
+      isFollowed,
       isSettled: false,
       isReleased: false,
     };
@@ -206,15 +187,12 @@ export class LaneLimits {
   settle(nowMs: number, permit: Permit, actual: TokenLoad | undefined): void {
     if (permit.isSettled) return;
     permit.isSettled = true;
-    if (permit.isFollowed)
-      this.#flow?.ended(
-        nowMs,
-        permit.sentAtMs,
-        permit.load,
-        wholeLoad(actual ?? permit.load),
-        actual !== undefined,
-      );
-    if (actual !== undefined) this.#quotas.settle(nowMs, permit.slot, permit.load, wholeLoad(actual));
+    const used = actual === undefined ? permit.load : wholeLoad(actual);
+    if (permit.isFollowed) this.#flow?.ended(nowMs, permit.sentAtMs, permit.load, used, actual !== undefined);
+    if (actual !== undefined) {
+      if (!permit.isFollowed) this.#flow?.answered(nowMs - permit.sentAtMs, used.outputTokens);
+      this.#quotas.settle(nowMs, permit.slot, permit.load, used);
+    }
     if (permit.shared !== undefined) this.#shared?.settle(nowMs, permit.shared, actual);
   }
 
@@ -278,7 +256,7 @@ export class LaneLimits {
 
   /** Counts what an earlier process sent; entries older than the window have no effect. Once, before any reserve. */
   restore(nowMs: number, sent: readonly SentLoad[]): void {
-    if (this.#quotas.flowLimits !== undefined) this.#flow ??= new TokenFlow();
+    if (this.#quotas.isFlowLimited) this.#flow ??= new TokenFlow();
     for (const entry of sent.toSorted((left, right) => left.atMs - right.atMs)) {
       this.#quotas.restore(nowMs, { ...entry, ...wholeLoad(entry) });
       this.#flow?.restore(nowMs, entry.atMs, wholeLoad(entry));
@@ -328,7 +306,14 @@ export class LaneLimits {
       cooldownMs,
       state: this.#state(cooldownMs),
       pauseReason: this.#pause.reason,
+      oversized: this.#oversizedAt(nowMs) ?? shared?.oversized,
     };
+  }
+
+  #oversizedAt(nowMs: number): Oversized | undefined {
+    if (this.#oversized === undefined) return undefined;
+    const { tokens, limit, atMs } = this.#oversized;
+    return { tokens, limit, waitMs: Math.max(0, atMs - nowMs) };
   }
 
   #state(cooldownMs: number): LimitsSnapshot["state"] {
@@ -338,7 +323,7 @@ export class LaneLimits {
   }
 
   /** Why `load` may not go now; takes nothing. */
-  #refusal(nowMs: number, load: TokenLoad): Reservation | undefined {
+  #refusal(nowMs: number, load: TokenLoad, isRated: boolean): Reservation | undefined {
     const pausedMs = this.#pause.waitMs(nowMs);
     if (pausedMs > 0) return { ok: false, waitMs: pausedMs, reason: "paused" };
     const outageMs = this.#gate.outageMs(nowMs);
@@ -347,11 +332,11 @@ export class LaneLimits {
       return outageMs >= cooldownMs
         ? { ok: false, waitMs: outageMs, reason: "outage" }
         : { ok: false, waitMs: cooldownMs, reason: "cooldown" };
-    if (!this.#hasPlace(nowMs)) {
+    if (!this.#hasPlace(nowMs, isRated)) {
       const waitMs = this.#concurrency.growsInMs(nowMs);
       if (waitMs > 0) return { ok: false, waitMs, reason: "concurrency" };
     }
-    if (!this.isRateLimited) {
+    if (!isRated) {
       const hiddenMs = this.#hidden.waitMs(nowMs);
       if (hiddenMs === Number.POSITIVE_INFINITY)
         return { ok: false, waitMs: hiddenMs, reason: "concurrency" };
@@ -360,33 +345,32 @@ export class LaneLimits {
     }
     this.#setPace(nowMs);
     const requestsMs = this.#quotas.requestWaitMs(nowMs);
-    const tokensMs = Math.max(
-      this.#quotas.tokenWaitMs(nowMs, load, this.#isFlowing),
-      this.#flowWaitMs(nowMs, load),
-    );
+    const tokensMs = this.#tokenWaitMs(nowMs, load);
     if (requestsMs <= 0 && tokensMs <= 0) return undefined;
+    const oversized = this.#quotas.oversized(load);
+    this.#oversized = oversized === undefined ? undefined : { ...oversized, atMs: nowMs + tokensMs };
     return requestsMs >= tokensMs
       ? { ok: false, waitMs: requestsMs, reason: "requests" }
       : { ok: false, waitMs: tokensMs, reason: "tokens" };
   }
 
-  /** Whether tokens are paced by when they are used. */
-  get #isFlowing(): boolean {
-    return this.#flow !== undefined && !this.#flow.isQuick;
-  }
-
-  #flowWaitMs(nowMs: number, load: TokenLoad): number {
-    const limits = this.#quotas.flowLimits;
-    if (limits === undefined) return 0;
+  #tokenWaitMs(nowMs: number, load: TokenLoad): number {
+    if (!this.#quotas.isFlowLimited) {
+      this.#isFollowing = false;
+      return this.#quotas.tokenWaitMs(nowMs, load, false);
+    }
     this.#flow ??= new TokenFlow();
-    return this.#flow.waitMs(nowMs, load, limits, this.#pace);
+    this.#isFollowing = !this.#flow.isQuick;
+    const sentMs = this.#quotas.tokenWaitMs(nowMs, load, this.#isFollowing);
+    if (!this.#isFollowing) return sentMs;
+    return Math.max(sentMs, this.#flow.waitMs(nowMs, load, this.#quotas.flowLimits, this.#pace));
   }
 
-  #hasPlace(nowMs: number): boolean {
+  #hasPlace(nowMs: number, isRated: boolean): boolean {
     // A probe may pass what congestion left, or requests that hang would keep the lane from seeing that it healed.
     if (this.#gate.isDown || this.#pause.isPaused) return this.#concurrency.inFlight < this.#concurrency.max;
     // A lane without a rate ramps by places instead.
-    return this.#concurrency.hasRoom(this.isRateLimited ? 1 : this.#gate.rampShare(nowMs));
+    return this.#concurrency.hasRoom(isRated ? 1 : this.#gate.rampShare(nowMs));
   }
 
   #setPace(nowMs: number): void {

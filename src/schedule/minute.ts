@@ -12,11 +12,18 @@ const SLOTS = 120;
 export class Minute {
   readonly #slots = new Float64Array(SLOTS);
   #newest = Number.NEGATIVE_INFINITY;
+  /** Of the newest in the ring. */
+  #position = 0;
   #total = 0;
 
   /** Adds to what happened at `atMs`; what is older than a minute is not counted. */
   add(atMs: number, amount: number): void {
     const slot = Math.floor(atMs / MINUTE_SLOT_MS);
+    if (slot === this.#newest) {
+      this.#slots[this.#position] = (this.#slots[this.#position] ?? 0) + amount;
+      this.#total += amount;
+      return;
+    }
     if (amount > 0) this.#advance(slot);
     if (slot <= this.#newest - SLOTS) return;
     const position = ((slot % SLOTS) + SLOTS) % SLOTS;
@@ -36,6 +43,8 @@ export class Minute {
       this.#total -= this.#slots[position] ?? 0;
       this.#slots[position] = 0;
     }
-    this.#newest = Math.max(this.#newest, slot);
+    if (slot <= this.#newest) return;
+    this.#newest = slot;
+    this.#position = ((slot % SLOTS) + SLOTS) % SLOTS;
   }
 }

@@ -40,6 +40,8 @@ export class Quotas {
   readonly #tokens: Quota;
   readonly #inputTokens: Quota;
   readonly #outputTokens: Quota;
+  #isLimited = false;
+  #isFlowLimited = false;
 
   /** `ramp`: how fast the use of input tokens may grow. */
   constructor(settings: LimitSettings, nowMs: number, ramp?: Ramp) {
@@ -48,22 +50,27 @@ export class Quotas {
     this.#inputTokens = new Quota(settings.inputTokensPerMinute, nowMs, ramp);
     this.#outputTokens = new Quota(settings.outputTokensPerMinute, nowMs);
     this.setPace(nowMs, 1);
+    this.#noteLimits();
   }
 
-  /** Whether any rate is limited. */
+  /** Whether any rate is limited. Asked for each request: only a ramp limits without being told. */
   get isLimited(): boolean {
-    return (
-      this.#requests.isLimited ||
-      this.#tokens.isLimited ||
-      this.#inputTokens.isLimited ||
-      this.#outputTokens.isLimited
-    );
+    return this.#isLimited || this.#inputTokens.isLimited;
   }
 
-  /** Limits on tokens that are used when the answer comes; undefined where there are none. */
-  get flowLimits(): FlowLimits | undefined {
-    if (!this.#tokens.isLimited && !this.#outputTokens.isLimited) return undefined;
+  /** Whether tokens are limited that are used when the answer comes. */
+  get isFlowLimited(): boolean {
+    return this.#isFlowLimited;
+  }
+
+  /** Limits on tokens that are used when the answer comes. */
+  get flowLimits(): FlowLimits {
     return { tokens: this.#tokens.limit, outputTokens: this.#outputTokens.limit };
+  }
+
+  #noteLimits(): void {
+    this.#isFlowLimited = this.#tokens.isLimited || this.#outputTokens.isLimited;
+    this.#isLimited = this.#isFlowLimited || this.#requests.isLimited;
   }
 
   /** Milliseconds until one more request fits. */
@@ -79,6 +86,17 @@ export class Quotas {
       this.#inputTokens.waitMs(nowMs, load.inputTokens),
       this.#outputTokens.waitMs(nowMs, load.outputTokens, over),
     );
+  }
+
+  /** What a request takes of a limit on tokens that it is larger than; undefined when it is larger than none. */
+  oversized(load: TokenLoad): { readonly tokens: number; readonly limit: number } | undefined {
+    const all = load.inputTokens + load.outputTokens;
+    if (all > this.#tokens.limit) return { tokens: all, limit: this.#tokens.limit };
+    if (load.inputTokens > this.#inputTokens.limit)
+      return { tokens: load.inputTokens, limit: this.#inputTokens.limit };
+    if (load.outputTokens > this.#outputTokens.limit)
+      return { tokens: load.outputTokens, limit: this.#outputTokens.limit };
+    return undefined;
   }
 
   /** Milliseconds of the quota that one request with `load` uses most of; 0 where nothing is limited. */
@@ -141,6 +159,7 @@ export class Quotas {
       });
     if (learnt.remainingTokens !== undefined)
       this.#tokens.learnRemaining(nowMs, learnt.remainingTokens, learnt.resetTokensMs, from);
+    this.#noteLimits();
   }
 
   /** The provider refused the growth of input tokens. */

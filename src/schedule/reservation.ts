@@ -38,9 +38,14 @@ export type Reservation =
 
 /** Whole, finite and not negative: what a bucket can count without drift. */
 export function wholeLoad(load: TokenLoad): TokenLoad {
+  if (isWhole(load.inputTokens) && isWhole(load.outputTokens)) return load;
   return { inputTokens: wholeTokens(load.inputTokens), outputTokens: wholeTokens(load.outputTokens) };
 }
 
 function wholeTokens(tokens: number): number {
   return tokens > 0 && tokens < Number.POSITIVE_INFINITY ? Math.ceil(tokens) : 0;
+}
+
+function isWhole(tokens: number): boolean {
+  return tokens >= 0 && Number.isInteger(tokens);
 }

@@ -85,7 +85,7 @@ export class TokenFlow {
   #budget = 0;
   #evaluatedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** Whether answers come so soon that counting when sent is enough. */
+  /** Whether answers come so soon that they are used when they are sent: then nothing here needs to be asked. */
   get isQuick(): boolean {
     return this.#answered >= QUICK_ANSWERS && this.#longest < QUICK_SLOTS;
   }
@@ -137,6 +137,12 @@ export class TokenFlow {
     if (isAnswer) this.#learn(Math.min(AGES - 1, slot - sent), used.outputTokens);
   }
 
+  /** An answer to a request that was not followed, because answers were quick: one that was not ends that. */
+  answered(latencyMs: number, tokens: number): void {
+    const latency = Math.floor(latencyMs / SLOT_MS);
+    if (latency >= QUICK_SLOTS) this.#learn(Math.min(AGES - 1, latency), tokens);
+  }
+
   /** What an earlier process sent, as if it had been used then. */
   restore(nowMs: number, atMs: number, load: TokenLoad): void {
     const slot = this.#advance(nowMs);
@@ -183,10 +189,6 @@ export class TokenFlow {
     const slot = this.#advance(nowMs);
     const sinceMs = Math.min(SINCE_MS_MAX, nowMs - this.#evaluatedAtMs);
     this.#evaluatedAtMs = nowMs;
-    if (this.isQuick) {
-      this.#budget = Number.POSITIVE_INFINITY; // when they are used is when they are sent
-      return;
-    }
     while (this.#oldest < slot && (this.#requests[at(this.#oldest, AGES)] ?? 0) <= 0) this.#oldest += 1;
     const below = this.#belowAt(nowMs);
     const kept = { tokens: limits.tokens * (1 - below), outputTokens: limits.outputTokens * (1 - below) };

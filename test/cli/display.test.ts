@@ -102,6 +102,17 @@ describe("the progress line", () => {
     );
   });
 
+  it("says that an item which is larger than a limit waits for an empty minute", () => {
+    const [lane] = PROGRESS.lanes;
+    if (lane === undefined) throw new Error("no lane");
+    const { tokensShare: _, ...rest } = lane;
+    const oversized = { tokens: 5_200, limit: 4_000, waitMs: 42_000 };
+    const lanes = [{ ...rest, state: "open" as const, inFlight: 0, oversized }];
+    expect(progressLine({ ...PROGRESS, lanes })).toMatch(
+      / \[openai rpm 97%, 0\/512 in flight, waits 0:42 to send an item of 5,200 tokens alone \(limit 4,000\)\]$/,
+    );
+  });
+
   it("names what pauses a run before anything that a narrow terminal cuts", () => {
     const { etaMs: _eta, ...rest } = PROGRESS;
     expect(progressLine({ ...rest, state: "paused", pausedBy: "openai quota" })).toMatch(

@@ -43,7 +43,10 @@ export class LaneHealth {
     const nowMs = this.#clock.nowMs();
     const sentMs = nowMs - result.latencyMs;
     const suspects = suspectsOf(result);
-    if (suspects === "item") blame.answered(sentMs, nowMs);
+    if (suspects === "item") {
+      blame.answered(sentMs, nowMs);
+      call.series = call.refusals = undefined; // its own answer proves nothing against itself
+    }
     if (suspects !== "either") return suspects === "item";
     if (this.#limits.isDown) blame.void();
     if (result.class !== "permanent") {

@@ -2,6 +2,7 @@
  * Account stops: per lane, and per run what they mean.
  */
 import { describe, expect, it } from "vitest";
+import { openaiAnswer } from "../../src/testing/index.ts";
 import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -124,6 +125,19 @@ describe("runs of one engine", () => {
       expect(await world.settle(first.finished)).toMatchObject({ status: "paused", reason: "quota" });
     },
   );
+
+  it("an item that was answered without text once is not ended by the outage that follows", async () => {
+    const world: World = new World({
+      answer: (line, attempt) => {
+        if (attempt === 1) return status(500, "api_error");
+        if (attempt === 2) return openaiAnswer("", { inputTokens: 10, outputTokens: 0 });
+        return world.clock.nowMs() < 600_000 ? status(502) : ok(line);
+      },
+    });
+    world.input(1);
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 1 } });
+  });
 
   it("a key that is refused for all ends no item that had failed for another reason before", async () => {
     let refusedFromMs = Number.POSITIVE_INFINITY;

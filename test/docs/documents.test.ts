@@ -9,11 +9,16 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { exitCodeOf } from "../../src/cli/exit.ts";
+import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
 import { type ErrorCode, PerigeeError } from "../../src/errors.ts";
+import { familyOf } from "../../src/schedule/lanes.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MAIN = join(ROOT, "dist/cli/main.js");
 const run = promisify(execFile);
+/** A member at the top of a configuration. */
+const CONFIG_NAMES =
+  /^ {0,2}\{? *"(?:providers|limits|families|prices|rateCard|satellites|projects|backlog)": \{/m;
 
 const documents = ["README.md", "CHANGELOG.md", "docs/ARCHITECTURE.md"].concat(
   ["docs/guide", "docs/reference", "docs/decisions"].flatMap((folder) =>
@@ -129,6 +134,26 @@ describe("all documents", () => {
         .map((line) => `${document}: ${line}`),
     );
     expect(broken).toEqual([]);
+  });
+
+  it("show configurations that are accepted word for word", async () => {
+    const shown = documents.flatMap((document) =>
+      blocksOf(document, "json")
+        .filter((block) => isJson(block) && CONFIG_NAMES.test(block))
+        .map((block) => [document, JSON.parse(block)] as const),
+    );
+    expect(shown.map(([document]) => document)).toContain("docs/reference/config.md");
+    for (const [document, config] of shown)
+      expect(resolveConfig(await checkOptions(config, document), {}).limits).toMatchObject(
+        config.limits ?? {},
+      );
+  });
+
+  it("counts the models of the configuration's example as the family that its limits name", async () => {
+    const [example = "{}"] = blocksOf("docs/reference/config.md", "json");
+    const { families, limits } = resolveConfig(await checkOptions(JSON.parse(example), "example"), {});
+    expect(familyOf("openai", "gpt-4o-mini-2024-07-18", families)).toBe("mini");
+    expect(Object.keys(limits)).toContain("openai:mini");
   });
 
   it("show TypeScript that compiles against the sources", async () => {

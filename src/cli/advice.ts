@@ -3,7 +3,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 
-const MEND = "mend the line, then run the same command with --update";
+const MEND = "correct the line, then run the same command with --update";
 const RETRY = "run the same command with --retry-failed";
 
 const ADVICE: Readonly<Record<FailureCode, string>> = {
@@ -14,26 +14,26 @@ const ADVICE: Readonly<Record<FailureCode, string>> = {
   too_deep: MEND,
   duplicate_member: MEND,
   invalid_key: MEND,
-  duplicate_key: "give each line its own key",
-  unknown_model: `mend the model's name, or configure its provider and run the same command with --retry-failed=unknown_model`,
+  duplicate_key: "use a different key for each line",
+  unknown_model: `correct the model's name, or configure its provider and run the same command with --retry-failed=unknown_model`,
   invalid_config:
-    "mend the line, then run the same command with --update; where the model does not take a setting, run it with --unsupported-config drop and --retry-failed=invalid_config instead",
+    "correct the line, then run the same command with --update; if the model does not support a setting, use --unsupported-config drop and --retry-failed=invalid_config instead",
   invalid_contents: MEND,
   unsupported_request: MEND,
-  tokenizer_failed: "report it, with the line if you may",
+  tokenizer_failed: "report it, with the line if you can share it",
   provider_missing: `configure the provider, then ${RETRY}=provider_missing`,
   key_missing: `set the provider's key, then ${RETRY}=key_missing`,
   price_unknown: `add the model's price to the configuration, then ${RETRY}=price_unknown`,
-  ambiguous:
-    "check the account; --retry-failed=ambiguous sends the line again, where paying twice is acceptable",
+  ambiguous: "check the account; --retry-failed=ambiguous sends the line again, which may be billed twice",
   expired: `${RETRY} and a longer --sla`,
   cancelled: RETRY,
   budget_exceeded: `${RETRY} and a higher --max-cost`,
-  cost_unbounded: "leave out what no cap can bound, or run it again with --max-cost-unbounded",
+  cost_unbounded:
+    "leave out the part that a cap cannot bound and run the same command with --update, or with --retry-failed=cost_unbounded --max-cost-unbounded",
   rate_limited: `lower the configured limits, then ${RETRY}`,
   request_too_large: "shorten the request, then run the same command with --update",
   context_length_exceeded: "shorten the request, then run the same command with --update",
-  invalid_request: "read the provider's message; mend the line, then run the same command with --update",
+  invalid_request: "read the provider's message; correct the line, then run the same command with --update",
   model_not_found:
     "correct --model or the line, then run the same command with --retry-failed=model_not_found",
   authentication_failed:

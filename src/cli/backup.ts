@@ -22,7 +22,7 @@ export async function restore(file: string, options: Record<string, unknown>): P
   if (json === true) process.stdout.write(`${JSON.stringify({ data, files: files.length, bytes })}\n`);
   else
     process.stderr.write(
-      `${files.length} files, ${sizeText(bytes)}, are in ${data}; perigee serve --data ${data} goes on there (stop the other one first: both would send)\n`,
+      `${files.length} files, ${sizeText(bytes)}, are in ${data}; perigee serve --data ${data} continues from it (stop the other service first: otherwise both send)\n`,
     );
   return 0;
 }

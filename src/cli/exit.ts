@@ -93,7 +93,7 @@ function systemCode({ syscall }: SystemError): "input_unreadable" | "output_unwr
 }
 
 const STANDS_STILL =
-  "the command waits for something that will never come, a fault of perigee: please report it; nothing recorded is lost, " +
+  "the command waits for an event that cannot happen, a fault of perigee: please report it; nothing recorded is lost, " +
   "run the same command again to continue";
 
 /** Nothing is left that could wake the command, and it has not ended: Node would end it with 13, which says nothing. */

@@ -25,8 +25,8 @@ export function addFolderCommands(root: Commands, finish: (code: number) => void
     );
   root
     .command("restore")
-    .description("Make a data folder of a backup, checked against its checksums.")
-    .argument("<file>", "as perigee backup wrote it")
+    .description("Make a data folder from a backup, checked against its checksums.")
+    .argument("<file>", "the file that perigee backup wrote")
     .requiredOption("--data <dir>", "a folder that does not exist yet, or is empty")
     .option("--json", "print what was restored as one JSON object")
     .action(async (file: string, options: Record<string, unknown>) =>
@@ -34,7 +34,7 @@ export function addFolderCommands(root: Commands, finish: (code: number) => void
     );
   root
     .command("repair")
-    .description("Write an output again from what is left of it after it was cut or changed. Sends nothing.")
+    .description("Rewrite an output that was cut or changed from the lines that are left. Sends nothing.")
     .argument("<out>", "the output of a run")
     .option("--data <dir>", "where the run keeps its state (default: OUT.perigee/)")
     .option("--json", "print what was found as one JSON object")

@@ -50,7 +50,7 @@ function program(): Command {
     .argument("<input>", "JSONL file, .json array, or - for standard input")
     .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", checked(slaList))
     .option("--config <file>", "configuration: providers, limits, prices")
-    .option("--prices <file>", "price sheet of your own; its prices go before all others")
+    .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--model <id>", "count every line for this model instead", checked(modelId))
     .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
     .addOption(stateOption())
@@ -91,39 +91,36 @@ function declareRun(root: Command): void {
       checked(slaMinutes),
     )
     .option("--config <file>", "configuration: providers, limits, prices")
-    .option("--prices <file>", "price sheet of your own; its prices go before all others")
+    .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--max-cost <usd>", "hard cap on what the providers may charge", checked(amount))
     .option("--cap <cap>", "NAME=USD: a cap that all runs with this --data and name share", checked(namedCap))
     .option(
       "--max-cost-unbounded",
-      "send what a cap cannot bound, too: audio, files, models without a known price",
+      "also send what a cap cannot bound: audio, files, models without a known price",
     )
     .option("--model <id>", "run every line on this model instead, such as echo:test", checked(modelId))
     .option("--ordered", "write the answers in the order of the input")
     .option(
       "--retry-failed [codes]",
-      "run lines again that ended in an error: with one of these codes (comma separated), or without codes where the error may pass or the line expired",
+      "run lines again that ended with one of these codes (comma separated); without codes, those whose error is retryable or that expired",
       checked(list),
     )
-    .option(
-      "--update",
-      "the input has grown or changed: keep answers of lines that are as they were, run the others",
-    )
+    .option("--update", "the input has grown or changed: keep the answers of unchanged lines, run the others")
     .option("--prune", "with --update: remove the lines of keys that are no longer in the input")
     .option(
       "--pilot <items>",
-      "answer so many items first, print what the rest would take by them, and ask on a terminal whether to go on",
+      "answer so many items first, print a quote of the rest, and ask on a terminal whether to continue",
       checked(items),
     )
-    .option("--yes", "go on after the pilot without asking")
+    .option("--yes", "continue after the pilot without asking")
     .option(
       "--wait <duration>",
-      "how long to wait when nothing but an outage or a limit is left: 90s, 30m, 2h; 0: not at all (default: 30m, 2m without money)",
+      "how long to wait when only held items are left: 90s, 30m, 2h; 0 does not wait (default: 30m, 2m without money)",
       checked(waitMs),
     )
     .option(
       "--finish",
-      "end what is held in an error, with its reason, instead of leaving it for the next run",
+      "end held items in an error that has the reason, instead of leaving them for the next run",
     )
     .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
     .addOption(
@@ -138,15 +135,12 @@ function declareRun(root: Command): void {
     .action(async (input: string, options: Record<string, unknown>) => finish(await run(input, options)));
 }
 
-const NO_LEARN = [
-  "--no-learn",
-  "use and keep nothing that was learnt about providers in earlier runs",
-] as const;
+const NO_LEARN = ["--no-learn", "do not use or keep what was learnt about providers"] as const;
 
 function stateOption(): Option {
   return new Option(
     "--state <dir>",
-    "where what was learnt about providers is kept, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",
+    "folder that keeps what was learnt about providers, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",
   );
 }
 
@@ -162,7 +156,7 @@ function addServe(root: Command): void {
     .option("--public-url <url>", "where users reach the service (default: where it listens)")
     .option(
       "--metrics-port <number>",
-      "serve /metrics there instead of to this machine alone",
+      "serve /metrics on this port instead of only to this machine",
       checked(portNumber),
     )
     .addOption(

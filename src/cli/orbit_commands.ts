@@ -19,11 +19,11 @@ export function addOrbitCommands(
   portNumber: (text: string) => number,
   finish: (code: number) => void,
 ): void {
-  const orbit = root.command("orbit").description("Satellites of one's own, in a process of their own.");
+  const orbit = root.command("orbit").description("Your own satellites, in a separate process.");
   orbit
     .command("serve")
     .description("Host the satellites of a file. Prints the address as one line of JSON.")
-    .argument("<file>", "a module of Node that exports what defineSatellite gives")
+    .argument("<file>", "a Node module that exports what defineSatellite returns")
     .option("--host <address>", "where to listen", "127.0.0.1")
     .option("--port <number>", "0 takes a free one", portNumber, 8090)
     .option("--behind-proxy", "a TLS proxy stands in front: listen on any address")
@@ -36,7 +36,7 @@ export function addOrbitCommands(
     );
   orbit
     .command("describe")
-    .description("Print what the satellites of a file say of themselves, as JSON to register them by.")
-    .argument("<file>", "a module of Node that exports what defineSatellite gives")
+    .description("Print the descriptions of the satellites of a file, as JSON to register them.")
+    .argument("<file>", "a Node module that exports what defineSatellite returns")
     .action(async (file: string) => finish(await (await import("./orbit.ts")).orbitDescribe(file)));
 }

@@ -14,7 +14,7 @@ export interface ConfigArguments {
 /** Flag and words of `unsupportedConfig`. */
 export const UNSUPPORTED = [
   "--unsupported-config <how>",
-  "settings that a model does not take: leave all of them out, or refuse their lines (default: sampling settings are left out, others refused)",
+  "settings that a model does not support: leave them out, or refuse their lines (default: sampling settings are left out, others refused)",
 ] as const;
 
 /** Throws `invalid_config` naming file and place. */

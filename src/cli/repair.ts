@@ -17,10 +17,7 @@ interface RepairArguments {
 export async function repair(out: string, options: Record<string, unknown>): Promise<number> {
   const { data = `${out}.perigee`, json } = options as RepairArguments; // commander's own shape, declared in main.ts
   if (!existsSync(data))
-    throw new PerigeeError(
-      "not_found",
-      `there is no data folder at ${data}; give that of the run with --data`,
-    );
+    throw new PerigeeError("not_found", `no data folder at ${data}; name that of the run with --data`);
   const onNotice = (message: string): void => void process.stderr.write(`perigee: ${message}\n`);
   const { engine, parts } = await openEngine({ dataDir: data, stateDir: false, env: {}, onNotice });
   try {
@@ -31,7 +28,7 @@ export async function repair(out: string, options: Record<string, unknown>): Pro
     if (json === true) process.stdout.write(`${JSON.stringify({ output: out, kept, lost })}\n`);
     else
       process.stderr.write(
-        `${out} was written again: ${kept} lines were left, ${lost} are lost; give the command of the run again to ask for what is missing\n`,
+        `${out} was rewritten: ${kept} lines were left, ${lost} are lost; repeat the command of the run to request the missing answers\n`,
       );
     return 0;
   } finally {

@@ -116,14 +116,11 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
 /** What would be ignored in silence. */
 function refuseVainUpdate(input: string, { update, prune }: RunArguments): void {
   if (prune === true && update !== true)
-    throw new PerigeeError(
-      "usage",
-      "--prune removes lines of keys that --update found gone: give --update, too",
-    );
+    throw new PerigeeError("usage", "--prune works only with --update: add --update");
   if (update === true && input === "-")
     throw new PerigeeError(
       "usage",
-      "standard input cannot be compared with what was answered: write it to a file, and run that with --update",
+      "--update cannot compare standard input with the previous input: write it to a file, and run that file with --update",
     );
 }
 

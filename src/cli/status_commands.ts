@@ -20,7 +20,7 @@ export function addStatusCommands(root: Commands, finish: (code: number) => void
       .argument("<out>", "the output of the run")
       .option("--data <dir>", "where the run keeps its state (default: OUT.perigee/)")
       .option("--json", "print it as one JSON object");
-  add("status", "How the run of an output stands. Works while the run does.").action(
+  add("status", "The state of the run of an output. Works while the run does.").action(
     async (out: string, options: Record<string, unknown>) =>
       finish(await (await import("./status.ts")).status(out, options)),
   );

@@ -83,7 +83,7 @@ export function tunnelConnector(
       agent: false,
     });
     const late = (): void =>
-      void asked.destroy(new Error(`no answer from the proxy ${proxy.origin} in time`));
+      void asked.destroy(new Error(`timed out after ${timeoutMs} ms waiting for the proxy ${proxy.origin}`));
     const timer = clock.timer(timeoutMs, late, { keepsAlive: false });
     const fail = (error: Error): void => {
       timer.cancel();

@@ -85,7 +85,7 @@ const WAYS_ON: Readonly<Record<Foreign["kind"], string>> = {
   compressed: "unpack it first",
   workbook: `save the sheet as CSV, and write a line like this for each row: ${A_LINE}`,
   table: `write a line like this for each row: ${A_LINE}`,
-  binary: "give the file of requests instead",
+  binary: "pass a file of requests instead",
 };
 
 /** A run has one window for all that it answers. */

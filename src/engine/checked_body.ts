@@ -72,10 +72,7 @@ function keysOf({ digests, ...keys }: CheckedKeys): Omit<CheckedKeys, "digests">
 /** Throws `usage` for one that does nothing; `where` names the call. */
 export function checkPrune({ update, prune }: AskedInput, where: string): void {
   if (prune !== true || update === true) return;
-  throw new PerigeeError(
-    "usage",
-    `${where}: prune removes lines of keys that update found gone: give update, too`,
-  );
+  throw new PerigeeError("usage", `${where}: prune works only with update: set update as well`);
 }
 
 /** Whether it has lines of keys that are gone, and is to lose them. */
@@ -86,6 +83,6 @@ export function isPrunable({ keptLines = 0 }: TaskBody, { update, prune }: Asked
 export function otherInput(what: string): PerigeeError {
   return new PerigeeError(
     "input_changed",
-    `${what}; put it back, call the run with update to answer what is new, or start over with another output`,
+    `${what}; put it back, call run with update to answer the new lines, or start over with another output`,
   );
 }

@@ -160,10 +160,7 @@ function keysMissing(providers: readonly ProviderSettings[]): Map<string, string
     if (known?.needsKey !== true || key !== undefined || baseUrl !== known.baseUrl || headers !== undefined)
       continue;
     const [variable = `${envPrefix(name)}_KEY`] = known.keyVariables;
-    missing.set(
-      name,
-      `provider "${name}" needs a key and has none; set ${variable} and run the same command again`,
-    );
+    missing.set(name, `provider "${name}" needs a key; set ${variable} and run the same command again`);
   }
   return missing;
 }

@@ -27,6 +27,6 @@ export async function mended(parts: EngineParts, task: StoredTask, signal: Abort
   const body = await settleRestatement(parts, task, found, answersPath(parts, task.id, found), signal);
   if (body.isOutputChanged !== true) return body;
   const { body: repaired, kept, lost } = await repairOutput(parts, task, body);
-  parts.notice(`${body.out} was written again: ${kept} lines were left, ${lost} are asked for again`);
+  parts.notice(`${body.out} was rewritten: ${kept} lines were left, ${lost} are requested again`);
   return repaired;
 }

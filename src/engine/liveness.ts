@@ -63,8 +63,8 @@ function standing({ waitingItems, claimed, phase }: RunState, waits: readonly st
   const where = waits.length === 0 ? "no lane holds them" : waits.join("; ");
   return new PerigeeError(
     "internal_error",
-    `the run stands still: ${waitingItems} items wait to be sent and ${claimed.size} to end (${phase}), and nothing is ` +
-      `scheduled that goes on with them: ${where}. This is a fault of perigee, please report it. Nothing answered is lost: ` +
+    `the run has stalled: ${waitingItems} items wait to be sent and ${claimed.size} to end (${phase}), and nothing is ` +
+      `scheduled that would continue with them: ${where}. This is a fault of perigee, please report it. Nothing answered is lost: ` +
       "run the same command again to continue",
   );
 }

@@ -125,12 +125,12 @@ export function outputChanged(path: string, found: string | undefined, end: numb
   const sizeBytes = found === undefined ? undefined : lengthOf(found);
   const what =
     sizeBytes === undefined
-      ? "is not there"
+      ? "does not exist"
       : sizeBytes === end
         ? "does not hold what was written to it"
-        : `has ${sizeBytes} bytes where ${end} were written`;
+        : `has ${sizeBytes} bytes instead of ${end}`;
   return new PerigeeError(
     "output_changed",
-    `${path} ${what}: it was moved, cut or changed; put it back, or run the same command again (or perigee repair ${basename(path)}) to write it again from what is left and ask only for the rest`,
+    `${path} ${what}: it was moved, cut or changed; put it back, or run the same command again (or perigee repair ${basename(path)}) to rewrite it from the lines that are left and request only the missing answers`,
   );
 }

@@ -172,6 +172,6 @@ class RunReader {
 function changed(opened: OpenRun): PerigeeError {
   return new PerigeeError(
     "input_changed",
-    `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost: put it back as it was and run the same command again, or start over with another --data`,
+    `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost: put it back as it was and run the same command again, or start over with another data folder`,
   );
 }

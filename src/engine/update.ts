@@ -78,7 +78,7 @@ function maySendTwice(inDoubt: number): PerigeeError {
   const requests = inDoubt === 1 ? "1 request was" : `${inDoubt} requests were`;
   return new PerigeeError(
     "conflict",
-    `${requests} under way when the run stopped, and delivery is at_most_once: put the input back and finish the run without update, which ends them, or give delivery at_least_once`,
+    `${requests} under way when the run stopped, and delivery is at_most_once: put the input back and finish the run without update, which ends them, or set delivery to at_least_once`,
   );
 }
 

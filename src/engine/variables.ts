@@ -67,7 +67,9 @@ function hintOf(variable: string, providers: readonly string[]): string {
       : `; did you mean "${near}"?`;
   }
   const hint = suggestion(variable, NAMES);
-  return hint === "" || hint.startsWith("expected") ? "; perigee reads none of that name" : `; ${hint}`;
+  return hint === "" || hint.startsWith("expected")
+    ? "; perigee does not read a variable of that name"
+    : `; ${hint}`;
 }
 
 function capitals(name: string): string {

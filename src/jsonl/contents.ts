@@ -75,7 +75,7 @@ function refusedMember(name: string): LineFault {
   if (name === "messages")
     return new LineFault(
       "invalid_config",
-      '"messages" is not a known member of request; give contents, or OpenAI\'s layout with custom_id and body',
+      '"messages" is not a known member of request; use contents, or OpenAI\'s layout with custom_id and body',
     );
   if (isSetting(name))
     return new LineFault(

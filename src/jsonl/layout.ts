@@ -104,7 +104,7 @@ function unknownMember(line: JsonObject, known: readonly string[]): LineFault | 
     if (name === "sla")
       return new LineFault(
         "invalid_line",
-        '"sla" is not a known member of the line; a window is of the run, not of a line',
+        '"sla" is not a known member of the line; set it for the whole run',
       );
     return unknownField("", name, known);
   }

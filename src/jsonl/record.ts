@@ -75,7 +75,7 @@ export function readRecord(bytes: Uint8Array, options: RecordOptions = {}): Line
   if (countMembers(value) < structure.memberCount)
     return rejected(
       "duplicate_member",
-      `the member ${shown(repeatedMember(text)?.name)} stands twice in one object`,
+      `the member ${shown(repeatedMember(text)?.name)} occurs twice in one object`,
     );
   return withKey(value, text, hasExactNumbers, options.keyBytesMax ?? KEY_BYTES_MAX);
 }

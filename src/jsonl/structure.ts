@@ -67,7 +67,7 @@ export function countMembers(value: object): number {
   return count;
 }
 
-/** A member name that stands twice in one object. */
+/** A member name that occurs twice in one object. */
 export interface RepeatedMember {
   readonly name: string;
   /** Where the text is a list: the element that it is in, from 0. */

@@ -32,7 +32,7 @@ export function ended(answer: ReadAnswer): Decoded {
 /** The token limit was reached. */
 export function cutOff(answer: ReadAnswer): Decoded {
   if (holdsAnswer(answer)) return kept(answer, "length");
-  const message = `${answer.name}: the token limit left no room for text`;
+  const message = `${answer.name}: the token limit was reached before any text`;
   return without(answer, "permanent", "empty_output", message);
 }
 

@@ -64,7 +64,7 @@ export function inOtherWords(
     const misspeltInside = misspeltInMessages(request.openaiBody?.["messages"], false);
     if (misspeltInside !== undefined) return { ok: false, code: "invalid_config", message: misspeltInside };
     const isMixed = request.openaiBody !== undefined && request.unknownFields.includes("messages");
-    if (isMixed) return unsupported(`messages: ${name} is sent text only`);
+    if (isMixed) return unsupported(`messages: ${name} accepts only text`);
     const misspelt = misspeltMember(request.unknownFields, false);
     if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
   }

@@ -390,7 +390,7 @@ function holdOf({ failure, code, message }: FailedAttempt, sinceWallMs: number):
 
 function unfinished(status: "expired" | "cancelled", held?: StoredHold): Outcome {
   const why = held === undefined ? "" : `; the last attempt ended with ${held.code}: ${held.message}`;
-  const message = status === "expired" ? `its sla was over before it was done${why}` : "it was cancelled";
+  const message = status === "expired" ? `its sla ended before it was done${why}` : "it was cancelled";
   return { status, output: null, error: { code: status, message, retryable: true } };
 }
 

@@ -101,7 +101,7 @@ export function repeatIn(text: string, value: unknown): PerigeeError | undefined
   const { name, element } = repeatedMember(text) ?? { name: "", element: 0 };
   const place = Array.isArray(value) ? `item ${element}: ` : "";
   const param = Array.isArray(value) ? String(element) : "body";
-  const message = `${place}the member ${shown(name)} stands twice in one object`;
+  const message = `${place}the member ${shown(name)} occurs twice in one object`;
   return new PerigeeError("usage", message, { details: { param } });
 }
 

@@ -221,5 +221,5 @@ function limited(
 }
 
 function unboundedMessage(what: string): string {
-  return `a cost cap cannot bound ${what}: leave it out, or allow what nothing bounds`;
+  return `a cost cap cannot bound ${what}: leave it out, or allow unbounded requests`;
 }

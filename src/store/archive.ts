@@ -137,7 +137,7 @@ async function checkManifest(
   await archive.read(text, 0, bytes, position);
   const files = manifestIn(text.toString());
   if (files === undefined || files.length !== found.length)
-    throw damagedArchive(path, "its manifest does not fit");
+    throw damagedArchive(path, "its manifest does not match its contents");
   for (const [index, file] of files.entries()) {
     const one = found[index];
     if (one?.name !== file.name || one.bytes !== file.bytes || one.crc32 !== file.crc32)
@@ -171,7 +171,7 @@ function placeOf(folder: string, name: string, path: string): string {
 }
 
 function damagedArchive(path: string, why: string): PerigeeError {
-  return new PerigeeError("store_damaged", `${path} is not a whole backup: ${why}; use another one`);
+  return new PerigeeError("store_damaged", `${path} is not a complete backup: ${why}; use another one`);
 }
 
 function headerOf(name: string, bytes: number): Buffer {

@@ -61,9 +61,9 @@ export interface Backup {
 export async function backupFolder(dataDir: string, to: string): Promise<Backup> {
   const journal = join(dataDir, "journal.sqlite");
   if (!existsSync(journal))
-    throw new PerigeeError("not_found", `there is no data folder at ${dataDir}: it has no journal.sqlite`);
+    throw new PerigeeError("not_found", `${dataDir} is not a data folder: it has no journal.sqlite`);
   if (existsSync(to))
-    throw new PerigeeError("output_unwritable", `${to} exists; give a backup a name of its own`);
+    throw new PerigeeError("output_unwritable", `${to} exists; choose another name for the backup`);
   const openDatabase = await loadSqlite();
   const work = join(dataDir, `${WORK_PREFIX}${randomUUID()}`);
   mkdirSync(work, { mode: 0o700 });

@@ -74,7 +74,7 @@ export function refuseLostJournal(dataDir: string, mark: FolderMark | undefined)
   const left = counts.map(([name, count]) => `${count} in ${name}/`).join(", ");
   throw new PerigeeError(
     "store_damaged",
-    `${path} is ${state}, but the folder was in use${left === "" ? "" : ` (files left: ${left})`}: put the journal back, or restore the whole folder from a backup (perigee restore); to begin anew, use another --data`,
+    `${path} is ${state}, but the folder was in use${left === "" ? "" : ` (files left: ${left})`}: put the journal back, or restore the whole folder from a backup (perigee restore); to start over, use another data folder`,
   );
 }
 
@@ -89,7 +89,7 @@ export function refuseOtherJournal(
   if (journal === undefined)
     throw new PerigeeError(
       "store_damaged",
-      `${path} holds nothing, but folder.json was written for ${mark.id}; ${WAY_ON}`,
+      `${path} is empty, but folder.json was written for ${mark.id}; ${WAY_ON}`,
     );
   if (journal.id !== mark.id)
     throw new PerigeeError(

@@ -310,7 +310,7 @@ function ensureSchema(database: SqliteDatabase): string[] {
     );
   database.exec(`BEGIN; ${FOLDER_SCHEMA} UPDATE schema SET version = ${SCHEMA_VERSION}; COMMIT;`);
   return [
-    `the data folder was brought from schema ${version} to ${SCHEMA_VERSION}; versions of perigee before this one cannot open it any more`,
+    `the data folder was migrated from schema ${version} to ${SCHEMA_VERSION}; earlier versions of perigee can no longer open it`,
   ];
 }
 

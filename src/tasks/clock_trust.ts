@@ -62,5 +62,5 @@ function isSteady(earlier: Moment, later: Moment): boolean {
 function doubtText(jumpMs: number): string {
   const days = (Math.abs(jumpMs) / DAY_MS).toFixed(1);
   const way = jumpMs > 0 ? "ahead of" : "behind";
-  return `the clock is ${days} days ${way} what this data folder saw last; nothing is removed for its age until it has stayed so for 24 hours of work, or is put right`;
+  return `the clock is ${days} days ${way} the last time that this data folder recorded; nothing is removed because of its age until the clock is corrected, or has stayed so for 24 hours of work`;
 }

@@ -62,8 +62,7 @@ describe("the command says", () => {
       question("b", "hi", "openai:gpt-4o-mini"),
       question("c", "hi", "openai:gpt-4o"),
     ]);
-    const key =
-      'provider "openai" needs a key and has none; set OPENAI_API_KEY and run the same command again';
+    const key = 'provider "openai" needs a key; set OPENAI_API_KEY and run the same command again';
     expect(await said(["run", "two.jsonl", "--out", "out.jsonl"])).toEqual([
       3,
       [

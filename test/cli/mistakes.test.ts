@@ -52,10 +52,10 @@ describe("a mistake on the command line", () => {
         "error: option '--model <id>' argument 'gpt-4o' is invalid. It must be <provider>:<name>, such as openai:gpt-4o-mini. (perigee --help shows all options)",
       ],
       [2, "error: unknown option '--orderd' (Did you mean --ordered?)"],
-      [2, "perigee: usage: --prune removes lines of keys that --update found gone: give --update, too"],
+      [2, "perigee: usage: --prune works only with --update: add --update"],
       [
         2,
-        "perigee: usage: standard input cannot be compared with what was answered: write it to a file, and run that with --update",
+        "perigee: usage: --update cannot compare standard input with the previous input: write it to a file, and run that file with --update",
       ],
       [2, "error: unknown command 'runn' (Did you mean run?)"],
     ]);
@@ -180,7 +180,7 @@ describe("a file of another format", () => {
       [
         "photo.png",
         Buffer.from("89504e470d0a1a0a0000000d49484452", "hex"),
-        "photo.png is a PNG image, expected JSON lines in UTF-8; give the file of requests instead",
+        "photo.png is a PNG image, expected JSON lines in UTF-8; pass a file of requests instead",
       ],
     ];
     for (const [name, bytes, message] of files) {

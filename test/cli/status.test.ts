@@ -44,10 +44,10 @@ describe("the errors of a run", () => {
       stdout: [
         "invalid_json: 2 lines, first line 2",
         "  the line is not one JSON value",
-        "  what to do: mend the line, then run the same command with --update",
+        "  what to do: correct the line, then run the same command with --update",
         "unknown_model: 1 line, first line 3",
         '  model must be "<provider>:<name>", got "gpt-4o"',
-        "  what to do: mend the model's name, or configure its provider and run the same command with --retry-failed=unknown_model",
+        "  what to do: correct the model's name, or configure its provider and run the same command with --retry-failed=unknown_model",
         "",
       ].join("\n"),
     });

@@ -138,7 +138,7 @@ describe("an environment variable of perigee", () => {
       'invalid_config: PERIGEE_LIMIT_OPENAI_RPS is not a known variable; did you mean "PERIGEE_LIMIT_OPENAI_RPM"?',
       'invalid_config: PERIGEE_PROVIDER_OPENAI_BASEURL is not a known variable; did you mean "PERIGEE_PROVIDER_OPENAI_BASE_URL"?',
       "invalid_config: PERIGEE_PROVIDER_OTHER_URL is not a known variable; expected PERIGEE_PROVIDER_<NAME>_BASE_URL or PERIGEE_PROVIDER_<NAME>_KEY",
-      "invalid_config: PERIGEE_COLOUR is not a known variable; perigee reads none of that name",
+      "invalid_config: PERIGEE_COLOUR is not a known variable; perigee does not read a variable of that name",
     ]);
   });
 

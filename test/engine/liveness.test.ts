@@ -19,7 +19,7 @@ describe("a run that nothing goes on with", () => {
     await expect(world.settle(run.finished)).rejects.toMatchObject({
       code: "internal_error",
       message:
-        "the run stands still: 4 items wait to be sent and 0 to end (open), and nothing is scheduled that goes on with them: " +
+        "the run has stalled: 4 items wait to be sent and 0 to end (open), and nothing is scheduled that would continue with them: " +
         "lane alpha:realtime:m1 (open, 0 of 1 in flight, no timer). This is a fault of perigee, please report it. " +
         "Nothing answered is lost: run the same command again to continue",
     });

@@ -203,8 +203,7 @@ describe("what the configuration lacks", () => {
         reason: "key_missing",
         provider: "anthropic",
         items: 2,
-        message:
-          'provider "anthropic" needs a key and has none; set ANTHROPIC_API_KEY and run the same command again',
+        message: 'provider "anthropic" needs a key; set ANTHROPIC_API_KEY and run the same command again',
       },
     ]);
     expect(world.sent).toHaveLength(2);

@@ -89,7 +89,7 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     const world = await done(options);
     await world.settle(world.disk.rename(OUTPUT, "/rotated.jsonl"));
     expect(await refused(world, OUTPUT, options)).toBe(
-      `${OUTPUT} is not there: it was moved, cut or changed; put it back, or run the same command again (or perigee repair out.jsonl) to write it again from what is left and ask only for the rest`,
+      `${OUTPUT} does not exist: it was moved, cut or changed; put it back, or run the same command again (or perigee repair out.jsonl) to rewrite it from the lines that are left and request only the missing answers`,
     );
     await world.settle(world.disk.rename("/rotated.jsonl", OUTPUT));
     expect(await run(world, OUTPUT, options)).toMatchObject({ status: "completed", requests_sent: 0 });

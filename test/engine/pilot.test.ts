@@ -52,7 +52,10 @@ describe("a pilot", () => {
     world.input(300);
     const first = piloted(false);
     const stopped = await finish(world, first.options);
-    expect(stopped).toMatchObject({ status: "stopped", reason: "it was not to go on after its pilot" });
+    expect(stopped).toMatchObject({
+      status: "stopped",
+      reason: "onPilot declined to continue after the pilot",
+    });
     expect(stopped.counts).toMatchObject({ submitted: 250, completed: 50 });
     expect(world.sent).toHaveLength(50);
     const second = piloted();

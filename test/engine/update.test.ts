@@ -119,7 +119,7 @@ describe("update", () => {
     expect(await endOf(world, INPUT)).toMatchObject({
       code: "input_changed",
       message:
-        "/in.jsonl is not the file that this run began with; put it back, call the run with update to answer what is new, or start over with another output",
+        "/in.jsonl is not the file that this run began with; put it back, call run with update to answer the new lines, or start over with another output",
     });
     expect(world.disk.text(OUTPUT)).toBe(before);
   });
@@ -195,7 +195,7 @@ describe("an update that could do nothing, or harm", () => {
   it("that would only prune is refused", async () => {
     const world = await answered([1, 2]);
     await expect(async () => (await world.engine()).run(INPUT, { ...OPTIONS, prune: true })).rejects.toThrow(
-      "run: prune removes lines of keys that update found gone: give update, too",
+      "run: prune works only with update: set update as well",
     );
   });
 
@@ -211,7 +211,7 @@ describe("an update that could do nothing, or harm", () => {
     expect(await endOf(world, INPUT, UPDATE)).toMatchObject({
       code: "conflict",
       message:
-        "2 requests were under way when the run stopped, and delivery is at_most_once: put the input back and finish the run without update, which ends them, or give delivery at_least_once",
+        "2 requests were under way when the run stopped, and delivery is at_most_once: put the input back and finish the run without update, which ends them, or set delivery to at_least_once",
     });
     world.disk.put(INPUT, lines(1, 2, 3));
     expect(await finish(world, OPTIONS)).toMatchObject({ errors: { ambiguous: 2 } });

@@ -140,7 +140,7 @@ describe("a backup of a service at work", () => {
       expect([name, refused.status, refused.stderr]).toEqual([
         name,
         74,
-        expect.stringContaining("is not a whole backup"),
+        expect.stringContaining("is not a complete backup"),
       ]);
       expect(existsSync(elsewhere)).toBe(false);
     }
@@ -155,7 +155,7 @@ describe("a backup of a service at work", () => {
     expect([repaired.status, JSON.parse(repaired.stdout)]).toEqual([0, { output: out, kept: 1, lost: 0 }]);
     expect(readFileSync(out, "utf8").split("\n")).toHaveLength(2);
     expect(perigee("backup", dataDir, "--to", backup).stderr).toContain(
-      "exists; give a backup a name of its own",
+      "exists; choose another name for the backup",
     );
   }, 60_000);
 });

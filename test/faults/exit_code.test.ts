@@ -41,7 +41,7 @@ describe("a command that waits for what never comes", () => {
       code: 1,
       stdout: "",
       stderr:
-        "perigee: internal_error: the command waits for something that will never come, a fault of perigee: please report " +
+        "perigee: internal_error: the command waits for an event that cannot happen, a fault of perigee: please report " +
         "it; nothing recorded is lost, run the same command again to continue\n",
     });
   });

@@ -92,7 +92,7 @@ describe("lines that are no record", () => {
     expect(fault(`{"key":"a","request":{"generation_config":{"seed":1,"seed":1}}}`)).toBe("duplicate_member");
     expect(fault(`{"key":"a","1":1,"1":2}`)).toBe("duplicate_member");
     expect(fault(`{"__proto__":1,"__proto__":2,"key":"a"}`)).toBe("duplicate_member");
-    expect(message(`{"k\\"1":1,"k\\"1":2}`)).toBe('the member "k\\"1" stands twice in one object');
+    expect(message(`{"k\\"1":1,"k\\"1":2}`)).toBe('the member "k\\"1" occurs twice in one object');
   });
 
   it("fault 8: 200,000 members are counted, not compared with each other", () => {
@@ -332,7 +332,7 @@ describe("the interface's layout", () => {
     );
     expect(fault({ ...line(), metadata: {} })).toBe("a: invalid_line");
     expect(message({ ...line(), sla: 60 })).toBe(
-      '"sla" is not a known member of the line; a window is of the run, not of a line',
+      '"sla" is not a known member of the line; set it for the whole run',
     );
     expect(refused({ generaton_config: {} })).toBe(
       '"generaton_config" is not a known member of request; did you mean "generation_config"?',
@@ -341,7 +341,7 @@ describe("the interface's layout", () => {
       '"temperature" is not a known member of request; did you mean "generation_config.temperature"?',
     );
     expect(refused({ messages: [{}] })).toBe(
-      '"messages" is not a known member of request; give contents, or OpenAI\'s layout with custom_id and body',
+      '"messages" is not a known member of request; use contents, or OpenAI\'s layout with custom_id and body',
     );
     expect(refused({ generation_config: { temprature: 1 } })).toBe(
       '"temprature" is not a known member of generation_config; did you mean "temperature"?',

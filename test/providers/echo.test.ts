@@ -73,7 +73,7 @@ describe("echo", () => {
     const image = { openaiBody: { messages: [] }, unknownFields: ["messages"] };
     expect(echo.encode(request(image), "any")).toMatchObject({
       ok: false,
-      message: "messages: echo is sent text only",
+      message: "messages: echo accepts only text",
     });
   });
 

@@ -67,7 +67,7 @@ describe("a body that is no list", () => {
     ['[{"model":"echo:a","input":"x","generation_config":{"seed":1,"seed":2}}]', 0, "seed"],
   ])("is 422 when an item has a member twice, as in files: %s", async (text, index, name) => {
     const found = await refusals(await openWorld(), Buffer.from(text));
-    const message = `item ${index}: the member "${name}" stands twice in one object`;
+    const message = `item ${index}: the member "${name}" occurs twice in one object`;
     expect(found).toEqual(refusal(422, message, String(index)));
   });
 

@@ -140,7 +140,7 @@ describe("the openai SDK", () => {
       {
         line: 4,
         code: "duplicate_member",
-        message: 'the member "model" stands twice in one object',
+        message: 'the member "model" occurs twice in one object',
         param: null,
       },
     ]);

@@ -45,7 +45,7 @@ describe("a data folder", () => {
     rmSync(journal());
     expect(await refusal()).toEqual({
       code: "store_damaged",
-      message: `${journal()} is missing, but the folder was in use (files left: 1 in files/): put the journal back, or restore the whole folder from a backup (perigee restore); to begin anew, use another --data`,
+      message: `${journal()} is missing, but the folder was in use (files left: 1 in files/): put the journal back, or restore the whole folder from a backup (perigee restore); to start over, use another data folder`,
     });
     expect(existsSync(journal())).toBe(false);
     expect(readdirSync(at("files"))).toEqual(["one"]);
@@ -112,7 +112,7 @@ describe("a data folder", () => {
     database.close();
     const store = await openSqliteStore({ dataDir, reserveBytes: 0 });
     expect(store.notes).toEqual([
-      "the data folder was brought from schema 1 to 2; versions of perigee before this one cannot open it any more",
+      "the data folder was migrated from schema 1 to 2; earlier versions of perigee can no longer open it",
     ]);
     expect(await store.taskByName("one")).toMatchObject({ id: "one" });
     await store.close();

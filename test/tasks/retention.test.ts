@@ -196,7 +196,7 @@ describe("a clock that is 40 days ahead at a start", () => {
     await clock.advance(20 * HOUR_MS);
     expect(await ids("note")).toEqual(["young"]);
     expect(notices).toEqual([
-      "the clock is 40.0 days ahead of what this data folder saw last; nothing is removed for its age until it has stayed so for 24 hours of work, or is put right",
+      "the clock is 40.0 days ahead of the last time that this data folder recorded; nothing is removed because of its age until the clock is corrected, or has stayed so for 24 hours of work",
     ]);
     await retention.close();
     clock.jumpWall(-40 * DAY_MS);

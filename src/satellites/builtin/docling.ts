@@ -235,7 +235,7 @@ function isOver(status: string): boolean {
 function parsed<T>(schema: z.ZodType<T>, { body, isWhole }: GuardedResponse): T {
   if (!isWhole && body.byteLength >= RESULT_BYTES_MAX)
     throw new SatelliteError("permanent", "result_too_large", "the docling server's answer is too large");
-  if (!isWhole) throw new SatelliteError("ambiguous", "connection_lost", "the answer did not come whole");
+  if (!isWhole) throw new SatelliteError("ambiguous", "connection_lost", "the answer arrived incomplete");
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder().decode(body));

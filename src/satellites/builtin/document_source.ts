@@ -71,7 +71,7 @@ async function fetchDocument(call: Call, url: string, redirectsLeft: number): Pr
   if (status === 429 || status >= 500) throw failed("refused", `it was answered with ${status}`);
   if (status !== 200) throw failed("permanent", `it was answered with ${status}`);
   if (!isWhole && body.byteLength >= DOCUMENT_BYTES_MAX) throw tooLarge();
-  if (!isWhole) throw failed("ambiguous", "it did not come whole");
+  if (!isWhole) throw failed("ambiguous", "it arrived incomplete");
   return { body, mimeType: headers["content-type"], name: nameOfUrl(url) };
 }
 

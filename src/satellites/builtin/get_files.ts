@@ -253,7 +253,7 @@ class Getting {
       yield chunk;
     }
     if (bytes !== file.bytes)
-      throw new SatelliteError("ambiguous", "source_changed", `${shown(file.path)} did not come whole`);
+      throw new SatelliteError("ambiguous", "source_changed", `${shown(file.path)} arrived incomplete`);
   }
 
   /** The list as a file, and in the output what there is room for: all of it, shortly, or nothing that could be taken for all. */

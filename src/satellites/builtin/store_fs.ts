@@ -329,7 +329,7 @@ function failed(error: unknown, path: string): unknown {
   if (code === "ELOOP")
     return new SatelliteError("permanent", "invalid_path", `${shown(path)} is a symbolic link`);
   if (code === "ENOENT")
-    return new SatelliteError("ambiguous", "source_changed", `${shown(path)} is not there any more`);
+    return new SatelliteError("ambiguous", "source_changed", `${shown(path)} no longer exists`);
   const isRefused = code === "EACCES" || code === "EPERM" || code === "EROFS";
   if (isRefused)
     return new SatelliteError("permanent", "access_denied", `${shown(path)} may not be touched (${code})`);

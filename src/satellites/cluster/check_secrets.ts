@@ -11,7 +11,7 @@ import { type DeclaredMember, MEMBERS } from "./shape.ts";
 import { partsOf } from "./template.ts";
 
 const WARNING =
-  "the secret is not filled in here, its reference is passed on as text: secrets are filled in only in config, and in input fields that the satellite's schema marks with x-secret";
+  "the secret is not inserted here, its reference is passed on as text: references are replaced only in config, and in input fields that the satellite's schema marks with x-secret";
 
 /** Adds a warning for each text of the member that names a secret in vain. */
 export function warnOfPlainSecrets(

@@ -217,7 +217,7 @@ describe("references, when a declaration is checked,", () => {
     expect(checked).toBeDefined();
     expect(issues.isEmpty).toBe(true);
     const message =
-      "the secret is not filled in here, its reference is passed on as text: secrets are filled in only in config, and in input fields that the satellite's schema marks with x-secret";
+      "the secret is not inserted here, its reference is passed on as text: references are replaced only in config, and in input fields that the satellite's schema marks with x-secret";
     const warning = { message, severity: "warning", column: 22 };
     expect(issues.list).toEqual([
       { ...warning, line: 6, path: "cluster.satellites[0].input.text" },

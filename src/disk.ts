@@ -53,7 +53,7 @@ export interface Disk {
   remove(path: string): Promise<void>;
   /** Makes a folder that its owner alone may enter (mode 0700), where it is missing; it survives a power cut. */
   makePrivateFolder(path: string): Promise<void>;
-  /** Bytes that may still be written where a path is or will be; undefined where the system does not tell. */
+  /** Free bytes of the disk that a path is or will be on; undefined if the system does not report them. */
   freeBytes?(path: string): Promise<number | undefined>;
   /** Names of the files in a folder, in no order; none when there is no such folder. */
   list(folder: string): Promise<readonly string[]>;

@@ -52,7 +52,7 @@ export type FailureCode =
   | "duplicate_key"
   | "unknown_model"
   | "provider_missing" // no provider of that name is configured
-  | "key_missing" // the provider needs a key and has none
+  | "key_missing" // the provider needs a key, and it is not set
   | "price_unknown" // a cost cap cannot bound a model whose price nobody knows
   | "invalid_config"
   | "invalid_contents"

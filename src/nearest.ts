@@ -4,9 +4,9 @@
  *   distance = letters added, left out or changed, and neighbours swapped, each counted as one (optimal string alignment)
  */
 
-/** Names shown where none is near, at most. */
+/** The most names to show if none is near. */
 const LISTED_MAX = 12;
-/** Letters from which the beginning of a name stands for it. */
+/** The shortest prefix, in letters, that counts as the name. */
 const BEGUN_CHARS_MIN = 4;
 
 /** Undefined when none is near: at most `lettersMax` letters differ, and fewer than half of them. */

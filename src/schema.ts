@@ -8,11 +8,11 @@ import { suggestion } from "./nearest.ts";
 
 export { z };
 
-/** Other names are not given back: they may be a text, and have any length. */
+/** Other names are not repeated in messages: they may be a text, and have any length. */
 const NAME = /^[\w.-]{1,64}$/;
 
 /**
- * What a parse is given so that a name which is not known is told with the one that was meant. zod has a global setting
+ * Options of a parse that make the message for an unknown name suggest a known one. zod has a global setting
  * for that, which would change the messages of programs that share it with this library.
  */
 export const namedErrors: { readonly error: (issue: z.core.$ZodRawIssue) => string | undefined } = {

@@ -222,7 +222,7 @@ function issuesOf(error: unknown): readonly ClusterIssue[] | undefined {
   return Array.isArray(issues) ? (issues as readonly ClusterIssue[]) : undefined; // as `Clusters.submit` says
 }
 
-/** `FILE:line:column: path: message`, as editors read it; warnings are told as such. */
+/** `FILE:line:column: path: message`, as editors read it; warnings are marked as such. */
 function issueLines(file: string, issues: readonly ClusterIssue[]): string {
   const lines = issues.map(({ line = 1, column = 1, path, message, severity }) => {
     const word = severity === undefined ? "" : `${severity}: `;

@@ -1,5 +1,5 @@
 /**
- * The pilot of `perigee run`: prints what the rest would take, and asks on a terminal whether to go on.
+ * The pilot of `perigee run`: prints a quote of the rest, and asks on a terminal whether to continue.
  */
 import { createInterface } from "node:readline";
 import type { Quote } from "../price/quote.ts";
@@ -7,7 +7,7 @@ import { count } from "./numbers.ts";
 import type { ProgressDisplay } from "./progress.ts";
 import { quoteTable } from "./quote.ts";
 
-/** Where it is asked. */
+/** The terminal that asks. */
 export interface Terminal {
   readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   readonly output: NodeJS.WritableStream & { readonly isTTY?: boolean };

@@ -1,9 +1,9 @@
 /**
- * Configuration of a command, as given on its line: a file, a price sheet, and what goes before the file.
+ * Configuration of a command from its options: a file, a price sheet, and options that take precedence over the file.
  */
 import { type ConfigOptions, readConfigFile, readPricesFile } from "../engine/config.ts";
 
-/** Options as commander gives them. */
+/** Options as commander passes them. */
 export interface ConfigArguments {
   readonly config?: string;
   /** A price sheet; its prices go before those of the configuration. */

@@ -36,7 +36,7 @@ export class ProgressDisplay {
     if (isOver && this.#stream.isTTY) this.#stream.write(event.status === "completed" ? "\n" : "\r\x1b[K");
   }
 
-  /** Draws nothing until `resume`: a question stands on the terminal. */
+  /** Draws nothing until `resume`, while the terminal shows a question. */
   pause(): void {
     this.#isPaused = true;
   }
@@ -45,7 +45,7 @@ export class ProgressDisplay {
     this.#isPaused = false;
   }
 
-  /** A line of its own, which stays. */
+  /** Prints a line that stays. */
   note(text: string): void {
     this.#stream.write(`${this.#stream.isTTY ? "\r\x1b[K" : ""}${text}\n`);
   }

@@ -15,7 +15,7 @@ import { count, duration, usd } from "./numbers.ts";
 import { type ConfigArguments, configOf } from "./prices.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 
-/** As for any input that has to be mended first. */
+/** As for any input that has to be corrected first. */
 const EXIT_FAULTS = 2;
 
 /** Options as commander gives them. */

@@ -1,5 +1,5 @@
 /**
- * `perigee repair OUT`: writes an output again from what is left of it; `perigee run` then asks for the rest alone. Sends nothing.
+ * `perigee repair OUT`: rewrites an output from the lines that are left; `perigee run` then requests only the rest. Sends nothing.
  */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";

@@ -4,14 +4,14 @@
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 
-/** `--state` and `--no-learn`, as commander gives them. */
+/** `--state` and `--no-learn`, as commander passes them. */
 export interface StateArguments {
   readonly state?: string;
   /** False with `--no-learn`. */
   readonly learn?: boolean;
 }
 
-/** False: nothing is kept. A relative `XDG_STATE_HOME` is ignored, as the XDG Base Directory Specification asks. */
+/** False: nothing is kept. A relative `XDG_STATE_HOME` is ignored, as the XDG Base Directory Specification requires. */
 export function stateFolder(
   { state, learn }: StateArguments,
   env: Readonly<Record<string, string | undefined>> = process.env,

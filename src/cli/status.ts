@@ -15,7 +15,7 @@ import { errorJson } from "./exit.ts";
 import { holdText } from "./holds.ts";
 import { count, usd } from "./numbers.ts";
 
-/** Options as commander gives them. */
+/** Options as commander passes them. */
 interface StatusArguments {
   readonly data?: string;
   readonly json?: boolean;

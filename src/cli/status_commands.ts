@@ -1,5 +1,5 @@
 /**
- * Commands that look at a run: status, errors.
+ * Commands that read a run: status, errors.
  */
 
 /** As much of commander's `Command` as is needed here; its door is `main.ts`. */

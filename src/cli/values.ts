@@ -46,12 +46,12 @@ export function modelId(text: string): string {
   throw new PerigeeError("usage", "It must be <provider>:<name>, such as openai:gpt-4o-mini.");
 }
 
-/** Several windows, comma separated or given more than once. */
+/** Several windows, comma separated or in repeated options. */
 export function slaList(text: string, before: readonly number[] = []): readonly number[] {
   return [...before, ...text.split(",").map((part) => slaMinutes(part.trim()))];
 }
 
-/** Words, comma separated or given more than once. */
+/** Words, comma separated or in repeated options. */
 export function list(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, ...text.split(",").map((part) => part.trim())];
 }

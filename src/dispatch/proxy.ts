@@ -2,10 +2,10 @@
  * Proxies from the environment, as curl and others read them: `HTTPS_PROXY` and `HTTP_PROXY` for origins of that scheme,
  * `NO_PROXY` for those that are reached without; lower case wins.
  *
- *   https   a tunnel (CONNECT) through the proxy, TLS inside it: the proxy sees the host's name alone
+ *   https   a tunnel (CONNECT) through the proxy, TLS inside it: the proxy sees only the host's name
  *   http    the request with its whole address to the proxy
  *
- * `NO_PROXY` lists hosts, with a port or without; a name also stands for those below it, `*` for all.
+ * `NO_PROXY` lists hosts, with or without a port; a name also matches its subdomains, `*` all hosts.
  */
 import { request as connectRequest } from "node:http";
 import { request as secureConnectRequest } from "node:https";

@@ -98,7 +98,7 @@ function mayRepeat(state: RetryState, result: AttemptResult, policy: RetryPolicy
   return countedAmbiguous(state, policy) <= policy.ambiguousMax;
 }
 
-/** Under at-most-once delivery the promise is the caller's: whoever is to blame, what may be done is not done again. */
+/** Under at-most-once delivery a request that may have been answered is not repeated, whatever caused the failure. */
 function countedAmbiguous(
   state: Pick<RetryState, "ambiguousAttempts" | "uncountedAmbiguous">,
   policy: RetryPolicy,

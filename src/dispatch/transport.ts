@@ -28,7 +28,7 @@ export type WireResult =
 export interface SendOptions {
   /** From the call to the last byte of the answer. */
   readonly timeoutMs: number;
-  /** Asked when that has passed, and again each time: milliseconds that it may go on for; 0 ends it. Absent: 0. */
+  /** Called when the time has passed, and after each extension: milliseconds to extend it by; 0 ends the request. Absent: 0. */
   readonly moreMs?: (() => number) | undefined;
   readonly signal?: AbortSignal | undefined;
 }

@@ -8,7 +8,7 @@
  * one body over 1 MiB at a time, 16 MiB for all of 64 KiB to 1 MiB together, one decompression, an upload stalled for
  * 30 s, an answer that has begun and brings less than 256 bytes in 30 s, and each call's one total deadline. undici's own
  * timeouts for headers and body are off: at 300 s they would end calls that a model still works on.
- * Proxies are those that it is given (proxy.ts). No redirect is followed, nothing is retried here.
+ * Proxies are passed in (proxy.ts). It follows no redirects and does not retry.
  *
  * Hot path: at most 52 microseconds of CPU a request at 2,048 in flight, undici and the kernel included (42 measured on
  * a quiet machine; bench/transport.ts). One timer for all calls sweeps over their deadlines; signals are listened to once, not per call.
@@ -233,7 +233,7 @@ class UndiciTransport implements Transport {
 /** One undici client, which is one connection at a time, and its socket. */
 class ClientWire implements Wire {
   readonly #client: undici.Client;
-  /** What stands before the path, and further headers, where requests go to a proxy as they are. */
+  /** The prefix of the path, and more headers, for requests that a proxy forwards. */
   readonly #prefix: string = "";
   readonly #proxyHeaders: readonly string[] = [];
   #socket: Socket | undefined;
@@ -288,7 +288,7 @@ class ClientWire implements Wire {
   }
 
   #headersOf(headers: readonly string[], lengthBytes: number | undefined): string[] {
-    if (lengthBytes === undefined && this.#proxyHeaders.length === 0) return headers as string[]; // undici changes none
+    if (lengthBytes === undefined && this.#proxyHeaders.length === 0) return headers as string[]; // undici does not change them
     const length = lengthBytes === undefined ? [] : ["content-length", String(lengthBytes)];
     return [...headers, ...this.#proxyHeaders, ...length];
   }

@@ -5,7 +5,7 @@ import { basename } from "node:path";
 import { crc32 } from "node:zlib";
 import type { Failure } from "../work/outcome.ts";
 
-/** Where an output line stands. */
+/** The place of an output line. */
 export interface CheckedPlace {
   readonly start: number;
   /** Its line end included. */

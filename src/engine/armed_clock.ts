@@ -1,5 +1,5 @@
 /**
- * A clock that knows whether something waits on it: a timer that is armed, or a sleep. For whoever asks what will go on by
+ * A clock that knows whether something waits on it: an armed timer, or a sleep. For callers that ask what will continue by
  * itself (liveness.ts).
  */
 import { type Clock, type Moment, sleepOn, type Timer } from "../clock.ts";

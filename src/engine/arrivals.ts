@@ -22,7 +22,7 @@ export interface ArrivalsParts {
   readonly sender: Sender;
   readonly backlog: Backlog;
   readonly lanes: Pick<Lanes, "plan" | "of">;
-  /** Providers that need a key and have none, with what to do about it. */
+  /** Providers whose key is not set, with what to do about it. */
   readonly keysMissing: ReadonlyMap<string, string>;
 }
 

@@ -75,7 +75,7 @@ export function checkPrune({ update, prune }: AskedInput, where: string): void {
   throw new PerigeeError("usage", `${where}: prune works only with update: set update as well`);
 }
 
-/** Whether it has lines of keys that are gone, and is to lose them. */
+/** Whether it has lines whose keys are no longer in the input, and is to lose them. */
 export function isPrunable({ keptLines = 0 }: TaskBody, { update, prune }: AskedInput): boolean {
   return update === true && prune === true && keptLines > 0;
 }

@@ -22,7 +22,7 @@ export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 /** All settled. */
 export interface EngineConfig {
   readonly providers: readonly ProviderSettings[];
-  /** Providers that need a key and have none, with what to do about it. */
+  /** Providers whose key is not set, with what to do about it. */
   readonly keysMissing: ReadonlyMap<string, string>;
   readonly limits: Readonly<Record<string, LimitSettings>>;
   /** By provider; absent where use may grow as fast as limits allow. */
@@ -152,7 +152,7 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
   };
 }
 
-/** A server behind another base URL may answer without a key; one behind the provider's own does not. */
+/** A server at another base URL may answer without a key; one at the provider's own does not. */
 function keysMissing(providers: readonly ProviderSettings[]): Map<string, string> {
   const missing = new Map<string, string>();
   for (const { name, key, baseUrl, headers } of providers) {

@@ -22,7 +22,7 @@ const UNPROVEN_MAX = 4;
 /** On top of what an answer showed. */
 const MARGIN = 1.1;
 const KIND = "output_limit";
-/** Models that are kept; those with nothing to tell are read again. */
+/** The most models that are kept; models without a bound to keep are read again. */
 const MODELS_MAX = 10_000;
 
 interface ModelBound {
@@ -37,7 +37,7 @@ interface ModelBound {
   raises: number;
 }
 
-/** Where a request's money was reserved; given back to `ended`. */
+/** The reservation of a request's money; to be passed to `ended`. */
 export interface BoundedRequest {
   readonly model: string;
   readonly raises: number;
@@ -80,7 +80,7 @@ export class CostBounds {
     if (raises < bound.raises) bound.outdated -= 1;
   }
 
-  /** What an answer that told its usage cost and took, before its request has `ended`. */
+  /** The cost and tokens of an answer with usage, before its request has `ended`. */
   answered(
     model: string,
     answer: {

@@ -1,5 +1,5 @@
 /**
- * Whether the disks can hold a run at all, asked before anything of it is sent.
+ * Whether the disks can hold a run at all, checked before anything of it is sent.
  *
  * What answers will be is not known. The least that a line takes is: about 160 bytes of output, and as many of the journal;
  * where not even that is free, the run would stop halfway.
@@ -12,7 +12,7 @@ import type { TaskBody } from "./task_body.ts";
 const OUTPUT_BYTES_MIN = 160;
 const JOURNAL_BYTES_MIN = 160;
 
-/** Throws `disk_full` for a new run that cannot fit. Inputs whose lines are not counted, and disks that do not tell, pass. */
+/** Throws `disk_full` for a new run that cannot fit. Inputs whose lines are not counted, and disks of unknown free space, pass. */
 export async function assertFits(
   { disk, dataDir }: Pick<EngineParts, "disk" | "dataDir">,
   { lines = 0, out }: TaskBody,

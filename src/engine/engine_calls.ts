@@ -46,9 +46,9 @@ export interface Engine {
   retryTask(taskId: string, options?: RetryTaskOptions): Promise<Task>;
   /** Counts and prices a source without sending anything. */
   quote(source: Source, options?: QuoteOptions): Promise<Quote>;
-  /** Items of all runs at work that wait, by what holds them; empty while all goes well. */
+  /** Items of all runs at work that wait, by what holds them; empty while nothing does. */
   holds(): readonly Hold[];
-  /** How each lane that was ever used stands; cheap enough for once a second. */
+  /** The state of each lane that was ever used; cheap enough for once a second. */
   lanes(): readonly LaneStatus[];
   /** Stops runs as `stop()` does, waits for what is in flight (at most 30 s), and frees everything. */
   close(): Promise<void>;

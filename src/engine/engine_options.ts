@@ -1,5 +1,5 @@
 /**
- * The options of an engine: those that a configuration file may hold, and what only code can give.
+ * The options of an engine: those that a configuration file may hold, and those that only code can set.
  */
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
@@ -27,9 +27,9 @@ export interface EngineOptions extends ConfigOptions {
   readonly disk?: Disk;
   readonly store?: Store;
   readonly measurer?: Measurer;
-  /** Told what the engine does. */
+  /** Called with what the engine does. */
   readonly observer?: EngineObserver;
-  /** Told, in a sentence, what an operator should know and no call throws, such as that the data folder was migrated. */
+  /** Called with a sentence for the operator that no call throws, such as that the data folder was migrated. */
   readonly onNotice?: (message: string) => void;
 }
 

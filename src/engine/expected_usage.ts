@@ -25,7 +25,7 @@ import type { MeasuredBlock, MeasuredGroup } from "../shard/measured.ts";
 const DEFAULT_TOKENS = 512;
 const DEFAULT_LOW = 1 / 8;
 const DEFAULT_HIGH_TOKENS = 4_096;
-/** How far counts may be off where the tokenizer is not public and no answer has told. */
+/** How far counts may be off if the tokenizer is not public and no answer has shown the real count. */
 const ESTIMATED_ERROR = 0.2;
 const BAND_ERRORS = 2;
 /** Of few answers the spread is not known well. */
@@ -36,7 +36,7 @@ const ERROR_MIN = 0.01;
 const BAND_MAX = Math.log(10);
 const PROMPTS_MAX = 1_000;
 
-/** What is assumed of a provider's speed where none was measured. */
+/** The assumed speed of a provider, if none was measured. */
 export const ASSUMED_SPEED = { first_token_ms: 1_000, output_tokens_per_second: 50 } as const;
 
 /** The items of one model. */
@@ -60,7 +60,7 @@ interface Row {
   items: number;
   countedTokens: number;
   outputTokens: number;
-  /** Of the limits, 4,096 for none. */
+  /** The mean of the limits; 4,096 without one. */
   limitTokens: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What holds a run, in a small file of the data folder, for looks at the run from outside its process.
+ * What holds a run, in a small file of the data folder, for readers in other processes.
  *
  *   nothing held (no file) --held--> written, again once a second where it changes --nothing held--> removed
  *   written --the run stops--> written once more, without next tries: nobody tries before the next call
@@ -39,7 +39,7 @@ export class HoldNote {
   /** As it was written last; empty text for no file. */
   #written: string;
   #timer: Timer | undefined;
-  /** A change that is told once the run is over arms no timer: that would keep the process alive. */
+  /** A change after the end of the run arms no timer, because that would keep the process alive. */
   #isClosed = false;
   #writing: Promise<void> = Promise.resolve();
 
@@ -105,7 +105,7 @@ export async function readHoldNote(
       await file.close();
     }
   } catch {
-    return []; // none, or half written: the next one comes within a second
+    return []; // absent, or half written: the next one is written within a second
   }
 }
 

@@ -51,7 +51,7 @@ export interface Hold {
   /** Base address of the provider. */
   readonly address?: string;
   readonly model?: string;
-  /** The last failure, in words; with the provider's code where it gave one. */
+  /** The last failure as text, with the provider's code if it has one. */
   readonly message: string;
   /** Of `authentication`: whether the key was ever accepted. */
   readonly was_accepted?: boolean;
@@ -83,7 +83,7 @@ export interface RunHolds {
 /** Of a run that nothing holds. */
 export const NO_HOLDS: RunHolds = { holds: [], isAll: false, sinceMs: 0 };
 
-/** What has gone wrong on a lane since its last answer. */
+/** Failures of a lane since its last answer. */
 export interface Trouble {
   readonly reason: HoldReason;
   /** Of the last failure. */
@@ -105,7 +105,7 @@ const CALLERS: ReadonlySet<HoldReason> = new Set([
   "model_unavailable",
 ]);
 
-/** What an item ends with that is held for a reason by no failure of its own. */
+/** The error with which a held item ends. */
 export function codeOfHold(reason: HoldReason): FailureCode {
   switch (reason) {
     case "cap_reached":

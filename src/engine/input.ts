@@ -65,7 +65,7 @@ export async function openInput(home: SpoolHome, source: Source, spoolPath: stri
   }
 }
 
-/** Whether it comes once: an iterable, or the path of a pipe. */
+/** Whether it can be read only once: an iterable, or the path of a pipe. */
 export async function isStream(disk: Disk, source: Source): Promise<boolean> {
   return typeof source !== "string" || (await disk.stat(source))?.isSeekable === false;
 }

@@ -1,8 +1,8 @@
 /**
  * What one attempt of an item cost in its run, and which price says so.
  *
- *   the provider told its usage    -> billed, at the tier that was served
- *   it answered and told none      -> billed as estimated, and the rest of the most that it may have cost is in doubt
+ *   an answer with usage           -> billed, at the tier that was served
+ *   an answer without usage        -> billed as estimated, and the rest of the most that it may have cost is in doubt
  *   nobody knows how it ended      -> nothing billed, the most that it may have cost is in doubt
  *   refused, or never sent         -> nothing
  *
@@ -85,7 +85,7 @@ export function spentBy(
   };
 }
 
-/** What lines took that are no longer in the input, in one record; undefined while there is none. */
+/** The usage of lines that are no longer in the input, in one record; undefined without such lines. */
 export function addGone(before: ClosedRecord | undefined, last: ClosedRecord): ClosedRecord {
   if (before === undefined) return last;
   return {
@@ -98,7 +98,7 @@ export function addGone(before: ClosedRecord | undefined, last: ClosedRecord): C
   };
 }
 
-/** The sum of what attempts of one item took; the last one's price stands for it. */
+/** The sum of an item's attempts, with the price of the last one. */
 export function addSpent(before: Spent, last: Spent): Spent {
   return {
     isEstimated: before.isEstimated || last.isEstimated,

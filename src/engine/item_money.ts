@@ -18,7 +18,7 @@ import type { ItemCall } from "./item_call.ts";
 import { addSpent, spentBy } from "./item_cost.ts";
 import { NOTHING_SPENT } from "./journal.ts";
 
-/** `wait`: others in flight hold the money or the trust, and end; `exhausted`: a cap leaves none; `unpriced`: nobody knows what it costs. */
+/** `wait`: others in flight hold the money or the trust, and end; `exhausted`: a cap leaves no money; `unpriced`: the price is not known. */
 export type MoneyAnswer = "ok" | "wait" | "exhausted" | "unpriced";
 
 const NOTHING: Taken = { billedUsd: 0, ambiguousUsd: 0 };

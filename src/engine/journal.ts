@@ -86,7 +86,7 @@ export interface StepHeader {
 }
 
 export interface Step extends StepHeader {
-  /** False up to version 2, where `committedUsd` alone says what is in doubt. */
+  /** False up to version 2, where only `committedUsd` says what is in doubt. */
   readonly hasMoney: boolean;
   readonly intents: readonly IntentRecord[];
   readonly closed: readonly ClosedRecord[];

@@ -21,7 +21,7 @@ const OLD_ROW_BYTES = { intent: 28, closed: 48, outcome: 56 } as const;
 /** A request about to be sent. */
 export interface IntentRecord {
   readonly line: number;
-  /** Where the line stands in the input, so that recovery can read its key. */
+  /** The place of the line in the input, so that recovery can read its key. */
   readonly offset: number;
   readonly lengthBytes: number;
   /** Number of this attempt, from 1. */
@@ -154,7 +154,7 @@ export interface Rows<Intents, Closed, Outcomes> {
   readonly outcomes: Outcomes;
 }
 
-/** Reads what `sections` gave, in this version or an older one. */
+/** Reads the result of `sections`, of this version or an older one. */
 export function readRows(
   version: number,
   { intents, closed, outcomes }: Rows<Buffer, Buffer, Buffer>,

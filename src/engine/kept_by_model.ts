@@ -8,11 +8,11 @@ import { accountName, type JsonValue, type LearntStore } from "../store/learnt.t
 export interface ModelFigures {
   /** Begins with what an earlier process knew of a model. What is not as expected is ignored: the file is the user's. */
   restore(model: string, kept: unknown): void;
-  /** What is known of each model of which something was learnt since this was asked last. */
+  /** What is known of each model that has changed since the last call. */
   changes(): Iterable<readonly [model: string, figures: JsonValue]>;
 }
 
-/** Gives `figures` what is known of all models of these providers, and keeps what it learns. Once for an engine and kind. */
+/** Loads what is known of all models of these providers into `figures`, and keeps what it learns. Once for an engine and kind. */
 export function keepByModel(
   store: LearntStore,
   providers: readonly ProviderSettings[],

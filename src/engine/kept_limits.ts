@@ -31,7 +31,7 @@ export class KeptLimits {
   readonly #store: LearntStore;
   readonly #accounts: ReadonlyMap<string, string>;
 
-  /** `lanes`: all there are, asked before each write. */
+  /** `lanes` returns all lanes; called before each write. */
   constructor(store: LearntStore, providers: readonly ProviderSettings[], lanes: () => Iterable<KeptLane>) {
     this.#store = store;
     this.#accounts = new Map(providers.map((settings) => [settings.name, accountName(settings)]));
@@ -40,7 +40,7 @@ export class KeptLimits {
     });
   }
 
-  /** Gives the limits of a new lane what is known; returns what an answer took, in milliseconds. */
+  /** Loads what is known into the limits of a new lane; returns the latency of an answer, in milliseconds. */
   restore(nowMs: number, key: string, limits: LaneLimits): number | undefined {
     const kept = this.#store.get(KIND, this.#nameOf(key));
     if (typeof kept !== "object" || kept === null) return undefined;

@@ -47,7 +47,7 @@ export interface LaneServices {
   trialMs(lane: LaneKey, nowMs: number): number;
   /** A request goes out under the key. */
   tried(lane: LaneKey, nowMs: number): void;
-  /** Who goes first in the lane, where deadlines wait. */
+  /** Which work has precedence in the lane, if work with deadlines waits. */
   urgency(): Urgency | undefined;
   /** False while the disk is full or the engine stops. */
   mayAdmit(): boolean;
@@ -55,7 +55,7 @@ export interface LaneServices {
   readonly claimed: Pick<ClaimedBytes, "isFull" | "take">;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
-  /** Whether an answer would come after the item's deadline in all likelihood. */
+  /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
   /** Whether an item must not be sent here: its line is cancelled and settled, or its model has moved to another lane. */
   takesAway(call: ItemCall, lane: LaneKey): boolean;

@@ -30,7 +30,7 @@ export class LaneHealth {
     this.#limits = limits;
   }
 
-  /** What went wrong since the last answer and is no item's own fault; undefined when nothing did. */
+  /** The last failure since the last answer that no item is to blame for; undefined without one. */
   get trouble(): Trouble | undefined {
     return this.#trouble;
   }

@@ -15,7 +15,7 @@ import type { RunState } from "./run_state.ts";
 /** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
 const LATE_MS = 150;
 
-/** An intent, and what comes of it. */
+/** An intent, and what to do with its result. */
 export interface Intended extends Pick<ItemCall, "ambiguousAttempts"> {
   readonly call: ItemCall;
   readonly attempt: number;
@@ -62,12 +62,12 @@ export class LaneIntents {
     );
   }
 
-  /** The disk has room again. */
+  /** The disk has space again. */
   recordAgain(): void {
     for (const intended of this.#waitingForRoom.splice(0)) this.record(intended);
   }
 
-  /** Gives up what waits of a run. */
+  /** Drops the waiting intents of a run. */
   drop(run: RunState): void {
     const left = this.#waitingForRoom.filter(({ call }) => call.run === run);
     this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.run !== run);

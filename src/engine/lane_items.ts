@@ -54,7 +54,7 @@ export interface LaneItemsParts {
   movesOn(ticket: ShardTicket): boolean;
   /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
-  /** Whether an answer would come after the item's deadline in all likelihood. */
+  /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
   /** Brings a dropped shard's bytes back; on failure it has told the run. */
   reload(ticket: ShardTicket): Promise<boolean>;

@@ -22,7 +22,7 @@ import type { RunState } from "./run_state.ts";
 
 /** What the projects of a lane need of it. */
 export interface LaneProjectsParts extends LaneItemsParts {
-  /** Who goes first in the lane, where deadlines wait. */
+  /** Which work has precedence in the lane, if work with deadlines waits. */
   urgency(): Urgency | undefined;
 }
 
@@ -140,7 +140,7 @@ export class LaneProjects {
     return false;
   }
 
-  /** Whether what a project sends next goes first. */
+  /** Whether a project's next item has precedence. */
   isFirst(project: string, urgency: Urgency): boolean {
     const items = this.#projects.get(project);
     return items !== undefined && isNextFirst(items, urgency);

@@ -17,7 +17,7 @@ import type { Urgency } from "../schedule/urgency.ts";
 export interface TurnTaker {
   /** Whether it has something of a project that could be sent. */
   canSend(project: string): boolean;
-  /** Whether what it would send of a project goes first. */
+  /** Whether its next item of a project has precedence. */
   isFirst(project: string, urgency: Urgency): boolean;
   /** Requests of a project. */
   inFlightOf(project: string): number;
@@ -53,7 +53,7 @@ export class LaneTurns {
   /** Lanes that were let go since one of them has sent: shares of places may name them in turns for ever. */
   readonly #tried = new Set<TurnTaker>();
 
-  /** `urgency` tells who goes first, of what waits in the provider's lanes together. */
+  /** `urgency` says which work has precedence among all that waits in the provider's lanes. */
   constructor(urgency: () => Urgency | undefined = () => undefined) {
     this.#urgency = urgency;
   }

@@ -79,7 +79,7 @@ export class Lanes {
   readonly #held = new Map<Lane, HoldReason>();
 
   readonly #clocks = new Map<Lane, ArmedClock>();
-  /** What items wait on for their next attempt: they stand nowhere else meanwhile. */
+  /** The waits of items for their next attempt; meanwhile they are in no other queue. */
   readonly retries: ArmedClock;
   /** Shards that are being loaded again. */
   #reloading = 0;
@@ -348,8 +348,8 @@ export class Lanes {
   }
 
   /**
-   * What a run has in each lane and how that lane stands, in words; undefined while one of them, or of the lanes that share
-   * its provider's limits, goes on by itself.
+   * The items of a run in each lane and the state of that lane, as text; undefined while one of them, or of the lanes that share
+   * its provider's limits, continues by itself.
    */
   standstill(run: RunState): readonly string[] | undefined {
     const nowMs = this.#options.clock.nowMs();

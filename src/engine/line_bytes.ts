@@ -3,7 +3,7 @@
  */
 import type { DiskFile } from "../disk.ts";
 
-/** A spool may give less than it is asked for at a time. */
+/** A spool may return fewer bytes than requested. */
 export async function readWhole(
   input: Pick<DiskFile, "read">,
   offset: number,

@@ -68,7 +68,7 @@ export class LineDigests {
     }
   }
 
-  /** Those that were stored; none for runs of earlier versions. */
+  /** The stored digests; empty for runs of earlier versions. */
   static async load(
     store: Pick<Store, "records">,
     taskId: string,

@@ -6,7 +6,7 @@
  *   quiet      items wait and nothing of that is so -> looked at again
  *   standing   quiet twice in a row, and nothing has changed in between: nothing will ever wake it
  *
- * A run that stands still cannot be: whoever makes an item wait knows what wakes it. If it is so all the same, the run fails
+ * A run must never stall: the code that makes an item wait knows what wakes it. If a run stalls nevertheless, it fails
  * with `internal_error`, which names what waits for what, instead of waiting for ever. Nothing recorded is lost.
  */
 import type { Timer } from "../clock.ts";
@@ -14,7 +14,7 @@ import { PerigeeError } from "../errors.ts";
 import type { EngineParts } from "./parts.ts";
 import type { RunState } from "./run_state.ts";
 
-/** A run that stands still fails after two looks. */
+/** A stalled run fails after two checks. */
 const LOOK_MS = 30_000;
 
 /** Of one run; close it when the run is over. */
@@ -22,7 +22,7 @@ export class Liveness {
   readonly #parts: Pick<EngineParts, "clock" | "standstill">;
   readonly #state: RunState;
   #timer: Timer;
-  /** How it stood at the last look, if it was quiet then. */
+  /** Its state at the last check, if it was quiet then. */
   #quiet: string | undefined;
 
   constructor(parts: Pick<EngineParts, "clock" | "standstill">, state: RunState) {
@@ -47,7 +47,7 @@ export class Liveness {
     if (waits !== undefined && this.#quiet === before) this.#state.fail(standing(this.#state, waits));
   }
 
-  /** What waits for what, in words; undefined while something goes on by itself, or nothing is left. */
+  /** What waits for what, as text; undefined while something continues by itself, or nothing is left. */
   #waits(): readonly string[] | undefined {
     const { inFlight, waitingItems, claimed, isOpen } = this.#state;
     const isWaiting = claimed.size > 0 || (isOpen && waitingItems > 0);

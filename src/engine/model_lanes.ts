@@ -5,7 +5,7 @@
  *   held --a request for it is answered--> with its family
  *
  * A model that is held has its own lane, so that the lane's one pause holds nothing of its family, and what waits is
- * bounded where everything waits. Items that wait in the other lane move when their turn comes.
+ * bounded where everything waits. Items that wait in the other lane move when it is their turn.
  */
 import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } from "../schedule/lanes.ts";
 import { parseModelId } from "../work/request.ts";
@@ -43,7 +43,7 @@ export class ModelLanes {
     return found;
   }
 
-  /** Gives a model that is not available a lane of its own, and returns its key. */
+  /** Makes a separate lane for a model that is not available, and returns its key. */
   hold(model: string): LaneKey {
     const { provider = "", name = "" } = parseModelId(model) ?? {};
     const isCrowded = this.#held.size >= MODELS_MAX && !this.#held.has(model);
@@ -52,7 +52,7 @@ export class ModelLanes {
     return place.key;
   }
 
-  /** A request for the model was answered; returns the key of the lane that held it, undefined when none did. */
+  /** A request for the model was answered; returns the key of the lane that held the model, undefined if none did. */
   answered(model: string): LaneKey | undefined {
     if (this.#held.size === 0) return undefined;
     const held = this.#held.get(model);

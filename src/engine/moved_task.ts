@@ -21,7 +21,7 @@ export function bodyOf(home: Pick<EngineParts, "dataDir">, task: Pick<StoredTask
 
 /**
  * The run of this folder whose output was called the same, or the only one, when a file is there now under the new path;
- * undefined where there is none. Whether the file is the one that it wrote is checked as that of any run.
+ * undefined if there is no such run. Whether the file is the one that it wrote is checked as for any run.
  */
 export async function movedTask(
   { store, disk }: Pick<EngineParts, "store" | "disk">,

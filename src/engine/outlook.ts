@@ -102,7 +102,7 @@ export class Outlooks {
   }
 }
 
-/** Who goes first, of what waits in these lanes; looked up twice a second, because every item asks. */
+/** Which of the waiting items of these lanes has precedence; computed twice a second, because every item needs it. */
 export class Urgencies {
   readonly #known = new Map<LaneLimits, { readonly atMs: number; readonly urgency: Urgency | undefined }>();
 

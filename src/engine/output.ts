@@ -73,7 +73,7 @@ export class OutputFile {
     return this.#file.sync();
   }
 
-  /** Of the file up to there, or as far as it goes. */
+  /** The checksum of the file up to there, or up to its end. */
   async checksum(end: number): Promise<string> {
     return String(await checksumOf(this.#file, end));
   }
@@ -103,7 +103,7 @@ export class OutputFile {
     this.resume(end, this.#before.crc32);
   }
 
-  /** Goes on behind bytes with this checksum. */
+  /** Continues after bytes with this checksum. */
   resume(end: number, crc: number): void {
     this.#end = end;
     this.#crc32 = crc;
@@ -120,7 +120,7 @@ export class OutputFile {
   }
 }
 
-/** `found` is the checksum of what is there, up to the end; undefined where nothing is. */
+/** `found` is the checksum of the file up to `end`; undefined if there is no file. */
 export function outputChanged(path: string, found: string | undefined, end: number): PerigeeError {
   const sizeBytes = found === undefined ? undefined : lengthOf(found);
   const what =

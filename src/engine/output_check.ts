@@ -20,7 +20,7 @@ export async function checkOutput(disk: Disk, path: string, checksum: string): P
     throw outputChanged(path, sizeBytes === end ? found : checksumLike(sizeBytes), end);
 }
 
-/** The same call again may write the output anew: its caller was told what was found. */
+/** The same call again may rewrite the output: its caller has seen what was found. */
 export async function markChanged(
   { room, store }: Pick<EngineParts, "room" | "store">,
   task: StoredTask,

@@ -50,11 +50,11 @@ export interface EngineParts {
   /** Names and outputs of runs at work: no two may share one. */
   readonly atWork: Set<string>;
   readonly dataDir: string;
-  /** Providers that need a key and have none, with what to do about it. */
+  /** Providers whose key is not set, with what to do about it. */
   readonly keysMissing: ReadonlyMap<string, string>;
   /** What may have been answered is not sent again. */
   readonly isAtMostOnce: boolean;
-  /** Tells an operator what no call throws. */
+  /** Notifies the operator of what no call throws. */
   readonly notice: (message: string) => void;
   readonly lineBytesMax: number;
   /** Output tokens given to items without a limit of their own when a cost cap needs a bound. */
@@ -90,7 +90,7 @@ export interface EngineParts {
   onHold(listener: () => void): () => void;
   /** What held lines of runs for that reason has changed: they are read again. */
   wakeHeld(reason: HoldReason): void;
-  /** Where what a run has left waits, in words, if nothing goes on with it by itself; undefined when something does. */
+  /** Where the open items of a run wait, as text, if nothing continues with them by itself; otherwise undefined. */
   standstill(run: RunState): readonly string[] | undefined;
   /** Why nothing can be recorded at the moment; undefined when it can. */
   storageWait(): string | undefined;

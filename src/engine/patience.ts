@@ -4,7 +4,7 @@
  *
  * An attempt has until its item's deadline, or its provider's time-out. It is given up before only when it hangs, once for
  * an item: should the item itself be what takes long, its next attempt has all the time there is. Under at-most-once
- * delivery nothing is given up, for it would not be asked again.
+ * delivery no attempt is given up, because it would not be repeated.
  */
 import type { Clock } from "../clock.ts";
 import {

@@ -3,7 +3,7 @@
  */
 import type { MeasuredBlock } from "../shard/measured.ts";
 
-/** The block with these of its items alone, in their order. */
+/** The block with only these of its items, in their order. */
 export function pickItems(measured: MeasuredBlock, kept: readonly number[]): MeasuredBlock {
   const keys = pickBytes(measured.keys, measured.keyEnds, kept);
   const bodies = pickBytes(measured.bodies, measured.bodyEnds, kept);

@@ -4,7 +4,7 @@
 import { PerigeeError } from "../errors.ts";
 import type { Quote } from "../price/quote.ts";
 
-/** Told the quote of what is left after a pilot; the run goes on unless it says false. What it throws ends the run. */
+/** Called with the quote of the rest after a pilot; the run continues unless it returns false. An error that it throws ends the run. */
 export type PilotListener = (rest: Quote) => boolean | undefined | Promise<boolean | undefined>;
 
 /** What a call says of its pilot. */

@@ -25,7 +25,7 @@ export interface Progress {
   readonly state: "reading" | "running" | "paused" | "stopping" | "done";
   /** Why nothing is sent at the moment. */
   readonly pausedBy?: string;
-  /** Items that wait, by what holds them; empty while all goes well. */
+  /** Items that wait, by what holds them; empty while nothing does. */
   readonly held: readonly Hold[];
   /** Lines of the input, known once it was read through. */
   readonly linesTotal?: number;
@@ -41,7 +41,7 @@ export interface Progress {
   readonly billedUsd: number;
   /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed. */
   readonly ambiguousUsd: number;
-  /** What the settled lines come to at list price. */
+  /** The cost of the settled lines at list price. */
   readonly listUsd: number;
   /** What a service charges its callers for them: list price times price factor. */
   readonly usd: number;
@@ -81,7 +81,7 @@ export interface Summary {
     readonly billed_usd: number;
     /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed. */
     readonly ambiguous_usd: number;
-    /** What the settled lines come to at list price. */
+    /** The cost of the settled lines at list price. */
     readonly list_usd: number;
     /** What a service charges its callers for them: list price times price factor. No provider bills this. */
     readonly usd: number;

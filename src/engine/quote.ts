@@ -160,7 +160,7 @@ async function countLines(
   };
   const waiting: Promise<MeasuredBlock>[] = [];
   for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax })) {
-    if (signal?.aborted === true) break; // told by whoever waits
+    if (signal?.aborted === true) break; // the caller that waits reports it
     if (event.kind === "refused") {
       const { line, lengthBytes } = event.refused;
       if (done?.has(line) === true) continue;

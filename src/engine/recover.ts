@@ -83,7 +83,7 @@ export async function recover(options: RecoveryOptions): Promise<Recovered> {
   return { done, totals, made: replay.attemptsMade(), held, taken: replay.taken() };
 }
 
-/** What came before the last step was synced before it was written: another content is another's doing. */
+/** Bytes before the last step were synced before it was written: other content there was written by another program. */
 async function checkWhole({ output }: RecoveryOptions, { last, outEnd, outCrc32 }: Replay): Promise<void> {
   const end = last?.range.outStart ?? outEnd;
   const found = await output.checksum(end);

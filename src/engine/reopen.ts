@@ -66,7 +66,7 @@ export interface LeftRun {
   readonly model: string | undefined;
 }
 
-/** The task with those lines open, durably; as it is when there are none. Throws `output_changed`, `input_changed`. */
+/** The task with those lines open, durably; unchanged without such lines. Throws `output_changed`, `input_changed`. */
 export function reopenFailed(
   parts: EngineParts,
   left: LeftRun,
@@ -99,7 +99,7 @@ export function reopenFailed(
 /** What a restatement needs of the run. */
 export interface LeftState {
   readonly output: Pick<DiskFile, "read">;
-  /** The settled lines, where they stand. May be called again. */
+  /** The settled lines, by their places. May be called again. */
   readonly lines: () => AsyncGenerator<SettledLine>;
   readonly made: ReadonlyMap<number, AttemptsMade>;
   readonly end: {
@@ -157,7 +157,7 @@ async function recovered(
   }
 }
 
-/** The settled lines, where they stand now: those of a finished run in order stand as their lines do in the input. */
+/** The settled lines, by their present places: those of a finished run in order are in the order of the input. */
 async function placedIn(
   { store }: EngineParts,
   taskId: string,
@@ -227,7 +227,7 @@ async function journalEnd({ store }: EngineParts, taskId: string, body: TaskBody
   return { prices, committedUsd, lastSequence, gone };
 }
 
-/** The copy of a finished stream is gone: what comes now must be what was answered. */
+/** The copy of a finished stream was deleted: the stream must now return what was answered. */
 async function readAgain({ input, body }: LeftRun): Promise<void> {
   if (input.spool === undefined) return;
   for await (const _ of readBlocks(input.file)) {

@@ -1,5 +1,5 @@
 /**
- * The seams of an engine: what it runs on, given by its caller or opened here.
+ * The seams of an engine: what it runs on, passed by its caller or opened here.
  */
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
@@ -14,7 +14,7 @@ import type { EngineConfig } from "./config.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { EngineParts } from "./parts.ts";
 
-/** What an engine is given or opens. */
+/** What an engine receives or opens. */
 export interface Seams {
   readonly dataDir: string;
   readonly clock: Clock;
@@ -28,7 +28,7 @@ export interface Seams {
   readonly notice: EngineParts["notice"];
 }
 
-/** The store of a data folder, where none is given. */
+/** The store of a data folder, if none is passed. */
 export async function openStore(
   dataDir: string,
   given: Store | undefined,

@@ -1,5 +1,5 @@
 /**
- * The outcomes of a task that count, in the order in which their lines stand in the output, read from its journal.
+ * The outcomes of a task that count, in the order of their lines in the output, read from its journal.
  *
  *   recorded -> placed            its line stands in the output
  *   recorded -> held -> placed    the output's disk was full: its line stands in the journal until it is released
@@ -14,14 +14,14 @@ import type { TaskBody } from "./task_body.ts";
 import { countingEntries } from "./task_journal.ts";
 import { RELEASES_HELD } from "./task_log.ts";
 
-/** An outcome, and its output line with its line end: where it stands in the output, or its bytes while it is held. */
+/** An outcome, and its output line with its line end: its place in the output, or its bytes while it is held. */
 export type SettledLine =
   | { readonly outcome: OutcomeRecord; readonly start: number }
   | { readonly outcome: OutcomeRecord; readonly held: Uint8Array };
 
 type Held = Extract<SettledLine, { readonly held: Uint8Array }>;
 
-/** Those that are held come last. `onStep` is told of each step, before the lines of the one before it are given. */
+/** Held outcomes are last. `onStep` is called for each step, before the lines of the previous step are returned. */
 export async function* settledLines(
   store: Pick<Store, "journal">,
   taskId: string,

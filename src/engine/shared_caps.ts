@@ -3,11 +3,11 @@
  *
  *   joined (durable before anything is sent) -> counted while the run works -> left: what it came to stays counted
  *
- * Which runs have joined a cap is a record for each. What each came to is where it is kept anyway, and is read when the cap is
+ * Each run that has joined a cap has a record. What each run has cost is kept with the run, and is read when the cap is
  * first joined in a process: the summary of a finished run, the last step of any other's journal, which after a kill
- * counts what was under way. What a forgotten task came to goes into its record.
+ * counts what was under way. The cost of a forgotten task is copied into its record.
  *
- * The amount is the one that was given last. Limits: names of 1 to 64 letters, digits, `.`, `_`, `:` and `-`.
+ * The amount is that of the last call. Limits: names of 1 to 64 letters, digits, `.`, `_`, `:` and `-`.
  */
 import { PerigeeError } from "../errors.ts";
 import { type Budget, Cap } from "../price/budget.ts";
@@ -16,7 +16,7 @@ import type { Store } from "../store/store.ts";
 import { readStep } from "./journal.ts";
 import { decodeBody } from "./task_body.ts";
 
-/** A cap of a name, as runs are given it. */
+/** A named cap, as an option of runs. */
 export interface CapTerms {
   /** Runs of the same name share it. */
   readonly name: string;
@@ -33,7 +33,7 @@ const PROJECT = "";
 
 interface SharedCap {
   readonly cap: Cap;
-  /** What runs that are not at work came to, by their tasks' ids. */
+  /** The cost of runs that are not at work, by their tasks' ids. */
   readonly left: Map<string, number>;
 }
 
@@ -56,7 +56,7 @@ export class SharedCaps {
   readonly #caps = new Map<string, Promise<SharedCap>>();
   readonly #onRaised: () => void;
 
-  /** `ofEngine`: one that all runs of the engine join. `onRaised`: told when runs that a cap held may go on. */
+  /** `ofEngine`: a cap that all runs of the engine join. `onRaised`: called when runs that a cap held may continue. */
   constructor(store: Store, ofEngine: CapTerms | undefined, onRaised: () => void) {
     this.#store = store;
     this.#ofEngine = ofEngine;
@@ -88,7 +88,7 @@ export class SharedCaps {
     left.set(taskId, budget.committedUsd);
   }
 
-  /** Before the rows of a task go: what it came to stays counted. */
+  /** To be called before the rows of a task are deleted: its cost stays counted. */
   async keep(taskId: string): Promise<void> {
     const records = await this.#store.records(PROJECT, {
       collection: CAPS_OF_TASK,

@@ -100,7 +100,7 @@ export class SubmittedPart {
       id: terms.runId,
       onHeld: tellStopped,
       onStep: (sequence, step) => {
-        if (!isRetold) index.forget(); // it was over: a run that goes on tells all its steps
+        if (!isRetold) index.forget(); // it was over: a run that continues reports all its steps
         isRetold = true;
         index.apply(sequence, step);
       },

@@ -24,7 +24,7 @@ export interface TaskBody {
   readonly lines?: number;
   /** Of the lines, those with nothing on them; absent where `lines` is, and for tasks of earlier versions. */
   readonly blankLines?: number;
-  /** Lines of the output whose keys are no longer in the input; they are numbered behind its own. */
+  /** Lines of the output whose keys are no longer in the input; their numbers follow those of the input. */
   readonly keptLines?: number;
   readonly out: string;
   readonly isOrdered: boolean;
@@ -35,7 +35,7 @@ export interface TaskBody {
   /** Tokens that the price factor counts as this task's volume: a quarter of the input's bytes. */
   readonly volumeTokens: number;
   readonly model?: string;
-  /** Its caller was told what its pilot came to, and to go on. */
+  /** Its caller has agreed to continue after the pilot. */
   readonly isPiloted?: true;
   /** What was not sent ends as cancelled, in whatever process; a stream's copy is its whole input then. */
   readonly isCancelled?: true;
@@ -54,7 +54,7 @@ export interface TaskBody {
   readonly outBytes?: number;
   /** Of the finished output; absent where an earlier version finished it. */
   readonly outChecksum?: string;
-  /** It was found to be another than what was written, and its caller was told: the next call writes it anew. */
+  /** The output was found changed, and the caller has been notified: the next call rewrites it. */
   readonly isOutputChanged?: true;
   readonly summary?: Summary;
 }

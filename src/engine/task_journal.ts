@@ -8,7 +8,7 @@ import type { TaskBody } from "./task_body.ts";
 /** `voids` of a step of a restatement, which counts by what its task says. */
 export const STATES_ANEW = -3;
 
-/** In order. Steps of restatements that came to nothing are left out, too. */
+/** In order. Steps of abandoned restatements are left out as well. */
 export async function* countingEntries(
   store: Pick<Store, "journal">,
   taskId: string,

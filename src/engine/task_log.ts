@@ -126,7 +126,7 @@ export class TaskLog {
     this.#touch(this);
   }
 
-  /** Goes with the next record: its line has these warnings. */
+  /** Adds these warnings to the line of the next record. */
   warned(warnings: string): void {
     this.#step.warned(warnings);
   }

@@ -1,6 +1,6 @@
 /**
  * A run whose input has grown or changed: answers of lines that are as they were stay, under their new numbers; all
- * else of the new input is open. Keys that are gone keep their lines behind the others, unless they are pruned.
+ * else of the new input is open. Keys that are no longer in the input keep their lines after the others, unless they are pruned.
  *
  *   keys of the output -> lines of the new input, compared by digest -> restated (`restate.ts`)
  *
@@ -22,7 +22,7 @@ import type { SettledLine } from "./settled_lines.ts";
 import type { TaskBody } from "./task_body.ts";
 import { answersPath } from "./task_files.ts";
 
-/** What the new input is, and what becomes of keys that are gone. */
+/** The new input, and whether keys that are no longer in it are kept. */
 export interface InputUpdate {
   readonly checked: CheckedKeys;
   readonly isPruned: boolean;
@@ -123,7 +123,7 @@ class NewPlaces {
     }
   }
 
-  /** Gives keys that are gone their places behind `lastLine`; returns how many. */
+  /** Assigns places after `lastLine` to keys that are no longer in the input; returns how many. */
   place(lastLine: number, isPruned: boolean): number {
     let kept = 0;
     for (let line = 1; line < this.#places.length && !isPruned; line += 1) {

@@ -1,5 +1,5 @@
 /**
- * Tells what a run leaves out of requests, once for each model and warning, and which providers it cannot send to, once for
+ * Reports what a run leaves out of requests, once for each model and warning, and which providers it cannot send to, once for
  * each, as soon as the first line with it is read.
  */
 import type { MeasuredBlock } from "../shard/measured.ts";
@@ -53,7 +53,7 @@ export class WarningFeed {
     return isHeard ? new WarningFeed(listeners, keysMissing) : undefined;
   }
 
-  /** Tells what is new in a block, before anything of it is sent. Costs nothing for a block without any of it. */
+  /** Reports what is new in a block, before anything of it is sent. Costs nothing for a block without warnings. */
   see(block: MeasuredBlock): void {
     if (this.#listeners.onMissing !== undefined) this.#seeMissing(block);
     this.#seeWarnings(block);

@@ -3,7 +3,7 @@
  *
  *   at work --nothing but held items is left--> held --something is answered--> at work
  *   held --only the caller can change it; a key was never accepted--> given up at once
- *   held --for `waitMs`; 2 min where only an account has no money--> given up
+ *   held --for `waitMs`; 2 min if only an account without money holds--> given up
  */
 import type { Timer } from "../clock.ts";
 import { type Hold, type HoldReason, isCallers, NO_HOLDS, type RunHolds } from "./holds.ts";
@@ -18,7 +18,7 @@ export interface WatchOptions {
   readonly waitMs: number | undefined;
   /** Called once for each hold that was waited for long enough. */
   readonly onHeld: (reason: HoldReason) => void;
-  /** Told what holds items, whenever it was looked at. */
+  /** Called with what holds items, after each check. */
   readonly onHolds: (holds: readonly Hold[]) => void;
 }
 

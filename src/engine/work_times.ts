@@ -28,7 +28,7 @@ export interface WorkTime {
 export interface WorkPlaces {
   placeOf(model: string): ModelLane;
   limitsOf(key: LaneKey): LaneLimits;
-  /** Of all lanes of a provider; undefined when they share none. */
+  /** Of all lanes of a provider; undefined without a shared limit. */
   sharedOf(provider: string): LaneLimits | undefined;
 }
 
@@ -72,7 +72,7 @@ export function leftMs(
   outlookOf: (lane: Lane) => LaneOutlook,
 ): number | undefined {
   const { project, weight, deadlineMs } = run.settings;
-  // Its items are counted among those that wait; one more behind them is done after them.
+  // Its items are counted among those that wait; another item after them is done after them.
   const last = { project, weight, items: 1, inputTokens: 0, outputTokens: 0, deadlineMs: deadlineMs + 1 };
   let longestMs: number | undefined;
   for (const lane of lanes) {

@@ -74,7 +74,7 @@ const GENERATION_FIELDS: Fields = bothSpellings(
   },
 );
 
-/** Names of settings that may stand in a request, beside `generation_config`. */
+/** Names of settings that a request may also have directly, outside `generation_config`. */
 export const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
   "max_tokens",
   "maxTokens",
@@ -103,7 +103,7 @@ const OPENAI_FIELDS: Fields = new Map([
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Reads `request.generation_config`, and settings that stand beside it. A name that is not known is a fault. */
+/** Reads `request.generation_config`, and settings directly in the request. An unknown name is a fault. */
 export function readGenerationConfig(
   given: JsonValue | undefined,
   beside: JsonObject | undefined,

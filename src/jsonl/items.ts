@@ -54,7 +54,7 @@ export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): stri
   }
 }
 
-/** Whether it holds texts alone. */
+/** Whether it holds only texts. */
 function isPlain(item: KeyedInlineItem, where: string): boolean {
   let count = 0;
   for (const name in item) {

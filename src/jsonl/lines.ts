@@ -25,7 +25,7 @@ export function contentEnd(bytes: Uint8Array, start: number, end: number, hasNew
   return hasNewline && end > start && bytes[end - 1] === CR ? end - 1 : end;
 }
 
-/** Whether there is nothing on a line whose content stands in `bytes[start..end]`. */
+/** Whether a line, `bytes[start..end]`, is blank. */
 export function isBlank(bytes: Uint8Array, start = 0, end: number = bytes.length): boolean {
   for (let index = start; index < end; index++) {
     const byte = bytes[index];

@@ -46,7 +46,7 @@ const OTHER_NAMES = [
   ["stop_sequences", "stop"],
 ] as const;
 
-/** The body with OpenAI's names alone; as it is when it has no others. */
+/** The body with only OpenAI's names; the same object if it has no others. */
 function underOwnNames(body: JsonObject): JsonObject | LineFault {
   let own: Record<string, JsonValue> | undefined;
   for (const [other, name] of OTHER_NAMES) {

@@ -1,5 +1,5 @@
 /**
- * Tells input that cannot be JSON lines in UTF-8 from what may be: other encodings, compressed files, spreadsheets, tables
+ * Recognises input that cannot be JSON lines in UTF-8: other encodings, compressed files, spreadsheets, tables
  * with commas, and other binary files.
  *
  * Only certain signs count: a magic number, a byte order mark, text in which every character is wrapped in NULs, lines that
@@ -82,7 +82,7 @@ function isBinary(head: Buffer): boolean {
   return controls > 0 && controls >= head.length * CONTROL_SHARE_MIN && !isUtf8(head.subarray(0, -3));
 }
 
-/** Lines of text with the same number of columns, where no line is JSON; by its name alone a table may have one line. */
+/** Lines of text with the same number of columns, none of them JSON; a file named as a table may have a single line. */
 function isTable(text: string, name: string): boolean {
   const lines = text
     .split("\n")

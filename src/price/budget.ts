@@ -68,7 +68,7 @@ export class Cap {
     this.#spentNanos += nanosOf(spentUsd, Math.ceil);
   }
 
-  /** Takes back what was given to `count`. */
+  /** Reverts a `count`. */
   forget(spentUsd: number): void {
     this.#spentNanos -= nanosOf(spentUsd, Math.ceil);
   }
@@ -92,10 +92,10 @@ export class Cap {
     return Math.max(0, this.#capNanos - this.#spentNanos - this.#heldNanos) / NANO;
   }
 
-  /** Whether so much fits: now, once what is held came back, or never. */
+  /** Whether so much fits: now, after reservations are returned, or never. */
   fits(nanos: number): "ok" | "wait" | "exhausted" {
     const leftNanos = this.#capNanos - this.#spentNanos;
-    if (nanos === 0) return "ok"; // what costs nothing goes through when spending ran over, too
+    if (nanos === 0) return "ok"; // free requests pass even if spending is above the cap
     if (nanos > leftNanos) return "exhausted";
     return nanos > leftNanos - this.#heldNanos ? "wait" : "ok";
   }

@@ -1,5 +1,5 @@
 /**
- * The amounts of money that work comes to, kept apart wherever they are shown:
+ * The kinds of cost of some work, shown separately everywhere:
  *
  *   billed      what providers take: real usage, cache reads and writes, the tier that was served
  *   ambiguous   the most that attempts of unknown end may have cost besides: timed out, broken off, killed

@@ -17,7 +17,7 @@ export interface PriceOverride {
   readonly cacheWriteUsdPerMillion?: number;
   /** The day from which the price is, `YYYY-MM-DD`; the day of use when absent. */
   readonly asOf?: string;
-  /** The version of the sheet that it is from; it stands for the source then. */
+  /** The version of its price sheet, which is then the source. */
   readonly sheet?: string;
 }
 

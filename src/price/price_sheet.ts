@@ -29,12 +29,12 @@ export interface PriceSheet {
 const PRICE_MEMBERS: readonly string[] = ["input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok"];
 const VERSION_CHARS_MAX = 64;
 
-/** Whether prices are given as a sheet, and not as overrides by model. */
+/** Whether the prices are a sheet, and not overrides by model. */
 export function isPriceSheet(prices: PriceOverrides | PriceSheet): prices is PriceSheet {
   return typeof prices["version"] === "string";
 }
 
-/** Reads what was given as a sheet. Throws `invalid_config` naming `where` and the first place that cannot be. */
+/** Reads a value as a sheet. Throws `invalid_config` that names `where` and the first invalid place. */
 export function readPriceSheet(value: unknown, where: string): PriceSheet {
   const sheet = objectAt(value, where);
   refuseOthers(sheet, ["version", "models"], where);

@@ -22,7 +22,7 @@ export type OutputBasis = "learnt of the system prompt" | "learnt of the model" 
 
 /** How long the work on a model takes. */
 export interface TimeNeeded {
-  /** Infinity for what is never done as things stand. */
+  /** Infinity if it would never be done in the present state. */
   readonly seconds: number;
   readonly boundBy: TimeBound;
   /** Whether the provider's speed was measured; else it is assumed. */
@@ -74,7 +74,7 @@ export interface QuoteInput {
   readonly assumptions: QuoteAssumptions;
 }
 
-/** What is assumed of the providers' speed, where none was measured. */
+/** The assumed speed of providers, if none was measured. */
 export interface QuoteAssumptions {
   readonly first_token_ms: number;
   readonly output_tokens_per_second: number;
@@ -120,7 +120,7 @@ export interface QuoteModel {
   readonly price: QuotePrice | null;
   /** What the provider is expected to bill: everything is sent in real time, at its list price. */
   readonly billed_usd: number | null;
-  /** What 95 of 100 such quotes come to is between these two, where the expected output was learnt. */
+  /** The bill is between these two in 95 of 100 quotes, if the expected output was learnt. */
   readonly billed_usd_low: number | null;
   readonly billed_usd_high: number | null;
   readonly list_usd: number | null;
@@ -203,12 +203,12 @@ const SECONDS_MAX = 1e9;
 
 const IDLE: TimeNeeded = { seconds: 0, boundBy: "nothing", isMeasured: true };
 
-/** A model, with what its rows come to. */
+/** A model, with the sums of its rows. */
 interface Priced {
   readonly model: string;
   readonly totals: readonly ModelTotals[];
   readonly price: BasePrice | undefined;
-  /** In USD; none without a price. */
+  /** In USD; absent without a price. */
   readonly bands: readonly Band[];
   readonly time: TimeNeeded;
 }

@@ -172,7 +172,7 @@ function putBudget(
   }
 }
 
-/** Newer models tell their thoughts when they are asked to, in short. */
+/** Newer models return a summary of their thoughts on request. */
 function showThoughts(body: AnthropicBody, isAdaptive: boolean, dropped: string[]): void {
   if (body.thinking === undefined && isAdaptive) body.thinking = { type: "adaptive" };
   if (body.thinking === undefined || body.thinking.type === "disabled") dropped.push("include_thoughts");

@@ -1,7 +1,7 @@
 /**
  * The members of a chat completion's body: those that OpenAI documents, and some that other servers have besides.
  *
- * A body in OpenAI's layout is sent as given to every server of that protocol. OpenAI refuses names that it does not
+ * A body in OpenAI's layout is sent unchanged to every server of that protocol. OpenAI refuses names that it does not
  * know, so there a line with one fails before it is sent. Other servers have names of their own, and ignore those that
  * they do not know: there a name counts as misspelt when it is near a documented one and not among theirs.
  *

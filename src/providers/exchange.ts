@@ -43,8 +43,8 @@ export function encoded(
 }
 
 /**
- * Why a request that is not sent as given cannot be put in other words; else the members of it that are left out, to
- * which the codec adds its own. Leaving out the images of a message would change what is asked.
+ * Why a request cannot be translated to the provider's protocol; otherwise the members of it that are left out, to
+ * which the codec adds its own. Leaving out the images of a message would change the question.
  */
 export function translated(
   request: ModelRequest,

@@ -1,5 +1,5 @@
 /**
- * The body of a chat completion that came in OpenAI's layout: sent as given, but for what its model does not take.
+ * The body of a chat completion in OpenAI's layout: sent unchanged, except for settings that its model does not support.
  *
  *   a name that nobody knows, also in a message          refused (`chat_members.ts`)
  *   stream, n above 1                                    refused: one whole answer is returned for a line
@@ -14,12 +14,12 @@ import type { Encoded } from "./provider.ts";
 
 type Body = Readonly<Record<string, JsonValue>>;
 
-/** The body without its model, and what was left out of it; or why there can be none. */
+/** The body without its model, and the settings that were left out; or why it cannot be sent. */
 export type GivenResult =
   | { readonly ok: true; readonly body: Body; readonly dropped: readonly string[] }
   | Extract<Encoded, { readonly ok: false }>;
 
-/** The settings that reasoning models take by default values alone, with these. */
+/** Settings for which reasoning models accept only the default values, and these values. */
 const SAMPLING_DEFAULTS: readonly (readonly [string, number])[] = [
   ["temperature", 1],
   ["top_p", 1],

@@ -1,7 +1,7 @@
 /**
  * The body of a chat completion, from a neutral request. Field names and ranges: OpenAI's API file and `dialects.ts`.
  *
- * A request that came in OpenAI's own layout is sent as given: `given_body.ts`.
+ * A request in OpenAI's own layout is sent unchanged: `given_body.ts`.
  *
  * Hot path: one call per request, 2 to 4 us for a short prompt (bench/providers.ts).
  */

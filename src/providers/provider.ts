@@ -48,7 +48,7 @@ export interface WireHead {
 /** Lower-case names to values; a repeated header's values are joined by `, `. */
 export type HeaderBag = Readonly<Record<string, string | undefined>>;
 
-/** A request as JSON text, with the names of the settings that were left out of it; or why it has none. */
+/** A request as JSON text, with the names of the settings that were left out; or why it cannot be sent. */
 export type Encoded =
   | {
       readonly ok: true;

@@ -78,7 +78,7 @@ function refusal(
   };
 }
 
-/** Of a refusal that concerns no item, so that no prompt can stand in it; with what looks like a key taken out. */
+/** The message of a refusal that concerns no item, so it cannot contain a prompt; text that looks like a key is removed. */
 function saidBy({ message }: ErrorFacts, { scope }: Verdict): string {
   if (scope === "item" || message === "") return "";
   const said = message

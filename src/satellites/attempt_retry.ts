@@ -1,5 +1,5 @@
 /**
- * Whether an execution gets another attempt: the one retry layer (`dispatch/retry.ts`), told in the words of satellites. One rule
+ * Whether an execution gets another attempt: the one retry layer (`dispatch/retry.ts`), in the terms of satellites. One rule
  * for all satellites and hosts (docs/guide/executions.md).
  *
  *   failure     repeated                                                   else the execution ends with

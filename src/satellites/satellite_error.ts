@@ -3,7 +3,7 @@
  */
 
 /**
- * `not_sent`: nothing has happened there. `refused`: the other side said to come later. Both are repeated until the deadline.
+ * `not_sent`: nothing has happened there. `refused`: the other side asked to retry later. Both are repeated until the deadline.
  * `ambiguous`: it may have happened; repeated where the satellite is repeatable, up to its `attemptsMax`. `permanent`: never repeated.
  */
 export type SatelliteFailure = "not_sent" | "refused" | "ambiguous" | "permanent";

@@ -1,5 +1,5 @@
 /**
- * Where `secret://name` stands for a secret: in `config`, and in the input fields that the satellite's schema marks.
+ * Where `secret://name` refers to a secret: in `config`, and in the input fields that the satellite's schema marks.
  *
  *   "x-secret": true   in the JSON Schema of an input field: references in it and below it are expanded
  *   "x-secret": false  the opposite: what is below is a user's text, such as an instruction to a model
@@ -35,7 +35,7 @@ export function isExpanded(satellite: MarkedSatellite, pointer: string): boolean
 
 const marked = new WeakMap<JsonObject, boolean>();
 
-/** Most satellites have none, and an input may hold many thousand texts. */
+/** Most satellites mark no field, and an input may hold many thousand texts. */
 function hasMarks(schema: JsonObject | undefined): schema is JsonObject {
   if (schema === undefined) return false;
   const known = marked.get(schema) ?? JSON.stringify(schema).includes(`"${MARK}":`);

@@ -42,7 +42,7 @@ const INPUT_SQUARES = 12;
 const X_INPUT = 13;
 const SUMS = 14;
 
-/** One answer whose usage the provider has told. */
+/** One answer with its usage. */
 export interface MeasuredAnswer {
   /** Input tokens as they are counted before it is sent. */
   readonly countedTokens: number;
@@ -120,7 +120,7 @@ export class AnswerMeans {
     return estimateOf(sums.all, "model", sums.promptsSeen);
   }
 
-  /** The models of which something was learnt since they were last asked for, with what is known of each. */
+  /** The models that have changed since the last call, with what is known of each. */
   *changes(): Generator<readonly [string, AnswerSums]> {
     for (const [model, sums] of this.#models) {
       if (!sums.isChanged) continue;

@@ -9,7 +9,7 @@
  * that attempt (250 ms, a burst): requests that were under way when a provider began to refuse new ones are
  * still answered, for minutes perhaps, and prove nothing about those it refuses. What the lane's own detection of outages takes
  * for one voids all comparisons, and failures that are proven to be their item's do not feed that detection.
- * So one item alone on its lane, or one every half a minute, survives an outage of any length, and an item that fails
+ * So a single item on its lane, or one every half a minute, survives an outage of any length, and an item that fails
  * while others are answered ends after its attempts.
  *
  * Only the answers that can still decide something are kept: of two, the later one to a later request says more. In a lane
@@ -63,7 +63,7 @@ export class Blame {
     const fromMs = isStrict ? series.endedMs : series.sentMs - BURST_MS;
     for (const { atMs, sentMs } of this.#answers) {
       if (atMs < series.endedMs) continue;
-      return sentMs >= fromMs; // the first one behind the failure has the latest request
+      return sentMs >= fromMs; // the first one after the failure has the latest request
     }
     return false;
   }

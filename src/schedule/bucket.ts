@@ -83,7 +83,7 @@ export class WindowBucket {
     return Math.max(paceMs, this.#roomMs(nowMs, amount));
   }
 
-  /** The same where somebody else paces: until the window has room for `amount`, which may pass the limit by `over`. */
+  /** The same if another part paces: until the window has space for `amount`, which may exceed the limit by `over`. */
   roomWaitMs(nowMs: number, amount: number, over: number): number {
     if (amount <= 0 || this.#limit === Number.POSITIVE_INFINITY) return 0;
     this.#advance(nowMs);

@@ -1,5 +1,5 @@
 /**
- * Finds a limit that nobody told: no configuration, no header, no Retry-After, only 429s. One for a lane, or for lanes
+ * Finds an unknown limit: no configuration, no header, no Retry-After, only 429s. One for a lane, or for lanes
  * (models) that turned out to share one.
  *
  *   free --refused--> held --a probe is taken--> places --refused again and again below its cap--> rate
@@ -21,8 +21,8 @@
  *
  * Not every refusal is one of a limit, and lower rates would never end those that are not:
  *
- *   all are refused for longer than two windows    what was known before goes on, no window does that
- *   the next probe is taken                        the rate goes on upwards where it was
+ *   all are refused for longer than two windows    the earlier result stays, because no window does that
+ *   the next probe is accepted                     the rate rises further from where it was
  *   one of the first probes is taken, within 10 s  not below a quarter of the most that was taken in a minute
  *
  * Tokens are not counted: a limit of tokens shows as one of requests of their mean size.
@@ -63,7 +63,7 @@ const CREDIT_MS = 100;
 /** One request, as its limit sees it: the permit itself, so that nothing more is made for it. */
 export interface HiddenMark {
   readonly atMs: number;
-  /** Whether it is counted: it was given where no rate is known, and has not ended. */
+  /** Whether it is counted: it was granted while no rate was known, and has not ended. */
   isHidden: boolean;
 }
 
@@ -149,7 +149,7 @@ export class HiddenLimit {
     return Math.max(0, this.#nextMs - nowMs);
   }
 
-  /** Counts a request that goes out, after `waitMs` said 0. */
+  /** Counts a request that is sent, after `waitMs` returned 0. */
   sent(nowMs: number, mark: HiddenMark): void {
     if (this.#heldAtMs !== undefined) {
       this.#probe = mark;
@@ -228,7 +228,7 @@ export class HiddenLimit {
     return this.#rate > 0 ? { requests: Math.max(1, Math.round(this.#rate * 60_000)) } : undefined;
   }
 
-  /** Goes on with what an earlier process had found. Once, before anything is sent. */
+  /** Continues with what an earlier process found. To be called once, before anything is sent. */
   restore(nowMs: number, { places, requests = 0 }: HiddenState): void {
     this.#sinceMs = this.#raisedAtMs = nowMs;
     if (places !== undefined) {
@@ -360,7 +360,7 @@ export class HiddenLimit {
 
   /** Requests a millisecond that a window of a minute has taken which refused for a long time. */
   #windowRate(takenAtMs: number, isFirst: boolean, heldAtMs: number): number {
-    // What it took went on to use tokens after the refusals had begun: the whole time tells more than the minute.
+    // Accepted requests used tokens after the refusals had begun, so the whole time is better evidence than the minute.
     const isLong = takenAtMs - heldAtMs > WINDOW_MS - 5_000;
     if (isFirst && !isLong) return this.#minuteHeld / WINDOW_MS;
     if (isLong || takenAtMs - this.#sinceMs < WINDOW_MS - 5_000)

@@ -3,7 +3,7 @@
  *
  * Buckets are `2^(k/8)`, 9 % wide, from 1 to 2^24 (tokens, or milliseconds up to 4.6 hours). Once 2,000 values are counted
  * all counts are halved, so the last few thousand decide. Each bucket knows the mean of its values: the mean of all is exact,
- * and values that are all alike are told from a bound just beside them.
+ * and values that are all equal are distinguished from a bound just next to them.
  *
  * Limits: 3.2 KB each.
  */

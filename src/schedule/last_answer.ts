@@ -1,7 +1,7 @@
 /**
- * When the last of many answers comes: later than the last request by more than a mean answer takes, because some take long.
+ * When the last of many answers arrives: later than the last request by more than a mean answer takes, because some take long.
  *
- *   sum over all items of P(latency > t - sent) = ln 2      t: before it the last answer comes as often as behind it
+ *   sum over all items of P(latency > t - sent) = ln 2      t: the last answer arrives before it as often as after it
  *
  * Requests leave evenly until `sentMs`, and latencies are log-normal (mean and variance of their logarithms); that of the maximum
  * of independent answers follows (the number that is late is nearly Poisson).

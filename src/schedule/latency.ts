@@ -88,7 +88,7 @@ interface Learnt {
 /** One for an engine. */
 export class Latencies {
   readonly #models = new Map<string, (Learnt | undefined)[]>();
-  /** Models of which something was learnt since `changes` was asked. */
+  /** Models that have changed since the last call of `changes`. */
   readonly #changed = new Set<string>();
 
   /** An attempt that was sent at `sentMs` was answered now. */
@@ -117,7 +117,7 @@ export class Latencies {
   }
 
   /**
-   * Whether an answer to a request that is sent now would come after `leftMs` with more than 90 % probability. A `key` that
+   * Whether an answer to a request that is sent now would arrive after `leftMs` with more than 90 % probability. A `key` that
    * is let go on old evidence is so again, by its identity, for as long as that is old.
    */
   isTooLate(key: LatencyKey, leftMs: number, nowMs: number): boolean {
@@ -131,7 +131,7 @@ export class Latencies {
     return false;
   }
 
-  /** What is known of each model of which something was learnt since this was asked last. */
+  /** What is known of each model that has changed since the last call. */
   *changes(): Generator<readonly [string, readonly KeptLatencies[]]> {
     const changed = [...this.#changed];
     this.#changed.clear();
@@ -159,7 +159,7 @@ export class Latencies {
     }
   }
 
-  /** Milliseconds after which to look at an attempt again; 0 when it should be given up for a fresh one. */
+  /** Milliseconds after which to check an attempt again; 0 if it should be given up for a new one. */
   patienceMs(key: LatencyKey, attempt: AttemptUnderWay): number {
     const { sentMs, nowMs, leftMs } = attempt;
     const elapsedMs = nowMs - sentMs;

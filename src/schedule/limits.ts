@@ -82,7 +82,7 @@ export class LaneLimits {
     return this.#pause.isPaused;
   }
 
-  /** Whether nothing behind it works: failures in a row, and no answer since. */
+  /** Whether the provider does not answer: failures in a row, and no answer since. */
   get isDown(): boolean {
     return this.#gate.isDown;
   }
@@ -208,7 +208,7 @@ export class LaneLimits {
   /**
    * Takes in how an attempt ended. The shared limits hear of it too, but for rate_limited and overloaded, which speak
    * of this lane. Call before `release`, so that the places in use are seen. With the `permit` of the request a 429 that
-   * says nothing shows the limit that nobody told (hidden_limit.ts), where no rate is configured or told.
+   * names no limit shows an unknown one (hidden_limit.ts), if no rate is configured or in a header.
    */
   observe(nowMs: number, signal: Signal, permit?: Permit): void {
     const concurrency = this.#concurrency;
@@ -239,7 +239,7 @@ export class LaneLimits {
     this.#flow?.refused(nowMs);
   }
 
-  /** Takes in what a response, a refusal or not, told of this lane's limits. The shared limits are not touched. */
+  /** Applies the limits of this lane in a response's headers, of refusals as well. The shared limits are not touched. */
   learn(nowMs: number, learnt: LearntLimits, isRefused = false): void {
     this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow?.used(nowMs) ?? 0 });
   }

@@ -26,7 +26,7 @@ export interface HeldBack {
 export interface KnownLimits {
   /** By responses, a minute. */
   readonly told?: ToldLimits;
-  /** By refusals alone. */
+  /** Only by refusals. */
   readonly hidden?: HiddenState;
 }
 

@@ -12,9 +12,9 @@ const MODELS_MAX = 1_000;
 const OBSERVATIONS_MIN = 20;
 /** What a request without a limit of its own is taken for before anything was learnt. */
 const OUTPUT_TOKENS_DEFAULT = 512;
-/** What a request without a limit of its own may take before anything was learnt. */
+/** The output tokens of a request without an output limit, before anything was learnt. */
 const UNKNOWN_OUTPUT_TOKENS = 4_096;
-/** After so many answers what may come counts a quarter. */
+/** After so many answers the limit counts a quarter. */
 const DOUBT_ANSWERS = 3;
 const QUANTILE = 0.9;
 

@@ -33,7 +33,7 @@ export interface QuotaUse {
   readonly limit: number;
 }
 
-/** What is known of the answer that told what remains. */
+/** What is known of the answer whose headers said what remains. */
 export interface LearntFrom {
   /** It was a refusal. */
   readonly isRefused: boolean;
@@ -48,12 +48,12 @@ const RAISE_EVERY_MS = 1_000;
 const LEARNT_FOR_MS = 60_000;
 const HOLD_MS_MAX = 10_000;
 const SUSPECT_SHARE = 0.1;
-/** Of the told limit: what others use is never taken for more, and is not worth a new limit below. */
+/** Shares of the header's limit: the use of others never counts for more, and below the lower one it changes nothing. */
 const OTHERS_SHARE_MAX = 0.95;
 const OTHERS_SHARE_MIN = 0.02;
-/** Answers that tell the same of what others use. */
+/** Answers that agree on the use of others. */
 const OTHERS_WEIGHT = 0.1;
-/** Answers in a row that tell of others, before it is believed; a refusal is believed at once. */
+/** Answers in a row that show use by others before it counts; a refusal counts at once. */
 const OTHERS_ANSWERS = 3;
 /** Of what was used when nothing more was taken: what is left for this lane. */
 const BELOW = 0.97;
@@ -70,7 +70,7 @@ export class Quota {
   #learnt = Number.POSITIVE_INFINITY;
   #learntAtMs = Number.NEGATIVE_INFINITY;
   #isSuspect = false;
-  /** Units that others use a minute, as far as what remains tells; the most of this minute and of the one before. */
+  /** Units a minute that others use, by what remains; the most of this minute and of the one before. */
   #others = 0;
   #othersAnswers = 0;
   #othersMost = 0;
@@ -96,7 +96,7 @@ export class Quota {
     return this.#bucket.limit;
   }
 
-  /** What responses told last; undefined when they told nothing. */
+  /** The limit in the last response with one; undefined if no response had one. */
   get told(): number | undefined {
     return this.#learnt === Number.POSITIVE_INFINITY ? undefined : this.#learnt;
   }
@@ -195,7 +195,7 @@ export class Quota {
 
   /**
    * What is neither left nor used by this lane was used by others: other models, other programs, or a provider that counts
-   * more. A refusal (nothing remains) tells it at once, answers tell it late and together.
+   * more. A refusal (nothing remains) shows it at once, answers show it late and together.
    */
   #learnOthers(nowMs: number, others: number, weight: number): void {
     const sample = Math.min(Math.max(0, others), this.#learnt * OTHERS_SHARE_MAX);
@@ -213,7 +213,7 @@ export class Quota {
     if (target < this.#effective * (1 - OTHERS_SHARE_MIN)) this.#enforce(nowMs, target);
   }
 
-  /** What the limit goes up to, slowly. */
+  /** The limit up to which it is raised slowly. */
   #target(nowMs: number): number {
     const isForgotten =
       nowMs - this.#learntAtMs > LEARNT_FOR_MS && this.#configured !== Number.POSITIVE_INFINITY;

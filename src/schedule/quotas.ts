@@ -15,7 +15,7 @@ export interface SentLoad extends TokenLoad {
   readonly requests: number;
 }
 
-/** Limits that responses told, a minute. */
+/** Limits in responses, a minute. */
 export type ToldLimits = Pick<
   LearntLimits,
   "requestsPerMinute" | "tokensPerMinute" | "inputTokensPerMinute" | "outputTokensPerMinute"
@@ -133,7 +133,7 @@ export class Quotas {
     this.#outputTokens.adjust(nowMs, slot, outputDelta);
   }
 
-  /** What responses told last; undefined when they told nothing. */
+  /** The limit in the last response with one; undefined if no response had one. */
   get told(): ToldLimits | undefined {
     const told = {
       requestsPerMinute: this.#requests.told,

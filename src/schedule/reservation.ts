@@ -3,21 +3,21 @@
  */
 import type { TokenLoad } from "../work/limits.ts";
 
-/** The right to send one request. Its state belongs to the LaneLimits that gave it. */
+/** The right to send one request. Its state belongs to the LaneLimits that granted it. */
 export interface Permit {
   /** The one request that tests a paused lane or an outage. */
   readonly isProbe: boolean;
-  /** When it was given. */
+  /** When it was granted. */
   readonly atMs: number;
-  /** When its request goes out: then, or later (`postpone`). */
+  /** When its request is sent: then, or later (`postpone`). */
   sentAtMs: number;
   /** Tokens reserved, whole numbers. */
   readonly load: TokenLoad;
   /** Where the quotas counted it. */
   slot: number;
-  /** What the shared limits gave. */
+  /** What the shared limits granted. */
   readonly shared: Permit | undefined;
-  /** Whether it counts for a limit that nobody told. */
+  /** Whether it counts for an unknown limit. */
   isHidden: boolean;
   /** Whether its tokens are followed until they are used. */
   readonly isFollowed: boolean;

@@ -43,14 +43,14 @@ const BELOW_STEP_MS = 60_000;
 const BELOW_MAX = 0.1;
 const REFUSALS_MS = 2_000;
 const HALVE_AT = 2_000;
-/** A minute that ends before so much of a request has come is decided by those sent before it. */
+/** A minute that ends before so much of a request has arrived is decided by earlier requests. */
 const EARLY_SHARE = 0.35;
 /** Parts of all answers below this are none. */
 const SHARE_MIN = 1e-9;
 /** What a while of few answers has left free is made up for at so much more than the even pace. */
 const PACE_MAX = 1.2;
 const SINCE_MS_MAX = 1_000;
-/** Where so many answers came within 3 s each, counting when sent is enough. */
+/** After so many answers within 3 s each, counting when sent is enough. */
 const QUICK_ANSWERS = 20;
 const QUICK_SLOTS = 6;
 
@@ -213,7 +213,7 @@ export class TokenFlow {
     if (this.#isIdle(slot)) this.#budget = Math.max(1, this.#budget);
   }
 
-  /** When an answer comes and with how many tokens, by the product-limit estimate: what is in flight counts for its age. */
+  /** When an answer arrives and with how many tokens, by the product-limit estimate: requests in flight count by their age. */
   #outlook(slot: number, reserved: number): Outlook {
     const oldest = this.#inFlight > 0 ? Math.min(AGES - 1, Math.max(0, slot - this.#oldest)) : 0;
     const end = Math.min(AGES - 1, Math.max(this.#longest, oldest) + 1);
@@ -290,7 +290,7 @@ export class TokenFlow {
     );
   }
 
-  /** Tokens of what is in flight that are expected to come in the next `horizon` slots. */
+  /** Tokens of requests in flight that are expected to arrive in the next `horizon` slots. */
   #comingBy(slot: number, horizon: number, { end, left, tokens }: Outlook): number {
     let coming = 0;
     for (let sent = this.#oldest; sent <= slot; sent += 1) {
@@ -336,11 +336,11 @@ interface Plan {
 
 /** Of a request that is sent now, by its age in slots. */
 interface Outlook {
-  /** The age by which all of it has come. */
+  /** The age by which all of it has arrived. */
   readonly end: number;
   /** The part that is not answered before an age. */
   readonly left: Float64Array;
-  /** Tokens that come before it, their squares, and the sum of the tokens before it. */
+  /** Tokens that arrive before it, their squares, and the sum of the tokens before it. */
   readonly tokens: Float64Array;
   readonly squares: Float64Array;
   readonly sums: Float64Array;

@@ -32,11 +32,11 @@ const LENDING_MS = 2_000;
 const ANSWERS = 4;
 const SPARE_MS = 5_000;
 
-/** Who goes first. */
+/** Which work has precedence. */
 export interface Urgency {
   /** Work with a deadline up to here, monotonic. */
   readonly untilMs: number;
-  /** Projects that want more than can be done: theirs goes like work without a deadline. */
+  /** Projects that want more than can be done: their work is treated like work without a deadline. */
   readonly without: ReadonlySet<string>;
   /** Whether work without a deadline does not take turns with it. */
   readonly isStrict: boolean;
@@ -49,7 +49,7 @@ interface Due {
   weight: number;
 }
 
-/** Who goes first in a lane; undefined when nothing that waits has a deadline that can be met. */
+/** Which work has precedence in a lane; undefined if nothing that waits has a deadline that can be met. */
 export function urgencyOf(lane: LaneOutlook): Urgency | undefined {
   const { nowMs, closedMs, capacity } = lane;
   const byDeadline = lane.waiting
@@ -77,7 +77,7 @@ export function urgencyOf(lane: LaneOutlook): Urgency | undefined {
   return first === undefined ? undefined : { untilMs: first.untilMs, without, isStrict };
 }
 
-/** Whether work with such a deadline goes first, or takes turns with what does. */
+/** Whether work with such a deadline has precedence, or shares turns with work that has. */
 export function isFirst(
   { untilMs, without, isStrict }: Urgency,
   project: string,

@@ -55,7 +55,7 @@ export interface BatchView {
 }
 
 const PAGE = 500;
-/** That a batch tells of its input; all of them are in its error file. */
+/** The most that a batch lists of its input's errors; all of them are in its error file. */
 const FAULTS_MAX = 50;
 const FAULT_CHARS_MAX = 300;
 /** Of lines that are refused as they are read. */

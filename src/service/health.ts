@@ -45,7 +45,7 @@ export function registerHealthRoutes(
   });
 }
 
-/** Without models, addresses and words of providers: whoever reaches the port may ask. */
+/** Without models, addresses and messages of providers: the endpoint needs no key. */
 function shown({ reason, provider, since, items }: Hold): object {
   return { reason, ...(provider === undefined ? {} : { provider }), since, items };
 }

@@ -1,8 +1,8 @@
 /**
- * The log of what holds items: a line when something begins to hold them and a line when it is gone, by reason, provider
+ * The log of holds: a line when a hold begins and a line when it ends, by reason, provider
  * and model. Looked at every 5 seconds, so that single failures between answers make no line.
  *
- *   not held --held at a look--> told --not held at a look--> told, not held
+ *   not held --held at a check--> held, logged --not held at a check--> not held, logged
  */
 import type { Clock, Timer } from "../clock.ts";
 import type { Hold } from "../engine/holds.ts";
@@ -12,7 +12,7 @@ const LOOK_MS = 5_000;
 export interface HoldLogOptions {
   readonly clock: Clock;
   readonly holds: () => readonly Hold[];
-  /** Told of a hold when it begins and when it is gone; texts of providers are not for logs. */
+  /** Called when a hold begins and when it ends; texts of providers are not for logs. */
   readonly tell: (event: "held" | "released", hold: Hold) => void;
 }
 

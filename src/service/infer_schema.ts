@@ -94,7 +94,7 @@ const output = z
       .describe("Why it did not simply end, such as length: cut at the token limit."),
     tool_calls: z.array(z.unknown()).optional().describe("In OpenAI's form."),
     refusal: z.string().optional().describe("The model's words for not answering."),
-    reasoning: z.string().optional().describe("The model's thoughts, as far as they are told."),
+    reasoning: z.string().optional().describe("The model's thoughts, as far as the provider returns them."),
     logprobs: z.unknown().optional().describe("In the provider's form."),
     annotations: z.array(z.unknown()).optional().describe("In the provider's form."),
   })
@@ -205,7 +205,7 @@ export const retryRequest: z.ZodType<RetryRequest | undefined> = z
 
 /** A body of it; throws `usage` (`details.param`). */
 export function checkedRetry(body: unknown): RetryRequest {
-  const parsed = retryRequest.safeParse(body ?? undefined, namedErrors); // Fastify says null for none
+  const parsed = retryRequest.safeParse(body ?? undefined, namedErrors); // Fastify passes null for an absent body
   if (parsed.success) return parsed.data ?? {};
   throw bodyFault(parsed.error);
 }

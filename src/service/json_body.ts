@@ -15,7 +15,7 @@ export const JSON_BYTES_MAX: number = 10 * 1024 * 1024;
 /** From here on a route that streams gets the body unread. */
 const STREAMED_BYTES_MIN = 1024 * 1024;
 
-/** Deeper ones are not searched for members that stand twice. */
+/** Deeper values are not searched for repeated members. */
 const DEPTH_MAX = 256;
 
 /** With it a request's body is kept as it came, too. */
@@ -97,7 +97,7 @@ export function parseBody(bytes: Buffer): unknown {
 export function repeatIn(text: string, value: unknown): PerigeeError | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { isTooDeep, memberCount } = scanStructure(text, DEPTH_MAX);
-  if (isTooDeep || countMembers(value) >= memberCount) return undefined; // too deep is refused by whoever reads the value
+  if (isTooDeep || countMembers(value) >= memberCount) return undefined; // the reader of the value refuses what is too deep
   const { name, element } = repeatedMember(text) ?? { name: "", element: 0 };
   const place = Array.isArray(value) ? `item ${element}: ` : "";
   const param = Array.isArray(value) ? String(element) : "body";

@@ -107,7 +107,7 @@ export class Observation {
     this.#options.onFault?.(error, place);
   }
 
-  /** What an operator should know: a sentence of ours, which holds ids and paths of the data folder at most. */
+  /** A message for the operator: a fixed sentence, which may contain ids and paths of the data folder. */
   onNotice(message: string): void {
     const { log, clock } = this.#options;
     const line = { level: "warn", time: new Date(clock.wallMs()).toISOString(), event: "notice", message };

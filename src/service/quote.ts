@@ -62,7 +62,7 @@ const quoteAnswer = z
         expected_output_basis: z
           .array(z.enum(["learnt of the system prompt", "learnt of the model", "default"]))
           .describe(
-            "The mean of earlier answers, or where there are none 512 tokens and at most half of the limit.",
+            "The mean of earlier answers; without earlier answers 512 tokens, and at most half of the limit.",
           ),
         learnt_answers: z.number().int().describe("Answers that it was learnt from."),
       }),

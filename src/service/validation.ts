@@ -1,11 +1,11 @@
 /**
- * What routes say of themselves, checked: parameters, bodies, and query parameters, also of routes that take none.
+ * Checks requests against the schemas of their routes: parameters, bodies, and query parameters, also of routes without any.
  */
 import { PerigeeError } from "../errors.ts";
 import { namedErrors, type z } from "../schema.ts";
 import type { FastifyInstance } from "./fastify.ts";
 
-/** How Fastify is told what is wrong. */
+/** The error that Fastify expects. */
 interface Fault {
   readonly keyword: string;
   readonly instancePath: string;
@@ -14,7 +14,7 @@ interface Fault {
   readonly params: Record<string, never>;
 }
 
-/** Fastify's way to a check; names that are not known are told with the one that was meant. */
+/** A validator for Fastify; the message for an unknown name suggests a known one. */
 export function validatorCompiler({
   schema,
 }: {
@@ -35,7 +35,7 @@ export function validatorCompiler({
   };
 }
 
-/** Refuses query parameters where a route for callers with a key names none. */
+/** Refuses query parameters of routes that declare none and need a key. */
 export function refuseQueries(app: FastifyInstance): void {
   app.addHook("preValidation", (request, _, done) => {
     const { config, schema } = request.routeOptions;

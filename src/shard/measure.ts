@@ -55,7 +55,7 @@ export interface MeasureOptions {
 
 /** How a cap bounds what one attempt can cost. */
 export interface CapOptions {
-  /** The output limit, in tokens, of items that give none. */
+  /** The output limit, in tokens, of items without one. */
   readonly outputTokens: number;
   /** Whether what cannot be bounded is sent all the same; else such an item ends as `cost_unbounded`. */
   readonly allowsUnbounded: boolean;

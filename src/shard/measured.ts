@@ -15,7 +15,7 @@ export interface MeasuredGroup {
   readonly prefixTokens: number;
   /** True when the model's tokenizer is not public and counts carry a factor. */
   readonly isEstimated: boolean;
-  /** Its lines name another model than the one that the run gives them. */
+  /** Its lines name another model than the run's `model`. */
   readonly isOverridden?: true;
 }
 
@@ -44,7 +44,7 @@ export interface MeasuredBlock {
   readonly most: Uint32Array<ArrayBuffer>;
   /** Index into `groups`. */
   readonly groupOf: Uint16Array<ArrayBuffer>;
-  /** Where in `warningLists` the item's list stands, from 1; 0 for an item without warnings. */
+  /** Number of the item's list in `warningLists`, from 1; 0 for an item without warnings. */
   readonly warnings: Uint16Array<ArrayBuffer>;
   /** The different lists of warnings, each as JSON (`work/warning.ts`); few, because lines of a file are alike. */
   readonly warningLists: readonly string[];

@@ -109,7 +109,7 @@ export class OpenGroup {
     this.#isOrdered = false;
   }
 
-  /** Gives the next item the list of that number in `lists`. */
+  /** Assigns the list with that number in `lists` to the next item. */
   #warn(number: number, lists: readonly string[]): void {
     this.#warnings.push(number === 0 ? 0 : this.#warningLists.numberOf(lists[number - 1] as string));
   }

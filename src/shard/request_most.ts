@@ -51,7 +51,7 @@ const ESTIMATE_SLACK = 1.5;
 const STRUCTURE_SLACK = 1.3;
 const STRUCTURE_TOKENS = 32;
 const TOOL_TOKENS = 16;
-/** What Claude is told of the format besides the schema itself. */
+/** The tokens that Claude's instructions on the format take, without the schema. */
 const CLAUDE_FORMAT_TOKENS = 512;
 
 /** Members of a chat completion that cost nothing besides what is counted here. */
@@ -160,7 +160,7 @@ function structureTokens(value: JsonValue, tokenizer: Tokenizer): number {
   return Math.ceil(most * STRUCTURE_SLACK) + STRUCTURE_TOKENS;
 }
 
-/** Of what a body that is sent as given holds besides its texts. */
+/** The bound for what an unchanged body holds besides its texts. */
 function mostOfBody(body: JsonObject, measured: MeasuredRequest): RequestMost {
   const { tokenizer } = measured;
   let unbounded = Object.keys(body).find((name) => isGiven(body[name]) && !FREE_MEMBERS.has(name));
@@ -237,7 +237,7 @@ const IMAGE_TOKENS: readonly (readonly [RegExp, { readonly high: number; readonl
   [/claude/, { high: 9_000, low: 9_000 }],
 ];
 
-/** Undefined where the vendor tells no formula. */
+/** Undefined if the vendor does not publish a formula. */
 function imageTokens(provider: string, model: string, part: JsonObject): number | undefined {
   const name = model.slice(model.lastIndexOf("/") + 1).replace(/^ft:/, "");
   const image = part["image_url"];
@@ -248,7 +248,7 @@ function imageTokens(provider: string, model: string, part: JsonObject): number 
   return (detail === "low" ? found.low : found.high) + MESSAGE_TOKENS;
 }
 
-/** What the provider takes in the tier that is asked for, over its list price; 1 where that is not more. */
+/** Price of the requested tier over the list price; 1 if that is not more. */
 function tierOf(body: JsonObject | undefined, { name }: ProviderSettings): number {
   const asked = body?.["service_tier"];
   return typeof asked === "string" ? Math.max(1, laneFactorOf(name, asked).factor) : 1;

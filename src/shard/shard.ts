@@ -29,7 +29,7 @@ export interface ShardGroup {
   readonly prefixTokens: number;
   /** True when counts carry a factor, because the model's tokenizer is not public. */
   readonly isEstimated: boolean;
-  /** Its lines name another model than the one that the run gives them. */
+  /** Its lines name another model than the run's `model`. */
   readonly isOverridden?: true;
 }
 

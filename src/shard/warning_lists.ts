@@ -3,7 +3,7 @@
  * millions of items, and a number of 16 bits is all that an item needs.
  */
 
-/** Numbers count from 1; 0 stands for an item without warnings. A block or shard has fewer items than there are numbers. */
+/** Numbers count from 1; 0 means an item without warnings. A block or shard has fewer items than there are numbers. */
 export class WarningLists {
   readonly #lists: string[] = [];
   readonly #numbers = new Map<string, number>();

@@ -118,7 +118,7 @@ export async function restoreFolder(from: string, dataDir: string): Promise<Back
   }
 }
 
-/** Those that are not linked yet. `folder.json` comes with the first look, so that the journal is never behind it. */
+/** Links files that are not linked yet. The first pass links `folder.json`, so that the journal is never older than it. */
 function linkFiles(dataDir: string, work: string): void {
   for (const folder of ["", ...FOLDERS]) {
     const source = join(dataDir, folder);
@@ -131,7 +131,7 @@ function linkFiles(dataDir: string, work: string): void {
   }
 }
 
-/** A link where the file system has such, else a copy. What went since it was listed was not needed. */
+/** A hard link if the file system has them, otherwise a copy. A file that was deleted since the listing is not needed. */
 function keep(from: string, to: string): void {
   if (existsSync(to)) return;
   try {
@@ -173,7 +173,7 @@ async function copyJournal(openDatabase: OpenDatabase, from: string, to: string)
   for (const side of ["-wal", "-shm"]) rmSync(`${to}${side}`, { force: true });
 }
 
-/** Empty where there is no log, or none that was begun. */
+/** Empty if there is no log, or if it was not begun. */
 function saltsOf(wal: string): string {
   if ((statSync(wal, { throwIfNoEntry: false })?.size ?? 0) < SALTS_AT + SALTS_BYTES) return "";
   const file = openSync(wal, "r");

@@ -4,11 +4,11 @@
  *   start: the journal's count of starts rises and is synced -> folder.json is written -> open
  *   once a minute in a service, and at the end: folder.json is written again
  *
- * So a journal is never behind its `folder.json`. One that is was put back from an older copy, is another folder's, or is
- * gone, and the folder is refused: what it does not know of would look like leftovers. A folder without `folder.json`
+ * So a journal is never older than its `folder.json`. If it is, it was restored from an older copy, is another folder's, or was
+ * deleted, and the folder is refused: files that are not in it would look like leftovers. A folder without `folder.json`
  * (made by an earlier version, or accepted by removing that file) gets one.
  *
- * Limit: a copy of the journal that is put back within the minute, or in the same process life after a kill, is not told.
+ * Limit: a copy of the journal that is restored within the minute, or after a kill in the same process life, is not detected.
  */
 import {
   closeSync,
@@ -39,7 +39,7 @@ const FILE_FOLDERS = ["tasks", "lots", "files"] as const;
 const WAY_ON =
   "restore the whole folder from one backup (perigee restore), or remove folder.json to accept the journal as it is: files that it does not know are kept and named";
 
-/** Undefined where there is none. Throws `store_damaged` for one that cannot be read as such. */
+/** Undefined if the file does not exist. Throws `store_damaged` if it is not a valid identity. */
 export function readMark(dataDir: string): FolderMark | undefined {
   const path = join(dataDir, "folder.json");
   if (!existsSync(path)) return undefined;

@@ -70,7 +70,7 @@ export class LearntStore {
     this.#options = options;
   }
 
-  /** Reads what is there. Never fails: what cannot be read is as if it were not there. */
+  /** Reads the file. Never fails: a file that cannot be read counts as absent. */
   static async open(options: LearntStoreOptions): Promise<LearntStore> {
     const store = new LearntStore(options);
     store.#entries = await store.#read();
@@ -178,7 +178,7 @@ export class LearntStore {
     try {
       return bounded(entriesOf(await readWhole(disk, join(folder, FILE)), clock.wallMs()));
     } catch {
-      return new Map(); // there is none, or it cannot be read
+      return new Map(); // it does not exist, or cannot be read
     }
   }
 

@@ -8,7 +8,7 @@
  * filled with random bytes, because file systems that compress or leave out zeros would keep no space for zeros.
  * It is not synced: the blocks are taken when they are written, and their content does not matter.
  *
- * On a small disk it is a quarter of what is free; below 1 MiB of free space none is held.
+ * On a small disk it is a quarter of the free space; below 1 MiB of free space there is no reserve.
  */
 import { randomFillSync } from "node:crypto";
 import { closeSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";

@@ -114,7 +114,7 @@ interface EntryRow {
 /** The tables of one open database. */
 export class SqliteTables {
   readonly records: SqliteRecords;
-  /** As the journal was before this start; undefined when it was made or given an identity now. */
+  /** The journal's identity before this start; undefined if this start made it. */
   readonly markBefore: FolderMark | undefined;
   /** What the operator should know of how it was opened. */
   readonly notes: readonly string[];
@@ -123,7 +123,7 @@ export class SqliteTables {
   /** Next sequence of tasks written to lately; forgotten when a transaction is undone. */
   readonly #nextSequences = new Map<string, number>();
 
-  /** Sets the connection up and makes the tables where there are none. Throws `data_dir_newer`, `data_dir_older`, or SQLite's error. */
+  /** Sets up the connection, and the tables if they are missing. Throws `data_dir_newer`, `data_dir_older`, or SQLite's error. */
   constructor(database: SqliteDatabase) {
     this.#database = database;
     database.exec(SETTINGS);

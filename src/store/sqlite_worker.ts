@@ -102,12 +102,12 @@ function countStart(tables: SqliteTables, dataDir: string): void {
   }
 }
 
-/** What cannot be written now is written the next time: the mark may be behind its journal. */
+/** A write that fails is made up for by the next one: the mark may be older than its journal. */
 function keepMark({ tables, dataDir }: OpenStore): void {
   try {
     writeMark(dataDir, tables.mark());
   } catch {
-    // As above; a disk that fails is told by the journal's own writes.
+    // As above; the journal's own writes report a disk that fails.
   }
 }
 

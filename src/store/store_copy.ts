@@ -26,7 +26,7 @@ const LOG_HEAD_BYTES = 32;
 const COPIES_MAX = 50;
 const TASKS_PAGE = 100;
 
-/** What can be asked of a copy. */
+/** What a copy can read. */
 export type ReadableStore = Pick<Store, "journal"> & {
   /** The first task that fits, in order of creation. */
   findTask(isWanted: (task: StoredTask) => boolean): StoredTask | undefined;

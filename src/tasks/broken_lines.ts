@@ -13,7 +13,7 @@ export interface AnswerFile {
   readonly end: number;
   /** Nothing is appended any more. */
   readonly isOver: boolean;
-  /** Where its lines stand, some at a time. */
+  /** The places of its lines, some at a time. */
   readonly places: Iterable<readonly LinePlace[]>;
 }
 

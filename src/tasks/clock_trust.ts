@@ -14,14 +14,14 @@ const COLLECTION = "clock";
 const ID = "seen";
 const TOLERANCE_MS = 3_600_000;
 const DOUBT_MS = 24 * 3_600_000;
-/** Of the time between two looks at most so much counts: a stopped service witnesses nothing. */
+/** At most so much of the time between two checks counts, because a stopped service observes nothing. */
 const STEP_MS_MAX = 2 * 3_600_000;
 const DAY_MS = 86_400_000;
 
 export interface ClockTrustOptions {
   readonly clock: Clock;
   readonly store: Pick<RecordStore, "record" | "change">;
-  /** Told when a doubt begins and when it ends by itself. */
+  /** Called when a doubt begins, and when it ends by itself. */
   readonly notice: (message: string) => void;
 }
 
@@ -31,7 +31,7 @@ interface Seen {
   readonly doubt?: { readonly seen: Moment; readonly witnessedMs: number };
 }
 
-/** Looks at the clock, notes what it saw, and says whether its wall time may be believed. At least once an hour. */
+/** Reads the clock, records its time, and returns whether its wall time is plausible. To be called at least once an hour. */
 export async function isClockTrusted({ clock, store, notice }: ClockTrustOptions): Promise<boolean> {
   const now = clock.moment();
   const found = await store.record(EVERY_PROJECT, COLLECTION, ID);

@@ -23,7 +23,7 @@ export interface FailedLines {
   readonly replaced: PartAgain["replaced"];
 }
 
-/** Those of a part's layers whose error is wanted; `isCancelled` tells that unsent lines of a layer will not be sent. */
+/** The lines of a part's layers with the wanted errors; `isCancelled`: unsent lines of a layer will not be sent. */
 export async function failedLines(
   { disk }: Pick<EngineParts, "disk">,
   layers: readonly Layer[],

@@ -25,7 +25,7 @@ export async function sweepLeftovers(options: LeftoversOptions, oldestWallMs: nu
   const { disk, store, dataDir, notice } = options;
   const kinds = [
     { folder: "files", collections: [FILES], idOf: (name: string) => name },
-    // In this order: a lot that ends meanwhile goes from the first to the second.
+    // In this order, because a lot that ends meanwhile moves from the first to the second.
     {
       folder: "lots",
       collections: [OPEN_LOTS, LOTS],

@@ -1,7 +1,7 @@
 /**
- * A stand-in for the lines of a lot that are not on the disk any more as they were accepted, so that its items can end.
+ * A replacement for lines of a lot that were lost or changed on the disk, so that its items can end.
  *
- *   inline items      the keys that they were given when they were accepted
+ *   inline items      the keys that were assigned when they were accepted
  *   an uploaded file  what is left of it, then lines with the key `line-<n>`
  *
  * Nothing of it is ever sent: its run passes over every line (`skip`), so that each ends as expired or cancelled.
@@ -32,7 +32,7 @@ export function isLostInput(error: unknown): boolean {
 }
 
 interface LostLines {
-  /** Where what is left of them stands; undefined where their keys are known without. */
+  /** The path of the lines that are left; undefined if their keys are known without it. */
   readonly left: string | undefined;
   readonly count: number;
   /** From 1; undefined for a line that is blank. */
@@ -58,7 +58,7 @@ export async function linesOf({ parts, files, folder }: LinesOptions, lot: Lot):
   return lot.path;
 }
 
-/** Writes what stands in for the lines of a lot; returns its path. */
+/** Writes the replacement of a lot's lines; returns its path. */
 async function writeStandIn(
   { disk, notice }: Pick<EngineParts, "disk" | "notice">,
   folder: string,
@@ -136,7 +136,7 @@ async function copyLines(disk: Disk, from: string, to: DiskFile, linesMax: numbe
   try {
     const chunk = new Uint8Array(READ_BYTES);
     let lines = 0;
-    let end = 0; // behind the last whole line
+    let end = 0; // after the last complete line
     for (let position = 0; lines < linesMax; ) {
       const length = await file.read(chunk, position);
       if (length === 0) break;

@@ -3,7 +3,7 @@
  *
  *   asked for first --counts what the month has spent--> runs take from it --the month ends--> nothing is spent
  *
- * What a cap held goes on when a month begins. Limit: what open runs took in months before counts in this one once a process
+ * Items that a cap held continue when a month begins. Limit: what open runs took in months before counts in this one once a process
  * has begun anew: too little is sent then, never too much.
  */
 import type { Clock, Timer } from "../clock.ts";
@@ -11,7 +11,7 @@ import { Cap } from "../price/budget.ts";
 
 export interface MonthCapsOptions {
   readonly clock: Clock;
-  /** The cap of a project in USD; undefined: none. */
+  /** The cap of a project in USD; undefined: no cap. */
   readonly capUsd: (project: string) => number | undefined;
   /** What is noted as spent in this month, in USD. */
   readonly spentUsd: (project: string) => Promise<number>;

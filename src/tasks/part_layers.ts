@@ -1,5 +1,5 @@
 /**
- * Where the answers of a part of a task stand: in the part's own lot, and for lines that were run again in that of the
+ * Where the answers of a part of a task are: in the part's own lot, and for lines that were run again in the lot of the
  * last retry which has them. A line of a retry has the number that it has in the part.
  */
 import type { LineSet } from "../engine/line_set.ts";
@@ -20,7 +20,7 @@ export interface Layer {
   readonly isShared: boolean;
   /** Later retries have lines of it. */
   readonly isOverlaid: boolean;
-  /** Whether the line of the part with this number, from 1, stands here. */
+  /** Whether the line of the part with this number, from 1, is in this layer. */
   readonly stands: (number: number) => boolean;
 }
 
@@ -58,7 +58,7 @@ export async function layersOf(
   }));
 }
 
-/** Where a line of the part stands. */
+/** The layer of a line of the part. */
 export function layerOf(layers: readonly Layer[], number: number): Layer {
   return layers.find(({ stands }) => stands(number)) as Layer; // the part's own lot has all that no other has
 }

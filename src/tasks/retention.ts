@@ -29,9 +29,9 @@ export interface RetentionOptions {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly kinds: readonly Kept[];
-  /** Asked before each sweep, and once at the start; nothing is removed when it says no. Default: yes. */
+  /** Called before each sweep, and once at the start; if it returns false nothing is removed. Default: true. */
   readonly isClockTrusted?: () => Promise<boolean>;
-  /** What else goes by its age, by a time (Unix) before it. */
+  /** Removes what else has an age limit: everything before a time (Unix). */
   readonly leftovers?: { readonly keepMs: number; readonly sweep: (oldestWallMs: number) => Promise<void> };
   /** Told of what ought not to happen; the next sweep tries again. */
   readonly onFault?: (error: unknown) => void;

@@ -70,7 +70,7 @@ export interface Spending {
   month(
     project: string,
   ): Promise<{ readonly spentUsd: number; readonly heldUsd: number; readonly capUsd: number | undefined }>;
-  /** The month's cap of a project, for the budgets of its runs; undefined where there is none. */
+  /** The month's cap of a project, for the budgets of its runs; undefined without one. */
   capOf(project: string): Promise<Cap | undefined>;
   /** Calls back when a month has begun: what caps held may go on. */
   onMonth(listener: () => void): void;

@@ -31,7 +31,7 @@ interface ObjectRow {
   readonly factor: number;
 }
 
-/** Objects that stand in one lot, by their lines there. */
+/** Objects of one lot, by their lines in it. */
 interface RowsOfLot {
   readonly lot: Lot;
   readonly rowOf: Map<number, ObjectRow>;

@@ -61,7 +61,7 @@ export async function openOutput(terms: OutputTerms, view: OutputView): Promise<
   };
 }
 
-/** Lines of a part that stand in a lot and have ended so, by windows of the lot's lines. */
+/** Lines of a part in a lot that have ended so, by windows of the lot's lines. */
 export function* placesOf({ lot, part, stands }: Layer, view: OutputView): Generator<LinePlace[]> {
   const last = part.firstLine + part.lines - 1;
   for (let from = part.firstLine; from <= last; from += WINDOW_LINES) {

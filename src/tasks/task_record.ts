@@ -52,7 +52,7 @@ export interface TaskRecord {
   readonly estimatedUsd?: number;
   /** In a shared lot, where nothing else says so: what is not sent will not be. */
   readonly isCancelled?: true;
-  /** How many parts it had then: those that came later are not cancelled. Absent: all. */
+  /** The number of parts at that time: later parts are not cancelled. Absent: all. */
   readonly cancelledParts?: number;
   /** Since when. */
   readonly cancelledWallMs?: number;

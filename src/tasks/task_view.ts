@@ -32,7 +32,7 @@ export interface TaskView {
   readonly expectedEndWallMs?: number;
   /** While it is open: whether items with an sla are expected to end behind their deadline, or wait for a stopped account. */
   readonly isSlaAtRisk?: boolean;
-  /** What holds items of it; empty while all goes well. */
+  /** What holds items of the task; empty while nothing does. */
   readonly held: readonly Hold[];
   readonly hasOutputFile: boolean;
   /** Of what is final by now; of a task with a run of its own, money of all its attempts. */
@@ -42,7 +42,7 @@ export interface TaskView {
   readonly version: string;
 }
 
-/** What came of asking for a retry. */
+/** The result of a retry request. */
 export interface RetriedTask {
   readonly task: TaskView;
   /** Lines that run again by this call. */

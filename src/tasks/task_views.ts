@@ -260,7 +260,7 @@ function sumsOf(task: TaskRecord, index: number, { record, lot }: Look): PartSum
   return sumsShared(part, lot, isPartCancelled(task, index));
 }
 
-/** Lines that a retry runs again count where they stand now. */
+/** Lines that a retry runs again count in their present lot. */
 function withoutReplaced({ again }: TaskPart, sums: PartSums): PartSums {
   if (again === undefined) return sums;
   const { failed, expired, cancelled } = again.replaced;

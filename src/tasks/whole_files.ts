@@ -1,5 +1,5 @@
 /**
- * Whether the bytes of a stored file are those that came: looked at before they are first read in a process, and again when
+ * Whether the bytes of a stored file are those that were uploaded: checked before they are first read in a process, and again when
  * the file is another or was written to.
  *
  * Reading costs a second for a gigabyte.

@@ -121,7 +121,7 @@ export class MemoryDisk implements Disk {
     return bytes === undefined ? undefined : new TextDecoder().decode(bytes);
   }
 
-  /** Another one after each change of what `bytes` gives; undefined when nothing is there. */
+  /** Changes whenever `bytes` does; undefined if the file does not exist. */
   version(path: string): string | undefined {
     const file = this.#names.get(path);
     return file === undefined ? undefined : `${file.inode}.${file.changes}`;

@@ -54,7 +54,7 @@ export interface AnswerMembers {
   readonly tool_calls?: readonly JsonValue[];
   /** The model's own words for not answering. */
   readonly refusal?: string;
-  /** The model's thoughts, as far as the provider tells them. */
+  /** The model's thoughts, as far as the provider returns them. */
   readonly reasoning?: string;
   /** Log probabilities of the tokens, in the provider's own form. */
   readonly logprobs?: JsonValue;

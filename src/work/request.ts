@@ -34,7 +34,7 @@ export interface GenerationConfig {
   readonly responseSchema?: JsonValue;
   /** Plain JSON Schema, as given. */
   readonly responseJsonSchema?: JsonValue;
-  /** Whether the answer tells the log probabilities of its tokens. */
+  /** Whether the answer has the log probabilities of its tokens. */
   readonly responseLogprobs?: true;
   /** For so many alternatives of each token, 0 to 20. */
   readonly logprobs?: number;

@@ -13,7 +13,7 @@ export type ObjectStatus = "submitted" | "completed" | "failed" | "expired" | "c
 /** Finer progress of a submitted object. */
 export type ObjectPhase = "queued" | "running" | "retrying";
 
-/** Why an item waits that nothing of its own keeps from being answered. */
+/** Why an item waits for a reason that does not concern the item itself. */
 export interface ObjectHold {
   /** Such as `outage`, `quota`, `cap_reached` (docs/guide/holds.md). */
   readonly reason: string;

@@ -11,7 +11,7 @@ const SHOWN_CHARS_MAX = 40;
 
 /**
  * `provider "opnai" is not configured (line 12); did you mean "openai"?`, or which variable makes it known when no
- * configured name is near. `line` is of the input, from 1; absent where the message stands beside it.
+ * configured name is near. `line` is of the input, from 1; absent if the message is shown with it.
  */
 export function unknownProviderMessage(name: string, configured: Iterable<string>, line?: number): string {
   const place = line === undefined ? "" : ` (line ${line})`;

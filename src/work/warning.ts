@@ -11,7 +11,7 @@ export type Warning =
   /** Half surrogate pairs in some text became U+FFFD. */
   | { readonly code: "text_replaced" };
 
-/** The warnings of a line as JSON; empty text when there are none. */
+/** The warnings of a line as JSON; empty text without warnings. */
 export function warningsJson(dropped: readonly string[], isTextReplaced: boolean): string {
   if (dropped.length === 0 && !isTextReplaced) return "";
   const warnings: Warning[] = dropped.map((setting) => ({ code: "dropped", setting }));

@@ -77,7 +77,7 @@ const configSchema: Schema<Config> = z.strictObject({
     .min(1)
     .max(65_536)
     .optional()
-    .meta({ "x-secret": false }) // it goes to the model, which may repeat it
+    .meta({ "x-secret": false }) // it is sent to the model, which may repeat it
     .describe("Stands before every prompt, with a blank line between them."),
   answers: z
     .enum(["inline", "file"])
@@ -91,7 +91,7 @@ const configSchema: Schema<Config> = z.strictObject({
 export interface BatchInferenceOptions {
   readonly name: string;
   readonly description: string;
-  /** `<provider>:<name>`: whose model answers where the config names none. Undefined: none does. */
+  /** `<provider>:<name>`: the model that answers if the config does not name one. Undefined: the execution fails. */
   readonly model: string | undefined;
 }
 

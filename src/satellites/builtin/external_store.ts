@@ -21,9 +21,9 @@ export interface ExternalFile {
   readonly modifiedWallMs?: number;
 }
 
-/** What stands in a store and is no file that can be had: its name is not UTF-8, holds line ends or the like, or it is a symbolic link. */
+/** An entry of a store that cannot be copied: its name is not UTF-8 or holds line ends or the like, or it is a symbolic link. */
 export interface LeftOut {
-  /** As far as it can be written; U+FFFD stands for what is not UTF-8. */
+  /** The name, with U+FFFD for bytes that are not UTF-8. */
   readonly path: string;
   readonly reason: "name" | "link";
   /** Whether there may be any number of files below it. */

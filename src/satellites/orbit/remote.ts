@@ -256,7 +256,7 @@ class RemoteAttempt {
   }
 }
 
-/** What the satellite's registered schema refuses is no output: whoever reads it next relies on that schema. */
+/** Refuses output that does not match the satellite's registered schema, because its readers rely on that schema. */
 function outputOf(
   end: Extract<RunLine, { readonly type: "output" | "error" }>,
   { outputSchema }: SatelliteDescription,

@@ -16,6 +16,7 @@
 import type { Clock } from "../clock.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import type { Cap } from "../price/budget.ts";
+import { roundedUsd } from "../price/cost.ts";
 import { addMoney, completeMoney, type Money, NO_MONEY } from "../price/money.ts";
 import { dayOf } from "../price/rates.ts";
 import type { RecordChange, RecordStore } from "../store/records.ts";
@@ -137,7 +138,7 @@ class RecordedSpending implements Spending {
         throw new PerigeeError(
           "budget_exceeded",
           `this needs up to ${shown(usd)} USD; of the month's ${shown(capUsd)} USD, ${shown(spentUsd)} are spent and ${shown(heldUsd)} held for accepted work`,
-          { details: { capUsd, spentUsd, heldUsd } },
+          { details: { capUsd, spentUsd: roundedUsd(spentUsd), heldUsd: roundedUsd(heldUsd) } },
         );
     }
     return this.hold(project, usd);
@@ -175,8 +176,9 @@ class RecordedSpending implements Spending {
   }
 
   async month(project: string): ReturnType<Spending["month"]> {
-    const spentUsd = await this.#spentUsd(project);
-    return { spentUsd, heldUsd: this.#heldUsd.get(project) ?? 0, capUsd: this.#options.capUsd(project) };
+    const spentUsd = roundedUsd(await this.#spentUsd(project));
+    const heldUsd = roundedUsd(this.#heldUsd.get(project) ?? 0);
+    return { spentUsd, heldUsd, capUsd: this.#options.capUsd(project) };
   }
 
   async #spentUsd(project: string): Promise<number> {

@@ -117,6 +117,13 @@ describe("a cap", () => {
     expect(await spending.month("a")).toEqual({ capUsd: 1, spentUsd: 0.25, heldUsd: 0.75 });
   });
 
+  it("tells what is held to the nano-dollar, as other amounts", async () => {
+    const spending = open({ a: 1 });
+    for (const usd of [0.1, 0.2]) spending.hold("a", usd);
+    expect(await spending.month("a")).toEqual({ capUsd: 1, spentUsd: 0, heldUsd: 0.3 });
+    await expect(spending.reserve("a", 0.8)).rejects.toMatchObject({ details: { heldUsd: 0.3 } });
+  });
+
   it("is never overshot by reservations at the same time", async () => {
     const spending = open({ a: 1 });
     const answers = await Promise.allSettled(Array.from({ length: 50 }, () => spending.reserve("a", 0.1)));

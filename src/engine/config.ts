@@ -15,6 +15,7 @@ import type { FamilySettings } from "../schedule/lanes.ts";
 import type { RampOptions } from "../schedule/limits.ts";
 import type { LimitSettings, RampSettings } from "../work/limits.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
+import { checkProviderNames } from "./provider_names.ts";
 import { checkVariables } from "./variables.ts";
 
 export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
@@ -38,6 +39,8 @@ export interface EngineConfig {
   readonly diskWaitMs: number;
   readonly waitMs: number | undefined;
   readonly attemptMsMax: number | undefined;
+  /** What of it has no effect, in words for the operator. */
+  readonly notes: readonly string[];
 }
 
 /** OpenAI's rule of thumb for `slow_down` (platform.openai.com/docs/guides/error-codes), state 2026-11-20. */
@@ -89,6 +92,8 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
     ...namesIn(env),
   ]);
   checkVariables(env, names);
+  const prices = pricesOf(options);
+  const notes = checkProviderNames(options, prices, names);
   const { unsupportedConfig } = options;
   const common = unsupportedConfig === undefined ? {} : { unsupportedConfig };
   const providers = [...names].map((name) =>
@@ -110,7 +115,7 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
       }),
     ),
     families: options.families ?? {},
-    prices: pricesOf(options),
+    prices,
     cap: options.cap,
     rateCard: {
       standard: { ...RATE_CARD.standard, ...options.rateCard?.standard },
@@ -122,6 +127,7 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
     diskWaitMs: options.diskWaitMs ?? options.waitMs ?? 1_800_000,
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
+    notes,
   };
 }
 

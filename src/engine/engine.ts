@@ -105,7 +105,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
     observer,
     notice: (message) => onNotice?.(message),
   };
-  for (const note of seams.space?.notes ?? []) seams.notice(note);
+  for (const note of [...resolved.notes, ...(seams.space?.notes ?? [])]) seams.notice(note);
   const engine = new LocalEngine(seams, resolved, place);
   try {
     await engine.open();

@@ -9,12 +9,13 @@
  * `x-should-retry` wins over both, as in the official SDKs. Codes were read in OpenAI's API file, the official SDKs and
  * the providers' error pages, state 2026-11-20.
  *
- * Messages are our words, the status and a code of the provider that looks like one; the provider's own words only where
+ * Messages are our words, the status and a code of the provider that looks like one and like no key; the provider's own words only where
  * they concern no item (an account, a key, a model), never its body.
  */
 import type { FailureCode } from "../errors.ts";
 import type { Usage } from "../work/outcome.ts";
 import { type ErrorFacts, readErrorBody } from "./error_body.ts";
+import { isShownCode, withoutKeys } from "./key_text.ts";
 import type { Decoded, FailureScope, WireAnswer } from "./provider.ts";
 import { refusalWaitMs, retryAfterMs } from "./retry_after.ts";
 
@@ -62,7 +63,7 @@ function refusal(
   const told = retryAfterMs(answer.headers, answer.wallMs) ?? facts.waitMs;
   const understood = byCode(facts, status) ?? byStatus(facts, status, told !== undefined);
   const verdict = overruled(understood, answer, status);
-  const code = facts.codes[0];
+  const code = facts.codes.find(isShownCode);
   // A stopped account keeps its long wait (hours until the quota's day ends); a refused request is tried again sooner.
   const waitMs = verdict.class === "permanent" ? told : refusalWaitMs(told);
   return {
@@ -81,9 +82,7 @@ function refusal(
 /** The message of a refusal that concerns no item, so it cannot contain a prompt; text that looks like a key is removed. */
 function saidBy({ message }: ErrorFacts, { scope }: Verdict): string {
   if (scope === "item" || message === "") return "";
-  const said = message
-    .replace(/[\p{Cc}\s]+/gu, " ")
-    .replace(KEY_LIKE, "[key]")
+  const said = withoutKeys(message.replace(/[\p{Cc}\s]+/gu, " "))
     .trim()
     .slice(0, SAID_CHARS_MAX);
   return said === "" ? "" : ` (it says: ${said})`;
@@ -91,8 +90,6 @@ function saidBy({ message }: ErrorFacts, { scope }: Verdict): string {
 
 /** Characters of a provider's own words that are shown. */
 const SAID_CHARS_MAX = 200;
-/** Keys of known vendors, whole or masked with asterisks, and anything long without a space. */
-const KEY_LIKE = /\b(?:sk|pk|gsk|xai|key|AIza)[-_][^\s"',;]{4,}|[A-Za-z0-9_*-]{24,}/g;
 
 const QUOTA_CODES: ReadonlySet<string> = new Set([
   "insufficient_quota",

@@ -10,6 +10,7 @@
 import { ANTHROPIC_VERSION, anthropicProvider } from "./anthropic.ts";
 import { echoProvider } from "./echo.ts";
 import { GEMINI_VERSION, geminiProvider } from "./gemini.ts";
+import { keepingKeys } from "./key_text.ts";
 import { openaiProvider } from "./openai.ts";
 import type { Protocol, Provider, ProviderSettings } from "./provider.ts";
 
@@ -86,6 +87,10 @@ export function defaultSettings(name: string, baseUrl?: string): ProviderSetting
 
 /** The codec for settings. Throws `invalid_config` when the base URL is none. */
 export function createProvider(settings: ProviderSettings): Provider {
+  return keepingKeys(codecOf(settings), settings);
+}
+
+function codecOf(settings: ProviderSettings): Provider {
   switch (settings.protocol) {
     case "openai":
       return openaiProvider(settings);

@@ -196,6 +196,31 @@ it("a message holds the provider's code only when it looks like one", () => {
   });
 });
 
+it("a message holds no key, wherever the provider put it", () => {
+  const said = (status: number, error: object, key?: string): string => {
+    const decoded = provider("openai", key === undefined ? {} : { key }).decode(answer(status, { error }));
+    return decoded.class === "success" ? "" : decoded.message;
+  };
+  const refused = "openai answered 400: the request was refused";
+  for (const code of ["sk-secret-canary-abc", "AIzaSyB-1234_x", "d41d8cd98f00b204e9800998ecf8427e"])
+    for (const member of ["code", "type", "status"]) expect(said(400, { [member]: code })).toBe(refused);
+  expect(said(400, { code: "sk-secret-canary", type: "invalid_request_error" })).toBe(
+    "openai answered 400 (invalid_request_error): the request was refused",
+  );
+  expect(said(400, { code: "x.Plain-Words.y" }, "plain-words")).toBe(
+    "openai answered 400 (x.[key].y): the request was refused",
+  );
+  expect(said(401, { message: "no account has plain.words+here" }, "plain.words+here")).toBe(
+    "openai answered 401: the key was not accepted (it says: no account has [key])",
+  );
+  const gateway = provider("openai", { headers: { "api-key": "hidden-words" } });
+  expect(gateway.decode(answer(400, { error: { code: "hidden-words" } }))).toMatchObject({
+    message: "openai answered 400 ([key]): the request was refused",
+  });
+  const long = "linked_organization_billing_unavailable";
+  expect(said(429, { code: long })).toContain(`(${long})`);
+});
+
 it("an error body over 1 MiB is not read", () => {
   const body = { error: { code: "insufficient_quota", pad: "x".repeat(1_100_000) } };
   expect(short(openai.decode(answer(429, body)))).toBe("refused rate_limited item rate");

@@ -4,7 +4,8 @@
  *   finished -> which lines? -> none: as it was            their choice needs the error lines: they say what is retryable
  *   stopped  -> recovered    -> some: restated -> open     (`restate.ts`: safe at any kill)
  *
- * The sla counts from the call that opens them; what they took before is kept, and counts no more against them.
+ * They are answered on the terms of the call that opens them (model, sla), and the sla counts from that call. What they
+ * took before is kept, and counts no more against them.
  */
 import type { DiskFile } from "../disk.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
@@ -24,6 +25,7 @@ import type { EngineParts } from "./parts.ts";
 import { recover } from "./recover.ts";
 import type { AttemptsMade } from "./replay.ts";
 import { LineReader, restate } from "./restate.ts";
+import { type AskedTerms, withTerms } from "./run_terms.ts";
 import { type SettledLine, settledLines } from "./settled_lines.ts";
 import { streamChanged } from "./spool.ts";
 import type { TaskBody } from "./task_body.ts";
@@ -66,12 +68,19 @@ export interface LeftRun {
   readonly model: string | undefined;
 }
 
+/** What a call says of the lines that it opens. */
+export interface Reopening {
+  readonly retry: RetryFailed;
+  /** For these lines and what is open besides; a finished run keeps its own when no line is opened. */
+  readonly asked: AskedTerms;
+  readonly acceptedWallMs: number;
+}
+
 /** The task with those lines open, durably; unchanged without such lines. Throws `output_changed`, `input_changed`. */
 export function reopenFailed(
   parts: EngineParts,
   left: LeftRun,
-  retry: RetryFailed,
-  acceptedWallMs: number,
+  { retry, asked, acceptedWallMs }: Reopening,
   signal: AbortSignal,
 ): Promise<TaskBody> {
   const { task, body } = left;
@@ -79,8 +88,9 @@ export function reopenFailed(
     const failed = await failedLines(lines(), output, retry);
     if (failed.size === 0) return body;
     if (body.status === "completed") await readAgain(left);
-    const { summary, outBytes, outChecksum, isCancelled, status, ...rest } = body;
-    const window = body.slaMinutes === undefined ? {} : { acceptedWallMs };
+    const termed = withTerms(body, asked, acceptedWallMs);
+    const { summary, outBytes, outChecksum, isCancelled, status, ...rest } = termed;
+    const window = termed.slaMinutes === undefined ? {} : { acceptedWallMs };
     const restatement = {
       task,
       before: body,

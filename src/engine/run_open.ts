@@ -229,7 +229,8 @@ async function changed(
   }
   if (retryFailed === undefined) return body;
   const terms = costTerms(before, rateCard);
-  return reopenFailed(parts, { ...left, terms, body }, retryFailed, acceptedWallMs, signal);
+  const reopening = { retry: retryFailed, asked: options, acceptedWallMs };
+  return reopenFailed(parts, { ...left, terms, body }, reopening, signal);
 }
 
 /** Where answers are appended. A fresh task never writes over a file that is not its own. */

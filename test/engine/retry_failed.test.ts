@@ -55,6 +55,46 @@ describe("retryFailed", () => {
     expect(world.output().find(({ key }) => key === "k5")?.output).toBe(null);
   });
 
+  it("asks the model of this call for lines of a finished run", async () => {
+    const world = await failed();
+    const sent = world.sent.length;
+    const again = { ...OPTIONS, sla: 1, retryFailed: ["filtered"], model: "beta:m2" };
+    const summary = await finish(world, again);
+    expect(summary).toMatchObject({ status: "completed", requests_sent: 1, counts: { completed: 4 } });
+    expect(world.sent.slice(sent)).toMatchObject([{ line: 2, model: "m2" }]);
+    expect(world.output().find(({ key }) => key === "k2")).toMatchObject({ model: "beta:m2" });
+    expect(world.output().find(({ key }) => key === "k1")).not.toHaveProperty("model");
+  });
+
+  it("asks the lines' own model again when the call names none any more", async () => {
+    const world = await failed({ model: "beta:m2" });
+    await finish(world, { ...AGAIN, sla: 1 });
+    expect(world.sent.at(-1)).toMatchObject({ line: 5, model: "m1" });
+  });
+
+  it("gives the lines of a finished run the sla of this call", async () => {
+    const world = await failed();
+    world.answer = (line) => ({ afterMs: 90_000, result: ok(line) });
+    expect(await finish(world, { ...AGAIN, sla: 30 })).toMatchObject({
+      counts: { completed: 4, expired: 0 },
+    });
+  });
+
+  it.each([
+    ["model_not_found", "alpha:m1"],
+    ["provider_missing", "nowhere:m1"],
+  ])("asks the model of this call for lines that ended as %s", async (code, named) => {
+    const world = new World();
+    world.input(3, named);
+    world.answer = (line, _attempt, model) => (model === "m1" ? status(404, "model_not_found") : ok(line));
+    const ended = await finish(world, { ...OPTIONS, finish: true });
+    expect(ended).toMatchObject({ status: "completed", errors: { [code]: 3 } });
+    const sent = world.sent.length;
+    const again = { ...OPTIONS, retryFailed: [code], model: "beta:m2" };
+    expect(await finish(world, again)).toMatchObject({ counts: { completed: 3 }, requests_sent: 3 });
+    expect(world.sent.slice(sent).map(({ model }) => model)).toEqual(["m2", "m2", "m2"]);
+  });
+
   it("keeps what the failed attempts took, and gives the lines all their attempts again", async () => {
     const world = new World({ config: { prices: PRICES } });
     world.input(2);

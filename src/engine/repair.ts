@@ -5,7 +5,8 @@
  *     -> the found ones are written beside it, in the order of the journal, and take its place
  *     -> the journal (its prices aside) restates them (`RESTATES`); the others are open again, with what they have cost
  *
- * A crash anywhere leaves a file that can be repaired again. What the file holds besides is kept as `<output>.damaged`.
+ * A crash anywhere leaves a file that can be repaired again. What the file holds besides is kept as `<output>.damaged`,
+ * that of a second repair as `<output>.damaged.2`, and so on.
  *
  * Limits: some 300 bytes of memory a line; lines of at most 64 MiB are found.
  */
@@ -31,6 +32,8 @@ export interface Repaired {
   /** Lines that the new output holds, and those that were answered and are asked for again. */
   readonly kept: number;
   readonly lost: number;
+  /** Where the file is that it replaces; absent when that held nothing else. */
+  readonly damaged?: string;
 }
 
 /** Writes the output again. Call it while the task is not at work. */
@@ -44,6 +47,7 @@ export async function repairOutput(
   const { replay, lines } = await readJournal(parts, task.id, body);
   const from = (await disk.stat(path)) === undefined ? body.out : path; // answers that were put in order
   const old = (await disk.stat(from)) === undefined ? undefined : await disk.open(from, "read");
+  let damaged: string | undefined;
   try {
     if (old !== undefined) await findLines(old, lines);
     const writer = new Restatement(await fresh(disk, `${path}.part`));
@@ -59,7 +63,8 @@ export async function repairOutput(
           );
         }
       const entries = await writer.finish(task.id, replay);
-      if (old !== undefined && lines.strayBytes > 0) await disk.rename(from, `${from}.damaged`);
+      if (old !== undefined && lines.strayBytes > 0) damaged = await freePath(disk, `${from}.damaged`);
+      if (damaged !== undefined) await disk.rename(from, damaged);
       await disk.rename(`${path}.part`, path);
       const moment = clock.moment();
       await room.waitFor(() => store.append(entries.map((entry) => stamped(entry, moment))));
@@ -69,7 +74,8 @@ export async function repairOutput(
     const { isOutputChanged: _told, outBytes: _bytes, outChecksum: _sum, summary: _summary, ...rest } = body;
     const repaired: TaskBody = { ...rest, status: "open" };
     await room.waitFor(() => store.putTask({ ...task, body: encodeBody(repaired) }));
-    return { body: repaired, kept: writer.kept, lost: writer.lost };
+    const { kept, lost } = writer;
+    return { body: repaired, kept, lost, ...(damaged === undefined ? {} : { damaged }) };
   } finally {
     await old?.close();
   }
@@ -150,6 +156,14 @@ async function findLines(file: DiskFile, lines: SoughtLines): Promise<void> {
 async function readAt(file: DiskFile, start: number, { lineBytes }: OutcomeRecord): Promise<Uint8Array> {
   const bytes = new Uint8Array(lineBytes);
   return bytes.subarray(0, await file.read(bytes, start));
+}
+
+/** The path, or the first of `<path>.2`, `<path>.3`, ... where no file is. */
+async function freePath(disk: Disk, path: string): Promise<string> {
+  for (let number = 1; ; number += 1) {
+    const free = number === 1 ? path : `${path}.${number}`;
+    if ((await disk.stat(free)) === undefined) return free;
+  }
 }
 
 async function fresh(disk: Disk, path: string): Promise<DiskFile> {

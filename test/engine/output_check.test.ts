@@ -105,6 +105,20 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     expect(world.disk.text(`${OUTPUT}.damaged`)).toContain("mine\n");
   });
 
+  it("that is damaged several times is kept each time under a name of its own", async () => {
+    const world = await done(options);
+    for (const mine of ["first", "second", "third"]) {
+      world.disk.put(OUTPUT, `${mine}\n${textOf(world)}`);
+      await refused(world, OUTPUT, options);
+      await run(world, OUTPUT, options);
+      expectWhole(world);
+    }
+    expect(world.disk.text(`${OUTPUT}.damaged`)).toContain("first\n");
+    expect(world.disk.text(`${OUTPUT}.damaged.2`)).toContain("second\n");
+    expect(world.disk.text(`${OUTPUT}.damaged.3`)).toContain("third\n");
+    expect(world.sent).toHaveLength(COUNT);
+  });
+
   it("is found under another path, with its data folder", async () => {
     const world = await done(options);
     world.disk.put("/elsewhere/out.jsonl", textOf(world));

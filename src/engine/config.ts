@@ -10,11 +10,12 @@ import { RATE_CARD, type RateCard } from "../price/factor.ts";
 import type { PriceOverrides } from "../price/overrides.ts";
 import { isPriceSheet, overridesOf, readPriceSheet } from "../price/price_sheet.ts";
 import type { ProviderSettings } from "../providers/provider.ts";
-import { defaultSettings, KNOWN_PROVIDERS } from "../providers/registry.ts";
+import { defaultSettings, KNOWN_PROVIDERS, type KnownProvider } from "../providers/registry.ts";
 import type { FamilySettings } from "../schedule/lanes.ts";
 import type { RampOptions } from "../schedule/limits.ts";
 import type { LimitSettings, RampSettings } from "../work/limits.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
+import { headerText, keyText } from "./header_texts.ts";
 import { checkProviderNames } from "./provider_names.ts";
 import { checkVariables } from "./variables.ts";
 
@@ -144,11 +145,13 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
   if (settings === undefined) {
     throw new PerigeeError("invalid_config", `provider "${name}" is not known and has no baseUrl`);
   }
-  const key = given.key ?? env[`${prefix}_KEY`] ?? firstOf(env, known?.keyVariables);
-  const fromEnv = Object.entries(known?.headerVariables ?? {}).flatMap(([header, variable]) =>
-    env[variable] === undefined ? [] : [[header, env[variable]] as const],
-  );
-  const headers = { ...Object.fromEntries(fromEnv), ...given.headers };
+  const place = `providers.${name}`;
+  const variables = [`${prefix}_KEY`, ...(known?.keyVariables ?? [])];
+  const key = keyText([
+    { place: `${place}.key`, text: given.key },
+    ...variables.map((variable) => ({ place: variable, text: env[variable] })),
+  ]);
+  const headers = { ...headersIn(env, known?.headerVariables), ...headersOf(given, place) };
   const { headers: _headers, baseUrl: _baseUrl, key: _key, ramp: _ramp, ...rest } = given;
   return {
     ...settings,
@@ -156,6 +159,24 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
     ...(key === undefined ? {} : { key }),
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
   };
+}
+
+function headersIn(
+  env: Environment,
+  variables: KnownProvider["headerVariables"] = {},
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(variables).flatMap(([header, variable]) => {
+      const value = env[variable];
+      return value === undefined ? [] : [[header, headerText(value, variable)] as const];
+    }),
+  );
+}
+
+function headersOf({ headers = {} }: ProviderOptions, place: string): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, headerText(value, `${place}.headers.${name}`)]),
+  );
 }
 
 /** A server at another base URL may answer without a key; one at the provider's own does not. */

@@ -22,6 +22,15 @@ export const namedErrors: { readonly error: (issue: z.core.$ZodRawIssue) => stri
   },
 };
 
+/**
+ * What a parse found, unknown names first: a name that is misspelt is also missing where it should be, and only the misspelt
+ * one says what to do.
+ */
+export function issuesOf({ issues }: z.ZodError): readonly z.core.$ZodIssue[] {
+  const isName = ({ code }: z.core.$ZodIssue): boolean => code === "unrecognized_keys";
+  return [...issues.filter(isName), ...issues.filter((issue) => !isName(issue))];
+}
+
 /** What is said of a name that is not one of `known`. */
 export function unknownName(name: string, known: readonly string[]): string {
   if (!NAME.test(name)) return "one of its names is not known";

@@ -4,7 +4,7 @@
 import { PerigeeError } from "../errors.ts";
 import { isModelPattern } from "../price/pattern.ts";
 import { overridesOf, readPriceSheet } from "../price/price_sheet.ts";
-import { namedErrors, unknownName, z } from "../schema.ts";
+import { issuesOf, namedErrors, unknownName, z } from "../schema.ts";
 import type { ConfigOptions } from "./config_options.ts";
 
 const positive = z.number().int().min(1);
@@ -131,7 +131,7 @@ export function parseOptions(
 ): ConfigOptions {
   const parsed = fileOptions.safeParse(withoutSheet(value, where), namedErrors);
   if (parsed.success) return parsed.data as unknown as ConfigOptions; // the schema above states the same shape
-  const issue = parsed.error.issues[0];
+  const issue = issuesOf(parsed.error)[0];
   const place = issue === undefined || issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
   const isTopName = issue?.code === "unrecognized_keys" && issue.path.length === 0;
   const message = isTopName

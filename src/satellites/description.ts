@@ -8,7 +8,7 @@
  */
 import { hash } from "node:crypto";
 import { PerigeeError } from "../errors.ts";
-import { namedErrors, z } from "../schema.ts";
+import { issuesOf, namedErrors, z } from "../schema.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import { canonical, faultOfJsonSchema, isDeep } from "./json_schema.ts";
 import { NAME } from "./reference.ts";
@@ -157,7 +157,7 @@ export function toWire(described: SatelliteDescription): WireDescription {
 export function fromWire(given: unknown): SatelliteDescription {
   const parsed = wireDescription.safeParse(given, namedErrors);
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
+    const [issue] = issuesOf(parsed.error);
     const param = issue?.path.join(".") || "description";
     throw new PerigeeError("invalid_request", `${param}: ${issue?.message}`, { details: { param } });
   }

@@ -2,7 +2,7 @@
  * What is answered for a body that its schema refuses, where a handler checks it: 422 as for what routes check.
  */
 import { PerigeeError } from "../errors.ts";
-import type { z } from "../schema.ts";
+import { issuesOf, type z } from "../schema.ts";
 
 /** Names the first place that is wrong. */
 export function bodyFault(error: z.ZodError): PerigeeError {
@@ -13,7 +13,7 @@ export function bodyFault(error: z.ZodError): PerigeeError {
 /** The same with all places in `details.issues`. */
 export function bodyIssues(error: z.ZodError): PerigeeError {
   const { message, param } = firstOf(error);
-  const issues = error.issues.map((issue) => ({ path: pathOf(issue), message: issue.message }));
+  const issues = issuesOf(error).map((issue) => ({ path: pathOf(issue), message: issue.message }));
   return new PerigeeError("usage", message, { details: { param, issues } });
 }
 
@@ -27,7 +27,8 @@ export function asUnprocessable(error: unknown): unknown {
   return new PerigeeError("usage", error.message, { cause: error, details: error.details });
 }
 
-function firstOf({ issues: [first] }: z.ZodError): { readonly message: string; readonly param: string } {
+function firstOf(error: z.ZodError): { readonly message: string; readonly param: string } {
+  const [first] = issuesOf(error);
   const param = first === undefined ? "body" : pathOf(first);
   return { message: `${param}: ${first?.message ?? "not as documented"}`, param };
 }

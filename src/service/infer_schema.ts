@@ -6,7 +6,7 @@ import { RECORDED_CODES } from "../engine/failure_numbers.ts";
 import { HOLD_REASONS } from "../engine/holds.ts";
 import type { FailureCode } from "../errors.ts";
 import { suggestion } from "../nearest.ts";
-import { namedErrors, z } from "../schema.ts";
+import { issuesOf, namedErrors, z } from "../schema.ts";
 import type { RequestItem } from "../tasks/requests.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
@@ -72,7 +72,7 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
   const isFile = typeof value === "object" && value !== null && "file_id" in value;
   const parsed = (isFile ? fileItem : inlineItem).safeParse(value, namedErrors);
   if (parsed.success) return parsed.data as RequestItem; // the schemas above state the same shapes
-  const issue = parsed.error.issues[0];
+  const issue = issuesOf(parsed.error)[0];
   const [field] = issue?.path ?? [];
   if (issue?.code === "unrecognized_keys" && field === undefined) {
     const [given = ""] = issue.keys;

@@ -2,7 +2,7 @@
  * Checks requests against the schemas of their routes: parameters, bodies, and query parameters, also of routes without any.
  */
 import { PerigeeError } from "../errors.ts";
-import { namedErrors, type z } from "../schema.ts";
+import { issuesOf, namedErrors, type z } from "../schema.ts";
 import type { FastifyInstance } from "./fastify.ts";
 
 /** The error that Fastify expects. */
@@ -24,7 +24,7 @@ export function validatorCompiler({
   return (data) => {
     const parsed = known.safeParse(data, namedErrors);
     if (parsed.success) return { value: parsed.data };
-    const faults = parsed.error.issues.map(({ path, code = "custom", message }) => ({
+    const faults = issuesOf(parsed.error).map(({ path, code = "custom", message }) => ({
       keyword: code,
       instancePath: `/${path.join("/")}`,
       schemaPath: `#/${path.join("/")}/${code}`,

@@ -7,10 +7,10 @@
  * Hot: one item's post may take 60 us of this thread here (bench/service.ts).
  */
 import type { EngineParts } from "../engine/parts.ts";
-import { PerigeeError } from "../errors.ts";
+import { type FailureCode, PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { priceFactor } from "../price/factor.ts";
-import type { MeasuredBlock } from "../shard/measured.ts";
+import type { MeasuredBlock, RejectedLine } from "../shard/measured.ts";
 import type { RecordChange } from "../store/records.ts";
 import { newId } from "../work/new_id.ts";
 import { objectId } from "../work/object_id.ts";
@@ -28,6 +28,16 @@ const BATCH_CHARS_MAX = 512 * 1024;
 
 /** Batches that are counted at once; what comes meanwhile makes the next, the larger the busier it is. */
 const COUNTING_MAX = 1;
+
+/** The field of an item that a line is rejected for. */
+const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
+  ["unknown_model", "model"],
+  ["provider_missing", "model"],
+  ["invalid_config", "generation_config"],
+  ["unsupported_request", "generation_config"],
+  ["invalid_contents", "input"],
+  ["tokenizer_failed", "input"],
+]);
 
 /** A small task before it is accepted: inline items of one sla. */
 export interface SmallTask {
@@ -268,7 +278,7 @@ function countedOf(
       line += 1;
       const item = itemOf.get(line);
       if (item === undefined) {
-        refusal ??= refusalOf(index, rejected.get(line)?.message);
+        refusal ??= refusalOf(index, rejected.get(line));
         continue;
       }
       const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
@@ -292,7 +302,9 @@ function countedOf(
 }
 
 /** A rejection speaks of the line; the caller knows of items. */
-function refusalOf(index: number, message = "it cannot be read"): PerigeeError {
-  const about = message.replace(/^line \d+: /, "");
-  return new PerigeeError("usage", `item ${index}: ${about}`, { details: { param: `${index}.model` } });
+function refusalOf(index: number, rejected: RejectedLine | undefined): PerigeeError {
+  const about = rejected?.message.replace(/^line \d+: /, "") ?? "it cannot be read";
+  const field = rejected === undefined ? undefined : FIELD_AT_FAULT.get(rejected.code);
+  const param = field === undefined ? String(index) : `${index}.${field}`;
+  return new PerigeeError("usage", `item ${index}: ${about}`, { details: { param } });
 }

@@ -1,6 +1,6 @@
 /** Providers that a configuration names and does not configure. */
 import { describe, expect, it } from "vitest";
-import { resolveConfig } from "../../src/engine/config.ts";
+import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
 import { overridesOf } from "../../src/price/price_sheet.ts";
 
 const PRICE = { inputUsdPerMillion: 1, outputUsdPerMillion: 1 };
@@ -48,5 +48,15 @@ describe("a provider that is not configured and near no other", () => {
     expect(resolveConfig(options, {}).notes).toEqual([
       'limits["warehouse"] has no effect: provider "warehouse" is not configured; set PERIGEE_PROVIDER_WAREHOUSE_BASE_URL, or providers.warehouse.baseUrl in the configuration',
     ]);
+  });
+});
+
+describe("a misspelt member", () => {
+  it("is named with the one that was meant, and not the member that it leaves missing", async () => {
+    const { inputUsdPerMillion, ...rest } = PRICE;
+    const prices = { "openai:*": { inputUsdPerMilion: inputUsdPerMillion, ...rest } };
+    await expect(checkOptions({ prices }, "perigee.json")).rejects.toThrow(
+      'perigee.json at prices.openai:*: "inputUsdPerMilion" is not a known name; did you mean "inputUsdPerMillion"?',
+    );
   });
 });

@@ -34,6 +34,16 @@ describe("a name that is not known", () => {
       'item 1: "max_token" is not a known name; did you mean "max_tokens"?',
       "1.max_token",
     ]);
+    expect(await refusal(...posted("/v0/infer/", [{ model: "echo:test", imput: "x" }]))).toEqual([
+      422,
+      'item 0: "imput" is not a known name; did you mean "input"?',
+      "0.imput",
+    ]);
+    expect(await refusal(...posted("/v0/webhooks", { urll: "https://example.com/hook" }))).toEqual([
+      422,
+      'body: "urll" is not a known name; did you mean "url"?',
+      "body",
+    ]);
     expect(await refusal(...posted("/v0/infer/", [{ file_id: UNKNOWN, slo: 5 }]))).toEqual([
       422,
       'item 0: "slo" is not a known name; did you mean "sla"?',
@@ -71,9 +81,11 @@ describe("settings of an item", () => {
       objects: [{ status: "completed", output: { text: "hell", finish_reason: "length" } }],
     });
     const wrong = { ...NOW, generation_config: { temprature: 0 } };
-    expect((await refusal(...posted("/v0/infer/", [cut, wrong]))).slice(0, 2)).toEqual([
+    expect(await refusal(...posted("/v0/infer/", [cut, wrong]))).toEqual([
       422,
       'item 1: "temprature" is not a known member of generation_config; did you mean "temperature"?',
+      "1.generation_config",
     ]);
+    expect((await refusal(...posted("/v0/infer/", [{ ...NOW, model: "opnai:gpt-4o" }])))[2]).toBe("0.model");
   });
 });

@@ -47,7 +47,12 @@ async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   await requireFile(input);
   const dataDir = await mkdtemp(join(tmpdir(), "perigee-quote-"));
   try {
-    const engine = await createEngine({ ...file, dataDir, stateDir: stateFolder(given) });
+    const engine = await createEngine({
+      ...file,
+      dataDir,
+      stateDir: stateFolder(given),
+      onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
+    });
     try {
       return await engine.quote(input === "-" ? process.stdin : input, {
         ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),

@@ -297,3 +297,21 @@ describe("the environment", () => {
     expect(stderr).not.toContain("sk-wrong");
   });
 });
+
+describe("a configuration that has no effect in part", () => {
+  it("is a notice of run and quote alike, which go on", async () => {
+    desk.write("config.json", ['{"limits":{"warehouse":{"concurrency":1}}}']);
+    for (const words of [
+      ["quote", "in.jsonl"],
+      ["run", "in.jsonl", "--out", "out.jsonl"],
+    ]) {
+      const { code, stderr } = await desk.perigee([...words, "--config", "config.json"]);
+      expect([code, stderr]).toEqual([
+        0,
+        expect.stringContaining(
+          'perigee: limits["warehouse"] has no effect: provider "warehouse" is not configured',
+        ),
+      ]);
+    }
+  });
+});

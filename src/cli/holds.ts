@@ -5,12 +5,12 @@ import type { Hold, HoldReason } from "../engine/holds.ts";
 import { count, duration } from "./numbers.ts";
 
 const WORDS: Readonly<Record<HoldReason, string>> = {
-  outage: "does not answer",
+  outage: "is not available",
   rate_limited: "limits the rate",
   overloaded: "is overloaded",
   authentication: "does not accept the key",
   quota: "says that the account has no money or quota left",
-  cap_reached: "the cost cap is used up",
+  cap_reached: "the cap leaves too little money",
   price_unknown: "a cost cap needs a price",
   provider_missing: "a provider is not configured",
   key_missing: "a key is missing",
@@ -31,7 +31,7 @@ export function holdText(hold: Hold, nowWallMs: number): string {
 function wayOn({ reason, provider }: Hold): string {
   switch (reason) {
     case "cap_reached":
-      return "continue with a higher --max-cost, or without it";
+      return "continue with a higher --max-cost or --cap NAME=USD, or without a cap";
     case "price_unknown":
       return "continue with the sheet in --prices, or with --max-cost-unbounded";
     case "provider_missing":

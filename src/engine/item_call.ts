@@ -41,6 +41,8 @@ export class ItemCall implements Call {
   refusals: FailureSeries | undefined;
   /** Bytes of its line while a lane has it; see `claimed_bytes.ts`. */
   claimedBytes = 0;
+  /** Failures of the series count against it: they were compared. */
+  isProven = false;
   /** Its last intent became durable, and it will not be sent. */
   isUnsent = false;
   permit: Permit | undefined;

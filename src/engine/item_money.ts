@@ -28,6 +28,11 @@ export function unpricedText(model: string): string {
   return `no price is known for ${model}, so a cost cap cannot bound it: ${howToPrice(model)}`;
 }
 
+/** Three digits that count. */
+function shown(usd: number): string {
+  return String(Number(usd.toPrecision(3)));
+}
+
 /** One for an engine. */
 export class ItemMoney {
   readonly #clock: Clock;
@@ -53,6 +58,19 @@ export class ItemMoney {
     call.reservation = reserved.reservation;
     if (isBounded) call.bounded = this.#bounds.begun(call.model);
     return "ok";
+  }
+
+  /** Which cap leaves too little for an item, and what the item needs, in words. */
+  capText(call: ItemCall): string {
+    const { budget } = call.run.settings;
+    const mostUsd = this.#mostUsd(call) ?? 0;
+    const cap = budget.exhausted(mostUsd);
+    if (cap === undefined) return "the cost cap leaves no money for what is left";
+    const whose = cap.name === undefined ? "the cost cap" : `the cap "${cap.name}"`;
+    const left = Math.max(0, cap.capUsd - cap.spentUsd);
+    const doubt =
+      budget.ambiguousUsd > 0 ? ` ($${shown(budget.ambiguousUsd)} of what is spent is in doubt)` : "";
+    return `${whose} of $${shown(cap.capUsd)} has $${shown(left)} left${doubt}, and the next request may cost $${shown(mostUsd)}`;
   }
 
   /** It was not sent. */

@@ -7,12 +7,15 @@
  */
 import type { Clock } from "../clock.ts";
 import type { AttemptResult } from "../dispatch/attempt.ts";
-import { Blame } from "../schedule/blame.ts";
+import { Blame, type FailureSeries } from "../schedule/blame.ts";
 import type { LaneLimits, Permit } from "../schedule/limits.ts";
 import { suspectsOf } from "./attempt_signal.ts";
 import { holdReasonOf, type Trouble } from "./holds.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { RunState } from "./run_state.ts";
+
+/** Of a burst, so many answers for each failure say that the failures are the items' own. */
+const BESIDE_FACTOR = 4;
 
 /** One for a lane. */
 export class LaneHealth {
@@ -22,6 +25,8 @@ export class LaneHealth {
   #trouble: Trouble | undefined;
   /** Claimed calls whose last attempt failed without their fault: asleep, waiting for their turn, or out again. */
   readonly #failing = new Set<ItemCall>();
+  /** Answers since the first of them began to fail. */
+  #answersBeside = 0;
   /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
   #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
 
@@ -45,17 +50,34 @@ export class LaneHealth {
     const suspects = suspectsOf(result);
     if (suspects === "item") {
       blame.answered(sentMs, nowMs);
+      if (this.#failing.size > 0) this.#answersBeside += 1;
       call.series = call.refusals = undefined; // its own answer proves nothing against itself
+      call.isProven = false;
     }
     if (suspects !== "either") return suspects === "item";
-    if (this.#limits.isDown) blame.void();
+    if (this.#limits.isDown) {
+      blame.void();
+      call.isProven = false;
+    }
     if (result.class !== "permanent") {
       call.series ??= { sentMs, endedMs: nowMs };
-      return blame.isProven(call.series);
+      call.isProven ||= this.#isProven(call, call.series, blame);
+      return call.isProven;
     }
     call.refusals ??= { sentMs, endedMs: nowMs };
-    // One proof ends an item that a key is refused for, and an outage of keys begins while answers are on their way.
-    return blame.isProven(call.refusals, result.scope === "provider");
+    // One proof ends an item that a key or a model is refused for, and both are lost while answers are on their way.
+    return blame.isProven(call.refusals, true);
+  }
+
+  /**
+   * Answers to requests of the same burst prove something only beside few failures: a provider that fails from some request on
+   * still answers those that it has begun, for as long as answers take.
+   */
+  #isProven(call: ItemCall, series: FailureSeries, blame: Blame): boolean {
+    if (blame.isProven(series, true)) return true;
+    const failing = this.#failing.size + (this.#failing.has(call) ? 0 : 1);
+    const answersMin = failing === 1 ? 1 : BESIDE_FACTOR * failing;
+    return this.#answersBeside >= answersMin && blame.isProven(series);
   }
 
   /** A failure that is not its item's own. */
@@ -85,6 +107,7 @@ export class LaneHealth {
   /** A call is over, or goes to another lane. */
   ended(call: ItemCall): void {
     this.#failing.delete(call);
+    if (this.#failing.size === 0) this.#answersBeside = 0;
   }
 
   /** A call goes out while the account has stopped the lane. */

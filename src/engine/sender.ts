@@ -142,11 +142,12 @@ export class Sender implements Admission<ItemCall> {
     );
   }
 
-  hold({ run, model }: ItemCall, reason: "cap_reached" | "price_unknown"): void {
+  hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void {
+    const { run, model } = call;
     run.waitingItems -= 1;
     const held =
       reason === "cap_reached"
-        ? { reason, message: "the cost cap leaves no money for what is left" }
+        ? { reason, message: this.#options.money.capText(call) }
         : {
             reason,
             model,

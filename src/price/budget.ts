@@ -171,6 +171,12 @@ export class Budget implements Taken {
     return { ok: true, reservation };
   }
 
+  /** The cap that leaves too little for so much, also when all that is held came back; undefined when none does. */
+  exhausted(usd: number): Cap | undefined {
+    const nanos = nanosOf(usd, Math.ceil);
+    return this.#caps.find((cap) => cap.fits(nanos) === "exhausted");
+  }
+
   /**
    * Ends a reservation with what was taken (finite, not negative; nothing when nothing was sent). For an attempt that may
    * have been billed without an answer, `ambiguousUsd` is `reservation.usd`.

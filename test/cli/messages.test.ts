@@ -148,7 +148,7 @@ describe("the command says", () => {
     );
     expect(code).toBe(3);
     const address = env["PERIGEE_PROVIDER_MYBOX_BASE_URL"]?.replace("/v1", "");
-    const held = `mybox at ${address} does not answer: mybox answered 503: the provider is not available`;
+    const held = `mybox at ${address} is not available: mybox answered 503: the provider is not available`;
     const paused = stderr.split("\n").find((line) => line.startsWith("paused"));
     expect(paused?.replace(/next try (in \d+ s|now)/, "next try in N s")).toBe(
       `paused   0/1 0%  held 1 by outage: ${held}; next try in N s  0/s  0 errors  $0.00 billed  0 tok/s  [mybox 0/32 in flight]`,

@@ -181,7 +181,7 @@ describe("perigee status", () => {
     expect(stopped).toMatchObject({ counts: { answered: 1, held: 2 }, held: [{ ...hold, next_try: null }] });
     const { stdout } = await desk.perigee(["status", "out.jsonl"]);
     expect(stdout).toContain(
-      `held       2\n           2 lines: outage: local at ${address} does not answer: `,
+      `held       2\n           2 lines: outage: local at ${address} is not available: `,
     );
     await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
     expect(await desk.perigee(RUN, { env })).toMatchObject({ code: 0 });

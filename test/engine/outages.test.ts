@@ -94,6 +94,33 @@ describe.each(Object.keys(KINDS))("an outage (%s)", (kind) => {
   });
 });
 
+describe("an outage that begins while slow answers are on their way", () => {
+  const kinds: Readonly<Record<string, () => Reply>> = {
+    "500": () => status(500),
+    "404": () => status(404, "model_not_found"),
+    reset: () => ({ ok: false, failure: "lost", message: "connection reset" }),
+  };
+  const cases = Object.keys(kinds).flatMap((kind) => [5, 30, 64].map((places) => [kind, places] as const));
+
+  it.each(cases)("(%s, %i in flight) ends no item", async (kind, places) => {
+    const endMs = 600_000;
+    let requests = 0;
+    const world: World = new World({
+      config: { maxInFlight: places },
+      answer: (line) => {
+        requests += 1;
+        const isOut = requests > 80 && world.clock.nowMs() < endMs;
+        if (isOut) return (kinds[kind] as () => Reply)();
+        return { afterMs: 1_000 + ((line * 7_919) % 11_000), result: ok(line) };
+      },
+    });
+    world.input(200);
+    const options = { ...OPTIONS, onHeld: () => undefined }; // a model that is missing is not waited for otherwise
+    const run = (await world.engine()).run(INPUT, options);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 200 } });
+  });
+});
+
 describe("a run of which nothing but an outage is left", () => {
   const down = (): World => new World({ answer: () => status(503) });
 

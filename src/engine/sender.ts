@@ -237,6 +237,7 @@ export class Sender implements Admission<ItemCall> {
     if (isOwn && suspectsOf(result) === "item") lane.health.healed();
     if (!isOwn) this.#access.refused(call, result);
     this.#free(call, lane);
+    if (!isOwn) this.#options.onChange(call.run); // what holds it may be all that is left, long before its next attempt
     return isOwn;
   }
 

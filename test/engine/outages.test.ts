@@ -3,6 +3,7 @@
  * reason that is not its own.
  */
 import { describe, expect, it } from "vitest";
+import { killedAfter } from "./runs.ts";
 import { INPUT, itemLine, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
 const DAY_MINUTES = 1_440;
@@ -143,6 +144,18 @@ describe("a run of which nothing but an outage is left", () => {
     world.kill();
     const again = (await world.engine()).run(INPUT, { out: OUTPUT });
     expect(await world.settle(again.finished)).toMatchObject({ counts: { completed: 3 } });
+  });
+
+  it("ends as paused at once where nothing is waited for, also after a kill between long delays", async () => {
+    const world = new World({
+      answer: () => ({ ok: false, failure: "not_sent", message: "connection refused" }),
+    });
+    world.input(2);
+    await killedAfter(world, 40_000);
+    const beganMs = world.clock.nowMs();
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 0 });
+    expect(await world.settle(run.finished)).toMatchObject({ status: "paused", reason: "outage" });
+    expect(world.clock.nowMs() - beganMs).toBeLessThan(1_000);
   });
 
   it("ends it with the true reason where the caller wants to finish", async () => {

@@ -3,7 +3,7 @@
  * `method` and `url` may be absent, as in Mistral's and Fireworks' batch lines.
  *
  * The body is kept as given, for providers that speak OpenAI's protocol, and read into the neutral request for all
- * others. Anthropic's and Gemini's names of an output limit, stop sequences and a system instruction are put under OpenAI's. What the neutral request cannot hold (images, tool calls) leaves its name in `unknownFields`: `messages`
+ * others. Members of `extra_body` count as members of the body. Anthropic's and Gemini's names of an output limit, stop sequences and a system instruction are put under OpenAI's. What the neutral request cannot hold (images, tool calls) leaves its name in `unknownFields`: `messages`
  * when a message has more than text, else the name of the body's member. A codec that does not send the body as given
  * refuses `messages` and `tools`, and reports the rest as dropped.
  */
@@ -27,7 +27,8 @@ export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
   const given = line["body"];
   if (!isObject(given))
     return new LineFault("invalid_line", `body must be an object, got ${shownKind(given)}`);
-  const body = underOwnNames(given);
+  const whole = withExtraMembers(given);
+  const body = whole instanceof LineFault ? whole : underOwnNames(whole);
   if (body instanceof LineFault) return body;
   if (body["stream"] === true)
     return unsupported("stream must be false or absent: answers are written whole");
@@ -38,6 +39,23 @@ export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
   const { system, turns, isTextAlone } = conversation;
   const unknownFields = isTextAlone ? read.unknownFields : ["messages", ...read.unknownFields];
   return { system, turns, config: read.config, openaiBody: body, unknownFields };
+}
+
+/** OpenAI's SDK calls vendors' members `extra_body`, and servers read them beside the others: so does every check here. */
+function withExtraMembers(body: JsonObject): JsonObject | LineFault {
+  const { extra_body: extra } = body;
+  if (extra === undefined) return body;
+  if (extra !== null && !isObject(extra))
+    return new LineFault("invalid_config", `extra_body must be an object, got ${shown(extra)}`);
+  const twice = Object.keys(extra ?? {}).find((name) => isOwn(body, name) && isOwn(extra, name));
+  if (twice !== undefined) return givenTwice(twice, `extra_body.${twice}`);
+  const { extra_body: _, ...rest } = body;
+  const more = Object.entries(extra ?? {}).filter(([name]) => !isOwn(body, name));
+  return { ...rest, ...Object.fromEntries(more) };
+}
+
+function isOwn(object: JsonObject | null, name: string): boolean {
+  return object !== null && Object.hasOwn(object, name) && isGiven(object[name]);
 }
 
 /** What other providers call members that OpenAI has too. */

@@ -54,7 +54,6 @@ const DOCUMENTED: ReadonlySet<string> = new Set([
 /** Names of other servers that are near a documented one, or that all of them have. */
 const OTHERS: ReadonlySet<string> = new Set([
   "documents",
-  "extra_body",
   "format",
   "grammar",
   "min_p",

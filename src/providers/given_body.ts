@@ -4,9 +4,7 @@
  *   a name that nobody knows, also in a message          refused (`chat_members.ts`)
  *   stream, n above 1                                    refused: one whole answer is returned for a line
  *   sampling settings that the model refuses             left out, by `unsupported.ts`
- *   extra_body, as OpenAI's SDK calls vendors' members   its members become those of the body
  */
-import { isObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest } from "../work/request.ts";
 import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
 import { type Dialect, openaiModel } from "./dialects.ts";
@@ -30,20 +28,19 @@ const NONE: readonly string[] = [];
 
 /** `isOpenai`: the server is OpenAI's own. The request has an `openaiBody`. */
 export function givenBody(
-  { openaiBody = {}, unknownFields }: ModelRequest,
+  { openaiBody: body = {}, unknownFields }: ModelRequest,
   model: string,
   dialect: Dialect,
   isOpenai: boolean,
 ): GivenResult {
-  if (openaiBody["stream"] === true)
+  if (body["stream"] === true)
     return { ok: false, code: "unsupported_request", message: "stream: expected false or absent, got true" };
-  const count = openaiBody["n"];
+  const count = body["n"];
   if (typeof count === "number" && count > 1)
     return { ok: false, code: "unsupported_request", message: `n: expected 1 or absent, got ${count}` };
   const misspelt = unknownFields.length === 0 ? undefined : misspeltMember(unknownFields, isOpenai);
-  const fault = misspelt ?? misspeltInMessages(openaiBody["messages"], isOpenai);
+  const fault = misspelt ?? misspeltInMessages(body["messages"], isOpenai);
   if (fault !== undefined) return { ok: false, code: "invalid_config", message: fault };
-  const body = isOpenai ? openaiBody : withExtraMembers(openaiBody);
   const dropped = notTaken(body, model, dialect, isOpenai);
   return { ok: true, body: dropped.length === 0 ? body : without(body, dropped), dropped };
 }
@@ -61,13 +58,6 @@ function notTaken(body: Body, model: string, dialect: Dialect, isOpenai: boolean
 function isFree(body: Body, model: string): boolean {
   const { sampling } = openaiModel(model);
   return sampling === "always" || (sampling === "without_reasoning" && body["reasoning_effort"] === "none");
-}
-
-function withExtraMembers(body: Body): Body {
-  const { extra_body: extra } = body;
-  if (!isObject(extra)) return body;
-  const { extra_body: _, ...rest } = body;
-  return { ...rest, ...extra };
 }
 
 function without(body: Body, names: readonly string[]): Body {

@@ -185,3 +185,50 @@ describe("OpenAI's batch layout", () => {
     });
   });
 });
+
+describe("members of extra_body", () => {
+  it("count as members of the body, whatever they are", () => {
+    const more = { temperature: 0.5, max_tokens: 9, guided_json: { a: 1 }, toString: "x" };
+    const { request } = item({ user: "u", extra_body: { ...more, user: null } });
+    expect(request).toEqual(item({ user: "u", ...more }).request);
+    expect(request.config).toEqual({ temperature: 0.5, maxOutputTokens: 9 });
+    expect(request.unknownFields).toEqual(["user", "guided_json", "toString"]);
+    expect(item({ extra_body: null }).request).toEqual(item({}).request);
+    expect(item({ extra_body: { stop_sequences: ["END"] } }).request.openaiBody).toMatchObject({
+      stop: ["END"],
+    });
+  });
+
+  it.each([
+    [{ n: 2 }, "invalid_config"],
+    [{ stream: true }, "unsupported_request"],
+    [{ temperature: 9 }, "invalid_config"],
+    [{ max_tokens: -1 }, "invalid_config"],
+    [{ response_format: { type: "xml" } }, "invalid_config"],
+  ])("that are refused in the body are refused there: %j", (extra, code) => {
+    expect(fault(extra)).toBe(`a: ${code}`);
+    expect(fault({ extra_body: extra })).toBe(`a: ${code}`);
+  });
+
+  it.each([
+    [{}, { model: "other" }, "model and extra_body.model"],
+    [{}, { messages: [] }, "messages and extra_body.messages"],
+    [{ temperature: 0 }, { temperature: 1 }, "temperature and extra_body.temperature"],
+    [{ max_tokens: 5 }, { max_completion_tokens: 6 }, "max_tokens and max_completion_tokens"],
+    [{ max_tokens: 5 }, { max_output_tokens: 6 }, "max_tokens and max_output_tokens"],
+    [{}, { extra_body: {} }, "extra_body and extra_body.extra_body"],
+  ])("that are given twice are refused: %j and %j", (body, extra, names) => {
+    expect(parse({ ...body, extra_body: extra })).toMatchObject({
+      kind: "rejected",
+      code: "invalid_config",
+      message: `${names} are the same field, give one`,
+    });
+  });
+
+  it("are in an object", () => {
+    expect(parse({ extra_body: ["n"] })).toMatchObject({
+      code: "invalid_config",
+      message: "extra_body must be an object, got an array",
+    });
+  });
+});

@@ -2,7 +2,7 @@
  * Holds: why items wait that nothing of their own keeps from being answered, and what ends the wait.
  *
  *   reason               what it is                                                     goes on
- *   outage               refused, reset, DNS, TLS, 5xx, time-outs, and no answer since  by itself, a probe looks
+ *   outage               refused, reset, DNS, TLS, 5xx, time-outs, redirects            by itself, a probe looks
  *   rate_limited         429, and no answer since                                       by itself
  *   overloaded           the provider says that it has too much to do                   by itself
  *   disk_full            nothing can be recorded                                        by itself, tried every second
@@ -142,7 +142,8 @@ export function isCallers(reason: HoldReason): boolean {
 export function holdReasonOf(result: AttemptResult): HoldReason {
   if (result.class === "permanent") {
     if (result.scope === "model") return "model_unavailable";
-    return result.code === "authentication_failed" ? "authentication" : "quota";
+    if (result.code === "authentication_failed") return "authentication";
+    return result.code === "quota_exceeded" ? "quota" : "outage"; // a redirect, or an answer without a status
   }
   if (result.isRateLimit === true) return "rate_limited";
   return result.isOverload === true ? "overloaded" : "outage";

@@ -14,6 +14,7 @@ const KINDS: Readonly<Record<string, () => Reply>> = {
   reset: () => ({ ok: false, failure: "lost", message: "connection reset" }),
   "502": () => status(502),
   "503": () => status(503),
+  "302": () => status(302),
   "429": () => status(429, "rate_limit_exceeded"),
   "401": () => status(401, "invalid_api_key"),
   hang: () => "hang",
@@ -247,5 +248,21 @@ describe("what the configuration lacks", () => {
       },
     ]);
     expect(world.sent).toHaveLength(2);
+  });
+});
+
+it("a redirect is held as an outage that says to check the base URL", async () => {
+  const world = new World({ answer: () => status(302) });
+  world.input(3);
+  const engine = await world.engine();
+  const work = engine.run(INPUT, { out: OUTPUT });
+  await world.clock.advance(30_000);
+  expect(engine.holds()).toMatchObject([
+    { reason: "outage", message: expect.stringMatching(/answered 302: .*a redirect.*; check the base URL/) },
+  ]);
+  expect(await world.settle(work.finished)).toMatchObject({
+    status: "paused",
+    reason: "outage",
+    counts: { submitted: 3 },
   });
 });

@@ -69,6 +69,10 @@ export interface HeldLines {
 export interface HeldEnd {
   readonly code: FailureCode;
   readonly message: string;
+  /** Who refused, or did not answer. */
+  readonly provider?: string;
+  /** The HTTP status that it refused with. */
+  readonly providerStatus?: number;
 }
 
 /** Why a run has to wait. */
@@ -91,6 +95,8 @@ export interface Trouble {
   /** Monotonic: since the first failure. */
   readonly sinceMs: number;
   readonly message: string;
+  /** The HTTP status of the last failure; absent when no answer came. */
+  readonly providerStatus?: number;
   readonly model: string;
   readonly address: string;
 }

@@ -9,8 +9,9 @@ import type { Clock } from "../clock.ts";
 import type { AttemptResult } from "../dispatch/attempt.ts";
 import { Blame, type FailureSeries } from "../schedule/blame.ts";
 import type { LaneLimits, Permit } from "../schedule/limits.ts";
+import { parseModelId } from "../work/request.ts";
 import { suspectsOf } from "./attempt_signal.ts";
-import { holdReasonOf, type Trouble } from "./holds.ts";
+import { type HeldEnd, holdReasonOf, type Trouble } from "./holds.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { RunState } from "./run_state.ts";
 
@@ -38,6 +39,19 @@ export class LaneHealth {
   /** The last failure since the last answer that no item is to blame for; undefined without one. */
   get trouble(): Trouble | undefined {
     return this.#trouble;
+  }
+
+  /** How its items end where nobody waits for the end of the trouble; undefined without trouble. */
+  get heldEnd(): HeldEnd | undefined {
+    if (this.#trouble === undefined) return undefined;
+    const { code, message, model, providerStatus } = this.#trouble;
+    const provider = parseModelId(model)?.provider;
+    return {
+      code,
+      message,
+      ...(provider === undefined ? {} : { provider }),
+      ...(providerStatus === undefined ? {} : { providerStatus }),
+    };
   }
 
   /**
@@ -94,6 +108,7 @@ export class LaneHealth {
       code: result.code ?? "provider_error",
       sinceMs: this.#trouble?.sinceMs ?? this.#clock.nowMs(),
       message: result.message,
+      ...(result.status === undefined ? {} : { providerStatus: result.status }),
       model: call.model,
       address: call.head.origin,
     };

@@ -248,8 +248,7 @@ export class Lanes {
 
   /** How a held item of a model ends where the caller does not want to wait. */
   heldEndOf(model: string): HeldEnd | undefined {
-    const trouble = this.#lanes.get(this.#options.sender.models.of(model).key)?.health.trouble;
-    return trouble === undefined ? undefined : { code: trouble.code, message: trouble.message };
+    return this.#lanes.get(this.#options.sender.models.of(model).key)?.health.heldEnd;
   }
 
   /** Whether nothing of a model is sent but probes. */

@@ -19,6 +19,9 @@ export interface UnsentEnd {
   readonly message: string;
   /** Whether the same request may succeed at another time; of `failed`. */
   readonly retryable?: boolean;
+  /** Who refused it, or what it was held by, and the HTTP status. */
+  readonly provider?: string;
+  readonly providerStatus?: number;
 }
 
 export function endMessage(status: "expired" | "cancelled"): string {

@@ -36,6 +36,8 @@ export function settleUnsent(
     attempts: made?.attempts ?? 0,
     ambiguous_attempts: made?.ambiguousAttempts ?? 0,
     line,
+    ...(end.provider === undefined ? {} : { provider: end.provider }),
+    ...(end.providerStatus === undefined ? {} : { provider_status: end.providerStatus }),
   };
   const record: StagedOutcome = {
     line,

@@ -174,6 +174,21 @@ describe("a run of which nothing but an outage is left", () => {
     ]);
   });
 
+  it.each([
+    ["overloaded", status(503), { provider: "alpha", provider_status: 503 }],
+    ["model_not_found", status(404, "model_not_found"), { provider: "alpha", provider_status: 404 }],
+    ["connection_failed", KINDS["refused"]?.() as Reply, { provider: "alpha" }],
+  ])("names the provider and its status in the errors that it ends in: %s", async (code, reply, who) => {
+    const world = new World({ answer: () => reply });
+    world.input(3);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 60_000, finish: true });
+    expect(await world.settle(run.finished)).toMatchObject({ errors: { [code]: 3 } });
+    for (const { error } of world.output()) {
+      const { provider, provider_status } = error ?? {};
+      expect({ provider, provider_status }).toEqual({ provider_status: undefined, ...who });
+    }
+  });
+
   it("expires its items at their deadline all the same", async () => {
     const world = down();
     world.input(3);

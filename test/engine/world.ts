@@ -141,7 +141,13 @@ export interface OutputRecord {
   readonly key: string | null;
   readonly line?: number;
   readonly output: { readonly text: string } | null;
-  readonly error?: { readonly code: string; readonly attempts: number; readonly line?: number };
+  readonly error?: {
+    readonly code: string;
+    readonly attempts: number;
+    readonly line?: number;
+    readonly provider?: string;
+    readonly provider_status?: number;
+  };
 }
 
 export function itemLine(line: number, model = "alpha:m1", key = `k${line}`): string {

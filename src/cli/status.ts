@@ -45,7 +45,7 @@ export function errorLines(groups: readonly ErrorGroup[], command: string): stri
   if (groups.length === 0) return "";
   const lines = groups.map(
     ({ code, count: lineCount, first_line, message }) =>
-      `  ${code}: ${linesText(lineCount)}, first line ${first_line}: ${message}\n`,
+      `  ${code}: ${linesText(lineCount)}, ${placeText(first_line)}: ${message}\n`,
   );
   return `errors\n${lines.join("")}to see what to do about them: ${command}\n`;
 }
@@ -104,11 +104,15 @@ function statusTable({ counts, held, billed_usd, ambiguous_usd }: RunStatus, now
 }
 
 function errorText({ code, count: lineCount, first_line, message, what_to_do }: ShownGroup): string {
-  return `${code}: ${linesText(lineCount)}, first line ${first_line}\n  ${message}\n  what to do: ${what_to_do}\n`;
+  return `${code}: ${linesText(lineCount)}, ${placeText(first_line)}\n  ${message}\n  what to do: ${what_to_do}\n`;
 }
 
 interface ShownGroup extends ErrorGroup {
   readonly what_to_do: string;
+}
+
+function placeText(firstLine: number | null): string {
+  return firstLine === null ? "no longer in the input" : `first line ${firstLine}`;
 }
 
 function linesText(lineCount: number): string {

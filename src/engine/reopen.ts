@@ -28,7 +28,7 @@ import { LineReader, restate } from "./restate.ts";
 import { type AskedTerms, withTerms } from "./run_terms.ts";
 import { type SettledLine, settledLines } from "./settled_lines.ts";
 import { streamChanged } from "./spool.ts";
-import type { TaskBody } from "./task_body.ts";
+import { isOfInput, type TaskBody } from "./task_body.ts";
 import { answersPath } from "./task_files.ts";
 import { countingEntries } from "./task_journal.ts";
 
@@ -85,7 +85,7 @@ export function reopenFailed(
 ): Promise<TaskBody> {
   const { task, body } = left;
   return withLeftRun(parts, left, signal, async ({ output, lines, made, end }) => {
-    const failed = await failedLines(lines(), output, retry);
+    const failed = await failedLines(lines(), output, retry, body);
     if (failed.size === 0) return body;
     if (body.status === "completed") await readAgain(left);
     const termed = withTerms(body, asked, acceptedWallMs);
@@ -202,12 +202,13 @@ async function failedLines(
   lines: AsyncIterable<SettledLine>,
   output: Pick<DiskFile, "read">,
   retry: RetryFailed,
+  body: TaskBody,
 ): Promise<LineSet> {
   const reader = new LineReader(output);
   const found = new LineSet();
   for await (const settled of lines) {
     const { code, line } = settled.outcome;
-    if (code === undefined) continue;
+    if (code === undefined || !isOfInput(body, line)) continue; // a key that is gone cannot be asked again
     const isWanted =
       retry === true ? code === "expired" || isRetryable(await reader.read(settled)) : retry.includes(code);
     if (isWanted) found.add(line);

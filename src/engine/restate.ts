@@ -24,7 +24,7 @@ import { type ClosedRecord, type OutcomeRecord, StepWriter, stamped } from "./jo
 import type { EngineParts } from "./parts.ts";
 import type { AttemptsMade } from "./replay.ts";
 import type { SettledLine } from "./settled_lines.ts";
-import { encodeBody, type TaskBody } from "./task_body.ts";
+import { encodeBody, isOfInput, type TaskBody } from "./task_body.ts";
 import { partPath } from "./task_files.ts";
 import { STATES_ANEW } from "./task_journal.ts";
 
@@ -181,7 +181,9 @@ class RestatementWriter {
   }
 
   #keep(outcome: OutcomeRecord, line: number, bytes: Uint8Array): void {
-    const written = line === outcome.line ? bytes : renumbered(bytes, line);
+    const { next } = this.#restatement;
+    const named = isOfInput(next, line) ? line : undefined;
+    const written = outcome.code === undefined ? bytes : renumbered(bytes, named);
     this.#step.outcome({ ...outcome, line }, written.byteLength, crc32(written));
     const { warnings } = asBuffer(bytes).includes(WARNED) ? (readOutputLine(bytes) ?? {}) : {};
     if (warnings !== undefined) this.#step.warned(warnings);
@@ -240,12 +242,14 @@ class RestatementWriter {
   }
 }
 
-/** The line of an error says which line of the input it answers. */
-function renumbered(bytes: Uint8Array, line: number): Uint8Array {
+/** An error names its line of the input, unless its key is no longer there. */
+function renumbered(bytes: Uint8Array, line: number | undefined): Uint8Array {
   const value = JSON.parse(Buffer.from(bytes).toString()) as { line?: number; error?: { line?: number } }; // written by this engine
-  if (value.error === undefined) return bytes;
-  if (value.line !== undefined) value.line = line;
-  if (value.error.line !== undefined) value.error.line = line;
+  const { error } = value;
+  if (error === undefined || error.line === line) return bytes;
+  if (line === undefined) delete error.line;
+  else error.line = line;
+  if (value.line !== undefined && line !== undefined) value.line = line;
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 

@@ -10,7 +10,7 @@ import { readBlocks } from "../jsonl/read.ts";
 import type { Store } from "../store/store.ts";
 import { isObject } from "../work/json.ts";
 import { type SettledLine, settledLines } from "./settled_lines.ts";
-import type { TaskBody } from "./task_body.ts";
+import { isOfInput, type TaskBody } from "./task_body.ts";
 import { answersPath } from "./task_files.ts";
 
 /** Far above what an answer of 32 MiB takes in JSON. */
@@ -21,8 +21,8 @@ const NO_OUTPUT = '"output":null';
 export interface ErrorGroup {
   readonly code: FailureCode;
   readonly count: number;
-  /** The first of them in the input, from 1. */
-  readonly first_line: number;
+  /** The first of them in the input, from 1; null where the keys of all are no longer in the input. */
+  readonly first_line: number | null;
   /** The message of that line, the provider's where it refused. */
   readonly message: string;
 }
@@ -64,57 +64,52 @@ export class ErrorGroups {
     if (this.#groups.size === 0) return [];
     const messages = await this.#messages(parts, taskId, body);
     return [...this.#groups]
-      .map(
-        ([
-          code,
-          {
-            count,
-            first: { outcome },
-          },
-        ]) => {
-          return { code, count, first_line: outcome.line, message: messages.get(outcome.line) ?? "" };
-        },
-      )
-      .sort((a, b) => b.count - a.count || a.first_line - b.first_line);
+      .sort(([, a], [, b]) => b.count - a.count || a.first.outcome.line - b.first.outcome.line)
+      .map(([code, { count, first }]) => {
+        const { line } = first.outcome;
+        const first_line = isOfInput(body, line) ? line : null;
+        return { code, count, first_line, message: messages.get(code) ?? "" };
+      });
   }
 
-  /** By line of the input. Lines that were put in order stand elsewhere than they were written. */
-  async #messages(parts: AnswerParts, taskId: string, body: TaskBody): Promise<ReadonlyMap<number, string>> {
+  /** Of the first line of each. Lines that were put in order stand elsewhere than they were written. */
+  async #messages(parts: AnswerParts, taskId: string, body: TaskBody): Promise<Messages> {
     const written = answersPath(parts, taskId, body);
-    const firsts = [...this.#groups.values()].map(({ first }) => first);
     const isWritten = !body.isOrdered || (await parts.disk.stat(written)) !== undefined;
     const answers = await parts.disk.open(isWritten ? written : body.out, "read").catch(() => undefined);
     try {
-      if (isWritten || answers === undefined) return await messagesAt(firsts, answers);
-      return await messagesIn(answers, new Set(firsts.map(({ outcome }) => outcome.line)));
+      if (isWritten || answers === undefined) {
+        const firsts = [...this.#groups.values()].map(({ first }) => first);
+        return await messagesAt(firsts, answers);
+      }
+      return await messagesIn(answers, new Set(this.#groups.keys()));
     } finally {
       await answers?.close();
     }
   }
 }
 
-async function messagesAt(
-  lines: readonly SettledLine[],
-  answers: DiskFile | undefined,
-): Promise<ReadonlyMap<number, string>> {
-  const messages = new Map<number, string>();
+type Messages = ReadonlyMap<string, string>;
+
+async function messagesAt(lines: readonly SettledLine[], answers: DiskFile | undefined): Promise<Messages> {
+  const messages = new Map<string, string>();
   for (const line of lines) {
     const error = errorIn(await bytesOf(line, answers));
-    if (error !== undefined) messages.set(line.outcome.line, error.message);
+    if (error !== undefined) messages.set(error.code, error.message);
   }
   return messages;
 }
 
-/** Reads the output until all are found. */
-async function messagesIn(answers: DiskFile, wanted: Set<number>): Promise<ReadonlyMap<number, string>> {
-  const messages = new Map<number, string>();
+/** Reads an output in the order of the input until the first line of each code is found. */
+async function messagesIn(answers: DiskFile, wanted: Set<string>): Promise<Messages> {
+  const messages = new Map<string, string>();
   for await (const event of readBlocks(answers, { lineBytesMax: OUTPUT_LINE_BYTES_MAX })) {
     if (event.kind === "refused") continue;
     const bytes = asBuffer(event.block.bytes);
     eachLine(bytes, (start, end) => {
       const line = bytes.subarray(start, end);
       const error = line.includes(NO_OUTPUT) ? errorIn(line) : undefined;
-      if (error?.line !== undefined && wanted.delete(error.line)) messages.set(error.line, error.message);
+      if (error !== undefined && wanted.delete(error.code)) messages.set(error.code, error.message);
     });
     if (wanted.size === 0) break;
   }
@@ -127,14 +122,13 @@ async function bytesOf(line: SettledLine, answers: Pick<DiskFile, "read"> | unde
   return bytes.subarray(0, (await answers?.read(bytes, line.start)) ?? 0);
 }
 
-function errorIn(
-  line: Uint8Array,
-): { readonly line: number | undefined; readonly message: string } | undefined {
+function errorIn(line: Uint8Array): { readonly code: string; readonly message: string } | undefined {
   try {
     const value: unknown = JSON.parse(asBuffer(line).toString());
     const error = isObject(value) ? value["error"] : undefined;
-    if (!isObject(error) || typeof error["message"] !== "string") return undefined;
-    return { line: typeof error["line"] === "number" ? error["line"] : undefined, message: error["message"] };
+    if (!isObject(error)) return undefined;
+    const { code, message } = error;
+    return typeof code === "string" && typeof message === "string" ? { code, message } : undefined;
   } catch {
     return undefined;
   }

@@ -59,6 +59,11 @@ export interface TaskBody {
   readonly summary?: Summary;
 }
 
+/** Whether a line of the output answers a line of the input; otherwise its key is no longer there. */
+export function isOfInput({ lines, keptLines = 0 }: TaskBody, line: number): boolean {
+  return keptLines === 0 || lines === undefined || line <= lines;
+}
+
 export function encodeBody(body: TaskBody): string {
   return JSON.stringify(body);
 }

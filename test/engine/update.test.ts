@@ -89,6 +89,42 @@ describe("update", () => {
     expect(error).toMatchObject({ code: "invalid_request", line: 3 });
   });
 
+  it.each([{ ordered: false }, { ordered: true }])(
+    "names no line in errors of keys that are gone, until they come back (%o)",
+    async (order) => {
+      const world = new World();
+      world.answer = (line) => (line === 5 ? status(400, "bad") : ok(line));
+      world.disk.put(INPUT, lines(1, 2, 3, 4, 5));
+      await finish(world, { ...OPTIONS, ...order });
+      const errorOf = () => world.output().find(({ key }) => key === "k5")?.error;
+      expect(errorOf()).toMatchObject({ line: 5 });
+      world.disk.put(INPUT, lines(1, 2, 3, 4));
+      const engine = await world.engine();
+      const run = engine.run(INPUT, { ...UPDATE, ...order });
+      expect(await world.settle(run.finished)).toMatchObject({ items: 5, counts: { failed: 1 } });
+      const groups = await world.settle(run.errors());
+      expect(groups).toMatchObject([{ code: "invalid_request", count: 1, first_line: null }]);
+      expect(groups[0]?.message).toContain("bad");
+      await world.settle(engine.close());
+      expect(errorOf()).not.toHaveProperty("line");
+      world.disk.put(INPUT, lines(1, 2, 3, 4, 5));
+      await finish(world, { ...UPDATE, ...order });
+      expect(errorOf()).toMatchObject({ line: 5 });
+    },
+  );
+
+  it("retries no failed lines of keys that are gone", async () => {
+    const world = new World();
+    world.answer = (line) => (line === 3 ? status(400, "bad") : ok(line));
+    world.disk.put(INPUT, lines(1, 2, 3));
+    await finish(world);
+    world.disk.put(INPUT, lines(1, 2));
+    await finish(world, UPDATE);
+    const again = await finish(world, { ...OPTIONS, retryFailed: ["invalid_request"] });
+    expect(again).toMatchObject({ requests_sent: 0, items: 3, counts: { completed: 2, failed: 1 } });
+    expect(Object.keys(texts(world)).sort()).toEqual(["k1", "k2", "k3"]);
+  });
+
   it("goes on with what a stopped run had open", async () => {
     const world = new World({ config: { maxInFlight: 1 } });
     world.disk.put(INPUT, lines(1, 2, 3, 4));

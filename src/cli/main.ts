@@ -41,7 +41,6 @@ function program(): Command {
     .description("Bulk LLM inference: a file of requests in, exactly one answer per key out.")
     .version(version())
     .exitOverride()
-    .showHelpAfterError("(perigee --help shows all options)")
     .hook("preAction", () => checkVariables(process.env));
   declareRun(root);
   root
@@ -66,7 +65,14 @@ function program(): Command {
   addOrbitCommands(root, checked(portNumber), finish);
   addFolderCommands(root, finish);
   addAudit(root);
+  nameHelp(root, "perigee");
   return root;
+}
+
+/** A wrong option of a command refers to the help of that command. */
+function nameHelp(command: Command, name: string): void {
+  command.showHelpAfterError(`(${name} --help shows all options)`);
+  for (const each of command.commands) nameHelp(each, `${name} ${each.name()}`);
 }
 
 function addAudit(root: Command): void {

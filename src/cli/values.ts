@@ -65,5 +65,7 @@ export function durationMs(text: string): number {
 
 /** Milliseconds from 0. */
 export function waitMs(text: string): number {
-  return text === "0" ? 0 : durationMs(text);
+  const ms = text === "0" ? 0 : parseDurationMs(text);
+  if (ms !== undefined) return ms;
+  throw new PerigeeError("usage", "It must be 0, or a duration such as 90s, 30m or 2h.");
 }

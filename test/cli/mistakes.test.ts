@@ -31,25 +31,35 @@ describe("a mistake on the command line", () => {
         said([...run, "--sla", "43201"]),
         said([...run, "--max-cost", "-1"]),
         said([...run, "--model", "gpt-4o"]),
+        said([...run, "--wait", "10"]),
+        said(["keys", "create", "--project", "p", "--expires", "0"]),
         said([...run, "--orderd"]),
         said([...run, "--prune"]),
         said(["run", "-", "--out", "out.jsonl", "--update"]),
         said(["runn", "in.jsonl"]),
       ]),
     ).toEqual([
-      [2, "error: required option '-o, --out <file>' not specified (perigee --help shows all options)"],
+      [2, "error: required option '-o, --out <file>' not specified (perigee run --help shows all options)"],
       [
         2,
-        "error: option '--sla <minutes>' argument 'soon' is invalid. It must be whole minutes from 1 to 43200, or a duration such as 90m, 24h or 7d. (perigee --help shows all options)",
+        "error: option '--sla <minutes>' argument 'soon' is invalid. It must be whole minutes from 1 to 43200, or a duration such as 90m, 24h or 7d. (perigee run --help shows all options)",
       ],
       [2, "perigee: usage: --sla: sla must be whole minutes from 1 to 43200, got 43201"],
       [
         2,
-        "error: option '--max-cost <usd>' argument '-1' is invalid. It must be an amount in USD above 0, such as 4 or 0.50. (perigee --help shows all options)",
+        "error: option '--max-cost <usd>' argument '-1' is invalid. It must be an amount in USD above 0, such as 4 or 0.50. (perigee run --help shows all options)",
       ],
       [
         2,
-        "error: option '--model <id>' argument 'gpt-4o' is invalid. It must be <provider>:<name>, such as openai:gpt-4o-mini. (perigee --help shows all options)",
+        "error: option '--model <id>' argument 'gpt-4o' is invalid. It must be <provider>:<name>, such as openai:gpt-4o-mini. (perigee run --help shows all options)",
+      ],
+      [
+        2,
+        "error: option '--wait <duration>' argument '10' is invalid. It must be 0, or a duration such as 90s, 30m or 2h. (perigee run --help shows all options)",
+      ],
+      [
+        2,
+        "error: option '--expires <duration>' argument '0' is invalid. It must be a duration above 0, such as 90m, 24h or 30d. (perigee keys create --help shows all options)",
       ],
       [2, "error: unknown option '--orderd' (Did you mean --ordered?)"],
       [2, "perigee: usage: --prune works only with --update: add --update"],
@@ -60,6 +70,11 @@ describe("a mistake on the command line", () => {
       [2, "error: unknown command 'runn' (Did you mean run?)"],
     ]);
     expect(readdirSync(desk.dir)).toEqual(["in.jsonl"]);
+  });
+
+  it("takes 0 as a wait in any unit", async () => {
+    for (const none of ["0", "0s"])
+      expect((await desk.perigee(["run", "in.jsonl", "--out", "out.jsonl", "--wait", none])).code).toBe(0);
   });
 
   it("is an input that is not there, or a folder: 74, and nothing left behind", async () => {

@@ -15,7 +15,8 @@ const ADVICE: Readonly<Record<FailureCode, string>> = {
   duplicate_member: MEND,
   invalid_key: MEND,
   duplicate_key: "use a different key for each line",
-  unknown_model: `correct the model's name, or configure its provider and run the same command with --retry-failed=unknown_model`,
+  unknown_model:
+    "write the model as <provider>:<name>, then run the same command with --update; or add --model and --retry-failed=unknown_model",
   invalid_config:
     "correct the line, then run the same command with --update; if the model does not support a setting, use --unsupported-config drop and --retry-failed=invalid_config instead",
   invalid_contents: MEND,

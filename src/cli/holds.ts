@@ -27,7 +27,7 @@ export function holdText(hold: Hold, nowWallMs: number): string {
   return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}${next}`;
 }
 
-/** What to do about holds that waiting does not end; empty where waiting may. */
+/** What to do about holds that waiting does not end; empty where waiting may, or where the message says it. */
 function wayOn({ reason, provider }: Hold): string {
   switch (reason) {
     case "cap_reached":
@@ -36,7 +36,6 @@ function wayOn({ reason, provider }: Hold): string {
       return "continue with the sheet in --prices, or with --max-cost-unbounded";
     case "provider_missing":
       return "configure the provider, or correct the model with --model";
-    case "key_missing":
     case "authentication":
       return `set the key of ${provider ?? "the provider"}`;
     case "model_unavailable":

@@ -6,6 +6,7 @@
  */
 import { styleText } from "node:util";
 import { systemClock } from "../clock.ts";
+import { CALL_WITH_UPDATE } from "../engine/checked_body.ts";
 import { createEngine, type EngineOptions } from "../engine/engine.ts";
 import type { Summary } from "../engine/progress.ts";
 import type { RetryFailed } from "../engine/reopen.ts";
@@ -51,13 +52,22 @@ export async function run(input: string, options: Record<string, unknown>): Prom
   const given = options as unknown as RunArguments; // commander's own shape, declared in main.ts
   try {
     return await runChecked(input, given);
-  } catch (error) {
+  } catch (thrown) {
+    const error = inOptions(thrown);
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     if (!hasCode(error, "disk_full")) throw error;
     printError(error);
     process.stderr.write(`to continue: ${again()}\n`);
     return 3;
   }
+}
+
+/** An error in the words of the command line, where the library names an option of its own. */
+function inOptions(error: unknown): unknown {
+  if (!(error instanceof PerigeeError) || !error.message.includes(CALL_WITH_UPDATE)) return error;
+  const { code, message, details } = error;
+  const text = message.replace(CALL_WITH_UPDATE, "run the same command with --update");
+  return new PerigeeError(code, text, { details, cause: error });
 }
 
 /** The command as it was called. */

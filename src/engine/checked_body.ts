@@ -80,9 +80,12 @@ export function isPrunable({ keptLines = 0 }: TaskBody, { update, prune }: Asked
   return update === true && prune === true && keptLines > 0;
 }
 
+/** How a caller of the library answers an input that changed; a command has an option for it. */
+export const CALL_WITH_UPDATE = "call run with update";
+
 export function otherInput(what: string): PerigeeError {
   return new PerigeeError(
     "input_changed",
-    `${what}; put it back, call run with update to answer the new lines, or start over with another output`,
+    `${what}; put it back, ${CALL_WITH_UPDATE} to answer the new lines, or start over with another output`,
   );
 }

@@ -26,7 +26,8 @@ export async function mended(parts: EngineParts, task: StoredTask, signal: Abort
   const found = onThisClock(bodyOf(parts, task), parts.clock.moment());
   const body = await settleRestatement(parts, task, found, answersPath(parts, task.id, found), signal);
   if (body.isOutputChanged !== true) return body;
-  const { body: repaired, kept, lost, damaged } = await repairOutput(parts, task, body);
+  const { body: repaired, kept, lost, damaged, isIntact } = await repairOutput(parts, task, body);
+  if (isIntact) return repaired; // it was put back
   const old = damaged === undefined ? "" : `; the changed file is kept as ${damaged}`;
   parts.notice(`${body.out} was rewritten: ${kept} lines were left, ${lost} are requested again${old}`);
   return repaired;

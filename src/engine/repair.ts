@@ -12,9 +12,12 @@
  */
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../disk.ts";
+import { hasCode } from "../errors.ts";
 import { readOutputLine } from "../jsonl/write.ts";
 import type { JournalEntry, StoredTask } from "../store/store.ts";
+import { checksumText } from "./checksum.ts";
 import { type ClosedRecord, type OutcomeRecord, RESTATES, readStep, StepWriter, stamped } from "./journal.ts";
+import { checkOutput } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import { Replay } from "./replay.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
@@ -32,20 +35,49 @@ export interface Repaired {
   /** Lines that the new output holds, and those that were answered and are asked for again. */
   readonly kept: number;
   readonly lost: number;
+  /** Whether the file was as it was written: then it was left alone. */
+  readonly isIntact: boolean;
   /** Where the file is that it replaces; absent when that held nothing else. */
   readonly damaged?: string;
 }
 
-/** Writes the output again. Call it while the task is not at work. */
-export async function repairOutput(
-  parts: Pick<EngineParts, "disk" | "store" | "room" | "clock" | "dataDir">,
+type RepairParts = Pick<EngineParts, "disk" | "store" | "room" | "clock" | "dataDir">;
+
+/** Writes the output again, unless it is as it was written. Call it while the task is not at work. */
+export async function repairOutput(parts: RepairParts, task: StoredTask, body: TaskBody): Promise<Repaired> {
+  const { disk, store, room } = parts;
+  const journal = await readJournal(parts, task.id, body);
+  const path = answersPath(parts, task.id, body);
+  const from = (await disk.stat(path)) === undefined ? body.out : path; // answers that were put in order
+  if (!(await isIntact(disk, from, body, journal.replay))) return rewrite(parts, task, body, from, journal);
+  const { isOutputChanged, ...rest } = body;
+  if (isOutputChanged === true) await room.waitFor(() => store.putTask({ ...task, body: encodeBody(rest) }));
+  return { body: rest, kept: journal.replay.done.size, lost: 0, isIntact: true };
+}
+
+async function isIntact(disk: Disk, path: string, body: TaskBody, replay: Replay): Promise<boolean> {
+  const { outEnd, outCrc32, held } = replay;
+  const written = held.length > 0 ? undefined : checksumText(outCrc32, outEnd);
+  const checksum = body.status === "completed" ? body.outChecksum : written;
+  if (checksum === undefined) return false;
+  try {
+    await checkOutput(disk, path, checksum);
+    return true;
+  } catch (error) {
+    if (hasCode(error, "output_changed")) return false;
+    throw error;
+  }
+}
+
+async function rewrite(
+  parts: RepairParts,
   task: StoredTask,
   body: TaskBody,
+  from: string,
+  { replay, lines }: ReadJournal,
 ): Promise<Repaired> {
   const { disk, store, room, clock } = parts;
   const path = answersPath(parts, task.id, body);
-  const { replay, lines } = await readJournal(parts, task.id, body);
-  const from = (await disk.stat(path)) === undefined ? body.out : path; // answers that were put in order
   const old = (await disk.stat(from)) === undefined ? undefined : await disk.open(from, "read");
   let damaged: string | undefined;
   try {
@@ -75,7 +107,7 @@ export async function repairOutput(
     const repaired: TaskBody = { ...rest, status: "open" };
     await room.waitFor(() => store.putTask({ ...task, body: encodeBody(repaired) }));
     const { kept, lost } = writer;
-    return { body: repaired, kept, lost, ...(damaged === undefined ? {} : { damaged }) };
+    return { body: repaired, kept, lost, isIntact: false, ...(damaged === undefined ? {} : { damaged }) };
   } finally {
     await old?.close();
   }

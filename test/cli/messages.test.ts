@@ -73,7 +73,7 @@ describe("the command says", () => {
         "no price  mybox:m: counted as $0, and no --max-cost bounds it",
         "answers   out.jsonl",
         "",
-        `held  2 items: key_missing: a key is missing: ${key}; set the key of openai`,
+        `held  2 items: key_missing: a key is missing: ${key}`,
         "stopped with 2 items left: held (key_missing)",
         "to continue: perigee run two.jsonl --out out.jsonl",
       ],

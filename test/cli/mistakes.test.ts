@@ -237,6 +237,9 @@ describe("a file that cannot be run", () => {
     const [code, message] = await said(run);
     expect(code).toBe(74);
     expect(message).toContain("input_changed");
+    expect(message).toContain("put it back, run the same command with --update to answer the new lines");
+    const { stdout } = await desk.perigee([...run, "--json"]);
+    expect(JSON.parse(stdout).error.message).toContain("run the same command with --update");
   });
 
   it("is one whose output would go over another file, such as the input itself", async () => {

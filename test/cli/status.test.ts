@@ -47,7 +47,7 @@ describe("the errors of a run", () => {
         "  what to do: correct the line, then run the same command with --update",
         "unknown_model: 1 line, first line 3",
         '  model must be "<provider>:<name>", got "gpt-4o"',
-        "  what to do: correct the model's name, or configure its provider and run the same command with --retry-failed=unknown_model",
+        "  what to do: write the model as <provider>:<name>, then run the same command with --update; or add --model and --retry-failed=unknown_model",
         "",
       ].join("\n"),
     });
@@ -197,5 +197,24 @@ describe("perigee status", () => {
       code: 2,
       stderr: "perigee: not_found: no run is recorded in out.jsonl.perigee: it has no journal.sqlite\n",
     });
+  });
+});
+
+describe("perigee repair", () => {
+  it.each([[[]], [["--ordered"]]])("says that nothing was wrong where nothing was (%o)", async (order) => {
+    desk.write("fine.jsonl", [question("a"), question("b")]);
+    await desk.perigee(["run", "fine.jsonl", "--out", "out.jsonl", ...order]);
+    const before = desk.read("out.jsonl");
+    expect(await desk.perigee(["repair", "out.jsonl"])).toMatchObject({
+      code: 0,
+      stderr: "out.jsonl is as it was written (2 lines); nothing was changed\n",
+    });
+    expect(desk.read("out.jsonl")).toBe(before);
+    desk.write("out.jsonl", [`mine\n${before.trimEnd()}`]);
+    const { stderr } = await desk.perigee(["repair", "out.jsonl"]);
+    expect(stderr).toContain(
+      "out.jsonl was rewritten: 2 lines were left, 0 are lost; the changed file is kept as",
+    );
+    expect(stderr).toContain("out.jsonl.damaged\n");
   });
 });

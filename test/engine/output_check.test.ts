@@ -105,6 +105,18 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     expect(world.disk.text(`${OUTPUT}.damaged`)).toContain("mine\n");
   });
 
+  it("that was refused and put back is left alone", async () => {
+    const world = await done(options);
+    const text = textOf(world);
+    world.disk.put(OUTPUT, `mine\n${text}`);
+    await refused(world, OUTPUT, options);
+    world.disk.put(OUTPUT, text);
+    expect(await run(world, OUTPUT, options)).toMatchObject({ status: "completed", requests_sent: 0 });
+    expect(textOf(world)).toBe(text);
+    world.disk.put(OUTPUT, `mine\n${text}`);
+    await refused(world, OUTPUT, options);
+  });
+
   it("that is damaged several times is kept each time under a name of its own", async () => {
     const world = await done(options);
     for (const mine of ["first", "second", "third"]) {

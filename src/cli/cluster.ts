@@ -4,7 +4,7 @@
  *   run    id (of the declaration and its input) -> there already: continued or shown again | not there: submitted -> its end
  *   exit   0 completed · 3 a member did not complete · 2 no declaration, or a wrong one · 74 input or output · 130 interrupted
  *
- * The first SIGINT or SIGTERM starts nothing more, lets attempts under way end (at most 30 s) and says how to continue; the
+ * The first SIGINT, SIGTERM or SIGHUP starts nothing more, lets attempts under way end (at most 30 s) and says how to continue; the
  * second one ends the process at once.
  */
 import { readFile } from "node:fs/promises";
@@ -20,6 +20,7 @@ import { checkWithoutFolder, LOCAL, openClusterStack } from "./cluster_stack.ts"
 import { commandLine } from "./command_line.ts";
 import { errorJson } from "./exit.ts";
 import { requireFile } from "./input.ts";
+import { onSignals } from "./signals.ts";
 
 const EXIT_WRONG = 2;
 const EXIT_INCOMPLETE = 3;
@@ -187,16 +188,11 @@ interface Interruption {
 
 function interrupted(): Interruption {
   const controller = new AbortController();
-  const onSignal = (name: NodeJS.Signals): void => {
-    if (controller.signal.aborted) process.exit(EXIT_INTERRUPTED);
+  const stop = onSignals((name) => {
     process.stderr.write(`\nperigee: ${name}, finishing what is under way (again to end at once)\n`);
     controller.abort();
-  };
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
-  return {
-    signal: controller.signal,
-    stop: () => void process.off("SIGINT", onSignal).off("SIGTERM", onSignal),
-  };
+  });
+  return { signal: controller.signal, stop };
 }
 
 /** Says how it ended, or how to continue; returns the exit code. */

@@ -1,7 +1,7 @@
 /**
  * `perigee orbit`: hosts the satellites of a file, and prints what they say of themselves.
  *
- *   loading -> {"url"} on stdout -> first SIGTERM or SIGINT: what runs has 30 s -> exit 0; a second one ends at once
+ *   loading -> {"url"} on stdout -> first SIGTERM, SIGINT or SIGHUP: what runs has 30 s -> exit 0; a second one ends at once
  *
  * The code runs here, in a process that has no data folder: engines call it with signed requests.
  */

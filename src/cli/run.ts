@@ -1,7 +1,7 @@
 /**
  * `perigee run`: answers every line of a file, shows progress on stderr, and sums up.
  *
- * The first SIGINT or SIGTERM stops admitting, lets what is in flight end (at most 30 s) and says how to continue;
+ * The first SIGINT, SIGTERM or SIGHUP stops admitting, lets what is in flight end (at most 30 s) and says how to continue;
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
 import { styleText } from "node:util";
@@ -22,6 +22,7 @@ import { count } from "./numbers.ts";
 import { pilotListener } from "./pilot.ts";
 import { type ConfigArguments, configOf } from "./prices.ts";
 import { ProgressDisplay } from "./progress.ts";
+import { onSignals } from "./signals.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { errorLines, errorsCommand } from "./status.ts";
 import { summaryTable, warningText } from "./summary.ts";
@@ -142,16 +143,14 @@ async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "
 }
 
 async function watch(work: Run): Promise<Summary> {
-  const onSignal = (signal: NodeJS.Signals): void => {
-    if (work.isStopping) process.exit(130);
+  const unlisten = onSignals((signal) => {
     process.stderr.write(`\nperigee: ${signal}, finishing what is in flight (again to end at once)\n`);
     work.stop();
-  };
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  });
   try {
     return await work.finished;
   } finally {
-    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    unlisten();
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * `perigee serve`: the service as a process.
  *
- *   opening -> {"url"} on stdout -> first SIGTERM or SIGINT: draining -> exit 0; a second one ends at once
+ *   opening -> {"url"} on stdout -> first SIGTERM, SIGINT or SIGHUP: draining -> exit 0; a second one ends at once
  *   the engine cannot go on (a disk that failed): draining -> exit 74, to be started again
  *   the main thread stands still for 30 s: exit 70, to be started again (watchdog.ts)
  */

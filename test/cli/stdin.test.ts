@@ -54,6 +54,16 @@ describe("perigee run -", () => {
     expect(await ended).toMatchObject({ code: 130 });
   });
 
+  it("ends in order when its terminal is closed, which nobody reads then and which says so more than once", async () => {
+    start();
+    child.stdin?.write(`${JSON.stringify(question("a"))}\n`);
+    await vi.waitFor(() => expect(keys()).toEqual(["a"]), WAIT);
+    child.stderr?.destroy();
+    child.kill("SIGHUP");
+    child.kill("SIGHUP");
+    expect(await ended).toMatchObject({ code: 130 });
+  });
+
   it("takes the path of a pipe as well", async () => {
     execFileSync("mkfifo", [join(dir, "pipe")]);
     start("pipe");

@@ -18,7 +18,7 @@ import { geminiMembers } from "./answer_members.ts";
 import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
 import { encoded, isHtml, translated } from "./exchange.ts";
-import { arrayOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
+import { arrayOf, firstByIndex, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "./refusals.ts";
 import { geminiUsage } from "./usage.ts";
@@ -128,7 +128,7 @@ function decode(answer: WireAnswer, name: string): Decoded {
   const usage = geminiUsage(body["usageMetadata"]);
   const error = body["error"] ?? undefined;
   if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
-  const candidate = objectOf(arrayOf(body["candidates"])?.[0]);
+  const candidate = objectOf(firstByIndex(arrayOf(body["candidates"]) ?? []));
   if (candidate === undefined) return withoutCandidate(name, body, usage);
   const tier = answer.headers["x-gemini-service-tier"];
   const outcome = outcomeOf(candidate["finishReason"], {

@@ -32,6 +32,13 @@ export function arrayOf(value: unknown): readonly unknown[] | undefined {
   return Array.isArray(value) ? value : undefined;
 }
 
+/** Of several answers the one with `index` 0, wherever it stands; the first where none says so. */
+export function firstByIndex(answers: readonly unknown[]): unknown {
+  const [first] = answers;
+  if (answers.length < 2) return first;
+  return answers.find((each) => (objectOf(each)?.["index"] ?? 0) === 0) ?? first;
+}
+
 /** The value when it is a string. */
 export function stringOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;

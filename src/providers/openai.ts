@@ -1,8 +1,8 @@
 /**
  * The codec of OpenAI's chat completions (`POST {base}/chat/completions`) and of every server that speaks it.
  *
- * Reading an answer, in this order: no JSON -> ambiguous; an `error` inside -> by its own code; then by the first
- * choice's `finish_reason`:
+ * Reading an answer, in this order: no JSON -> ambiguous; an `error` inside -> by its own code; then by the
+ * `finish_reason` of the choice at index 0:
  *
  *   stop (or none, or unknown),   text, tool calls or a refusal -> success; nothing at all is ambiguous `empty_output`
  *   tool_calls, function_call
@@ -22,7 +22,7 @@ import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.t
 import { errorFacts } from "./error_body.ts";
 import { type Destination, encoded, isHtml, translated } from "./exchange.ts";
 import { type GivenResult, givenBody } from "./given_body.ts";
-import { arrayOf, objectOf, parseJson, stringOf } from "./json.ts";
+import { arrayOf, firstByIndex, objectOf, parseJson, stringOf } from "./json.ts";
 import { openaiLimits } from "./limits.ts";
 import { chatBody } from "./openai_body.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
@@ -97,7 +97,7 @@ function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
   if (choices === undefined) {
     return itemFailure("ambiguous", "invalid_response", `${name} answered without choices`, usage);
   }
-  const choice = objectOf(choices[0]);
+  const choice = objectOf(firstByIndex(choices));
   const inner = choice?.["error"] ?? undefined;
   if (inner !== undefined) return refusalInside(name, answer, errorFacts(inner), usage);
   const message = objectOf(choice?.["message"]);

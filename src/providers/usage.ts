@@ -6,7 +6,8 @@
  *   gemini     input = promptTokenCount + toolUsePromptTokenCount, output = candidatesTokenCount + thoughtsTokenCount
  *
  * Limits: any detail object may be missing or null and then counts 0; a total that is missing, negative, fractional or
- * text makes the whole usage `undefined`, and the caller estimates. Details never exceed the total that holds them.
+ * text makes the whole usage `undefined`, and the caller estimates. More cached or written than input counts as none, and the
+ * usage as estimated; more reasoning than output counts as all of it.
  */
 import type { Usage } from "../work/outcome.ts";
 import { countOf, objectOf, type Unchecked } from "./json.ts";
@@ -60,14 +61,14 @@ export function geminiUsage(value: unknown): Usage | undefined {
 }
 
 function bounded(input: number, cached: number, written: number, output: number, reasoning: number): Usage {
-  const cachedTokens = Math.min(cached, input);
+  const isNonsense = cached + written > input;
   return {
     inputTokens: input,
-    cachedTokens,
-    cacheWriteTokens: Math.min(written, input - cachedTokens),
+    cachedTokens: isNonsense ? 0 : cached,
+    cacheWriteTokens: isNonsense ? 0 : written,
     outputTokens: output,
     reasoningTokens: Math.min(reasoning, output),
-    isEstimated: false,
+    isEstimated: isNonsense,
   };
 }
 

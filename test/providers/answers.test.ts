@@ -236,7 +236,26 @@ describe("usage", () => {
         prompt_tokens_details: { cached_tokens: 11, cache_write_tokens: 9 },
         completion_tokens_details: { reasoning_tokens: 6 },
       }),
-    ).toMatchObject({ cachedTokens: 10, cacheWriteTokens: 0, reasoningTokens: 5 });
+    ).toMatchObject({ cachedTokens: 0, cacheWriteTokens: 0, reasoningTokens: 5, isEstimated: true });
+    for (const details of [{ cached_tokens: 11 }, { cache_write_tokens: 11 }])
+      expect(decode({ prompt_tokens_details: details })).toMatchObject({
+        inputTokens: 10,
+        cachedTokens: 0,
+        cacheWriteTokens: 0,
+        isEstimated: true,
+      });
+    const whole = { cached_tokens: 6, cache_write_tokens: 4 };
+    expect(decode({ prompt_tokens_details: whole })).toMatchObject({
+      cachedTokens: 6,
+      cacheWriteTokens: 4,
+      isEstimated: false,
+    });
+    const gemini11 = { promptTokenCount: 10, candidatesTokenCount: 5, cachedContentTokenCount: 11 };
+    const parts = { content: { parts: [{ text: "18" }] }, finishReason: "STOP" };
+    expect(gemini.decode(answer(200, { candidates: [parts], usageMetadata: gemini11 })).usage).toMatchObject({
+      cachedTokens: 0,
+      isEstimated: true,
+    });
   });
 
   it("a charge in USD is believed from OpenRouter alone", () => {
@@ -279,5 +298,27 @@ describe("an answer without text whose thoughts were paid for", () => {
     ],
   ])("of %s keeps them in the failure", (name, body, code) => {
     expect(provider(name).decode(answer(200, body))).toMatchObject({ code, reasoning: thoughts });
+  });
+});
+
+it("of several choices the one at index 0 is the answer, wherever it stands", () => {
+  const choice = (index: number | undefined, content: string): object => ({
+    ...(index === undefined ? {} : { index }),
+    finish_reason: "stop",
+    message: { content },
+  });
+  const text = (...choices: object[]): unknown => openai.decode(answer(200, { choices }));
+  expect(text(choice(1, "second"), choice(0, "first"))).toMatchObject({ text: "first" });
+  expect(text(choice(undefined, "first"), choice(undefined, "second"))).toMatchObject({ text: "first" });
+  expect(text(choice(3, "alone"))).toMatchObject({ text: "alone" });
+  const candidate = (index: number, said: string): object => ({
+    ...(index === 0 ? {} : { index }), // proto3 leaves 0 out
+    finishReason: "STOP",
+    content: { parts: [{ text: said }] },
+  });
+  expect(
+    gemini.decode(answer(200, { candidates: [candidate(1, "second"), candidate(0, "first")] })),
+  ).toMatchObject({
+    text: "first",
   });
 });

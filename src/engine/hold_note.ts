@@ -73,7 +73,11 @@ export class HoldNote {
   #write(text: string): void {
     if (text === this.#written) return;
     this.#written = text;
-    this.#writing = this.#writing.then(() => this.#put(text)).catch(() => undefined); // a note, as said above
+    this.#writing = this.#writing
+      .then(() => this.#put(text))
+      .catch(() => {
+        this.#written = "unknown"; // a full disk, perhaps: it is written at the next look
+      });
   }
 
   async #put(text: string): Promise<void> {

@@ -3,7 +3,8 @@
  *
  *   text       exact tokenizers: as counted, + 16
  *              others: a token a UTF-8 byte beyond ASCII (3 for a CJK character, 2 for a Cyrillic one), and 1.5 times the
- *              count for ASCII, at most a token a byte: byte-level and byte-fallback vocabularies have none for less
+ *              count for ASCII and a token for each digit and sign (Gemini, Qwen and Mistral do not group digits), at most a
+ *              token a byte: byte-level and byte-fallback vocabularies have none for less
  *   tools,     their JSON counted, x 1.3 + 32, and 16 for each tool; a schema that is asked for at Claude 512 more
  *   schemas
  *   images     by the vendor's formula for the largest image that it does not scale down (`imageTokens`)
@@ -119,24 +120,34 @@ const NOTHING_MORE: RequestMost = { inputTokens: 0, outputTokens: 0, unbounded: 
 
 function textTokens({ request, tokenizer, countedTokens }: MeasuredRequest): number {
   if (!tokenizer.isEstimated) return countedTokens + SLACK_TOKENS;
-  let bytes = 0;
+  let words = 0;
+  let signs = 0;
   let beyondAscii = 0;
   const look = (text: string): void => {
-    const length = Buffer.byteLength(text);
-    bytes += length;
-    if (length > text.length) beyondAscii += length - asciiOf(text);
+    const found = bytesOf(text);
+    words += found.words;
+    signs += found.signs;
+    beyondAscii += Buffer.byteLength(text) - found.words - found.signs;
   };
   for (const text of request.system) look(text);
   for (const { texts } of request.turns) for (const text of texts) look(text);
-  const ascii = Math.min(bytes - beyondAscii, Math.ceil(countedTokens * ESTIMATE_SLACK));
+  const ascii = Math.min(words + signs, Math.ceil(countedTokens * ESTIMATE_SLACK) + signs);
   const messages = request.turns.length + 1;
   return beyondAscii + ascii + SLACK_TOKENS + MESSAGE_TOKENS * messages;
 }
 
-function asciiOf(text: string): number {
-  let ascii = 0;
-  for (let index = 0; index < text.length; index += 1) if (text.charCodeAt(index) < 0x80) ascii += 1;
-  return ascii;
+/** ASCII of a text: letters and white space, and the rest. */
+function bytesOf(text: string): { readonly words: number; readonly signs: number } {
+  let words = 0;
+  let signs = 0;
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    if (code >= 0x80) continue;
+    const lower = code | 0x20;
+    if (code <= 0x20 || (lower >= 0x61 && lower <= 0x7a)) words += 1;
+    else signs += 1;
+  }
+  return { words, signs };
 }
 
 /** Of a request in the neutral shape. */

@@ -81,7 +81,7 @@ export function quoteTable(found: Quote): string {
         : `${model.price.input_usd_per_million} in, ${model.price.output_usd_per_million} out USD per million (${model.price.source}, ${model.price.as_of})`;
     return block(model.model, [
       ["items", count(model.items)],
-      ["input tokens", `${count(model.input_tokens)}${model.input_tokens_estimated ? " (estimated)" : ""}`],
+      ["input tokens", inputText(model)],
       ["output tokens", outputText(model)],
       ["price", price],
       ["billed", billedText(model)],
@@ -100,6 +100,13 @@ export function quoteTable(found: Quote): string {
     );
   }
   return blocks.join("\n");
+}
+
+function inputText({ input_tokens, input_tokens_estimated, items_uncounted = 0 }: QuoteModel): string {
+  const estimated = input_tokens_estimated ? " (estimated)" : "";
+  const without =
+    items_uncounted === 0 ? "" : `, without audio, files or images of ${count(items_uncounted)} items`;
+  return `${count(input_tokens)}${estimated}${without}`;
 }
 
 function outputText(model: QuoteModel): string {

@@ -34,6 +34,8 @@ const BAND_ERRORS_OF_ONE = 4;
 const ERROR_MIN = 0.01;
 /** Beyond this the mean says nothing: a band of a tenth to ten times. */
 const BAND_MAX = Math.log(10);
+/** An image may be that much smaller than expected. */
+const LEARNT_SHARE_MIN = 0.1;
 const PROMPTS_MAX = 1_000;
 
 /** The assumed speed of a provider, if none was measured. */
@@ -59,6 +61,11 @@ interface Row {
   readonly prompts: Set<number>;
   items: number;
   countedTokens: number;
+  /** Sums of `BeyondTexts`. */
+  beyondTokens: number;
+  beyondTokensMost: number;
+  tierExcess: number;
+  itemsUncounted: number;
   outputTokens: number;
   /** The mean of the limits; 4,096 without one. */
   limitTokens: number;
@@ -75,8 +82,20 @@ export class ExpectedUsage {
     this.#means = means;
   }
 
-  /** Adds one item of a block. */
-  add(measured: MeasuredBlock, item: number): void {
+  /** Adds the items of a block. */
+  addBlock(measured: MeasuredBlock): void {
+    for (let item = 0; item < measured.count; item += 1) this.#add(measured, item);
+    for (const group of measured.groups) {
+      if (group.beyond === undefined) continue;
+      const row = this.#rowOf(group);
+      row.beyondTokens += group.beyond.tokens;
+      row.beyondTokensMost += group.beyond.tokensMost;
+      row.tierExcess += group.beyond.tierExcess;
+      row.itemsUncounted += group.beyond.itemsUncounted;
+    }
+  }
+
+  #add(measured: MeasuredBlock, item: number): void {
     const group = measured.groups[measured.groupOf[item] as number];
     if (group === undefined) return;
     const row = this.#rowOf(group);
@@ -133,7 +152,8 @@ export class ExpectedUsage {
     const known = this.#rows.get(key);
     if (known !== undefined) return known;
     const sums = { items: 0, countedTokens: 0, outputTokens: 0, limitTokens: 0 };
-    const row = { model, estimate, isEstimated, prompts: new Set<number>(), ...sums };
+    const beyond = { beyondTokens: 0, beyondTokensMost: 0, tierExcess: 0, itemsUncounted: 0 };
+    const row = { model, estimate, isEstimated, prompts: new Set<number>(), ...sums, ...beyond };
     this.#rows.set(key, row);
     return row;
   }
@@ -142,18 +162,22 @@ export class ExpectedUsage {
 function totalsOf(row: Row): ModelTotals {
   const { model, items, estimate, isEstimated, outputTokens } = row;
   const inputTokens = inputOf(row);
+  const beyondTokens = beyondOf(row);
+  const textTokens = inputTokens - beyondTokens;
   const inputFactor =
     estimate === undefined
       ? 1 + (isEstimated ? ESTIMATED_ERROR : 0)
-      : factorOf(inputVariance(estimate, alikeOf(row, estimate)), inputTokens, estimate);
+      : factorOf(inputVariance(estimate, alikeOf(row, estimate)), textTokens, estimate);
   return {
     model,
     items,
     inputTokens,
     cachedTokens: inputTokens * (estimate?.cachedShare ?? 0),
     cacheWriteTokens: inputTokens * (estimate?.writtenShare ?? 0),
-    inputTokensLow: inputTokens / inputFactor,
-    inputTokensHigh: inputTokens * inputFactor,
+    inputTokensLow: textTokens / inputFactor,
+    inputTokensHigh: textTokens * inputFactor + (beyondTokens > 0 ? row.beyondTokensMost : 0),
+    tierFactor: items > 0 ? 1 + row.tierExcess / items : 1,
+    itemsUncounted: row.itemsUncounted,
     isEstimated,
     expectedOutputTokens: outputTokens,
     ...bandOf(row),
@@ -162,8 +186,17 @@ function totalsOf(row: Row): ModelTotals {
   };
 }
 
-function inputOf({ countedTokens, estimate }: Row): number {
-  return countedTokens * (estimate?.inputRatio ?? 1);
+function inputOf(row: Row): number {
+  return row.countedTokens * (row.estimate?.inputRatio ?? 1) + beyondOf(row);
+}
+
+/**
+ * Tools, schemas and images, if no answer has shown what they take. The learnt ratio holds them if the answers were to
+ * requests that had them: then it is well above 1.
+ */
+function beyondOf({ countedTokens, beyondTokens, estimate }: Row): number {
+  const learntTokens = countedTokens * ((estimate?.inputRatio ?? 1) - 1);
+  return learntTokens > beyondTokens * LEARNT_SHARE_MIN ? 0 : beyondTokens;
 }
 
 function bandOf(row: Row): Pick<ModelTotals, "outputTokensLow" | "outputTokensHigh"> {

@@ -188,7 +188,7 @@ function addBlock(counted: Counted, measured: MeasuredBlock, modelsMax: number):
   if (counted.models.size > modelsMax)
     throw new PerigeeError("too_many", `a quote has at most ${modelsMax} different models`);
   addFaults(counted, measured.rejected);
-  for (let item = 0; item < measured.count; item += 1) counted.usage.add(measured, item);
+  counted.usage.addBlock(measured);
 }
 
 /** Blocks end in any order of their faults. */

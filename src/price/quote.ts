@@ -4,7 +4,7 @@
  *
  *   list   = input tokens x input rate + expected output tokens x output rate       (tier of the mean request)
  *   at sla = list x price factor(model, sla, volume of the task)
- *   billed = list, with the part of the input that is expected from and for the provider's cache at its rates
+ *   billed = list x price of the requested tiers over the list price, with the part of the input that is expected from and for the provider's cache at its rates
  *   low, high: each estimate at the ends of its band; those that are learnt are independent, so their distances add as squares
  *   time   = as it is forecast; no sooner than what waits already, where the caller can tell
  *
@@ -15,6 +15,7 @@ import type { TimeBound } from "../work/limits.ts";
 import { parseModelId } from "../work/request.ts";
 import { counted, roundedUsd } from "./cost.ts";
 import { priceFactor, RATE_CARD, type RateCard } from "./factor.ts";
+import { type QuotePrice, quotePrice } from "./quote_price.ts";
 import { type BasePrice, ratesFor } from "./rates.ts";
 
 /** Where an expected output comes from. */
@@ -41,6 +42,10 @@ export interface ModelTotals {
   readonly inputTokens: number;
   readonly inputTokensLow: number;
   readonly inputTokensHigh: number;
+  /** Mean price of the requested tiers over the list price. Default 1. */
+  readonly tierFactor?: number;
+  /** Items whose audio, files or images are not among the tokens. Default 0. */
+  readonly itemsUncounted?: number;
   /** Of them, read from and written to the provider's cache. */
   readonly cachedTokens: number;
   readonly cacheWriteTokens: number;
@@ -80,20 +85,6 @@ export interface QuoteAssumptions {
   readonly output_tokens_per_second: number;
 }
 
-export interface QuotePrice {
-  readonly source: string;
-  /** The day from which the source is, `YYYY-MM-DD`. */
-  readonly as_of: string;
-  readonly matched_model: string;
-  readonly is_exact: boolean;
-  readonly input_usd_per_million: number;
-  readonly cached_usd_per_million: number;
-  readonly cache_write_usd_per_million: number;
-  readonly output_usd_per_million: number;
-  /** When another price begins, ISO time; null when no change is known. */
-  readonly valid_until: string | null;
-}
-
 /** One window asked for. */
 export interface QuoteSla {
   readonly sla_minutes: number;
@@ -110,6 +101,8 @@ export interface QuoteModel {
   readonly items: number;
   readonly input_tokens: number;
   readonly input_tokens_estimated: boolean;
+  /** Items with audio, files or images that no formula counts: `input_tokens` is without these. Absent if there are none. */
+  readonly items_uncounted?: number;
   readonly expected_output_tokens: number;
   readonly expected_output_tokens_low: number;
   readonly expected_output_tokens_high: number;
@@ -189,7 +182,7 @@ export function quote(input: QuoteInput): Quote {
     billed_usd: roundedUsd(billed.expected),
     billed_usd_low: roundedUsd(billed.low),
     billed_usd_high: roundedUsd(billed.high),
-    list_usd: roundedUsd(billed.expected),
+    list_usd: roundedUsd(sum(models.map((model) => model.list_usd ?? 0))),
     slas: input.slasMinutes.map((slaMinutes, index) => quoteAll(slaMinutes, index, models, slowest)),
     time: shown(slowest),
     unpriced_models: models.filter((model) => model.price === null).map((model) => model.model),
@@ -288,12 +281,14 @@ function quoteModel({ model, totals, price, bands, time }: Priced, input: QuoteI
   const total = (of: (row: ModelTotals) => number): number => sum(totals.map(of));
   const output = bandOf(totals.map(outputOf));
   const billed = price === undefined ? undefined : bandOf(bands);
-  const listUsd = billed?.expected ?? null;
+  const listUsd = price === undefined ? null : sum(totals.map((row) => usdOf(row, price, 1).expected));
+  const uncounted = total((row) => row.itemsUncounted ?? 0);
   return {
     model,
     items: total((row) => row.items),
     input_tokens: Math.round(total((row) => row.inputTokens)),
     input_tokens_estimated: totals.some((row) => row.isEstimated),
+    ...(uncounted > 0 ? { items_uncounted: uncounted } : {}),
     expected_output_tokens: Math.round(output.expected),
     expected_output_tokens_low: Math.floor(output.low),
     expected_output_tokens_high: Math.ceil(output.high),
@@ -350,7 +345,7 @@ function outputOf(row: ModelTotals): Band {
   };
 }
 
-function usdOf(row: ModelTotals, price: BasePrice): Band {
+function usdOf(row: ModelTotals, price: BasePrice, tierFactor: number = row.tierFactor ?? 1): Band {
   const rates = ratesFor(price, row.items > 0 ? row.inputTokens / row.items : 0);
   const { inputTokens, cachedTokens, cacheWriteTokens } = row;
   const fresh = Math.max(0, inputTokens - cachedTokens - cacheWriteTokens);
@@ -361,28 +356,14 @@ function usdOf(row: ModelTotals, price: BasePrice): Band {
     1e6;
   const output = outputOf(row);
   const at = (input: number, outputTokens: number): number =>
-    inputUsd * (inputTokens > 0 ? input / inputTokens : 1) + (outputTokens * rates.outputUsdPerMillion) / 1e6;
+    tierFactor *
+    (inputUsd * (inputTokens > 0 ? input / inputTokens : 1) +
+      (outputTokens * rates.outputUsdPerMillion) / 1e6);
   return {
     expected: at(inputTokens, output.expected),
     low: at(row.inputTokensLow, output.low),
     high: at(row.inputTokensHigh, output.high),
     isLearnt: output.isLearnt,
-  };
-}
-
-function quotePrice(price: BasePrice): QuotePrice {
-  return {
-    source: price.source,
-    as_of: price.asOf,
-    matched_model: price.matchedModel,
-    is_exact: price.isExact,
-    input_usd_per_million: price.inputUsdPerMillion,
-    cached_usd_per_million: price.cachedUsdPerMillion,
-    cache_write_usd_per_million: price.cacheWriteUsdPerMillion,
-    output_usd_per_million: price.outputUsdPerMillion,
-    valid_until: Number.isFinite(price.validUntilWallMs)
-      ? new Date(price.validUntilWallMs).toISOString()
-      : null,
   };
 }
 

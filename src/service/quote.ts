@@ -59,6 +59,12 @@ const quoteAnswer = z
         expected_output_tokens: z.number().int(),
         expected_output_tokens_low: z.number().int(),
         expected_output_tokens_high: z.number().int(),
+        items_uncounted: z
+          .number()
+          .int()
+          .min(1)
+          .optional()
+          .describe("Items with audio, files or images that no formula counts; absent if there are none."),
         expected_output_basis: z
           .array(z.enum(["learnt of the system prompt", "learnt of the model", "default"]))
           .describe(

@@ -17,6 +17,20 @@ export interface MeasuredGroup {
   readonly isEstimated: boolean;
   /** Its lines name another model than the run's `model`. */
   readonly isOverridden?: true;
+  /** What the group's items hold besides their texts (request_most.ts); absent if nothing. */
+  readonly beyond?: BeyondTexts;
+}
+
+/** Sums over the items of a group. */
+export interface BeyondTexts {
+  /** Tokens that tools, schemas and images are expected to take. */
+  readonly tokens: number;
+  /** The most that they take. */
+  readonly tokensMost: number;
+  /** Price of each requested tier over the list price, minus 1; negative for cheaper tiers. */
+  readonly tierExcess: number;
+  /** Items with parts that no formula counts (audio, files, images of other models). */
+  readonly itemsUncounted: number;
 }
 
 /** A line that cannot become an item. */

@@ -2,8 +2,9 @@
  * Fills the columns of a `MeasuredBlock` line by line; one set of buffers is used for block after block.
  */
 import type { FailureCode } from "../errors.ts";
-import type { MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";
+import type { BeyondTexts, MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
+import type { RequestMost } from "./request_most.ts";
 import { WarningLists } from "./warning_lists.ts";
 
 /** One measured item. */
@@ -21,7 +22,7 @@ export interface MeasuredItem {
   /** 0 for none. */
   readonly maxOutputTokens: number;
   /** The most that an attempt can take. */
-  readonly most: { readonly inputTokens: number; readonly outputTokens: number };
+  readonly most: RequestMost;
   /** A list in JSON; empty text for none. */
   readonly warnings: string;
   readonly body: string;
@@ -30,6 +31,8 @@ export interface MeasuredItem {
 /** Groups of one block at most: `groupOf` has 16 bits. */
 const GROUPS_MAX = 65_536;
 const WORD_MAX = 2 ** 32 - 1;
+
+const NOTHING_BEYOND: BeyondTexts = { tokens: 0, tokensMost: 0, tierExcess: 0, itemsUncounted: 0 };
 
 export class MeasuredColumns {
   readonly #keys = new PackedBytes(64 * 1024);
@@ -82,6 +85,7 @@ export class MeasuredColumns {
   addItem(item: MeasuredItem): void {
     const index = this.#count;
     const group = this.#groupIndex(item);
+    this.#addBeyond(group, item.most);
     this.#keys.addText(JSON.stringify(item.key));
     if (item.body === "") this.#bodies.addEmpty();
     else this.#bodies.addText(item.body);
@@ -129,6 +133,21 @@ export class MeasuredColumns {
       groups: this.#groups,
       rejected: this.#rejected,
       blankLines: this.#blankLines,
+    };
+  }
+
+  #addBeyond(index: number, { beyondTokens, beyondTokensMost, tierFactor, unbounded }: RequestMost): void {
+    if (beyondTokensMost === 0 && tierFactor === 1 && unbounded === undefined) return;
+    const group = this.#groups[index] as MeasuredGroup; // made just now at the latest
+    const { tokens, tokensMost, tierExcess, itemsUncounted } = group.beyond ?? NOTHING_BEYOND;
+    this.#groups[index] = {
+      ...group,
+      beyond: {
+        tokens: tokens + beyondTokens,
+        tokensMost: tokensMost + beyondTokensMost,
+        tierExcess: tierExcess + tierFactor - 1,
+        itemsUncounted: itemsUncounted + (unbounded === undefined ? 0 : 1),
+      },
     };
   }
 

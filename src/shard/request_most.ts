@@ -28,6 +28,12 @@ import type { JsonValue, ModelRequest } from "../work/request.ts";
 export interface RequestMost {
   readonly inputTokens: number;
   readonly outputTokens: number;
+  /** Input tokens that tools, schemas and images are expected to take, besides the texts. */
+  readonly beyondTokens: number;
+  /** The most that they take. */
+  readonly beyondTokensMost: number;
+  /** Price of the requested tier over the list price. */
+  readonly tierFactor: number;
   /** What of the request cannot be bounded; undefined when all of it can. */
   readonly unbounded: string | undefined;
 }
@@ -104,19 +110,27 @@ const FREE_MEMBERS: ReadonlySet<string> = new Set([
 export function requestMost(measured: MeasuredRequest): RequestMost {
   const { request, settings, tokenizer, outputLimit } = measured;
   const body = settings.protocol === "openai" ? request.openaiBody : undefined;
-  const given = body === undefined ? NOTHING_MORE : mostOfBody(body, measured);
-  const schema = body === undefined ? schemaTokens(request, settings, tokenizer) : 0;
-  const tier = tierOf(body, settings);
-  const input = textTokens(measured) + schema + given.inputTokens;
+  const given = body === undefined ? schemaMost(request, settings, tokenizer) : mostOfBody(body, measured);
+  const tierFactor = tierOf(body, settings);
+  const tier = Math.max(1, tierFactor);
+  const input = textTokens(measured) + given.inputTokens;
   const output = (outputLimit > 0 ? outputLimit : OUTPUT_TOKENS_MOST) + given.outputTokens;
   return {
     inputTokens: Math.ceil(input * tier),
     outputTokens: Math.ceil(output * tier),
+    beyondTokens: given.expectedTokens,
+    beyondTokensMost: given.inputTokens,
+    tierFactor,
     unbounded: given.unbounded,
   };
 }
 
-const NOTHING_MORE: RequestMost = { inputTokens: 0, outputTokens: 0, unbounded: undefined };
+/** What a request holds besides its texts: at most, and as expected. */
+interface Beyond extends Pick<RequestMost, "inputTokens" | "outputTokens" | "unbounded"> {
+  readonly expectedTokens: number;
+}
+
+const NOTHING_MORE: Beyond = { inputTokens: 0, expectedTokens: 0, outputTokens: 0, unbounded: undefined };
 
 function textTokens({ request, tokenizer, countedTokens }: MeasuredRequest): number {
   if (!tokenizer.isEstimated) return countedTokens + SLACK_TOKENS;
@@ -151,35 +165,41 @@ function bytesOf(text: string): { readonly words: number; readonly signs: number
 }
 
 /** Of a request in the neutral shape. */
-function schemaTokens(
-  { config }: ModelRequest,
-  { protocol }: ProviderSettings,
-  tokenizer: Tokenizer,
-): number {
+function schemaMost({ config }: ModelRequest, { protocol }: ProviderSettings, tokenizer: Tokenizer): Beyond {
   const schema = config.responseJsonSchema ?? config.responseSchema;
-  if (schema === undefined) return 0;
-  return structureTokens(schema, tokenizer) + (protocol === "anthropic" ? CLAUDE_FORMAT_TOKENS : 0);
+  if (schema === undefined) return NOTHING_MORE;
+  const { most, expected } = structureTokens(schema, tokenizer);
+  const inputTokens = most + (protocol === "anthropic" ? CLAUDE_FORMAT_TOKENS : 0);
+  return { ...NOTHING_MORE, inputTokens, expectedTokens: expected };
+}
+
+interface PartTokens {
+  readonly most: number;
+  readonly expected: number;
 }
 
 /** JSON that is put into the prompt in words of the provider's own. */
-function structureTokens(value: JsonValue, tokenizer: Tokenizer): number {
+function structureTokens(value: JsonValue, tokenizer: Tokenizer): PartTokens {
   const text = JSON.stringify(value);
   const bytes = Buffer.byteLength(text);
   const counted = countTokens(tokenizer.encoding, text) * tokenizer.factor;
   const slack = tokenizer.isEstimated ? ESTIMATE_SLACK : 1;
   const most = bytes > text.length ? bytes : Math.min(bytes, counted * slack);
-  return Math.ceil(most * STRUCTURE_SLACK) + STRUCTURE_TOKENS;
+  return { most: Math.ceil(most * STRUCTURE_SLACK) + STRUCTURE_TOKENS, expected: Math.ceil(counted) };
 }
 
 /** The bound for what an unchanged body holds besides its texts. */
-function mostOfBody(body: JsonObject, measured: MeasuredRequest): RequestMost {
+function mostOfBody(body: JsonObject, measured: MeasuredRequest): Beyond {
   const { tokenizer } = measured;
   let unbounded = Object.keys(body).find((name) => isGiven(body[name]) && !FREE_MEMBERS.has(name));
   let inputTokens = 0;
+  let expectedTokens = 0;
   for (const name of ["tools", "functions", "response_format"]) {
     const value = body[name];
     if (!isGiven(value)) continue;
-    inputTokens += structureTokens(value as JsonValue, tokenizer);
+    const structure = structureTokens(value as JsonValue, tokenizer);
+    inputTokens += structure.most;
+    expectedTokens += structure.expected;
     if (name === "response_format") continue;
     const tools = Array.isArray(value) ? value : [];
     inputTokens += TOOL_TOKENS * tools.length;
@@ -189,12 +209,13 @@ function mostOfBody(body: JsonObject, measured: MeasuredRequest): RequestMost {
     if (!isObject(message)) continue;
     const most = mostOfMessage(message, measured);
     inputTokens += most.inputTokens;
+    expectedTokens += most.expectedTokens;
     unbounded ??= most.unbounded;
   }
   const predicted = isGiven(body["prediction"])
-    ? structureTokens(body["prediction"] as JsonValue, tokenizer)
+    ? structureTokens(body["prediction"] as JsonValue, tokenizer).most
     : 0;
-  return { inputTokens, outputTokens: predicted, unbounded };
+  return { inputTokens, expectedTokens, outputTokens: predicted, unbounded };
 }
 
 function isFunction(tool: JsonValue): boolean {
@@ -202,25 +223,30 @@ function isFunction(tool: JsonValue): boolean {
 }
 
 /** Its tool calls and names, and the parts of its content that are no text. */
-function mostOfMessage(message: JsonObject, { model, settings, tokenizer }: MeasuredRequest): RequestMost {
+function mostOfMessage(message: JsonObject, { model, settings, tokenizer }: MeasuredRequest): Beyond {
   let inputTokens = 0;
+  let expectedTokens = 0;
+  const add = ({ most, expected }: PartTokens): void => {
+    inputTokens += most;
+    expectedTokens += expected;
+  };
   let unbounded: string | undefined;
   for (const name of Object.keys(message)) {
     if (name === "content" || name === "role" || !isGiven(message[name])) continue;
     if (name === "audio") unbounded ??= "audio";
-    inputTokens += structureTokens(message[name] as JsonValue, tokenizer);
+    add(structureTokens(message[name] as JsonValue, tokenizer));
   }
   for (const part of Array.isArray(message["content"]) ? message["content"] : []) {
     if (!isObject(part) || part["type"] === "text") continue;
     if (part["type"] === "refusal") {
-      inputTokens += structureTokens(part, tokenizer);
+      add(structureTokens(part, tokenizer));
       continue;
     }
     const image = part["type"] === "image_url" ? imageTokens(settings.name, model, part) : undefined;
     if (image === undefined) unbounded ??= partName(part["type"]);
-    else inputTokens += image;
+    else add(image);
   }
-  return { inputTokens, outputTokens: 0, unbounded };
+  return { inputTokens, expectedTokens, outputTokens: 0, unbounded };
 }
 
 function partName(type: JsonValue | undefined): string {
@@ -234,35 +260,49 @@ function partName(type: JsonValue | undefined): string {
 
 /**
  * By name of the model, the most tokens of one image: tiles of 512 pixels after scaling to 2,048 by 768 (8 of them), or
- * patches of 32 pixels up to the model's budget, with its multiplier; at low detail those of a small one.
+ * patches of 32 pixels up to the model's budget, with its multiplier; at low detail those of a small one. `square` are
+ * those of 1,024 by 1,024 pixels (4 tiles, or 1,024 patches), which a quote expects because it does not know the size.
  */
-const IMAGE_TOKENS: readonly (readonly [RegExp, { readonly high: number; readonly low: number }])[] = [
-  [/^gpt-4o-mini/, { high: 2_833 + 8 * 5_667, low: 2_833 }],
-  [/^gpt-4\.1-(mini|nano)|^o4-mini|^gpt-5-(mini|nano)/, { high: 3_780, low: 3_780 }],
-  [/^(gpt-4o|chatgpt-4o|gpt-4\.[15]|gpt-4-turbo|gpt-4-vision)/, { high: 85 + 8 * 170, low: 85 }],
-  [/^o[1-9]/, { high: 75 + 8 * 150, low: 75 }],
-  [/^gpt-5(-chat|-\d{4}|$)/, { high: 70 + 8 * 140, low: 70 }],
+const IMAGE_TOKENS: readonly (readonly [RegExp, ImageTokens])[] = [
+  [/^gpt-4o-mini/, { high: 2_833 + 8 * 5_667, low: 2_833, square: 2_833 + 4 * 5_667 }],
+  [/^gpt-4\.1-(mini|nano)|^o4-mini|^gpt-5-(mini|nano)/, { high: 3_780, low: 3_780, square: 2_520 }],
+  [
+    /^(gpt-4o|chatgpt-4o|gpt-4\.[15]|gpt-4-turbo|gpt-4-vision)/,
+    { high: 85 + 8 * 170, low: 85, square: 85 + 4 * 170 },
+  ],
+  [/^o[1-9]/, { high: 75 + 8 * 150, low: 75, square: 75 + 4 * 150 }],
+  [/^gpt-5(-chat|-\d{4}|$)/, { high: 70 + 8 * 140, low: 70, square: 70 + 4 * 140 }],
   // Later models read up to 10,000 patches at their original detail; the dearest multiplier that is known is 2.46.
-  [/^gpt-[5-9]/, { high: 24_600, low: 24_600 }],
+  [/^gpt-[5-9]/, { high: 24_600, low: 24_600, square: 2_520 }],
   // Up to 1,568 pixels an edge, 2,576 from 4.7 on: width x height / 750, at most.
-  [/claude/, { high: 9_000, low: 9_000 }],
+  [/claude/, { high: 9_000, low: 9_000, square: 1_399 }],
 ];
 
+interface ImageTokens {
+  readonly high: number;
+  readonly low: number;
+  readonly square: number;
+}
+
 /** Undefined if the vendor does not publish a formula. */
-function imageTokens(provider: string, model: string, part: JsonObject): number | undefined {
+function imageTokens(provider: string, model: string, part: JsonObject): PartTokens | undefined {
   const name = model.slice(model.lastIndexOf("/") + 1).replace(/^ft:/, "");
   const image = part["image_url"];
   const detail = isObject(image) ? image["detail"] : undefined;
   const found = IMAGE_TOKENS.find(([pattern]) => pattern.test(name))?.[1];
   if (found === undefined || (provider !== "openai" && provider !== "openrouter" && provider !== "azure"))
     return undefined;
-  return (detail === "low" ? found.low : found.high) + MESSAGE_TOKENS;
+  const isLow = detail === "low";
+  return {
+    most: (isLow ? found.low : found.high) + MESSAGE_TOKENS,
+    expected: isLow ? Math.min(found.low, found.square) : found.square,
+  };
 }
 
-/** Price of the requested tier over the list price; 1 if that is not more. */
+/** Price of the requested tier over the list price. */
 function tierOf(body: JsonObject | undefined, { name }: ProviderSettings): number {
   const asked = body?.["service_tier"];
-  return typeof asked === "string" ? Math.max(1, laneFactorOf(name, asked).factor) : 1;
+  return typeof asked === "string" ? laneFactorOf(name, asked).factor : 1;
 }
 
 function isGiven(value: JsonValue | undefined): boolean {

@@ -186,3 +186,58 @@ describe("a quote", () => {
     await expect(world.settle(engine.quote([], { signal }))).rejects.toThrow("never mind");
   });
 });
+
+describe("a quote of requests with more than text", () => {
+  const message = { role: "user", content: "hi" };
+  const prices = { "openai:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 1_000 } };
+  async function quoted(body: object) {
+    const world = new World({ config: { prices } });
+    const engine = await world.engine();
+    const whole = { model: "openai:gpt-4o-mini", messages: [message], max_tokens: 100, ...body };
+    const lines = Array.from({ length: 50 }, (_, line) =>
+      Buffer.from(
+        `${JSON.stringify({ custom_id: `c${line}`, method: "POST", url: "/v1/chat/completions", body: whole })}\n`,
+      ),
+    );
+    const { models, billed_usd, billed_usd_high, list_usd } = await world.settle(engine.quote(lines));
+    const [{ input_tokens = 0, items_uncounted } = {}] = models;
+    return {
+      input: input_tokens,
+      items_uncounted,
+      billed: billed_usd,
+      high: billed_usd_high,
+      list: list_usd,
+    };
+  }
+  const withPart = (part: object): object => ({
+    messages: [{ role: "user", content: [{ type: "text", text: "hi" }, part] }],
+  });
+  const image = (detail?: string): object =>
+    withPart({ type: "image_url", image_url: { url: "https://example.com/a.png", detail } });
+
+  it("counts images by the vendor's formula, taking an unknown size for 1,024 by 1,024 pixels", async () => {
+    const plain = await quoted({});
+    const square = await quoted(image());
+    expect(square.input).toBe(plain.input + 50 * (2_833 + 4 * 5_667));
+    expect(square.high - square.billed).toBeGreaterThan((50 * 4 * 5_667) / 1_000);
+    expect((await quoted(image("low"))).input).toBe(plain.input + 50 * 2_833);
+    expect(square.items_uncounted).toBeUndefined();
+  });
+
+  it("counts tools, and says how many items have parts that no formula counts", async () => {
+    const plain = await quoted({});
+    const tool = { type: "function", function: { name: "f", description: "word ".repeat(2_000) } };
+    const extra = (await quoted({ tools: [tool] })).input - plain.input;
+    expect(extra / 50).toBeGreaterThan(2_000);
+    expect(extra / 50).toBeLessThan(2_100);
+    const audio = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
+    expect((await quoted(withPart(audio))).items_uncounted).toBe(50);
+  });
+
+  it("bills the requested tier, and leaves the list price as it is", async () => {
+    const plain = await quoted({});
+    const dear = await quoted({ service_tier: "priority" });
+    expect([dear.billed, dear.list]).toEqual([plain.billed * 2, plain.list]);
+    expect((await quoted({ service_tier: "flex" })).billed).toBe(plain.billed / 2);
+  });
+});

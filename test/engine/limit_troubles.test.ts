@@ -6,7 +6,7 @@ import { INPUT, mortal, OUTPUT, World } from "./world.ts";
 
 const LIMIT = 30;
 const ITEMS = 70;
-const SEEDS = Number(process.env["PERIGEE_TEST_LIMIT_SEEDS"] ?? 10);
+const SEEDS = Number(process.env["TEST_LIMIT_SEEDS"] ?? 10);
 
 type Random = () => number;
 

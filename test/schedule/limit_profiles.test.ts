@@ -2,7 +2,7 @@
  * What limits must come to, whatever a provider counts and tells: some 50 profiles in virtual time.
  *
  * Hidden limits: of the attempts of minutes 2 to 5 less than 3 % are refused, and the allowance is used. Configured limits on
- * tokens: no 60 s hold more than 2 % above the limit, or one answer, whichever is more. `PERIGEE_TEST_LIMIT_SEEDS` draws more.
+ * tokens: no 60 s hold more than 2 % above the limit, or one answer, whichever is more. `TEST_LIMIT_SEEDS` draws more.
  */
 import { describe, expect, it } from "vitest";
 import { type KnownLimits, LaneLimits } from "../../src/schedule/limits.ts";
@@ -16,7 +16,7 @@ import {
   type MakeLanes,
 } from "./limit_run.ts";
 
-const SEEDS = Number(process.env["PERIGEE_TEST_LIMIT_SEEDS"] ?? 1);
+const SEEDS = Number(process.env["TEST_LIMIT_SEEDS"] ?? 1);
 /** With few and uneven answers a run says little: what is used is their mean. */
 const CONFIGURED_SEEDS = Math.max(4, SEEDS);
 

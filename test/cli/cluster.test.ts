@@ -153,7 +153,7 @@ describe("perigee cluster check", () => {
   it("prints a warning as such, and exits 0: the cluster can be run", async () => {
     declare(ask("a", "repeat secret://tok"));
     const told =
-      "cluster.satellites[0].input.prompt: the secret is not filled in here, its reference is passed on as text: secrets are filled in only in config, and in input fields that the satellite's schema marks with x-secret";
+      "cluster.satellites[0].input.prompt: the secret is not inserted here, its reference is passed on as text: references are replaced only in config, and in input fields that the satellite's schema marks with x-secret";
     const { code, stdout, stderr } = await desk.perigee(["cluster", "check", "c.yaml"]);
     expect([code, stdout, stderr]).toEqual([0, `c.yaml:4:97: warning: ${told}\n`, ""]);
     const json = await desk.perigee(["cluster", "check", "c.yaml", "--json"]);

@@ -340,6 +340,20 @@ describe("every operation", () => {
     expect((await check("/v0/infer/task/{id}", "DELETE", { id: task_id })).status).toBe(409);
   });
 
+  it("says that the bytes of a file are not those that came", async () => {
+    const file_id = await newFile();
+    whole.damage(file_id);
+    const body = [{ file_id }];
+    const openaiId = `file-${file_id.replaceAll("-", "")}`;
+    const found = [
+      await check("/v0/infer/", "POST", {}, { body }),
+      await check("/v0/quote", "POST", {}, { body }),
+      await check("/v0/files/{file_id}/content", "GET", { file_id }),
+      await check("/v1/files/{id}/content", "GET", { id: openaiId }),
+    ];
+    expect(found.map(({ status }) => status)).toEqual([410, 410, 410, 410]);
+  });
+
   it("refuses forms that are none, and bodies that are too large before they come", async () => {
     const path = "/v0/files/{file_name}";
     const put = (

@@ -1,7 +1,7 @@
 /**
  * The whole service on a real engine and real files, whose tasks can be made to refuse.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
@@ -43,6 +43,8 @@ export interface Whole {
   readonly url: string;
   /** What `submit` or `retry` of tasks throws next, once. */
   refuse(error: unknown): void;
+  /** Changes a byte of an uploaded file in the data folder. */
+  damage(fileId: string): void;
   /** Sends a request; `key` is one of `KEYS`, or anything else. */
   call(method: string, path: string, options?: WholeCall): Promise<WholeAnswer>;
 }
@@ -138,6 +140,12 @@ export async function openWhole(
     url,
     refuse: (error) => {
       refusal = error;
+    },
+    damage: (fileId) => {
+      const path = join(dataDir, "files", fileId);
+      const bytes = readFileSync(path);
+      bytes[0] = 0x20;
+      writeFileSync(path, bytes);
     },
     call: (method, path, options) => send(url + path, method, options ?? {}),
   };

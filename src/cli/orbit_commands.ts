@@ -1,5 +1,5 @@
 /**
- * Commands that host satellites of one's own: orbit serve, orbit describe.
+ * Commands that host custom satellites: orbit serve, orbit describe.
  */
 
 /** As much of commander's `Command` as is needed here; its door is `main.ts`. */

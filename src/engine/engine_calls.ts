@@ -23,7 +23,7 @@ export interface Engine {
   /**
    * Takes a list (interface 2.1). Resolves when all items are stored durably and those without sla are final: the
    * task then holds their outcome. When the provider's account stops them, it resolves where a run would end as
-   * `paused`, and they go on in the background. Throws `usage` for an empty list, an item that is none, or more than 64 different
+   * `paused`, and they go on in the background. Throws `usage` for an empty list, an invalid item, or more than 64 different
    * slas. Aborting rejects with the signal's reason; a task that is stored by then goes on all the same.
    */
   submit(items: readonly InlineItem[], options?: SubmitOptions): Promise<Task>;

@@ -21,7 +21,7 @@ export interface EngineOptions extends ConfigOptions {
   readonly stateDir?: string | false;
   /** Variables for keys, base URLs and limits. Default `process.env`; `{}` to read none. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Seams, for tests and other homes than a machine of one's own. */
+  /** Seams, for tests and for hosts other than a local machine. */
   readonly clock?: Clock;
   readonly transport?: Transport;
   readonly disk?: Disk;

@@ -2,7 +2,7 @@
  * Running totals of one task: what its settled lines came to.
  */
 import { countedAs, warningsIn } from "../work/warning.ts";
-import type { ClosedRecord, StagedOutcome } from "./journal.ts";
+import type { ClosedRecord, Spent, StagedOutcome } from "./journal.ts";
 
 /** Sums over settled lines. Money in USD, counts whole. */
 export class Totals {
@@ -63,22 +63,12 @@ export class Totals {
   /** Hot: once per item. */
   add(record: StagedOutcome): void {
     this[record.status] += 1;
-    this.inputTokens += record.inputTokens;
-    this.cachedTokens += record.cachedTokens;
-    this.outputTokens += record.outputTokens;
-    this.reasoningTokens += record.reasoningTokens;
-    this.attempts += record.attempts;
-    this.ambiguousAttempts += record.ambiguousAttempts;
-    this.listUsd += record.listUsd;
-    this.usd += record.usd;
-    this.billedUsd += record.billedUsd;
-    this.ambiguousUsd += record.ambiguousUsd;
-    if (record.isEstimated) this.isEstimated = true;
+    this.carry(record);
     if (record.code !== undefined) this.#errors.set(record.code, (this.#errors.get(record.code) ?? 0) + 1);
   }
 
-  /** What lines took that are no longer in the input. */
-  carry(record: ClosedRecord): void {
+  /** What a line took; by itself of lines that were removed from the input. */
+  carry(record: Spent & Pick<ClosedRecord, "attempts" | "ambiguousAttempts">): void {
     this.inputTokens += record.inputTokens;
     this.cachedTokens += record.cachedTokens;
     this.outputTokens += record.outputTokens;

@@ -31,6 +31,7 @@ const AGES = 1_024;
 /** Slots of a minute and one more, since the first is partly over. */
 const WINDOW = MINUTE_SLOTS + 1;
 const EVALUATE_EVERY_MS = 250;
+const ROUNDING_MS = 0.001;
 const HORIZON_STEP = 4;
 const DEVIATIONS = 2;
 const OVER_SHARE = 0.008;
@@ -92,9 +93,10 @@ export class TokenFlow {
 
   /** Milliseconds until one more request may go, at most at `share` (above 0, at most 1) of the limit's rate; 0 for now. */
   waitMs(nowMs: number, load: TokenLoad, limits: FlowLimits, share: number): number {
-    if (this.#budget >= 1 && nowMs - this.#evaluatedAtMs < EVALUATE_EVERY_MS) return 0;
-    if (this.#budget < 1 && nowMs - this.#evaluatedAtMs < EVALUATE_EVERY_MS / 2)
-      return this.#evaluatedAtMs + EVALUATE_EVERY_MS / 2 - nowMs;
+    const ageMs = nowMs - this.#evaluatedAtMs;
+    if (this.#budget >= 1 && ageMs < EVALUATE_EVERY_MS) return 0;
+    if (this.#budget < 1 && ageMs < EVALUATE_EVERY_MS / 2)
+      return Math.max(ROUNDING_MS, EVALUATE_EVERY_MS / 2 - ageMs); // 0 would let any number go
     this.#evaluate(nowMs, load, limits, share);
     return this.#budget >= 1 ? 0 : EVALUATE_EVERY_MS / 2;
   }

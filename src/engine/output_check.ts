@@ -6,7 +6,6 @@
  */
 import { type Disk, errorCodeOf } from "../disk.ts";
 import type { StoredTask } from "../store/store.ts";
-import { changeOf } from "./changed_file.ts";
 import { checksumOf, lengthOf } from "./checksum.ts";
 import { outputChanged } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
@@ -16,14 +15,9 @@ import { encodeBody, type TaskBody } from "./task_body.ts";
 export async function checkOutput(disk: Disk, path: string, checksum: string): Promise<void> {
   const end = lengthOf(checksum);
   const sizeBytes = (await disk.stat(path))?.sizeBytes;
-  const read = sizeBytes === undefined ? undefined : await readFound(disk, path, end);
-  if (sizeBytes !== end || read?.checksum !== checksum)
-    throw outputChanged(
-      path,
-      sizeBytes === end ? read?.checksum : checksumLike(sizeBytes),
-      end,
-      read?.change,
-    );
+  const found = sizeBytes === undefined ? undefined : await readChecksum(disk, path, end);
+  if (sizeBytes !== end || found !== checksum)
+    throw outputChanged(path, sizeBytes === end ? found : checksumLike(sizeBytes), end);
 }
 
 /** The same call again may rewrite the output: its caller has seen what was found. */
@@ -41,17 +35,11 @@ function checksumLike(sizeBytes: number | undefined): string | undefined {
   return sizeBytes === undefined ? undefined : `0:${sizeBytes}`;
 }
 
-interface FoundFile {
-  /** Up to where it was to end. */
-  readonly checksum: string;
-  readonly change: string | undefined;
-}
-
-async function readFound(disk: Disk, path: string, end: number): Promise<FoundFile | undefined> {
+async function readChecksum(disk: Disk, path: string, end: number): Promise<string | undefined> {
   try {
     const file = await disk.open(path, "read");
     try {
-      return { checksum: String(await checksumOf(file, end)), change: await changeOf(file) };
+      return String(await checksumOf(file, end));
     } finally {
       await file.close();
     }

@@ -136,14 +136,9 @@ export class Replay {
   }
 
   taken(): Taken {
-    const { billedUsd, ambiguousUsd } = this.#recorded();
-    return { billedUsd, ambiguousUsd: ambiguousUsd + this.unrecordedUsd };
-  }
-
-  /** What a cap counted beyond what is recorded, in steps that did not say what is in doubt. */
-  get unrecordedUsd(): number {
     if (!this.#hasMoney) this.#noteUnrecorded();
-    return this.#unrecordedUsd;
+    const { billedUsd, ambiguousUsd } = this.#recorded();
+    return { billedUsd, ambiguousUsd: ambiguousUsd + this.#unrecordedUsd };
   }
 
   #noteUnrecorded(): void {

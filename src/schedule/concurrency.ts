@@ -24,7 +24,7 @@ export interface ConcurrencyOptions {
 }
 
 const START = 64;
-const SILENT_MS = 5_000;
+const SILENT_MS = 15_000;
 const SILENT_GROWTH = 1.5;
 const ROUND_TRIP_START_MS = 1_000;
 const SHARE_WEIGHT = 1 / 16;
@@ -79,7 +79,7 @@ export class Concurrency {
   }
 
   /**
-   * Milliseconds until the limit grows although nothing was answered: in slow start, by half after every 5 s in which all
+   * Milliseconds until the limit grows although nothing was answered: in slow start, by half after every 15 s in which all
    * of it was in use. A refusal comes at once, an answer may take minutes. Infinity when it does not grow so.
    */
   growsInMs(nowMs: number): number {

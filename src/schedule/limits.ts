@@ -56,13 +56,10 @@ export class LaneLimits {
   readonly #pause = new Pause();
   readonly #shared: LaneLimits | undefined;
   readonly #hidden: HiddenLimit;
-  /** Made when output is limited. */
-  #flow: TokenFlow | undefined;
+  readonly #flow = new TokenFlow();
   /** The pace that the quotas were set to. */
   #pace = 1;
   #isHeldByShared = false;
-  /** Whether what is reserved is followed until it is used. */
-  #isFollowing = false;
   /** What was refused last and is larger than a limit, and when it may go; undefined once something was sent. */
   #oversized: (Omit<Oversized, "waitMs"> & { readonly atMs: number }) | undefined;
 
@@ -152,8 +149,9 @@ export class LaneLimits {
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
     if (this.#gate.isDown) this.#gate.probed(nowMs);
     this.#concurrency.take();
-    const isFollowed = this.#isFollowing;
-    if (isFollowed) this.#flow?.sent(nowMs, whole);
+    // Followed before any limit is known as well, so that one that is learnt knows what is still to come.
+    const isFollowed = !this.#flow.isQuick;
+    if (isFollowed) this.#flow.sent(nowMs, whole);
     this.#oversized = undefined;
     const permit: Permit = {
       isProbe: isProbe || shared?.permit.isProbe === true,
@@ -176,8 +174,8 @@ export class LaneLimits {
     if (permit.isSettled) return;
     permit.slot = this.#quotas.move(nowMs, permit.slot, permit.load);
     if (permit.isFollowed) {
-      this.#flow?.ended(nowMs, permit.sentAtMs, permit.load, NO_TOKENS, false);
-      this.#flow?.sent(nowMs, permit.load);
+      this.#flow.ended(nowMs, permit.sentAtMs, permit.load, NO_TOKENS, false);
+      this.#flow.sent(nowMs, permit.load);
     }
     permit.sentAtMs = nowMs;
     if (permit.shared !== undefined) this.#shared?.postpone(nowMs, permit.shared);
@@ -188,9 +186,9 @@ export class LaneLimits {
     if (permit.isSettled) return;
     permit.isSettled = true;
     const used = actual === undefined ? permit.load : wholeLoad(actual);
-    if (permit.isFollowed) this.#flow?.ended(nowMs, permit.sentAtMs, permit.load, used, actual !== undefined);
+    if (permit.isFollowed) this.#flow.ended(nowMs, permit.sentAtMs, permit.load, used, actual !== undefined);
     if (actual !== undefined) {
-      if (!permit.isFollowed) this.#flow?.answered(nowMs - permit.sentAtMs, used.outputTokens);
+      if (!permit.isFollowed) this.#flow.answered(nowMs - permit.sentAtMs, used.outputTokens);
       this.#quotas.settle(nowMs, permit.slot, permit.load, used);
     }
     if (permit.shared !== undefined) this.#shared?.settle(nowMs, permit.shared, actual);
@@ -225,7 +223,7 @@ export class LaneLimits {
       this.#pause.succeeded();
     } else if (signal.kind === "rate_limited") {
       concurrency.congested(nowMs, true, this.isRateLimited ? concurrency.start : 1);
-      this.#flow?.refused(nowMs);
+      this.#flow.refused(nowMs);
       this.#shared?.refusedBelow(nowMs);
       if (signal.isRampLimit === true) this.#quotas.rampRefused(nowMs);
     } else if (signal.kind === "overloaded" || signal.kind === "failed") {
@@ -236,12 +234,12 @@ export class LaneLimits {
 
   /** A lane that shares these limits was refused. */
   refusedBelow(nowMs: number): void {
-    this.#flow?.refused(nowMs);
+    this.#flow.refused(nowMs);
   }
 
   /** Applies the limits of this lane in a response's headers, of refusals as well. The shared limits are not touched. */
   learn(nowMs: number, learnt: LearntLimits, isRefused = false): void {
-    this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow?.used(nowMs) ?? 0 });
+    this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow.used(nowMs) });
   }
 
   /** Stops the lane; one probe per `probeEveryMs` (Infinity: none) is let through, the first after that time. */
@@ -256,10 +254,9 @@ export class LaneLimits {
 
   /** Counts what an earlier process sent; entries older than the window have no effect. Once, before any reserve. */
   restore(nowMs: number, sent: readonly SentLoad[]): void {
-    if (this.#quotas.isFlowLimited) this.#flow ??= new TokenFlow();
     for (const entry of sent.toSorted((left, right) => left.atMs - right.atMs)) {
       this.#quotas.restore(nowMs, { ...entry, ...wholeLoad(entry) });
-      this.#flow?.restore(nowMs, entry.atMs, wholeLoad(entry));
+      this.#flow.restore(nowMs, entry.atMs, wholeLoad(entry));
     }
     this.#shared?.restore(nowMs, sent);
   }
@@ -355,14 +352,9 @@ export class LaneLimits {
   }
 
   #tokenWaitMs(nowMs: number, load: TokenLoad): number {
-    if (!this.#quotas.isFlowLimited) {
-      this.#isFollowing = false;
-      return this.#quotas.tokenWaitMs(nowMs, load, false);
-    }
-    this.#flow ??= new TokenFlow();
-    this.#isFollowing = !this.#flow.isQuick;
-    const sentMs = this.#quotas.tokenWaitMs(nowMs, load, this.#isFollowing);
-    if (!this.#isFollowing) return sentMs;
+    const isFlowing = this.#quotas.isFlowLimited && !this.#flow.isQuick;
+    const sentMs = this.#quotas.tokenWaitMs(nowMs, load, isFlowing);
+    if (!isFlowing) return sentMs;
     return Math.max(sentMs, this.#flow.waitMs(nowMs, load, this.#quotas.flowLimits, this.#pace));
   }
 

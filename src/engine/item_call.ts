@@ -4,7 +4,7 @@
 import type { Call, Made } from "../dispatch/dispatcher.ts";
 import type { Reservation } from "../price/budget.ts";
 import type { Provider, WireHead } from "../providers/provider.ts";
-import type { FailureSeries } from "../schedule/blame.ts";
+import type { FailureSeries, Refusals } from "../schedule/blame.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { Permit } from "../schedule/limits.ts";
 import type { Shard } from "../shard/shard.ts";
@@ -38,7 +38,9 @@ export class ItemCall implements Call {
   /** Since when its attempts fail on its lane; undefined before the first. */
   series: FailureSeries | undefined;
   /** The same of refusals of its key or its model: what else failed before says nothing of them. */
-  refusals: FailureSeries | undefined;
+  refusals: Refusals | undefined;
+  /** Another item was accepted after its first refusal and before its last attempt was sent. */
+  isRefusalProven = false;
   /** Bytes of its line while a lane has it; see `claimed_bytes.ts`. */
   claimedBytes = 0;
   /** Failures of the series count against it: they were compared. */

@@ -371,7 +371,7 @@ export class Lane {
     const { call } = intended;
     call.run.inFlight += 1;
     this.#hasSent = true;
-    if (this.limits.isPaused) this.health.probing(call);
+    this.health.sending(call);
     this.#intents.record(intended);
   }
 

@@ -78,9 +78,20 @@ export class LaneHealth {
       call.isProven ||= this.#isProven(call, call.series, blame);
       return call.isProven;
     }
-    call.refusals ??= { sentMs, endedMs: nowMs };
-    // One proof ends an item that a key or a model is refused for, and both are lost while answers are on their way.
-    return blame.isProven(call.refusals, true);
+    if (call.refusals?.blame === blame) return call.isRefusalProven;
+    call.refusals = { sentMs, endedMs: nowMs, blame };
+    call.isRefusalProven = false;
+    return false;
+  }
+
+  /**
+   * An attempt is about to be sent. One proof ends an item that a key or a model is refused for, so the proof must be there by
+   * now: a refusal that takes long may arrive after answers to requests that were sent when the key was accepted again.
+   */
+  sending(call: ItemCall): void {
+    const { refusals } = call;
+    if (refusals !== undefined) call.isRefusalProven = refusals.blame.isProven(refusals, true);
+    if (this.#limits.isPaused) this.#probing(call);
   }
 
   /**
@@ -126,7 +137,7 @@ export class LaneHealth {
   }
 
   /** A call goes out while the account has stopped the lane. */
-  probing(call: ItemCall): void {
+  #probing(call: ItemCall): void {
     this.#probes = this.#probes.filter((probe) => probe.call.permit === probe.permit);
     if (call.permit !== undefined) this.#probes.push({ call, permit: call.permit });
   }

@@ -23,6 +23,12 @@ export interface FailureSeries {
   readonly endedMs: number;
 }
 
+/** Refusals of an item's key or model in a row. */
+export interface Refusals extends FailureSeries {
+  /** With whose answers they are compared. */
+  readonly blame: Blame;
+}
+
 /** Requests of one burst may compare although one was sent before the other. */
 const BURST_MS = 250;
 /** Answers kept at most; the oldest are forgotten first. */

@@ -157,6 +157,22 @@ describe("runs of one engine", () => {
     expect(summary).toMatchObject({ status: "completed", counts: { completed: 40 } });
   });
 
+  it("a refusal that takes long ends no item, although others were accepted before it arrived", async () => {
+    const world = new World({
+      answer: (line, attempt) => {
+        if (line > 2 || attempt > 2) return ok(line);
+        if (attempt === 1) return status(401, "invalid_api_key");
+        return line === 1 ? { afterMs: 3_000, result: status(401, "invalid_api_key") } : ok(line);
+      },
+    });
+    world.input(2);
+    const engine = await world.engine();
+    world.disk.put("/before.jsonl", itemLine(3));
+    await world.settle(engine.run("/before.jsonl", { out: "/before.out" }).finished); // the key has worked
+    const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 2, failed: 0 } });
+  });
+
   it("a run is told when a probe of another run ended the stop", async () => {
     const world = new World({
       config: { maxInFlight: 1, waitMs: 900_000 },

@@ -19,4 +19,6 @@ export const FAILED_SEEDS: readonly number[] = [
   2_001_870,
   // An item's own answer without text was taken for a proof against it, in the outage that followed.
   101_004_013,
+  // A refusal of the key that took long ended its item, because others were accepted before it arrived.
+  105_000_597,
 ];

@@ -1,7 +1,9 @@
 /**
  * What holds a run, in a small file of the data folder, for readers in other processes.
  *
- *   nothing held (no file) --held--> written, again once a second where it changes --nothing held--> removed
+ *   nothing held (no file) --held--> written a second later --what holds the run changes--> written again, once a second at most
+ *   written --nothing held--> removed
+ *   written --a next try is due, or 15 s have passed--> looked at again: other runs of a lane move its next try
  *   written --the run stops--> written once more, without next tries: nobody tries before the next call
  *
  * It is a note, not a record: it is not synced, a full disk leaves it as it was, and after a kill it says what held the run
@@ -14,6 +16,7 @@ import type { Hold } from "./holds.ts";
 import { readWhole } from "./line_bytes.ts";
 
 const LOOK_MS = 1_000;
+const LOOK_MS_MAX = 15_000;
 const BYTES_MAX = 1024 * 1024;
 
 interface HoldNoteParts {
@@ -39,6 +42,8 @@ export class HoldNote {
   /** As it was written last; empty text for no file. */
   #written: string;
   #timer: Timer | undefined;
+  /** When it is looked at again; monotonic, with a timer only. */
+  #lookAtMs = 0;
   /** A change after the end of the run arms no timer, because that would keep the process alive. */
   #isClosed = false;
   #writing: Promise<void> = Promise.resolve();
@@ -52,12 +57,21 @@ export class HoldNote {
 
   /** What holds the run may have changed. */
   look(isHeld: boolean): void {
-    if (this.#isClosed || this.#timer !== undefined || (!isHeld && this.#written === "")) return;
-    this.#timer = this.#parts.clock.timer(LOOK_MS, () => {
+    if (!isHeld && this.#written === "") return;
+    this.#lookAfter(LOOK_MS);
+  }
+
+  #lookAfter(delayMs: number): void {
+    const { clock } = this.#parts;
+    const atMs = clock.nowMs() + delayMs;
+    if (this.#isClosed || (this.#timer !== undefined && this.#lookAtMs <= atMs)) return;
+    this.#timer?.cancel();
+    this.#lookAtMs = atMs;
+    this.#timer = clock.timer(delayMs, () => {
       this.#timer = undefined;
       const holds = this.#holds();
       this.#write(textOf(holds));
-      this.look(holds.length > 0); // next tries pass without any other change
+      if (holds.length > 0) this.#lookAfter(stableMs(holds, clock.wallMs()));
     });
   }
 
@@ -116,6 +130,14 @@ export async function readHoldNote(
 /** The note of a task. */
 export function holdNotePath({ dataDir }: Pick<HoldNoteParts, "dataDir">, taskId: string): string {
   return join(dataDir, "tasks", `${taskId}.held.json`);
+}
+
+/** How long what is said of holds stays true if nothing else happens: until the first next try. */
+function stableMs(holds: readonly Hold[], wallMs: number): number {
+  let delayMs = LOOK_MS_MAX;
+  for (const { next_try } of holds)
+    if (next_try !== null) delayMs = Math.min(delayMs, Date.parse(next_try) - wallMs);
+  return Math.max(LOOK_MS, delayMs);
 }
 
 /** Empty for none. */

@@ -3,6 +3,7 @@
  * reason that is not its own.
  */
 import { describe, expect, it } from "vitest";
+import type { Hold } from "../../src/engine/holds.ts";
 import { killedAfter } from "./runs.ts";
 import { INPUT, itemLine, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
@@ -145,6 +146,30 @@ describe("a run of which nothing but an outage is left", () => {
     world.kill();
     const again = (await world.engine()).run(INPUT, { out: OUTPUT });
     expect(await world.settle(again.finished)).toMatchObject({ counts: { completed: 3 } });
+  });
+
+  it("has a note of what holds it for other processes, which is at most a second behind", async () => {
+    const world = down();
+    world.input(3);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 600_000 });
+    run.finished.catch(() => undefined);
+    await world.clock.advance(5_000);
+    const path = world.disk.paths.find((one) => one.endsWith(".held.json")) ?? "";
+    const noted = (): Hold[] => (JSON.parse(world.disk.text(path) ?? "{}") as { holds: Hold[] }).holds;
+    const nextTryMs = (held: readonly Hold[]): number => Date.parse(held[0]?.next_try ?? "");
+    let [compared, beforeMs] = [0, 0];
+    for (let second = 5; second < 500; second += 1) {
+      await world.clock.advance(1_000);
+      const { held } = run.progress();
+      const nextMs = nextTryMs(held);
+      const isStill = Math.abs(nextMs - beforeMs) <= 1 && nextMs > world.clock.wallMs();
+      beforeMs = nextMs;
+      if (!isStill) continue;
+      compared += 1;
+      expect(noted()).toMatchObject([{ reason: "outage", items: 3, message: held[0]?.message ?? "" }]);
+      expect(Math.abs(nextTryMs(noted()) - nextMs)).toBeLessThanOrEqual(1); // of rounding
+    }
+    expect(compared).toBeGreaterThan(100);
   });
 
   it("ends as paused at once where nothing is waited for, also after a kill between long delays", async () => {

@@ -27,6 +27,8 @@ const FREE: ReadonlySet<string> = new Set([
   "down",
   "throttled",
 ]);
+/** How long what an account refuses is waited for. */
+const HELD_ENDS = [{ what: "quota", code: "quota_exceeded", waitMs: 120_000 }] as const;
 const CODES: Readonly<Record<string, readonly string[]>> = {
   filtered: ["filtered"],
   bad_request: ["invalid_request"],
@@ -143,7 +145,24 @@ export class Laws {
     if (empties > (isAtMostOnce ? 0 : 1) && error.code === "empty_output") return true;
     if (isAtMostOnce && error.code === "ambiguous")
       return this.#observer.doubtsOf(line.id) > 0 || served.some(isDoubtful);
+    if (this.#isHeldEnd(book, line, error.code)) return true;
     return isUsedUp(blamedFailures(served, this.#providers.servedTo(line.model)));
+  }
+
+  /** Under `finish`, what its account keeps from being answered for as long as it is waited for ends with that reason. */
+  #isHeldEnd(book: RunBook, line: SimulatedLine, code: string): boolean {
+    const held = HELD_ENDS.find((one) => one.code === code);
+    if (held === undefined || !book.isFinishing) return false;
+    const endMs = this.#observer.durable.get(line.id)?.atMs ?? Number.POSITIVE_INFINITY;
+    const ended = this.#providers.served.filter(
+      ({ provider, overAtMs }) => provider === line.provider && overAtMs !== undefined && overAtMs <= endMs,
+    );
+    const last = ended.reduce<Served | undefined>(
+      (latest, one) => ((latest?.overAtMs ?? 0) <= (one.overAtMs ?? 0) ? one : latest),
+      undefined,
+    );
+    if (last?.what !== held.what) return false;
+    return !ended.some((one) => this.#isFinal(one) && (one.overAtMs ?? 0) > endMs - held.waitMs);
   }
 
   /** I0, late side: what fails by itself while others are answered ends after its attempts. */

@@ -56,6 +56,8 @@ export interface RunBook {
   /** Whether it is called and neither over nor stopped. */
   isAtWork: boolean;
   answers: string;
+  /** Whether it was called with `finish`: what is held ends. */
+  isFinishing: boolean;
 }
 
 export class Observer {
@@ -113,6 +115,7 @@ export class Observer {
       answersVersion: undefined,
       isAtWork: false,
       answers: "",
+      isFinishing: false,
     }));
   }
 

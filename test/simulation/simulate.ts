@@ -90,8 +90,6 @@ class Simulation {
   readonly #troubles: Trouble[];
   readonly #met: Set<Feature>;
   readonly #summaries = new Map<RunBook, Summary>();
-  /** Runs of which nothing is left but what their caller holds up. */
-  readonly #finishing = new Set<RunBook>();
   readonly #running = new Map<RunBook, Run>();
   readonly #answersPaths = new Map<RunBook, string>();
   #process: SimulatedProcess;
@@ -241,7 +239,7 @@ class Simulation {
       return false;
     }
     // What else only its caller could change ends at the next call, or the simulation would go on for ever.
-    this.#finishing.add(book);
+    book.isFinishing = true;
     return false;
   }
 
@@ -348,7 +346,7 @@ class Simulation {
       ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
       ...(capUsd === undefined ? {} : { maxCostUsd: capUsd }),
       ...(project === undefined ? {} : { project }),
-      finish: this.#finishing.has(book) && this.#observer.missing === undefined,
+      finish: book.isFinishing && this.#observer.missing === undefined,
       onStep: (sequence, step) => this.#observer.step(book, sequence, step),
     };
   }

@@ -14,12 +14,13 @@ import { ifFound, PerigeeError } from "../errors.ts";
 import type { ClusterIssue, Clusters, ClusterView } from "../satellites/cluster/cluster.ts";
 import { clusterAnswer } from "../service/cluster_schema.ts";
 import { derivedId } from "../work/derived_id.ts";
-import { isObject, type JsonObject } from "../work/json.ts";
+import type { JsonObject } from "../work/json.ts";
 import { ClusterDisplay, tally } from "./cluster_display.ts";
 import { checkWithoutFolder, LOCAL, openClusterStack } from "./cluster_stack.ts";
 import { commandLine } from "./command_line.ts";
 import { errorJson } from "./exit.ts";
 import { requireFile } from "./input.ts";
+import { jsonObject } from "./json_object.ts";
 import { onSignals } from "./signals.ts";
 
 const EXIT_WRONG = 2;
@@ -90,13 +91,7 @@ async function textOf(file: string): Promise<string> {
 /** An object of JSON, as it is or in a file. */
 async function inputOf(given: string): Promise<JsonObject> {
   const text = /^\s*\{/.test(given) ? given : await textOf(given);
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value;
-  } catch {
-    // told below; V8's message quotes the text
-  }
-  throw new PerigeeError("usage", "--input must be an object of JSON, or a file that holds one");
+  return jsonObject(text, "--input must be an object of JSON, or a file that holds one");
 }
 
 async function withStack<T>(

@@ -27,8 +27,9 @@ import { openVault, type VaultOptions } from "../satellites/vault.ts";
 import { vendorSatellites } from "../satellites/vendor.ts";
 import { satelliteAnswer } from "../service/catalogue_schema.ts";
 import type { AuditEvent, CatalogueEvent } from "../store/audit_line.ts";
-import { isObject, type JsonObject } from "../work/json.ts";
+import type { JsonObject } from "../work/json.ts";
 import { answer } from "./answer.ts";
+import { jsonObject } from "./json_object.ts";
 import { descriptionsOf } from "./orbit_file.ts";
 import { describeText, listText, type ShownSatellite } from "./satellite_text.ts";
 import { callService, type ServiceCall } from "./service_client.ts";
@@ -274,13 +275,7 @@ function ownReference({ project }: SatelliteArguments, name: string): SatelliteR
 /** JSON of a file, or of standard input, where it is no argument that every process of the machine can read. */
 async function configOf(file: string): Promise<JsonObject> {
   const text = file === "-" ? await textOfStream(process.stdin) : await readFile(file, "utf8");
-  try {
-    const config: unknown = JSON.parse(text);
-    if (isObject(config)) return config;
-  } catch {
-    // As for JSON that is no object.
-  }
-  throw new PerigeeError("usage", `--config ${file} must hold a JSON object`);
+  return jsonObject(text, `--config ${file} must hold a JSON object`);
 }
 
 function pathOf({ namespace, name }: SatelliteReference): string {

@@ -6,6 +6,8 @@
  */
 import { readFile } from "node:fs/promises";
 import { PerigeeError } from "../errors.ts";
+import { readDocument } from "../jsonl/document.ts";
+import { DEPTH_MAX } from "../jsonl/record.ts";
 import { RATE_CARD, type RateCard } from "../price/factor.ts";
 import type { PriceOverrides } from "../price/overrides.ts";
 import { isPriceSheet, overridesOf, readPriceSheet } from "../price/price_sheet.ts";
@@ -60,11 +62,22 @@ export async function readPricesFile(path: string): Promise<PriceOverrides> {
 }
 
 async function readJsonFile(path: string): Promise<unknown> {
-  try {
-    return JSON.parse(await readFile(path, "utf8"));
-  } catch (cause) {
-    const why = cause instanceof SyntaxError ? "is not JSON" : "cannot be read";
-    throw new PerigeeError("invalid_config", `${path} ${why}`, { cause });
+  const text = await readFile(path, "utf8").catch((cause: unknown) => {
+    throw new PerigeeError("invalid_config", `${path} cannot be read`, { cause });
+  });
+  const read = readDocument(text, DEPTH_MAX);
+  switch (read.kind) {
+    case "value":
+      return read.value;
+    case "not_json":
+      throw new PerigeeError("invalid_config", `${path} is not JSON`, { cause: read.cause });
+    case "too_deep":
+      throw new PerigeeError("invalid_config", `${path} is nested deeper than ${DEPTH_MAX} levels`);
+    case "repeated":
+      throw new PerigeeError(
+        "invalid_config",
+        `${path} at ${read.member.path}: the name occurs twice in one object; keep one of them`,
+      );
   }
 }
 
@@ -77,7 +90,8 @@ export async function checkOptions(
   where: string,
   otherNames?: readonly string[],
 ): Promise<ConfigOptions> {
-  if (typeof value === "object" && value !== null && Object.keys(value).length === 0) return {};
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (isObject && Object.keys(value).length === 0) return {};
   schemas ??= await import("./config_schema.ts");
   return schemas.parseOptions(value, where, otherNames);
 }

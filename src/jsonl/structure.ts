@@ -70,32 +70,51 @@ export function countMembers(value: object): number {
 /** A member name that occurs twice in one object. */
 export interface RepeatedMember {
   readonly name: string;
+  /** From the outermost value, such as `providers.openai.key` or `[2].model`. */
+  readonly path: string;
   /** Where the text is a list: the element that it is in, from 0. */
   readonly element: number;
 }
 
+/** An object or list that is open while its text is read. */
+interface Open {
+  /** Of an object. */
+  readonly names: Set<string> | undefined;
+  /** The member or element that is read. */
+  at: string | number;
+}
+
 /** The first one in valid JSON text; undefined when there is none. */
 export function repeatedMember(json: string): RepeatedMember | undefined {
-  let element = 0;
-  const open: (Set<string> | undefined)[] = [];
+  const open: Open[] = [];
   let at = 0;
   while (at < json.length) {
     const code = json.charCodeAt(at++);
-    if (code === 0x7b) open.push(new Set());
-    else if (code === 0x5b) open.push(undefined);
+    const inner = open.at(-1);
+    if (code === 0x7b) open.push({ names: new Set(), at: "" });
+    else if (code === 0x5b) open.push({ names: undefined, at: 0 });
     else if (code === 0x7d || code === 0x5d) open.pop();
-    else if (code === 0x2c && open.length === 1) element++;
+    else if (code === 0x2c && typeof inner?.at === "number") inner.at++;
     else if (code === 0x22) {
       const start = at - 1;
       at = afterString(json, at);
-      const names = open.at(-1);
-      if (names === undefined || !isFollowedByColon(json, at)) continue;
-      const name = String(JSON.parse(json.slice(start, at)));
-      if (names.has(name)) return { name, element };
-      names.add(name);
+      if (inner?.names === undefined || !isFollowedByColon(json, at)) continue;
+      inner.at = String(JSON.parse(json.slice(start, at)));
+      if (inner.names.has(inner.at)) return repeatAt(open, inner.at);
+      inner.names.add(inner.at);
     }
   }
   return undefined;
+}
+
+function repeatAt(open: readonly Open[], name: string): RepeatedMember {
+  const path = open.reduce((before, { at }) => {
+    if (typeof at === "number") return `${before}[${at}]`;
+    if (!/^[\w-]{1,64}$/.test(at)) return `${before}[${JSON.stringify(at.slice(0, 64))}]`;
+    return before === "" ? at : `${before}.${at}`;
+  }, "");
+  const first = open[0]?.at;
+  return { name, path, element: typeof first === "number" ? first : 0 };
 }
 
 function hasExponent(text: string, from: number, end: number): boolean {

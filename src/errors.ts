@@ -30,6 +30,7 @@ export type ErrorCode =
   | "conflict" // the id is in use by other work
   | "not_ready" // asked for what is not there yet
   | "too_large" // more bytes than are taken
+  | "too_deep" // objects and lists nested in each other beyond the bound
   | "too_many" // more items or calls than are taken
   | "sla_infeasible" // the window is too short for what waits already
   | "budget_exceeded" // the project's spending cap leaves no money for it

@@ -29,6 +29,7 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
   conflict: 2,
   not_ready: 2,
   too_large: 74,
+  too_deep: 74,
   too_many: 2,
   sla_infeasible: 2,
   budget_exceeded: 2,

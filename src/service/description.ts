@@ -105,18 +105,21 @@ function headersOf(names: readonly (keyof typeof HEADERS)[] | undefined): { read
   return { headers: z.object(Object.fromEntries(names.map((name) => [name, HEADERS[name]]))) };
 }
 
+/** Methods whose bodies are passed over, as HTTP gives them no meaning. */
+const READING: ReadonlySet<string> = new Set(["GET", "HEAD", "GET,HEAD"]);
+
 /** What every route with a key, an id, a query or a body may answer. */
 function failuresOf(
   schema: DescribedRoute | undefined,
   hasScope: boolean,
   method: string | readonly string[],
 ): number[] {
-  const hasBody = schema?.body !== undefined || schema?.consumes !== undefined;
   return [
-    ...(hasScope ? [401, 403, 422, 429] : []), // a query parameter that is not known
+    422, // a query parameter that is not known
+    ...(hasScope ? [401, 403, 429] : []),
     ...(schema?.params === undefined || method === "PUT" ? [] : [404]),
     ...(isPaged(schema?.querystring) ? [404] : []), // after= names none
-    ...(hasBody ? [400, 413, 415, 422] : []),
+    ...(READING.has(String(method)) ? [] : [400, 413, 415]), // a body, also where none is taken
   ];
 }
 

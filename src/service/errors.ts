@@ -52,6 +52,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   unauthenticated: 401,
   forbidden: 403,
   invalid_request: 400,
+  too_deep: 400,
   blocked_destination: 422,
   idempotency_in_progress: 409,
   idempotency_mismatch: 409,

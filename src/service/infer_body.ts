@@ -15,7 +15,16 @@ import { arrayLines } from "../jsonl/array.ts";
 import type { RequestItem } from "../tasks/requests.ts";
 import type { FastifyRequest } from "./fastify.ts";
 import { checkItem } from "./infer_schema.ts";
-import { JSON_BYTES_MAX, lengthOf, notJson, notUtf8, parseBody, repeatIn, tooLarge } from "./json_body.ts";
+import {
+  JSON_BYTES_MAX,
+  lengthOf,
+  notJson,
+  notUtf8,
+  parseBody,
+  parsePart,
+  tooDeep,
+  tooLarge,
+} from "./json_body.ts";
 
 /** How large a POST may be. */
 export type BodyBounds = Pick<RequestBounds, "items" | "bodyBytes">;
@@ -67,7 +76,7 @@ async function* streamedItems(
   try {
     for await (const elements of arrayLines(listBytes(bytes))) {
       for (const element of elements) {
-        if (element.kind === "refused") throw wrongItem(index, undefined, refusalText(element.code));
+        if (element.kind === "refused") throw refusedElement(index, element.code);
         yield checkedItem(itemIn(element.text, index), index);
         index += 1;
         if (index > itemsMax) refuseCount(index, itemsMax);
@@ -82,9 +91,8 @@ async function* streamedItems(
 }
 
 function itemIn(text: string, index: number): unknown {
-  const value = JSON.parse(text) as unknown;
-  const repeat = repeatIn(text, value);
-  if (repeat !== undefined) throw wrongItem(index, undefined, repeat.message);
+  const value = parsePart(text, index);
+  if (value instanceof PerigeeError) throw value;
   return value;
 }
 
@@ -152,6 +160,7 @@ function wrongItem(index: number, field: string | undefined, message: string): P
   return new PerigeeError("usage", `item ${index}: ${message}`, { details: { param } });
 }
 
-function refusalText(code: "line_too_long" | "too_deep"): string {
-  return code === "too_deep" ? "nested too deeply" : "larger than an item may be";
+function refusedElement(index: number, code: "line_too_long" | "too_deep"): PerigeeError {
+  if (code === "too_deep") return tooDeep(`item ${index}`, String(index));
+  return wrongItem(index, undefined, "larger than an item may be");
 }

@@ -6,8 +6,9 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { PerigeeError } from "../errors.ts";
+import { readDocument } from "../jsonl/document.ts";
 import { shown } from "../jsonl/fault.ts";
-import { countMembers, repeatedMember, scanStructure } from "../jsonl/structure.ts";
+import { DEPTH_MAX as LINE_DEPTH_MAX } from "../jsonl/record.ts";
 import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
 
 /** A body that is parsed at once has at most so many bytes. */
@@ -15,8 +16,8 @@ export const JSON_BYTES_MAX: number = 10 * 1024 * 1024;
 /** From here on a route that streams gets the body unread. */
 const STREAMED_BYTES_MIN = 1024 * 1024;
 
-/** Deeper values are not searched for repeated members. */
-const DEPTH_MAX = 256;
+/** Objects and lists around a value at most: as in files, and the list of items. */
+const DEPTH_MAX = LINE_DEPTH_MAX + 1;
 
 /** With it a request's body is kept as it came, too. */
 export const KEY_HEADER = "idempotency-key";
@@ -79,30 +80,45 @@ function collect(request: FastifyRequest, payload: IncomingMessage, done: Done):
   payload.on("error", (error) => finish(error));
 }
 
-/** Undefined for an empty body or blanks, an error for one that is no JSON or has a member twice. */
+/** Undefined for an empty body or blanks, an error for one that is no JSON, too deep, or has a member twice. */
 export function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) return notUtf8();
   const text = bytes.toString("utf8");
-  try {
-    const value = JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text) as unknown;
-    return repeatIn(text, value) ?? value;
-  } catch {
-    // V8's message quotes the text, which may be a prompt.
-    return text.trim() === "" ? undefined : notJson();
+  const read = readDocument(text, DEPTH_MAX);
+  switch (read.kind) {
+    case "value":
+      return read.value;
+    case "not_json": // V8's message quotes the text, which may be a prompt
+      return text.trim() === "" ? undefined : notJson();
+    case "too_deep":
+      return tooDeep("the body");
+    case "repeated": {
+      const { name, path, element } = read.member;
+      return path.startsWith("[") ? repeated(name, `item ${element}: `, String(element)) : repeated(name);
+    }
   }
 }
 
-/** As in files: which of two members of one name counts is not agreed among readers. `value` is what the text parses to. */
-export function repeatIn(text: string, value: unknown): PerigeeError | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const { isTooDeep, memberCount } = scanStructure(text, DEPTH_MAX);
-  if (isTooDeep || countMembers(value) >= memberCount) return undefined; // the reader of the value refuses what is too deep
-  const { name, element } = repeatedMember(text) ?? { name: "", element: 0 };
-  const place = Array.isArray(value) ? `item ${element}: ` : "";
-  const param = Array.isArray(value) ? String(element) : "body";
+/** A part of a streamed body, which is known to be JSON and not too deep, as `parseBody` reads it. `where` names it. */
+export function parsePart(text: string, index: number): unknown {
+  const read = readDocument(text, DEPTH_MAX);
+  if (read.kind === "value") return read.value;
+  if (read.kind === "repeated") return repeated(read.member.name, `item ${index}: `, String(index));
+  return read.kind === "too_deep" ? tooDeep(`item ${index}`, String(index)) : notJson(index + 1);
+}
+
+/** As in files: which of two members of one name counts is not agreed among readers. */
+function repeated(name: string, place = "", param = "body"): PerigeeError {
   const message = `${place}the member ${shown(name)} occurs twice in one object`;
   return new PerigeeError("usage", message, { details: { param } });
+}
+
+/** `what` is nested so deeply that it is read no further. */
+export function tooDeep(what: string, param = "body"): PerigeeError {
+  return new PerigeeError("too_deep", `${what} is nested deeper than ${DEPTH_MAX} levels`, {
+    details: { param },
+  });
 }
 
 export function notUtf8(): PerigeeError {

@@ -10,6 +10,7 @@ import { PerigeeError } from "../errors.ts";
 import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
 import type { Metrics } from "./metrics.ts";
 import { isSpoken } from "./server.ts";
+import { unknownQuery } from "./validation.ts";
 
 /** A proxy on this machine calls from its loopback address for callers from anywhere. */
 const PROXY_HEADERS = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
@@ -34,8 +35,11 @@ export function countRequests(app: FastifyInstance, metrics: Metrics): void {
 
 /** On the service's own port. Throws `not_found` at callers from elsewhere. */
 export function registerMetricsRoute(app: FastifyInstance, metrics: Metrics): void {
-  app.get("/metrics", { schema: { hide: true } }, async (request, reply) => {
+  const config = { takesAnyQuery: true }; // who may not read them is not told more
+  app.get("/metrics", { config, schema: { hide: true } }, async (request, reply) => {
     if (!isFromThisMachine(request)) throw new PerigeeError("not_found", "there is nothing at this address");
+    const unknown = unknownQuery(request.query);
+    if (unknown !== undefined) throw unknown;
     const { contentType, text } = await metrics.render();
     return reply.header("cache-control", "no-store").type(contentType).send(text);
   });
@@ -57,9 +61,13 @@ export async function openMetricsPort(
       response.writeHead(505, { connection: "close" }).end();
       return;
     }
-    const [path] = (request.url ?? "").split("?");
+    const [path, query] = (request.url ?? "").split("?");
     if (path !== "/metrics" || request.method !== "GET") {
       response.writeHead(path === "/metrics" ? 405 : 404).end();
+      return;
+    }
+    if (query !== undefined && query !== "") {
+      response.writeHead(422).end();
       return;
     }
     metrics.render().then(

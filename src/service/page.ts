@@ -55,7 +55,7 @@ export function registerPageRoutes(app: FastifyInstance): void {
   for (const { url, path, type } of FILES) {
     const bytes = readFileSync(path);
     const etag = etagOf(bytes);
-    app.get(url, { schema: { hide: true } }, (request, reply) => {
+    app.get(url, { config: { takesAnyQuery: true }, schema: { hide: true } }, (request, reply) => {
       const folder = folderAt(request.originalUrl);
       if (url === "/" && folder !== undefined) return reply.redirect(folder, 308);
       reply.headers(HEADERS).header("etag", etag);

@@ -19,7 +19,7 @@ import { registerJsonBody, tooLarge } from "./json_body.ts";
 import type { KeyVerifier, RequestLimits } from "./key_verifier.ts";
 import type { LogSettings } from "./log.ts";
 import { RequestBuckets } from "./request_limits.ts";
-import { refuseQueries, validatorCompiler } from "./validation.ts";
+import { refuseUnread, validatorCompiler } from "./validation.ts";
 
 /** Bounds of the server, all of them with a default. */
 export interface ServerLimits {
@@ -128,7 +128,7 @@ export function createServer(options: ServerOptions): HttpServer {
     perKey: options.requestLimits ?? new RequestBuckets(options.clock, limits.requestsPerMinute),
     perAddress: new RequestBuckets(options.clock, limits.keylessPerMinute),
   });
-  refuseQueries(app);
+  refuseUnread(app);
   registerErrors(app, options.onFault ?? (() => undefined));
   registerUnknown(app);
   return {

@@ -1,5 +1,6 @@
 /**
- * Checks requests against the schemas of their routes: parameters, bodies, and query parameters, also of routes without any.
+ * Checks requests against the schemas of their routes: parameters, bodies, and query parameters, also of routes
+ * that take none of them.
  */
 import { PerigeeError } from "../errors.ts";
 import { issuesOf, namedErrors, type z } from "../schema.ts";
@@ -35,17 +36,33 @@ export function validatorCompiler({
   };
 }
 
-/** Refuses query parameters of routes that declare none and need a key. */
-export function refuseQueries(app: FastifyInstance): void {
+/** Refuses what a route would not read: query parameters where it declares none, and a body with members. */
+export function refuseUnread(app: FastifyInstance): void {
   app.addHook("preValidation", (request, _, done) => {
     const { config, schema } = request.routeOptions;
-    if (config.scope === undefined || schema?.querystring !== undefined) return done();
-    for (const name in request.query as object) return done(unknownParameter(name));
+    if (request.is404) return done();
+    if (schema?.querystring === undefined && config.takesAnyQuery !== true) {
+      const unknown = unknownQuery(request.query);
+      if (unknown !== undefined) return done(unknown);
+    }
+    if (schema?.body === undefined && config.form === undefined && saysSomething(request.body))
+      return done(new PerigeeError("usage", NO_BODY, { details: { param: "body" } }));
     done();
   });
 }
 
-function unknownParameter(name: string): PerigeeError {
+const NO_BODY = "body: this address takes no body; leave it out";
+
+/** Clients without anything to say send nothing, null, or an empty object. */
+function saysSomething(body: unknown): boolean {
+  if (body === undefined || body === null) return false;
+  return typeof body !== "object" || Array.isArray(body) || Object.keys(body).length > 0;
+}
+
+/** The refusal of the first parameter, for an address that takes none. */
+export function unknownQuery(query: unknown): PerigeeError | undefined {
+  const [name] = Object.keys(query as object);
+  if (name === undefined) return undefined;
   const isName = /^[\w.-]{1,64}$/.test(name);
   return new PerigeeError(
     "usage",

@@ -262,10 +262,9 @@ describe("every operation", () => {
           expect([path, value, status]).toEqual([path, value, 404]);
         }
       }
-      if (operation.security?.length === 1)
-        expect(
-          (await check(path, method, {}, { ...body, key: "operator", query: "?no-such-parameter=1" })).status,
-        ).toBe(422);
+      expect(
+        (await check(path, method, {}, { ...body, key: "operator", query: "?no-such-parameter=1" })).status,
+      ).toBe(422);
     }
     expect((await check("/v0/infer/tasks", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
     expect((await check("/v0/files/", "GET", {}, { query: `?after=${UNKNOWN}` })).status).toBe(404);
@@ -319,6 +318,36 @@ describe("every operation", () => {
       );
       for (const body of fc.sample(fc.array(fields, { maxLength: 3 }), 60))
         await check(path, method, {}, { body });
+    }
+  });
+
+  it("refuses bodies where it reads none, but for empty ones", async () => {
+    const { task_id: id } = await newTask(60);
+    for (const [path, method, operation] of operations()) {
+      if (operation.requestBody !== undefined || /^(GET|HEAD)$/.test(method)) continue;
+      const refused = async (body: unknown, headers = {}): Promise<number> =>
+        (await check(path, method, {}, { body, headers, key: "operator" })).status;
+      expect([path, await refused({ reason: "late" })]).toEqual([path, 422]);
+      expect([path, await refused([item])]).toEqual([path, 422]);
+      expect([path, await refused("[")]).toEqual([path, 400]);
+      expect([path, await refused("x", { "content-type": "text/plain" })]).toEqual([path, 415]);
+      expect([path, await refused(`["${"x".repeat(11 * 1024 * 1024)}"]`)]).toEqual([path, 413]);
+    }
+    for (const body of ["{}", "null", ""])
+      expect((await check("/v0/infer/task/{id}/cancel", "POST", { id }, { body })).status).toBe(200);
+  });
+
+  it("refuses bodies that are nested too deeply, wherever a body may come", async () => {
+    const deep = `${'{"a":['.repeat(5_000)}${"]}".repeat(5_000)}`;
+    for (const [path, method, operation] of operations()) {
+      const isForm = operation.requestBody?.content["multipart/form-data"] !== undefined;
+      if (isForm || /^(GET|HEAD)$/.test(method)) continue;
+      for (const body of [deep, `[${deep}]`, `{"input":${deep}}`]) {
+        const { status, text } = await check(path, method, {}, { body, key: "operator" });
+        expect([path, status, (JSON.parse(text) as { error: { code: string } }).error.code]).toEqual([
+          ...[path, 400, "too_deep"],
+        ]);
+      }
     }
   });
 

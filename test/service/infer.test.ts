@@ -160,7 +160,7 @@ describe("POST /v0/infer/", () => {
     const deep = `${"[".repeat(100)}${"]".repeat(100)}`;
     const body = `[${JSON.stringify({ ...item, input: "x".repeat(2_000_000) })},${deep}]`;
     const { status, json } = await call("POST", "/v0/infer/", { body });
-    expect([status, json.error.param]).toEqual([422, "1"]);
+    expect([status, json.error.code, json.error.param]).toEqual([400, "too_deep", "1"]);
   });
 
   it("tells what the tasks refuse, with its facts", async () => {

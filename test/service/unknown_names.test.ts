@@ -68,7 +68,14 @@ describe("a name that is not known", () => {
       'querystring: "view" is not known; this address takes no query parameters',
       "view",
     ]);
-    expect((await call("GET", "/healthz?probe=1")).status).toBe(200);
+    for (const path of ["/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"]) {
+      expect(await refusal("GET", `${path}?probe=1`)).toEqual([
+        422,
+        'querystring: "probe" is not known; this address takes no query parameters',
+        "probe",
+      ]);
+    }
+    expect((await call("GET", "/?from=mail")).status).toBe(200);
   });
 });
 

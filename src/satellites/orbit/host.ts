@@ -7,12 +7,13 @@
  * An execution runs once at a time: a second attempt while the first is still there aborts that and is told to come
  * again. A connection that closes aborts its attempt.
  *
- * Limits: 4 MiB a request, 64 attempts at once (others come again), headers within 10 s.
+ * Limits: 4 MiB and 128 levels a request, 64 attempts at once (others come again), headers within 10 s.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
+import { readDocument } from "../../jsonl/document.ts";
 import { describeSatellite, descriptionHash, type SatelliteDescription, toWire } from "../description.ts";
 import type { GuardedHttp } from "../guarded_http.ts";
 import type { AnySatellite } from "../satellite.ts";
@@ -22,6 +23,8 @@ import { isOrbitSecret, OrbitVerifier } from "./signature.ts";
 
 const DRAIN_MS = 30_000;
 const RUNS_MAX = 64;
+/** Objects and lists in each other, in a request. */
+const DEPTH_MAX = 128;
 
 /** A secret of a registration. */
 export interface HostSecret {
@@ -209,11 +212,8 @@ async function read(request: IncomingMessage): Promise<Buffer | undefined> {
 }
 
 function parse(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString("utf8")) as unknown;
-  } catch {
-    return undefined;
-  }
+  const read = readDocument(body.toString("utf8"), DEPTH_MAX);
+  return read.kind === "value" ? read.value : undefined;
 }
 
 function refuse(response: ServerResponse, status: number, code: string): void {

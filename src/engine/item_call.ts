@@ -41,6 +41,8 @@ export class ItemCall implements Call {
   refusals: Refusals | undefined;
   /** Another item was accepted after its first refusal and before its last attempt was sent. */
   isRefusalProven = false;
+  /** How often it has failed since it was answered last, whoever is to blame. */
+  failuresInRow = 0;
   /** Bytes of its line while a lane has it; see `claimed_bytes.ts`. */
   claimedBytes = 0;
   /** Failures of the series count against it: they were compared. */

@@ -7,7 +7,9 @@
  */
 import type { Clock } from "../clock.ts";
 import type { AttemptResult } from "../dispatch/attempt.ts";
+import { RETRY_POLICY } from "../dispatch/retry.ts";
 import { Blame, type FailureSeries } from "../schedule/blame.ts";
+import { InnocentFailures } from "../schedule/innocent_failures.ts";
 import type { LaneLimits, Permit } from "../schedule/limits.ts";
 import { parseModelId } from "../work/request.ts";
 import { suspectsOf } from "./attempt_signal.ts";
@@ -18,11 +20,17 @@ import type { RunState } from "./run_state.ts";
 /** Of a burst, so many answers for each failure say that the failures are the items' own. */
 const BESIDE_FACTOR = 4;
 
+/** Failures of an attempt's kind that end its item: an innocent one is not to have all of them by chance. */
+function budgetOf(result: AttemptResult): number {
+  return result.class === "ambiguous" ? RETRY_POLICY.ambiguousMax + 1 : RETRY_POLICY.attemptsMax;
+}
+
 /** One for a lane. */
 export class LaneHealth {
   readonly #clock: Clock;
   readonly #limits: LaneLimits;
   readonly #blame = new Blame();
+  readonly #innocent = new InnocentFailures();
   #trouble: Trouble | undefined;
   /** Claimed calls whose last attempt failed without their fault: asleep, waiting for their turn, or out again. */
   readonly #failing = new Set<ItemCall>();
@@ -65,6 +73,8 @@ export class LaneHealth {
     if (suspects === "item") {
       blame.answered(sentMs, nowMs);
       if (this.#failing.size > 0) this.#answersBeside += 1;
+      this.#innocent.answered(call.failuresInRow, nowMs);
+      call.failuresInRow = 0;
       call.series = call.refusals = undefined; // its own answer proves nothing against itself
       call.isProven = false;
     }
@@ -76,7 +86,8 @@ export class LaneHealth {
     if (result.class !== "permanent") {
       call.series ??= { sentMs, endedMs: nowMs };
       call.isProven ||= this.#isProven(call, call.series, blame);
-      return call.isProven;
+      call.failuresInRow += 1;
+      return call.isProven && call.failuresInRow > this.#innocent.rowMax(nowMs) - budgetOf(result);
     }
     if (call.refusals?.blame === blame) return call.isRefusalProven;
     call.refusals = { sentMs, endedMs: nowMs, blame };

@@ -308,6 +308,7 @@ export class Sender implements Admission<ItemCall> {
     const { key } = this.models.of(call.model);
     const again = new ItemCall(run, call.shard, call.index, call, call.load, key);
     again.series = call.series;
+    again.failuresInRow = call.failuresInRow;
     again.refusals = call.refusals;
     this.#options.laneOf(key).giveBack(again);
   }

@@ -2,8 +2,9 @@
  * Blame by comparison, by the provider's own book: which failures of an item may count against it, and which must.
  *
  *   may    since its first failure had ended, its model answered another item
- *   must   the same, to a request that was sent after that end and answered before this attempt was sent, and no row of
- *          failures has followed that may be taken for an outage; each call of its run begins anew
+ *   must   the same, to a request that was sent after that end and answered before this attempt was sent, no row of
+ *          failures has followed that may be taken for an outage, and items of its lane that were answered in the end have not
+ *          failed so often that so long a row may be chance; each call of its run begins anew
  *
  * Refusals that speak of the provider (429, overload, account, key) never count, where they arrive. Both are looser than the engine's own rule, each
  * on its side: it breaks a law only where it is wrong by any reading.
@@ -28,6 +29,15 @@ const OWN: ReadonlySet<string> = new Set(["empty", "too_large"]);
 const SOMETIMES: ReadonlySet<string> = new Set(["unavailable"]);
 /** Failures in a row that may be taken for an outage. */
 const ROW_MIN = 5;
+
+/** Items that were answered in the end, after failures, from which their lane may be taken for flapping. */
+const RECOVERED_MIN = 3;
+/** How far back, and how long a row of failures is chance then at most. */
+const FLAPPING_MS = 300_000;
+const CHANCE = 1e-6;
+const ROW_MAX = 40;
+/** Failures that end an item, at least. */
+const BUDGET_MIN = 3;
 
 const endOf = ({ overAtMs }: Served): number => overAtMs ?? Number.POSITIVE_INFINITY;
 /** One that its process has seen: what died with it is nobody's fault. */
@@ -56,7 +66,9 @@ export function overBlamed(
   const counted: Served[] = [];
   for (const failure of failures) {
     const first = failures.find(({ call }) => call === failure.call) ?? failure;
-    if (isProven(failure, first, ends)) counted.push(failure);
+    const row = failures.filter(({ call, atMs }) => call === failure.call && atMs <= failure.atMs).length;
+    const mayBeChance = row <= longestChance(failure, ends) - BUDGET_MIN;
+    if (isProven(failure, first, ends) && !mayBeChance) counted.push(failure);
     if (isUsedUp(counted)) return own.find(({ atMs }) => atMs > endOf(failure));
   }
   return undefined;
@@ -69,6 +81,28 @@ function isProven(failure: Served, first: Served, ends: readonly Served[]): bool
   if (answer === undefined) return false;
   const later = ends.filter((one) => endOf(one) > endOf(answer) && endOf(one) <= endOf(failure));
   return later.filter((one) => !isAnswer(one)).length < ROW_MIN;
+}
+
+/** The longest row of failures that chance explains, by the failures that answered items had up to then. */
+function longestChance(failure: Served, ends: readonly Served[]): number {
+  const before = ends.filter(
+    (one) => endOf(one) <= endOf(failure) && endOf(one) > endOf(failure) - FLAPPING_MS,
+  );
+  const recovered = new Set<number>();
+  let [answers, failures, longest] = [0, 0, 0];
+  for (const one of before.toReversed()) {
+    if (!isAnswer(one)) continue;
+    answers += 1;
+    const own = ends.filter(({ line, atMs }) => line.id === one.line.id && atMs < one.atMs);
+    const failed = own.length - (own.findLastIndex(isAnswer) + 1);
+    if (failed === 0) continue;
+    failures += failed;
+    recovered.add(one.line.id);
+    if (recovered.size < RECOVERED_MIN) continue;
+    const row = Math.log(CHANCE) / Math.log(failures / (failures + answers));
+    longest = Math.min(ROW_MAX, Math.max(longest, Math.ceil(row)));
+  }
+  return longest;
 }
 
 function isAnswerOfOthers(one: Served, { line }: Served): boolean {

@@ -40,6 +40,7 @@ export function pilotListener(
 
 /** Whether the next line is a yes; the end of the input, or of the run, is a no. Lines come whole, so that Ctrl-C stays a signal. */
 function isAgreed(question: string, { input, output }: Terminal, signal: AbortSignal): Promise<boolean> {
+  if (signal.aborted) return Promise.resolve(false);
   const lines = createInterface({ input, terminal: false });
   output.write(question);
   return new Promise((resolve) => {

@@ -273,6 +273,7 @@ class LocalEngine implements Engine {
     await Promise.allSettled(runs.map((run) => run.finished));
     this.#isClosed = true;
     this.#lanes.close();
+    this.parts.recorder.close();
     await this.#seams.learnt.close();
     await this.#seams.transport.close();
     await this.#seams.measurer.close();

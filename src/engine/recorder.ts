@@ -4,6 +4,7 @@
  *   idle -> due -> committing -> idle               records that come while committing form the next commit
  *   committing -> waiting for room -> committing    the store's disk is full: nothing can be recorded
  *   committing -> holding -> committing             an output's disk is full: its lines wait in the journal
+ *   any -> closed                                   whoever waits for room is let go
  *   any -> failed                                   an fsync failed, or room did not come back in time: final
  *
  * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
@@ -17,7 +18,7 @@
  * Hot path: one commit per 2-4 ms under load, some ten to hundreds of records each, one hop to the store's thread and
  * back for each (bench/engine.ts).
  */
-import type { Clock } from "../clock.ts";
+import type { Clock, Timer } from "../clock.ts";
 import { isNoSpace } from "../disk.ts";
 import { hasCode, type PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
@@ -46,7 +47,7 @@ export interface RecorderOptions {
   readonly callsPerTurn?: (() => number | undefined) | undefined;
 }
 
-/** Commits for many logs. Close it after its logs are settled. */
+/** Commits for many logs. Close it when its logs are settled, before its store. */
 export class Recorder {
   readonly #options: RecorderOptions;
   readonly #calls: PacedCalls;
@@ -61,6 +62,8 @@ export class Recorder {
   /** The append under way, or the last one. */
   #writing: Promise<void> | undefined;
   #isSpaceLow = false;
+  readonly #closing = new AbortController();
+  #releaseTimer: Timer | undefined;
 
   constructor(options: RecorderOptions) {
     this.#options = options;
@@ -84,6 +87,12 @@ export class Recorder {
   /** Resolves when no output is being written; after `settled`, or a failure, none of a log's will be any more. */
   async quiet(): Promise<void> {
     await this.#writing?.catch(() => undefined); // the commit is told
+  }
+
+  /** Waits for no room any more: whatever is not recorded by now stays as it is. May be called twice. */
+  close(): void {
+    this.#closing.abort();
+    this.#releaseTimer?.cancel();
   }
 
   #touch(log: TaskLog): void {
@@ -135,7 +144,7 @@ export class Recorder {
       this.#isSpaceLow = false;
       this.#roomIsBack();
     } catch (error) {
-      this.#fail(error);
+      if (!this.#closing.signal.aborted) this.#fail(error);
     }
   }
 
@@ -153,7 +162,7 @@ export class Recorder {
     }
     if (this.#isReleaseTimed) return;
     this.#isReleaseTimed = true;
-    this.#options.clock.timer(ROOM_CHECK_MS, () => {
+    this.#releaseTimer = this.#options.clock.timer(ROOM_CHECK_MS, () => {
       this.#isReleaseTimed = false;
       this.#isReleaseDue = true;
       this.#begin();
@@ -201,7 +210,7 @@ export class Recorder {
 
   async #waitForRoom(cause: unknown): Promise<void> {
     this.#roomIsLost().check(cause);
-    await this.#options.clock.sleep(ROOM_CHECK_MS);
+    await this.#options.clock.sleep(ROOM_CHECK_MS, { signal: this.#closing.signal });
   }
 
   #roomIsLost(): Lack {

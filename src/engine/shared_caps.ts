@@ -11,7 +11,7 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { type Budget, Cap } from "../price/budget.ts";
-import type { RecordChange } from "../store/records.ts";
+import type { RecordChange, StoredRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { readStep } from "./journal.ts";
 import { decodeBody } from "./task_body.ts";
@@ -90,14 +90,10 @@ export class SharedCaps {
 
   /** To be called before the rows of a task are deleted: its cost stays counted. */
   async keep(taskId: string): Promise<void> {
-    const records = await this.#store.records(PROJECT, {
-      collection: CAPS_OF_TASK,
-      parent: taskId,
-      limit: PAGE,
-    });
-    for (const { id } of records) {
-      const name = id.slice(taskId.length + 1);
-      await this.#store.change(memberChanges(name, taskId, { usd: await this.#usdOf(taskId) }));
+    let usd: number | undefined;
+    for await (const { id } of this.#recordsOf(CAPS_OF_TASK, taskId)) {
+      usd ??= await this.#usdOf(taskId);
+      await this.#store.change(memberChanges(id.slice(taskId.length + 1), taskId, { usd }));
     }
   }
 
@@ -113,25 +109,26 @@ export class SharedCaps {
 
   async #load(name: string): Promise<SharedCap> {
     const left = new Map<string, number>();
-    let after: string | undefined;
-    for (;;) {
-      const page = await this.#store.records(PROJECT, {
-        collection: MEMBERS,
-        parent: name,
-        limit: PAGE,
-        ...(after === undefined ? {} : { after }),
-      });
-      for (const { id, body } of page) {
-        const taskId = id.slice(name.length + 1);
-        const { usd } = JSON.parse(body) as { readonly usd?: number }; // written below
-        left.set(taskId, usd ?? (await this.#usdOf(taskId)));
-      }
-      after = page.at(-1)?.id;
-      if (page.length < PAGE) break;
+    for await (const { id, body } of this.#recordsOf(MEMBERS, name)) {
+      const taskId = id.slice(name.length + 1);
+      const { usd } = JSON.parse(body) as { readonly usd?: number }; // written below
+      left.set(taskId, usd ?? (await this.#usdOf(taskId)));
     }
     const cap = new Cap(0, name);
     for (const usd of left.values()) cap.count(usd);
     return { cap, left };
+  }
+
+  /** All of them, a page at a time. */
+  async *#recordsOf(collection: string, parent: string): AsyncGenerator<StoredRecord> {
+    let after: string | undefined;
+    for (;;) {
+      const query = { collection, parent, limit: PAGE };
+      const page = await this.#store.records(PROJECT, after === undefined ? query : { ...query, after });
+      yield* page;
+      after = page.at(-1)?.id;
+      if (page.length < PAGE) return;
+    }
   }
 
   /** Billed, in doubt or under way. */

@@ -28,6 +28,8 @@ const WAITING_EVENTS_MAX = 10_000;
 const COUNT_MS = 60_000;
 const LOCK_RETRY_MS = 10;
 const LOCK_TRIES_MAX = 500;
+/** A close is not kept for as long as that: another process holds the lock for one group, some milliseconds. */
+const LOCK_TRIES_AT_CLOSE = 50;
 
 /** What the rest of the service needs of it. */
 export interface Audit {
@@ -79,6 +81,7 @@ export class AuditLog implements Audit {
   #end: ChainEnd = CHAIN_START;
   #failure: unknown;
   #isClosed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: AuditOptions, lock: AuditLock) {
     this.#options = options;
@@ -102,11 +105,15 @@ export class AuditLog implements Audit {
     await this.#written;
   }
 
-  /** Writes what waits, counts included. May be called twice. */
+  /**
+   * Writes what waits, counts included. May be called twice. Rejects with `conflict` when another process keeps the files
+   * locked for half a second.
+   */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#pushCount();
     this.#isClosed = true;
+    this.#closing.abort(lockedError());
     try {
       await this.flush();
     } finally {
@@ -203,10 +210,11 @@ export class AuditLog implements Audit {
   }
 
   async #underLock(work: () => Promise<void>): Promise<void> {
+    const { signal } = this.#closing;
+    const [triesMax, options] = signal.aborted ? [LOCK_TRIES_AT_CLOSE, {}] : [LOCK_TRIES_MAX, { signal }];
     for (let tries = 0; !this.#lock.tryTake(); tries += 1) {
-      if (tries >= LOCK_TRIES_MAX)
-        throw new PerigeeError("conflict", "another process keeps the audit log locked");
-      await this.#options.clock.sleep(LOCK_RETRY_MS);
+      if (tries >= triesMax) throw new PerigeeError("conflict", "another process keeps the audit log locked");
+      await this.#options.clock.sleep(LOCK_RETRY_MS, options);
     }
     try {
       await work();
@@ -214,6 +222,10 @@ export class AuditLog implements Audit {
       this.#lock.release();
     }
   }
+}
+
+function lockedError(): PerigeeError {
+  return new PerigeeError("conflict", "another process keeps the audit log locked");
 }
 
 /** A sync that failed is final, whatever the reason it gives: a second one would succeed without having written. */

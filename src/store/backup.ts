@@ -23,10 +23,10 @@ import {
   rmSync,
   statSync,
 } from "node:fs";
-import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { systemClock } from "../clock.ts";
-import { errorCodeOf } from "../disk.ts";
+import { errorCodeOf, systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { type ArchivedFile, ArchiveWriter, unpackArchive } from "./archive.ts";
 import { loadSqlite, type OpenDatabase } from "./sqlite_database.ts";
@@ -79,7 +79,7 @@ export async function backupFolder(dataDir: string, to: string): Promise<Backup>
     for (const name of filesBelow(work)) await writer.add(name, join(work, name));
     const files = await writer.finish();
     await file.close();
-    await rename(part, to);
+    await systemDisk.rename(part, to); // its name survives a power cut
     return { files };
   } catch (error) {
     await file.close().catch(() => undefined); // closed already, or of no use any more
@@ -110,7 +110,7 @@ export async function restoreFolder(from: string, dataDir: string): Promise<Back
         `${from} is not a backup of a data folder: it has no journal.sqlite`,
       );
     await rm(dataDir, { recursive: true, force: true });
-    await rename(part, dataDir);
+    await systemDisk.rename(part, resolve(dataDir));
     return { files };
   } catch (error) {
     await rm(part, { recursive: true, force: true });
@@ -135,20 +135,19 @@ function linkFiles(dataDir: string, work: string): void {
 function keep(from: string, to: string): void {
   if (existsSync(to)) return;
   try {
-    linkSync(from, to);
+    try {
+      linkSync(from, to);
+    } catch (error) {
+      if (errorCodeOf(error) === "ENOENT") return;
+      copyFileSync(from, to);
+    }
   } catch (error) {
-    if (errorCodeOf(error) === "ENOENT") return;
-    copyFileSync(from, to);
+    if (errorCodeOf(error) !== "ENOENT") throw error; // it was deleted between the two
   }
 }
 
 async function copyJournal(openDatabase: OpenDatabase, from: string, to: string): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
-    const before = saltsOf(`${from}-wal`);
-    copyFileSync(from, to);
-    rmSync(`${to}-wal`, { force: true });
-    if (existsSync(`${from}-wal`)) copyFileSync(`${from}-wal`, `${to}-wal`);
-    if (saltsOf(`${from}-wal`) === before && saltsOf(`${to}-wal`) === before) break;
+  for (let tries = 1; !isCopiedWhole(from, to); tries += 1) {
     if (tries === TRIES_MAX)
       throw new PerigeeError(
         "conflict",
@@ -156,6 +155,20 @@ async function copyJournal(openDatabase: OpenDatabase, from: string, to: string)
       );
     await systemClock.sleep(TRY_AGAIN_MS);
   }
+  foldLog(openDatabase, to);
+}
+
+/** Copies database and log; whether both are of one moment. */
+function isCopiedWhole(from: string, to: string): boolean {
+  const before = saltsOf(`${from}-wal`);
+  copyFileSync(from, to);
+  rmSync(`${to}-wal`, { force: true });
+  if (existsSync(`${from}-wal`)) copyFileSync(`${from}-wal`, `${to}-wal`);
+  return saltsOf(`${from}-wal`) === before && saltsOf(`${to}-wal`) === before;
+}
+
+/** Brings the copy's log into its database, and has SQLite check it. */
+function foldLog(openDatabase: OpenDatabase, to: string): void {
   const database = openDatabase(to);
   try {
     database.exec(

@@ -141,7 +141,7 @@ export class LearntStore {
     const { folder, disk } = this.#options;
     if (folder === undefined) return;
     this.#hasWritten = true;
-    for (const collect of this.#sources) collect();
+    this.#collect();
     for (let writes = 0; writes < WRITES_MAX && this.#unwritten.size > 0; writes += 1) {
       const path = join(folder, `${FILE}.${newId()}`);
       try {
@@ -158,6 +158,17 @@ export class LearntStore {
       } catch {
         await disk.remove(path).catch(() => undefined);
         return; // a full or read-only disk: at the next interval
+      }
+    }
+  }
+
+  /** A source that throws leaves its figures as they were put last; nothing depends on them. */
+  #collect(): void {
+    for (const collect of this.#sources) {
+      try {
+        collect();
+      } catch {
+        // asked again before the next write
       }
     }
   }

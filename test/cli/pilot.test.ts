@@ -36,9 +36,10 @@ async function asked(typed: string, options: { isTTY?: boolean; isSure?: boolean
     resume: () => shown.push("<resumed>"),
   };
   const run = new AbortController();
+  if (typed === "run over before") run.abort();
   const answer = pilotListener(display, { input, output }, { isSure, signal: run.signal })(restOf(9_950));
   if (typed === "run over") run.abort();
-  else input.end(typed);
+  else if (typed !== "run over before") input.end(typed);
   return { isOn: await answer, shown: shown.join("") };
 }
 
@@ -57,6 +58,10 @@ describe("after a pilot", () => {
         shown:
           "after the pilot, the other 9,950 items:\n\n<paused>go on with the other 9,950 items? [y/N] <resumed>",
       });
+  });
+
+  it("is a no when the run was over before it could be asked", async () => {
+    expect(await asked("run over before")).toMatchObject({ isOn: false });
   });
 
   it("is not asked where there is no terminal, nor with --yes", async () => {

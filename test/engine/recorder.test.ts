@@ -72,6 +72,22 @@ describe("the recorder", () => {
   });
 });
 
+describe("a recorder that is closed", () => {
+  it("waits for room no more, and does not fail for it", async () => {
+    const { clock, appends, recorder, log, failure } = await setUp(3_000);
+    log.outcome(RECORD, "a\n");
+    await clock.advance(1);
+    appends[0]?.answer();
+    await clock.advance(1);
+    expect(clock.pendingTimers).toBe(1);
+    recorder.close();
+    await clock.settle();
+    expect(clock.pendingTimers).toBe(0);
+    await clock.advance(10_000);
+    expect(failure()).toBeUndefined();
+  });
+});
+
 describe("a log whose lines wait for room", () => {
   it("brings them to the output in a step of their own, so that lines that come meanwhile need not wait", async () => {
     const clock = new FakeClock();

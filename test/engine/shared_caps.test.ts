@@ -2,6 +2,8 @@
  * Caps that several runs share: by name, in one data folder, over restarts and kills.
  */
 import { describe, expect, it } from "vitest";
+import { SharedCaps } from "../../src/engine/shared_caps.ts";
+import { createMemoryStore } from "../../src/store/memory.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, World, type WorldOptions } from "./world.ts";
 
 /** An answer takes 0.035 USD; up to 0.13 USD are held for it. */
@@ -112,5 +114,21 @@ describe("a cap of a name", () => {
       'run: cap must be { name, usd } with a name of 1 to 64 letters, digits, ".", "_", ":" and "-", got {"name":"no spaces","usd":1}',
     );
     expect(() => engine.run(INPUT, { cap: { name: "a", usd: -1 } })).toThrow(/cost cap must be USD from 0/);
+  });
+});
+
+describe("what a forgotten task has cost", () => {
+  it("stays counted by each of many caps", async () => {
+    const store = createMemoryStore();
+    const summary = { cost: { billed_usd: 2, ambiguous_usd: 0 } };
+    const body = JSON.stringify({ version: 1, status: "completed", summary });
+    await store.putTask({ id: "t", name: "t", createdWallMs: 0, body });
+    const caps = new SharedCaps(store, undefined, () => undefined);
+    const names = Array.from({ length: 250 }, (_, index) => `cap-${index}`);
+    for (const name of names) await caps.join({ name, usd: 10 }, "t");
+    await caps.keep("t");
+    await store.deleteTask("t");
+    const later = new SharedCaps(store, undefined, () => undefined);
+    for (const name of names) expect((await later.join({ name, usd: 10 }, "another")).spentUsd, name).toBe(2);
   });
 });

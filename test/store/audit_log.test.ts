@@ -297,3 +297,37 @@ describe("the audit log", () => {
     await log.close();
   });
 });
+
+describe("an audit log whose files another process keeps locked", () => {
+  const locked = { tryTake: () => false, release: () => undefined, close: () => undefined };
+
+  it("closes within half a second, also while a group waits, and says that it is locked", async () => {
+    const { place, clock } = setUp();
+    const log = await openAuditLog({ ...place, lock: locked });
+    log.note(taken("t1"));
+    await clock.advance(1_000); // a group waits for the lock
+    const startMs = clock.nowMs();
+    const closed = log.close();
+    await expect(clock.runUntilSettled(closed)).rejects.toMatchObject({ code: "conflict" });
+    expect(clock.nowMs() - startMs).toBeLessThanOrEqual(510);
+  });
+
+  it("writes what waits when they are free by then", async () => {
+    const { place, clock, text } = setUp();
+    let tries = 0;
+    const log = await openAuditLog({
+      ...place,
+      lock: {
+        ...locked,
+        tryTake: () => {
+          tries += 1;
+          return tries > 120;
+        },
+      },
+    });
+    log.note(taken("t1"));
+    await clock.advance(1_200);
+    await clock.runUntilSettled(log.close());
+    expect(text()).toContain("t1");
+  });
+});

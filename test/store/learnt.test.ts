@@ -56,6 +56,21 @@ describe("the store of learnt figures", () => {
     expect((await open()).get("latency", "a")).toBe(5);
   });
 
+  it("writes the rest when a source throws, at an interval and on close", async () => {
+    const store = await open();
+    store.source(() => {
+      throw new Error("a fault of the source");
+    });
+    store.source(() => store.put("latency", "a", 5));
+    store.changed();
+    await clock.advance(10_000);
+    await until(() => existsSync(join(folder, "learnt.json")));
+    store.put("limits", "b", 6);
+    await store.close();
+    const second = await open();
+    expect([second.get("latency", "a"), second.get("limits", "b")]).toEqual([5, 6]);
+  });
+
   it("keeps what several engines put into one folder, of one entry what was put last", async () => {
     const stores = await Promise.all(Array.from({ length: 5 }, () => open()));
     stores.forEach((store, index) => {

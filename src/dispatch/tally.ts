@@ -45,10 +45,17 @@ export interface Tally {
   isOwn: boolean;
 }
 
-export function tallyOf(call: Made): Tally {
-  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = call;
-  const made = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
-  return { ...made, emptyOutputs: 0, usage: NO_USAGE, isOwn: true };
+/** Hot, as `completed`: their parts are named, because V8 takes most of a microsecond to spread an object. */
+export function tallyOf({ attempts, uncounted, ambiguousAttempts, uncountedAmbiguous }: Made): Tally {
+  return {
+    attempts,
+    uncounted,
+    ambiguousAttempts,
+    uncountedAmbiguous,
+    emptyOutputs: 0,
+    usage: NO_USAGE,
+    isOwn: true,
+  };
 }
 
 export function madeOf(tally: Tally): Made {
@@ -72,7 +79,8 @@ export function completed(
   const plain: Output =
     finish === "stop" ? { type: "text", text } : { type: "text", text, finish_reason: finish };
   const output = members === undefined ? plain : { ...plain, ...members };
-  return { kind: "outcome", outcome: { status: "completed", output, ...sums(tally) } };
+  const { attempts, ambiguousAttempts, usage } = tally;
+  return { kind: "outcome", outcome: { status: "completed", output, attempts, ambiguousAttempts, usage } };
 }
 
 export function failed(call: Called, tally: Tally, code: FailureCode, result: AttemptResult): DispatchResult {

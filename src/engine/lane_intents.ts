@@ -54,7 +54,8 @@ export class LaneIntents {
         lengthBytes: shard.lengths[index] as number,
         attempt,
         ambiguousAttempts,
-        ...call.load, // as it is reserved
+        inputTokens: call.load.inputTokens, // as it is reserved
+        outputTokens: call.load.outputTokens,
         mostUsd: call.reservation?.usd ?? 0,
       },
       this.#key,

@@ -335,8 +335,14 @@ export class Sender implements Admission<ItemCall> {
     if (moreInput + moreOutput > 0) call.run.settings.log.sentMore(lane.key, moreInput, moreOutput);
     this.#outputLengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
-    const countedTokens = call.inputTokens;
-    this.#options.answers.observe(call.model, call.prefixHash, { ...usage, countedTokens, latencyMs });
+    this.#options.answers.observe(call.model, call.prefixHash, {
+      countedTokens: call.inputTokens,
+      inputTokens: usage.inputTokens,
+      cachedTokens: usage.cachedTokens,
+      cacheWriteTokens: usage.cacheWriteTokens,
+      outputTokens: usage.outputTokens,
+      latencyMs,
+    });
   }
 }
 

@@ -101,12 +101,15 @@ interface ModelSums {
 /** One for an engine. */
 export class AnswerMeans {
   readonly #models = new Map<string, ModelSums>();
+  /** What the answer at hand adds to each sum. */
+  readonly #one = new Float64Array(SUMS);
 
   /** An answer of a model to an item with this system prompt, by its hash; 0 for none. */
   observe(model: string, prompt: number, answer: MeasuredAnswer): void {
     const sums = this.#of(model);
-    add(sums.all, answer);
-    add(promptOf(sums, prompt), answer);
+    setTo(this.#one, answer);
+    add(sums.all, this.#one);
+    add(promptOf(sums, prompt), this.#one);
     sums.isChanged = true;
   }
 
@@ -205,33 +208,30 @@ function promptOf(sums: ModelSums, prompt: number): Float64Array {
   return own;
 }
 
-function add(sums: Float64Array, answer: MeasuredAnswer): void {
-  const { countedTokens: x, outputTokens: y, latencyMs } = answer;
-  if ((sums[COUNT] ?? 0) >= HALVE_AT)
-    for (let each = 0; each < SUMS; each += 1) increase(sums, each, -half(sums, each));
-  increase(sums, COUNT, 1);
-  increase(sums, X, x);
-  increase(sums, XX, x * x);
-  increase(sums, Y, y);
-  increase(sums, YY, y * y);
-  increase(sums, XY, x * y);
-  increase(sums, INPUT, answer.inputTokens);
-  increase(sums, CACHED, answer.cachedTokens);
-  increase(sums, WRITTEN, answer.cacheWriteTokens);
-  increase(sums, MS, latencyMs);
+function setTo(one: Float64Array, answer: MeasuredAnswer): void {
+  const { countedTokens: x, inputTokens, outputTokens: y, latencyMs } = answer;
   const ln = Math.log(Math.max(1, latencyMs));
-  increase(sums, LN, ln);
-  increase(sums, LN_SQUARES, ln * ln);
-  increase(sums, INPUT_SQUARES, answer.inputTokens ** 2);
-  increase(sums, X_INPUT, x * answer.inputTokens);
+  one[COUNT] = 1;
+  one[X] = x;
+  one[XX] = x * x;
+  one[Y] = y;
+  one[YY] = y * y;
+  one[XY] = x * y;
+  one[INPUT] = inputTokens;
+  one[CACHED] = answer.cachedTokens;
+  one[WRITTEN] = answer.cacheWriteTokens;
+  one[MS] = latencyMs;
+  one[LN] = ln;
+  one[LN_SQUARES] = ln * ln;
+  one[INPUT_SQUARES] = inputTokens * inputTokens;
+  one[X_INPUT] = x * inputTokens;
 }
 
-function increase(sums: Float64Array, place: number, by: number): void {
-  sums[place] = (sums[place] ?? 0) + by;
-}
-
-function half(sums: Float64Array, place: number): number {
-  return (sums[place] ?? 0) / 2;
+function add(sums: Float64Array, one: Float64Array): void {
+  const kept = (sums[COUNT] as number) >= HALVE_AT ? 0.5 : 1;
+  // Both have `SUMS` numbers.
+  for (let each = 0; each < SUMS; each += 1)
+    sums[each] = (sums[each] as number) * kept + (one[each] as number);
 }
 
 function estimateOf(sums: Float64Array, basis: "prompt" | "model", promptsSeen?: number): AnswerEstimate {

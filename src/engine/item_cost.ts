@@ -13,7 +13,6 @@ import { costOf, isCharged } from "../price/cost.ts";
 import { laneFactorOf } from "../price/lane_factors.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import { type Cost, NO_USAGE, type Usage } from "../work/outcome.ts";
-import { parseModelId } from "../work/request.ts";
 import type { ClosedRecord, Spent } from "./journal.ts";
 import type { PriceTable } from "./price_table.ts";
 
@@ -38,9 +37,8 @@ export function priced(
   usage: Usage,
   { wallMs, servedTier }: { readonly wallMs: number; readonly servedTier?: string | undefined },
 ): PricedCost {
-  const id = parseModelId(model);
-  const price = id === undefined ? undefined : book.price(id, wallMs);
-  const lane = laneFactorOf(id?.provider ?? "", servedTier);
+  const { price, provider } = book.priceOf(model, wallMs);
+  const lane = laneFactorOf(provider, servedTier);
   const cost = costOf(usage, price, {
     factor: terms.factorOf(model),
     laneFactor: lane.factor,

@@ -12,7 +12,6 @@ import type { Taken } from "../price/budget.ts";
 import { worstCaseUsd } from "../price/cost.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import { howToPrice } from "../price/price_sheet.ts";
-import { parseModelId } from "../work/request.ts";
 import type { CostBounds } from "./cost_bounds.ts";
 import type { ItemCall } from "./item_call.ts";
 import { addSpent, spentBy } from "./item_cost.ts";
@@ -96,8 +95,7 @@ export class ItemMoney {
 
   /** An upper bound for one attempt; undefined when the model has no known price. */
   #mostUsd(call: ItemCall): number | undefined {
-    const id = parseModelId(call.model);
-    const price = id === undefined ? undefined : this.#prices.price(id, this.#clock.wallMs());
+    const { price } = this.#prices.priceOf(call.model, this.#clock.wallMs());
     return price === undefined
       ? undefined
       : worstCaseUsd(call.most, price) * this.#bounds.factorOf(call.model);

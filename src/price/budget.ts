@@ -215,10 +215,8 @@ function capNanosOf(capUsd: number): number {
 
 /** Nano-USD; what is a whole number but for the error of one multiplication is taken as whole. */
 function nanosOf(usd: number, round: (x: number) => number): number {
-  assert(
-    usd >= 0 && usd < Number.POSITIVE_INFINITY,
-    `an amount of money must be finite and not negative: ${usd}`,
-  );
+  if (!(usd >= 0 && usd < Number.POSITIVE_INFINITY))
+    assert.fail(`an amount of money must be finite and not negative: ${usd}`); // put together only then: 0.5 us
   const nanos = usd * NANO;
   const whole = Math.round(nanos);
   return Math.abs(nanos - whole) <= nanos * 4 * Number.EPSILON ? whole : round(nanos);

@@ -1,11 +1,11 @@
 /**
  * Keeps the price of each model for as long as it holds.
  *
- * Hot path: a price that is kept costs two map look-ups, at most 0.2 us (`bench/price.ts`); finding one in the
- * list takes under 1 ms (the first also loads the list, see `base.ts`).
+ * Hot path: a price that is kept costs two map look-ups, at most 0.2 us (`bench/price.ts`), or one by the whole id of its
+ * model, whose parts are made once; finding one in the list takes under 1 ms (the first also loads the list, see `base.ts`).
  * Limits: at most 10,000 models are kept (beyond, all are forgotten and found again), each for at most 24 hours.
  */
-import type { ModelId } from "../work/request.ts";
+import { type ModelId, parseModelId } from "../work/request.ts";
 import { basePrice } from "./base.ts";
 import { checkPriceOverrides, type PriceOverrides } from "./overrides.ts";
 import type { BasePrice } from "./rates.ts";
@@ -19,11 +19,22 @@ interface Entry {
   readonly untilWallMs: number;
 }
 
+/** The whole id of a model, in its parts, with its price. */
+interface ModelEntry extends Entry {
+  /** Empty when the id has no provider. */
+  readonly provider: string;
+}
+
+/** What is known of a model by its whole id. */
+export type ModelPrice = Pick<ModelEntry, "price" | "provider">;
+
 export class PriceBook {
   readonly #overrides: PriceOverrides;
   /** By provider, then by name: no key has to be put together on the hot path. */
   readonly #entries = new Map<string, Map<string, Entry>>();
   #entryCount = 0;
+  /** By whole ids. */
+  readonly #models = new Map<string, ModelEntry>();
 
   /** Throws `invalid_config` when an override is no price. */
   constructor(overrides: PriceOverrides = {}) {
@@ -34,11 +45,21 @@ export class PriceBook {
   /** The price of a model at a moment (Unix milliseconds, in any order); undefined when none is known. */
   price(model: ModelId, wallMs: number): BasePrice | undefined {
     const entry = this.#entries.get(model.provider)?.get(model.name);
-    if (entry !== undefined && wallMs >= entry.fromWallMs && wallMs < entry.untilWallMs) return entry.price;
-    return this.#find(model, wallMs);
+    return entry !== undefined && holds(entry, wallMs) ? entry.price : this.#find(model, wallMs).price;
   }
 
-  #find(model: ModelId, wallMs: number): BasePrice | undefined {
+  /** The same of a model by its whole id, such as `openai:gpt-4o-mini`; no price when that is not an id. */
+  priceOf(model: string, wallMs: number): ModelPrice {
+    const known = this.#models.get(model);
+    if (known !== undefined && holds(known, wallMs)) return known;
+    const id = parseModelId(model);
+    const entry = id === undefined ? NO_MODEL : { ...this.#find(id, wallMs), provider: id.provider };
+    if (this.#models.size >= MODELS_MAX) this.#models.clear();
+    this.#models.set(model, entry);
+    return entry;
+  }
+
+  #find(model: ModelId, wallMs: number): Entry {
     const price = basePrice(model, wallMs, this.#overrides);
     if (this.#entryCount >= MODELS_MAX) {
       this.#entries.clear();
@@ -50,11 +71,23 @@ export class PriceBook {
       this.#entries.set(model.provider, names);
     }
     if (!names.has(model.name)) this.#entryCount++;
-    names.set(model.name, {
+    const entry: Entry = {
       price,
       fromWallMs: Math.max(price?.validFromWallMs ?? Number.NEGATIVE_INFINITY, wallMs - KEPT_MS_MAX),
       untilWallMs: Math.min(price?.validUntilWallMs ?? Number.POSITIVE_INFINITY, wallMs + KEPT_MS_MAX),
-    });
-    return price;
+    };
+    names.set(model.name, entry);
+    return entry;
   }
+}
+
+const NO_MODEL: ModelEntry = {
+  provider: "",
+  price: undefined,
+  fromWallMs: Number.NEGATIVE_INFINITY,
+  untilWallMs: Number.POSITIVE_INFINITY,
+};
+
+function holds({ fromWallMs, untilWallMs }: Entry, wallMs: number): boolean {
+  return wallMs >= fromWallMs && wallMs < untilWallMs;
 }

@@ -226,12 +226,13 @@ export class Dispatcher<C extends Call = Call> {
   #send(call: C, sentMs: number, ambiguousAttempts: number): Promise<WireResult> {
     const { head, body, cutSignal: signal } = call;
     const endMs = Math.min(call.deadlineMs, sentMs + this.#attemptMsMaxOf(call));
-    const moreMs = (): number => this.#moreMs(call, { sentMs, endMs, ambiguousAttempts });
+    const attempt = { sentMs, endMs, ambiguousAttempts };
+    const moreMs = (): number => this.#moreMs(call, attempt, this.#clock.nowMs());
     return this.#transport.send(
       { origin: head.origin, path: head.path, headers: head.headers, body },
       this.#patience === undefined
         ? { timeoutMs: endMs - sentMs, signal }
-        : { timeoutMs: moreMs(), moreMs, signal },
+        : { timeoutMs: this.#moreMs(call, attempt, sentMs), moreMs, signal },
     );
   }
 
@@ -239,8 +240,8 @@ export class Dispatcher<C extends Call = Call> {
   #moreMs(
     call: C,
     { sentMs, endMs, ambiguousAttempts }: { sentMs: number; endMs: number; ambiguousAttempts: number },
+    nowMs: number,
   ): number {
-    const nowMs = this.#clock.nowMs();
     const leftMs = endMs - nowMs;
     if (leftMs <= ROUNDING_MS || this.#patience === undefined) return 0;
     const freshMs = Math.min(call.deadlineMs - nowMs, this.#attemptMsMaxOf(call));

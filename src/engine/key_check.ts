@@ -6,7 +6,6 @@
  */
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import { eachLine, isBlank } from "../jsonl/lines.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { DUPLICATE_BOUNDS, findDuplicate } from "../shard/duplicates.ts";
 import { inlineScanner, type KeyScanner } from "../shard/measurer.ts";
@@ -50,10 +49,8 @@ export async function checkKeys(
     digests = new LineDigests();
     for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax, blockLinesMax })) {
       lines += event.kind === "block" ? event.block.lineCount : 1;
-      if (event.kind === "block") {
-        blankLines += blankLinesIn(event.block.bytes);
-        digests.add(event.block.bytes);
-      } else digests.addUnread();
+      if (event.kind === "block") blankLines += digests.add(event.block.bytes);
+      else digests.addUnread();
       yield event;
     }
     checksum = file.checksum;
@@ -67,14 +64,6 @@ export async function checkKeys(
     );
   }
   return { inputChecksum: checksum, lines, blankLines, digests };
-}
-
-function blankLinesIn(bytes: Uint8Array): number {
-  let count = 0;
-  eachLine(bytes, (start, end) => {
-    if (isBlank(bytes, start, end)) count += 1;
-  });
-  return count;
 }
 
 /** One of several files that are one input. */

@@ -5,8 +5,8 @@
  * 8 bytes a line, in records of the store (128 KiB each). Limits: about 1 GB/s of input in the main thread.
  */
 
-import { hashKey } from "../jsonl/keys.ts";
-import { asBuffer, eachLine } from "../jsonl/lines.ts";
+import { hashOf, viewOf } from "../jsonl/keys.ts";
+import { asBuffer, eachLine, isBlank } from "../jsonl/lines.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 
@@ -22,12 +22,16 @@ export class LineDigests {
     return this.#lines;
   }
 
-  /** The lines of the next block. */
-  add(block: Uint8Array): void {
+  /** The lines of the next block; returns how many of them are blank. */
+  add(block: Uint8Array): number {
+    const view = viewOf(block);
+    let blankLines = 0;
     eachLine(block, (start, end) => {
-      const { high, low } = hashKey(block, start, end);
+      const { high, low } = hashOf(view, start, end);
       this.#push(high, low);
+      if (isBlank(block, start, end)) blankLines += 1;
     });
+    return blankLines;
   }
 
   /** Of a line that is too long to be read. */

@@ -1,5 +1,5 @@
 /**
- * Commands on data folders: backup, restore, repair.
+ * Commands on data folders: backup, restore, repair, audit.
  */
 
 /** As much of commander's `Command` as is needed here; its door is `main.ts`. */
@@ -7,9 +7,10 @@ interface Commands {
   command(name: string): Commands;
   description(text: string): Commands;
   argument(name: string, text: string): Commands;
-  option(flags: string, text: string): Commands;
+  option(flags: string, text: string, value?: string): Commands;
   requiredOption(flags: string, text: string): Commands;
   action(run: (argument: string, options: Record<string, unknown>) => Promise<void>): Commands;
+  action(run: (options: Record<string, unknown>) => Promise<void>): Commands;
 }
 
 /** Adds them; `finish` ends the process with a code. */
@@ -40,5 +41,13 @@ export function addFolderCommands(root: Commands, finish: (code: number) => void
     .option("--json", "print what was found as one JSON object")
     .action(async (out: string, options: Record<string, unknown>) =>
       finish(await (await import("./repair.ts")).repair(out, options)),
+    );
+  root
+    .command("audit")
+    .description("Check that nobody changed the audit log of a service.")
+    .option("--data <dir>", "data folder of the service", "./perigee-data")
+    .option("--json", "print what was found as one JSON object")
+    .action(async (options: Record<string, unknown>) =>
+      finish(await (await import("./audit.ts")).audit(options)),
     );
 }

@@ -24,7 +24,6 @@ import { type ConfigArguments, configOf } from "./prices.ts";
 import { ProgressDisplay } from "./progress.ts";
 import { onSignals } from "./signals.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
-import { errorLines, errorsCommand } from "./status.ts";
 import { summaryTable, warningText } from "./summary.ts";
 
 /** Options as commander gives them. */
@@ -116,7 +115,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       progressEveryMs: display.everyMs,
     });
     const summary = await watch(work);
-    report(summary, given, await work.errors());
+    report(summary, given, await errorText(await work.errors(), given));
     return exitCode(summary);
   } finally {
     asking.abort();
@@ -154,8 +153,15 @@ async function watch(work: Run): Promise<Summary> {
   }
 }
 
-function report(summary: Summary, given: RunArguments, errors: readonly ErrorGroup[]): void {
-  process.stderr.write(`${summaryTable(summary)}${errorLines(errors, errorsCommand(given.out, given))}`);
+async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {
+  if (errors.length === 0) return "";
+  const { errorLines, errorsCommand } = await import("./status.ts");
+  return errorLines(errors, errorsCommand(given.out, given));
+}
+
+/** `errors` are lines of text. */
+function report(summary: Summary, given: RunArguments, errors: string): void {
+  process.stderr.write(`${summaryTable(summary)}${errors}`);
   if (summary.status !== "completed") {
     const { submitted } = summary.counts;
     const left = `${count(submitted)} ${submitted === 1 ? "item" : "items"}`;

@@ -11,12 +11,11 @@
  *
  * Limits: 2,000 entries, 8 KiB each, 1 MiB together; those that were put longest ago go first.
  */
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { Clock, Timer } from "../clock.ts";
 import type { Disk } from "../disk.ts";
 import type { ProviderSettings } from "../providers/provider.ts";
-import { newId } from "../work/new_id.ts";
 
 const FILE = "learnt.json";
 const VERSION = 1;
@@ -143,7 +142,7 @@ export class LearntStore {
     this.#hasWritten = true;
     this.#collect();
     for (let writes = 0; writes < WRITES_MAX && this.#unwritten.size > 0; writes += 1) {
-      const path = join(folder, `${FILE}.${newId()}`);
+      const path = join(folder, `${FILE}.${randomUUID()}`);
       try {
         this.#merge(await this.#read());
         const written = new Map([...this.#unwritten].map((name) => [name, this.#entries.get(name)]));

@@ -29,8 +29,9 @@ const DOUBLE_UNVERIFIED: LaneFactor = { factor: 2, cachedFactor: 2, isVerified: 
 const LANE_FACTORS: ReadonlyMap<string, Readonly<Partial<Record<LaneTier, LaneFactor>>>> = new Map([
   // https://platform.openai.com/docs/pricing; cached input is halved under flex too. `fast` is billed as priority.
   ["openai", { flex: HALF, batch: HALF, priority: DOUBLE_UNVERIFIED }],
-  // https://docs.claude.com/en/docs/about-claude/pricing: batches halve input and output and stack with caching.
-  ["anthropic", { batch: HALF }],
+  // https://docs.claude.com/en/docs/about-claude/pricing: batches halve input and output and stack with caching. Priority
+  // is a commitment that is bought beforehand: its tokens cost no more.
+  ["anthropic", { batch: HALF, priority: { ...FULL, isVerified: false } }],
   // https://ai.google.dev/gemini-api/docs/batch-api: batches keep the full price of cached input. Priority is 1.75 to 2.
   [
     "gemini",
@@ -58,12 +59,16 @@ export function laneFactor(
   return LANE_FACTORS.get(provider)?.[tier] ?? (tier === "realtime" ? FULL : undefined);
 }
 
-/** By a provider's own word for a tier, asked for or served: that of an unknown word is the dearest of the provider. */
+/**
+ * By a provider's own word for a tier, asked for or served. Where nothing is known of its prices, which may be a server of the
+ * user's own, priority costs twice the list price and cheaper tiers cost all of it; an unknown word is the dearest of all.
+ */
 export function laneFactorOf(provider: string, word: string | undefined): LaneFactor {
   const tier = laneTierOf(word);
-  if (tier !== undefined) return laneFactor(provider, tier) ?? FULL;
+  if (tier !== undefined)
+    return laneFactor(provider, tier) ?? (tier === "priority" ? DOUBLE_UNVERIFIED : FULL);
   const known = Object.values(LANE_FACTORS.get(provider) ?? {});
-  return known.reduce((dearest, one) => (one.factor > dearest.factor ? one : dearest), FULL);
+  return known.reduce((dearest, one) => (one.factor > dearest.factor ? one : dearest), DOUBLE_UNVERIFIED);
 }
 
 /** The tier that a provider's word for it stands for; none is realtime. */

@@ -97,6 +97,21 @@ const KINDS: Readonly<Record<string, Kind>> = {
     body: { messages: [{ role: "user", content: "[[N]] hi" }], service_tier: "turbo", max_tokens: LIMIT },
     tier: { served: "turbo", factor: 2 },
   },
+  "the priority tier at a server that perigee does not know": {
+    model: "mine:m",
+    body: { messages: [{ role: "user", content: "[[N]] hi" }], service_tier: "priority", max_tokens: LIMIT },
+    tier: { served: "priority", factor: 2 },
+  },
+  "a tier that nobody knows, at a server that perigee does not know": {
+    model: "mine:m",
+    body: { messages: [{ role: "user", content: "[[N]] hi" }], service_tier: "turbo", max_tokens: LIMIT },
+    tier: { served: "turbo", factor: 2 },
+  },
+  "the priority tier at a provider that lists none": {
+    model: "groq:m",
+    body: { messages: [{ role: "user", content: "[[N]] hi" }], service_tier: "priority", max_tokens: LIMIT },
+    tier: { served: "priority", factor: 2 },
+  },
   "the old name of the limit": {
     model: "openai:gpt-4o",
     body: { messages: [{ role: "user", content: "[[N]] hi" }], max_tokens: LIMIT },
@@ -181,9 +196,10 @@ const CONFIG = {
   providers: {
     openai: { baseUrl: "http://openai.test/v1", key: "k" },
     anthropic: { baseUrl: "http://anthropic.test", key: "k" },
+    groq: { baseUrl: "http://groq.test/v1", key: "k" },
     mine: { baseUrl: "http://mine.test/v1" }, // without a key, which would be tried with two requests first
   },
-  prices: { "openai:*": RATES, "anthropic:*": RATES, "mine:*": RATES },
+  prices: { "openai:*": RATES, "anthropic:*": RATES, "groq:*": RATES, "mine:*": RATES },
 };
 
 /** What one request of a kind is billed at most, as the provider's own formula says. */

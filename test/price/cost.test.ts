@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { basePrice } from "../../src/price/base.ts";
 import { costOf, worstCaseUsd } from "../../src/price/cost.ts";
-import { laneFactor, laneTierOf } from "../../src/price/lane_factors.ts";
+import { laneFactor, laneFactorOf, laneTierOf } from "../../src/price/lane_factors.ts";
 import { type BasePrice, ceilingOf } from "../../src/price/rates.ts";
 import { NO_USAGE, type Usage } from "../../src/work/outcome.ts";
 
@@ -193,6 +193,18 @@ describe("lane factors", () => {
       isVerified: true,
     });
     expect(laneFactor("__proto__", "batch", {})).toBeUndefined();
+  });
+
+  it("of a server without known prices are twice the list price for priority and for an unknown word, and no discount", () => {
+    const words = ["priority", "FAST", "turbo", "flex", "batch", "default", undefined];
+    for (const provider of ["mine", "together", "__proto__"])
+      expect(
+        words.map((word) => laneFactorOf(provider, word).factor),
+        provider,
+      ).toEqual([2, 2, 2, 1, 1, 1, 1]);
+    expect(laneFactorOf("openai", "turbo").factor).toBe(2);
+    expect(laneFactorOf("anthropic", "priority").factor).toBe(1);
+    expect(laneFactorOf("openai", "flex").factor).toBe(0.5);
   });
 
   it("follow the provider's word for the tier that it served", () => {

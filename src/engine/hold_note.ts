@@ -18,6 +18,7 @@ import { readWhole } from "./line_bytes.ts";
 const LOOK_MS = 1_000;
 const LOOK_MS_MAX = 15_000;
 const BYTES_MAX = 1024 * 1024;
+const VERSION = 1;
 
 interface HoldNoteParts {
   readonly clock: Clock;
@@ -117,8 +118,11 @@ export async function readHoldNote(
     const file = await parts.disk.open(holdNotePath(parts, taskId), "read");
     try {
       const bytes = await readWhole(file, 0, Math.min(BYTES_MAX, await file.sizeBytes()));
-      const { holds } = JSON.parse(Buffer.from(bytes).toString()) as { readonly holds?: readonly Hold[] }; // as written below
-      return holds ?? [];
+      const note = JSON.parse(Buffer.from(bytes).toString()) as {
+        readonly version?: number;
+        readonly holds?: readonly Hold[]; // as written below
+      };
+      return note.version === VERSION ? (note.holds ?? []) : [];
     } finally {
       await file.close();
     }
@@ -143,5 +147,5 @@ function stableMs(holds: readonly Hold[], wallMs: number): number {
 /** Empty for none. */
 function textOf(holds: readonly Hold[]): string {
   if (holds.length === 0) return "";
-  return `${JSON.stringify({ version: 1, holds })}\n`;
+  return `${JSON.stringify({ version: VERSION, holds })}\n`;
 }

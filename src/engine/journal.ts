@@ -27,6 +27,7 @@
 import type { Moment } from "../clock.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { HeldBack } from "../schedule/limits.ts";
+import { checkVersion } from "../store/known_version.ts";
 import type { JournalEntry } from "../store/store.ts";
 import {
   type ClosedRecord,
@@ -217,11 +218,12 @@ export function endsIntent(step: Step, closed: ClosedRecord, intent: IntentRecor
   return intent.attempt <= closed.attempts || !step.intents.includes(intent);
 }
 
-/** Reads a step back. The store has checked the bytes, so a wrong version is the only refusal (an assertion). */
+/** Reads a step back. The store has checked the bytes; throws `data_dir_newer`, `data_dir_older` for another version. */
 export function readStep(bytes: Uint8Array): Step {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const version = all.readUInt8(0);
-  if (version < 1 || version > VERSION) throw new Error(`journal step of version ${version}`);
+  if (version < 1 || version > VERSION)
+    checkVersion("a step of the journal has version", version, { oldest: 1, newest: VERSION });
   const lengths = LENGTHS_AT.map((at) => (version === 1 && at >= HEADER_BYTES_1 ? 0 : all.readUInt32LE(at)));
   let from = version === 1 ? HEADER_BYTES_1 : HEADER_BYTES;
   const [intents, closed, outcomes, sent, held, lanes, prices, warned] = lengths.map((length) => {

@@ -2,8 +2,11 @@
  * What the engine stores of a task besides its journal: its terms, frozen when it was accepted, and how it ended.
  */
 import type { Moment } from "../clock.ts";
+import { checkVersion } from "../store/known_version.ts";
 import type { InputIdentity } from "./input.ts";
 import type { Summary } from "./progress.ts";
+
+const VERSION = 1;
 
 /** Steps of a restatement, by their sequences; `to` is before `from` when there was nothing to state. */
 export interface RestatedSteps {
@@ -68,7 +71,10 @@ export function encodeBody(body: TaskBody): string {
   return JSON.stringify(body);
 }
 
-/** The store hands back what `encodeBody` made; its own checks guard the bytes. */
+/** The store hands back what `encodeBody` made; its own checks guard the bytes. Throws `data_dir_newer`, `data_dir_older`. */
 export function decodeBody(text: string): TaskBody {
-  return JSON.parse(text) as TaskBody;
+  const body = JSON.parse(text) as TaskBody;
+  if (body.version !== VERSION)
+    checkVersion("a task of the data folder has version", body.version, { oldest: VERSION, newest: VERSION });
+  return body;
 }

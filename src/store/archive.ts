@@ -9,11 +9,13 @@ import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { dirname, join, normalize } from "node:path";
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
+import { checkVersion } from "./known_version.ts";
 
 const BLOCK_BYTES = 512;
 const CHUNK_BYTES = 1024 * 1024;
 const NAME_BYTES_MAX = 100;
 const MANIFEST = "manifest.json";
+const VERSION = 1;
 
 /** What the manifest says of an entry. */
 export interface ArchivedFile {
@@ -56,7 +58,7 @@ export class ArchiveWriter {
 
   /** Writes the manifest and syncs; returns what is in the archive. */
   async finish(): Promise<readonly ArchivedFile[]> {
-    const text = Buffer.from(`${JSON.stringify({ version: 1, files: this.#entries })}\n`);
+    const text = Buffer.from(`${JSON.stringify({ version: VERSION, files: this.#entries })}\n`);
     for (const bytes of [headerOf(MANIFEST, text.length), text, padding(text.length)])
       await this.#write(bytes);
     await this.#write(Buffer.alloc(2 * BLOCK_BYTES));
@@ -70,7 +72,7 @@ export class ArchiveWriter {
   }
 }
 
-/** Unpacks an archive into an empty folder and checks it; each file is synced. Throws `store_damaged` for one that is not whole. */
+/** Unpacks an archive into an empty folder and checks it; each file is synced. Throws `store_damaged` for one that is not whole, `data_dir_newer`, `data_dir_older`. */
 export async function unpackArchive(path: string, folder: string): Promise<readonly ArchivedFile[]> {
   const archive = await open(path, "r");
   try {
@@ -135,7 +137,9 @@ async function checkManifest(
 ): Promise<void> {
   const text = Buffer.alloc(bytes);
   await archive.read(text, 0, bytes, position);
-  const files = manifestIn(text.toString());
+  const { version, files } = manifestIn(text.toString());
+  if (version !== undefined)
+    checkVersion(`${path} has version`, version, { oldest: VERSION, newest: VERSION });
   if (files === undefined || files.length !== found.length)
     throw damagedArchive(path, "its manifest does not match its contents");
   for (const [index, file] of files.entries()) {
@@ -145,11 +149,19 @@ async function checkManifest(
   }
 }
 
-function manifestIn(text: string): readonly ArchivedFile[] | undefined {
+interface Manifest {
+  readonly version?: number;
+  /** Checked entry by entry. */
+  readonly files?: readonly ArchivedFile[];
+}
+
+function manifestIn(text: string): Manifest {
   try {
-    return (JSON.parse(text) as { readonly files: readonly ArchivedFile[] }).files; // checked entry by entry
+    const { version, files } = JSON.parse(text) as { readonly version?: unknown; readonly files?: unknown };
+    if (!Number.isInteger(version) || !Array.isArray(files)) return {};
+    return { version: version as number, files };
   } catch {
-    return undefined;
+    return {};
   }
 }
 

@@ -23,6 +23,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { PerigeeError } from "../errors.ts";
+import { checkVersion } from "./known_version.ts";
 
 /** What of a folder both sides carry. */
 export interface FolderMark {
@@ -36,15 +37,20 @@ export interface FolderMark {
 
 /** Folders with files that only a journal explains. */
 const FILE_FOLDERS = ["tasks", "lots", "files"] as const;
+const VERSION = 1;
 const WAY_ON =
   "restore the whole folder from one backup (perigee restore), or remove folder.json to accept the journal as it is: files that it does not know are kept and named";
 
-/** Undefined if the file does not exist. Throws `store_damaged` if it is not a valid identity. */
+/** Undefined if the file does not exist. Throws `store_damaged` if it is not a valid identity, `data_dir_newer`, `data_dir_older`. */
 export function readMark(dataDir: string): FolderMark | undefined {
   const path = join(dataDir, "folder.json");
   if (!existsSync(path)) return undefined;
   const found = parsed(readFileSync(path, "utf8"));
-  if (found !== undefined) return found;
+  if (found !== undefined) {
+    const { version, ...mark } = found;
+    checkVersion(`${path} has version`, version, { oldest: VERSION, newest: VERSION });
+    return mark;
+  }
   throw new PerigeeError("store_damaged", `${path} is not the identity of a data folder; ${WAY_ON}`);
 }
 
@@ -53,7 +59,7 @@ export function writeMark(dataDir: string, mark: FolderMark): void {
   const path = join(dataDir, "folder.json");
   const file = openSync(`${path}.part`, "w", 0o600);
   try {
-    writeSync(file, `${JSON.stringify({ version: 1, ...mark })}\n`);
+    writeSync(file, `${JSON.stringify({ version: VERSION, ...mark })}\n`);
     fsyncSync(file);
   } finally {
     closeSync(file);
@@ -103,11 +109,13 @@ export function refuseOtherJournal(
   );
 }
 
-function parsed(text: string): FolderMark | undefined {
+function parsed(text: string): (FolderMark & { readonly version: number }) | undefined {
   try {
-    const { id, starts, tasks } = JSON.parse(text) as Partial<FolderMark>; // checked below
-    const isOne = typeof id === "string" && Number.isInteger(starts) && Number.isInteger(tasks);
-    return isOne ? { id, starts: starts as number, tasks: tasks as number } : undefined;
+    const { version, id, starts, tasks } = JSON.parse(text) as Partial<FolderMark & { version: number }>; // checked below
+    if (typeof id !== "string") return undefined;
+    const [isVersion, isStarts, isTasks] = [version, starts, tasks].map(Number.isInteger);
+    if (isVersion !== true || isStarts !== true || isTasks !== true) return undefined;
+    return { version: version as number, id, starts: starts as number, tasks: tasks as number };
   } catch {
     return undefined;
   }

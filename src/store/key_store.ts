@@ -51,7 +51,7 @@ export interface KeyStoreOptions {
   readonly mustExist?: boolean;
 }
 
-/** Opens or makes the keys of a data folder. Throws `data_dir_newer`, `store_damaged`, `disk_full`, `store_failed`. */
+/** Opens or makes the keys of a data folder. Throws `data_dir_newer`, `data_dir_older`, `store_damaged`, `disk_full`, `store_failed`. */
 export async function openKeyStore({ dataDir, clock, mustExist }: KeyStoreOptions): Promise<KeyStore> {
   if (mustExist === true && !existsSync(join(dataDir, "keys.sqlite")))
     throw new PerigeeError("not_found", `no keys were made in ${dataDir}`);

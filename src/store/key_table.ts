@@ -7,11 +7,11 @@
  * busy: writes and lists wait, and `changed` says that nothing has, which is still true then.
  */
 import { crc32 } from "node:zlib";
-import { PerigeeError } from "../errors.ts";
+import { checkVersion } from "./known_version.ts";
 import type { SqliteDatabase, SqliteStatement } from "./sqlite_database.ts";
 import { damaged, isBusy } from "./sqlite_failure.ts";
 
-/** A file with a higher version was written by a newer perigee and is refused. */
+/** A file with a higher version was written by a newer perigee, one with tables and a lower version by an older one: both are refused. */
 const SCHEMA_VERSION = 1;
 
 /** How long to wait for another process's commit. */
@@ -178,13 +178,11 @@ function ensureSchema(database: SqliteDatabase): void {
   const { user_version: version } = database.prepare("PRAGMA user_version").get() as {
     readonly user_version: number; // its one column
   };
-  if (version === 0) database.exec(SCHEMA);
-  if (version <= SCHEMA_VERSION) return;
-  throw new PerigeeError(
-    "data_dir_newer",
-    `keys.sqlite has schema ${version}, this version of perigee reads up to ${SCHEMA_VERSION}: use a newer one`,
-    { details: { found: version, supported: SCHEMA_VERSION } },
-  );
+  const tables = database.prepare("SELECT count(*) AS count FROM sqlite_master").get() as {
+    readonly count: number; // an aggregate has one row
+  };
+  if (version === 0 && tables.count === 0) database.exec(SCHEMA);
+  else checkVersion("keys.sqlite has schema", version, { oldest: SCHEMA_VERSION, newest: SCHEMA_VERSION });
 }
 
 function readRow(row: KeyRow): StoredKey {

@@ -14,6 +14,7 @@ import { randomUUID } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
 import type { FolderMark } from "./folder_identity.ts";
+import { checkVersion } from "./known_version.ts";
 import type { EntryPage, PackedEntries, PageStart } from "./requests.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
 import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
@@ -295,19 +296,7 @@ function ensureSchema(database: SqliteDatabase): string[] {
   const { version } = row;
   if (version === SCHEMA_VERSION) return [];
   if (version === null) throw damaged("the store has no schema version", {});
-  const details = { found: version, supported: SCHEMA_VERSION };
-  if (version > SCHEMA_VERSION)
-    throw new PerigeeError(
-      "data_dir_newer",
-      `the data folder has schema ${version}, this version of perigee reads up to ${SCHEMA_VERSION}: use a newer one`,
-      { details },
-    );
-  if (version < SCHEMA_OLDEST)
-    throw new PerigeeError(
-      "data_dir_older",
-      `the data folder has schema ${version}, which an older perigee wrote; this version reads ${SCHEMA_OLDEST} to ${SCHEMA_VERSION}: open it with a version in between first`,
-      { details },
-    );
+  checkVersion("the data folder has schema", version, { oldest: SCHEMA_OLDEST, newest: SCHEMA_VERSION });
   database.exec(`BEGIN; ${FOLDER_SCHEMA} UPDATE schema SET version = ${SCHEMA_VERSION}; COMMIT;`);
   return [
     `the data folder was migrated from schema ${version} to ${SCHEMA_VERSION}; earlier versions of perigee can no longer open it`,

@@ -210,9 +210,11 @@ describe("the doors", () => {
       "KeyArea",
       "KeyVerifier",
       "ListenOptions",
+      "PerigeeServiceOptions",
       "SatelliteSettings",
       "Scope",
       "ServerLimits",
+      "ServiceLog",
     ]);
   });
 

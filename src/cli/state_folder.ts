@@ -3,6 +3,7 @@
  */
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
+import { PerigeeError } from "../errors.ts";
 
 /** `--state` and `--no-learn`, as commander passes them. */
 export interface StateArguments {
@@ -11,11 +12,13 @@ export interface StateArguments {
   readonly learn?: boolean;
 }
 
-/** False: nothing is kept. A relative `XDG_STATE_HOME` is ignored, as the XDG Base Directory Specification requires. */
+/** Throws `usage` for both options together. False: nothing is kept. A relative `XDG_STATE_HOME` is ignored, as the XDG Base Directory Specification requires. */
 export function stateFolder(
   { state, learn }: StateArguments,
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): string | false {
+  if (learn === false && state !== undefined)
+    throw new PerigeeError("usage", "--state and --no-learn contradict each other: leave one of them out");
   if (learn === false) return false;
   if (state !== undefined) return state;
   const home = env["XDG_STATE_HOME"];

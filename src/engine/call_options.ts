@@ -10,6 +10,10 @@ import { suggestion } from "../nearest.ts";
 export interface OptionKind {
   readonly expected: string;
   readonly isValid: (value: unknown) => boolean;
+  /** Of an object: what its members must be. */
+  readonly members?: Readonly<Record<string, OptionKind>>;
+  /** Of an object whose names are free: what each value must be. */
+  readonly values?: OptionKind;
 }
 
 /** One kind for each option of a call. */
@@ -41,6 +45,16 @@ export const AN_OBJECT: OptionKind = {
   isValid: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
 };
 export const A_LIST: OptionKind = { expected: "a list", isValid: Array.isArray };
+/** An object with these members and no others. */
+export function anObjectOf<T>(members: OptionSchema<T>): OptionKind {
+  return { ...AN_OBJECT, members };
+}
+
+/** An object from free names to values of a kind. */
+export function byName(values: OptionKind): OptionKind {
+  return { ...AN_OBJECT, values };
+}
+
 /** Checked where it is read, with its bounds. */
 export const CHECKED_LATER: OptionKind = { expected: "a value", isValid: () => true };
 
@@ -48,18 +62,41 @@ export const CHECKED_LATER: OptionKind = { expected: "a value", isValid: () => t
 export function checkCallOptions<T>(options: T, schema: OptionSchema<T>, call: string): void {
   if (!AN_OBJECT.isValid(options))
     throw new PerigeeError("usage", `${call}: options must be an object, got ${kindOf(options)}`);
-  for (const name in options) {
+  checkMembers(options as Given, schema, { call, path: "" }); // checked to be an object
+}
+
+type Given = Readonly<Record<string, unknown>>;
+
+/** Of a call; the path of the object that holds the members ends in a dot where it is not empty. */
+interface Place {
+  readonly call: string;
+  readonly path: string;
+}
+
+function checkMembers(given: Given, schema: Readonly<Record<string, OptionKind>>, place: Place): void {
+  for (const name in given) {
     const kind = Object.hasOwn(schema, name) ? schema[name] : undefined;
-    if (kind === undefined) throw unknownOption(name, Object.keys(schema), call);
-    const value = options[name];
-    if (value === undefined || kind.isValid(value)) continue;
-    throw new PerigeeError("usage", `${call}: ${name} must be ${kind.expected}, got ${kindOf(value)}`);
+    if (kind === undefined) throw unknownOption(name, Object.keys(schema), place);
+    checkValue(given[name], kind, { call: place.call, path: `${place.path}${name}` });
   }
 }
 
-function unknownOption(name: string, known: readonly string[], call: string): PerigeeError {
-  const hint = suggestion(name, known);
-  const text = `${call}: "${name.slice(0, 64)}" is not a known option${hint === "" ? "" : `; ${hint}`}`;
+function checkValue(value: unknown, kind: OptionKind, { call, path }: Place): void {
+  if (value === undefined) return;
+  if (!kind.isValid(value))
+    throw new PerigeeError("usage", `${call}: ${path} must be ${kind.expected}, got ${kindOf(value)}`);
+  if (kind.members !== undefined) checkMembers(value as Given, kind.members, { call, path: `${path}.` });
+  if (kind.values === undefined) return;
+  for (const [name, each] of Object.entries(value as Given))
+    checkValue(each, kind.values, { call, path: `${path}[${JSON.stringify(name.slice(0, 64))}]` });
+}
+
+function unknownOption(name: string, known: readonly string[], { call, path }: Place): PerigeeError {
+  const hint = suggestion(
+    `${path}${name}`,
+    known.map((one) => `${path}${one}`),
+  );
+  const text = `${call}: "${path}${name.slice(0, 64)}" is not a known option${hint === "" ? "" : `; ${hint}`}`;
   return new PerigeeError("usage", text);
 }
 
@@ -67,7 +104,8 @@ function isNumber(value: unknown): value is number {
   return typeof value === "number" && Number.isFinite(value);
 }
 
-function kindOf(value: unknown): string {
+/** A value as a message shows it. */
+export function kindOf(value: unknown): string {
   if (typeof value === "number" || typeof value === "boolean" || value === null) return String(value);
   return typeof value === "string"
     ? JSON.stringify(value.slice(0, 40))

@@ -1,7 +1,8 @@
 /**
- * What each option of `engine.run`, `submit` and `quote` must be. An option that is new belongs here, too: without it
+ * What each option of `engine.run`, `submit`, `retry`, `retryTask` and `quote` must be. An option that is new belongs here, too: without it
  * this file does not compile.
  */
+import type { FactorRate, RateCard } from "../price/factor.ts";
 import { parseModelId } from "../work/request.ts";
 import {
   A_FUNCTION,
@@ -10,14 +11,15 @@ import {
   A_TEXT,
   A_TRUTH,
   AN_AMOUNT,
-  AN_OBJECT,
+  anObjectOf,
+  byName,
   CHECKED_LATER,
   type OptionKind,
   type OptionSchema,
 } from "./call_options.ts";
 import type { ProgressOptions } from "./progress_feed.ts";
 import type { QuoteOptions } from "./quote.ts";
-import type { RetryTaskOptions } from "./retry.ts";
+import type { RetryOptions, RetryTaskOptions } from "./retry.ts";
 import type { RunOptions } from "./run_open.ts";
 import type { SubmitOptions } from "./submissions.ts";
 
@@ -36,6 +38,18 @@ const PROGRESS: OptionSchema<ProgressOptions> = {
   progressEveryMs: CHECKED_LATER,
 };
 
+const FACTOR_RATE: OptionSchema<FactorRate> = {
+  floor: AN_AMOUNT,
+  laneDiscount: AN_AMOUNT,
+  laneFullMinutes: AN_AMOUNT,
+  laneHalfMinutes: AN_AMOUNT,
+  poolDiscount: AN_AMOUNT,
+  poolFullMinutes: AN_AMOUNT,
+  poolHalfMinutes: AN_AMOUNT,
+  volumeFullTokens: AN_AMOUNT,
+  volumeHalfTokens: AN_AMOUNT,
+};
+
 export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   ...PROGRESS,
   sla: CHECKED_LATER,
@@ -47,7 +61,10 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   cap: CHECKED_LATER,
   acceptedWallMs: AN_AMOUNT,
   volumeTokens: AN_AMOUNT,
-  rateCard: AN_OBJECT,
+  rateCard: anObjectOf<RateCard>({
+    standard: anObjectOf<FactorRate>(FACTOR_RATE),
+    models: byName(anObjectOf<FactorRate>(FACTOR_RATE)),
+  }),
   retryFailed: CHECKED_LATER,
   update: A_TRUTH,
   prune: A_TRUTH,
@@ -69,6 +86,13 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
 };
 
 export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = { ...PROGRESS, signal: A_SIGNAL };
+
+export const RETRY_OPTIONS: OptionSchema<RetryOptions> = {
+  ...PROGRESS,
+  maxCostUsd: AN_AMOUNT,
+  signal: A_SIGNAL,
+  codes: CHECKED_LATER,
+};
 
 export const RETRY_TASK_OPTIONS: OptionSchema<RetryTaskOptions> = { ...SUBMIT_OPTIONS, codes: CHECKED_LATER };
 

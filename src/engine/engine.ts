@@ -21,8 +21,15 @@ import type { InlineItem } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { Arrivals } from "./arrivals.ts";
 import { Backlog } from "./backlog.ts";
+import { checkId, checkItems, checkSource } from "./call_arguments.ts";
 import { checkCallOptions } from "./call_options.ts";
-import { QUOTE_OPTIONS, RETRY_TASK_OPTIONS, RUN_OPTIONS, SUBMIT_OPTIONS } from "./call_schemas.ts";
+import {
+  QUOTE_OPTIONS,
+  RETRY_OPTIONS,
+  RETRY_TASK_OPTIONS,
+  RUN_OPTIONS,
+  SUBMIT_OPTIONS,
+} from "./call_schemas.ts";
 import { ClaimedBytes } from "./claimed_bytes.ts";
 import { type EngineConfig, resolveConfig } from "./config.ts";
 import { CostBounds } from "./cost_bounds.ts";
@@ -79,9 +86,9 @@ export interface EnginePlace {
 
 /** As `createEngine`. */
 export async function openEngine(options: EngineOptions, place: EnginePlace = {}): Promise<OpenedEngine> {
+  const checked = await checkedOptions(options);
   const { dataDir, stateDir, env, clock, transport, disk, store, measurer, observer, onNotice } = options;
   const diskWait = place.diskWaitMs === undefined ? {} : { diskWaitMs: place.diskWaitMs };
-  const checked = await checkedOptions(options);
   const resolved = resolveConfig({ ...diskWait, ...checked }, env ?? process.env);
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
@@ -98,6 +105,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
     learnt: await LearntStore.open({
       ...time,
       folder: stateDir === false ? undefined : (stateDir ?? dataDir),
+      onUnusable: (reason) => onNotice?.(`${reason}; what is learnt about providers is not kept`),
     }),
     dataDir,
     measurer: counting,
@@ -205,6 +213,7 @@ class LocalEngine implements Engine {
 
   run(source: Source, options: RunOptions = {}): Run {
     this.#assertOpen();
+    checkSource(source, "run");
     checkCallOptions(options, RUN_OPTIONS, "run");
     checkRunOptions(options, "run");
     const run = new Run(this.parts, source, options);
@@ -218,33 +227,41 @@ class LocalEngine implements Engine {
 
   submit(items: readonly InlineItem[], options: SubmitOptions = {}): Promise<Task> {
     this.#assertOpen();
+    checkItems(items, "submit");
     checkCallOptions(options, SUBMIT_OPTIONS, "submit");
     return this.#submissions.submit(items, options);
   }
 
   task(id: string): Promise<Task> {
     this.#assertOpen();
+    checkId(id, "task");
     return this.#submissions.task(id);
   }
 
   object(id: string): Promise<TaskObject> {
     this.#assertOpen();
+    checkId(id, "object");
     return this.#submissions.object(id);
   }
 
   forget(taskId: string): Promise<void> {
     this.#assertOpen();
+    checkId(taskId, "forget");
     return this.#forget(taskId);
   }
 
   async retry(taskId: string, options: RetryOptions = {}): Promise<Run> {
     this.#assertOpen();
+    checkId(taskId, "retry");
+    checkCallOptions(options, RETRY_OPTIONS, "retry");
+    checkRetryFailed(options.codes, "retry");
     const { source, ...again } = await retryOptions(this.#seams.store, taskId, options);
     return this.run(source, again);
   }
 
   async retryTask(taskId: string, options: RetryTaskOptions = {}): Promise<Task> {
     this.#assertOpen();
+    checkId(taskId, "retryTask");
     checkCallOptions(options, RETRY_TASK_OPTIONS, "retryTask");
     const { codes, ...again } = options;
     checkRetryFailed(codes, "retryTask");
@@ -253,6 +270,7 @@ class LocalEngine implements Engine {
 
   quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {
     this.#assertOpen();
+    checkSource(source, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
     return quoteSource(this.parts, source, options);
   }

@@ -7,6 +7,14 @@ import type { Transport } from "../dispatch/transport.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Measurer } from "../shard/measurer.ts";
 import type { Store } from "../store/store.ts";
+import {
+  A_FUNCTION,
+  A_TEXT,
+  AN_OBJECT,
+  checkCallOptions,
+  kindOf,
+  type OptionSchema,
+} from "./call_options.ts";
 import { type ConfigOptions, checkOptions } from "./config.ts";
 import type { EngineObserver } from "./observer.ts";
 
@@ -34,24 +42,34 @@ export interface EngineOptions extends ConfigOptions {
 }
 
 /** Those that no configuration file holds; a new one does not compile before it is named here. */
-const IN_CODE: Readonly<Record<Exclude<keyof EngineOptions, keyof ConfigOptions>, true>> = {
-  dataDir: true,
-  stateDir: true,
-  env: true,
-  clock: true,
-  transport: true,
-  disk: true,
-  store: true,
-  measurer: true,
-  observer: true,
-  onNotice: true,
+const IN_CODE: OptionSchema<Omit<EngineOptions, keyof ConfigOptions>> = {
+  dataDir: { expected: "the path of a folder", isValid: (value) => A_TEXT.isValid(value) },
+  stateDir: {
+    expected: "the path of a folder, or false",
+    isValid: (value) => value === false || A_TEXT.isValid(value),
+  },
+  env: AN_OBJECT,
+  clock: AN_OBJECT,
+  transport: AN_OBJECT,
+  disk: AN_OBJECT,
+  store: AN_OBJECT,
+  measurer: AN_OBJECT,
+  observer: AN_OBJECT,
+  onNotice: A_FUNCTION,
 };
 
 /** The options of a configuration among them. Throws `usage` without a data folder, `invalid_config` for what is not known. */
 export async function checkedOptions(options: EngineOptions): Promise<ConfigOptions> {
-  const { dataDir } = options;
-  if (typeof dataDir !== "string" || dataDir === "")
-    throw new PerigeeError("usage", `options: dataDir must be the path of a folder, got ${typeof dataDir}`);
-  const config = Object.entries(options).filter(([name]) => !Object.hasOwn(IN_CODE, name));
+  if (!AN_OBJECT.isValid(options))
+    throw new PerigeeError(
+      "usage",
+      `createEngine: options must be an object such as { dataDir: "./perigee-data" }, got ${kindOf(options)}`,
+    );
+  const given = Object.entries(options);
+  const inCode = given.filter(([name]) => Object.hasOwn(IN_CODE, name));
+  if (options.dataDir === undefined)
+    throw new PerigeeError("usage", "options: dataDir must be the path of a folder, got undefined");
+  checkCallOptions(Object.fromEntries(inCode), IN_CODE, "options");
+  const config = given.filter(([name]) => !Object.hasOwn(IN_CODE, name));
   return checkOptions(Object.fromEntries(config), "options", Object.keys(IN_CODE));
 }

@@ -13,6 +13,7 @@ import { PerigeeError } from "../errors.ts";
 import { type Budget, Cap } from "../price/budget.ts";
 import type { RecordChange, StoredRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
+import { CHECKED_LATER, checkCallOptions, type OptionSchema } from "./call_options.ts";
 import { readStep } from "./journal.ts";
 import { decodeBody } from "./task_body.ts";
 
@@ -24,6 +25,7 @@ export interface CapTerms {
   readonly usd: number;
 }
 
+const CAP_OPTIONS: OptionSchema<CapTerms> = { name: CHECKED_LATER, usd: CHECKED_LATER };
 /** By the cap's name. */
 const MEMBERS = "cap_member";
 /** By the task's id. */
@@ -46,6 +48,7 @@ export function checkCap(cap: CapTerms | undefined, where: string): void {
       "usage",
       `${where}: cap must be { name, usd } with a name of 1 to 64 letters, digits, ".", "_", ":" and "-", got ${JSON.stringify(given)?.slice(0, 100)}`,
     );
+  checkCallOptions(given, CAP_OPTIONS, `${where}: cap`);
   void new Cap(cap.usd, cap.name); // throws for an impossible amount
 }
 

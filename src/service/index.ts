@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
 import type { RequestBounds } from "../engine/config_options.ts";
-import { type EngineOptions, type OpenedEngine, openEngine } from "../engine/engine.ts";
+import { type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { OpenedSatellites } from "../satellites/open.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
@@ -15,47 +15,20 @@ import { openKeyStore } from "../store/key_store.ts";
 import { noteConfigChanges, type Settings } from "./config_changes.ts";
 import { Idempotency } from "./idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
-import type { LogOptions } from "./log.ts";
 import { Observation } from "./observation.ts";
 import { PublicUrl } from "./public_url.ts";
 import type { ServerLimits } from "./server.ts";
 import { createHttpService, type HttpService } from "./service.ts";
-import { openStack, type SatelliteSettings } from "./stack.ts";
+import { checkServiceOptions, type PerigeeServiceOptions } from "./service_options.ts";
+import { openStack } from "./stack.ts";
 import { createTransfers } from "./transfers.ts";
 
 export type { Caller, Scope } from "./caller.ts";
 export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
 export type { ServerLimits } from "./server.ts";
 export type { ListenOptions } from "./service.ts";
+export type { PerigeeServiceOptions, ServiceLog } from "./service_options.ts";
 export type { SatelliteSettings } from "./stack.ts";
-
-/** Options of `createPerigeeService`: those of `createEngine`, and these. */
-export interface PerigeeServiceOptions extends EngineOptions {
-  /** Who a request's key stands for. Default: the keys of the data folder, made with `perigee keys create`. */
-  readonly verifier?: KeyVerifier;
-  readonly serverLimits?: Partial<ServerLimits>;
-  /** A TLS proxy stands in front: other addresses than loopback are allowed, and its `X-Forwarded-For` is believed. */
-  readonly isBehindProxy?: boolean;
-  /**
-   * The address under which users reach the service, without a slash at the end. Default: where it listens; mounted, the
-   * address and the path at which its first request came.
-   */
-  readonly publicUrl?: string;
-  /** Lines of JSON for requests and faults, of ids, codes and sizes alone. Default: no log. */
-  readonly log?: ServiceLog;
-  /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
-  readonly metricsPort?: number;
-  /** Settings of the satellites that come with perigee, and satellites that come with the program. */
-  readonly satellites?: SatelliteSettings;
-  /**
-   * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
-   * written. The error's text may hold what a user sent.
-   */
-  readonly onFault?: (error: unknown, requestId: string) => void;
-}
-
-/** Where the log goes. */
-export type ServiceLog = Omit<LogOptions, "clock">;
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
 export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
@@ -70,6 +43,7 @@ const READY_BYTES_MIN = 1024 * 1024;
 
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
 export async function createPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
+  checkServiceOptions(options);
   const {
     verifier,
     serverLimits: _serverLimits,

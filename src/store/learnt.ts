@@ -14,7 +14,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { Clock, Timer } from "../clock.ts";
-import type { Disk } from "../disk.ts";
+import { type Disk, errorCodeOf, isNoSpace } from "../disk.ts";
 import type { ProviderSettings } from "../providers/provider.ts";
 
 const FILE = "learnt.json";
@@ -51,6 +51,8 @@ export interface LearntStoreOptions {
   readonly folder: string | undefined;
   readonly disk: Disk;
   readonly clock: Clock;
+  /** Called once, when the folder can be neither read nor written: with its path and the system's code. A full disk is none. */
+  readonly onUnusable?: (reason: string) => void;
 }
 
 /** One for an engine. Reads are of memory; what other processes put is seen after a write. */
@@ -64,6 +66,7 @@ export class LearntStore {
   #writing: Promise<void> | undefined;
   #hasWritten = false;
   #isClosed = false;
+  #isTold = false;
 
   private constructor(options: LearntStoreOptions) {
     this.#options = options;
@@ -154,9 +157,10 @@ export class LearntStore {
           const isThere = entry === undefined || (found.get(name)?.wallMs ?? 0) >= entry.wallMs;
           if (isThere && this.#entries.get(name) === entry) this.#unwritten.delete(name);
         }
-      } catch {
+      } catch (error) {
         await disk.remove(path).catch(() => undefined);
-        return; // a full or read-only disk: at the next interval
+        this.#tellUnusable(error);
+        return; // at the next interval
       }
     }
   }
@@ -203,9 +207,16 @@ export class LearntStore {
         if (found !== undefined && clock.wallMs() - found.modifiedMs > TORN_MS)
           await disk.remove(join(folder, name));
       }
-    } catch {
-      return; // it stays until a later start
+    } catch (error) {
+      if (errorCodeOf(error) !== "ENOENT") this.#tellUnusable(error); // what is left behind stays until a later start
     }
+  }
+
+  #tellUnusable(error: unknown): void {
+    const code = errorCodeOf(error);
+    if (this.#isTold || isNoSpace(code)) return;
+    this.#isTold = true;
+    this.#options.onUnusable?.(`${this.#options.folder} cannot be used (${code ?? "unknown error"})`);
   }
 }
 

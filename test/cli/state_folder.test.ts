@@ -8,8 +8,14 @@ describe("the folder of learnt figures", () => {
     [{}, { XDG_STATE_HOME: "/x" }, "/x/perigee"],
     [{}, { XDG_STATE_HOME: "relative" }, `${homedir()}/.local/state/perigee`],
     [{}, {}, `${homedir()}/.local/state/perigee`],
-    [{ learn: false, state: "/s" }, {}, false],
+    [{ learn: false }, { XDG_STATE_HOME: "/x" }, false],
   ])("with %j and %j is %s", (given, env, folder) => {
     expect(stateFolder(given, env)).toBe(folder);
+  });
+
+  it("is refused together with --no-learn, which would make it useless", () => {
+    expect(() => stateFolder({ learn: false, state: "/s" }, {})).toThrow(
+      "--state and --no-learn contradict each other: leave one of them out",
+    );
   });
 });

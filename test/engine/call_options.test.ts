@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { RUN_OPTIONS } from "../../src/engine/call_schemas.ts";
 import { checkVariables } from "../../src/engine/variables.ts";
 import { createEngine, type Engine } from "../../src/index.ts";
+import { createPerigeeService } from "../../src/service/index.ts";
 import { INPUT, World } from "./world.ts";
 
 let world: World;
@@ -74,6 +76,132 @@ describe("an option of a call", () => {
   });
 });
 
+describe("a member of an option", () => {
+  it("that is not known is refused with its path", async () => {
+    const rateCard = { standard: {}, models: { "openai:*": { flor: 0.5 } } };
+    expect(
+      await Promise.all([
+        fault(run({ cap: { name: "a", usd: 1, until: "2026-12-01" } })),
+        fault(run({ cap: { name: "a", usdd: 1, usd: 1 } })),
+        fault(run({ cap: null })),
+        fault(run({ rateCard })),
+        fault(run({ rateCard: { standrd: {} } })),
+        fault(run({ rateCard: { standard: null, models: {} } })),
+        fault(() =>
+          createEngine({ dataDir: "/nowhere", env: {}, cap: { name: "a", usd: 1, per: "day" } } as never),
+        ),
+      ]),
+    ).toEqual([
+      'usage: run: cap: "until" is not a known option; expected one of name, usd',
+      'usage: run: cap: "usdd" is not a known option; did you mean "usd"?',
+      'usage: run: cap must be { name, usd } with a name of 1 to 64 letters, digits, ".", "_", ":" and "-", got null',
+      'usage: run: "rateCard.models["openai:*"].flor" is not a known option; did you mean "rateCard.models["openai:*"].floor"?',
+      'usage: run: "rateCard.standrd" is not a known option; did you mean "rateCard.standard"?',
+      "usage: run: rateCard.standard must be an object, got null",
+      'invalid_config: options at cap: "per" is not a known name; expected one of name, usd',
+    ]);
+    expect(world.sent).toEqual([]);
+  });
+});
+
+describe("a call without what it is about", () => {
+  const call = callsWithoutThem();
+  it.each(call)("%s tells what was expected", async (_name, make, said) => {
+    expect(await fault(() => make(engine))).toBe(said);
+  });
+});
+
+/** Calls as programs without types make them. */
+function callsWithoutThem(): [name: string, make: (given: Engine) => unknown, said: string][] {
+  const source = "the source must be a path, a stream, or an iterable of items";
+  const none = undefined as never;
+  const nil = null as never;
+  return [
+    ["run()", (given) => given.run(none), `usage: run: ${source}, got undefined`],
+    ["run(null)", (given) => given.run(nil), `usage: run: ${source}, got null`],
+    ['run("")', (given) => given.run(""), `usage: run: ${source}, got an empty text`],
+    ["run({})", (given) => given.run({} as never), `usage: run: ${source}, got object`],
+    [
+      "run(bytes)",
+      (given) => given.run(new Uint8Array(1) as never),
+      `usage: run: ${source}, got bytes: pass them in a list`,
+    ],
+    [
+      "run(null options)",
+      (given) => given.run(INPUT, nil),
+      "usage: run: options must be an object, got null",
+    ],
+    ["quote()", (given) => given.quote(none), `usage: quote: ${source}, got undefined`],
+    [
+      "quote(null options)",
+      (given) => given.quote(INPUT, nil),
+      "usage: quote: options must be an object, got null",
+    ],
+    ["submit(null)", (given) => given.submit(nil), "usage: submit: items must be a list, got null"],
+    ["submit()", (given) => given.submit(none), "usage: submit: items must be a list, got undefined"],
+    ["submit({})", (given) => given.submit({} as never), "usage: submit: items must be a list, got object"],
+    [
+      "submit([null])",
+      (given) => given.submit([nil]),
+      "usage: item 0 must have a model and an input, both text",
+    ],
+    [
+      "submit(null options)",
+      (given) => given.submit([], nil),
+      "usage: submit: options must be an object, got null",
+    ],
+    ["retry()", (given) => given.retry(none), "usage: retry: the id must be a text, got undefined"],
+    [
+      "retry(null options)",
+      (given) => given.retry("x", nil),
+      "usage: retry: options must be an object, got null",
+    ],
+    [
+      "retry(code)",
+      (given) => given.retry("x", { code: [] } as never),
+      'usage: retry: "code" is not a known option; did you mean "codes"?',
+    ],
+    [
+      "retryTask()",
+      (given) => given.retryTask(none),
+      "usage: retryTask: the id must be a text, got undefined",
+    ],
+    ["task()", (given) => given.task(none), "usage: task: the id must be a text, got undefined"],
+    ["object(null)", (given) => given.object(nil), "usage: object: the id must be a text, got null"],
+    ["forget(1)", (given) => given.forget(1 as never), "usage: forget: the id must be a text, got 1"],
+  ];
+}
+
+describe("a null among the options", () => {
+  it("of a run is refused with the option's name", async () => {
+    for (const name of Object.keys(RUN_OPTIONS)) {
+      if (["caps", "project"].includes(name)) continue; // of perigee's own service
+      const said = String(await fault(run({ [name]: null })));
+      expect(said).toMatch(/^usage: /);
+      expect(said).toContain(name);
+    }
+    expect(world.sent).toEqual([]);
+  });
+
+  it("of an engine is refused with the option's name", async () => {
+    const names = [
+      "stateDir",
+      "env",
+      "clock",
+      "transport",
+      "disk",
+      "store",
+      "measurer",
+      "observer",
+      "onNotice",
+    ];
+    for (const name of [...names, "providers", "limits", "cap", "prices", "threads", "waitMs"]) {
+      const said = await fault(() => createEngine({ dataDir: "/nowhere", env: {}, [name]: null } as never));
+      expect(said).toMatch(new RegExp(`^(usage|invalid_config): options.*${name}`));
+    }
+  });
+});
+
 describe("an item", () => {
   it("with a member that is not known is refused with its number", async () => {
     const item = { model: "alpha:m1", input: "x" };
@@ -83,6 +211,36 @@ describe("an item", () => {
     const keyed = [{ ...item, key: "a", sla: 60 }] as never;
     expect(await fault(() => world.settle(engine.run(keyed).finished))).toBe(
       "usage: item 1: sla is an option of the run, not of its items",
+    );
+  });
+});
+
+describe("no options", () => {
+  it("for an engine or a service are refused with what is needed", async () => {
+    const like = 'options must be an object such as { dataDir: "./perigee-data" }';
+    const none = undefined as never;
+    expect(await fault(() => createEngine(none))).toBe(`usage: createEngine: ${like}, got undefined`);
+    expect(await fault(() => createEngine(null as never))).toBe(`usage: createEngine: ${like}, got null`);
+    expect(await fault(() => createEngine("data" as never))).toBe(`usage: createEngine: ${like}, got "data"`);
+    expect(await fault(() => createPerigeeService(none))).toBe(
+      `usage: createPerigeeService: ${like}, got undefined`,
+    );
+    expect(await fault(() => createPerigeeService({} as never))).toBe(
+      "usage: options: dataDir must be the path of a folder, got undefined",
+    );
+  });
+
+  it("of a service that are unknown are refused with their path", async () => {
+    const open = (options: object) => (): unknown =>
+      createPerigeeService({ dataDir: "/nowhere/x", env: {}, ...options } as never);
+    expect(await fault(open({ serverLimits: { idelMs: 5 } }))).toBe(
+      'usage: options: "serverLimits.idelMs" is not a known option; did you mean "serverLimits.idleMs"?',
+    );
+    expect(await fault(open({ satellites: { root: {} } }))).toBe(
+      'usage: options: "satellites.root" is not a known option; did you mean "satellites.roots"?',
+    );
+    expect(await fault(open({ log: { level: "debug", write: () => 0 } }))).toBe(
+      'usage: options: log.level must be info or error, got "debug"',
     );
   });
 });

@@ -47,6 +47,47 @@ describe("the store of learnt figures", () => {
     await until(() => readFileSync(join(folder, "learnt.json"), "utf8").includes('"b"'));
   });
 
+  it("says once that its folder cannot be used, whatever it is good for afterwards, and keeps its figures in memory", async () => {
+    const path = join(folder, "file");
+    writeFileSync(path, "not a folder");
+    const said: string[] = [];
+    const store = await LearntStore.open({
+      folder: path,
+      disk: systemDisk,
+      clock,
+      onUnusable: (text) => said.push(text),
+    });
+    expect(said).toEqual([`${path} cannot be used (ENOTDIR)`]);
+    store.put("limits", "a", 1);
+    await clock.advance(10_000);
+    store.put("limits", "a", 2);
+    await store.close();
+    expect(store.get("limits", "a")).toBe(2);
+    expect(said).toHaveLength(1);
+  });
+
+  it("says that a folder which it would make cannot be made, and nothing of one that is not there yet", async () => {
+    writeFileSync(join(folder, "file"), "not a folder");
+    const said: string[] = [];
+    const onUnusable = (text: string): number => said.push(text);
+    const fresh = await LearntStore.open({
+      folder: join(folder, "new"),
+      disk: systemDisk,
+      clock,
+      onUnusable,
+    });
+    fresh.put("limits", "a", 1);
+    await fresh.close();
+    expect(said).toEqual([]);
+    const denied: Disk = Object.assign(Object.create(systemDisk) as Disk, {
+      makePrivateFolder: () => Promise.reject(Object.assign(new Error("no"), { code: "EACCES" })),
+    });
+    const store = await LearntStore.open({ folder: join(folder, "other"), disk: denied, clock, onUnusable });
+    store.put("limits", "a", 1);
+    await store.close();
+    expect(said).toEqual([`${join(folder, "other")} cannot be used (EACCES)`]);
+  });
+
   it("asks its sources before it writes", async () => {
     const store = await open();
     let answers = 0;

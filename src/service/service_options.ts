@@ -1,0 +1,102 @@
+/**
+ * The options of a service; those that are none of its engine's are checked by name and kind.
+ */
+import {
+  A_FUNCTION,
+  A_LIST,
+  A_TEXT,
+  A_TRUTH,
+  AN_AMOUNT,
+  AN_OBJECT,
+  anObjectOf,
+  checkCallOptions,
+  kindOf,
+  type OptionSchema,
+} from "../engine/call_options.ts";
+import type { EngineOptions } from "../engine/engine_options.ts";
+import { PerigeeError } from "../errors.ts";
+import type { KeyVerifier } from "./key_verifier.ts";
+import type { LogOptions } from "./log.ts";
+import type { ServerLimits } from "./server.ts";
+import type { SatelliteSettings } from "./stack.ts";
+
+/** Options of `createPerigeeService`: those of `createEngine`, and these. */
+export interface PerigeeServiceOptions extends EngineOptions {
+  /** Who a request's key stands for. Default: the keys of the data folder, made with `perigee keys create`. */
+  readonly verifier?: KeyVerifier;
+  readonly serverLimits?: Partial<ServerLimits>;
+  /** A TLS proxy stands in front: other addresses than loopback are allowed, and its `X-Forwarded-For` is believed. */
+  readonly isBehindProxy?: boolean;
+  /**
+   * The address under which users reach the service, without a slash at the end. Default: where it listens; mounted, the
+   * address and the path at which its first request came.
+   */
+  readonly publicUrl?: string;
+  /** Lines of JSON for requests and faults, of ids, codes and sizes alone. Default: no log. */
+  readonly log?: ServiceLog;
+  /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
+  readonly metricsPort?: number;
+  /** Settings of the satellites that come with perigee, and satellites that come with the program. */
+  readonly satellites?: SatelliteSettings;
+  /**
+   * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
+   * written. The error's text may hold what a user sent.
+   */
+  readonly onFault?: (error: unknown, requestId: string) => void;
+}
+
+/** Where the log goes. */
+export type ServiceLog = Omit<LogOptions, "clock">;
+
+const SERVER_LIMITS: OptionSchema<ServerLimits> = {
+  requestsPerMinute: AN_AMOUNT,
+  keylessPerMinute: AN_AMOUNT,
+  headersMs: AN_AMOUNT,
+  uploadMs: AN_AMOUNT,
+  idleMs: AN_AMOUNT,
+  keepAliveMs: AN_AMOUNT,
+};
+
+const LOG: OptionSchema<ServiceLog> = {
+  level: { expected: "info or error", isValid: (value) => value === "info" || value === "error" },
+  write: A_FUNCTION,
+};
+
+const SATELLITES: OptionSchema<SatelliteSettings> = {
+  models: AN_OBJECT,
+  roots: AN_OBJECT,
+  opendal: AN_OBJECT,
+  mailPorts: A_LIST,
+  trusted: A_LIST,
+  onLog: A_FUNCTION,
+};
+
+/** Without `satellites`, which engines have in their configuration files, too. */
+type OwnOptions = Omit<PerigeeServiceOptions, Exclude<keyof EngineOptions, "satellites">>;
+
+const OWN: OptionSchema<OwnOptions> = {
+  verifier: AN_OBJECT,
+  serverLimits: anObjectOf<ServerLimits>(SERVER_LIMITS),
+  isBehindProxy: A_TRUTH,
+  publicUrl: A_TEXT,
+  log: anObjectOf<ServiceLog>(LOG),
+  metricsPort: AN_AMOUNT,
+  satellites: anObjectOf<SatelliteSettings>(SATELLITES),
+  onFault: A_FUNCTION,
+};
+
+/** Throws `usage` for an option of another kind or with an unknown member; other names are checked by the engine. */
+export function checkServiceOptions(options: PerigeeServiceOptions): void {
+  if (!AN_OBJECT.isValid(options))
+    throw new PerigeeError(
+      "usage",
+      `createPerigeeService: options must be an object such as { dataDir: "./perigee-data" }, got ${kindOf(options)}`,
+    );
+  if (!A_TEXT.isValid(options.dataDir))
+    throw new PerigeeError(
+      "usage",
+      `options: dataDir must be the path of a folder, got ${kindOf(options.dataDir)}`,
+    );
+  const own = Object.entries(options).filter(([name]) => Object.hasOwn(OWN, name));
+  checkCallOptions(Object.fromEntries(own), OWN, "options");
+}

@@ -209,11 +209,15 @@ async function failedLines(
   for await (const settled of lines) {
     const { code, line } = settled.outcome;
     if (code === undefined || !isOfInput(body, line)) continue; // a key that is gone cannot be asked again
-    const isWanted =
-      retry === true ? code === "expired" || isRetryable(await reader.read(settled)) : retry.includes(code);
-    if (isWanted) found.add(line);
+    if (retry !== true ? retry.includes(code) : await isRetried(code, reader, settled)) found.add(line);
   }
   return found;
+}
+
+/** Without codes. What was cancelled was not wanted any more, so it runs again only where it is named. */
+async function isRetried(code: FailureCode, reader: LineReader, settled: SettledLine): Promise<boolean> {
+  if (code === "expired" || code === "cancelled") return code === "expired";
+  return isRetryable(await reader.read(settled));
 }
 
 function isRetryable(bytes: Uint8Array): boolean {

@@ -11,13 +11,13 @@ import { decodeBody } from "./task_body.ts";
 /** Options of `engine.retry`. */
 export interface RetryOptions
   extends Pick<RunOptions, "maxCostUsd" | "signal" | "onProgress" | "progressEveryMs"> {
-  /** Lines that ended with one of these are run again, also where that is not marked retryable. */
+  /** Lines that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }
 
 /** Options of `engine.retryTask`. */
 export interface RetryTaskOptions extends SubmitOptions {
-  /** Items that ended with one of these are run again, also where that is not marked retryable. */
+  /** Items that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }
 

@@ -28,7 +28,7 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   readonly rateCard?: RateCard;
   /**
    * Runs lines again that ended in an error; their new answers replace the errors. True: those whose error is marked
-   * `retryable`, and those that expired. Codes: those that ended with one of them.
+   * `retryable`, and those that expired; not those that were cancelled. Codes: those that ended with one of them.
    */
   readonly retryFailed?: RetryFailed;
   /**

@@ -159,7 +159,7 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
     schema: {
       summary: "Run items again that ended in an error; their new outcomes replace the errors",
       description:
-        "Without codes: those whose error is marked retryable, and those that expired. `retried` says how many; with 0 nothing has changed, so a repeated request does no harm. Their window begins anew.",
+        "Without codes: those whose error is marked retryable, and those that expired; what was cancelled runs again only where `cancelled` is among the codes. `retried` says how many; with 0 nothing has changed, so a repeated request does no harm. Their window begins anew.",
       tags: ["inference"],
       params: idParameter,
       body: retryRequest,

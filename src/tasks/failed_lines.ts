@@ -57,7 +57,8 @@ export async function failedLines(
 
 function isWanted({ code, retryable }: Failure, retry: RetryFailed): boolean {
   if (UNREADABLE.has(code as FailureCode)) return false; // of our own lines
-  return retry === true ? retryable || code === "expired" : (retry as readonly string[]).includes(code);
+  if (retry !== true) return (retry as readonly string[]).includes(code);
+  return (retryable && code !== "cancelled") || code === "expired"; // its caller did not want it any more
 }
 
 function errorIn(bytes: Uint8Array): Failure {

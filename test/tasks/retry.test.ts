@@ -29,8 +29,12 @@ async function linesOf(
 }
 
 const ask = (world: TaskWorld, tasks: OpenedTasks, id: string) => world.settle(tasks.task(PROJECT, id));
-const again = (world: TaskWorld, tasks: OpenedTasks, id: string, codes?: readonly "invalid_request"[]) =>
-  world.settle(tasks.retry(PROJECT, id, codes));
+const again = (
+  world: TaskWorld,
+  tasks: OpenedTasks,
+  id: string,
+  codes?: readonly ("invalid_request" | "cancelled")[],
+) => world.settle(tasks.retry(PROJECT, id, codes));
 
 /** Every third item is refused. */
 const thirds = (line: number) => (line % 3 === 0 ? bad : ok(line));
@@ -147,13 +151,19 @@ describe("a retry of a task", () => {
     });
   });
 
-  it("runs again what was cancelled, which is then cancelled no more", async () => {
+  it("runs again what was cancelled only where that is asked for by its code; it is then cancelled no more", async () => {
     const world = new TaskWorld({ config: { limits: { alpha: { requestsPerMinute: 2 } } } });
     const tasks = await world.tasks();
     const { id } = await world.settle(submit(tasks, items(1, 5)));
     await world.clock.advance(2_000);
     await world.settle(tasks.cancel(PROJECT, id));
-    const { task, items: count } = await again(world, tasks, id);
+    const cancelled = await ask(world, tasks, id);
+    expect(cancelled.isCancelled).toBe(true);
+    const sent = world.sent.length;
+    expect(await again(world, tasks, id)).toEqual({ task: cancelled, items: 0 });
+    await world.clock.advance(600_000);
+    expect(world.sent).toHaveLength(sent);
+    const { task, items: count } = await again(world, tasks, id, ["cancelled"]);
     expect(count).toBeGreaterThanOrEqual(2);
     expect(task).toMatchObject({ status: "submitted", isCancelled: false, totalItems: 5 });
     await world.clock.advance(600_000);

@@ -328,15 +328,19 @@ export class Lot {
   costOf(firstLine: number, lines: number): Money | undefined {
     const costs = this.#costs;
     if (costs === undefined) return undefined;
-    const sum = (column: Float64Array): number =>
-      column.subarray(firstLine, firstLine + lines).reduce((total, each) => total + each, 0);
     return {
-      listUsd: sum(costs.listUsd),
-      usd: sum(costs.usd),
-      billedUsd: sum(costs.billedUsd),
-      ambiguousUsd: sum(costs.ambiguousUsd),
+      listUsd: sumOf(costs.listUsd, firstLine, lines),
+      usd: sumOf(costs.usd, firstLine, lines),
+      billedUsd: sumOf(costs.billedUsd, firstLine, lines),
+      ambiguousUsd: sumOf(costs.ambiguousUsd, firstLine, lines),
     };
   }
+}
+
+function sumOf(column: Float64Array, first: number, count: number): number {
+  let sum = 0;
+  for (let index = first; index < first + count; index += 1) sum += column[index] ?? 0;
+  return sum;
 }
 
 function noSums(): { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } {

@@ -74,7 +74,7 @@ function echoBody(request: ModelRequest, model: string): object {
 function answerLocally(body: Uint8Array): { readonly status: number; readonly body: Uint8Array } {
   const request = objectOf(parseJson(body));
   const prompt = stringOf(request?.["prompt"]);
-  if (prompt === undefined) return { status: 400, body: new TextEncoder().encode("{}") };
+  if (prompt === undefined) return { status: 400, body: Buffer.from("{}") };
   const whole = prompt === "" ? "(empty)" : prompt;
   const limit = countOf(request?.["max_output_tokens"]);
   const text = limit === undefined ? whole : cut(whole, limit * UNITS_PER_TOKEN);
@@ -84,7 +84,7 @@ function answerLocally(body: Uint8Array): { readonly status: number; readonly bo
     input_tokens: countOf(request?.["input_tokens"]) ?? 0,
     output_tokens: tokensOf(text.length),
   };
-  return { status: 200, body: new TextEncoder().encode(JSON.stringify(answer)) };
+  return { status: 200, body: Buffer.from(JSON.stringify(answer)) }; // small ones share a slab
 }
 
 function decode(answer: WireAnswer, name: string): Decoded {

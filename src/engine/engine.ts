@@ -160,7 +160,7 @@ class LocalEngine implements Engine {
       onFailure: (error) => this.#fail(error),
     });
     const { attemptMsMax, isAtMostOnce } = config;
-    const { answers, latencies } = learntFigures(seams.learnt, config.providers);
+    const { answers, latencies, lengths } = learntFigures(seams.learnt, config.providers);
     const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce, latencies });
     const trials = new KeyTrials(config.providers, seams.learnt);
     const claimed = new ClaimedBytes(() => this.#pumpAll());
@@ -180,6 +180,7 @@ class LocalEngine implements Engine {
       observer,
       patience,
       answers,
+      lengths,
     });
     this.#lanes = new Lanes({
       ...{ trials, clock, config, backlog, sender, patience, claimed },

@@ -1,11 +1,9 @@
 /**
  * How long answers take (schedule/latency.ts), kept for later processes.
  */
-import type { KeptHistogram } from "../schedule/histogram.ts";
 import type { KeptLatencies, Latencies } from "../schedule/latency.ts";
 import type { ModelFigures } from "./kept_by_model.ts";
-
-const DIGITS = 5;
+import { isHistogram, rounded } from "./kept_histogram.ts";
 
 /** The latencies, as they are kept. */
 export function keptLatencies(latencies: Latencies): ModelFigures {
@@ -20,19 +18,8 @@ export function keptLatencies(latencies: Latencies): ModelFigures {
   };
 }
 
-function rounded(histogram: KeptHistogram): [number, number, number][] {
-  const short = (value: number): number => Number(value.toPrecision(DIGITS));
-  return histogram.map(([bucket, count, mean]) => [bucket, short(count), short(mean)]);
-}
-
 function isKept(value: unknown): value is KeptLatencies {
   if (!Array.isArray(value) || value.length !== 3) return false;
   const [kind, ...both] = value as readonly unknown[];
   return Number.isInteger(kind) && both.every(isHistogram);
-}
-
-function isHistogram(value: unknown): value is KeptHistogram {
-  const isRow = (row: unknown): boolean =>
-    Array.isArray(row) && row.length === 3 && row.every((each) => typeof each === "number");
-  return Array.isArray(value) && value.every(isRow);
 }

@@ -4,7 +4,7 @@
  * What is read is checked: the file is the user's, and another version may have written it.
  */
 import type { ProviderSettings } from "../providers/provider.ts";
-import type { KnownLimits, LaneLimits } from "../schedule/limits.ts";
+import type { HiddenState, KnownLimits, LaneLimits } from "../schedule/limits.ts";
 import { accountName, type JsonValue, type LearntStore } from "../store/learnt.ts";
 import type { LearntLimits } from "../work/limits.ts";
 
@@ -15,6 +15,7 @@ const TOLD = [
   "inputTokensPerMinute",
   "outputTokensPerMinute",
 ] as const;
+const FOUND = ["places", "requests", "tokens", "outputTokens"] as const;
 
 /** A lane, as it is kept. */
 interface KeptLane {
@@ -76,14 +77,12 @@ function knownOf(kept: object): KnownLimits {
     }
   const hidden: unknown = Reflect.get(kept, "hidden");
   if (typeof hidden !== "object" || hidden === null) return { told };
-  const [places, requests] = [
-    positive(Reflect.get(hidden, "places")),
-    positive(Reflect.get(hidden, "requests")),
-  ];
-  return {
-    told,
-    hidden: { ...(places === undefined ? {} : { places }), ...(requests === undefined ? {} : { requests }) },
-  };
+  const found: { -readonly [name in keyof HiddenState]?: HiddenState[name] } = {};
+  for (const name of FOUND) {
+    const limit = positive(Reflect.get(hidden, name));
+    if (limit !== undefined) found[name] = limit;
+  }
+  return { told, hidden: found };
 }
 
 function positive(value: unknown): number | undefined {

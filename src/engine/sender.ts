@@ -15,7 +15,7 @@ import type { Admission, AttemptResult, Dispatcher, DispatchResult, Made } from 
 import { type FailureCode, PerigeeError } from "../errors.ts";
 import type { AnswerMeans } from "../schedule/answer_means.ts";
 import type { FamilySettings, LaneKey } from "../schedule/lanes.ts";
-import { InputRatios, OutputLengths } from "../schedule/output_lengths.ts";
+import { InputRatios, type OutputLengths } from "../schedule/output_lengths.ts";
 import type { Shard } from "../shard/shard.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { signalOf, suspectsOf, tokensTaken } from "./attempt_signal.ts";
@@ -55,13 +55,13 @@ export interface SenderOptions {
   readonly observer?: EngineObserver | undefined;
   readonly patience: ItemPatience;
   readonly answers: AnswerMeans;
+  readonly lengths: OutputLengths;
 }
 
 /** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
 export class Sender implements Admission<ItemCall> {
   dispatcher: Dispatcher<ItemCall> | undefined;
   readonly #options: SenderOptions;
-  readonly #outputLengths = new OutputLengths();
   readonly #inputRatios = new InputRatios();
   readonly models: ModelLanes;
   readonly #access: RefusedAccess;
@@ -88,12 +88,12 @@ export class Sender implements Admission<ItemCall> {
 
   /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 for none. */
   expectedOutputTokensOf(model: string, maxOutputTokens: number): number {
-    return this.#outputLengths.expect(model, maxOutputTokens);
+    return this.#options.lengths.expect(model, maxOutputTokens);
   }
 
   /** Output tokens of a mean answer; 0 before any is known. */
   meanOutputTokensOf(model: string): number {
-    return this.#outputLengths.mean(model) ?? 0;
+    return this.#options.lengths.mean(model) ?? 0;
   }
 
   /** Whether a provider has ever answered with success in this process. */
@@ -107,7 +107,7 @@ export class Sender implements Admission<ItemCall> {
     const ratio = this.#inputRatios.ratio(shard.model, shard.group.isEstimated);
     const expected = {
       inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
-      outputTokens: this.#outputLengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
+      outputTokens: this.#options.lengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
     };
     const call = new ItemCall(run, shard, index, wire, expected, this.models.of(shard.model).key);
     if (!run.isOpen || run.settings.done.has(call.line) || run.claimed.has(call.line)) {
@@ -333,7 +333,7 @@ export class Sender implements Admission<ItemCall> {
     const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
     const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
     if (moreInput + moreOutput > 0) call.run.settings.log.sentMore(lane.key, moreInput, moreOutput);
-    this.#outputLengths.observe(call.model, usage.outputTokens);
+    this.#options.lengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
     this.#options.answers.observe(call.model, call.prefixHash, {
       countedTokens: call.inputTokens,

@@ -26,6 +26,8 @@ export interface ConcurrencyOptions {
 const START = 64;
 const SILENT_MS = 15_000;
 const SILENT_GROWTH = 1.5;
+const LATE_MS = 3_000;
+const LATE_GAIN = 0.5;
 const ROUND_TRIP_START_MS = 1_000;
 const SHARE_WEIGHT = 1 / 16;
 const ROUND_TRIP_WEIGHT = 1 / 8;
@@ -110,8 +112,13 @@ export class Concurrency {
     this.#refusedShare -= this.#refusedShare * SHARE_WEIGHT;
     this.#failedShare -= this.#failedShare * SHARE_WEIGHT;
     if (this.#inFlight * 2 < this.#limit) return;
-    const gain = this.#isSlowStart ? 1 : this.#step / this.#limit;
+    const gain = this.#isSlowStart ? this.#slowStartGain() : this.#step / this.#limit;
     this.#limit = Math.min(this.max, this.#limit + gain);
+  }
+
+  /** Where answers take long, what is in flight when a limit is met has yet to be counted against it: it grows less. */
+  #slowStartGain(): number {
+    return this.#roundTripMs > LATE_MS ? LATE_GAIN : 1;
   }
 
   /**

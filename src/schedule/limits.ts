@@ -18,16 +18,16 @@
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
-import { HiddenLimit } from "./hidden_limit.ts";
+import { HiddenLimit, type HiddenState } from "./hidden_limit.ts";
 import type { HeldBack, KnownLimits, LimitsSnapshot, Oversized } from "./limits_snapshot.ts";
 import { Pause } from "./pause.ts";
-import { fuller } from "./quota.ts";
+import { fuller, type QuotaUse } from "./quota.ts";
 import { Quotas, type SentLoad } from "./quotas.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
 import { type Permit, type Reservation, wholeLoad } from "./reservation.ts";
-import { TokenFlow } from "./token_flow.ts";
+import { type FlowLimits, TokenFlow } from "./token_flow.ts";
 
-export type { HeldBack, KnownLimits, LimitsSnapshot, Permit, RampOptions, Reservation, Signal };
+export type { HeldBack, HiddenState, KnownLimits, LimitsSnapshot, Permit, RampOptions, Reservation, Signal };
 
 export interface LaneLimitsOptions {
   readonly settings: LimitSettings;
@@ -72,7 +72,7 @@ export class LaneLimits {
     );
     this.#gate = new Gate(options.random);
     this.#shared = options.shared;
-    this.#hidden = new HiddenLimit(options.nowMs);
+    this.#hidden = new HiddenLimit(options.nowMs, this.#flow);
   }
 
   get isPaused(): boolean {
@@ -239,7 +239,7 @@ export class LaneLimits {
 
   /** Applies the limits of this lane in a response's headers, of refusals as well. The shared limits are not touched. */
   learn(nowMs: number, learnt: LearntLimits, isRefused = false): void {
-    this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow.used(nowMs) });
+    this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow.used(nowMs).tokens });
   }
 
   /** Stops the lane; one probe per `probeEveryMs` (Infinity: none) is let through, the first after that time. */
@@ -295,9 +295,9 @@ export class LaneLimits {
     const own = this.#quotas.use(nowMs);
     return {
       requests: fuller(own.requests ?? this.#hidden.use(nowMs), shared?.requests),
-      tokens: fuller(own.tokens, shared?.tokens),
+      tokens: fuller(own.tokens ?? this.#foundUse(nowMs, "tokens"), shared?.tokens),
       inputTokens: fuller(own.inputTokens, shared?.inputTokens),
-      outputTokens: fuller(own.outputTokens, shared?.outputTokens),
+      outputTokens: fuller(own.outputTokens ?? this.#foundUse(nowMs, "outputTokens"), shared?.outputTokens),
       inFlight: this.#concurrency.inFlight,
       inFlightMax: this.places,
       cooldownMs,
@@ -305,6 +305,13 @@ export class LaneLimits {
       pauseReason: this.#pause.reason,
       oversized: this.#oversizedAt(nowMs) ?? shared?.oversized,
     };
+  }
+
+  /** Of a limit that refusals have shown. */
+  #foundUse(nowMs: number, unit: "tokens" | "outputTokens"): QuotaUse | undefined {
+    const limit = this.#hidden.tokenLimits?.[unit] ?? Number.POSITIVE_INFINITY;
+    if (limit === Number.POSITIVE_INFINITY) return undefined;
+    return { used: this.#flow.used(nowMs)[unit], limit: Math.round(limit) };
   }
 
   #oversizedAt(nowMs: number): Oversized | undefined {
@@ -342,7 +349,7 @@ export class LaneLimits {
     }
     this.#setPace(nowMs);
     const requestsMs = this.#quotas.requestWaitMs(nowMs);
-    const tokensMs = this.#tokenWaitMs(nowMs, load);
+    const tokensMs = this.#tokenWaitMs(nowMs, load, isRated ? undefined : this.#hidden.tokenLimits);
     if (requestsMs <= 0 && tokensMs <= 0) return undefined;
     const oversized = this.#quotas.oversized(load);
     this.#oversized = oversized === undefined ? undefined : { ...oversized, atMs: nowMs + tokensMs };
@@ -351,11 +358,12 @@ export class LaneLimits {
       : { ok: false, waitMs: tokensMs, reason: "tokens" };
   }
 
-  #tokenWaitMs(nowMs: number, load: TokenLoad): number {
-    const isFlowing = this.#quotas.isFlowLimited && !this.#flow.isQuick;
+  /** `found`: limits that refusals have shown. */
+  #tokenWaitMs(nowMs: number, load: TokenLoad, found: FlowLimits | undefined): number {
+    const isFlowing = (found !== undefined || this.#quotas.isFlowLimited) && !this.#flow.isQuick;
     const sentMs = this.#quotas.tokenWaitMs(nowMs, load, isFlowing);
     if (!isFlowing) return sentMs;
-    return Math.max(sentMs, this.#flow.waitMs(nowMs, load, this.#quotas.flowLimits, this.#pace));
+    return Math.max(sentMs, this.#flow.waitMs(nowMs, load, found ?? this.#quotas.flowLimits, this.#pace));
   }
 
   #hasPlace(nowMs: number, isRated: boolean): boolean {

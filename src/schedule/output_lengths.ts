@@ -6,7 +6,7 @@
  *
  * Limits: 3.2 KB a model, the 1,000 models last added are kept.
  */
-import { Histogram } from "./histogram.ts";
+import { Histogram, type KeptHistogram } from "./histogram.ts";
 
 const MODELS_MAX = 1_000;
 const OBSERVATIONS_MIN = 20;
@@ -17,10 +17,14 @@ const UNKNOWN_OUTPUT_TOKENS = 4_096;
 /** After so many answers the limit counts a quarter. */
 const DOUBT_ANSWERS = 3;
 const QUANTILE = 0.9;
+/** Answers that an earlier process counts for. */
+const RESTORED_MAX = 200;
 
 /** Learns how many output tokens the answers of each model have. */
 export class OutputLengths {
   readonly #histograms = new Map<string, Histogram>();
+  /** Models that have changed since the last call of `changes`. */
+  readonly #changed = new Set<string>();
 
   /**
    * Output tokens to reserve for one request. `maxOutputTokens` is the request's own limit, 0 for none, and caps the
@@ -65,6 +69,24 @@ export class OutputLengths {
       setBounded(this.#histograms, model, histogram);
     }
     histogram.observe(outputTokens);
+    this.#changed.add(model);
+  }
+
+  /** The models that have changed since the last call, with what is known of each. */
+  *changes(): Generator<readonly [string, KeptHistogram]> {
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    for (const model of changed) {
+      const histogram = this.#histograms.get(model);
+      if (histogram !== undefined) yield [model, histogram.kept()];
+    }
+  }
+
+  /** Begins with what an earlier process knew of a model. What cannot be is left out. */
+  restore(model: string, kept: KeptHistogram): void {
+    const histogram = new Histogram();
+    histogram.restore(kept, RESTORED_MAX);
+    if (histogram.total > 0) setBounded(this.#histograms, model, histogram);
   }
 }
 

@@ -23,17 +23,16 @@
  * Limits: 42 KB a lane with a token limit. Hot path: a comparison; every 250 ms some 20 us.
  */
 import type { TokenLoad } from "../work/limits.ts";
+import { MINUTE_SLOTS, SLOT_MS, UsedTokens, type UsedUnits } from "./used_tokens.ts";
 
-const SLOT_MS = 500;
-const MINUTE_SLOTS = 120;
 /** Slots of ages and latencies: 512 s; older ones count in the last. */
 const AGES = 1_024;
-/** Slots of a minute and one more, since the first is partly over. */
-const WINDOW = MINUTE_SLOTS + 1;
 const EVALUATE_EVERY_MS = 250;
 const ROUNDING_MS = 0.001;
 const HORIZON_STEP = 4;
 const DEVIATIONS = 2;
+/** Where a refusal now and then is no harm. */
+const DEVIATIONS_FOUND = 1;
 const OVER_SHARE = 0.008;
 /** Of the largest answer so far, which a minute may pass the limit by. */
 const ANSWER_SHARE = 0.9;
@@ -54,11 +53,12 @@ const SINCE_MS_MAX = 1_000;
 /** After so many answers within 3 s each, counting when sent is enough. */
 const QUICK_ANSWERS = 20;
 const QUICK_SLOTS = 6;
+const MEAN_ANSWERS = 32;
 
 /** Tokens a minute; Infinity where nothing is limited. */
-export interface FlowLimits {
-  readonly tokens: number;
-  readonly outputTokens: number;
+export interface FlowLimits extends UsedUnits {
+  /** Found by refusals: no minute may pass it, and a refusal now and then is how it is followed. */
+  readonly isFound?: boolean;
 }
 
 export class TokenFlow {
@@ -67,10 +67,7 @@ export class TokenFlow {
   readonly #reserved = new Float64Array(AGES);
   #oldest = Number.POSITIVE_INFINITY;
   #inFlight = 0;
-  /** Tokens used, by slot, a ring. */
-  readonly #input = new Float64Array(WINDOW);
-  readonly #output = new Float64Array(WINDOW);
-  #newest = Number.NEGATIVE_INFINITY;
+  readonly #used = new UsedTokens();
   /** Answers by latency: how many, their tokens, their squares. */
   readonly #answers = new Float64Array(AGES);
   readonly #tokens = new Float64Array(AGES);
@@ -78,6 +75,8 @@ export class TokenFlow {
   #total = 0;
   #answered = 0;
   #longest = 0;
+  /** Moving mean, in slots. */
+  #mean = 0;
   /** Tokens of the largest answer. */
   #largest = 0;
   /** The part of the limit that is left free since the last refusal. */
@@ -89,6 +88,11 @@ export class TokenFlow {
   /** Whether answers come so soon that they are used when they are sent: then nothing here needs to be asked. */
   get isQuick(): boolean {
     return this.#answered >= QUICK_ANSWERS && this.#longest < QUICK_SLOTS;
+  }
+
+  /** What answers take, in milliseconds; 0 before the first. */
+  get latencyMs(): number {
+    return this.#mean * SLOT_MS;
   }
 
   /** Milliseconds until one more request may go, at most at `share` (above 0, at most 1) of the limit's rate; 0 for now. */
@@ -109,9 +113,19 @@ export class TokenFlow {
   }
 
   /** Tokens used in the last minute. */
-  used(nowMs: number): number {
-    const [input, output] = this.#usedSince(this.#advance(nowMs), 0);
-    return input + output;
+  used(nowMs: number): UsedUnits {
+    const [input, output] = this.#used.since(this.#used.advance(nowMs), 0);
+    return { tokens: input + output, outputTokens: output };
+  }
+
+  /** All tokens that were used so far. */
+  get total(): UsedUnits {
+    return this.#used.total;
+  }
+
+  /** See UsedTokens. */
+  fallsToMs(nowMs: number, unit: keyof UsedUnits, most: number): number {
+    return this.#used.fallsToMs(nowMs, unit, most);
   }
 
   #belowAt(nowMs: number): number {
@@ -119,23 +133,19 @@ export class TokenFlow {
   }
 
   sent(nowMs: number, load: TokenLoad): void {
-    const slot = this.#advance(nowMs);
+    const slot = this.#used.advance(nowMs);
     this.#add(slot, 1, load.outputTokens);
-    this.#input[at(slot, WINDOW)] = (this.#input[at(slot, WINDOW)] ?? 0) + load.inputTokens;
+    this.#used.addInput(slot, load.inputTokens);
     this.#budget -= 1;
   }
 
   /** A request that was sent at `sentAtMs` ended, and took so much. */
   ended(nowMs: number, sentAtMs: number, load: TokenLoad, used: TokenLoad, isAnswer: boolean): void {
-    const slot = this.#advance(nowMs);
+    const slot = this.#used.advance(nowMs);
     const sent = Math.floor(sentAtMs / SLOT_MS);
     this.#add(sent, -1, -load.outputTokens);
-    if (sent > slot - WINDOW)
-      this.#input[at(sent, WINDOW)] = Math.max(
-        0,
-        (this.#input[at(sent, WINDOW)] ?? 0) + used.inputTokens - load.inputTokens,
-      );
-    this.#output[at(slot, WINDOW)] = (this.#output[at(slot, WINDOW)] ?? 0) + used.outputTokens;
+    this.#used.addInput(sent, used.inputTokens - load.inputTokens);
+    this.#used.addOutput(slot, used.outputTokens);
     if (isAnswer) this.#learn(Math.min(AGES - 1, slot - sent), used.outputTokens);
   }
 
@@ -147,11 +157,10 @@ export class TokenFlow {
 
   /** What an earlier process sent, as if it had been used then. */
   restore(nowMs: number, atMs: number, load: TokenLoad): void {
-    const slot = this.#advance(nowMs);
+    this.#used.advance(nowMs);
     const sent = Math.floor(atMs / SLOT_MS);
-    if (sent <= slot - WINDOW) return;
-    this.#input[at(sent, WINDOW)] = (this.#input[at(sent, WINDOW)] ?? 0) + load.inputTokens;
-    this.#output[at(sent, WINDOW)] = (this.#output[at(sent, WINDOW)] ?? 0) + load.outputTokens;
+    this.#used.addInput(sent, load.inputTokens);
+    this.#used.addOutput(sent, load.outputTokens);
   }
 
   #add(slot: number, requests: number, reserved: number): void {
@@ -170,6 +179,7 @@ export class TokenFlow {
     this.#total += 1;
     this.#answered += 1;
     this.#longest = Math.max(this.#longest, latency);
+    this.#mean += (latency - this.#mean) / Math.min(this.#answered, MEAN_ANSWERS);
     if (this.#total < HALVE_AT) return;
     this.#total /= 2;
     for (let each = 0; each <= this.#longest; each += 1) {
@@ -179,16 +189,8 @@ export class TokenFlow {
     }
   }
 
-  #advance(nowMs: number): number {
-    const slot = Math.floor(nowMs / SLOT_MS);
-    for (let fresh = Math.max(this.#newest + 1, slot - WINDOW + 1); fresh <= slot; fresh += 1)
-      this.#input[at(fresh, WINDOW)] = this.#output[at(fresh, WINDOW)] = 0;
-    this.#newest = Math.max(this.#newest, slot);
-    return this.#newest;
-  }
-
   #evaluate(nowMs: number, load: TokenLoad, limits: FlowLimits, share: number): void {
-    const slot = this.#advance(nowMs);
+    const slot = this.#used.advance(nowMs);
     const sinceMs = Math.min(SINCE_MS_MAX, nowMs - this.#evaluatedAtMs);
     this.#evaluatedAtMs = nowMs;
     while (this.#oldest < slot && (this.#requests[at(this.#oldest, AGES)] ?? 0) <= 0) this.#oldest += 1;
@@ -199,8 +201,13 @@ export class TokenFlow {
       slot,
       load,
       limits: kept,
-      overOf: (limit: number) => (below > 0 ? 0 : Math.max(OVER_SHARE * limit, Math.min(one, limit))),
-      outlook: this.#outlook(slot, load.outputTokens),
+      overOf: (limit: number) =>
+        below > 0 || limits.isFound === true ? 0 : Math.max(OVER_SHARE * limit, Math.min(one, limit)),
+      outlook: this.#outlook(
+        slot,
+        load.outputTokens,
+        limits.isFound === true ? DEVIATIONS_FOUND : DEVIATIONS,
+      ),
     };
     const evenRate = Math.min(
       limits.outputTokens / Math.max(1, load.outputTokens),
@@ -216,7 +223,7 @@ export class TokenFlow {
   }
 
   /** When an answer arrives and with how many tokens, by the product-limit estimate: requests in flight count by their age. */
-  #outlook(slot: number, reserved: number): Outlook {
+  #outlook(slot: number, reserved: number, deviations: number): Outlook {
     const oldest = this.#inFlight > 0 ? Math.min(AGES - 1, Math.max(0, slot - this.#oldest)) : 0;
     const end = Math.min(AGES - 1, Math.max(this.#longest, oldest) + 1);
     const [left, tokens, squares, sums] = [0, 1, 2, 3].map(() => new Float64Array(end + 2)) as [
@@ -251,7 +258,7 @@ export class TokenFlow {
       tokens,
       squares,
       sums,
-      spare: DEVIATIONS * this.#deviation(slot, { end, left, tokens, squares }),
+      spare: deviations * this.#deviation(slot, { end, left, tokens, squares }),
       spareOfOne: Math.sqrt(Math.max(0, (squares[end] ?? 0) - (tokens[end] ?? 0) ** 2)),
     };
   }
@@ -279,7 +286,7 @@ export class TokenFlow {
     const isEarly = (tokens[Math.min(end, horizon + 1)] ?? 0) < EARLY_SHARE * (tokens[end] ?? 0);
     if (isEarly && limits.tokens === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
     const coming = this.#comingBy(slot, horizon, outlook);
-    const [usedInput, usedOutput] = this.#usedSince(slot, horizon);
+    const [usedInput, usedOutput] = this.#used.since(slot, horizon);
     const own =
       horizon + 1 <= end
         ? (sums[horizon + 1] ?? 0)
@@ -311,18 +318,8 @@ export class TokenFlow {
   /** Whether nothing is in flight and nothing was used in the last minute: then any single request may go. */
   #isIdle(slot: number): boolean {
     if (this.#inFlight > 0) return false;
-    const [input, output] = this.#usedSince(slot, 0);
+    const [input, output] = this.#used.since(slot, 0);
     return input + output === 0;
-  }
-
-  /** Input and output tokens used so far of the minute that ends `horizon` slots from now. */
-  #usedSince(slot: number, horizon: number): readonly [number, number] {
-    let [input, output] = [0, 0];
-    for (let each = slot - WINDOW + 1 + horizon; each <= slot; each += 1) {
-      input += this.#input[at(each, WINDOW)] ?? 0;
-      output += this.#output[at(each, WINDOW)] ?? 0;
-    }
-    return [input, output];
   }
 }
 

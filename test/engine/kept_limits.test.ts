@@ -67,6 +67,15 @@ describe("kept limits", () => {
     expect(next.snapshot(0).inFlightMax).toBe(12);
   });
 
+  it.each([{ tokens: 90_000 }, { outputTokens: 60_000 }])(
+    "are the tokens that refusals have shown: %j",
+    async (hidden) => {
+      const limits = limitsOf();
+      limits.restoreKnown(0, { hidden });
+      expect((await nextOf(limits)).known()).toEqual({ hidden });
+    },
+  );
+
   it("are not those of another key", async () => {
     const limits = limitsOf();
     limits.learn(0, { requestsPerMinute: 50 });

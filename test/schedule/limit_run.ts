@@ -2,6 +2,7 @@
  * A lane's limits at work against a provider made of numbers, in virtual time, under an endless backlog: the figures of
  * minutes 2 to 5, and the fullest minute.
  */
+import type { KeptHistogram } from "../../src/schedule/histogram.ts";
 import type { LaneLimits, LaneLimitsOptions, Permit, Signal } from "../../src/schedule/limits.ts";
 import type { LimitSettings, TokenLoad } from "../../src/work/limits.ts";
 import { LimitedProvider, type LimitedProviderOptions, type ProviderRequest } from "./limited_provider.ts";
@@ -27,11 +28,13 @@ export interface LimitRunOptions extends LimitedProviderOptions {
   /** Killed and started again at this time, after so long. */
   readonly restartAtMs?: number;
   readonly restartMs?: number;
+  /** What is measured; minutes 2 to 5. */
+  readonly fromMs?: number;
   readonly untilMs?: number;
 }
 
 export interface LimitFigures {
-  /** In minutes 2 to 5: the share of attempts that were refused, and of the allowance that was used. */
+  /** In what is measured: the share of attempts that were refused, and of the allowance that was used. */
   readonly refusedShare: number;
   readonly usedShare: number;
   /** The fullest 60 s of all, as a part of the limit. */
@@ -54,12 +57,15 @@ export interface Lanes {
   readonly all: readonly LaneLimits[];
   expect(lane: number): TokenLoad;
   answered(lane: number, outputTokens: number): void;
+  /** What was learnt of outputs. */
+  lengths(): Iterable<readonly [string, KeptHistogram]>;
 }
 
 export type MakeLanes = (nowMs: number, before: Lanes | undefined) => Lanes;
 
 const WIRE_MS = 25;
 const FROM_MS = 60_000;
+const UNTIL_MS = 300_000;
 
 export class LimitRun {
   readonly #options: LimitRunOptions;
@@ -90,7 +96,7 @@ export class LimitRun {
   }
 
   run(): LimitFigures {
-    const { untilMs = 300_000, restartAtMs, restartMs = 1_000 } = this.#options;
+    const { untilMs = UNTIL_MS, restartAtMs, restartMs = 1_000 } = this.#options;
     if (restartAtMs !== undefined) {
       this.#at(restartAtMs, () => {
         this.#isDown = true;
@@ -158,9 +164,9 @@ export class LimitRun {
         this.#uses(counted === "requests" ? 1 : request.inputTokens);
       const takesMs = latencyMs * (0.8 + 0.4 * this.#random()) + (output / tokensPerSecond) * 1_000;
       const startedMs = this.#nowMs;
-      const { untilMs = 300_000 } = this.#options;
+      const { fromMs = FROM_MS, untilMs = UNTIL_MS } = this.#options;
       if (counted === "concurrency")
-        this.#placeMs += Math.max(0, Math.min(untilMs, startedMs + takesMs) - Math.max(startedMs, FROM_MS));
+        this.#placeMs += Math.max(0, Math.min(untilMs, startedMs + takesMs) - Math.max(startedMs, fromMs));
       this.#at(this.#nowMs + takesMs, () => {
         this.#provider.ended(this.#nowMs, request);
         if (counted === "output" || counted === "both") this.#uses(output);
@@ -210,12 +216,12 @@ export class LimitRun {
   }
 
   #foreign(): void {
-    const { foreignShare = 0, limit, inputTokens, counted } = this.#options;
+    const { foreignShare = 0, limit, inputTokens, counted, fromMs = FROM_MS } = this.#options;
     if (foreignShare === 0) return;
     const units = counted === "requests" ? 1 : inputTokens * 2;
     const everyMs = (60_000 * units) / (limit * foreignShare);
     const next = (): void => {
-      if (this.#provider.foreign(this.#nowMs, units) && this.#nowMs >= FROM_MS) this.#foreignUnits += units;
+      if (this.#provider.foreign(this.#nowMs, units) && this.#nowMs >= fromMs) this.#foreignUnits += units;
       this.#at(this.#nowMs - Math.log(1 - this.#random()) * everyMs, next);
     };
     this.#at(0, next);
@@ -228,16 +234,17 @@ export class LimitRun {
       halvedAtMs = Number.POSITIVE_INFINITY,
       restartAtMs,
       restartMs = 1_000,
+      fromMs = FROM_MS,
     } = this.#options;
-    const minutes = (untilMs - FROM_MS) / 60_000;
-    const halvedMinutes = Math.max(0, (untilMs - Math.max(FROM_MS, halvedAtMs)) / 60_000);
+    const minutes = (untilMs - fromMs) / 60_000;
+    const halvedMinutes = Math.max(0, (untilMs - Math.max(fromMs, halvedAtMs)) / 60_000);
     const allowance = limit * (minutes - halvedMinutes / 2) - this.#foreignUnits;
     const used =
       counted === "concurrency"
         ? this.#placeMs / 60_000
-        : sum(this.#used.filter(({ atMs }) => atMs >= FROM_MS).map(({ units }) => units));
-    const sent = this.#sent.filter(({ atMs }) => atMs >= FROM_MS).length;
-    const refused = this.#refused.filter((atMs) => atMs >= FROM_MS).length;
+        : sum(this.#used.filter(({ atMs }) => atMs >= fromMs).map(({ units }) => units));
+    const sent = this.#sent.filter(({ atMs }) => atMs >= fromMs).length;
+    const refused = this.#refused.filter((atMs) => atMs >= fromMs).length;
     const startMs = (restartAtMs ?? Number.POSITIVE_INFINITY) + restartMs;
     return {
       refusedShare: sent === 0 ? 0 : refused / sent,

@@ -4,6 +4,18 @@ import { describe, expect, it } from "vitest";
 import { InputRatios, OutputLengths } from "../../src/schedule/output_lengths.ts";
 
 describe("OutputLengths", () => {
+  it("reserves after a restart what answers took before", () => {
+    const before = new OutputLengths();
+    for (let each = 0; each < 300; each++) before.observe("m", 50);
+    const after = new OutputLengths();
+    for (const [model, kept] of before.changes()) after.restore(model, kept);
+    expect([...before.changes()]).toEqual([]);
+    expect(after.reserve("m", 0)).toBe(51);
+    expect(after.expect("m", 0)).toBe(before.expect("m", 0));
+    after.restore("other", [[3, -1, 4]]);
+    expect(after.reserve("other", 0)).toBe(4_096);
+  });
+
   it("expects 512, or the request's own limit, before 20 observations", () => {
     const lengths = new OutputLengths();
     for (let each = 0; each < 19; each++) lengths.observe("m", 16);

@@ -1,0 +1,212 @@
+/**
+ * Finds an unknown limit on tokens that are used when the answer comes, where answers take long: the part of an unknown limit
+ * (hidden_limit.ts) that cannot be told by what was sent.
+ *
+ *   none --a hold outlasts what was sent in the minute before it--> known --refused, and a probe is taken--> known, lower
+ *                                                                     ^------- 30 s without a refusal: higher -------'
+ *
+ * Two moments are worth knowing: the first refusal, and the probe that is taken after it. At both the provider has counted what
+ * it allows, each kind in its own way, with `used(t)` the tokens of the minute before t and `total(t)` all of them:
+ *
+ *   sliding minute   limit = used(refused) = used(taken)
+ *   bucket           limit = (total(t) - total(since)) / (t - since), at both; a full one at first holds a minute more
+ *   fixed minute     limit = what was used between the beginning of the window, a minute before the probe was taken, and the refusal
+ *
+ * What counts is all tokens or those of the output. The kind and the count that fit best are believed. The tokens then
+ * flow evenly (token_flow.ts), which all kinds take.
+ */
+import { RAISE_EVERY_MS, RAISE_EVERY_MS_MAX, raiseShare } from "./hidden_rate.ts";
+import type { FlowLimits, TokenFlow } from "./token_flow.ts";
+
+const MINUTE_MS = 60_000;
+const LATE_MS = 5_000;
+/** A shorter hold says nothing of when tokens are used. */
+const HOLD_MS_MIN = 5_000;
+/** Of what was sent in the minute before the refusals: a limit on what is sent takes more before that has aged so far. */
+const SENT_SHARE = 0.5;
+/** Of the output used when refusals began: so much more came since, if that is what made the hold long. */
+const CAME_SHARE = 0.25;
+/** Of what was used when refusals began: here a probe is worth it. */
+const PROBE_SHARE = 0.98;
+/** Differences of logarithms: what a kind may be off, and what counts for a kind that nothing checks. */
+const MISFIT_MAX = 0.3;
+/** What is believed stays, if it is off by less. */
+const MISFIT_KEPT = 0.15;
+/** A probe was sent at the very moment at which a sliding minute takes one: that it was taken says more. */
+const EXACT = 0.5;
+const MISFIT_FIXED = 0.15;
+const SINCE_MS_MIN = 20_000;
+const LOWER = 0.98;
+const LOWEST = 0.5;
+
+type Kind = "sliding" | "bucket" | "fixed";
+const UNITS = ["tokens", "outputTokens"] as const;
+type Unit = (typeof UNITS)[number];
+
+/** Tokens of the minute before, and of all time. */
+interface Moment {
+  readonly atMs: number;
+  readonly used: FlowLimits;
+  readonly total: FlowLimits;
+}
+
+interface Fit {
+  readonly kind: Kind;
+  readonly unit: Unit;
+  readonly limit: number;
+  /** 0 where both moments agree. */
+  readonly misfit: number;
+}
+
+/** Times are monotonic. One for a lane. */
+export class HiddenTokens {
+  readonly #flow: TokenFlow;
+  #found: Fit | undefined;
+  /** The last moment at which what is allowed was used; before the first, that of the first request, with a bucket that is full. */
+  #since: Moment | undefined;
+  #isFull = true;
+  #raisedAtMs = 0;
+  #raises = 0;
+  #refused: Moment | undefined;
+  #probe: Moment | undefined;
+  /** Units of a sliding minute that was tried. */
+  readonly #tried = new Set<Unit>();
+
+  constructor(flow: TokenFlow) {
+    this.#flow = flow;
+  }
+
+  /** Whether answers take so long that it matters when tokens are used. */
+  get isLate(): boolean {
+    return !this.#flow.isQuick && this.#flow.latencyMs >= LATE_MS;
+  }
+
+  /** Tokens a minute; undefined while no limit is known. */
+  get limits(): FlowLimits | undefined {
+    if (this.#found === undefined) return undefined;
+    const { unit, limit } = this.#found;
+    const none = Number.POSITIVE_INFINITY;
+    return { tokens: none, outputTokens: none, [unit]: limit, isFound: true };
+  }
+
+  /** Whether it is known when the next request will be taken. */
+  get isForeseen(): boolean {
+    return this.#found?.kind === "sliding" && this.isLate;
+  }
+
+  /** Milliseconds until a sliding minute that was not tried yet would take a request, if nothing more is used; 0 when it would. */
+  slidingMs(nowMs: number): number {
+    const { used } = this.#refused ?? {};
+    if (used === undefined || !this.isLate) return Number.POSITIVE_INFINITY;
+    let waitMs = Number.POSITIVE_INFINITY;
+    for (const unit of UNITS)
+      if (!this.#tried.has(unit))
+        waitMs = Math.min(waitMs, this.#flow.fallsToMs(nowMs, unit, used[unit] * PROBE_SHARE));
+    return waitMs;
+  }
+
+  /** The first request of all is sent. */
+  began(nowMs: number): void {
+    this.#since ??= this.#moment(nowMs);
+  }
+
+  /** Refusals begin. */
+  refused(nowMs: number): void {
+    this.#refused = this.#moment(nowMs);
+    this.#tried.clear();
+  }
+
+  /** A probe is sent. */
+  probed(nowMs: number): void {
+    const used = this.#refused?.used;
+    this.#probe = this.#moment(nowMs);
+    for (const unit of UNITS)
+      if (used !== undefined && this.#flow.fallsToMs(nowMs, unit, used[unit] * PROBE_SHARE) <= 0)
+        this.#tried.add(unit);
+  }
+
+  /**
+   * A probe was taken that was sent after refusals. `sentShare`: what had been sent in the minute before it, as a part of what had
+   * been sent in the minute before the first refusal; `isStop`: all was refused for longer than windows last. Returns whether it is
+   * tokens that are limited.
+   */
+  taken(sentShare: number, isStop: boolean): boolean {
+    const [refused, probe, since, before] = [this.#refused, this.#probe, this.#since, this.#found];
+    this.#found = undefined;
+    if (refused === undefined || probe === undefined || since === undefined || !this.isLate) return false;
+    const isLong = probe.atMs - refused.atMs >= HOLD_MS_MIN;
+    const camePart = (probe.total.outputTokens - refused.total.outputTokens) / refused.used.outputTokens;
+    if (before === undefined && !(isLong && sentShare <= SENT_SHARE && camePart >= CAME_SHARE)) return false;
+    const fits = isLong || before === undefined ? this.#fits(since, refused, probe) : [];
+    const best =
+      fits.find(
+        (fit) => fit.kind === before?.kind && fit.unit === before.unit && fit.misfit <= MISFIT_KEPT,
+      ) ?? fits.toSorted((left, right) => left.misfit - right.misfit)[0];
+    if (best !== undefined && best.misfit <= MISFIT_MAX) this.#found = best;
+    else if (before !== undefined && isStop) this.#found = before;
+    else if (before !== undefined) this.#found = { ...before, limit: this.#again(before, since, refused) };
+    if (this.#found === undefined) return false;
+    if (before?.unit === this.#found.unit && before !== this.#found) this.#lower(this.#found, before.limit);
+    this.#since = probe;
+    this.#isFull = false;
+    this.#raisedAtMs = probe.atMs;
+    this.#raises = 0;
+    return true;
+  }
+
+  /** Continues with what an earlier process found. */
+  restore(nowMs: number, limits: Pick<FlowLimits, Unit>): void {
+    this.#raisedAtMs = nowMs;
+    for (const unit of UNITS) {
+      const limit = limits[unit];
+      if (limit > 0) this.#found = { kind: "sliding", unit, limit, misfit: 0 };
+    }
+  }
+
+  /** Raises the limit when nothing was refused for long: soon where it was estimated, late where it was seen. */
+  raise(nowMs: number): void {
+    const everyMs = this.isForeseen ? RAISE_EVERY_MS_MAX : RAISE_EVERY_MS;
+    if (this.#found === undefined || nowMs - this.#raisedAtMs < everyMs) return;
+    this.#found = { ...this.#found, limit: this.#found.limit * (1 + raiseShare(this.#raises)) };
+    this.#raises += 1;
+    this.#raisedAtMs = nowMs;
+  }
+
+  #lower(found: Fit, before: number): void {
+    this.#found = { ...found, limit: Math.max(before * LOWEST, Math.min(before * LOWER, found.limit)) };
+  }
+
+  /** After a short hold: what it was refused at, by the kind that is believed. */
+  #again({ kind, unit, limit }: Fit, since: Moment, refused: Moment): number {
+    if (kind !== "bucket") return refused.used[unit];
+    const sinceMs = refused.atMs - since.atMs;
+    return sinceMs < SINCE_MS_MIN ? limit : ((refused.total[unit] - since.total[unit]) * MINUTE_MS) / sinceMs;
+  }
+
+  #fits(since: Moment, refused: Moment, probe: Moment): readonly Fit[] {
+    return UNITS.flatMap((unit) => {
+      const earned = (at: Moment): number =>
+        (at.total[unit] - since.total[unit]) / ((at.atMs - since.atMs) / MINUTE_MS + (this.#isFull ? 1 : 0));
+      const inWindow = probe.used[unit] - (probe.total[unit] - refused.total[unit]);
+      const all: Fit[] = [
+        {
+          ...{ kind: "sliding", unit, limit: refused.used[unit] },
+          misfit: Math.abs(Math.log(probe.used[unit] / refused.used[unit] / PROBE_SHARE)) * EXACT,
+        },
+        {
+          ...{ kind: "bucket", unit, limit: Math.min(earned(refused), earned(probe)) },
+          misfit: Math.abs(Math.log(earned(probe) / earned(refused))),
+        },
+        { kind: "fixed", unit, limit: inWindow, misfit: MISFIT_FIXED },
+      ];
+      return all.filter(({ limit, misfit, kind }) => {
+        if (kind === "fixed" && probe.atMs - refused.atMs > MINUTE_MS) return false;
+        return limit > 0 && Number.isFinite(limit) && Number.isFinite(misfit);
+      });
+    });
+  }
+
+  #moment(atMs: number): Moment {
+    return { atMs, used: this.#flow.used(atMs), total: this.#flow.total };
+  }
+}

@@ -148,7 +148,10 @@ export function readOpenaiConfig(body: JsonObject, otherNames: ReadonlySet<strin
   const format = readResponseFormat(body["response_format"]);
   if (format instanceof LineFault) return format;
   if (format === undefined) return read;
-  return { config: { ...read.config, ...format }, unknownFields: read.unknownFields };
+  return {
+    config: { ...read.config, ...format.config },
+    unknownFields: [...read.unknownFields, ...format.unknownFields],
+  };
 }
 
 /** Reads the known fields of an object; the names of the others are told. */
@@ -283,21 +286,42 @@ function reasoningEffort(value: JsonValue, name: string): unknown {
   return isText(value) ? { thinkingLevel: value } : mustBe(name, "a string", value);
 }
 
-/** OpenAI's response_format: `text`, `json_object`, or `json_schema` with `json_schema.schema`. */
-function readResponseFormat(given: JsonValue | undefined): GenerationConfig | LineFault | undefined {
+/**
+ * OpenAI's response_format: `text`, `json_object`, or `json_schema` with `json_schema.schema`. A schema has no name
+ * elsewhere, and is always kept to, so `name` and `strict` are not passed on.
+ */
+function readResponseFormat(given: JsonValue | undefined): ReadConfig | LineFault | undefined {
   if (given === undefined || given === null) return undefined;
   if (!isObject(given)) return mustBe("response_format", "an object", given);
-  if (given["type"] === "text") return undefined;
-  if (given["type"] === "json_object") return { responseMimeType: "application/json" };
-  if (given["type"] !== "json_schema")
-    return mustBe("response_format.type", "text, json_object or json_schema", given["type"]);
-  const named = given["json_schema"];
+  const { type, json_schema: named } = given;
+  if (type !== "text" && type !== "json_object" && type !== "json_schema")
+    return mustBe("response_format.type", "text, json_object or json_schema", type);
+  const known = type === "json_schema" ? ["type", "json_schema"] : ["type"];
+  const unknownFields = otherNames(given, known, "response_format");
+  if (type === "text") return { config: {}, unknownFields };
+  if (type === "json_object") return { config: { responseMimeType: "application/json" }, unknownFields };
   if (!isObject(named)) return mustBe("response_format.json_schema", "an object", named);
-  const responseJsonSchema = named["schema"];
-  if (responseJsonSchema === undefined) return { responseMimeType: "application/json" };
-  if (!isObject(responseJsonSchema))
-    return mustBe("response_format.json_schema.schema", "an object", responseJsonSchema);
-  return { responseMimeType: "application/json", responseJsonSchema };
+  const { schema: asked, description } = named;
+  if (asked !== undefined && !isObject(asked))
+    return mustBe("response_format.json_schema.schema", "an object", asked);
+  const inside = otherNames(named, ["name", "strict", "schema"], "response_format.json_schema");
+  const isDescribed = asked === undefined || !isText(description) || asked["description"] !== undefined;
+  const left = isDescribed ? inside : inside.filter((name) => !name.endsWith(".description"));
+  const responseJsonSchema = isDescribed ? asked : { ...asked, description };
+  return {
+    config: {
+      responseMimeType: "application/json",
+      ...(responseJsonSchema === undefined ? {} : { responseJsonSchema }),
+    },
+    unknownFields: [...unknownFields, ...left],
+  };
+}
+
+/** Paths of members that have none of these names, and a value. */
+function otherNames(object: JsonObject, names: readonly string[], path: string): readonly string[] {
+  return Object.keys(object).flatMap((name) =>
+    names.includes(name) || object[name] === null ? [] : [`${path}.${name}`],
+  );
 }
 
 /** A finite number; also one with more digits than a double holds, rounded. */

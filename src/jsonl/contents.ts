@@ -4,7 +4,7 @@
  *
  * Text is all that is carried: a part that holds anything else is `invalid_contents`, and a request that leans on
  * tools or cached content is `unsupported_request`, because leaving those out would change what is asked. A member that
- * is not known is `invalid_config`. `system` is read as Anthropic has it, and an output limit and stop sequences also
+ * is not known is `invalid_config`. `system` is read as Anthropic has it (`cache_control` of its blocks is only named), and an output limit and stop sequences also
  * beside `generation_config`.
  */
 import { isObject, type JsonObject } from "../work/json.ts";
@@ -38,6 +38,8 @@ const KNOWN = [
 const SYSTEM_NAMES: ReadonlySet<string> = new Set(["system_instruction", "systemInstruction", "system"]);
 const CONTENT_NAMES = ["role", "parts"] as const;
 const PART_NAMES = ["text"] as const;
+const CACHE = "cache_control";
+const BLOCK_NAMES = ["type", "text", CACHE] as const;
 
 /** Reads `request`, all but its model. */
 export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFault {
@@ -57,7 +59,7 @@ export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFa
       instructionName = name;
     } else if (REQUEST_SETTINGS.has(name)) {
       beside = { ...beside, [name]: value };
-    } else if (!isEmptyList(value)) {
+    } else if (!REFUSED.has(name) || !isEmptyList(value)) {
       return refusedMember(name);
     }
   }
@@ -67,7 +69,7 @@ export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFa
   if (turns instanceof LineFault) return turns;
   const system = readInstruction(instruction, instructionName);
   if (system instanceof LineFault) return system;
-  return { system, turns, config, unknownFields: [] };
+  return { system, turns, config, unknownFields: hasCacheMark(instruction) ? [CACHE] : [] };
 }
 
 function refusedMember(name: string): LineFault {
@@ -119,16 +121,26 @@ function readInstruction(instruction: JsonValue | undefined, name: string): stri
   return texts instanceof LineFault ? within(name, texts) : texts;
 }
 
-/** Anthropic's blocks; where its cache may begin (`cache_control`) changes no answer. */
+/** Anthropic's blocks. */
 function readBlocks(blocks: readonly JsonValue[], name: string): string[] | LineFault {
   const texts: string[] = [];
   for (const block of blocks) {
-    const text = isObject(block) && block["type"] === "text" ? block["text"] : undefined;
-    if (!isText(text))
-      return wrongContents(`${name}[${texts.length}]`, '{"type":"text","text":"..."}', block);
-    texts.push(text);
+    const where = `${name}[${texts.length}]`;
+    if (!isObject(block) || block["type"] !== "text" || !isText(block["text"]))
+      return wrongContents(where, '{"type":"text","text":"..."}', block);
+    const unknown = otherName(block, BLOCK_NAMES);
+    if (unknown !== undefined) return unknownField(where, unknown, BLOCK_NAMES);
+    texts.push(block["text"]);
   }
   return texts;
+}
+
+/** Where Anthropic's cache may begin concerns the price alone. */
+function hasCacheMark(instruction: JsonValue | undefined): boolean {
+  if (!Array.isArray(instruction)) return false;
+  return (instruction as readonly JsonValue[]).some(
+    (block) => isObject(block) && block[CACHE] !== undefined && block[CACHE] !== null,
+  );
 }
 
 /** Faults name the place within the content; no name is built while all is well. */

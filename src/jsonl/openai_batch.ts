@@ -30,7 +30,7 @@ export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
   const whole = withExtraMembers(given);
   const body = whole instanceof LineFault ? whole : underOwnNames(whole);
   if (body instanceof LineFault) return body;
-  if (body["stream"] === true)
+  if (isGiven(body["stream"]) && body["stream"] !== false)
     return unsupported("stream must be false or absent: answers are written whole");
   const read = readOpenaiConfig(body, NO_SETTINGS);
   if (read instanceof LineFault) return read;
@@ -86,7 +86,7 @@ function underOwnNames(body: JsonObject): JsonObject | LineFault {
 interface Conversation {
   readonly system: readonly string[];
   readonly turns: readonly Turn[];
-  /** False when some message holds what texts cannot. */
+  /** False when some message holds what texts cannot, or a system message follows a turn. */
   readonly isTextAlone: boolean;
 }
 
@@ -103,8 +103,9 @@ function readMessages(messages: JsonValue | undefined): Conversation | LineFault
     if (!isText(role)) return wrongContents(`${where}.role`, "a string", role);
     const content = readContent(message["content"], where);
     if (content instanceof LineFault) return content;
-    if (content.isTextAlone === false || hasMoreThanText(message)) isTextAlone = false;
+    if (!content.isTextAlone || hasOthers(message, "role", "content")) isTextAlone = false;
     if (role === "system" || role === "developer") {
+      if (turns.length > 0) isTextAlone = false;
       system.push(...content.texts);
     } else if (role === "user" || role === "assistant") {
       if (content.texts.length > 0)
@@ -130,26 +131,30 @@ function readContent(
   if (!Array.isArray(content)) return wrongContents(`${where}.content`, "a string or an array", content);
   if (content.length === 0) return new LineFault("invalid_contents", `${where}.content is empty`);
   const texts: string[] = [];
+  let isTextAlone = true;
   for (const [index, part] of (content as readonly JsonValue[]).entries()) {
     if (!isObject(part)) return wrongContents(`${where}.content[${index}]`, "an object", part);
     if (part["type"] !== "text") continue;
     const text = part["text"];
     if (!isText(text)) return wrongContents(`${where}.content[${index}].text`, "a string", text);
+    if (hasOthers(part, "type", "text")) isTextAlone = false;
     texts.push(text);
   }
-  return { texts, isTextAlone: texts.length === content.length };
+  return { texts, isTextAlone: isTextAlone && texts.length === content.length };
 }
 
-/** Members of a message besides its text, such as tool calls, a name or reasoning. */
-function hasMoreThanText(message: JsonObject): boolean {
-  for (const name in message)
-    if (name !== "role" && name !== "content" && isGiven(message[name]) && !isEmptyList(message[name]))
-      return true;
+/** Members besides these two, such as the tool calls, the name or the reasoning of a message. */
+function hasOthers(object: JsonObject, one: string, other: string): boolean {
+  for (const name in object) {
+    if (name === one || name === other || !isGiven(object[name])) continue;
+    if (!isEmptyByHabit(name, object[name])) return true;
+  }
   return false;
 }
 
-function isEmptyList(value: JsonValue | undefined): boolean {
-  return Array.isArray(value) && value.length === 0;
+/** OpenAI's SDK writes these lists into a message that has none of what they hold. */
+function isEmptyByHabit(name: string, value: JsonValue | undefined): boolean {
+  return (name === "tool_calls" || name === "annotations") && Array.isArray(value) && value.length === 0;
 }
 
 function isGiven(value: JsonValue | undefined): boolean {

@@ -77,9 +77,9 @@ export function anthropicBody(
   if (schema === null) return { message: "response_schema: expected an object" };
   if (schema !== undefined) {
     body.output_config = { ...body.output_config, format: { type: "json_schema", schema } };
-  } else if (config.responseMimeType !== undefined && config.responseMimeType !== "text/plain") {
-    dropped.push("response_mime_type");
   }
+  const takenMime = schema === undefined ? "text/plain" : "application/json";
+  if ((config.responseMimeType ?? takenMime) !== takenMime) dropped.push("response_mime_type");
   return { body, dropped };
 }
 
@@ -142,6 +142,7 @@ function putThinking(
   if (thinking === undefined) return;
   const { thinkingBudget: budget, thinkingLevel: level } = thinking;
   const isAdaptive = generation >= 4.6;
+  if (Object.keys(thinking).length === 0) dropped.push("thinking_config");
   if (level?.toLowerCase() === "none") {
     body.thinking = { type: "disabled" };
   } else if (level !== undefined) {
@@ -152,7 +153,9 @@ function putThinking(
       body.output_config = { effort };
     }
   }
-  if (budget !== undefined) putBudget(body, config, budget, isAdaptive, dropped);
+  const isTwofold = level !== undefined && budget !== undefined && budget !== -1;
+  if (isTwofold) dropped.push("thinking_budget");
+  else if (budget !== undefined && level === undefined) putBudget(body, config, budget, isAdaptive, dropped);
   if (thinking.includeThoughts === true) showThoughts(body, isAdaptive, dropped);
 }
 

@@ -34,6 +34,7 @@ const DOCUMENTED: ReadonlySet<string> = new Set([
   "prompt_cache_retention",
   "reasoning_effort",
   "response_format",
+  "response_format.json_schema.description",
   "safety_identifier",
   "seed",
   "service_tier",
@@ -53,6 +54,7 @@ const DOCUMENTED: ReadonlySet<string> = new Set([
 
 /** Names of other servers that are near a documented one, or that all of them have. */
 const OTHERS: ReadonlySet<string> = new Set([
+  "cache_control",
   "documents",
   "format",
   "grammar",
@@ -63,6 +65,7 @@ const OTHERS: ReadonlySet<string> = new Set([
   "random_seed",
   "reasoning",
   "repetition_penalty",
+  "response_format.schema",
   "route",
   "stop_token_ids",
   "top_a",

@@ -50,6 +50,7 @@ function notTaken(config: GenerationConfig, others: readonly string[]): readonly
     ["response_schema", answerSchema(config) !== undefined],
     ["response_mime_type", responseMimeType !== "text/plain"],
     ["logprobs", config.responseLogprobs !== undefined || config.logprobs !== undefined],
+    ["thinking_config", thinkingConfig !== undefined && Object.keys(thinkingConfig).length === 0],
     ["thinking_level", thinkingLevel !== undefined],
     ["thinking_budget", thinkingBudget !== -1],
     ["include_thoughts", includeThoughts],

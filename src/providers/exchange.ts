@@ -6,6 +6,7 @@ import type { ModelRequest } from "../work/request.ts";
 import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
 import { withDigits } from "./json.ts";
 import type { Decoded, Encoded, ProviderSettings, WireAnswer } from "./provider.ts";
+import { besideTexts } from "./text_messages.ts";
 import { refusalOfDropped, untranslated } from "./unsupported.ts";
 
 /** Where a seed with exact digits goes: last into the body (1), or last into the body's last member (2). */
@@ -60,15 +61,32 @@ export function inOtherWords(
   request: ModelRequest,
   name: string,
 ): { readonly dropped: string[] } | Extract<Encoded, { readonly ok: false }> {
-  if (request.unknownFields.length > 0) {
-    const misspeltInside = misspeltInMessages(request.openaiBody?.["messages"], false);
-    if (misspeltInside !== undefined) return { ok: false, code: "invalid_config", message: misspeltInside };
-    const isMixed = request.openaiBody !== undefined && request.unknownFields.includes("messages");
-    if (isMixed) return unsupported(`messages: ${name} accepts only text`);
-    const misspelt = misspeltMember(request.unknownFields, false);
-    if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
-  }
-  return { dropped: [...untranslated(request)] };
+  const { unknownFields, openaiBody, config } = request;
+  if (config.responseSchema !== undefined && config.responseJsonSchema !== undefined)
+    return invalid("response_schema and response_json_schema are the same field, give one");
+  if (unknownFields.length === 0) return { dropped: [] };
+  const messages = openaiBody?.["messages"];
+  const misspelt = misspeltInMessages(messages, false);
+  if (misspelt !== undefined) return invalid(misspelt);
+  const others = untranslated(request);
+  if (openaiBody === undefined || !unknownFields.includes("messages")) return withoutMisspelt(others, others);
+  const { refused, dropped } = besideTexts(messages, name);
+  if (refused !== undefined) return unsupported(refused);
+  if (dropped.length === 0) return unsupported(`messages: ${name} accepts only text`);
+  return withoutMisspelt([...new Set([...others, ...dropped])], others);
+}
+
+function withoutMisspelt(
+  dropped: readonly string[],
+  members: readonly string[],
+): { readonly dropped: string[] } | Extract<Encoded, { readonly ok: false }> {
+  const misspelt = misspeltMember(members, false);
+  if (misspelt !== undefined) return invalid(misspelt);
+  return { dropped: [...dropped] };
+}
+
+function invalid(message: string): Extract<Encoded, { readonly ok: false }> {
+  return { ok: false, code: "invalid_config", message };
 }
 
 function unsupported(message: string): Extract<Encoded, { readonly ok: false }> {

@@ -69,6 +69,7 @@ export function geminiProvider(settings: ProviderSettings): Provider {
     encode: (request, model, isCheckOnly) => {
       const read = translated(request, settings.name);
       if ("ok" in read) return read;
+      if (isTwofold(request.config)) read.dropped.push("thinking_budget");
       const body = geminiBody(request);
       const seedPlace = { name: "seed", depth: 2 } as const;
       return encoded(body, request, read.dropped, { settings, model }, seedPlace, isCheckOnly);
@@ -105,6 +106,11 @@ function geminiBody(request: ModelRequest): GeminiBody {
   if (settings.logprobs !== undefined) settings.responseLogprobs = true; // demanded beside it
   if (seed !== undefined || Object.keys(settings).length > 0) body.generationConfig = settings;
   return body;
+}
+
+/** No thoughts, and so many: one of them would be left out. */
+function isTwofold({ thinkingConfig: thinking }: GenerationConfig): boolean {
+  return thinking?.thinkingLevel?.toUpperCase() === "NONE" && (thinking.thinkingBudget ?? 0) !== 0;
 }
 
 /** Levels are an enum in capitals; `none`, of OpenAI's layout, is a budget of nothing. */

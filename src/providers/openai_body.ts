@@ -100,6 +100,7 @@ function contentOf(texts: readonly string[], dialect: Dialect): string | TextPar
 function putEffort(body: ChatBody, config: GenerationConfig, dialect: Dialect, dropped: string[]): void {
   const thinking = config.thinkingConfig;
   if (thinking === undefined) return;
+  if (Object.keys(thinking).length === 0) dropped.push("thinking_config");
   const level = thinking.thinkingLevel?.toLowerCase();
   if (level !== undefined) {
     const effort = EFFORTS.find((known) => known === level);
@@ -175,6 +176,8 @@ function putFormat(
   const schema = answerSchema(config);
   if (schema === null) return "response_schema: expected an object";
   const mime = config.responseMimeType;
+  if (schema !== undefined && mime !== undefined && mime !== "application/json")
+    dropped.push("response_mime_type");
   if (schema !== undefined && dialect.hasJsonSchema) {
     const strict = isStrictSchema(schema);
     body.response_format = { type: "json_schema", json_schema: { name: "answer", strict, schema } };

@@ -19,6 +19,7 @@ const SAMPLING: ReadonlySet<string> = new Set([
 ]);
 /** Members of OpenAI's body that concern the caller, the price or the speed, and no text. */
 const UNSEEN: ReadonlySet<string> = new Set([
+  "cache_control",
   "metadata",
   "parallel_tool_calls",
   "prediction",
@@ -56,14 +57,21 @@ export function refusalOfDropped(
   };
 }
 
-/** Members of OpenAI's body that a provider of another protocol is not sent, but for those that say nothing. */
+/** Members that ask for nothing with this value, wherever they are left out. No other value says nothing. */
+const SAYS_NOTHING: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
+  ["functions", isEmptyList],
+  ["store", (value: unknown) => value === false],
+  ["tools", isEmptyList],
+]);
+
+/** Members of OpenAI's body that a provider of another protocol is not sent, but for those that ask for nothing. */
 export function untranslated({ unknownFields, openaiBody }: ModelRequest): readonly string[] {
   if (unknownFields.length === 0) return NONE;
-  return unknownFields.filter((name) => name !== "messages" && !saysNothing(openaiBody?.[name]));
+  return unknownFields.filter(
+    (name) => name !== "messages" && SAYS_NOTHING.get(name)?.(openaiBody?.[name]) !== true,
+  );
 }
 
-/** False, an empty list or object: what a member that is left out means. */
-function saysNothing(value: unknown): boolean {
-  if (value === false) return true;
-  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
 }

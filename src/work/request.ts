@@ -58,7 +58,10 @@ export interface ModelRequest {
   readonly openaiBody?: Readonly<Record<string, JsonValue>>;
   /** Whether the output limit must hold for sure, whatever the provider calls it: a cost cap counts on it. */
   readonly isLimitSure?: true;
-  /** Names of members of `openaiBody` that the fields above do not hold; `messages` when a message has more than text. */
+  /**
+   * Names of members of `openaiBody` that the fields above do not hold; `messages` when a message has more than text, or a
+   * system message follows a turn. Without `openaiBody`: what the request had and the fields above do not hold.
+   */
   readonly unknownFields: readonly string[];
 }
 

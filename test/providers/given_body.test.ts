@@ -44,7 +44,7 @@ describe("an item in OpenAI's layout", () => {
     });
     expect(gemini.encode(item({ verbosity: "low", guided_json: {}, guided_regex: "x" }), "g")).toMatchObject({
       message:
-        'gemini:g does not take verbosity, guided_regex; leave them out, or set unsupportedConfig to "drop"',
+        'gemini:g does not take verbosity, guided_json, guided_regex; leave them out, or set unsupportedConfig to "drop"',
     });
   });
 

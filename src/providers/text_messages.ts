@@ -1,0 +1,75 @@
+/**
+ * What messages in OpenAI's layout hold besides texts, for protocols that are sent only the texts. The list of what may
+ * stay is closed:
+ *
+ *   role, content, part.type "text", part.text           carried
+ *   null; an empty list of tool calls or annotations     nothing was asked
+ *   cache_control                                        left out, and named in the warnings: it concerns the price alone
+ *   anything else, a system message after a turn         the line is refused, with the path
+ */
+import { isObject, type JsonObject } from "../work/json.ts";
+
+/** What becomes of messages that hold more than texts. */
+export interface BesideTexts {
+  /** Names of members that are left out. */
+  readonly dropped: readonly string[];
+  /** The first place that cannot be left out, and why; undefined when there is none. */
+  readonly refused: string | undefined;
+}
+
+const CACHE = "cache_control";
+/** Lists that OpenAI's SDK writes into a message although they are empty. */
+const EMPTY_LISTS: ReadonlySet<string> = new Set(["annotations", "tool_calls"]);
+
+/** `name` is the provider's. */
+export function besideTexts(messages: unknown, name: string): BesideTexts {
+  const dropped = new Set<string>();
+  let hasTurns = false;
+  if (!Array.isArray(messages)) return { dropped: [], refused: undefined };
+  for (const [index, message] of messages.entries()) {
+    if (!isObject(message)) continue;
+    const where = `messages[${index}]`;
+    const isSystem = message["role"] === "system" || message["role"] === "developer";
+    if (isSystem && hasTurns)
+      return refusal(`${where}: ${name} accepts a system message only before the conversation`);
+    hasTurns ||= !isSystem;
+    const place = placeInMessage(message, where, dropped);
+    if (place !== undefined) return refusal(`${place}: ${name} accepts only text`);
+  }
+  return { dropped: [...dropped], refused: undefined };
+}
+
+/** The first place that holds more than text; names of what may be left out are added to `dropped`. */
+function placeInMessage(message: JsonObject, where: string, dropped: Set<string>): string | undefined {
+  if (message["role"] === "tool" || message["role"] === "function") return `${where}.role`;
+  const other = otherMember(message, ["role", "content"], dropped);
+  if (other !== undefined) return `${where}.${other}`;
+  const content = message["content"];
+  if (typeof content === "string") return undefined;
+  if (!Array.isArray(content)) return `${where}.content`;
+  for (const [index, part] of content.entries()) {
+    const place = `${where}.content[${index}]`;
+    if (!isObject(part) || part["type"] !== "text") return place;
+    const inPart = otherMember(part, ["type", "text"], dropped);
+    if (inPart !== undefined) return `${place}.${inPart}`;
+  }
+  return undefined;
+}
+
+function otherMember(
+  object: JsonObject,
+  carried: readonly string[],
+  dropped: Set<string>,
+): string | undefined {
+  for (const [name, value] of Object.entries(object)) {
+    if (carried.includes(name) || value === null) continue;
+    if (EMPTY_LISTS.has(name) && Array.isArray(value) && value.length === 0) continue;
+    if (name !== CACHE) return name.length <= 64 ? name : `${name.slice(0, 64)}...`;
+    dropped.add(CACHE);
+  }
+  return undefined;
+}
+
+function refusal(refused: string): BesideTexts {
+  return { dropped: [], refused };
+}

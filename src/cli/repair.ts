@@ -4,8 +4,8 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openEngine } from "../engine/engine.ts";
-import { bodyOf, movedTask } from "../engine/moved_task.ts";
-import { repairOutput } from "../engine/repair.ts";
+import { repairTask } from "../engine/found_task.ts";
+import { movedTask } from "../engine/moved_task.ts";
 import { PerigeeError } from "../errors.ts";
 
 interface RepairArguments {
@@ -24,14 +24,18 @@ export async function repair(out: string, options: Record<string, unknown>): Pro
     const name = `out:${resolve(out)}`;
     const task = (await parts.store.taskByName(name)) ?? (await movedTask(parts, name, resolve(out)));
     if (task === undefined) throw new PerigeeError("not_found", `no run in ${data} has the output ${out}`);
-    const { kept, lost, damaged, isIntact } = await repairOutput(parts, task, bodyOf(parts, task));
-    if (json === true) process.stdout.write(`${JSON.stringify({ output: out, kept, lost })}\n`);
+    const { kept, lost, change, damaged, isIntact } = await repairTask(parts, task);
+    if (json === true)
+      process.stdout.write(`${JSON.stringify({ output: out, kept, lost, ...(change && { change }) })}\n`);
     else if (isIntact)
       process.stderr.write(`${out} is as it was written (${kept} lines); nothing was changed\n`);
     else {
       const next = lost === 0 ? "" : "; repeat the command of the run to request the missing answers";
       const old = damaged === undefined ? "" : `; the changed file is kept as ${damaged}`;
-      process.stderr.write(`${out} was rewritten: ${kept} lines were left, ${lost} are lost${next}${old}\n`);
+      const what = change === undefined ? "" : ` (it ${change})`;
+      process.stderr.write(
+        `${out}${what} was rewritten: ${kept} lines were left, ${lost} are lost${next}${old}\n`,
+      );
     }
     return 0;
   } finally {

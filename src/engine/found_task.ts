@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import type { StoredTask } from "../store/store.ts";
 import { bodyOf, movedTask } from "./moved_task.ts";
 import type { EngineParts } from "./parts.ts";
-import { repairOutput } from "./repair.ts";
+import { type Repaired, repairOutput } from "./repair.ts";
 import { settleRestatement } from "./restate.ts";
 import { onThisClock } from "./run_terms.ts";
 import type { TaskBody } from "./task_body.ts";
@@ -23,12 +23,32 @@ export async function findTask(
 
 /** As an earlier call left it; its output written again when that was found to be another. */
 export async function mended(parts: EngineParts, task: StoredTask, signal: AbortSignal): Promise<TaskBody> {
-  const found = onThisClock(bodyOf(parts, task), parts.clock.moment());
-  const body = await settleRestatement(parts, task, found, answersPath(parts, task.id, found), signal);
+  const body = await settled(parts, task, signal);
   if (body.isOutputChanged !== true) return body;
-  const { body: repaired, kept, lost, damaged, isIntact } = await repairOutput(parts, task, body);
+  const {
+    body: repaired,
+    kept,
+    lost,
+    change,
+    damaged,
+    isIntact,
+  } = await repairOutput(parts, task, body, signal);
   if (isIntact) return repaired; // it was put back
+  const what = change === undefined ? "" : ` (it ${change})`;
   const old = damaged === undefined ? "" : `; the changed file is kept as ${damaged}`;
-  parts.notice(`${body.out} was rewritten: ${kept} lines were left, ${lost} are requested again${old}`);
+  parts.notice(
+    `${body.out}${what} was rewritten: ${kept} lines were left, ${lost} are requested again${old}`,
+  );
   return repaired;
+}
+
+/** `repairOutput` of a task as an earlier call left it, for a caller that does not go on with it. */
+export async function repairTask(parts: EngineParts, task: StoredTask): Promise<Repaired> {
+  const { signal } = new AbortController();
+  return repairOutput(parts, task, await settled(parts, task, signal), signal);
+}
+
+async function settled(parts: EngineParts, task: StoredTask, signal: AbortSignal): Promise<TaskBody> {
+  const found = onThisClock(bodyOf(parts, task), parts.clock.moment());
+  return settleRestatement(parts, task, found, answersPath(parts, task.id, found), signal);
 }

@@ -100,7 +100,10 @@ export interface Step extends StepHeader {
   readonly lanes: readonly LaneRecord[] | undefined;
 }
 
-/** `voids` of a step before which nothing counts any more: it, and those appended with it, say anew what is left. */
+/**
+ * `voids` of a step before which nothing counts any more: it, and those appended with it, say anew what is left. Repairs
+ * of earlier versions wrote it; `restate.ts` has taken its place.
+ */
 export const RESTATES = -2;
 
 /** Collects the records of one step. Used once: fill, `finish`, drop. */

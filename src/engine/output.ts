@@ -10,6 +10,7 @@ import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { OutputWrite } from "../store/store.ts";
+import { changeOf } from "./changed_file.ts";
 import { checksumOf, combineCrc32, lengthOf } from "./checksum.ts";
 
 /** A range of the output that its log has claimed, and the write that fills it. */
@@ -78,6 +79,11 @@ export class OutputFile {
     return String(await checksumOf(this.#file, end));
   }
 
+  /** What another program did to the file, where that is plain to see. */
+  change(): Promise<string | undefined> {
+    return changeOf(this.#file);
+  }
+
   /** Bytes `start` to `end`, fewer when the file is shorter. */
   async read(start: number, end: number): Promise<Uint8Array> {
     const bytes = new Uint8Array(Math.max(0, end - start));
@@ -120,8 +126,13 @@ export class OutputFile {
   }
 }
 
-/** `found` is the checksum of the file up to `end`; undefined if there is no file. */
-export function outputChanged(path: string, found: string | undefined, end: number): PerigeeError {
+/** `found` is the checksum of the file up to `end`, undefined if there is no file; `change` is what `changeOf` says of it. */
+export function outputChanged(
+  path: string,
+  found: string | undefined,
+  end: number,
+  change = "was moved, cut or changed",
+): PerigeeError {
   const sizeBytes = found === undefined ? undefined : lengthOf(found);
   const what =
     sizeBytes === undefined
@@ -131,6 +142,6 @@ export function outputChanged(path: string, found: string | undefined, end: numb
         : `has ${sizeBytes} bytes instead of ${end}`;
   return new PerigeeError(
     "output_changed",
-    `${path} ${what}: it was moved, cut or changed; put it back, or run the same command again (or perigee repair ${basename(path)}) to rewrite it from the lines that are left and request only the missing answers`,
+    `${path} ${what}: it ${change}; put it back, or run the same command again (or perigee repair ${basename(path)}) to rewrite it from the lines that are left and request only the missing answers`,
   );
 }

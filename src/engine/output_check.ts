@@ -6,6 +6,7 @@
  */
 import { type Disk, errorCodeOf } from "../disk.ts";
 import type { StoredTask } from "../store/store.ts";
+import { changeOf } from "./changed_file.ts";
 import { checksumOf, lengthOf } from "./checksum.ts";
 import { outputChanged } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
@@ -15,9 +16,14 @@ import { encodeBody, type TaskBody } from "./task_body.ts";
 export async function checkOutput(disk: Disk, path: string, checksum: string): Promise<void> {
   const end = lengthOf(checksum);
   const sizeBytes = (await disk.stat(path))?.sizeBytes;
-  const found = sizeBytes === undefined ? undefined : await readChecksum(disk, path, end);
-  if (sizeBytes !== end || found !== checksum)
-    throw outputChanged(path, sizeBytes === end ? found : checksumLike(sizeBytes), end);
+  const read = sizeBytes === undefined ? undefined : await readFound(disk, path, end);
+  if (sizeBytes !== end || read?.checksum !== checksum)
+    throw outputChanged(
+      path,
+      sizeBytes === end ? read?.checksum : checksumLike(sizeBytes),
+      end,
+      read?.change,
+    );
 }
 
 /** The same call again may rewrite the output: its caller has seen what was found. */
@@ -35,11 +41,17 @@ function checksumLike(sizeBytes: number | undefined): string | undefined {
   return sizeBytes === undefined ? undefined : `0:${sizeBytes}`;
 }
 
-async function readChecksum(disk: Disk, path: string, end: number): Promise<string | undefined> {
+interface FoundFile {
+  /** Up to where it was to end. */
+  readonly checksum: string;
+  readonly change: string | undefined;
+}
+
+async function readFound(disk: Disk, path: string, end: number): Promise<FoundFile | undefined> {
   try {
     const file = await disk.open(path, "read");
     try {
-      return String(await checksumOf(file, end));
+      return { checksum: String(await checksumOf(file, end)), change: await changeOf(file) };
     } finally {
       await file.close();
     }

@@ -36,6 +36,8 @@ import type { Totals } from "./totals.ts";
 /** The longest tail beyond the last step that is looked at: far above what one commit writes. */
 const TAIL_BYTES_MAX = 256 * 1024 * 1024;
 
+const LINE_END = 0x0a;
+
 /** As where a provider does not say what it counted. */
 const CHARS_PER_TOKEN = 4;
 
@@ -88,13 +90,16 @@ async function checkWhole({ output }: RecoveryOptions, { last, outEnd, outCrc32 
   const end = last?.range.outStart ?? outEnd;
   const found = await output.checksum(end);
   if (found !== checksumText(last?.crc32Before ?? outCrc32, end))
-    throw outputChanged(output.path, found, end);
+    throw outputChanged(output.path, found, end, await output.change());
 }
 
-/** A power cut can damage the range of the last step alone, since the next one waits for its sync. */
+/** A power cut can damage the range of the last step alone, since the next one waits for its sync; it converts nothing. */
 async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise<void> {
-  const { last } = replay;
-  if (last === undefined || (await options.output.renew(last.range))) return;
+  const { last, outEnd } = replay;
+  const { output } = options;
+  if (last === undefined || (await output.renew(last.range))) return;
+  const change = await output.change();
+  if (change !== undefined) throw outputChanged(output.path, await output.checksum(outEnd), outEnd, change);
   const records = new StepWriter().finish({
     outStart: last.range.outStart,
     outEnd: last.range.outStart,
@@ -112,7 +117,7 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void
   const { output } = options;
   if (output.end <= replay.outEnd || output.end - replay.outEnd > TAIL_BYTES_MAX) return;
   const tail = await output.read(replay.outEnd, output.end);
-  const whole = tail.subarray(0, wholeLinesEnd(tail));
+  const whole = endedLines(tail, replay);
   const adopted = adoptedLines(
     Buffer.from(whole).toString(),
     await keysInDoubt(options.input, replay),
@@ -136,6 +141,16 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void
   for (const { found } of adopted) if (found.warnings !== undefined) replay.totals.warn(found.warnings, 1);
   replay.outEnd = range.outEnd;
   replay.outCrc32 = output.crc32;
+}
+
+/** The whole lines of a tail; of the last one its line end alone may be missing, as its checksum tells. */
+function endedLines(tail: Uint8Array, { voided }: Replay): Uint8Array {
+  const end = wholeLinesEnd(tail);
+  const ended = Buffer.concat([tail.subarray(end), Buffer.of(LINE_END)]);
+  const isRecorded = [...voided.values()].some(
+    ({ lineBytes, lineCrc32 }) => lineBytes === ended.byteLength && lineCrc32 === crc32(ended),
+  );
+  return isRecorded ? Buffer.concat([tail.subarray(0, end), ended]) : tail.subarray(0, end);
 }
 
 /** Keys of the lines whose request was under way, read from the input. */

@@ -1,33 +1,31 @@
 /**
  * Repair: the output of a task written again from what is left of it, after it was moved, cut or changed.
  *
- *   journal -> the checksum of each line that was answered -> the file is searched for those lines, wherever they stand now
- *     -> the found ones are written beside it, in the order of the journal, and take its place
- *     -> the journal (its prices aside) restates them (`RESTATES`); the others are open again, with what they have cost
+ *   journal -> the checksum of each line that was answered -> the file is searched for those lines, wherever they are now
+ *     and whatever another program made of them (`changed_file.ts`)
+ *     -> restated with the found ones (`restate.ts`: safe at any kill); the others are open again, with what they have cost
  *
- * A crash anywhere leaves a file that can be repaired again. What the file holds besides is kept as `<output>.damaged`,
- * that of a second repair as `<output>.damaged.2`, and so on.
+ * What the file holds besides is kept as `<output>.damaged`, that of a second repair as `<output>.damaged.2`, and so on.
  *
- * Limits: some 300 bytes of memory a line; lines of at most 64 MiB are found.
+ * Limits: some 300 bytes of memory a line.
  */
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../disk.ts";
 import { hasCode } from "../errors.ts";
-import { readOutputLine } from "../jsonl/write.ts";
-import type { JournalEntry, StoredTask } from "../store/store.ts";
-import { checksumText } from "./checksum.ts";
-import { type ClosedRecord, type OutcomeRecord, RESTATES, readStep, StepWriter, stamped } from "./journal.ts";
+import type { UsedPrice } from "../price/used_prices.ts";
+import type { StoredTask } from "../store/store.ts";
+import { changeOf, type FoundPlace, linesOf, openAsLines, writtenForms } from "./changed_file.ts";
+import { checksumOf, checksumText } from "./checksum.ts";
+import { addGone } from "./item_cost.ts";
+import { type ClosedRecord, NOTHING_SPENT, type OutcomeRecord, readStep } from "./journal.ts";
 import { checkOutput } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import { Replay } from "./replay.ts";
+import { restate } from "./restate.ts";
+import { type SettledLine, settledLines } from "./settled_lines.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
 import { answersPath } from "./task_files.ts";
 import { countingEntries } from "./task_journal.ts";
-
-const READ_BYTES = 1024 * 1024;
-const LINE_BYTES_MAX = 64 * 1024 * 1024;
-const STEP_BYTES = 1024 * 1024;
-const LINE_END = 0x0a;
 
 /** What was found. */
 export interface Repaired {
@@ -37,31 +35,36 @@ export interface Repaired {
   readonly lost: number;
   /** Whether the file was as it was written: then it was left alone. */
   readonly isIntact: boolean;
+  /** What was done to the file, in words that follow "it"; absent when that is not plain to see. */
+  readonly change?: string;
   /** Where the file is that it replaces; absent when that held nothing else. */
   readonly damaged?: string;
 }
 
-type RepairParts = Pick<EngineParts, "disk" | "store" | "room" | "clock" | "dataDir">;
-
 /** Writes the output again, unless it is as it was written. Call it while the task is not at work. */
-export async function repairOutput(parts: RepairParts, task: StoredTask, body: TaskBody): Promise<Repaired> {
+export async function repairOutput(
+  parts: EngineParts,
+  task: StoredTask,
+  body: TaskBody,
+  signal: AbortSignal,
+): Promise<Repaired> {
   const { disk, store, room } = parts;
   const journal = await readJournal(parts, task.id, body);
   const path = answersPath(parts, task.id, body);
   const from = (await disk.stat(path)) === undefined ? body.out : path; // answers that were put in order
-  if (!(await isIntact(disk, from, body, journal.replay))) return rewrite(parts, task, body, from, journal);
+  if (!(await isIntact(disk, from, body, journal.replay)))
+    return rewrite(parts, { task, body, from, path, journal }, signal);
   const { isOutputChanged, ...rest } = body;
   if (isOutputChanged === true) await room.waitFor(() => store.putTask({ ...task, body: encodeBody(rest) }));
   return { body: rest, kept: journal.replay.done.size, lost: 0, isIntact: true };
 }
 
+/** Of a run that has not finished, whole lines may follow that its journal does not know yet: recovery looks at them. */
 async function isIntact(disk: Disk, path: string, body: TaskBody, replay: Replay): Promise<boolean> {
-  const { outEnd, outCrc32, held } = replay;
-  const written = held.length > 0 ? undefined : checksumText(outCrc32, outEnd);
-  const checksum = body.status === "completed" ? body.outChecksum : written;
-  if (checksum === undefined) return false;
+  if (body.status !== "completed") return isBegunWith(disk, path, replay);
+  if (body.outChecksum === undefined) return false;
   try {
-    await checkOutput(disk, path, checksum);
+    await checkOutput(disk, path, body.outChecksum);
     return true;
   } catch (error) {
     if (hasCode(error, "output_changed")) return false;
@@ -69,81 +72,155 @@ async function isIntact(disk: Disk, path: string, body: TaskBody, replay: Replay
   }
 }
 
-async function rewrite(
-  parts: RepairParts,
-  task: StoredTask,
-  body: TaskBody,
-  from: string,
-  { replay, lines }: ReadJournal,
-): Promise<Repaired> {
-  const { disk, store, room, clock } = parts;
-  const path = answersPath(parts, task.id, body);
-  const old = (await disk.stat(from)) === undefined ? undefined : await disk.open(from, "read");
-  let damaged: string | undefined;
+async function isBegunWith(disk: Disk, path: string, { outEnd, outCrc32 }: Replay): Promise<boolean> {
+  if ((await disk.stat(path)) === undefined) return false;
+  const file = await disk.open(path, "read");
   try {
-    if (old !== undefined) await findLines(old, lines);
-    const writer = new Restatement(await fresh(disk, `${path}.part`));
-    try {
-      for await (const { records } of countingEntries(store, task.id, body))
-        for (const outcome of readStep(records).outcomes) {
-          if (!replay.done.has(outcome.line)) continue;
-          const start = lines.take(outcome);
-          if (start === undefined) continue; // another outcome of the line, before or behind this one
-          await writer.add(
-            outcome,
-            start < 0 || old === undefined ? undefined : await readAt(old, start, outcome),
-          );
-        }
-      const entries = await writer.finish(task.id, replay);
-      if (old !== undefined && lines.strayBytes > 0) damaged = await freePath(disk, `${from}.damaged`);
-      if (damaged !== undefined) await disk.rename(from, damaged);
-      await disk.rename(`${path}.part`, path);
-      const moment = clock.moment();
-      await room.waitFor(() => store.append(entries.map((entry) => stamped(entry, moment))));
-    } finally {
-      await writer.close();
-    }
-    const { isOutputChanged: _told, outBytes: _bytes, outChecksum: _sum, summary: _summary, ...rest } = body;
-    const repaired: TaskBody = { ...rest, status: "open" };
-    await room.waitFor(() => store.putTask({ ...task, body: encodeBody(repaired) }));
-    const { kept, lost } = writer;
-    return { body: repaired, kept, lost, isIntact: false, ...(damaged === undefined ? {} : { damaged }) };
+    return String(await checksumOf(file, outEnd)) === checksumText(outCrc32, outEnd);
+  } finally {
+    await file.close();
+  }
+}
+
+interface Rewriting {
+  readonly task: StoredTask;
+  readonly body: TaskBody;
+  /** Where the changed file is, and where the new one takes its place. */
+  readonly from: string;
+  readonly path: string;
+  readonly journal: ReadJournal;
+}
+
+async function rewrite(parts: EngineParts, rewriting: Rewriting, signal: AbortSignal): Promise<Repaired> {
+  const { disk } = parts;
+  const { from, path } = rewriting;
+  const decodedPath = `${path}.perigee-decoded`;
+  const change = await readChange(disk, from);
+  const old = (await disk.stat(from)) === undefined ? undefined : await openAsLines(disk, from, decodedPath);
+  try {
+    const repaired = await restateFound(parts, rewriting, old, signal);
+    return change === undefined ? repaired : { ...repaired, change };
   } finally {
     await old?.close();
+    await disk.remove(decodedPath);
   }
+}
+
+async function restateFound(
+  parts: EngineParts,
+  { task, body, from, path, journal }: Rewriting,
+  old: DiskFile | undefined,
+  signal: AbortSignal,
+): Promise<Repaired> {
+  const { disk, store } = parts;
+  const { replay, lines, prices, lastSequence } = journal;
+  if (old !== undefined) for await (const line of linesOf(old)) lines.look(line);
+  const damaged = lines.strayBytes === 0 ? undefined : await freePath(disk, `${from}.damaged`);
+  const { isOutputChanged, outBytes, outChecksum, summary, ...rest } = body;
+  let kept = 0;
+  let lost = 0;
+  const restatement = {
+    task,
+    before: body,
+    next: { ...rest, status: "open" as const },
+    path,
+    aside: damaged === undefined ? undefined : { from, to: damaged },
+    output: old ?? NOTHING,
+    lines: foundLines(settledLines(store, task.id, body), lines, old ?? NOTHING),
+    fateOf: ({ line }: OutcomeRecord) => {
+      const isKept = lines.isFound(line);
+      if (isKept) kept += 1;
+      else lost += 1;
+      return { line, isKept };
+    },
+    openLines: [...replay.attemptsMade()].map(([line, made]) => ({ line, made })),
+    prices,
+    committedUsd: replay.committedUsd,
+    gone: goneOf(replay),
+    lastSequence,
+  };
+  const repaired = await restate(parts, restatement, signal);
+  return { body: repaired, kept, lost, isIntact: false, ...(damaged === undefined ? {} : { damaged }) };
+}
+
+const NOTHING: Pick<DiskFile, "read"> = { read: async () => 0 };
+
+/** With what was not recorded of requests in doubt, by versions that did not. */
+function goneOf({ gone, unrecordedUsd }: Replay): ClosedRecord | undefined {
+  if (unrecordedUsd <= 0) return gone;
+  const none = { line: 0, attempts: 0, uncounted: 0, ambiguousAttempts: 0, uncountedAmbiguous: 0 };
+  return addGone(gone, { ...NOTHING_SPENT, ...none, ambiguousUsd: unrecordedUsd });
+}
+
+/** Each settled line with its text as it was written; a lost one without. */
+async function* foundLines(
+  settled: AsyncIterable<SettledLine>,
+  lines: SoughtLines,
+  file: Pick<DiskFile, "read">,
+): AsyncGenerator<SettledLine> {
+  for await (const each of settled) {
+    const { outcome } = each;
+    if ("held" in each) lines.hold(outcome);
+    const place = "held" in each ? undefined : lines.placeOf(outcome);
+    if (place === undefined) {
+      yield each;
+      continue;
+    }
+    const bytes = new Uint8Array(place.lengthBytes);
+    const found = bytes.subarray(0, await file.read(bytes, place.start));
+    yield { outcome, held: [...writtenForms(found)].find((form) => isOf(outcome, form)) ?? found };
+  }
+}
+
+function isOf({ lineBytes, lineCrc32 }: OutcomeRecord, bytes: Uint8Array): boolean {
+  return bytes.byteLength === lineBytes && crc32(bytes) === lineCrc32;
 }
 
 /** What the journal says of lines: their checksums, and where the file has them. */
 class SoughtLines {
-  readonly #crc32 = new Map<number, number>();
-  /** Lines by the checksum and length of their text; where the file has each, or -1. */
+  /** Lines by the checksum and length of their text. */
   readonly #lineOf = new Map<string, number>();
-  readonly #starts = new Map<number, number>();
-  /** Bytes of the file that are no line that is sought. */
+  readonly #places = new Map<number, FoundPlace>();
+  /** Whose text the journal has. */
+  readonly #held = new Set<number>();
+  /** Bytes of the file that belong to no line that is sought. */
   strayBytes = 0;
 
   seek({ line, lineBytes, lineCrc32 }: OutcomeRecord): void {
-    this.#crc32.set(line, lineCrc32);
     this.#lineOf.set(`${lineCrc32}:${lineBytes}`, line);
   }
 
-  found(bytes: Uint8Array, start: number): void {
-    const line = this.#lineOf.get(`${crc32(bytes)}:${bytes.byteLength}`);
-    if (line === undefined || this.#starts.has(line)) this.strayBytes += bytes.byteLength;
-    else this.#starts.set(line, start);
+  look({ bytes, ...place }: FoundPlace & { readonly bytes: Uint8Array }): void {
+    let isBlank = true;
+    for (const form of writtenForms(bytes)) {
+      isBlank = false;
+      const line = this.#lineOf.get(`${crc32(form)}:${form.byteLength}`);
+      if (line === undefined || this.#places.has(line)) continue;
+      this.#places.set(line, place);
+      return;
+    }
+    if (!isBlank) this.strayBytes += place.lengthBytes;
   }
 
-  /** Where the text of an outcome stands, -1 when it is lost; undefined for one that does not count, or was taken. */
-  take({ line, lineCrc32 }: OutcomeRecord): number | undefined {
-    if (this.#crc32.get(line) !== lineCrc32) return undefined;
-    this.#crc32.delete(line);
-    return this.#starts.get(line) ?? -1;
+  hold({ line }: OutcomeRecord): void {
+    this.#held.add(line);
+  }
+
+  placeOf({ line }: OutcomeRecord): FoundPlace | undefined {
+    return this.#places.get(line);
+  }
+
+  isFound(line: number): boolean {
+    return this.#places.has(line) || this.#held.has(line);
   }
 }
 
 interface ReadJournal {
   readonly replay: Replay;
   readonly lines: SoughtLines;
+  readonly prices: readonly UsedPrice[];
+  /** Of the journal's last entry, whether it counts or not. */
+  readonly lastSequence: number;
 }
 
 async function readJournal(
@@ -153,41 +230,26 @@ async function readJournal(
 ): Promise<ReadJournal> {
   const replay = new Replay();
   const lines = new SoughtLines();
+  const prices: UsedPrice[] = [];
   for await (const { sequence, records } of countingEntries(store, taskId, body)) {
     const step = readStep(records);
     replay.apply(sequence, step);
-    for (const outcome of step.outcomes) lines.seek(outcome);
+    prices.push(...step.prices);
   }
-  return { replay, lines };
+  for await (const { outcome } of settledLines(store, taskId, body)) lines.seek(outcome);
+  let lastSequence = 0;
+  for await (const { sequence } of store.journal(taskId)) lastSequence = sequence;
+  return { replay, lines, prices, lastSequence };
 }
 
-/** Looks at every line of a file. */
-async function findLines(file: DiskFile, lines: SoughtLines): Promise<void> {
-  let held: Uint8Array[] = [];
-  let heldBytes = 0;
-  let start = 0;
-  const chunk = new Uint8Array(READ_BYTES);
-  for (let position = 0; ; ) {
-    const length = await file.read(chunk, position);
-    if (length === 0) break;
-    let from = 0;
-    for (let end = chunk.indexOf(LINE_END); end >= 0 && end < length; end = chunk.indexOf(LINE_END, from)) {
-      lines.found(Buffer.concat([...held, chunk.subarray(from, end + 1)]), start);
-      held = [];
-      heldBytes = 0;
-      from = end + 1;
-      start = position + from;
-    }
-    if (heldBytes < LINE_BYTES_MAX) held.push(chunk.slice(from, length));
-    heldBytes += length - from;
-    position += length;
+async function readChange(disk: Disk, path: string): Promise<string | undefined> {
+  if ((await disk.stat(path)) === undefined) return undefined;
+  const file = await disk.open(path, "read");
+  try {
+    return await changeOf(file);
+  } finally {
+    await file.close();
   }
-  lines.strayBytes += heldBytes;
-}
-
-async function readAt(file: DiskFile, start: number, { lineBytes }: OutcomeRecord): Promise<Uint8Array> {
-  const bytes = new Uint8Array(lineBytes);
-  return bytes.subarray(0, await file.read(bytes, start));
 }
 
 /** The path, or the first of `<path>.2`, `<path>.3`, ... where no file is. */
@@ -196,78 +258,4 @@ async function freePath(disk: Disk, path: string): Promise<string> {
     const free = number === 1 ? path : `${path}.${number}`;
     if ((await disk.stat(free)) === undefined) return free;
   }
-}
-
-async function fresh(disk: Disk, path: string): Promise<DiskFile> {
-  await disk.remove(path);
-  return disk.open(path, "write");
-}
-
-/** The new file, and the steps that say what is in it. */
-class Restatement {
-  readonly #file: DiskFile;
-  readonly #steps: ((header: { readonly voids: number; readonly committedUsd: number }) => Uint8Array)[] = [];
-  #step = new StepWriter();
-  #lines: Uint8Array[] = [];
-  #bytes = 0;
-  #end = 0;
-  kept = 0;
-  lost = 0;
-
-  constructor(file: DiskFile) {
-    this.#file = file;
-  }
-
-  /** Without text it is asked for again, and what it took still counts. */
-  async add(outcome: OutcomeRecord, text: Uint8Array | undefined): Promise<void> {
-    if (text === undefined) {
-      this.lost += 1;
-      if (outcome.attempts > 0) this.#step.closed(askedAgain(outcome));
-      return;
-    }
-    this.kept += 1;
-    this.#step.outcome(outcome, text.byteLength, crc32(text));
-    const { warnings } = readOutputLine(text) ?? {};
-    if (warnings !== undefined) this.#step.warned(warnings);
-    this.#lines.push(text);
-    this.#bytes += text.byteLength;
-    if (this.#bytes >= STEP_BYTES) await this.#seal();
-  }
-
-  /** The entries, to be appended together. */
-  async finish(
-    taskId: string,
-    { open, spent, gone, committedUsd }: Replay,
-  ): Promise<Omit<JournalEntry, "wallMs">[]> {
-    if (gone !== undefined) this.#step.closed(gone);
-    for (const record of spent.values()) this.#step.closed(record);
-    for (const intent of open.values()) this.#step.intent(intent, undefined);
-    await this.#seal();
-    await this.#file.sync();
-    return this.#steps.map((make, index) => ({
-      taskId,
-      records: make({ voids: index === 0 ? RESTATES : 0, committedUsd }),
-    }));
-  }
-
-  close(): Promise<void> {
-    return this.#file.close();
-  }
-
-  async #seal(): Promise<void> {
-    const [step, bytes, outStart] = [this.#step, Buffer.concat(this.#lines), this.#end];
-    await this.#file.write(bytes, outStart);
-    this.#end += bytes.byteLength;
-    const range = { outStart, outEnd: this.#end, outCrc32: crc32(bytes) };
-    this.#steps.push((header) => step.finish({ ...range, ...header }));
-    this.#step = new StepWriter();
-    this.#lines = [];
-    this.#bytes = 0;
-  }
-}
-
-/** The tries of an answer that was lost behind our back do not count against its item. */
-function askedAgain(outcome: OutcomeRecord): ClosedRecord {
-  const { attempts, ambiguousAttempts } = outcome;
-  return { ...outcome, uncounted: attempts, uncountedAmbiguous: ambiguousAttempts };
 }

@@ -136,9 +136,14 @@ export class Replay {
   }
 
   taken(): Taken {
-    if (!this.#hasMoney) this.#noteUnrecorded();
     const { billedUsd, ambiguousUsd } = this.#recorded();
-    return { billedUsd, ambiguousUsd: ambiguousUsd + this.#unrecordedUsd };
+    return { billedUsd, ambiguousUsd: ambiguousUsd + this.unrecordedUsd };
+  }
+
+  /** What a cap counted beyond what is recorded, in steps that did not say what is in doubt. */
+  get unrecordedUsd(): number {
+    if (!this.#hasMoney) this.#noteUnrecorded();
+    return this.#unrecordedUsd;
   }
 
   #noteUnrecorded(): void {

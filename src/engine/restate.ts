@@ -3,7 +3,7 @@
  * lines that had ended are open again, or stand under another number.
  *
  *   output as it is -> new output whole beside it (`.perigee-part`) -> steps that state it -> `restating` in the task: decided
- *     -> renamed over the old one -> `restated` in the task: those steps count, and none before them
+ *     -> the old one is moved aside where it holds more than lines -> renamed to its place -> `restated` in the task: those steps count, and none before them
  *
  * A crash before the decision leaves steps that count for nothing and a file that the next restatement writes over; a
  * crash after it is made good by the next call (`settleRestatement`). At every moment the file at the output's place is
@@ -55,6 +55,8 @@ export interface Restatement {
   readonly next: TaskBody;
   /** Where the new output takes its place, and where its lines are read now. */
   readonly path: string;
+  /** Where a file is moved to before the new output takes its place. */
+  readonly aside?: { readonly from: string; readonly to: string } | undefined;
   readonly output: Pick<DiskFile, "read">;
   readonly lines: AsyncIterable<SettledLine>;
   readonly fateOf: (outcome: OutcomeRecord) => Fate;
@@ -74,7 +76,7 @@ export async function restate(
   signal: AbortSignal,
 ): Promise<TaskBody> {
   const { disk, room, store } = parts;
-  const { task, before, next, path, lastSequence } = restatement;
+  const { task, before, next, path, lastSequence, aside } = restatement;
   const part = partPath(path);
   const file = await room.waitFor(() => disk.open(part, "write"), { signal });
   const writer = new RestatementWriter(parts, restatement, file, signal);
@@ -87,7 +89,8 @@ export async function restate(
   }
   const { outBytes, outCrc32, steps } = writer;
   const range = { from: lastSequence + 1, to: lastSequence + steps };
-  const decided = { ...before, restating: { ...range, outBytes, outCrc32, next } };
+  const moved = aside === undefined ? {} : { aside };
+  const decided = { ...before, restating: { ...range, outBytes, outCrc32, next, ...moved } };
   await room.waitFor(() => store.putTask({ ...task, body: encodeBody(decided) }), { signal });
   return settleRestatement(parts, task, decided, path, signal);
 }
@@ -103,8 +106,11 @@ export async function settleRestatement(
   if (restating === undefined) return before;
   const { disk, room, store } = parts;
   const part = partPath(path);
+  const { aside } = restating;
   let isInPlace = await holds(disk, path, restating);
   if (!isInPlace && (await holds(disk, part, restating))) {
+    if (aside !== undefined && (await isToMove(disk, aside)))
+      await room.waitFor(() => disk.rename(aside.from, aside.to), { signal });
     await room.waitFor(() => disk.rename(part, path), { signal });
     isInPlace = true;
   }
@@ -112,6 +118,13 @@ export async function settleRestatement(
   const body = isInPlace ? { ...next, restated: { from, to } } : before;
   await room.waitFor(() => store.putTask({ ...task, body: encodeBody(body) }), { signal });
   return body;
+}
+
+async function isToMove(
+  disk: EngineParts["disk"],
+  { from, to }: { readonly from: string; readonly to: string },
+): Promise<boolean> {
+  return (await disk.stat(to)) === undefined && (await disk.stat(from)) !== undefined;
 }
 
 async function holds(
@@ -211,7 +224,9 @@ class RestatementWriter {
         uncountedAmbiguous: counts.uncountedAmbiguous - 1,
       };
       const ambiguousUsd = spent.ambiguousUsd - intent.mostUsd;
-      if (before.attempts > 0) this.#step.closed({ ...spent, ambiguousUsd, ...before, line });
+      // An answer that a power cut damaged was paid for, though it counts as a request in doubt.
+      if (before.attempts > 0 || spent.billedUsd > 0 || ambiguousUsd > 0)
+        this.#step.closed({ ...spent, ambiguousUsd, ...before, line });
       this.#step.intent({ ...intent, line });
     }
     this.#rows += 1;

@@ -51,6 +51,8 @@ export interface TaskBody {
     readonly outCrc32: number;
     /** The task once it is. */
     readonly next: TaskBody;
+    /** A file that is moved before it is. */
+    readonly aside?: { readonly from: string; readonly to: string };
   };
   readonly status: "open" | "completed" | "failed";
   /** Size of the finished output. */

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RunStatus } from "../../src/engine/run_status.ts";
 import { MAIN } from "../built.ts";
@@ -216,5 +217,27 @@ describe("perigee repair", () => {
       "out.jsonl was rewritten: 2 lines were left, 0 are lost; the changed file is kept as",
     );
     expect(stderr).toContain("out.jsonl.damaged\n");
+  });
+
+  it("reads a compressed output, says so, and leaves nothing to request", async () => {
+    desk.write("in.jsonl", [question("a"), question("b")]);
+    await desk.perigee(RUN);
+    const before = desk.read("out.jsonl");
+    writeFileSync(join(desk.dir, "out.jsonl"), gzipSync(before));
+    const refused = await desk.perigee(RUN);
+    expect(refused.code).toBe(74);
+    expect(refused.stderr).toContain(
+      "it is compressed (gzip) now; put it back, or run the same command again",
+    );
+    expect(await desk.perigee(["repair", "out.jsonl"])).toMatchObject({
+      code: 0,
+      stderr: "out.jsonl (it is compressed (gzip) now) was rewritten: 2 lines were left, 0 are lost\n",
+    });
+    expect(desk.read("out.jsonl")).toBe(before);
+    expect(await desk.perigee([...RUN, "--json"])).toMatchObject({ code: 0 });
+    expect(readdirSync(desk.dir).filter((name) => name.startsWith("out"))).toEqual([
+      "out.jsonl",
+      "out.jsonl.perigee",
+    ]);
   });
 });

@@ -1,7 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { momentOf, readStep, StepWriter, stamped } from "../../src/engine/journal.ts";
+import {
+  momentOf,
+  NOTHING_SPENT,
+  RESTATES,
+  readStep,
+  StepWriter,
+  stamped,
+} from "../../src/engine/journal.ts";
 import { LineSet } from "../../src/engine/line_set.ts";
+import { Replay } from "../../src/engine/replay.ts";
+import { settledLines } from "../../src/engine/settled_lines.ts";
+import type { StoredEntry } from "../../src/store/store.ts";
 
 const uint16 = fc.nat({ max: 0xffff });
 const uint32 = fc.nat({ max: 0xffffffff });
@@ -211,5 +221,35 @@ describe("a line set", () => {
         expect(bits).toEqual(within);
       }),
     );
+  });
+});
+
+describe("a journal that a repair of an earlier version has stated anew", () => {
+  it("counts from there", async () => {
+    const none = { ...NOTHING_SPENT, status: "completed" as const, code: undefined };
+    const step = (line: number, voids: number, outStart: number): Uint8Array => {
+      const writer = new StepWriter();
+      writer.outcome({ ...none, line, attempts: 1, ambiguousAttempts: 0, billedUsd: line }, 5, 1);
+      return writer.finish({ outStart, outEnd: outStart + 5, outCrc32: 1, voids, committedUsd: 0 });
+    };
+    const entries = [step(1, 0, 0), step(2, 0, 5), step(2, RESTATES, 0), step(3, 0, 5)];
+    const replay = new Replay();
+    entries.forEach((records, index) => {
+      replay.apply(index + 1, readStep(records));
+    });
+    expect([1, 2, 3].filter((line) => replay.done.has(line))).toEqual([2, 3]);
+    expect(replay.taken().billedUsd).toBe(5);
+    expect(replay.outEnd).toBe(10);
+    async function* journal(): AsyncGenerator<StoredEntry> {
+      for (const [index, records] of entries.entries())
+        yield { taskId: "t", sequence: index + 1, wallMs: 0, records };
+    }
+    const places: [number, number | undefined][] = [];
+    for await (const each of settledLines({ journal }, "t", {}))
+      places.push([each.outcome.line, "start" in each ? each.start : undefined]);
+    expect(places).toEqual([
+      [2, 0],
+      [3, 5],
+    ]);
   });
 });

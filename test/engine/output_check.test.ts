@@ -4,8 +4,11 @@ import { crc32 } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { combineCrc32 } from "../../src/engine/checksum.ts";
+import type { OpenedEngine } from "../../src/engine/engine.ts";
+import { repairTask } from "../../src/engine/found_task.ts";
 import { hasCode, PerigeeError } from "../../src/errors.ts";
-import { INPUT, OUTPUT, World } from "./world.ts";
+import { createRandom } from "../../src/testing/random.ts";
+import { INPUT, mortal, OUTPUT, World } from "./world.ts";
 
 const COUNT = 12;
 
@@ -48,6 +51,12 @@ function expectWhole(world: World, out = OUTPUT): void {
   for (const { key, output } of answers) expect(output?.text).toBe(`answer ${key?.slice(1)}`);
 }
 
+/** As Python's json writes it. */
+function respaced(text: string): string {
+  const lines = text.trimEnd().split("\n");
+  return lines.map((line) => `${line.replaceAll('":', '": ').replaceAll(',"', ', "')}\n`).join("");
+}
+
 const textOf = (world: World): string => world.disk.text(OUTPUT) ?? "";
 
 describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) => {
@@ -64,6 +73,14 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     ],
     ["appended to", (text: string) => `${text}{"key":"x"}\n`, 0],
     ["emptied", () => "", COUNT],
+    ["converted to CRLF line ends", (text: string) => text.replaceAll("\n", "\r\n"), 0],
+    ["given a byte order mark", (text: string) => `\ufeff${text}`, 0],
+    ["saved without its last line end", (text: string) => text.trimEnd(), 0],
+    ["saved with blank lines at its end", (text: string) => `${text}\n\r\n\n`, 0],
+    ["written again as JSON by another program", respaced, 0],
+    ["saved as UTF-16 with a mark", (text: string) => Buffer.from(`\ufeff${text}`, "utf16le"), 0],
+    ["saved as UTF-16 without a mark", (text: string) => Buffer.from(text, "utf16le"), 0],
+    ["saved as big-endian UTF-16", (text: string) => Buffer.from(`\ufeff${text}`, "utf16le").swap16(), 0],
   ])(
     "%s is refused once, then written again with only the lost lines asked for",
     async (_what, change, lostMax) => {
@@ -84,6 +101,22 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
       expect(await run(world, OUTPUT, options)).toMatchObject({ requests_sent: 0 });
     },
   );
+
+  it.each([
+    ["has CRLF line ends now", (text: string) => text.replaceAll("\n", "\r\n")],
+    ["begins with a byte order mark now", (text: string) => `\ufeff${text}`],
+    ["is UTF-16 text now", (text: string) => Buffer.from(`\ufeff${text}`, "utf16le")],
+  ])("is refused with what was done to it: it %s", async (found, change) => {
+    const world = await done(options);
+    const sizeBytes = textOf(world).length;
+    const changed = Buffer.from(change(textOf(world)));
+    world.disk.put(OUTPUT, changed);
+    expect(await refused(world, OUTPUT, options)).toBe(
+      `${OUTPUT} has ${changed.length} bytes instead of ${sizeBytes}: it ${found}; put it back, or run the same command again (or perigee repair out.jsonl) to rewrite it from the lines that are left and request only the missing answers`,
+    );
+    await run(world, OUTPUT, options);
+    expect(world.disk.paths.filter((path) => path.startsWith(OUTPUT))).toEqual([OUTPUT]);
+  });
 
   it("that was moved away is refused once, then asked for again", async () => {
     const world = await done(options);
@@ -143,6 +176,90 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
   });
 });
 
+describe.each([
+  ["a kill", false],
+  ["a power cut", true],
+])("%s at any moment while an output is written again", (_what, powerCut) => {
+  /** Stray content and lines in another order: the changed file is moved aside. */
+  async function changed(ordered: boolean): Promise<World> {
+    const world = await done({ ordered });
+    world.disk.put(OUTPUT, `mine\n${textOf(world).trimEnd().split("\n").reverse().join("\n")}\n`);
+    return world;
+  }
+
+  /** Begins `work` in a process that dies at the operation; whether it was over before. */
+  async function killedAt(
+    world: World,
+    operation: number,
+    work: (opened: OpenedEngine) => Promise<unknown>,
+  ): Promise<boolean> {
+    const process = mortal(world.clock);
+    const opened = await world.opened(process.clock);
+    world.disk.crashAtOperation(operation, { powerCut });
+    let isOver = false;
+    work(opened).then(
+      () => {
+        isOver = true;
+      },
+      () => undefined,
+    );
+    await world.clock.settle();
+    process.kill();
+    world.kill({ powerCut, random: createRandom(operation) });
+    return isOver;
+  }
+
+  it.each([false, true])(
+    "leaves the same call able to end without a request (ordered: %s)",
+    async (ordered) => {
+      for (let operation = 1; ; operation += 1) {
+        const world = await changed(ordered);
+        await refused(world, OUTPUT, { ordered });
+        const isOver = await killedAt(
+          world,
+          operation,
+          ({ engine }) => engine.run(INPUT, { out: OUTPUT, ordered }).finished,
+        );
+        expect(await run(world, OUTPUT, { ordered }), `operation ${operation}`).toMatchObject({
+          status: "completed",
+          counts: { completed: COUNT },
+        });
+        expectWhole(world);
+        expect(world.sent, `operation ${operation}`).toHaveLength(COUNT);
+        expect(world.disk.text(`${OUTPUT}.damaged`)).toContain("mine\n");
+        if (isOver) return;
+      }
+    },
+    120_000,
+  );
+
+  it.each([false, true])(
+    "leaves a repair to be made again, which asks for nothing (ordered: %s)",
+    async (ordered) => {
+      const repair = async ({ parts }: OpenedEngine): Promise<unknown> => {
+        const task = await parts.store.taskByName(`out:${OUTPUT}`);
+        return task === undefined ? undefined : repairTask(parts, task);
+      };
+      for (let operation = 1; ; operation += 1) {
+        const world = await changed(ordered);
+        const isOver = await killedAt(world, operation, repair);
+        if (!isOver) await killedAt(world, operation + 2, repair);
+        const opened = await world.opened();
+        expect(await world.settle(repair(opened)), `operation ${operation}`).toMatchObject({
+          kept: COUNT,
+          lost: 0,
+        });
+        await world.settle(opened.engine.close());
+        await run(world, OUTPUT, { ordered });
+        expectWhole(world);
+        expect(world.sent, `operation ${operation}`).toHaveLength(COUNT);
+        if (isOver) return;
+      }
+    },
+    120_000,
+  );
+});
+
 describe("a run at work", () => {
   it.each([
     ["cut", (text: string) => text.slice(0, 40)],
@@ -170,6 +287,27 @@ describe("a run at work", () => {
       expect(world.sent.length - before).toBeLessThanOrEqual(6);
     },
   );
+
+  it.each([
+    ["converted to CRLF line ends", (text: string) => text.replaceAll("\n", "\r\n")],
+    ["given a byte order mark", (text: string) => `\ufeff${text}`],
+    ["saved without its last line end", (text: string) => text.trimEnd()],
+    ["saved as UTF-16", (text: string) => Buffer.from(text, "utf16le")],
+    ["sorted", (text: string) => `${text.trimEnd().split("\n").reverse().join("\n")}\n`],
+  ])("that was stopped, and whose output was %s, asks for no answer again", async (_what, change) => {
+    const world = new World({ config: { maxInFlight: 1 }, latencyMs: 100 });
+    world.input(COUNT);
+    const engine = await world.engine();
+    const work = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(550);
+    work.stop();
+    await world.settle(engine.close());
+    world.disk.put(OUTPUT, change(textOf(world)));
+    await run(world).catch((error: unknown) => expect(error).toMatchObject({ code: "output_changed" }));
+    await run(world);
+    expectWhole(world);
+    expect(world.sent).toHaveLength(COUNT);
+  });
 
   it("that was stopped finds its output under another path", async () => {
     const world = new World({ config: { maxInFlight: 1 }, latencyMs: 100 });

@@ -1,0 +1,146 @@
+/**
+ * An output that another program has changed: what was done to it, and the lines of it that are still those that were written.
+ *
+ *   bytes -> unpacked (gzip) -> in UTF-8 (UTF-16) -> lines -> each as it was written: without a byte order mark and a
+ *   carriage return, with a line end, and with JSON as this engine writes it
+ *
+ * A line counts when the bytes as they were written have the recorded length and checksum; a line of nothing is nothing.
+ * Limits: lines of at most 64 MiB are found; what is compressed or UTF-16 is first written out beside the file.
+ */
+import { Readable } from "node:stream";
+import { createGunzip } from "node:zlib";
+import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
+import { sniff } from "../jsonl/sniff.ts";
+
+const READ_BYTES = 1024 * 1024;
+const HEAD_BYTES = 4_096;
+const LINE_BYTES_MAX = 64 * 1024 * 1024;
+const LINE_END = 0x0a;
+const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** Where a line is in a file, its line end included. */
+export interface FoundPlace {
+  readonly start: number;
+  readonly lengthBytes: number;
+}
+
+/** What was done to a file whose lines may be whole, in words that follow "it"; undefined when that is not plain to see. */
+export async function changeOf(file: Pick<DiskFile, "read">): Promise<string | undefined> {
+  const head = await headOf(file);
+  const foreign = sniff(head);
+  if (foreign !== undefined) return `is ${foreign.words} now`;
+  if (head.subarray(0, 3).equals(MARK)) return "begins with a byte order mark now";
+  return head.includes("\r\n") ? "has CRLF line ends now" : undefined;
+}
+
+/** Opens a file for reading as lines of UTF-8, `at` being where it is written out when it is neither. */
+export async function openAsLines(disk: Disk, path: string, at: string): Promise<DiskFile> {
+  const file = await disk.open(path, "read");
+  const decode = decoderOf(await headOf(file));
+  if (decode === undefined) return file;
+  let decoded: DiskFile | undefined;
+  try {
+    await disk.remove(at);
+    decoded = await disk.open(at, "write");
+    let end = 0;
+    for await (const bytes of decode(chunksOf(file))) {
+      await decoded.write(bytes, end);
+      end += bytes.byteLength;
+    }
+  } catch (error) {
+    await decoded?.close();
+    throw error;
+  } finally {
+    await file.close();
+  }
+  return decoded;
+}
+
+/** The lines of a file, and the place of each. Lines above the limit come without their end. */
+export async function* linesOf(
+  file: Pick<DiskFile, "read">,
+): AsyncGenerator<FoundPlace & { readonly bytes: Uint8Array }> {
+  let held: Uint8Array[] = [];
+  let heldBytes = 0;
+  let start = 0;
+  for await (const chunk of chunksOf(file)) {
+    let from = 0;
+    for (let end = chunk.indexOf(LINE_END); end >= 0; end = chunk.indexOf(LINE_END, from)) {
+      const lengthBytes = heldBytes + end + 1 - from;
+      yield { bytes: Buffer.concat([...held, chunk.subarray(from, end + 1)]), start, lengthBytes };
+      held = [];
+      heldBytes = 0;
+      from = end + 1;
+      start += lengthBytes;
+    }
+    if (heldBytes < LINE_BYTES_MAX) held.push(chunk.slice(from));
+    heldBytes += chunk.byteLength - from;
+  }
+  if (heldBytes > 0) yield { bytes: Buffer.concat(held), start, lengthBytes: heldBytes };
+}
+
+/** What a line may have been when it was written, the likeliest first; none for a line with nothing on it. */
+export function* writtenForms(bytes: Uint8Array): Generator<Uint8Array> {
+  let line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (line.subarray(0, 3).equals(MARK)) line = line.subarray(3);
+  while (line.at(-1) === LINE_END || line.at(-1) === 0x0d) line = line.subarray(0, -1);
+  if (line.byteLength === 0) return;
+  yield line.byteLength + 1 === bytes.byteLength && bytes.at(-1) === LINE_END
+    ? bytes
+    : Buffer.concat([line, Buffer.of(LINE_END)]);
+  const value = parsed(line);
+  if (value !== undefined) yield Buffer.from(`${JSON.stringify(value)}\n`);
+}
+
+/** Programs that write JSON anew change its spaces and escapes. */
+function parsed(line: Buffer): unknown {
+  try {
+    return JSON.parse(line.toString());
+  } catch {
+    return undefined;
+  }
+}
+
+async function headOf(file: Pick<DiskFile, "read">): Promise<Buffer> {
+  const head = Buffer.alloc(HEAD_BYTES);
+  return head.subarray(0, await file.read(head, 0));
+}
+
+async function* chunksOf(file: Pick<DiskFile, "read">): AsyncGenerator<Buffer> {
+  for (let position = 0; ; ) {
+    const chunk = Buffer.alloc(READ_BYTES);
+    const length = await file.read(chunk, position);
+    if (length === 0) return;
+    yield chunk.subarray(0, length);
+    position += length;
+  }
+}
+
+type Decode = (chunks: AsyncIterable<Buffer>) => AsyncGenerator<Uint8Array>;
+
+function decoderOf(head: Buffer): Decode | undefined {
+  if (head[0] === 0x1f && head[1] === 0x8b) return unpacked;
+  if (sniff(head)?.kind !== "utf16") return undefined;
+  const isBig = head[0] === 0xfe || head[0] === 0;
+  return (chunks) => decoded(chunks, new TextDecoder(isBig ? "utf-16be" : "utf-16le"));
+}
+
+async function* decoded(
+  chunks: AsyncIterable<Buffer>,
+  decoder: InstanceType<typeof TextDecoder>,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) yield Buffer.from(decoder.decode(chunk, { stream: true }));
+  yield Buffer.from(decoder.decode());
+}
+
+/** Of a file that is cut or damaged, what is before the damage. */
+async function* unpacked(chunks: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array> {
+  const source = Readable.from(chunks);
+  const stream = source.pipe(createGunzip());
+  source.on("error", (error) => stream.destroy(error));
+  try {
+    for await (const chunk of stream) yield chunk as Buffer; // of a stream in binary mode
+  } catch (error) {
+    if (!/^Z_/.test(errorCodeOf(error) ?? "")) throw error;
+  }
+}

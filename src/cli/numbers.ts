@@ -20,13 +20,6 @@ export function short(value: number): string {
   return String(value);
 }
 
-/** `$12.34`, with more digits where a cent would hide the value. */
-export function usd(value: number): string {
-  if (value === 0) return "$0.00";
-  if (value > 0 && value < 0.01) return `$${value.toFixed(Math.min(12, 1 - Math.floor(Math.log10(value))))}`;
-  return `$${value.toFixed(value < 1 ? 4 : 2)}`;
-}
-
 /** `0:07`, `12:34`, `3:00:00`, `2d 03:00`. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));

@@ -6,8 +6,9 @@ import { styleText } from "node:util";
 import { systemClock } from "../clock.ts";
 import type { Progress } from "../engine/progress.ts";
 import type { ProgressEvent } from "../engine/progress_feed.ts";
+import { usdText } from "../price/money.ts";
 import { holdText } from "./holds.ts";
-import { count, duration, percent, short, usd } from "./numbers.ts";
+import { count, duration, percent, short } from "./numbers.ts";
 
 const LIVE_EVERY_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
@@ -106,8 +107,8 @@ function timeLeft(progress: Progress): string {
 
 function money({ billedUsd, ambiguousUsd }: Progress): string {
   return ambiguousUsd > 0
-    ? `${usd(billedUsd)} billed, up to ${usd(ambiguousUsd)} in doubt`
-    : `${usd(billedUsd)} billed`;
+    ? `${usdText(billedUsd)} billed, up to ${usdText(ambiguousUsd)} in doubt`
+    : `${usdText(billedUsd)} billed`;
 }
 
 function laneText(lane: Progress["lanes"][number]): string {

@@ -6,12 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
+import { usdText } from "../price/money.ts";
 import { howToPrice } from "../price/price_sheet.ts";
 import type { Quote, QuoteAssumptions, QuoteFault, QuoteModel, QuoteTime } from "../price/quote.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { errorJson } from "./exit.ts";
 import { requireFile } from "./input.ts";
-import { count, duration, usd } from "./numbers.ts";
+import { count, duration } from "./numbers.ts";
 import { type ConfigArguments, configOf } from "./prices.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 
@@ -119,7 +120,7 @@ function outputText(model: QuoteModel): string {
 function billedText(found: Pick<QuoteModel, "billed_usd" | "billed_usd_low" | "billed_usd_high">): string {
   const { billed_usd, billed_usd_low, billed_usd_high } = found;
   if (billed_usd === null || billed_usd_low === null || billed_usd_high === null) return "unknown";
-  return `about ${usd(billed_usd)}, ${usd(billed_usd_low)} to ${usd(billed_usd_high)}`;
+  return `about ${usdText(billed_usd)}, ${usdText(billed_usd_low)} to ${usdText(billed_usd_high)}`;
 }
 
 function timeText({ seconds, bound_by, basis }: QuoteTime, assumed: QuoteAssumptions): string {

@@ -8,12 +8,13 @@ import type { ErrorGroup } from "../engine/run_errors.ts";
 import { type RunStatus, readStatus } from "../engine/run_status.ts";
 import { decodeBody } from "../engine/task_body.ts";
 import { PerigeeError } from "../errors.ts";
+import { usdText } from "../price/money.ts";
 import { readStoreCopy } from "../store/store_copy.ts";
 import { adviceOf } from "./advice.ts";
 import { commandLine } from "./command_line.ts";
 import { errorJson } from "./exit.ts";
 import { holdText } from "./holds.ts";
-import { count, usd } from "./numbers.ts";
+import { count } from "./numbers.ts";
 
 /** Options as commander passes them. */
 interface StatusArguments {
@@ -90,17 +91,28 @@ function current(found: RunStatus): RunStatus {
   return { ...found, held };
 }
 
-function statusTable({ counts, held, billed_usd, ambiguous_usd }: RunStatus, nowWallMs: number): string {
+function statusTable(found: RunStatus, nowWallMs: number): string {
+  const { counts, held, billed_usd } = found;
   const rows: [string, string][] = [
     ["answered", count(counts.answered)],
     ["failed", count(counts.failed)],
     ["open", count(counts.open)],
     ["held", count(counts.held)],
     ...held.map((hold): [string, string] => ["", `${linesText(hold.items)}: ${holdText(hold, nowWallMs)}`]),
-    ["billed", usd(billed_usd)],
-    ["ambiguous", usd(ambiguous_usd)],
+    ["billed", usdText(billed_usd)],
+    ["ambiguous", doubtText(found)],
   ];
   return rows.map(([label, value]) => `${label.padEnd(9)}  ${value}\n`).join("");
+}
+
+function doubtText({ ambiguous_usd, ambiguous_requests, requests_under_way }: RunStatus): string {
+  if (ambiguous_requests === 0) return usdText(ambiguous_usd);
+  const requests = ambiguous_requests === 1 ? "1 request" : `${count(ambiguous_requests)} requests`;
+  const underWay =
+    requests_under_way === 0
+      ? ""
+      : `, ${count(requests_under_way)} of them under way, or cut off when the process ended`;
+  return `at most ${usdText(ambiguous_usd)} (${requests} may have been billed without an answer${underWay})`;
 }
 
 function errorText({ code, count: lineCount, first_line, message, what_to_do }: ShownGroup): string {

@@ -3,7 +3,8 @@
  */
 import type { Summary } from "../engine/progress.ts";
 import type { RunWarning } from "../engine/warning_feed.ts";
-import { count, duration, usd } from "./numbers.ts";
+import { usdText } from "../price/money.ts";
+import { count, duration } from "./numbers.ts";
 
 /** Models without a price that are named. */
 const UNPRICED_SHOWN_MAX = 5;
@@ -29,7 +30,7 @@ export function summaryTable(summary: Summary): string {
     ["tokens", `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out`],
     [
       "billed",
-      `${usd(cost.billed_usd)} (${cost.price_source}${cost.is_estimated ? ", partly estimated" : ""})`,
+      `${usdText(cost.billed_usd)} (${cost.price_source}${cost.is_estimated ? ", partly estimated" : ""})`,
     ],
     ["time", `${elapsed(summary.elapsed_ms)} (${rate})`],
     ["answers", summary.output],
@@ -37,7 +38,7 @@ export function summaryTable(summary: Summary): string {
   if (cost.ambiguous_usd > 0 || usage.ambiguous_attempts > 0)
     rows.splice(-2, 0, [
       "in doubt",
-      `at most ${usd(cost.ambiguous_usd)} (${count(usage.ambiguous_attempts)} attempts may have been billed without an answer)`,
+      `at most ${usdText(cost.ambiguous_usd)} (${count(usage.ambiguous_attempts)} attempts may have been billed without an answer)`,
     ]);
   const unpriced = cost.prices.filter(({ source }) => source === null).map(({ model }) => model);
   if (unpriced.length > 0) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);

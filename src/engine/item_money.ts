@@ -10,6 +10,7 @@ import type { Clock } from "../clock.ts";
 import type { AttemptResult } from "../dispatch/attempt.ts";
 import type { Taken } from "../price/budget.ts";
 import { worstCaseUsd } from "../price/cost.ts";
+import { usdText } from "../price/money.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import { howToPrice } from "../price/price_sheet.ts";
 import type { CostBounds } from "./cost_bounds.ts";
@@ -25,11 +26,6 @@ const NOTHING: Taken = { billedUsd: 0, ambiguousUsd: 0 };
 /** What to say of a model that no cap can bound, and what to do. */
 export function unpricedText(model: string): string {
   return `no price is known for ${model}, so a cost cap cannot bound it: ${howToPrice(model)}`;
-}
-
-/** Three digits that count. */
-function shown(usd: number): string {
-  return String(Number(usd.toPrecision(3)));
 }
 
 /** One for an engine. */
@@ -68,8 +64,8 @@ export class ItemMoney {
     const whose = cap.name === undefined ? "the cost cap" : `the cap "${cap.name}"`;
     const left = Math.max(0, cap.capUsd - cap.spentUsd);
     const doubt =
-      budget.ambiguousUsd > 0 ? ` ($${shown(budget.ambiguousUsd)} of what is spent is in doubt)` : "";
-    return `${whose} of $${shown(cap.capUsd)} has $${shown(left)} left${doubt}, and the next request may cost $${shown(mostUsd)}`;
+      budget.ambiguousUsd > 0 ? ` (${usdText(budget.ambiguousUsd)} of what is spent is in doubt)` : "";
+    return `${whose} of ${usdText(cap.capUsd)} has ${usdText(left)} left${doubt}, and the next request may cost ${usdText(mostUsd)}`;
   }
 
   /** It was not sent. */

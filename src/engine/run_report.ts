@@ -7,6 +7,7 @@ import type { LimitsSnapshot } from "../schedule/limits.ts";
 import { isHoldReason } from "./holds.ts";
 import type { EngineParts } from "./parts.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "./progress.ts";
+import type { AttemptsMade } from "./replay.ts";
 import type { RunState } from "./run_state.ts";
 import type { TaskBody } from "./task_body.ts";
 
@@ -70,6 +71,7 @@ export class RunReport {
     const ambiguousUsd = budget.ambiguousUsd + budget.heldUsd; // nothing more is recorded: what is under way is in doubt
     const total = Math.max(totals.settled, (state.linesTotal ?? state.linesRead) - state.blankLines);
     const items = stopReason === undefined ? totals.settled : total;
+    const open = attemptsOfOpen(state);
     const prices = state.settings.prices.prices.slice(0, PRICES_MAX);
     const isHeld = stopReason !== undefined && isHoldReason(stopReason);
     return {
@@ -90,8 +92,8 @@ export class RunReport {
         cached_tokens: totals.cachedTokens,
         output_tokens: totals.outputTokens,
         reasoning_tokens: totals.reasoningTokens,
-        attempts: totals.attempts,
-        ambiguous_attempts: totals.ambiguousAttempts,
+        attempts: totals.attempts + open.attempts,
+        ambiguous_attempts: totals.ambiguousAttempts + open.ambiguousAttempts,
       },
       cost: {
         billed_usd: roundedUsd(budget.billedUsd),
@@ -137,6 +139,16 @@ export class RunReport {
       requests_sent: 0,
     };
   }
+}
+
+/** Of lines that have not ended: what came back, and what is under way and nobody waits for any more. */
+function attemptsOfOpen({ made, inFlight }: RunState): Pick<AttemptsMade, "attempts" | "ambiguousAttempts"> {
+  let [attempts, ambiguousAttempts] = [inFlight, inFlight];
+  for (const each of made.values()) {
+    attempts += each.attempts;
+    ambiguousAttempts += each.ambiguousAttempts;
+  }
+  return { attempts, ambiguousAttempts };
 }
 
 function opening(): Progress {

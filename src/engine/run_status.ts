@@ -25,7 +25,12 @@ export interface RunStatus {
   /** As the process that works on it said last; `next_try` is null where none does. */
   readonly held: readonly Hold[];
   readonly billed_usd: number;
+  /** The most that requests without a known end may have cost, those under way included; 0 where no price is known. */
   readonly ambiguous_usd: number;
+  /** How many they are, whether their price is known or not. */
+  readonly ambiguous_requests: number;
+  /** Of them, those without a recorded end: on their way, or cut off when the process ended. */
+  readonly requests_under_way: number;
   readonly errors: readonly ErrorGroup[];
 }
 
@@ -44,12 +49,14 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
   let failed = 0;
   let billedUsd = 0;
   let ambiguousUsd = 0;
+  let ambiguousRequests = 0;
   for await (const line of settledLines(parts.store, task.id, body, (step) => unsettled.apply(step))) {
     const { status } = line.outcome;
     if (status === "completed") answered += 1;
     else failed += 1;
     billedUsd += line.outcome.billedUsd;
     ambiguousUsd += line.outcome.ambiguousUsd;
+    ambiguousRequests += line.outcome.ambiguousAttempts;
     groups.add(line);
     unsettled.settled(line.outcome.line);
   }
@@ -68,19 +75,24 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     held: holds,
     billed_usd: roundedUsd(billedUsd + open.billedUsd),
     ambiguous_usd: roundedUsd(ambiguousUsd + open.ambiguousUsd),
+    ambiguous_requests: ambiguousRequests + open.ambiguousAttempts,
+    requests_under_way: unsettled.underWay,
     errors: await groups.read(parts, task.id, body),
   };
 }
 
-const NOTHING: Taken = { billedUsd: 0, ambiguousUsd: 0 };
+/** What lines took, and how many of their requests may have been billed without an answer. */
+type TakenByLines = Taken & Pick<ClosedRecord, "ambiguousAttempts">;
+
+const NOTHING: TakenByLines = { billedUsd: 0, ambiguousUsd: 0, ambiguousAttempts: 0 };
 
 /** Lines that were begun and have not ended, with what they took so far. */
 class UnsettledLines {
-  readonly #closed = new Map<number, Taken>();
+  readonly #closed = new Map<number, TakenByLines>();
   /** Requests whose end is not recorded: under way, or in doubt after a crash. */
   readonly #intents = new Map<number, IntentRecord>();
   /** By lines that are no longer in the input. */
-  #gone: Taken = NOTHING;
+  #gone: TakenByLines = NOTHING;
 
   apply(step: Step): void {
     const ended = new Map(step.closed.map(({ line, attempts }) => [line, attempts]));
@@ -102,17 +114,20 @@ class UnsettledLines {
     return new Set([...this.#closed.keys(), ...this.#intents.keys()]).size;
   }
 
-  taken(): Taken {
-    const doubts = [...this.#intents.values()].map(({ mostUsd }) => ({
-      billedUsd: 0,
-      ambiguousUsd: mostUsd,
-    }));
+  /** Requests without a recorded end. */
+  get underWay(): number {
+    return this.#intents.size;
+  }
+
+  taken(): TakenByLines {
+    const doubts = [...this.#intents.values()].map(doubtOf);
     return [...this.#closed.values(), ...doubts].reduce(sum, this.#gone);
   }
 
   /** Another request followed before its end was recorded. */
-  #doubt({ line, mostUsd }: IntentRecord): void {
-    this.#closed.set(line, sum(this.#closed.get(line) ?? NOTHING, { billedUsd: 0, ambiguousUsd: mostUsd }));
+  #doubt(intent: IntentRecord): void {
+    const { line } = intent;
+    this.#closed.set(line, sum(this.#closed.get(line) ?? NOTHING, doubtOf(intent)));
   }
 
   #close(step: Step, record: ClosedRecord): void {
@@ -126,6 +141,14 @@ class UnsettledLines {
   }
 }
 
-function sum(a: Taken, b: Taken): Taken {
-  return { billedUsd: a.billedUsd + b.billedUsd, ambiguousUsd: a.ambiguousUsd + b.ambiguousUsd };
+function doubtOf({ mostUsd }: IntentRecord): TakenByLines {
+  return { billedUsd: 0, ambiguousUsd: mostUsd, ambiguousAttempts: 1 };
+}
+
+function sum(a: TakenByLines, b: TakenByLines): TakenByLines {
+  return {
+    billedUsd: a.billedUsd + b.billedUsd,
+    ambiguousUsd: a.ambiguousUsd + b.ambiguousUsd,
+    ambiguousAttempts: a.ambiguousAttempts + b.ambiguousAttempts,
+  };
 }

@@ -17,7 +17,7 @@ import type { Clock } from "../clock.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import type { Cap } from "../price/budget.ts";
 import { roundedUsd } from "../price/cost.ts";
-import { addMoney, completeMoney, type Money, NO_MONEY } from "../price/money.ts";
+import { addMoney, completeMoney, type Money, NO_MONEY, usdText } from "../price/money.ts";
 import { dayOf } from "../price/rates.ts";
 import type { RecordChange, RecordStore } from "../store/records.ts";
 import { MonthCaps } from "./month_caps.ts";
@@ -137,7 +137,7 @@ class RecordedSpending implements Spending {
       if (spentUsd + heldUsd + usd > capUsd)
         throw new PerigeeError(
           "budget_exceeded",
-          `this needs up to ${shown(usd)} USD; of the month's ${shown(capUsd)} USD, ${shown(spentUsd)} are spent and ${shown(heldUsd)} held for accepted work`,
+          `this needs up to ${usdText(usd)}; of the month's ${usdText(capUsd)}, ${usdText(spentUsd)} are spent and ${usdText(heldUsd)} held for accepted work`,
           { details: { capUsd, spentUsd: roundedUsd(spentUsd), heldUsd: roundedUsd(heldUsd) } },
         );
     }
@@ -342,8 +342,4 @@ function monthsBetween(fromMs: number, toMs: number): string[] {
   const months = new Set<string>();
   for (let ms = fromMs; ms <= toMs; ms += DAY_MS) months.add(dayOf(ms).slice(0, 7));
   return [...months];
-}
-
-function shown(usd: number): string {
-  return usd.toFixed(6).replace(/0{1,4}$/, "");
 }

@@ -2,11 +2,12 @@ import { PassThrough } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { commandLine } from "../../src/cli/command_line.ts";
-import { count, duration, percent, short, usd } from "../../src/cli/numbers.ts";
+import { count, duration, percent, short } from "../../src/cli/numbers.ts";
 import { ProgressDisplay, progressLine } from "../../src/cli/progress.ts";
 import { summaryTable } from "../../src/cli/summary.ts";
 import type { Progress, Summary } from "../../src/engine/progress.ts";
 import type { ProgressEvent } from "../../src/engine/progress_feed.ts";
+import { usdText } from "../../src/price/money.ts";
 
 const PROGRESS: Progress = {
   state: "running",
@@ -78,7 +79,7 @@ describe("numbers", () => {
       "3.4M",
       "5.6G",
     ]);
-    expect([0, 0.00123, 0.5, 12.345].map(usd)).toEqual(["$0.00", "$0.0012", "$0.5000", "$12.35"]);
+    expect([0, 0.00123, 0.5, 12.345].map(usdText)).toEqual(["$0.00", "$0.0012", "$0.5000", "$12.35"]);
     expect([-5, 7_000, 754_000, 10_800_000, 183_600_000].map(duration)).toEqual([
       "0:00",
       "0:07",
@@ -90,7 +91,7 @@ describe("numbers", () => {
   });
 
   it("below a cent keep two digits and never turn into powers of ten", () => {
-    expect(usd(0.000000012)).toBe("$0.000000012");
+    expect(usdText(0.000000012)).toBe("$0.000000012");
   });
 });
 

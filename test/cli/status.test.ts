@@ -69,6 +69,8 @@ describe("the errors of a run", () => {
       held: [],
       billed_usd: 0,
       ambiguous_usd: 0,
+      ambiguous_requests: 0,
+      requests_under_way: 0,
       errors: [
         { code: "invalid_json", count: 2, first_line: 2, message: "the line is not one JSON value" },
         {
@@ -129,7 +131,7 @@ describe("perigee status", () => {
         "open       2",
         "held       0",
         "billed     $0.00",
-        "ambiguous  $0.00",
+        "ambiguous  at most $0.00 (1 request may have been billed without an answer, 1 of them under way, or cut off when the process ended)",
         "errors",
         "  invalid_json: 1 line, first line 6: the line is not one JSON value",
         "to see what to do about them: perigee errors out.jsonl",

@@ -3,6 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
+import { readStatus } from "../../src/engine/run_status.ts";
 import { jsonAnswer } from "../../src/testing/index.ts";
 import { INPUT, mortal, OUTPUT, ok, World } from "./world.ts";
 
@@ -100,4 +101,51 @@ describe("the money of a run", () => {
     expect(eachUsd).toBeGreaterThan(16 * 5e-3);
     expect(eachUsd).toBeLessThan(0.16);
   });
+});
+
+describe("money in doubt of lines that have not ended", () => {
+  const config = { maxInFlight: 4, prices: PRICES };
+
+  it("stands beside the requests that it is of when the run is paused, and when it is continued", async () => {
+    const world = new World({ config, answer: () => LOST });
+    world.input(3);
+    const run = async (waitMs: number) => {
+      const engine = await world.engine();
+      const summary = await world.settle(engine.run(INPUT, { out: OUTPUT, waitMs }).finished);
+      await world.settle(engine.close());
+      return summary;
+    };
+    for (const waitMs of [60_000, 20_000]) {
+      const { status, usage, cost } = await run(waitMs);
+      expect(status).toBe("paused");
+      expect(usage).toMatchObject({ attempts: world.sent.length, ambiguous_attempts: world.sent.length });
+      expect(cost.ambiguous_usd).toBeGreaterThan(0);
+    }
+    world.answer = ok;
+    const { usage } = await run(0);
+    expect(usage).toMatchObject({
+      attempts: world.sent.length,
+      ambiguous_attempts: world.sent.length - 3,
+    });
+  });
+
+  it.each([["known", config, true] as const, ["not known", { maxInFlight: 4 }, false] as const])(
+    "is shown by a look at the data folder after a kill, with its requests (price %s)",
+    async (_what, options, isPriced) => {
+      const world = new World({ config: options, answer: (line) => (line <= 6 ? ok(line) : "hang") });
+      world.input(20);
+      const engine = await world.engine();
+      engine.run(INPUT, { out: OUTPUT, sla: 60 }).finished.catch(() => undefined);
+      await world.clock.advance(2_000);
+      const hanging = world.sent.length - 6;
+      expect(hanging).toBeGreaterThan(1);
+      world.kill();
+      const store = await world.store.open();
+      const task = await store.taskByName(`out:${OUTPUT}`);
+      if (task === undefined) throw new Error("no task");
+      const status = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
+      expect(status).toMatchObject({ ambiguous_requests: hanging, requests_under_way: hanging });
+      expect(status.ambiguous_usd > 0).toBe(isPriced);
+    },
+  );
 });

@@ -57,7 +57,7 @@ function registerSubmit(
     schema: {
       summary: "Submit items",
       description:
-        "Items with an sla answer later: poll the task. Items without one are answered in the response. `Output-Format: jsonl` gives output_url instead of objects. A POST that is repeated with its `Idempotency-Key` within 24 hours gets the same task.",
+        "Items with an sla answer later: poll the task. Items without one are answered in the response, which waits 10 minutes at most, and 30 s while all that is left is held; after that, poll the task. `Output-Format: jsonl` gives output_url instead of objects. A POST that is repeated with its `Idempotency-Key` within 24 hours gets the same task.",
       tags: ["inference"],
       body: requestItems,
       response: { 200: answers.task, ...failures(402, 404, 409, 410) },

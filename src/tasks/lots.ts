@@ -31,6 +31,7 @@ import type { Spending } from "./spending.ts";
 import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
 import { deadlineOf, UnreadLots } from "./unread_lots.ts";
+import { HELD_WAIT_MS } from "./until_final.ts";
 
 const RUNNING_MAX = 32;
 /** Lots read at a time: one that tasks share names up to 4,096 of them. */
@@ -259,7 +260,7 @@ export class Lots {
       id: `lot:${id}`,
       acceptedWallMs,
       volumeTokens,
-      ...(slaMinutes === null ? {} : { sla: slaMinutes }),
+      ...(slaMinutes === null ? { waitMs: HELD_WAIT_MS } : { sla: slaMinutes }), // callers wait; it goes on
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
       ...(cap === undefined ? {} : { caps: [cap] }),
       rateCard: this.cards.of(lot.record),

@@ -174,9 +174,10 @@ class TaskDesk implements OpenedTasks {
     request: TaskRequest,
     spooled: Extract<SpooledRequest, { kind: "small" }>,
   ): Promise<TaskView> {
-    const { hasOutputFile, id, note } = request;
+    const { hasOutputFile, id, note, signal } = request;
+    const { clock } = this.#options.parts;
     const { task, lot } = await this.#intake.offer({ ...spooled, id, project, hasOutputFile, note });
-    if (spooled.slaMinutes === null) await untilFinal(task, [lot], request.signal);
+    if (spooled.slaMinutes === null) await untilFinal(task, [lot], { clock, signal });
     return this.#view(task, spooled.slaMinutes === null ? undefined : this.#views.firstView(task));
   }
 
@@ -294,10 +295,11 @@ class TaskDesk implements OpenedTasks {
     request: TaskRequest,
     spooled: Extract<SpooledRequest, { kind: "large" }>,
   ): Promise<TaskView> {
+    const { clock } = this.#options.parts;
     const { task, lots } = await this.#largeIntake.offer(project, request, spooled);
     for (const lot of lots) this.#begin(lot, task);
     const immediate = lots.filter((lot) => lot.record.slaMinutes === null);
-    if (immediate.length > 0) await untilFinal(task, immediate, request.signal);
+    if (immediate.length > 0) await untilFinal(task, immediate, { clock, signal: request.signal });
     return this.#view(task);
   }
 

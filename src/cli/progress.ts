@@ -100,9 +100,10 @@ function nowMs(): number {
 }
 
 function timeLeft(progress: Progress): string {
-  const eta = progress.etaMs === undefined ? "" : `ETA ${duration(progress.etaMs)}`;
-  if (progress.deadlineInMs === undefined) return eta;
-  return `${eta === "" ? "ETA ?" : eta} of ${duration(progress.deadlineInMs)}`;
+  const { etaMs, linesTotal, deadlineInMs } = progress;
+  const eta = etaMs === undefined ? "ETA ?" : `ETA ${duration(etaMs)}`;
+  if (deadlineInMs !== undefined) return `${eta} of ${duration(deadlineInMs)}`;
+  return etaMs === undefined && linesTotal === undefined ? "" : eta;
 }
 
 function money({ billedUsd, ambiguousUsd }: Progress): string {

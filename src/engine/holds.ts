@@ -43,7 +43,7 @@ export interface Hold {
   readonly reason: HoldReason;
   /** ISO 8601. */
   readonly since: string;
-  /** ISO 8601: when it is tried again; null where only the caller can change it. */
+  /** ISO 8601: when it is tried again; null where nothing is tried before the caller changes something or the run is called again. */
   readonly next_try: string | null;
   /** Lines of the run that wait for it. */
   readonly items: number;

@@ -47,7 +47,7 @@ export interface Progress {
   readonly usd: number;
   /** Until the deadline; absent without sla. */
   readonly deadlineInMs?: number;
-  /** Until the end, as it is forecast (as by a quote), no sooner than at the present rate; absent while unknown. */
+  /** Until the end, as it is forecast (as by a quote), no sooner than at the present rate; absent while unknown, as while something is held or nothing moves. */
   readonly etaMs?: number;
   readonly lanes: readonly LaneProgress[];
 }

@@ -316,7 +316,7 @@ export class Run implements AsyncIterable<OutputLine> {
     const { signal } = this.#stopping;
     const stopped = (): Summary => ({
       ...this.#report.summary(state, body, this.#stopReason),
-      held: this.#held,
+      held: this.#held.map((hold) => ({ ...hold, next_try: null })), // nobody tries before the next call
     });
     if (state.phase === "stopping") return stopped();
     const completed = (): Summary => this.#report.summary(state, body);

@@ -3,7 +3,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { providerOfLane } from "../schedule/lanes.ts";
-import { type Hold, isCallers, type RunHolds } from "./holds.ts";
+import type { Hold, RunHolds } from "./holds.ts";
 import type { Lane } from "./lane.ts";
 import { ROOM_CHECK_MS } from "./room.ts";
 import type { RunState } from "./run_state.ts";
@@ -61,7 +61,7 @@ function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, 
   return {
     reason,
     since: isoTime(trouble.sinceMs, clock),
-    next_try: isCallers(reason) ? null : isoTime(nowMs + limits.retryMs(nowMs), clock),
+    next_try: isoTime(nowMs + limits.retryMs(nowMs), clock), // of a model that the caller has to change, too
     items,
     provider,
     ...(address === "" ? {} : { address }),

@@ -4,7 +4,7 @@
 import { roundedUsd } from "../price/cost.ts";
 import { sourceText } from "../price/used_prices.ts";
 import type { LimitsSnapshot } from "../schedule/limits.ts";
-import { isHoldReason } from "./holds.ts";
+import { type Hold, isHoldReason } from "./holds.ts";
 import type { EngineParts } from "./parts.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "./progress.ts";
 import type { AttemptsMade } from "./replay.ts";
@@ -14,12 +14,22 @@ import type { TaskBody } from "./task_body.ts";
 /** Prices named in a summary at most. */
 const PRICES_MAX = 1_000;
 
+/** A hold that ends sooner is ordinary: single failures between answers. A provider says for how long it limits. */
+const HOLD_MS = 5_000;
+const LIMITED_MS = 60_000;
+/** Nothing has moved: no answer for so long, and for so many mean answers, with requests in flight. */
+const STILL_MS = 30_000;
+const STILL_ANSWERS = 5;
+
 /** Made when the run begins; its rates need to be asked more than once. */
 export class RunReport {
   readonly #parts: EngineParts;
   readonly #startedMs: number;
   readonly #items = new Rate();
   readonly #tokens = new Rate();
+  #settled = 0;
+  /** Since when nothing was settled although something is in flight, as far as anybody looked. */
+  #stillSinceMs: number | undefined;
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
@@ -54,8 +64,13 @@ export class RunReport {
     };
   }
 
-  /** As it is forecast, but no sooner than at the present rate; nothing while unknown. */
-  eta(state: RunState, { itemsPerSecond }: Pick<Progress, "itemsPerSecond">): Pick<Progress, "etaMs"> {
+  /** As it is forecast, but no sooner than at the present rate; nothing while unknown, as while something is held or hangs. */
+  eta(
+    state: RunState,
+    looked: Pick<Progress, "itemsPerSecond" | "held" | "pausedBy">,
+  ): Pick<Progress, "etaMs"> {
+    const { itemsPerSecond, held, pausedBy } = looked;
+    if (this.#isStill(state) || pausedBy !== undefined || this.#isHeld(held)) return {};
     const left = (state.linesTotal ?? Number.NaN) - state.blankLines - state.settings.totals.settled;
     const paceMs = left === 0 ? 0 : (left * 1_000) / itemsPerSecond;
     const forecastMs = state.isOpen ? this.#parts.leftMs(state) : undefined;
@@ -64,6 +79,28 @@ export class RunReport {
         ? (forecastMs ?? paceMs)
         : Math.max(forecastMs, paceMs);
     return Number.isFinite(etaMs) ? { etaMs } : {};
+  }
+
+  /** Whether the end of what is left depends on the end of a hold, which nobody knows. */
+  #isHeld(holds: readonly Hold[]): boolean {
+    const wallMs = this.#parts.clock.wallMs();
+    return holds.some(({ reason, since }) => {
+      const isLimit = reason === "rate_limited" || reason === "overloaded";
+      return wallMs - Date.parse(since) > (isLimit ? LIMITED_MS : HOLD_MS);
+    });
+  }
+
+  #isStill(state: RunState): boolean {
+    const nowMs = this.#parts.clock.nowMs();
+    const { settled } = state.settings.totals;
+    if (settled !== this.#settled || state.inFlight === 0) this.#stillSinceMs = undefined;
+    this.#settled = settled;
+    this.#stillSinceMs ??= nowMs;
+    const itemMs = Math.max(
+      0,
+      ...Array.from(this.#parts.lanes(), (lane) => (lane.hasAnswered ? lane.itemMs : 0)),
+    );
+    return nowMs - this.#stillSinceMs > Math.max(STILL_MS, STILL_ANSWERS * itemMs);
   }
 
   summary(state: RunState, body: TaskBody, stopReason?: string): Summary {

@@ -72,6 +72,11 @@ export class Gate {
     return this.#outage.waitMs(nowMs);
   }
 
+  /** Milliseconds until it is tried again, after the probe that may be out now. */
+  retryMs(nowMs: number): number {
+    return Math.max(this.#outage.retryMs(nowMs), this.cooldownMs(nowMs));
+  }
+
   /** Share of the limits' rate to send at, above 0, at most 1. */
   share(nowMs: number): number {
     return Math.min(this.#throttle.share(nowMs), this.#outage.share(nowMs));

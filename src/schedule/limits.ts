@@ -91,7 +91,7 @@ export class LaneLimits {
 
   /** Milliseconds until it is tried again, as far as a pause, an outage or a cool-down decides. */
   retryMs(nowMs: number): number {
-    return Math.max(this.#pause.waitMs(nowMs), this.#gate.outageMs(nowMs), this.#gate.cooldownMs(nowMs));
+    return Math.max(this.#pause.waitMs(nowMs), this.#gate.retryMs(nowMs));
   }
 
   /** Whether a rate is configured or learnt, here or in the shared limits: then a rate is what providers object to. */

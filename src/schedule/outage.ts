@@ -40,6 +40,12 @@ export class Outage {
     return this.#status === "down" && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
   }
 
+  /** As `waitMs`, while a probe is out as if it failed now: until the one after it. */
+  retryMs(nowMs: number): number {
+    const isOut = this.#status === "down" && this.#isProbed;
+    return isOut ? Math.max(0, this.#probedMs + PROBE_EVERY_MS - nowMs) : this.waitMs(nowMs);
+  }
+
   /** Share of the rate that is open, 0.05 to 1; probes are not part of it. */
   share(nowMs: number): number {
     if (this.#status !== "ramp") return 1;

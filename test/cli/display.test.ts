@@ -121,6 +121,11 @@ describe("the progress line", () => {
     );
   });
 
+  it("says that the end is not known while that depends on a provider", () => {
+    const { etaMs: _eta, deadlineInMs: _deadline, ...rest } = PROGRESS;
+    expect(progressLine(rest)).toMatch(/^running {2}12,345\/100,000 12% {2}ETA \? {2}9\.5k\/s/);
+  });
+
   it("while the input is read tells no total that it does not know", () => {
     const { linesTotal: _total, deadlineInMs: _deadline, etaMs: _eta, ...rest } = PROGRESS;
     expect(progressLine({ ...rest, state: "reading", lanes: [] })).toMatch(/^reading {2}12,345 {2}9\.5k\/s/);

@@ -1,0 +1,98 @@
+/** What is shown while nothing moves: when it is tried again, and that nobody knows when it ends. */
+import { describe, expect, it } from "vitest";
+import type { Run } from "../../src/engine/run.ts";
+import { INPUT, OUTPUT, ok, type Reply, status, World } from "./world.ts";
+
+const KINDS: Readonly<Record<string, () => Reply>> = {
+  outage: () => ({ ok: false, failure: "not_sent", message: "connection refused" }),
+  authentication: () => status(401, "invalid_api_key"),
+  quota: () => status(402, "billing_error"),
+  model_unavailable: () => status(404, "model_not_found"),
+};
+
+/** A run whose provider has answered for 5 s and does so no more. */
+async function turned(answer: () => Reply): Promise<{ readonly world: World; readonly run: Run }> {
+  const world: World = new World({
+    latencyMs: 500,
+    config: {
+      maxInFlight: 2,
+      providers: { alpha: { baseUrl: "http://alpha.test/v1", timeoutMs: 3_600_000 } },
+    },
+    answer: (line) => (world.clock.nowMs() < 5_000 ? ok(line) : answer()),
+  });
+  world.input(200);
+  const options = { out: OUTPUT, waitMs: 3_600_000, onHeld: () => undefined }; // it waits for what only the caller can change, too
+  return { world, run: (await world.engine()).run(INPUT, options) };
+}
+
+/** Looks at a run every second, as a display does. */
+async function look(world: World, run: Run, seconds: number): Promise<void> {
+  for (let second = 0; second < seconds; second += 1) {
+    await world.clock.advance(1_000);
+    run.progress();
+  }
+}
+
+describe.each(Object.keys(KINDS))("items that are held (%s)", (reason) => {
+  it("are tried again when the display says so", async () => {
+    const { world, run } = await turned(KINDS[reason] as () => Reply);
+    await look(world, run, 100);
+    for (let tries = 0; tries < 3; tries += 1) {
+      const { held, inFlight } = run.progress();
+      const [hold] = held;
+      expect(hold).toMatchObject({ reason });
+      const inMs = Date.parse(hold?.next_try ?? "") - world.clock.wallMs();
+      expect(inMs).toBeGreaterThanOrEqual(0);
+      const sent = world.sent.length;
+      await world.clock.advance(inMs - 2);
+      expect(world.sent.length, `too early, with ${inFlight} in flight`).toBe(sent);
+      await world.clock.advance(500);
+      expect(world.sent.length, "too late").toBe(sent + 1);
+      await world.clock.advance(250 + 500 * tries); // while the probe is out, and after it
+    }
+  });
+
+  it("have no time of arrival, until they are answered", async () => {
+    const { world, run } = await turned(KINDS[reason] as () => Reply);
+    await look(world, run, 4);
+    expect(run.progress().etaMs).toBeGreaterThan(0);
+    await look(world, run, 20);
+    expect(run.progress()).not.toHaveProperty("etaMs");
+    world.answer = ok;
+    await look(world, run, 70);
+    expect(run.progress().etaMs ?? 0).toBeLessThan(60_000);
+    expect(run.progress().settled).toBeGreaterThan(20);
+  });
+});
+
+describe("requests that hang", () => {
+  it("have no time of arrival", async () => {
+    const { world, run } = await turned(() => "hang");
+    await look(world, run, 4);
+    expect(run.progress().etaMs).toBeGreaterThan(0);
+    await look(world, run, 60);
+    expect(run.progress()).not.toHaveProperty("etaMs");
+  });
+
+  it("do not include answers that take long", async () => {
+    const world = new World({ latencyMs: 40_000, config: { maxInFlight: 1 } });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT });
+    await look(world, run, 120);
+    for (let second = 0; second < 120; second += 1) {
+      await look(world, run, 1);
+      expect(run.progress().etaMs).toBeGreaterThan(0);
+    }
+  });
+});
+
+describe("what a run that has stopped says of holds", () => {
+  it("has no next try: nobody tries before the next call", async () => {
+    const world = new World({ answer: () => status(503) });
+    world.input(3);
+    const summary = await world.settle(
+      (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 60_000 }).finished,
+    );
+    expect(summary.held).toMatchObject([{ reason: "outage", items: 3, next_try: null }]);
+  });
+});

@@ -48,10 +48,13 @@ export function withTerms(before: TaskBody, options: AskedTerms, wallMs: number)
   };
 }
 
-/** Smaller jumps of the wall clock are believed at once. */
-const CLOCK_JUMP_MS = 3_600_000;
+/** Time servers move a clock by less. */
+const CLOCK_JUMP_MS = 60_000;
 
-/** A clock that was put forward or back while the machine ran moves what was accepted before with it: its deadline stays. */
+/**
+ * A clock that was put forward or back while the machine ran, or that went on while it was suspended, moves what was accepted
+ * before with it: its deadline stays where a process that had gone on would have it (docs/decisions/0019-clocks.md).
+ */
 export function onThisClock(body: TaskBody, now: Moment): TaskBody {
   const jumpMs = body.seen !== undefined && isSameBoot(body.seen, now) ? wallJumpMs(body.seen, now) : 0;
   const shiftMs = Math.abs(jumpMs) > CLOCK_JUMP_MS ? jumpMs : 0;

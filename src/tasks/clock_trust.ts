@@ -1,10 +1,13 @@
 /**
  * Whether the wall clock may be believed when something is to be removed for its age.
  *
- *   trusted -> in doubt (it moved by more than an hour beyond the time that passed, such as 40 days while a service was stopped)
- *   in doubt -> trusted (it is back where it was, or has stayed so through 24 hours of work)
+ *   trusted -> in doubt (it moved by more than a minute beyond the time that passed)
+ *   in doubt -> trusted (it is back where it was, or has stayed so for long enough: after a jump of up to an hour through as
+ *               much work as it jumped, after a larger one through 24 hours of work)
  *
- * What was seen is stored, so that a restart neither ends a doubt nor forgets it.
+ * A machine that was suspended really is later, and nobody can tell that from a clock that is wrong. After the wait nothing is
+ * removed before its age, whichever it was. What was seen is stored, so that a restart neither ends a doubt nor forgets it.
+ * Why: docs/decisions/0019-clocks.md.
  */
 import type { Clock, Moment } from "../clock.ts";
 import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
@@ -12,7 +15,9 @@ import { leastMsBetween, wallJumpMs } from "../work/moment.ts";
 
 const COLLECTION = "clock";
 const ID = "seen";
-const TOLERANCE_MS = 3_600_000;
+/** Time servers move a clock by less. */
+const TOLERANCE_MS = 60_000;
+const SMALL_MS = 3_600_000;
 const DOUBT_MS = 24 * 3_600_000;
 /** At most so much of the time between two checks counts, because a stopped service observes nothing. */
 const STEP_MS_MAX = 2 * 3_600_000;
@@ -28,7 +33,7 @@ export interface ClockTrustOptions {
 /** What is stored. */
 interface Seen {
   readonly trusted: Moment;
-  readonly doubt?: { readonly seen: Moment; readonly witnessedMs: number };
+  readonly doubt?: { readonly seen: Moment; readonly witnessedMs: number; readonly neededMs?: number };
 }
 
 /** Reads the clock, records its time, and returns whether its wall time is plausible. To be called at least once an hour. */
@@ -40,8 +45,10 @@ export async function isClockTrusted({ clock, store, notice }: ClockTrustOptions
   const body = JSON.stringify(after);
   const record = { collection: COLLECTION, id: ID, project: "", parent: "", createdWallMs: now.wallMs, body };
   await store.change([{ kind: "put", record }]);
-  if (after.doubt === undefined && before?.doubt !== undefined) notice("the clock is believed again");
-  if (after.doubt?.witnessedMs === 0 && before !== undefined)
+  const isLarge = ({ doubt }: Seen): boolean => doubt !== undefined && neededOf(doubt) >= DOUBT_MS;
+  if (after.doubt === undefined && before !== undefined && isLarge(before))
+    notice("the clock is believed again");
+  if (after.doubt?.witnessedMs === 0 && before !== undefined && isLarge(after))
     notice(doubtText(wallJumpMs(before.trusted, now)));
   return after.doubt === undefined;
 }
@@ -49,10 +56,20 @@ export async function isClockTrusted({ clock, store, notice }: ClockTrustOptions
 function looked(before: Seen | undefined, now: Moment): Seen {
   if (before === undefined || isSteady(before.trusted, now)) return { trusted: now };
   const { trusted, doubt } = before;
-  if (doubt === undefined || !isSteady(doubt.seen, now))
-    return { trusted, doubt: { seen: now, witnessedMs: 0 } };
+  if (doubt === undefined || !isSteady(doubt.seen, now)) {
+    const jumpMs = Math.abs(wallJumpMs(trusted, now));
+    return { trusted, doubt: { seen: now, witnessedMs: 0, neededMs: jumpMs > SMALL_MS ? DOUBT_MS : jumpMs } };
+  }
+  const neededMs = neededOf(doubt);
   const witnessedMs = doubt.witnessedMs + Math.min(leastMsBetween(doubt.seen, now), STEP_MS_MAX);
-  return witnessedMs >= DOUBT_MS ? { trusted: now } : { trusted, doubt: { seen: now, witnessedMs } };
+  return witnessedMs >= neededMs
+    ? { trusted: now }
+    : { trusted, doubt: { seen: now, witnessedMs, neededMs } };
+}
+
+/** Earlier versions stored large doubts alone. */
+function neededOf({ neededMs = DOUBT_MS }: NonNullable<Seen["doubt"]>): number {
+  return neededMs;
 }
 
 function isSteady(earlier: Moment, later: Moment): boolean {

@@ -107,14 +107,15 @@ class HourlyRetention implements Retention {
   }
 
   async #all(): Promise<void> {
+    const { leftovers, clock } = this.#options;
+    const beforeWallMs = clock.wallMs();
     if (!(await this.#isClockTrusted())) return;
-    await this.#try(async () => {
-      const { leftovers, clock } = this.#options;
-      await leftovers?.sweep(clock.wallMs() - leftovers.keepMs);
-    });
+    // What the clock says later was not looked at: it may jump while records are removed.
+    const nowWallMs = Math.min(beforeWallMs, clock.wallMs());
+    await this.#try(async () => leftovers?.sweep(nowWallMs - leftovers.keepMs));
     for (const kind of this.#options.kinds) {
       if (this.#closing.signal.aborted) return;
-      await this.#try(() => this.#one(kind));
+      await this.#try(() => this.#one(kind, nowWallMs));
     }
   }
 
@@ -134,9 +135,9 @@ class HourlyRetention implements Retention {
     }
   }
 
-  async #one({ collection, keepMs, remove }: Kept): Promise<void> {
+  async #one({ collection, keepMs, remove }: Kept, nowWallMs: number): Promise<void> {
     const { clock, store } = this.#options;
-    const oldestWallMs = clock.wallMs() - keepMs;
+    const oldestWallMs = nowWallMs - keepMs;
     /** The last that stayed: pages begin behind records that are still there. */
     let after: string | undefined;
     for (;;) {

@@ -39,3 +39,21 @@ it.each([2, -2])(
     expect(world.clock.nowMs()).toBeLessThan(121_000);
   },
 );
+
+it.each([50, 5, -50])(
+  "keeps a deadline of half an hour when the wall clock is %i minutes off at the start that continues it",
+  async (minutes) => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
+    world.input(100);
+    const options = { out: OUTPUT, sla: 30 };
+    void (await world.engine()).run(INPUT, options).finished.catch(() => undefined);
+    await world.clock.advance(10 * 60_000);
+    world.kill();
+    world.clock.jumpWall(minutes * 60_000);
+    const work = (await world.engine()).run(INPUT, options);
+    const startMs = world.clock.nowMs();
+    await world.settle(work.finished);
+    expect(world.sent.length).toBeGreaterThan(25);
+    expect((world.clock.nowMs() - startMs) / 60_000).toBeCloseTo(20, 0);
+  },
+);

@@ -222,3 +222,67 @@ describe("a clock that is 40 days ahead at a start", () => {
     await retention.close();
   });
 });
+
+describe("a clock that jumps by less than an hour", () => {
+  const kept: Kept = { collection: "note", keepMs: 30 * DAY_MS };
+  const notices: string[] = [];
+  const life = (): Retention =>
+    startRetention({
+      clock,
+      store,
+      kinds: [kept],
+      isClockTrusted: () => isClockTrusted({ clock, store, notice: (text) => notices.push(text) }),
+      onFault: (error) => faults.push(error),
+    });
+  /** A record that is `minutes` short of its age when the clock jumps by 50 minutes. */
+  const jumped = async (minutes: number): Promise<Retention> => {
+    notices.length = 0;
+    const before = life();
+    await clock.advance(HOUR_MS);
+    await before.close();
+    await put("note", "old", 30 - minutes / 1_440);
+    clock.jumpWall(50 * 60_000);
+    return life();
+  };
+
+  it("removes nothing before its age, and what is old enough soon after, without a notice", async () => {
+    const retention = await jumped(40);
+    await clock.advance(39 * 60_000);
+    expect(await ids("note")).toEqual(["old"]);
+    await clock.advance(3 * HOUR_MS);
+    expect(await ids("note")).toEqual([]);
+    expect(notices).toEqual([]);
+    expect(faults).toEqual([]);
+    await retention.close();
+  });
+
+  it("over a restart waits no less", async () => {
+    const first = await jumped(45);
+    await clock.advance(20 * 60_000);
+    await first.close();
+    const second = life();
+    await clock.advance(20 * 60_000);
+    expect(await ids("note")).toEqual(["old"]);
+    await clock.advance(3 * HOUR_MS);
+    expect(await ids("note")).toEqual([]);
+    await second.close();
+  });
+
+  it("in the middle of a sweep removes nothing by the time that nobody has looked at", async () => {
+    await put("note", "young", 1);
+    const retention = startRetention({
+      clock,
+      store,
+      kinds: [kept],
+      isClockTrusted: async () => {
+        clock.jumpWall(40 * DAY_MS);
+        return true;
+      },
+      onFault: (error) => faults.push(error),
+    });
+    clock.jumpWall(-40 * DAY_MS); // the first look has moved it
+    await clock.advance(60_000);
+    expect(await ids("note")).toEqual(["young"]);
+    await retention.close();
+  });
+});

@@ -41,7 +41,7 @@ export class Replay {
   /** What attempts before the open one took. */
   readonly spent: Map<number, ClosedRecord> = new Map();
   /** What lines took that are no longer in the input. */
-  gone: ClosedRecord | undefined;
+  gone: ClosedRecord[] = [];
   /** Outcomes whose range was damaged: their lines may be whole all the same. */
   readonly voided: Map<number, OutcomeRecord> = new Map();
   committedUsd = 0;
@@ -78,14 +78,15 @@ export class Replay {
     else if (step.voids > 0) this.#void(step.voids);
     else if (step.voids === RESTATES) this.#forget();
     for (const intent of step.intents) {
-      this.#doubt(this.open.get(intent.line));
+      const before = this.open.get(intent.line);
+      if (before !== undefined && before.attempt < intent.attempt) this.#doubt(before); // else stated again, by when it left
       this.open.set(intent.line, intent);
       this.closed.delete(intent.line);
     }
     for (const record of step.closed) {
       if (record.line === 0) {
         this.totals.carry(record);
-        this.gone = addGone(this.gone, record);
+        addGone(this.gone, record);
         continue;
       }
       this.spent.set(record.line, record);
@@ -210,7 +211,7 @@ export class Replay {
     this.done = new LineSet();
     this.totals = new Totals();
     for (const lines of [this.open, this.closed, this.spent, this.voided]) lines.clear();
-    this.gone = undefined;
+    this.gone = [];
     this.held = [];
     this.outEnd = 0;
     this.outCrc32 = 0;

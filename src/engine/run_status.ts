@@ -98,7 +98,8 @@ class UnsettledLines {
     const ended = new Map(step.closed.map(({ line, attempts }) => [line, attempts]));
     for (const intent of step.intents) {
       const last = this.#intents.get(intent.line);
-      if (last !== undefined && last.attempt > (ended.get(intent.line) ?? 0)) this.#doubt(last);
+      const isAnother = last !== undefined && last.attempt < intent.attempt; // else stated again, by when it left
+      if (isAnother && last.attempt > (ended.get(intent.line) ?? 0)) this.#doubt(last);
       this.#intents.set(intent.line, intent);
     }
     for (const record of step.closed) this.#close(step, record);

@@ -83,13 +83,25 @@ export function spentBy(
   };
 }
 
-/** The usage of lines that are no longer in the input, in one record; undefined without such lines. */
-export function addGone(before: ClosedRecord | undefined, last: ClosedRecord): ClosedRecord {
-  if (before === undefined) return last;
-  return {
-    ...addSpent(before, last),
+/** A record has 16 bits for attempts, and 32 for each kind of tokens. */
+const ATTEMPTS_MAX = 0xffff;
+const TOKENS_MAX = 0xffff_ffff;
+
+/** Adds to the usage of what lines took before they were opened again or removed, in as few records as can hold it. */
+export function addGone(records: ClosedRecord[], last: ClosedRecord): void {
+  const before = records.at(-1);
+  const attempts = (before?.attempts ?? 0) + last.attempts;
+  const sum = before === undefined ? last : addSpent(before, last);
+  const { inputTokens, cachedTokens, outputTokens, reasoningTokens } = sum;
+  const tokensMost = Math.max(inputTokens, cachedTokens, outputTokens, reasoningTokens);
+  if (before === undefined || attempts > ATTEMPTS_MAX || tokensMost > TOKENS_MAX) {
+    records.push(last);
+    return;
+  }
+  records[records.length - 1] = {
+    ...sum,
     line: last.line,
-    attempts: before.attempts + last.attempts,
+    attempts,
     ambiguousAttempts: before.ambiguousAttempts + last.ambiguousAttempts,
     uncounted: before.uncounted + last.uncounted,
     uncountedAmbiguous: before.uncountedAmbiguous + last.uncountedAmbiguous,

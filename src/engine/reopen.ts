@@ -85,7 +85,7 @@ export function reopenFailed(
 ): Promise<TaskBody> {
   const { task, body } = left;
   return withLeftRun(parts, left, signal, async ({ output, lines, made, end }) => {
-    const failed = await failedLines(lines(), output, retry, body);
+    const failed = await failedLines(lines(), output, retry, body, parts.isAtMostOnce);
     if (failed.size === 0) return body;
     if (body.status === "completed") await readAgain(left);
     const termed = withTerms(body, asked, acceptedWallMs);
@@ -117,7 +117,7 @@ export interface LeftState {
     readonly committedUsd: number;
     readonly lastSequence: number;
     /** What lines took that an earlier restatement left out. */
-    readonly gone: ClosedRecord | undefined;
+    readonly gone: readonly ClosedRecord[];
   };
 }
 
@@ -203,12 +203,14 @@ async function failedLines(
   output: Pick<DiskFile, "read">,
   retry: RetryFailed,
   body: TaskBody,
+  isAtMostOnce: boolean,
 ): Promise<LineSet> {
   const reader = new LineReader(output);
   const found = new LineSet();
   for await (const settled of lines) {
-    const { code, line } = settled.outcome;
+    const { code, line, ambiguousAttempts } = settled.outcome;
     if (code === undefined || !isOfInput(body, line)) continue; // a key that is gone cannot be asked again
+    if (retry === true && isAtMostOnce && ambiguousAttempts > 0) continue; // only whoever names its code wants it twice
     if (retry !== true ? retry.includes(code) : await isRetried(code, reader, settled)) found.add(line);
   }
   return found;
@@ -230,13 +232,13 @@ async function journalEnd({ store }: EngineParts, taskId: string, body: TaskBody
   const prices: UsedPrice[] = [];
   let committedUsd = 0;
   let lastSequence = 0;
-  let gone: ClosedRecord | undefined;
+  let gone: ClosedRecord[] = [];
   for await (const entry of countingEntries(store, taskId, body)) {
     const step = readStep(entry.records);
     prices.push(...step.prices);
     committedUsd = step.committedUsd;
-    if (step.voids === RESTATES) gone = undefined;
-    for (const record of step.closed) if (record.line === 0) gone = addGone(gone, record);
+    if (step.voids === RESTATES) gone = [];
+    for (const record of step.closed) if (record.line === 0) addGone(gone, record);
   }
   for await (const { sequence } of store.journal(taskId)) lastSequence = sequence;
   return { prices, committedUsd, lastSequence, gone };

@@ -146,10 +146,12 @@ async function restateFound(
 const NOTHING: Pick<DiskFile, "read"> = { read: async () => 0 };
 
 /** With what was not recorded of requests in doubt, by versions that did not. */
-function goneOf({ gone, unrecordedUsd }: Replay): ClosedRecord | undefined {
+function goneOf({ gone, unrecordedUsd }: Replay): readonly ClosedRecord[] {
   if (unrecordedUsd <= 0) return gone;
   const none = { line: 0, attempts: 0, uncounted: 0, ambiguousAttempts: 0, uncountedAmbiguous: 0 };
-  return addGone(gone, { ...NOTHING_SPENT, ...none, ambiguousUsd: unrecordedUsd });
+  const all = [...gone];
+  addGone(all, { ...NOTHING_SPENT, ...none, ambiguousUsd: unrecordedUsd });
+  return all;
 }
 
 /** Each settled line with its text as it was written; a lost one without. */

@@ -64,7 +64,7 @@ export interface Restatement {
   readonly prices: readonly UsedPrice[];
   readonly committedUsd: number;
   /** What lines took that are not among these any more. */
-  readonly gone: ClosedRecord | undefined;
+  readonly gone: readonly ClosedRecord[];
   /** Of the journal's last entry. */
   readonly lastSequence: number;
 }
@@ -175,15 +175,12 @@ class RestatementWriter {
     const { output, lines, fateOf, openLines, prices, gone } = this.#restatement;
     const reader = new LineReader(output);
     for (const price of prices) this.#step.price(price);
-    this.#rows += prices.length;
-    if (gone !== undefined) {
-      this.#step.closed(gone);
-      this.#rows += 1;
-    }
+    for (const record of gone) this.#step.closed(record);
+    this.#rows += prices.length + gone.length;
     for await (const settled of lines) {
       const { line, isKept } = fateOf(settled.outcome);
       if (isKept && line !== undefined) this.#keep(settled.outcome, line, await reader.read(settled));
-      else this.#forgive(settled.outcome, line ?? 0);
+      else this.#forgive(settled.outcome);
       if (this.#rows >= STEP_ROWS_MAX || this.#stagedBytes >= STEP_BYTES_MAX) await this.#flush();
     }
     for (const { line, made } of openLines) {
@@ -205,11 +202,14 @@ class RestatementWriter {
     this.#rows += 1;
   }
 
-  /** What it took stays; its tries begin anew. */
-  #forgive(outcome: OutcomeRecord, line: number): void {
+  /**
+   * What it took stays, as that of no line: its tries begin anew. Under at_most_once one of them that may have been answered
+   * would keep the line from being sent, although the caller asks for it again, or for something else.
+   */
+  #forgive(outcome: OutcomeRecord): void {
     if (outcome.attempts === 0) return;
     const { attempts, ambiguousAttempts } = outcome;
-    this.#step.closed({ ...outcome, line, uncounted: attempts, uncountedAmbiguous: ambiguousAttempts });
+    this.#step.closed({ ...outcome, line: 0, uncounted: attempts, uncountedAmbiguous: ambiguousAttempts });
     this.#rows += 1;
   }
 

@@ -159,6 +159,17 @@ describe("retryFailed", () => {
     expect(answered(world).sort()).toEqual(["k1", "k4"]);
   });
 
+  it("sends what ended as ambiguous, where delivery is at most once, only when that code is named", async () => {
+    const world = new World({ config: { delivery: "at_most_once" } });
+    world.input(2);
+    world.answer = (line) => (line === 1 ? status(500) : ok(line));
+    expect(await finish(world)).toMatchObject({ errors: { ambiguous: 1 } });
+    world.answer = (line) => ok(line);
+    expect(await finish(world, AGAIN)).toMatchObject({ errors: { ambiguous: 1 }, requests_sent: 0 });
+    const named = await finish(world, { ...OPTIONS, retryFailed: ["ambiguous"] });
+    expect(named).toMatchObject({ counts: { completed: 2 }, requests_sent: 1, usage: { attempts: 3 } });
+  });
+
   it("reads a stream again, which must be the same", async () => {
     const world = new World();
     const text = [1, 2, 3].map((line) => itemLine(line)).join("");

@@ -235,6 +235,16 @@ describe("an update that could do nothing, or harm", () => {
     );
   });
 
+  it("sends a changed line whose last request may have been answered, where delivery is at most once", async () => {
+    const world = new World({ config: { delivery: "at_most_once" } });
+    world.answer = (line) => (line === 2 ? status(500) : ok(line));
+    world.disk.put(INPUT, lines(1, 2));
+    expect(await finish(world, OPTIONS)).toMatchObject({ errors: { ambiguous: 1 } });
+    world.disk.put(INPUT, lines(1, 102));
+    const summary = await finish(world, UPDATE);
+    expect(summary).toMatchObject({ counts: { completed: 2 }, requests_sent: 1, usage: { attempts: 3 } });
+  });
+
   it("of a run that was stopped with requests under way is refused where delivery is at most once", async () => {
     const world = new World({ config: { maxInFlight: 2, delivery: "at_most_once" }, latencyMs: 50 });
     world.disk.put(INPUT, lines(1, 2, 3));

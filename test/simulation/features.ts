@@ -31,19 +31,30 @@ const FIRST_FEATURES = [
   "at_most_once",
 ] as const;
 
-export const FEATURES = [
+/** What seeds below `ALL_DRAWN_FROM` and from `SECOND_DRAWN_FROM` on draw from. */
+const SECOND_FEATURES = [
   ...FIRST_FEATURES,
   "cap_raised", // by the caller of a run that its cap has stopped
   "provider_missing", // in the configuration, for one or two engines
 ] as const;
 
+export const FEATURES = [
+  ...SECOND_FEATURES,
+  "shared_cap", // of several runs, by its name
+  "retry", // of lines that ended in an error, when the run is finished
+  "update", // of the input, when the run is finished
+  "waits", // `waitMs` of a call
+] as const;
+
 export type Feature = (typeof FEATURES)[number];
 
+const SECOND_DRAWN_FROM = 100_000_000;
 /** Seeds from here on draw from all features. */
-export const ALL_DRAWN_FROM = 100_000_000;
+export const ALL_DRAWN_FROM = 106_000_000;
 
 /** All pairs, in an order that never changes. */
 const PAIRS = pairsOf(FEATURES);
+const SECOND_PAIRS = pairsOf(SECOND_FEATURES);
 const FIRST_PAIRS = pairsOf(FIRST_FEATURES);
 
 /** What a seed draws from, and the pair that it forces. */
@@ -51,8 +62,13 @@ export function drawnBy(seed: number): {
   readonly features: readonly Feature[];
   readonly pair: readonly [Feature, Feature];
 } {
-  const [features, pairs] = seed < ALL_DRAWN_FROM ? [FIRST_FEATURES, FIRST_PAIRS] : [FEATURES, PAIRS];
+  const [features, pairs] = drawnFrom(seed);
   return { features, pair: pairs[seed % pairs.length] as readonly [Feature, Feature] };
+}
+
+function drawnFrom(seed: number): readonly [readonly Feature[], ReturnType<typeof pairsOf>] {
+  if (seed < SECOND_DRAWN_FROM) return [FIRST_FEATURES, FIRST_PAIRS];
+  return seed < ALL_DRAWN_FROM ? [SECOND_FEATURES, SECOND_PAIRS] : [FEATURES, PAIRS];
 }
 
 function pairsOf(features: readonly Feature[]): readonly (readonly [Feature, Feature])[] {

@@ -6,8 +6,9 @@
  */
 import type { Summary } from "../../src/engine/progress.ts";
 import { blamedFailures, overBlamed } from "./blame_law.ts";
-import { FINAL, type Observer, type OutputLine, type RunBook } from "./observer.ts";
+import { FINAL, type Observer } from "./observer.ts";
 import { answerOf, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
+import type { OutputLine, RunBook } from "./run_book.ts";
 import { INPUT_USD, OUTPUT_USD, PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
 const WINDOW_MS = 60_000;
@@ -27,8 +28,19 @@ const FREE: ReadonlySet<string> = new Set([
   "down",
   "throttled",
 ]);
-/** How long what an account refuses is waited for. */
-const HELD_ENDS = [{ what: "quota", code: "quota_exceeded", waitMs: 120_000 }] as const;
+/** How long what passes by itself is waited for, where the caller does not say. */
+const WAIT_MS = 1_800_000;
+const QUOTA_WAIT_MS = 120_000;
+/** What held items end with under `finish`, by what their provider did last; any of an outage by all else. */
+const HELD_CODES: Readonly<Record<string, readonly string[]>> = {
+  quota: ["quota_exceeded"],
+  key_refused: ["authentication_failed"],
+  rate_limited: ["rate_limited"],
+  throttled: ["rate_limited"],
+  overloaded: ["overloaded"],
+  swamped: ["overloaded"],
+};
+const OUTAGE_CODES = ["connection_failed", "connection_lost", "timeout", "provider_error", "overloaded"];
 const CODES: Readonly<Record<string, readonly string[]>> = {
   filtered: ["filtered"],
   bad_request: ["invalid_request"],
@@ -45,8 +57,10 @@ export class Laws {
   readonly #workload: Workload;
   readonly #observer: Observer;
   readonly #providers: SimulatedProviders;
+  readonly #lines: ReadonlyMap<number, SimulatedLine>;
 
   constructor({ workload, observer, providers }: LawsOptions) {
+    this.#lines = new Map(workload.lines.map((line) => [line.id, line]));
     this.#workload = workload;
     this.#observer = observer;
     this.#providers = providers;
@@ -62,6 +76,7 @@ export class Laws {
     if (!output.endsWith("\n") && output !== "") this.#violate("I4 the output does not end with a line end");
     this.#checkMultiset(book, lines);
     this.#checkCounts(summary, lines);
+    this.#checkReopened(book);
     for (const line of lines) this.#checkLine(book, line);
     this.#checkMoney(book, summary);
     if (book.run.isOrdered) this.#checkOrder(book, lines);
@@ -79,15 +94,16 @@ export class Laws {
   }
 
   /** I1: exactly one line per key, and one per line without key. */
-  #checkMultiset({ run }: RunBook, lines: readonly OutputLine[]): void {
+  #checkMultiset({ run, lines: input, goneKeys }: RunBook, lines: readonly OutputLine[]): void {
     const nameOf = (key: string | null, line: number | undefined): string =>
       key === null ? `line ${line}` : `key ${key}`;
     const { isStream, slaMinutes } = run;
     const accepted = isStream && slaMinutes !== undefined ? lines.length : Number.POSITIVE_INFINITY;
-    const expected = run.lines
+    const expected = input
       .filter(({ kind }) => kind !== "blank")
       .slice(0, accepted) // a stream ends with its sla: what it had not given by then is not accepted
       .map(({ key, line }) => nameOf(key, line))
+      .concat(goneKeys.map((key) => nameOf(key, undefined)))
       .sort();
     const found = lines.map(({ key, line }) => nameOf(key, line)).sort();
     if (JSON.stringify(expected) === JSON.stringify(found)) return;
@@ -110,7 +126,7 @@ export class Laws {
   /** I0 and I3: the text is the line's own; who fails had a reason. */
   #checkLine(book: RunBook, { key, output, error }: OutputLine): void {
     const id = key === null ? undefined : book.lineOfKey.get(key);
-    const line = id === undefined ? undefined : book.run.lines[(id % 10_000) - 1];
+    const line = id === undefined ? undefined : this.#lines.get(id);
     if (line === undefined || line.kind !== "item") {
       if (output !== null) this.#violate(`I3 a bad line was answered: ${key}`);
       return;
@@ -128,7 +144,7 @@ export class Laws {
   }
 
   #servedOf(line: SimulatedLine): readonly Served[] {
-    return this.#providers.servedOf.get(line.id) ?? [];
+    return this.#observer.servedOf(line.id);
   }
 
   #hasReason(book: RunBook, line: SimulatedLine, error: NonNullable<OutputLine["error"]>): boolean {
@@ -138,8 +154,7 @@ export class Laws {
     if (finals.some(({ what }) => CODES[what]?.includes(error.code))) return true;
     if (finals.some((one) => !this.#observer.lost.has(one))) return false; // what it was told is its end
     if (error.code === "expired") return slaMinutes !== undefined;
-    if (error.code === "budget_exceeded")
-      return book.capUsd !== undefined && this.#isSpent(book, line, book.capUsd);
+    if (error.code === "budget_exceeded") return this.#isSpent(book, line);
     const empties = served.filter(({ what }) => what === "empty").length;
     const isAtMostOnce = this.#workload.config.delivery === "at_most_once";
     if (empties > (isAtMostOnce ? 0 : 1) && error.code === "empty_output") return true;
@@ -149,20 +164,42 @@ export class Laws {
     return isUsedUp(blamedFailures(served, this.#providers.servedTo(line.model)));
   }
 
-  /** Under `finish`, what its account keeps from being answered for as long as it is waited for ends with that reason. */
+  /** Under `finish`, what is held for as long as it is waited for ends with its reason; what has a proof of its own does not. */
   #isHeldEnd(book: RunBook, line: SimulatedLine, code: string): boolean {
-    const held = HELD_ENDS.find((one) => one.code === code);
-    if (held === undefined || !book.isFinishing) return false;
+    if (!book.isFinishing) return false;
     const endMs = this.#observer.durable.get(line.id)?.atMs ?? Number.POSITIVE_INFINITY;
-    const ended = this.#providers.served.filter(
-      ({ provider, overAtMs }) => provider === line.provider && overAtMs !== undefined && overAtMs <= endMs,
-    );
-    const last = ended.reduce<Served | undefined>(
-      (latest, one) => ((latest?.overAtMs ?? 0) <= (one.overAtMs ?? 0) ? one : latest),
-      undefined,
-    );
-    if (last?.what !== held.what) return false;
-    return !ended.some((one) => this.#isFinal(one) && (one.overAtMs ?? 0) > endMs - held.waitMs);
+    const ended = this.#providers.served
+      .filter(
+        ({ provider, overAtMs = Number.POSITIVE_INFINITY }) =>
+          provider === line.provider && overAtMs <= endMs,
+      )
+      .sort((one, other) => (one.overAtMs ?? 0) - (other.overAtMs ?? 0));
+    const last = ended.at(-1);
+    if (last === undefined || this.#isFinal(last)) return false;
+    if (!(HELD_CODES[last.what] ?? OUTAGE_CODES).includes(code)) return false;
+    const answers = ended.filter((one) => this.#isFinal(one));
+    // That a key was accepted is learnt, and what was learnt of late may be lost with its process.
+    const known =
+      this.#observer.deaths === 0 ? answers : answers.filter((one) => one.process === last.process);
+    const isNew = last.what === "key_refused" && known.length === 0;
+    const waitMs = isNew ? 0 : (book.run.waitMs ?? (last.what === "quota" ? QUOTA_WAIT_MS : WAIT_MS));
+    return waitMs === 0 || answers.every(({ overAtMs = 0 }) => overAtMs <= endMs - waitMs);
+  }
+
+  /** I10: what all runs of a shared cap say together is not above it. */
+  sharedCap(summaries: readonly Summary[]): void {
+    const { usd = Number.POSITIVE_INFINITY } = this.#observer.sharedCap ?? {};
+    const told = summaries.reduce((sum, { cost }) => sum + cost.billed_usd + cost.ambiguous_usd, 0);
+    if (told > usd + 1e-6) this.#violate(`I10 ${told} USD are told by all runs, their cap is ${usd}`);
+  }
+
+  /** I16: what was opened again has ended again. */
+  #checkReopened(book: RunBook): void {
+    const left = [...book.reopened].find((id) => {
+      const line = this.#lines.get(id);
+      return line?.kind === "item" && book.lines.includes(line) && !this.#observer.isSettled(id);
+    });
+    if (left !== undefined) this.#violate(`I16 line ${left} was to be asked again, and was not`);
   }
 
   /** I0, late side: what fails by itself while others are answered ends after its attempts. */
@@ -178,10 +215,8 @@ export class Laws {
 
   /** I10, late side: a run that its cap has stopped has no money for any of what it has left. */
   stoppedByCap(book: RunBook): void {
-    const { capUsd } = book;
     const isLeft = ({ id, kind }: SimulatedLine): boolean => kind === "item" && !this.#observer.isSettled(id);
-    const left = book.run.lines.filter(isLeft);
-    const paid = left.find((line) => capUsd === undefined || !this.#isSpent(book, line, capUsd));
+    const paid = book.lines.filter(isLeft).find((line) => !this.#isSpent(book, line));
     if (paid !== undefined) this.#violate(`I10 its cap stopped a run that has money for line ${paid.id}`);
   }
 
@@ -189,15 +224,25 @@ export class Laws {
     return FINAL.has(one.what) && one.isDelivered;
   }
 
-  /** Whether all that was ever sent for the run, at the most it may have cost, leaves no room for one more. */
-  #isSpent(book: RunBook, line: SimulatedLine, capUsd: number): boolean {
-    let usd = worstUsdOf(line);
-    for (const one of this.#providers.served) if (one.line.run === book.run.index) usd += one.worstUsd;
-    for (const one of book.run.lines) {
+  /** Whether a cap of the run leaves no room for one more request for the line. */
+  #isSpent(book: RunBook, line: SimulatedLine): boolean {
+    const { capUsd = Number.POSITIVE_INFINITY, sharedCap } = book;
+    const most = worstUsdOf(line);
+    if (most + this.#sentUsdOf(book) > capUsd) return true;
+    const sharedUsd = sharedCap?.members.reduce((sum, member) => sum + this.#sentUsdOf(member), 0) ?? 0;
+    return most + sharedUsd > (sharedCap?.usd ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** All that was ever sent for a run, at the most that it may have cost. */
+  #sentUsdOf({ run }: RunBook): number {
+    let usd = 0;
+    for (const one of this.#providers.served) if (one.line.run === run.index) usd += one.worstUsd;
+    for (const one of this.#workload.lines) {
+      if (one.run !== run.index) continue;
       const doubts = this.#observer.doubtsOf(one.id);
       if (doubts > 0) usd += doubts * worstUsdOf(one);
     }
-    return usd > capUsd;
+    return usd;
   }
 
   /** I8: no sliding minute above the limit, over all processes and boots, whatever the wall clock does. */
@@ -219,7 +264,9 @@ export class Laws {
   #checkPace(endMs: number): void {
     const { lines, runs, latencyMs, commitMs, diskLatencyMs, config } = this.#workload;
     const isCalm = this.#providers.served.every((one) => FINAL.has(one.what)) && this.#observer.deaths === 0;
-    const isPlain = runs.every((run) => run.maxCostUsd === undefined && !run.isStream);
+    const isPlain = runs.every(
+      (run) => run.maxCostUsd === undefined && !run.isCapShared && !run.isStream && run.again.length === 0,
+    );
     if (!isCalm || !isPlain || this.#workload.troubles.length > 0) return;
     let needMs = 0;
     for (const provider of PROVIDERS) {
@@ -247,6 +294,8 @@ export class Laws {
     const mostUsd = cost.billed_usd + cost.ambiguous_usd;
     if (billedUsd > mostUsd + 1e-6)
       this.#violate(`I10 ${billedUsd} USD were billed, at most ${mostUsd} are told`);
+    const { capUsd = Number.POSITIVE_INFINITY } = book;
+    if (mostUsd > capUsd + 1e-6) this.#violate(`I10 ${mostUsd} USD are told, the cap is ${capUsd}`);
     const isTold = served.every((one) => one.tellsUsage);
     if (isTold && cost.billed_usd > billedUsd + 1e-6)
       this.#violate(`I10 ${cost.billed_usd} USD are told as billed, the book has ${billedUsd}`);
@@ -264,7 +313,11 @@ export class Laws {
   }
 
   #checkOrder(book: RunBook, lines: readonly OutputLine[]): void {
-    const numbers = lines.map(({ key, line }) => line ?? (book.lineOfKey.get(key ?? "") ?? 0) % 10_000);
+    const numberOf = (key: string | null): number =>
+      book.goneKeys.includes(key ?? "") // they are after all others
+        ? Number.POSITIVE_INFINITY
+        : (this.#lines.get(book.lineOfKey.get(key ?? "") ?? 0)?.line ?? 0);
+    const numbers = lines.map(({ key, line }) => line ?? numberOf(key));
     if (numbers.some((number, index) => number < (numbers[index - 1] ?? 0)))
       this.#violate("I1 the output is not in the order of the input");
   }

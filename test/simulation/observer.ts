@@ -6,7 +6,8 @@ import type { Clock } from "../../src/clock.ts";
 import type { Step } from "../../src/engine/journal.ts";
 import type { Progress } from "../../src/engine/progress.ts";
 import { type Served, type SimulatedProviders, usdOf } from "./provider.ts";
-import { PROVIDERS, type SimulatedRun, type Workload } from "./workload.ts";
+import { type OutputLine, RunBook, type SharedCap, sinceReopened } from "./run_book.ts";
+import { PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
 /** What ends an item when it arrives. */
 export const FINAL: ReadonlySet<string> = new Set([
@@ -22,13 +23,6 @@ const IDLE_MS_MAX = 130_000;
 /** What a request may take from its admission to the wire on top of commits and disks. */
 const LEAVING_MS = 10;
 
-export interface OutputLine {
-  readonly key: string | null;
-  readonly line?: number;
-  readonly output: { readonly text: string; readonly finish_reason?: string } | null;
-  readonly error?: { readonly code: string; readonly attempts: number; readonly line?: number };
-}
-
 /** What a run has written; looked at only where it may have changed. */
 export interface Answers {
   /** Equal for as long as the text is; undefined where nothing is known of it. */
@@ -36,38 +30,17 @@ export interface Answers {
   text(): string;
 }
 
-/** What is known of one run of the workload. */
-export interface RunBook {
-  readonly run: SimulatedRun;
-  readonly lineOfKey: ReadonlyMap<string, number>;
-  /** Lines of an output that a kill left behind. */
-  readonly leftBehind: Set<number>;
-  /** When it was accepted for the first time; undefined until then. */
-  acceptedMs: number | undefined;
-  /** How often it was called. */
-  calls: number;
-  /** Its cap at its last call; undefined for none. */
-  capUsd: number | undefined;
-  /** What the provider has billed for it, or will when what is under way is answered. */
-  billedUsd: number;
-  settledBefore: number;
-  /** Says that its answers are those of the last look. */
-  answersVersion: string | undefined;
-  /** Whether it is called and neither over nor stopped. */
-  isAtWork: boolean;
-  answers: string;
-  /** Whether it was called with `finish`: what is held ends. */
-  isFinishing: boolean;
-}
-
 export class Observer {
   readonly violations: string[] = [];
   readonly trace: string[] = [];
   readonly books: readonly RunBook[];
+  readonly sharedCap: SharedCap | undefined;
   /** Lines, by their ids, whose outcome was said to be durable while a process lived, and when. */
   readonly durable = new Map<number, { readonly status: string; readonly atMs: number }>();
   /** Answers that died with their process before they were recorded. */
   readonly lost = new Set<Served>();
+  /** Requests of lines that were opened again since. */
+  readonly replaced = new Set<Served>();
   deaths = 0;
   /** How long callers have not called a run again that had stopped. */
   pausedMs = 0;
@@ -103,20 +76,30 @@ export class Observer {
     this.#workload = workload;
     this.#clock = clock;
     this.#providers = providers;
-    this.books = workload.runs.map((run) => ({
-      run,
-      lineOfKey: new Map(run.lines.flatMap(({ key, id }) => (key === null ? [] : [[key, id] as const]))),
-      leftBehind: new Set(),
-      acceptedMs: undefined,
-      calls: 0,
-      capUsd: run.maxCostUsd,
-      billedUsd: 0,
-      settledBefore: 0,
-      answersVersion: undefined,
-      isAtWork: false,
-      answers: "",
-      isFinishing: false,
-    }));
+    const { sharedCapUsd, runs } = workload;
+    this.sharedCap =
+      sharedCapUsd === undefined ? undefined : { name: "team", usd: sharedCapUsd, billedUsd: 0, members: [] };
+    this.books = runs.map((run) => new RunBook(run, run.isCapShared ? this.sharedCap : undefined));
+  }
+
+  /** A finished run is about to be called again, so that these lines are open. */
+  reopened(book: RunBook, ids: readonly number[]): void {
+    for (const id of ids) {
+      book.reopened.add(id);
+      book.leftBehind.delete(id);
+      this.durable.delete(id);
+      this.#settled.delete(id);
+      for (const one of this.#providers.servedOf.get(id) ?? []) this.replaced.add(one);
+    }
+    book.windowFromMs = this.#clock.nowMs();
+    book.acceptedMs = undefined;
+    book.answers = "";
+    this.note(`run ${book.run.index} is called again for ${ids.join()}`);
+  }
+
+  /** Requests for a line since it was opened for the last time. */
+  servedOf(id: number): readonly Served[] {
+    return sinceReopened(this.#providers.servedOf.get(id), this.replaced);
   }
 
   /** How often nobody could know whether it had been sent: it was about to be, as its journal says, when its process died. */
@@ -166,7 +149,7 @@ export class Observer {
     served.call = book.calls;
     if (this.durable.has(id)) this.violate(`I5 line ${id} was sent after its outcome was durable`);
     if (book.leftBehind.has(id)) this.violate(`I5 line ${id} was sent although its output line was there`);
-    for (const one of this.#providers.servedOf.get(id) ?? []) {
+    for (const one of this.servedOf(id)) {
       if (one === served) continue;
       if (FINAL.has(one.what) && one.isDelivered && !this.lost.has(one))
         this.violate(`I5/I6 line ${id} was sent again after "${one.what}" had arrived`);
@@ -198,9 +181,17 @@ export class Observer {
     else this.#waits.set(served.model, { process: served.process, sinceMs: nowMs, untilMs });
   }
 
-  /** I10: at no moment is more billed than the cap allows, what is under way included. */
+  /** I10: at no moment is more billed than the caps allow, what is under way included. */
   #checkCap(book: RunBook, served: Served): void {
     book.billedUsd += usdOf(served);
+    const { sharedCap } = book;
+    if (sharedCap !== undefined) {
+      sharedCap.billedUsd += usdOf(served);
+      if (sharedCap.billedUsd > (sharedCap.usd ?? Number.POSITIVE_INFINITY) + 1e-9)
+        this.violate(
+          `I10 line ${served.line.id} makes it ${sharedCap.billedUsd} USD of all runs, their cap is ${sharedCap.usd}`,
+        );
+    }
     const { billedUsd, capUsd = Number.POSITIVE_INFINITY } = book;
     if (billedUsd > capUsd + 1e-9)
       this.violate(`I10 line ${served.line.id} makes it ${billedUsd} USD, the cap is ${capUsd}`);
@@ -222,12 +213,13 @@ export class Observer {
 
   /** A durable step, live (0) or replayed. */
   step(book: RunBook, sequence: number, step: Step): void {
-    const idOf = (line: number): number => book.run.index * 10_000 + line;
+    const idOf = (line: number): number => book.idAt(line) ?? -1; // a line of a key that is gone
     for (const { line } of step.intents) this.#intended.add(idOf(line));
     for (const { line } of step.outcomes) this.#settled.add(idOf(line));
     if (sequence !== 0) return;
     for (const { line, status } of step.outcomes) {
       const id = idOf(line);
+      if (id < 0) continue;
       if (this.durable.has(id)) this.violate(`I11 line ${id} was settled twice`);
       this.durable.set(id, { status, atMs: this.#clock.nowMs() });
       this.note(`durable ${id} ${status}`);
@@ -243,7 +235,7 @@ export class Observer {
     for (const { id } of this.#workload.lines) {
       if (this.durable.has(id)) continue;
       this.#openDeaths.set(id, (this.#openDeaths.get(id) ?? 0) + 1);
-      const last = this.#providers.servedOf.get(id)?.at(-1);
+      const last = this.servedOf(id).at(-1);
       if (last === undefined) continue;
       if (!last.isOver || (last.isDelivered && FINAL.has(last.what) && !this.lost.has(last))) open += 1;
       if (last.isDelivered) this.lost.add(last);
@@ -274,7 +266,7 @@ export class Observer {
     book.isAtWork = false;
     this.note(`run ${book.run.index} failed`);
     this.deaths += 1;
-    for (const { id } of book.run.lines) {
+    for (const { id } of book.lines) {
       if (this.durable.has(id)) continue;
       this.#openDeaths.set(id, (this.#openDeaths.get(id) ?? 0) + 1);
       for (const one of this.#providers.servedOf.get(id) ?? []) this.lost.add(one); // also what arrives after it
@@ -321,7 +313,10 @@ export class Observer {
   }
 
   #idsIn(book: RunBook, answers: string): number[] {
-    return this.parse(answers).flatMap(({ key }) => book.lineOfKey.get(key ?? "") ?? []);
+    return this.parse(answers).flatMap((line) => {
+      const id = book.lineOfKey.get(line.key ?? "");
+      return id === undefined || (!this.durable.has(id) && book.isToBeReplaced(id, line)) ? [] : id;
+    });
   }
 
   #checkConcurrency(provider: string, open: number): void {
@@ -339,11 +334,11 @@ export class Observer {
     if (nowMs - (this.#excusedMs.get(provider) ?? 0) < IDLE_MS_MAX) return;
     const window = this.#providers.windows.findLast((one) => one.window.provider === provider);
     if (window !== undefined && nowMs - window.untilMs < IDLE_MS_MAX) return;
-    const waiting = this.#workload.lines.find((line) => {
-      const book = this.books[line.run] as RunBook;
-      const isFree = book.isAtWork && book.capUsd === undefined && line.provider !== this.missing;
-      return isFree && line.provider === provider && !this.#settled.has(line.id);
-    });
+    const isWaiting = ({ id, provider: own }: SimulatedLine): boolean =>
+      own === provider && own !== this.missing && !this.#settled.has(id);
+    const waiting = this.books
+      .filter((book) => book.isAtWork && book.isUncapped)
+      .flatMap(({ lines }) => lines.find(isWaiting) ?? [])[0];
     if (waiting === undefined) return;
     this.violate(`I13 line ${waiting.id} waits, and nothing was sent to ${provider} for ${IDLE_MS_MAX} ms`);
   }
@@ -358,10 +353,11 @@ export class Observer {
 
   /** I14: an expired line is settled within a second after the sla, or after the start of the process that finds it; not before. */
   #checkExpired(book: RunBook, id: number): void {
-    const { slaMinutes, startMs } = book.run;
+    const { slaMinutes } = book.run;
     if (slaMinutes === undefined || this.#isCalendarLost) return;
     const nowMs = this.#clock.nowMs();
-    if (nowMs < startMs + slaMinutes * 60_000) this.violate(`I14 line ${id} expired before its sla was over`);
+    if (nowMs < book.windowFromMs + slaMinutes * 60_000)
+      this.violate(`I14 line ${id} expired before its sla was over`);
     const acceptedMs = book.acceptedMs ?? nowMs;
     const dueMs = Math.max(acceptedMs + slaMinutes * 60_000, this.#processStartedMs);
     const isExcused = this.#isFull || nowMs - this.#storeFullMs < 100_000;

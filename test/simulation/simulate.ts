@@ -25,9 +25,11 @@ import {
 } from "../../src/testing/index.ts";
 import type { Feature } from "./features.ts";
 import { Laws } from "./laws.ts";
-import { type Answers, Observer, type RunBook } from "./observer.ts";
+import { type Answers, Observer } from "./observer.ts";
+import { inputOf, isOf, outputOf } from "./paths.ts";
 import { SimulatedProcess } from "./process.ts";
 import { SimulatedProviders } from "./provider.ts";
+import type { RunBook } from "./run_book.ts";
 import {
   configWithout,
   drawWorkload,
@@ -35,12 +37,12 @@ import {
   FEATURE_OF_WINDOW,
   HAPPENING,
   missingProviderOf,
+  type SimulatedLine,
   type Trouble,
   type Workload,
 } from "./workload.ts";
 
 const DATA = "/data";
-
 /** Faults end within minutes; what is not over by then hangs. Retry-After may ask for 15 min, quota waits for probes. */
 const LIVENESS_MS = 180 * 60_000;
 const PROCESSES_MAX = 80;
@@ -130,10 +132,7 @@ class Simulation {
       this.#meetTroubles();
     };
     this.#providers.onDelivered = (served) => this.#observer.delivered(served);
-    for (const { index, lines } of runs) {
-      const lineEnd = lines.length % 2 === 0 ? "\n" : "";
-      this.#disk.put(inputOf(index), lines.map((line) => line.text).join("\n") + lineEnd);
-    }
+    for (const { index, lines } of runs) this.#putInput(index, lines);
     this.#process = this.#newProcess();
   }
 
@@ -148,11 +147,9 @@ class Simulation {
       this.#isOver = true;
       this.#laws.all(this.#clock.nowMs());
       for (const book of this.#observer.books)
-        this.#laws.finished(
-          book,
-          this.#summaries.get(book) as Summary,
-          this.#disk.text(outputOf(book)) ?? "",
-        );
+        this.#checkFinished(book, this.#summaries.get(book) as Summary);
+      const shared = this.#observer.sharedCap?.members ?? [];
+      this.#laws.sharedCap(shared.map((book) => this.#summaries.get(book) as Summary));
       await this.#clock.runUntilSettled(this.#again());
     } catch (error) {
       const progress = JSON.stringify([...this.#running.values()].map((run) => run.progress()));
@@ -212,6 +209,7 @@ class Simulation {
       const summary = await this.#runOnce(engine, book);
       if (summary === undefined) return;
       if (summary.status === "completed") {
+        if (this.#callsAgain(book, summary)) continue;
         this.#summaries.set(book, summary);
         return;
       }
@@ -225,6 +223,39 @@ class Simulation {
     }
   }
 
+  #checkFinished(book: RunBook, summary: Summary): void {
+    this.#laws.finished(book, summary, this.#disk.text(outputOf(book)) ?? "");
+  }
+
+  /** Whether a finished run is called again, for its failed lines or with another input. */
+  #callsAgain(book: RunBook, summary: Summary): boolean {
+    const again = book.nextAgain();
+    if (again === undefined) return false;
+    this.#checkFinished(book, summary);
+    book.opening = again;
+    if (again.kind === "update") {
+      const { lines } = book;
+      book.change(again);
+      this.#putInput(book.run.index, again.lines);
+      this.#observer.reopened(
+        book,
+        // Lines that cannot be read are read anew, which costs nothing.
+        again.lines.filter((line) => line.kind === "bad" || !lines.includes(line)).map(({ id }) => id),
+      );
+    } else {
+      const isAtMostOnce = this.#workload.config.delivery === "at_most_once";
+      const output = this.#observer.parse(this.#disk.text(outputOf(book)) ?? "");
+      this.#observer.reopened(book, book.toReopen(output, again.codes, isAtMostOnce));
+    }
+    this.#met.add(again.kind);
+    return true;
+  }
+
+  #putInput(index: number, lines: readonly SimulatedLine[]): void {
+    const lineEnd = lines.length % 2 === 0 ? "\n" : "";
+    this.#disk.put(inputOf(index), lines.map((line) => line.text).join("\n") + lineEnd);
+  }
+
   /** What a caller changes of a run that has stopped; whether the next engine is needed for it. */
   #mends(book: RunBook, { status, held, reason }: Summary): boolean {
     if (reason === "cap_reached") this.#laws.stoppedByCap(book);
@@ -234,8 +265,12 @@ class Simulation {
     const isCapped = held.some((hold) => hold.reason === "cap_reached");
     if (isCapped && this.#workload.features.has("cap_raised") && this.#random() < 0.8) {
       this.#met.add("cap_raised");
-      book.capUsd = this.#random() < 0.3 ? undefined : (book.capUsd ?? 0) * (1 + this.#random() * 3);
-      this.#observer.note(`cap of run ${book.run.index} ${book.capUsd}`);
+      const { sharedCap } = book;
+      const raised = (usd: number | undefined): number | undefined =>
+        usd === undefined || this.#random() < 0.3 ? undefined : usd * (1 + this.#random() * 3);
+      book.capUsd = raised(book.capUsd);
+      if (sharedCap?.usd !== undefined) sharedCap.usd *= 1 + this.#random() * 3;
+      this.#observer.note(`cap of run ${book.run.index} ${book.capUsd}, of all ${sharedCap?.usd}`);
       return false;
     }
     // What else only its caller could change ends at the next call, or the simulation would go on for ever.
@@ -256,6 +291,7 @@ class Simulation {
     };
     const accept = (): void => {
       book.acceptedMs ??= this.#clock.nowMs();
+      book.opening = undefined;
       poll(); // what a power cut left is mended until then
     };
     run.opened.then(accept, () => undefined);
@@ -338,14 +374,18 @@ class Simulation {
   }
 
   #options(book: RunBook): RunOptions {
-    const { isOrdered, slaMinutes, project } = book.run;
-    const { capUsd } = book;
+    const { isOrdered, slaMinutes, project, waitMs } = book.run;
+    const { capUsd, sharedCap, opening } = book;
     return {
       out: outputOf(book),
       ordered: isOrdered,
       ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
       ...(capUsd === undefined ? {} : { maxCostUsd: capUsd }),
       ...(project === undefined ? {} : { project }),
+      ...(waitMs === undefined ? {} : { waitMs }),
+      ...(sharedCap?.usd === undefined ? {} : { cap: { name: sharedCap.name, usd: sharedCap.usd } }),
+      ...(opening?.kind === "retry" ? { retryFailed: opening.codes ?? true } : {}),
+      ...(opening?.kind === "update" ? { update: true, prune: opening.isPruned } : {}),
       finish: book.isFinishing && this.#observer.missing === undefined,
       onStep: (sequence, step) => this.#observer.step(book, sequence, step),
     };
@@ -457,18 +497,4 @@ class Simulation {
     if (path !== undefined) this.#answersPaths.set(book, path);
     return path;
   }
-}
-
-function inputOf(index: number): string {
-  return `/in/input${index}.jsonl`;
-}
-
-function outputOf({ run }: RunBook): string {
-  return `/out/output${run.index}.jsonl`;
-}
-
-/** Whether answers are those of a run: ids stand in their texts. */
-function isOf({ run }: RunBook, answers: string): boolean {
-  const id = /answer to (\d+):/.exec(answers)?.[1];
-  return id !== undefined && Math.floor(Number(id) / 10_000) === run.index;
 }

@@ -6,6 +6,7 @@
  * bounded so that the retry policy must get past them; windows in which a whole provider fails end after some minutes.
  */
 import type { ConfigOptions } from "../../src/engine/config.ts";
+import { type Again, drawAgain, newLinesOf } from "./again.ts";
 import { drawnBy, type Feature } from "./features.ts";
 
 /** What the provider does with one request. Grouped by the classes of the fault model. */
@@ -59,7 +60,7 @@ const POISON_FAILURES = 12;
 export type Ending = "answer" | "slow_answer" | "cut_answer" | "filtered" | "bad_request" | "too_long";
 
 export interface SimulatedLine {
-  /** Over all runs: the run's index times 10,000, and the line's number. */
+  /** Over all runs: the run's index times 10,000, and the line's number; of lines of a changed input 5,000 more. */
   readonly id: number;
   /** Number in the input, from 1. */
   readonly line: number;
@@ -82,6 +83,11 @@ export interface SimulatedRun {
   readonly isStream: boolean;
   readonly slaMinutes: number | undefined;
   readonly maxCostUsd: number | undefined;
+  /** Whether it shares the cap of the workload. */
+  readonly isCapShared: boolean;
+  readonly waitMs: number | undefined;
+  /** What it is called again for when it is finished. */
+  readonly again: readonly Again[];
   readonly project: string | undefined;
   /** When it is called for the first time. */
   readonly startMs: number;
@@ -155,6 +161,8 @@ export const HAPPENING: ReadonlySet<Feature> = new Set([
   ...Object.values(FEATURE_OF_TROUBLE),
   ...Object.values(FEATURE_OF_WINDOW),
   "cap_raised",
+  "retry",
+  "update",
 ]);
 
 /** Without it the next engines are configured. */
@@ -167,7 +175,9 @@ export interface Workload {
   readonly seed: number;
   readonly features: ReadonlySet<Feature>;
   readonly runs: readonly SimulatedRun[];
-  /** Of all runs. */
+  /** Of all that their runs share by its name. */
+  readonly sharedCapUsd: number | undefined;
+  /** Of all runs, those of changed inputs included. */
   readonly lines: readonly SimulatedLine[];
   readonly config: ConfigOptions;
   readonly diskLatencyMs: number;
@@ -184,26 +194,34 @@ const MORE_MODELS = [...MODELS, "alpha:m2", "alpha:m3", "gamma:m2"] as const;
 export const INPUT_USD = 1_000;
 export const OUTPUT_USD = 5_000;
 
-type Random = () => number;
+export type Random = () => number;
 const EXTRA_SHARE = 0.12;
 
 export function drawWorkload(seed: number, random: Random): Workload {
   const features = drawFeatures(seed, random);
   const has = (feature: Feature): boolean => features.has(feature);
   const count = 20 + Math.floor(random() ** 2 * 180);
-  const runCount = has("projects") ? 2 + Math.floor(random() * 2) : 1;
+  const isOfSeveral = has("shared_cap") || (has("stream") && has("update")); // an update is of a file
+  const runCount = has("projects") ? 2 + Math.floor(random() * 2) : isOfSeveral ? 2 : 1;
   const models = has("models")
     ? MORE_MODELS.slice(0, 4 + Math.floor(random() * 3))
     : pickSome(random, MODELS);
   const runs = Array.from({ length: runCount }, (_, index): SimulatedRun => {
     const lineCount = Math.max(6, Math.ceil(count / runCount));
+    const place = { run: index, models, features };
+    const drawn = Array.from({ length: lineCount }, (__, line) =>
+      drawLine({ ...place, line: line + 1, id: index * 10_000 + line + 1 }, random),
+    );
+    const isOrdered = has("ordered") && (index === 0 || random() < 0.5);
+    const isStream = has("stream") && (index === 0 || (!has("update") && random() < 0.5));
     return {
       index,
-      lines: Array.from({ length: lineCount }, (__, line) =>
-        drawLine({ run: index, line: line + 1, models, features }, random),
-      ),
-      isOrdered: has("ordered") && (index === 0 || random() < 0.5),
-      isStream: has("stream") && (index === 0 || random() < 0.5),
+      lines: drawn,
+      isCapShared: has("shared_cap") && (index < 2 || random() < 0.5),
+      waitMs: has("waits") && (index === 0 || random() < 0.5) ? pick(random, [0, 5_000, 60_000]) : undefined,
+      again: drawAgain(drawn, { ...place, isStream }, random),
+      isOrdered,
+      isStream,
       slaMinutes:
         has("deadline") && (index === 0 || random() < 0.5) ? pick(random, [1, 2, 5, 20]) : undefined,
       maxCostUsd:
@@ -214,11 +232,12 @@ export function drawWorkload(seed: number, random: Random): Workload {
       startMs: index === 0 ? 0 : Math.floor(random() * 5_000),
     };
   });
-  const lines = runs.flatMap((run) => run.lines);
+  const lines = runs.flatMap((run) => [...run.lines, ...newLinesOf(run)]);
   return {
     seed,
     features,
     runs,
+    sharedCapUsd: has("shared_cap") ? Math.max(0.5, count * pick(random, [0.02, 0.1, 0.4])) : undefined,
     lines,
     config: drawConfig(random, features),
     diskLatencyMs: pick(random, [0, 0, 1, 20, 100]),
@@ -271,15 +290,16 @@ function drawConfig(random: Random, features: ReadonlySet<Feature>): ConfigOptio
   };
 }
 
-interface LinePlace {
+export interface LinePlace {
   readonly run: number;
+  readonly id: number;
   readonly line: number;
   readonly models: readonly string[];
   readonly features: ReadonlySet<Feature>;
 }
 
-function drawLine({ run, line, models, features }: LinePlace, random: Random): SimulatedLine {
-  const id = run * 10_000 + line;
+/** One line of an input. */
+export function drawLine({ run, id, line, models, features }: LinePlace, random: Random): SimulatedLine {
   const nothing = { id, run, line, provider: "", model: "", faults: [], ending: "answer" } as const;
   const lot = random();
   if (lot < 0.04) return { ...nothing, kind: "blank", key: null, text: pick(random, ["", "  ", "\r"]) };

@@ -1,0 +1,141 @@
+/**
+ * What the caller of one simulated run knows: its input and terms as its last call gave them, and which lines are open.
+ *
+ *   first calls -> finished -> again: `retry` opens lines that ended in an error, `update` gives another input -> finished
+ */
+import type { FailureCode } from "../../src/errors.ts";
+import type { Again } from "./again.ts";
+import { answerOf, type Served } from "./provider.ts";
+import type { SimulatedLine, SimulatedRun } from "./workload.ts";
+
+export interface OutputLine {
+  readonly key: string | null;
+  readonly line?: number;
+  readonly output: { readonly text: string; readonly finish_reason?: string } | null;
+  readonly error?: {
+    readonly code: string;
+    readonly attempts: number;
+    readonly ambiguous_attempts: number;
+    readonly retryable?: boolean;
+    readonly line?: number;
+  };
+}
+
+/** A cap on what several runs may be billed together. */
+export interface SharedCap {
+  readonly name: string;
+  /** Undefined once it was dropped. */
+  usd: number | undefined;
+  billedUsd: number;
+  readonly members: RunBook[];
+}
+
+/** Of one run. */
+export class RunBook {
+  readonly run: SimulatedRun;
+  readonly sharedCap: SharedCap | undefined;
+  /** Of the input as it is now. */
+  lines: readonly SimulatedLine[];
+  readonly lineOfKey: Map<string, number>;
+  /** Keys whose lines the output keeps although the input has them no more. */
+  goneKeys: readonly string[] = [];
+  /** Lines of an output that a kill left behind. */
+  readonly leftBehind = new Set<number>();
+  /** Lines that are asked again on purpose. */
+  readonly reopened = new Set<number>();
+  /** From when its sla counts at the earliest. */
+  windowFromMs: number;
+  /** When it was accepted for the first time since then; undefined until then. */
+  acceptedMs: number | undefined;
+  /** How often it was called. */
+  calls = 0;
+  /** Its cap at its last call; undefined for none. */
+  capUsd: number | undefined;
+  /** What the provider has billed for it, or will when what is under way is answered. */
+  billedUsd = 0;
+  settledBefore = 0;
+  /** Says that its answers are those of the last look. */
+  answersVersion: string | undefined;
+  /** Whether it is called and neither over nor stopped. */
+  isAtWork = false;
+  answers = "";
+  /** Whether it was called with `finish`: what is held ends. */
+  isFinishing = false;
+  /** What it is called again for when it is finished, in this order. */
+  readonly #later: Again[];
+  /** What its next call opens; until one was accepted. */
+  opening: Again | undefined;
+
+  constructor(run: SimulatedRun, sharedCap: SharedCap | undefined) {
+    this.run = run;
+    this.sharedCap = sharedCap;
+    sharedCap?.members.push(this);
+    this.lines = run.lines;
+    this.lineOfKey = keysOf(run.lines);
+    this.windowFromMs = run.startMs;
+    this.capUsd = run.maxCostUsd;
+    this.#later = [...run.again];
+  }
+
+  /** Its caps are no limit. */
+  get isUncapped(): boolean {
+    return this.capUsd === undefined && this.sharedCap?.usd === undefined;
+  }
+
+  /** The id of the line with a number; undefined for a number that the input has no more. */
+  idAt(line: number): number | undefined {
+    return this.lines[line - 1]?.id;
+  }
+
+  /** What it is called again for; undefined when it is over. */
+  nextAgain(): Again | undefined {
+    return this.#later.shift();
+  }
+
+  /** Lines of its output that a retry opens. */
+  toReopen(
+    output: readonly OutputLine[],
+    codes: readonly FailureCode[] | undefined,
+    isAtMostOnce: boolean,
+  ): readonly number[] {
+    return output.flatMap(({ key, line, error }) => {
+      if (error === undefined) return [];
+      const mayBeAnswered = isAtMostOnce && error.ambiguous_attempts > 0;
+      const isChosen =
+        codes === undefined
+          ? !mayBeAnswered && (error.retryable === true || error.code === "expired")
+          : codes.some((code) => code === error.code);
+      const id = key === null ? this.idAt(line ?? error.line ?? 0) : this.lineOfKey.get(key);
+      return isChosen && id !== undefined && !this.goneKeys.includes(key ?? "") ? [id] : [];
+    });
+  }
+
+  /** Another input; says which lines are as they were not. */
+  change({ lines, isPruned }: Extract<Again, { kind: "update" }>): void {
+    const before = [...this.lineOfKey.keys()];
+    const now = keysOf(lines);
+    this.goneKeys = isPruned ? [] : before.filter((key) => !now.has(key));
+    for (const line of lines) if (!this.lines.includes(line)) this.reopened.add(line.id);
+    if (isPruned) this.lineOfKey.clear();
+    for (const [key, id] of now) this.lineOfKey.set(key, id);
+    this.lines = lines;
+  }
+
+  /** A line that stands there only until its new answer replaces it. */
+  isToBeReplaced(id: number, { output }: OutputLine): boolean {
+    return this.reopened.has(id) && output?.text !== answerOf(id);
+  }
+}
+
+/** Of one line the requests since it was opened for the last time. */
+export function sinceReopened(
+  served: readonly Served[] | undefined,
+  replaced: ReadonlySet<Served>,
+): readonly Served[] {
+  if (served === undefined) return [];
+  return replaced.size === 0 ? served : served.filter((one) => !replaced.has(one));
+}
+
+function keysOf(lines: readonly SimulatedLine[]): Map<string, number> {
+  return new Map(lines.flatMap(({ key, id }) => (key === null ? [] : [[key, id] as const])));
+}

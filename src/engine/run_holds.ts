@@ -92,3 +92,14 @@ export function allHolds(each: Iterable<readonly Hold[]>): Hold[] {
     }
   return [...sums.values()];
 }
+
+/** For whoever has no key, and for logs: without the names of providers that only an input names, which may be any text. */
+export function publicHolds(holds: readonly Hold[]): Hold[] {
+  return allHolds([
+    holds.map((hold) => {
+      if (hold.reason !== "provider_missing") return hold;
+      const { provider: _provider, ...unnamed } = hold;
+      return unnamed;
+    }),
+  ]);
+}

@@ -22,6 +22,8 @@ import type { WarningFeed } from "./warning_feed.ts";
 
 /** Lines settled without a request between two waits for the disk. */
 const UNSENT_STAGED_MAX = 4_096;
+/** No provider has a longer name. */
+const PROVIDER_CHARS_MAX = 64;
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
@@ -137,10 +139,11 @@ class RunReader {
   /** Lines of missing providers are held when they are read again after a pilot. */
   async #reject(state: RunState, measured: MeasuredBlock, isPilot: boolean): Promise<void> {
     state.blankLines += measured.blankLines;
-    for (const { line, key, code, message } of measured.rejected) {
+    for (const { line, key, code, message, provider } of measured.rejected) {
       if (state.settings.done.has(line)) continue;
       if (code === "provider_missing") {
-        if (!isPilot) state.hold({ reason: code, message }, 1, this.#parts.clock.nowMs());
+        const named = provider === undefined || provider.length > PROVIDER_CHARS_MAX ? {} : { provider };
+        if (!isPilot) state.hold({ reason: code, ...named, message }, 1, this.#parts.clock.nowMs());
         continue;
       }
       if (!state.claimed.add(line)) continue;

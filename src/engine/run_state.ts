@@ -23,6 +23,9 @@ import type { AttemptsMade } from "./replay.ts";
 import type { TaskLog } from "./task_log.ts";
 import type { Totals } from "./totals.ts";
 
+/** Holds that are told apart; further missing providers and models without a price count together. */
+const NAMED_HOLDS_MAX = 100;
+
 export type RunPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "giving_up" | "done";
 
 export interface RunSettings extends CostTerms {
@@ -126,9 +129,13 @@ export class RunState {
 
   /** Lines are neither waiting nor claimed before the caller changes something. */
   hold(lines: HeldLines, items: number, nowMs: number): void {
-    const key = JSON.stringify([lines.reason, lines.provider, lines.model]);
+    const own = JSON.stringify([lines.reason, lines.provider, lines.model]);
+    const isNamed = this.heldLines.has(own) || this.heldLines.size < NAMED_HOLDS_MAX;
+    const { provider: _provider, model: _model, ...unnamed } = lines;
+    const key = isNamed ? own : lines.reason;
     const held = this.heldLines.get(key);
-    if (held === undefined) this.heldLines.set(key, { ...lines, items, sinceMs: nowMs });
+    if (held === undefined)
+      this.heldLines.set(key, { ...(isNamed ? lines : unnamed), items, sinceMs: nowMs });
     else held.items += items;
   }
 

@@ -18,6 +18,7 @@ import type { FamilySettings, LaneKey } from "../schedule/lanes.ts";
 import { InputRatios, type OutputLengths } from "../schedule/output_lengths.ts";
 import type { Shard } from "../shard/shard.ts";
 import { NO_USAGE } from "../work/outcome.ts";
+import { parseModelId } from "../work/request.ts";
 import { signalOf, suspectsOf, tokensTaken } from "./attempt_signal.ts";
 import type { ShardTicket } from "./backlog.ts";
 import type { ClaimedBytes } from "./claimed_bytes.ts";
@@ -150,6 +151,7 @@ export class Sender implements Admission<ItemCall> {
         ? { reason, message: this.#options.money.capText(call) }
         : {
             reason,
+            provider: parseModelId(model)?.provider ?? model,
             model,
             message: unpricedText(model),
           };

@@ -11,10 +11,13 @@ import { digitsOf, isText } from "./numbers.ts";
 export class LineFault {
   readonly code: FailureCode;
   readonly message: string;
+  /** Of `provider_missing`: the name that stands before the model's. */
+  readonly provider: string | undefined;
 
-  constructor(code: FailureCode, message: string) {
+  constructor(code: FailureCode, message: string, provider?: string) {
     this.code = code;
     this.message = message;
+    this.provider = provider;
   }
 }
 

@@ -55,6 +55,8 @@ export type ParsedLine =
       readonly key: string | null;
       readonly code: FailureCode;
       readonly message: string;
+      /** Of `provider_missing`: its name. */
+      readonly provider?: string;
     }
   | { readonly kind: "blank" };
 
@@ -129,10 +131,14 @@ function readModel(
   if (isNameAlone) {
     const provider = options.defaultOpenaiProvider ?? "openai";
     if (options.providers.has(provider)) return checkedName({ provider, name: text });
-    return new LineFault("provider_missing", unknownProviderMessage(provider, options.providers));
+    return providerMissing(provider, options);
   }
   if (model === undefined) return unknownModel(text, layout);
-  return new LineFault("provider_missing", unknownProviderMessage(model.provider, options.providers));
+  return providerMissing(model.provider, options);
+}
+
+function providerMissing(name: string, { providers }: ModelOptions): LineFault {
+  return new LineFault("provider_missing", unknownProviderMessage(name, providers), name);
 }
 
 function isOverridden(
@@ -178,6 +184,6 @@ function checkedName(model: ModelId): ModelId | LineFault {
   return model;
 }
 
-function rejected(key: string, fault: LineFault): ParsedLine {
-  return { kind: "rejected", key, code: fault.code, message: fault.message };
+function rejected(key: string, { code, message, provider }: LineFault): ParsedLine {
+  return { kind: "rejected", key, code, message, ...(provider === undefined ? {} : { provider }) };
 }

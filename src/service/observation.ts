@@ -9,6 +9,7 @@ import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Hold } from "../engine/holds.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../engine/observer.ts";
+import { publicHolds } from "../engine/run_holds.ts";
 import type { SatelliteLogLine } from "../satellites/attempt_run.ts";
 import type { Executions } from "../satellites/execution.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
@@ -80,7 +81,7 @@ export class Observation {
       activity: this.#activity,
       lanes: () => this.#parts?.engine.lanes() ?? [],
       open: () => this.#parts?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
-      holds: () => this.#parts?.engine.holds() ?? [],
+      holds: () => publicHolds(this.#parts?.engine.holds() ?? []),
       executions: () => this.#parts?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
     });
     const [activity, metrics, telemetry] = [this.#activity, this.#metrics, this.#telemetry];
@@ -130,7 +131,7 @@ export class Observation {
     this.#parts = parts;
     this.#holdLog = new HoldLog({
       clock: this.#options.clock,
-      holds: () => parts.engine.holds(),
+      holds: () => publicHolds(parts.engine.holds()),
       tell: (event, hold) => this.#onHold(event, hold),
     });
     parts.satellites?.executions.onFinished((execution) => this.#metrics.executed(execution));

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { publicHolds } from "../engine/run_holds.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Spending } from "../tasks/spending.ts";
 import { registerCatalogueRoutes } from "./catalogue.ts";
@@ -77,7 +78,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
       ? new PerigeeError("store_failed", `no space is left for ${context.dataDir}; free some`)
       : undefined;
   };
-  registerHealthRoutes(app, unready, () => context.engine.holds());
+  registerHealthRoutes(app, unready, () => publicHolds(context.engine.holds()));
   registerInferRoutes(app, context);
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);

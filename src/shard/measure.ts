@@ -135,7 +135,7 @@ export class BlockMeasurer {
       if (parsed.kind === "blank") {
         this.#columns.addBlank();
       } else if (parsed.kind === "rejected") {
-        this.#columns.reject(parsed.key, parsed.code, parsed.message);
+        this.#columns.reject(parsed.key, parsed.code, parsed.message, parsed.provider);
       } else {
         key = parsed.key;
         this.#measureItem(parsed, options);

@@ -40,6 +40,8 @@ export interface RejectedLine {
   readonly key: string | null;
   readonly code: FailureCode;
   readonly message: string;
+  /** Of `provider_missing`: its name. */
+  readonly provider?: string;
 }
 
 export interface MeasuredBlock {

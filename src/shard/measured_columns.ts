@@ -101,8 +101,9 @@ export class MeasuredColumns {
     this.#count += 1;
   }
 
-  reject(key: string | null, code: FailureCode, message: string): void {
-    this.#rejected.push({ line: this.#line, key, code, message });
+  reject(key: string | null, code: FailureCode, message: string, provider?: string): void {
+    const named = provider === undefined ? {} : { provider };
+    this.#rejected.push({ line: this.#line, key, code, message, ...named });
   }
 
   addBlank(): void {

@@ -49,7 +49,9 @@ export class HeldItems {
 
   #concerns({ reason, provider, model: heldModel }: Hold, model: string): boolean {
     if (heldModel !== undefined) return heldModel === model;
-    if (provider !== undefined) return parseModelId(model)?.provider === provider;
+    const own = parseModelId(model)?.provider;
+    if (provider !== undefined && (own !== undefined || reason !== "provider_missing"))
+      return own === provider;
     return reason !== "provider_missing" || this.#modelFault(model) !== undefined;
   }
 }

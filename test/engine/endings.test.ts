@@ -224,7 +224,9 @@ describe("a cost cap and a model without a known price", () => {
     const engine = await world.engine();
     const summary = await world.settle(engine.run(INPUT, { out: OUTPUT, maxCostUsd: 1 }).finished);
     expect(summary).toMatchObject({ status: "paused", reason: "price_unknown", counts: { submitted: 3 } });
-    expect(summary.held).toMatchObject([{ reason: "price_unknown", model: "alpha:m1", items: 3 }]);
+    expect(summary.held).toMatchObject([
+      { reason: "price_unknown", provider: "alpha", model: "alpha:m1", items: 3 },
+    ]);
     expect(world.sent).toEqual([]);
     await world.settle(engine.close());
   });
@@ -306,4 +308,15 @@ describe("thoughts of an answer that never came", () => {
       error: { code: "empty_output", reasoning: "so much to think about" },
     });
   });
+});
+
+it("Holds are told apart by their providers up to a bound, beyond which they count together", async () => {
+  const world = new World();
+  world.input(150, (line) => `nobody${line}:m1`);
+  const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+  const held = summary.held ?? [];
+  expect(held).toHaveLength(101);
+  expect(held[0]).toMatchObject({ reason: "provider_missing", provider: "nobody1", items: 1 });
+  expect(held.at(-1)).toMatchObject({ reason: "provider_missing", items: 50 });
+  expect(held.at(-1)).not.toHaveProperty("provider");
 });

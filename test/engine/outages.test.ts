@@ -256,6 +256,7 @@ describe("what the configuration lacks", () => {
       status: "paused",
       reason: "provider_missing",
       counts: { completed: 3, submitted: 3 },
+      held: [{ reason: "provider_missing", provider: "gamma", items: 3 }],
     });
     expect(world.output()).toHaveLength(3);
     world.kill();

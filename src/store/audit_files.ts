@@ -36,10 +36,14 @@ export async function auditMonths(disk: Disk, dataDir: string, now: Month): Prom
   return months;
 }
 
-/** Removes files whose time is over. */
+/**
+ * Removes files whose time is over, by the newest of them: a clock that is far ahead when the log is opened has written nothing yet. After
+ * months without events it takes one write more.
+ */
 export async function removeOldAudit(disk: Disk, dataDir: string, now: Month): Promise<void> {
-  for (const month of await auditMonths(disk, dataDir, now))
-    if (month < now - MONTHS_KEPT) await disk.remove(auditPath(dataDir, month));
+  const months = await auditMonths(disk, dataDir, now);
+  const seen = Math.min(now, (months.at(-1) ?? now) + 1);
+  for (const month of months) if (month < seen - MONTHS_KEPT) await disk.remove(auditPath(dataDir, month));
 }
 
 /**

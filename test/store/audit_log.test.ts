@@ -187,6 +187,24 @@ describe("the audit log", () => {
     expect(await verify()).toMatchObject({ isWhole: true, lines: 14, firstLine: 4 });
   });
 
+  it("removes nothing because the wall clock is years ahead when the log is opened", async () => {
+    const { open, disk, clock } = setUp();
+    const log = await open();
+    for (let month = 0; month < 13; month += 1) {
+      log.note(taken(String(month)));
+      await log.flush();
+      await clock.advance(30.5 * DAY_MS);
+    }
+    await log.close();
+    const before = disk.paths.filter((path) => path.includes("audit-"));
+    expect(before.length).toBeGreaterThan(10);
+    const ahead = setUp(disk, new FakeClock({ wallMs: Date.UTC(2029, 5, 5) }));
+    const wrong = await ahead.open();
+    wrong.note(taken("wrong"));
+    await wrong.close();
+    expect(disk.paths).toEqual(expect.arrayContaining(before));
+  });
+
   it("goes on behind the newest file when the wall clock was put back", async () => {
     const { disk, verify, open } = setUp();
     const ahead = setUp(disk, new FakeClock({ wallMs: Date.UTC(2026, 2, 5) }));

@@ -309,6 +309,33 @@ describe("a run at work", () => {
     expect(world.sent).toHaveLength(COUNT);
   });
 
+  it("keeps what a damaged answer has cost when its output is written again before it is answered anew", async () => {
+    const prices = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 } }; // 0.035 USD an answer
+    const world = new World({ config: { maxInFlight: 1, prices }, latencyMs: 100 });
+    world.input(COUNT);
+    const engine = await world.engine();
+    engine.run(INPUT, { out: OUTPUT }).finished.catch(() => undefined);
+    await world.clock.advance(650);
+    world.kill();
+    world.disk.put(OUTPUT, textOf(world).slice(0, -20)); // as a power cut leaves the last range
+    const sent = world.sent.length;
+    world.reconfigure({ limits: { alpha: { requestsPerMinute: 2 } } }); // so that the second process sends nothing
+    const second = await world.engine();
+    second.run(INPUT, { out: OUTPUT }).finished.catch(() => undefined);
+    await world.clock.advance(50);
+    world.kill();
+    expect(world.sent).toHaveLength(sent);
+    const answered = world.output().length;
+    world.disk.put(OUTPUT, textOf(world).replaceAll("\n", "\r\n"));
+    await run(world).catch((error: unknown) => expect(error).toMatchObject({ code: "output_changed" }));
+    const { cost } = await run(world);
+    expectWhole(world);
+    // The damaged answer was paid for; of the one under way at the kill nobody knows.
+    expect(world.sent.length).toBeGreaterThan(COUNT);
+    expect(cost.billed_usd).toBeCloseTo(0.035 * (COUNT + 1), 6);
+    expect(answered).toBeGreaterThan(2);
+  });
+
   it("that was stopped finds its output under another path", async () => {
     const world = new World({ config: { maxInFlight: 1 }, latencyMs: 100 });
     world.input(COUNT);

@@ -6,7 +6,6 @@
  */
 import { styleText } from "node:util";
 import { systemClock } from "../clock.ts";
-import { CALL_WITH_UPDATE } from "../engine/checked_body.ts";
 import { createEngine, type EngineOptions } from "../engine/engine.ts";
 import type { Summary } from "../engine/progress.ts";
 import type { RetryFailed } from "../engine/reopen.ts";
@@ -18,6 +17,7 @@ import { commandLine } from "./command_line.ts";
 import { errorJson, printError } from "./exit.ts";
 import { holdsReport } from "./holds.ts";
 import { requireFile } from "./input.ts";
+import { inOptions } from "./library_words.ts";
 import { count } from "./numbers.ts";
 import { pilotListener } from "./pilot.ts";
 import { type ConfigArguments, configOf } from "./prices.ts";
@@ -60,14 +60,6 @@ export async function run(input: string, options: Record<string, unknown>): Prom
     process.stderr.write(`to continue: ${again()}\n`);
     return 3;
   }
-}
-
-/** An error in the words of the command line, where the library names an option of its own. */
-function inOptions(error: unknown): unknown {
-  if (!(error instanceof PerigeeError) || !error.message.includes(CALL_WITH_UPDATE)) return error;
-  const { code, message, details } = error;
-  const text = message.replace(CALL_WITH_UPDATE, "run the same command with --update");
-  return new PerigeeError(code, text, { details, cause: error });
 }
 
 /** The command as it was called. */

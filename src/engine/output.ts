@@ -5,7 +5,6 @@
  * to there is put together from those of the ranges, so that the end of a run can be compared with what is on the disk.
  */
 import assert from "node:assert/strict";
-import { basename } from "node:path";
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
@@ -126,6 +125,9 @@ export class OutputFile {
   }
 }
 
+/** What rewrites an output; commands have words of their own for it. */
+export const CALL_AGAIN = "call run again with the same options";
+
 /** `found` is the checksum of the file up to `end`, undefined if there is no file; `change` is what `changeOf` says of it. */
 export function outputChanged(
   path: string,
@@ -142,6 +144,7 @@ export function outputChanged(
         : `has ${sizeBytes} bytes instead of ${end}`;
   return new PerigeeError(
     "output_changed",
-    `${path} ${what}: it ${change}; put it back, or run the same command again (or perigee repair ${basename(path)}) to rewrite it from the lines that are left and request only the missing answers`,
+    `${path} ${what}: it ${change}; put it back, or ${CALL_AGAIN} to rewrite it from the lines that are left and request only the missing answers`,
+    { details: { path } },
   );
 }

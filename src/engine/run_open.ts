@@ -233,6 +233,9 @@ async function changed(
   return reopenFailed(parts, { ...left, terms, body }, reopening, signal);
 }
 
+/** Commands have words of their own for it. */
+export const DATA_DIR_OF_OUTPUT = "open an engine on the data folder it belongs to";
+
 /** Where answers are appended. A fresh task never writes over a file that is not its own. */
 async function openOutput(
   parts: EngineParts,
@@ -247,7 +250,7 @@ async function openOutput(
     if (sizeBytes > 0) {
       throw new PerigeeError(
         "output_unwritable",
-        `${body.out} already holds ${sizeBytes} bytes that this run did not write; move it away, or give the --data folder it belongs to`,
+        `${body.out} already holds ${sizeBytes} bytes that this run did not write; move it away, or ${DATA_DIR_OF_OUTPUT}`,
       );
     }
   }

@@ -264,10 +264,13 @@ function rethrowWriteError(error: unknown): never {
   });
 }
 
+/** Commands have words of their own for it. */
+export const OTHER_DATA_DIR = "use another dataDir";
+
 /** A stream is not the one that its run began with. */
 export function streamChanged(how: string): PerigeeError {
   return new PerigeeError(
     "input_changed",
-    `the input ${how} from what this run began with; use another --data for new input`,
+    `the input ${how} from what this run began with; ${OTHER_DATA_DIR} for new input`,
   );
 }

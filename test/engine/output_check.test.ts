@@ -87,9 +87,7 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
       const world = await done(options);
       world.disk.put(OUTPUT, change(textOf(world)));
       const changed = textOf(world);
-      expect(await refused(world, OUTPUT, options)).toContain(
-        "run the same command again (or perigee repair out.jsonl)",
-      );
+      expect(await refused(world, OUTPUT, options)).toContain("call run again with the same options");
       expect(textOf(world)).toBe(changed);
       expect(world.sent).toHaveLength(COUNT);
       expect(await run(world, OUTPUT, options)).toMatchObject({
@@ -112,7 +110,7 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     const changed = Buffer.from(change(textOf(world)));
     world.disk.put(OUTPUT, changed);
     expect(await refused(world, OUTPUT, options)).toBe(
-      `${OUTPUT} has ${changed.length} bytes instead of ${sizeBytes}: it ${found}; put it back, or run the same command again (or perigee repair out.jsonl) to rewrite it from the lines that are left and request only the missing answers`,
+      `${OUTPUT} has ${changed.length} bytes instead of ${sizeBytes}: it ${found}; put it back, or call run again with the same options to rewrite it from the lines that are left and request only the missing answers`,
     );
     await run(world, OUTPUT, options);
     expect(world.disk.paths.filter((path) => path.startsWith(OUTPUT))).toEqual([OUTPUT]);
@@ -122,7 +120,7 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     const world = await done(options);
     await world.settle(world.disk.rename(OUTPUT, "/rotated.jsonl"));
     expect(await refused(world, OUTPUT, options)).toBe(
-      `${OUTPUT} does not exist: it was moved, cut or changed; put it back, or run the same command again (or perigee repair out.jsonl) to rewrite it from the lines that are left and request only the missing answers`,
+      `${OUTPUT} does not exist: it was moved, cut or changed; put it back, or call run again with the same options to rewrite it from the lines that are left and request only the missing answers`,
     );
     await world.settle(world.disk.rename("/rotated.jsonl", OUTPUT));
     expect(await run(world, OUTPUT, options)).toMatchObject({ status: "completed", requests_sent: 0 });

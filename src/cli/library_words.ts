@@ -1,0 +1,29 @@
+/**
+ * Errors in the words of the command line, where the library names its calls and options.
+ */
+import { basename } from "node:path";
+import { CALL_WITH_UPDATE } from "../engine/checked_body.ts";
+import { CALL_AGAIN } from "../engine/output.ts";
+import { DATA_DIR_OF_OUTPUT } from "../engine/run_open.ts";
+import { OTHER_DATA_DIR } from "../engine/spool.ts";
+import { PerigeeError } from "../errors.ts";
+
+/** What the library says, and what a command says instead; `file` is the one that the error is about. */
+const WORDS: readonly (readonly [library: string, command: (file: string) => string])[] = [
+  [CALL_WITH_UPDATE, () => "run the same command with --update"],
+  [CALL_AGAIN, (file) => `run the same command again (or perigee repair ${file})`],
+  [DATA_DIR_OF_OUTPUT, () => "give the --data folder it belongs to"],
+  [OTHER_DATA_DIR, () => "use another --data"],
+];
+
+/** The same error, or one with other words. */
+export function inOptions(error: unknown): unknown {
+  if (!(error instanceof PerigeeError)) return error;
+  const { code, message, details } = error;
+  const file = typeof details["path"] === "string" ? basename(details["path"]) : "OUT";
+  const text = WORDS.reduce(
+    (said, [library, command]) => said.replace(library, () => command(file)),
+    message,
+  );
+  return text === message ? error : new PerigeeError(code, text, { details, cause: error });
+}

@@ -1,0 +1,25 @@
+import { expect, it } from "vitest";
+import { inOptions } from "../../src/cli/library_words.ts";
+import { outputChanged } from "../../src/engine/output.ts";
+import { streamChanged } from "../../src/engine/spool.ts";
+
+const said = (error: unknown): string => (inOptions(error) as Error).message;
+
+it("Errors of the library name calls and options, and those of commands name commands and flags", () => {
+  const changed = outputChanged("/work/out.jsonl", undefined, 10);
+  expect(changed.message).toBe(
+    "/work/out.jsonl does not exist: it was moved, cut or changed; put it back, or call run again with the same options to rewrite it from the lines that are left and request only the missing answers",
+  );
+  expect(said(changed)).toBe(
+    "/work/out.jsonl does not exist: it was moved, cut or changed; put it back, or run the same command again (or perigee repair out.jsonl) to rewrite it from the lines that are left and request only the missing answers",
+  );
+  const stream = streamChanged("differs");
+  expect(stream.message).toBe(
+    "the input differs from what this run began with; use another dataDir for new input",
+  );
+  expect(said(stream)).toBe(
+    "the input differs from what this run began with; use another --data for new input",
+  );
+  const other = new Error("call run with update");
+  expect(inOptions(other)).toBe(other);
+});

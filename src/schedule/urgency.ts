@@ -6,15 +6,16 @@
  *   left(d)   d - now - while it is closed;   time(d)   left(d) - 4 answers - 5 s
  *   first     work with the earliest deadline e, and what is equally urgent: due at most a tenth of time(e) later, as long as
  *             due(later) <= 0.97 x time(e), so that all of it is done by e in any order
- *   strict    due(d) >= 0.7 x time(d) for some d, or left(d) <= 20 min but for 2 s in 32: nothing else goes while any of the
+ *   strict    due(d) >= 0.7 x time(d) for some d, or left(d) <= 80 min but for 2 s in 32: nothing else goes while any of the
  *             first can; otherwise work without deadline takes turns with the first, and what is due later waits
  *
  * Why this is enough: earliest-deadline-first meets every deadline that can be met (Liu and Layland 1973, theorem 7), and what
  * departs from it here cannot make one late: equally urgent work by the bound above, work without deadline because from
- * 0.7 on it is passed over, and due(d) falls as fast as the time then. What is due within 20 minutes does not wait for 0.7: until
+ * 0.7 on it is passed over, and due(d) falls as fast as the time then. What is due within 80 minutes does not wait for 0.7: until
  * then more may come that is due as soon, and what was lent would be missing (with turns for work without deadline up to
- * there, 75 % of a lane could be promised, with this 95 %: test/engine/deadlines.test.ts). The 2 seconds keep a single request
- * without deadline from waiting for 20 minutes.
+ * there, 75 % of a lane could be promised, with this 95 %: test/engine/deadlines.test.ts). Work without deadline loses nothing in
+ * sum by that, since a lane does the same in any order. The 2 seconds keep a single request without deadline from waiting
+ * for 80 minutes.
  *
  * What cannot be met has no precedence: where due(d) exceeds 1.2 x left(d), the projects that want most by their weight are
  * left out until the rest fits, and take turns like work without deadline. So nobody gets ahead by deadlines that are
@@ -26,7 +27,7 @@ const STRICT_SHARE = 0.7;
 const ANY_ORDER_SHARE = 0.97;
 const OVERLOAD_SHARE = 1.2;
 const EQUAL_SHARE = 0.1;
-const NEAR_MS = 1_200_000;
+const NEAR_MS = 4_800_000;
 const LENDING_EVERY_MS = 32_000;
 const LENDING_MS = 2_000;
 const ANSWERS = 4;

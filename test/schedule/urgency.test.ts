@@ -44,7 +44,7 @@ describe("who goes first", () => {
     expect(first([endless, work("a", 60, 10), work("b", 120, 6_000)])).toEqual(["a"]);
   });
 
-  it("is what is due within 20 minutes, and who has no deadline for 2 of 32 seconds", () => {
+  it("is what is due within 80 minutes, and who has no deadline for 2 of 32 seconds", () => {
     const endless = work("endless", Number.POSITIVE_INFINITY, 1_000);
     const shareOf = (minutes: number): number => {
       let lent = 0;
@@ -55,8 +55,8 @@ describe("who goes first", () => {
       }
       return lent / 640;
     };
-    expect(shareOf(20)).toBe(1 / 16);
-    expect(shareOf(26)).toBe(1);
+    expect(shareOf(80)).toBe(1 / 16);
+    expect(shareOf(86)).toBe(1);
     const tight = urgencyOf(lane([endless, work("a", 20, 900)])) as Urgency;
     expect(isFirst(tight, "endless", Number.POSITIVE_INFINITY)).toBe(false);
   });

@@ -127,6 +127,7 @@ function declareRun(root: Command): void {
         "whether to ask again when an answer may have been lost (default: at_least_once)",
       ).choices(["at_least_once", "at_most_once"]),
     )
+    .option("--hedge", "send a second request beside one that hangs; the first complete answer counts")
     .addOption(stateOption())
     .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")

@@ -40,6 +40,7 @@ interface RunArguments extends StateArguments, ConfigArguments {
   readonly update?: boolean;
   readonly prune?: boolean;
   readonly delivery?: "at_least_once" | "at_most_once";
+  readonly hedge?: boolean;
   readonly json?: boolean;
   readonly wait?: number;
   readonly finish?: boolean;
@@ -130,6 +131,7 @@ async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "
   return {
     ...(await configOf(given)),
     ...(given.delivery === undefined ? {} : { delivery: given.delivery }),
+    ...(given.hedge === undefined ? {} : { hedge: given.hedge }),
   };
 }
 

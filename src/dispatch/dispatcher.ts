@@ -6,6 +6,7 @@
  *                  |-----> no attempt fits before the deadline ------> waits for it -> outcome expired
  *                  |-----> account or model stopped, run stopped ----> returned (the item is kept, without outcome)
  *                  +-----> else: wait -> admit -> attempt
+ *   attempt: one request, or with `hedging` a second one beside a first that hangs (hedge.ts)
  *
  * The one retry layer. p-retry drives the attempts after a failed first one, `retry.ts` decides, the Clock waits; every
  * attempt passes admission and is told to it. One attempt gets all the time that is left, up to its provider's time-out,
@@ -20,6 +21,7 @@ import type { FailureCode } from "../errors.ts";
 import type { HeaderBag, Provider, WireHead } from "../providers/provider.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { type AttemptResult, addUsage, answered, failedOnWire } from "./attempt.ts";
+import { Hedge, type HedgedEnd, type Hedging, type MoreMs } from "./hedge.ts";
 import { decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
 import {
   completed,
@@ -103,6 +105,8 @@ export interface DispatcherOptions<C extends Call = Call> {
   readonly attemptMsMax?: number;
   /** Default: an attempt takes all the time that it may. */
   readonly patience?: Patience<C>;
+  /** Where a second attempt goes beside what `patience` gives up; default: nowhere, it goes instead of it. */
+  readonly hedging?: Hedging<C>;
 }
 
 /** One attempt at most, when nothing else is configured. */
@@ -125,6 +129,7 @@ export class Dispatcher<C extends Call = Call> {
   readonly #admission: Admission<C>;
   readonly #attemptMsMax: number;
   readonly #patience: Patience<C> | undefined;
+  readonly #hedging: Hedging<C> | undefined;
 
   constructor(options: DispatcherOptions<C>) {
     this.#clock = options.clock;
@@ -133,6 +138,7 @@ export class Dispatcher<C extends Call = Call> {
     this.#admission = options.admission;
     this.#attemptMsMax = options.attemptMsMax ?? ATTEMPT_MS_MAX;
     this.#patience = options.patience;
+    this.#hedging = options.hedging;
   }
 
   /**
@@ -144,6 +150,7 @@ export class Dispatcher<C extends Call = Call> {
     if (!start.ok) return this.#refuseStart(call, tallyOf(call), start.code);
     const late = this.#unsent(call, undefined);
     if (late !== undefined) return late;
+    if (this.#hedging?.isFor(call) === true) return this.#runHedged(call, this.#hedging);
     // One suspended function per call in flight: each more is memory that the garbage collector copies.
     const sentMs = this.#clock.nowMs();
     const { ambiguousAttempts } = call;
@@ -151,6 +158,16 @@ export class Dispatcher<C extends Call = Call> {
       this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, ambiguousAttempts), sentMs);
     const tally = tallyOf(call);
     this.#count(call, tally, result);
+    return this.#goOn(call, tally, result);
+  }
+
+  async #runHedged(call: C, hedging: Hedging<C>): Promise<DispatchResult> {
+    const tally = tallyOf(call);
+    return this.#goOn(call, tally, await this.#hedged(call, tally, hedging));
+  }
+
+  /** After the first attempt. */
+  #goOn(call: C, tally: Tally, result: AttemptResult): DispatchResult | Promise<DispatchResult> {
     if (result.class === "success") return completed(tally, result);
     const decision = this.#decide(call, tally, result);
     if (decision.retry) return this.#retry(call, tally, decision.delayMs);
@@ -163,12 +180,7 @@ export class Dispatcher<C extends Call = Call> {
       const delayMs = decision.retry ? decision.delayMs : 0;
       const refused = await this.#admitAfter(call, tally, delayMs);
       if (refused !== undefined) return refused;
-      const sentMs = this.#clock.nowMs();
-      const { ambiguousAttempts } = tally;
-      const result =
-        this.#answer(call) ??
-        this.#understand(call, await this.#send(call, sentMs, ambiguousAttempts), sentMs);
-      this.#count(call, tally, result);
+      const result = await this.#attempt(call, tally);
       if (result.class === "success") return completed(tally, result);
       throw new AttemptFailed(result);
     };
@@ -187,6 +199,60 @@ export class Dispatcher<C extends Call = Call> {
       if (!(error instanceof AttemptFailed) || decision.retry) throw error;
       return this.#conclude(call, tally, error.result, decision.code);
     }
+  }
+
+  /** One more attempt, counted. */
+  async #attempt(call: C, tally: Tally): Promise<AttemptResult> {
+    if (this.#hedging?.isFor(call) === true) return this.#hedged(call, tally, this.#hedging);
+    const sentMs = this.#clock.nowMs();
+    const { ambiguousAttempts } = tally;
+    const result =
+      this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, ambiguousAttempts), sentMs);
+    this.#count(call, tally, result);
+    return result;
+  }
+
+  /** The same, with another beside it if it hangs. */
+  async #hedged(call: C, tally: Tally, hedging: Hedging<C>): Promise<AttemptResult> {
+    const local = this.#answer(call);
+    if (local !== undefined) {
+      this.#count(call, tally, local);
+      return local;
+    }
+    const hedge = new Hedge<C>(
+      {
+        hedging,
+        send: (each, how) => this.#sendBeside(each, tally, how),
+        made: () => madeOf(tally),
+        count: (each, result) => {
+          this.#count(each, tally, result);
+          return tally.isOwn;
+        },
+      },
+      call,
+    );
+    const { result, isOwn }: HedgedEnd = await hedge.run();
+    tally.isOwn = isOwn;
+    return result;
+  }
+
+  async #sendBeside(
+    call: C,
+    tally: Tally,
+    { moreMs, signal }: { readonly moreMs: MoreMs; readonly signal: AbortSignal },
+  ): Promise<AttemptResult> {
+    const { head, body } = call;
+    const sentMs = this.#clock.nowMs();
+    const endMs = Math.min(call.deadlineMs, sentMs + this.#attemptMsMaxOf(call));
+    const nextMs = (): number => {
+      const nowMs = this.#clock.nowMs();
+      if (endMs - nowMs <= ROUNDING_MS) return 0;
+      const attempt = { sentMs, endMs, ambiguousAttempts: tally.ambiguousAttempts };
+      return moreMs(endMs - nowMs, () => this.#moreMs(call, attempt, nowMs));
+    };
+    const request = { origin: head.origin, path: head.path, headers: head.headers, body };
+    const wire = await this.#transport.send(request, { timeoutMs: nextMs(), moreMs: nextMs, signal });
+    return this.#understand(call, wire, sentMs);
   }
 
   /** Waits and passes admission; returns how the call ends if it does not come to an attempt. */

@@ -16,7 +16,7 @@
  * Wait: full jitter, random x min(30 s, 0.5 s x 2^(attempts - 1)), at most half of the remaining time, and at least
  * what the provider asked for (formula: AWS Architecture Blog, "Exponential Backoff And Jitter", 2015).
  *
- * There is no hedging (a second request beside a slow one): there is exactly one request per attempt.
+ * An attempt is one request. Where two of one item are under way (hedge.ts), it is asked when both have ended.
  */
 import type { FailureCode } from "../errors.ts";
 import type { AttemptResult } from "./attempt.ts";

@@ -56,6 +56,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   out: A_TEXT,
   id: A_TEXT,
   ordered: A_TRUTH,
+  hedge: A_TRUTH,
   maxCostUsd: AN_AMOUNT,
   maxCostUnbounded: A_TRUTH,
   cap: CHECKED_LATER,

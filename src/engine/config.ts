@@ -37,6 +37,8 @@ export interface EngineConfig {
   readonly cap: ConfigOptions["cap"];
   readonly rateCard: RateCard;
   readonly isAtMostOnce: boolean;
+  /** A second attempt goes beside one that hangs. */
+  readonly isHedged: boolean;
   readonly maxInFlight: number;
   readonly threads: number | undefined;
   readonly diskWaitMs: number;
@@ -136,7 +138,7 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
       standard: { ...RATE_CARD.standard, ...options.rateCard?.standard },
       models: { ...RATE_CARD.models, ...options.rateCard?.models },
     },
-    isAtMostOnce: (options.delivery ?? envDelivery(env)) === "at_most_once",
+    ...sendingOf(options, env),
     maxInFlight: options.maxInFlight ?? envNumber(env, "PERIGEE_MAX_INFLIGHT") ?? 512,
     threads: options.threads,
     diskWaitMs: options.diskWaitMs ?? options.waitMs ?? 1_800_000,
@@ -233,6 +235,25 @@ function envLimits(name: string, env: Environment): LimitSettings {
     concurrency: envNumber(env, `${prefix}_CONCURRENCY`),
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
+}
+
+/** How often a request may be sent. */
+function sendingOf(
+  { delivery, hedge = false }: ConfigOptions,
+  env: Environment,
+): Pick<EngineConfig, "isAtMostOnce" | "isHedged"> {
+  const isAtMostOnce = (delivery ?? envDelivery(env)) === "at_most_once";
+  checkHedge(hedge, isAtMostOnce, "invalid_config");
+  return { isAtMostOnce, isHedged: hedge };
+}
+
+/** Throws for what contradicts itself. */
+export function checkHedge(isHedged: boolean, isAtMostOnce: boolean, code: "invalid_config" | "usage"): void {
+  if (!isHedged || !isAtMostOnce) return;
+  throw new PerigeeError(
+    code,
+    "hedge sends a second request while the first one is under way, and delivery is at_most_once: remove hedge, or set delivery to at_least_once",
+  );
 }
 
 function envDelivery(env: Environment): string {

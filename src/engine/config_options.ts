@@ -28,6 +28,11 @@ export interface ConfigOptions {
   readonly unsupportedConfig?: "drop" | "refuse";
   /** `at_most_once` never repeats a request that may have been answered. Default `at_least_once`. */
   readonly delivery?: "at_least_once" | "at_most_once";
+  /**
+   * A request that hangs is not given up: a second one is sent while it goes on, and the first complete answer counts. Both
+   * count against limits and caps. Not with `at_most_once`. Default false.
+   */
+  readonly hedge?: boolean;
   /** Requests in flight per provider at most. Default 512; sending starts at 64 and grows while nothing objects. */
   readonly maxInFlight?: number;
   /** Worker threads that count tokens. Default: one less than the processors, 1 to 4. */

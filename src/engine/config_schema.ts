@@ -69,6 +69,7 @@ const fileOptions = z.strictObject({
     .optional(),
   unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
   delivery: z.enum(["at_least_once", "at_most_once"]).optional(),
+  hedge: z.boolean().optional(),
   maxInFlight: positive.max(65_536).optional(),
   threads: positive.max(64).optional(),
   diskWaitMs: z.number().min(0).optional(),

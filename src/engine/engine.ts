@@ -31,7 +31,7 @@ import {
   SUBMIT_OPTIONS,
 } from "./call_schemas.ts";
 import { ClaimedBytes } from "./claimed_bytes.ts";
-import { type EngineConfig, resolveConfig } from "./config.ts";
+import { checkHedge, type EngineConfig, resolveConfig } from "./config.ts";
 import { CostBounds } from "./cost_bounds.ts";
 import type { Engine } from "./engine_calls.ts";
 import { checkedOptions, type EngineOptions } from "./engine_options.ts";
@@ -195,7 +195,7 @@ class LocalEngine implements Engine {
       admission: sender,
       policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
       ...(attemptMsMax === undefined ? {} : { attemptMsMax }),
-      patience,
+      ...{ patience, hedging: sender.seconds },
     });
     this.parts = this.#partsOf({ room, recorder, backlog, sender, answers, prices });
     this.#forgotten = new Forgotten(this.parts);
@@ -217,6 +217,7 @@ class LocalEngine implements Engine {
     checkSource(source, "run");
     checkCallOptions(options, RUN_OPTIONS, "run");
     checkRunOptions(options, "run");
+    checkHedge(options.hedge === true, this.#config.isAtMostOnce, "usage");
     const run = new Run(this.parts, source, options);
     this.#runs.add(run);
     const forget = (): void => {
@@ -314,7 +315,7 @@ class LocalEngine implements Engine {
       ...built,
       caps: new SharedCaps(store, this.#config.cap, () => this.#wakeHeld("cap_reached")),
       arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes, keysMissing: this.#config.keysMissing }),
-      rateCard: this.#config.rateCard,
+      ...{ rateCard: this.#config.rateCard, isHedged: this.#config.isHedged },
       isAtMostOnce: this.#config.isAtMostOnce,
       keysMissing: this.#config.keysMissing,
       modelFault: (model) => modelFault(model, providers),

@@ -49,6 +49,16 @@ export class ItemCall implements Call {
   isProven = false;
   /** Its last intent became durable, and it will not be sent. */
   isUnsent = false;
+  /** Of a second attempt of an item (`dispatch/hedge.ts`): the call beside which it is; else this one. */
+  item: ItemCall = this;
+  /** Beside this one, from when it is asked for to its end. */
+  second: ItemCall | undefined;
+  /** Its dispatcher has done with it: what it took is recorded, or will not be. */
+  isOver = false;
+  /** Of a second attempt: it has not been sent yet. */
+  isAsked = false;
+  /** Of a second attempt: it is not to be sent any more. */
+  isWithdrawn = false;
   permit: Permit | undefined;
   reservation: Reservation | undefined;
   /** While its money is held under a cap. */
@@ -77,6 +87,11 @@ export class ItemCall implements Call {
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
     this.uncountedAmbiguous = made?.uncountedAmbiguous ?? 0;
     this.spent = made?.spent ?? NOTHING_SPENT;
+  }
+
+  /** Whether it is a second attempt beside another. */
+  get isSecond(): boolean {
+    return this.item !== this;
   }
 
   get line(): number {

@@ -75,11 +75,11 @@ export class ItemMoney {
 
   /** Adds what an attempt took to its item and to its run. */
   account(call: ItemCall, result: AttemptResult): void {
-    const { model } = call;
+    const { model, item } = call;
     const mostUsd = call.reservation?.usd ?? 0;
     const ended = { model, result, mostUsd, wallMs: this.#clock.wallMs() };
     const last = spentBy(this.#prices, call.run.settings, ended);
-    call.spent = call.spent === NOTHING_SPENT ? last : addSpent(call.spent, last);
+    item.spent = item.spent === NOTHING_SPENT ? last : addSpent(item.spent, last);
     const { usage } = result;
     if (usage !== undefined && !usage.isEstimated && usage.outputTokens > 0) {
       const { billedUsd } = last;

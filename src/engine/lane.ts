@@ -184,6 +184,12 @@ export class Lane {
     });
   }
 
+  /** A second attempt that waits, or is being recorded, is not to be sent any more. */
+  withdraw(call: ItemCall): void {
+    if (this.#projects.withdraw(call)) this.pump();
+    else this.#intents.withdraw(call);
+  }
+
   /** Whether `itemMs` was measured. */
   get hasAnswered(): boolean {
     return this.#hasAnswered;
@@ -295,7 +301,9 @@ export class Lane {
     const { call, attempt, ambiguousAttempts, resolve } = retry;
     if (call.isSkipped) return rejected(items, retry, "its line was cancelled");
     if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
-    const money = this.#services.reserveMoney(call);
+    const isInTrouble = this.limits.isPaused || this.limits.isDown;
+    const money = call.isSecond && isInTrouble ? "wait" : this.#services.reserveMoney(call);
+    if (call.isSecond && money !== "ok") return rejected(items, retry, "the first attempt goes on alone");
     if (money === "exhausted" || money === "unpriced")
       return rejected(items, retry, "no money is left for another attempt"); // it comes back, and is refused as fresh
     if (money === "wait") return this.#passOver(call);

@@ -10,6 +10,7 @@ import type { Clock } from "../clock.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { LaneLimits } from "../schedule/limits.ts";
 import type { ItemCall } from "./item_call.ts";
+import type { IntentRecord } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
 
 /** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
@@ -46,26 +47,22 @@ export class LaneIntents {
   /** Sends it, or gives it up, when the record of its intent is durable. */
   record(intended: Intended): void {
     const { call, attempt, ambiguousAttempts } = intended;
-    const { run, shard, index } = call;
-    run.settings.log.intent(
-      {
-        line: call.line,
-        offset: shard.offsets[index] as number,
-        lengthBytes: shard.lengths[index] as number,
-        attempt,
-        ambiguousAttempts,
-        inputTokens: call.load.inputTokens, // as it is reserved
-        outputTokens: call.load.outputTokens,
-        mostUsd: call.reservation?.usd ?? 0,
-      },
-      this.#key,
-      () => this.#durable(intended),
-    );
+    const record = intentOf(call, attempt, ambiguousAttempts);
+    call.run.settings.log.intent(record, this.#key, () => this.#durable(intended));
   }
 
   /** The disk has space again. */
   recordAgain(): void {
     for (const intended of this.#waitingForRoom.splice(0)) this.record(intended);
+  }
+
+  /** Gives up a second attempt as soon as its intent is durable. */
+  withdraw(call: ItemCall): void {
+    call.isWithdrawn = true;
+    const waiting = this.#waitingForRoom.find((intended) => intended.call === call);
+    if (waiting === undefined) return;
+    this.#waitingForRoom.splice(this.#waitingForRoom.indexOf(waiting), 1);
+    this.#giveUp(waiting);
   }
 
   /** Drops the waiting intents of a run. */
@@ -78,7 +75,7 @@ export class LaneIntents {
   /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
   #durable(intended: Intended): void {
     const { call, go } = intended;
-    if (call.run.phase === "done") this.#giveUp(intended);
+    if (call.run.phase === "done" || call.isWithdrawn) this.#giveUp(intended);
     else if (this.#services.mayAdmit()) {
       this.#postpone(call);
       go();
@@ -97,4 +94,19 @@ export class LaneIntents {
     const nowMs = this.#services.clock.nowMs();
     if (permit !== undefined && nowMs - permit.atMs > LATE_MS) this.#limits.postpone(nowMs, permit);
   }
+}
+
+/** What is recorded before a request leaves; `attempt` counts it and all before it. */
+export function intentOf(call: ItemCall, attempt: number, ambiguousAttempts: number): IntentRecord {
+  const { shard, index } = call;
+  return {
+    line: call.line,
+    offset: shard.offsets[index] as number,
+    lengthBytes: shard.lengths[index] as number,
+    attempt,
+    ambiguousAttempts,
+    inputTokens: call.load.inputTokens, // as it is reserved
+    outputTokens: call.load.outputTokens,
+    mostUsd: call.reservation?.usd ?? 0,
+  };
 }

@@ -1,7 +1,7 @@
 /**
  * What one project has in a lane, in the order in which it is sent.
  *
- *   retry asked -> waits here, before all fresh items
+ *   retry asked -> waits here, before all fresh items; so does a second attempt beside one that hangs
  *   shard waiting -> open (cursor) -> candidate: the fresh item that goes next, by the latest start of its shard
  *   its run's money is held -> waits here, and all of its run with it, while other runs go on
  *   would be answered after its deadline -> waits here for quicker answers, or for its deadline
@@ -99,7 +99,7 @@ export class LaneItems {
     }
     if (this.#candidate !== undefined) yield waitingOf(this.#candidate);
     for (const call of [...this.#unpaid, ...this.#late, ...this.#returned]) yield waitingOf(call);
-    for (const { call } of this.#retries) yield waitingOf(call);
+    for (const { call } of this.#retries) if (!call.isSecond) yield waitingOf(call);
   }
 
   /** The first retry whose run has money. */
@@ -142,6 +142,13 @@ export class LaneItems {
     this.#retries.splice(this.#retries.indexOf(retry), 1);
   }
 
+  /** Takes back what a call waits for; undefined when it does not wait. */
+  withdraw(call: ItemCall): Retry | undefined {
+    const retry = this.#retries.find((waiting) => waiting.call === call);
+    if (retry !== undefined) this.removeRetry(retry);
+    return retry;
+  }
+
   /** Keeps an item for later. */
   giveBack(call: ItemCall): void {
     this.#returned.push(call);
@@ -181,9 +188,9 @@ export class LaneItems {
     return dropped;
   }
 
-  /** Calls of a run that wait for another attempt. */
+  /** Calls of a run that wait for another attempt, none of theirs being under way. */
   retriesOf(run: RunState): readonly ItemCall[] {
-    return this.#retries.flatMap(({ call }) => (call.run === run ? [call] : []));
+    return this.#retries.flatMap(({ call }) => (call.run === run && !call.isSecond ? [call] : []));
   }
 
   /** Whether items of a run wait here that nobody has claimed, those in the backlog aside. */

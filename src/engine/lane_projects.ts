@@ -103,6 +103,16 @@ export class LaneProjects {
     this.#turns.served(lane, items.project, this.#limits.costMs(load));
   }
 
+  /** A second attempt is not waited for any more; false when it does not wait here. */
+  withdraw(call: ItemCall): boolean {
+    const items = this.#projects.get(call.run.settings.project);
+    const retry = items?.withdraw(call);
+    if (items === undefined || retry === undefined) return false;
+    retry.reject(new Error("the attempt beside it has ended"));
+    this.tidy(items);
+    return true;
+  }
+
   /** The attempt of a call is over. */
   released({ run }: ItemCall): void {
     const items = this.#projects.get(run.settings.project);

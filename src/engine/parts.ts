@@ -54,6 +54,8 @@ export interface EngineParts {
   readonly keysMissing: ReadonlyMap<string, string>;
   /** What may have been answered is not sent again. */
   readonly isAtMostOnce: boolean;
+  /** Whether runs hedge that do not say. */
+  readonly isHedged: boolean;
   /** Notifies the operator of what no call throws. */
   readonly notice: (message: string) => void;
   readonly lineBytesMax: number;

@@ -58,7 +58,7 @@ export class ItemPatience implements Patience<ItemCall> {
     const nowMs = this.#options.clock.nowMs();
     const sentMs = nowMs - latencyMs;
     if (kind === "success") this.#latencies.answered(call, sentMs, nowMs);
-    if (code !== "timeout") return true;
+    if (code !== "timeout") return code !== "cancelled"; // cut here
     const { attemptMsMax = ATTEMPT_MS_MAX } = this.#options;
     const isTimedOut = latencyMs >= (provider.settings.timeoutMs ?? attemptMsMax);
     const isCut = !isTimedOut && nowMs >= deadlineMs;

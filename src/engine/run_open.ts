@@ -332,6 +332,7 @@ async function openState(
     slaMinutes,
     budget,
     allowsUnbounded: options.maxCostUnbounded === true,
+    isHedged: options.hedge ?? parts.isHedged,
     observer: parts.observer,
     project: options.project ?? "",
     weight: options.weight ?? 1,

@@ -18,6 +18,8 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   readonly out?: string;
   /** Names the work, so that the same name continues it; default: the output's path, or fresh for iterables. */
   readonly id?: string;
+  /** As the engine's option of that name, for this run; default: the engine's. Throws `usage` with `at_most_once`. */
+  readonly hedge?: boolean;
   /** Answers in the order of the input. */
   readonly ordered?: boolean;
   /** Unix time from which the sla counts; default: when the run is first opened. */

@@ -46,6 +46,8 @@ export interface RunSettings extends CostTerms {
   readonly budget: Budget;
   /** Whether what its cap cannot bound is sent all the same. */
   readonly allowsUnbounded: boolean;
+  /** Whether a second attempt goes beside one that hangs. */
+  readonly isHedged: boolean;
   readonly observer: EngineObserver | undefined;
   /** Empty for all runs that name none. */
   readonly project: string;

@@ -32,6 +32,7 @@ import { RefusedAccess } from "./refused_access.ts";
 import type { AttemptsMade } from "./replay.ts";
 import type { RunState } from "./run_state.ts";
 import { endOf, RunStopped } from "./run_stopped.ts";
+import { besideOf, SecondAttempts, stateAnew } from "./second_attempts.ts";
 import { settleOutcome, settleUnsent } from "./settle.ts";
 import type { Wires } from "./wires.ts";
 
@@ -66,11 +67,21 @@ export class Sender implements Admission<ItemCall> {
   readonly #inputRatios = new InputRatios();
   readonly models: ModelLanes;
   readonly #access: RefusedAccess;
+  /** For the dispatcher of an engine that hedges. */
+  readonly seconds: SecondAttempts;
 
   constructor(options: SenderOptions) {
     this.#options = options;
     const { clock, laneOf, onFree } = options;
     this.models = new ModelLanes(options.families);
+    this.seconds = new SecondAttempts({
+      nowMs: () => clock.nowMs(),
+      laneOf,
+      laneKeyOf: (model) => this.models.of(model).key,
+      returnMoney: (call) => options.money.giveBack(call),
+      free: (call, lane) => this.#free(call, lane),
+      recordClosed: (call) => void this.#recordClosed(call, call.failed ?? madeBefore(call)),
+    });
     this.#access = new RefusedAccess({
       clock,
       models: this.models,
@@ -175,7 +186,8 @@ export class Sender implements Admission<ItemCall> {
       (error: unknown) => {
         this.#options.claimed.release(call);
         call.run.claimed.delete(call.line); // in doubt: nobody knows how far it came
-        this.#free(call, this.#options.laneOf(call.lane));
+        call.isOver = true;
+        this.#freeAll(call);
         call.run.fail(faultOf(error));
       },
     );
@@ -205,9 +217,9 @@ export class Sender implements Admission<ItemCall> {
   }
 
   /** Admission: after each attempt, before any retry. */
-  attempted(call: ItemCall, result: AttemptResult): boolean {
+  attempted(ended: ItemCall, result: AttemptResult): boolean {
     const nowMs = this.#options.clock.nowMs();
-    const { permit, lane: key } = call;
+    const { permit, lane: key, item: call } = ended;
     const lane = this.#options.laneOf(key);
     this.#options.observer?.attempted({
       project: call.run.settings.project,
@@ -225,7 +237,7 @@ export class Sender implements Admission<ItemCall> {
       lane.limits.observe(nowMs, signalOf(result), permit);
     if (result.learnt !== undefined)
       lane.limits.learn(nowMs, result.learnt, signalOf(result).kind === "rate_limited");
-    this.#options.money.account(call, result);
+    this.#options.money.account(ended, result);
     if (result.class === "success") {
       this.#access.answered(call, result);
       lane.health.healed();
@@ -233,18 +245,23 @@ export class Sender implements Admission<ItemCall> {
       this.#learnLengths(call, lane, result);
       return true;
     }
-    if (result.class !== "permanent") this.#close(call, result, isOwn);
+    const other = besideOf(ended);
+    if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
     if (isOwn) lane.health.ended(call);
     else lane.health.failed(call, result);
     if (isOwn && suspectsOf(result) === "item") lane.health.healed();
     if (!isOwn) this.#access.refused(call, result);
-    this.#free(call, lane);
+    if (ended.isSecond) call.second = undefined;
+    this.#free(ended, lane);
     if (!isOwn) this.#options.onChange(call.run); // what holds it may be all that is left, long before its next attempt
     return isOwn;
   }
 
-  /** Says that an attempt is over: a crash while its item waits for the next one leaves nothing in doubt. */
-  #close(call: ItemCall, result: AttemptResult, isOwn: boolean): void {
+  /**
+   * Says that an attempt is over: a crash while its item waits for the next one leaves nothing in doubt, or only the `other`
+   * one that is under way.
+   */
+  #close(call: ItemCall, result: AttemptResult, isOwn: boolean, other: ItemCall | undefined): void {
     const made = call.failed ?? madeBefore(call);
     const isAmbiguous = result.class === "ambiguous";
     call.failed = {
@@ -253,7 +270,9 @@ export class Sender implements Admission<ItemCall> {
       ambiguousAttempts: made.ambiguousAttempts + (isAmbiguous ? 1 : 0),
       uncountedAmbiguous: made.uncountedAmbiguous + (isAmbiguous && !isOwn ? 1 : 0),
     };
-    if (call.run.phase !== "done") this.#recordClosed(call, call.failed);
+    if (call.run.phase === "done") return;
+    this.#recordClosed(call, call.failed);
+    if (other !== undefined) stateAnew(other);
   }
 
   #recordClosed(call: ItemCall, made: Made): AttemptsMade {
@@ -277,18 +296,19 @@ export class Sender implements Admission<ItemCall> {
   #ended(call: ItemCall, result: DispatchResult): void {
     const { run } = call;
     const lane = this.#options.laneOf(call.lane);
+    call.isOver = true;
     this.#options.claimed.release(call);
     lane.health.ended(call);
     if (run.phase === "done") {
-      this.#free(call, lane); // it came after its run had stopped waiting: in doubt, as after a crash
+      this.#freeAll(call); // it came after its run had stopped waiting: in doubt, as after a crash
       return;
     }
     if (result.kind === "outcome") {
       settleOutcome(call, result.outcome, () => this.#options.onChange(run));
-      this.#free(call, lane); // behind its outcome: who gets the place is recorded after it, and sent after that
+      this.#freeAll(call); // behind its outcome: who gets the place is recorded after it, and sent after that
       return;
     }
-    this.#free(call, lane);
+    this.#freeAll(call);
     this.#keep(call, result);
     this.#options.onChange(run);
   }
@@ -319,6 +339,14 @@ export class Sender implements Admission<ItemCall> {
   #end(call: ItemCall, status: "expired" | "cancelled" | "giving_up"): void {
     const { run, model } = call;
     settleUnsent(run, call.line, call.keyJson, endOf(run, status, model), () => this.#options.onChange(run));
+  }
+
+  #freeAll(call: ItemCall): void {
+    const { second } = call;
+    this.#free(call, this.#options.laneOf(call.lane));
+    if (second?.isAsked !== false) return; // it is given back when it is known whether it was admitted
+    call.second = undefined;
+    this.#free(second, this.#options.laneOf(second.lane));
   }
 
   #free(call: ItemCall, lane: Lane): void {

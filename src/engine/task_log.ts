@@ -102,6 +102,12 @@ export class TaskLog {
     this.#touch(this);
   }
 
+  /** States anew an intent whose request is under way; goes with what was closed beside it. */
+  intentAgain(record: IntentRecord): void {
+    this.#step.intent(record);
+    this.#touch(this);
+  }
+
   /** Tokens beyond those of the intent: a restart within the minute must count them too. Goes with the next record. */
   sentMore(lane: string, inputTokens: number, outputTokens: number): void {
     this.#step.sentMore(lane, inputTokens, outputTokens);

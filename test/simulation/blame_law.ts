@@ -40,6 +40,8 @@ const ROW_MAX = 40;
 const BUDGET_MIN = 3;
 
 const endOf = ({ overAtMs }: Served): number => overAtMs ?? Number.POSITIVE_INFINITY;
+/** Of two requests of a line that are under way together, the later one may end first. */
+const byEnd = (a: Served, b: Served): number => endOf(a) - endOf(b);
 /** One that its process has seen: what died with it is nobody's fault. */
 const isFailure = ({ what, isDelivered, overAtMs }: Served): boolean =>
   overAtMs !== undefined && !(FINAL.has(what) && isDelivered);
@@ -47,7 +49,7 @@ const mayCount = (one: Served): boolean => isFailure(one) && (one.isCut || !NEVE
 
 /** Of an item's requests the failures that may count against it; `toModel` are all requests to its model. */
 export function blamedFailures(own: readonly Served[], toModel: readonly Served[]): readonly Served[] {
-  const failures = own.filter(mayCount);
+  const failures = own.filter(mayCount).toSorted(byEnd);
   const first = failures.find(({ what }) => !OWN.has(what));
   if (first === undefined) return failures;
   const answers = toModel.filter((one) => isAnswerOfOthers(one, first) && endOf(one) >= endOf(first));
@@ -60,9 +62,11 @@ export function overBlamed(
   toModel: readonly Served[],
   isUsedUp: (blamed: readonly Served[]) => boolean,
 ): Served | undefined {
-  const failures = own.filter((one) => isFailure(one) && !NEVER.has(one.what) && !SOMETIMES.has(one.what));
+  const failures = own
+    .filter((one) => isFailure(one) && !NEVER.has(one.what) && !SOMETIMES.has(one.what))
+    .toSorted(byEnd);
   if (failures.length === 0) return undefined;
-  const ends = toModel.toSorted((a, b) => endOf(a) - endOf(b));
+  const ends = toModel.toSorted(byEnd);
   const counted: Served[] = [];
   for (const failure of failures) {
     const first = failures.find(({ call }) => call === failure.call) ?? failure;

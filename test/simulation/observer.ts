@@ -121,6 +121,11 @@ export class Observer {
     this.trace.push(`${this.#clock.nowMs().toFixed(3)} ${what}`);
   }
 
+  /** Requests of a line that may be under way when another one leaves. */
+  get #besideMax(): number {
+    return this.#workload.config.hedge === true ? 1 : 0;
+  }
+
   /** A disk has no room from now on, or has it again. */
   room(hasRoom: boolean): void {
     this.#isFull = !hasRoom;
@@ -149,12 +154,15 @@ export class Observer {
     served.call = book.calls;
     if (this.durable.has(id)) this.violate(`I5 line ${id} was sent after its outcome was durable`);
     if (book.leftBehind.has(id)) this.violate(`I5 line ${id} was sent although its output line was there`);
+    let underWay = 0;
     for (const one of this.servedOf(id)) {
       if (one === served) continue;
+      if (!one.isOver) underWay += 1;
       if (FINAL.has(one.what) && one.isDelivered && !this.lost.has(one))
         this.violate(`I5/I6 line ${id} was sent again after "${one.what}" had arrived`);
-      if (!one.isOver) this.violate(`I6 line ${id} was sent while its last request was under way`);
     }
+    if (underWay > this.#besideMax)
+      this.violate(`I6 line ${id} was sent while ${underWay} of its requests were under way`);
     if (provider === this.missing) this.violate(`I15 line ${id} was sent to ${provider}, which is missing`);
     this.#checkCap(book, served);
     this.#checkDeadlineOf(book, served);
@@ -171,7 +179,7 @@ export class Observer {
     const waitMs = Math.max(served.mayWaitMs, served.retryAfterMs ?? 0);
     const excusedMs = Math.max(this.#excusedMs.get(served.provider) ?? 0, this.#clock.nowMs() + waitMs);
     this.#excusedMs.set(served.provider, excusedMs);
-    if (served.what !== "rate_limited" && served.what !== "throttled") return;
+    if (!served.isDelivered || (served.what !== "rate_limited" && served.what !== "throttled")) return;
     if (served.retryAfterMs === undefined) return;
     const nowMs = this.#clock.nowMs();
     const before = this.#waits.get(served.model);
@@ -235,11 +243,13 @@ export class Observer {
     for (const { id } of this.#workload.lines) {
       if (this.durable.has(id)) continue;
       this.#openDeaths.set(id, (this.#openDeaths.get(id) ?? 0) + 1);
-      const last = this.servedOf(id).at(-1);
-      if (last === undefined) continue;
-      if (!last.isOver || (last.isDelivered && FINAL.has(last.what) && !this.lost.has(last))) open += 1;
-      if (last.isDelivered) this.lost.add(last);
-      last.isOver = true;
+      const last = this.servedOf(id).slice(-this.#besideMax - 1);
+      for (const served of last) {
+        if (!served.isOver || (served.isDelivered && FINAL.has(served.what) && !this.lost.has(served)))
+          open += 1;
+        if (served.isDelivered) this.lost.add(served);
+        served.isOver = true;
+      }
     }
     const most = PROVIDERS.length * (this.#workload.config.maxInFlight ?? 512);
     if (open > most) this.violate(`I5 ${open} answers were in doubt at a kill, at most ${most} may be`);

@@ -3,7 +3,7 @@
  *
  *   at work --nothing but held items is left--> held --something is answered--> at work
  *   held --only the caller can change it; a key was never accepted--> given up at once
- *   held --for `waitMs`; 2 min if only an account without money holds--> given up
+ *   held --for `waitMs` since the last line ended; 2 min if only an account without money holds--> given up
  */
 import type { Timer } from "../clock.ts";
 import { type Hold, type HoldReason, isCallers, NO_HOLDS, type RunHolds } from "./holds.ts";
@@ -31,6 +31,9 @@ export class Watch {
   readonly #unsubscribe: readonly (() => void)[];
   #holdTimer: Timer | undefined;
   #isGivenUp = false;
+  /** How many lines had ended at the last look, and when that changed for the last time. */
+  #settled: number;
+  #settledAtMs: number;
   /** Why the engine cannot go on: nothing is recorded any more. */
   #failure: Error | undefined;
   #onEngineFailure: (error: Error) => void = () => undefined;
@@ -51,6 +54,8 @@ export class Watch {
     this.#state = state;
     this.#options = options;
     this.#failure = parts.recorder.failure;
+    this.#settled = state.settings.totals.settled;
+    this.#settledAtMs = state.settings.startedMs;
     state.watch(() => this.#look());
     this.#unsubscribe = [
       parts.onHold(() => this.#lookForHold()),
@@ -133,6 +138,7 @@ export class Watch {
   /** A run of which nothing but held items is left waits for them, but not for ever. */
   #lookForHold(): void {
     const state = this.#state;
+    this.#lookForProgress();
     const found = this.#holds();
     state.holds = found.holds;
     this.#options.onHolds(found.holds);
@@ -145,12 +151,20 @@ export class Watch {
     }
     if (this.#isGivenUp) return;
     const { clock } = this.#parts;
-    const leftMs = found.sinceMs + this.#waitMs(found.holds) - clock.nowMs();
+    const leftMs = Math.max(found.sinceMs, this.#settledAtMs) + this.#waitMs(found.holds) - clock.nowMs();
     if (leftMs <= 0) {
       if (state.inFlight === 0) this.#giveUp(found.holds); // else a probe is out, which may be answered
     } else if (Number.isFinite(leftMs)) {
       this.#holdTimer = clock.timer(leftMs, () => this.#lookForHold());
     }
+  }
+
+  /** While lines of other lanes end, something else is left than what is held. */
+  #lookForProgress(): void {
+    const { settled } = this.#state.settings.totals;
+    if (settled === this.#settled) return;
+    this.#settled = settled;
+    this.#settledAtMs = this.#parts.clock.nowMs();
   }
 
   #giveUp(holds: readonly Hold[]): void {

@@ -45,6 +45,26 @@ describe("a run that a probe brought back", () => {
   });
 });
 
+describe("a run of which one account is stopped", () => {
+  it("waits for it from when all else has ended, not from when it was stopped", async () => {
+    const world = new World({
+      config: { limits: { beta: { requestsPerMinute: 60 } } },
+      answer: (line) => (line <= 5 ? status(402, "insufficient_balance") : ok(line)),
+    });
+    world.input(305, (line) => (line <= 5 ? "alpha:m1" : "beta:m1"));
+    const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({
+      status: "paused",
+      reason: "quota",
+      counts: { completed: 300, submitted: 5 },
+    });
+    const lastMs = Math.max(...world.sent.filter(({ line }) => line > 5).map(({ atMs }) => atMs));
+    expect(lastMs).toBeGreaterThan(GIVEN_UP_MS);
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(lastMs + GIVEN_UP_MS);
+    expect(world.clock.nowMs()).toBeLessThan(lastMs + SOON_AFTER_MS);
+  });
+});
+
 describe("runs of one engine", () => {
   it("a run whose lanes are all stopped ends as paused, although another run is doing well", async () => {
     const world = new World({

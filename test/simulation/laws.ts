@@ -9,6 +9,7 @@ import { blamedFailures, overBlamed } from "./blame_law.ts";
 import { FINAL, type Observer } from "./observer.ts";
 import { answerOf, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
 import type { OutputLine, RunBook } from "./run_book.ts";
+import { QUOTA_WAIT_MS, WAIT_MS, wrongPause } from "./wait_law.ts";
 import { INPUT_USD, OUTPUT_USD, PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
 const WINDOW_MS = 60_000;
@@ -28,9 +29,6 @@ const FREE: ReadonlySet<string> = new Set([
   "down",
   "throttled",
 ]);
-/** How long what passes by itself is waited for, where the caller does not say. */
-const WAIT_MS = 1_800_000;
-const QUOTA_WAIT_MS = 120_000;
 /** What held items end with under `finish`, by what their provider did last; any of an outage by all else. */
 const HELD_CODES: Readonly<Record<string, readonly string[]>> = {
   quota: ["quota_exceeded"],
@@ -40,7 +38,8 @@ const HELD_CODES: Readonly<Record<string, readonly string[]>> = {
   overloaded: ["overloaded"],
   swamped: ["overloaded"],
 };
-const OUTAGE_CODES = ["connection_failed", "connection_lost", "timeout", "provider_error", "overloaded"];
+const OUTAGE_CODES =
+  "connection_failed connection_lost timeout provider_error overloaded invalid_response".split(" ");
 const CODES: Readonly<Record<string, readonly string[]>> = {
   filtered: ["filtered"],
   bad_request: ["invalid_request"],
@@ -211,6 +210,25 @@ export class Laws {
       if (late !== undefined)
         this.#violate(`I0 line ${line.id} was sent at ${late.atMs} although its attempts were used up`);
     }
+  }
+
+  /** I17: a run has stopped because of what holds it. */
+  paused(book: RunBook, summary: Summary, nowMs: number): void {
+    const left = book.lines.filter(({ id, kind }) => kind === "item" && !this.#observer.isSettled(id));
+    const providers = new Set(left.map(({ provider }) => provider));
+    const { served } = this.#providers;
+    const excusedMs = this.#observer.excusedMs(providers);
+    const wrong = wrongPause({
+      book,
+      summary,
+      nowMs,
+      served,
+      providers,
+      excusedMs,
+      isLeft: (id) => !this.#observer.isSettled(id),
+      fromMs: this.#observer.freeFromMs(book),
+    });
+    if (wrong !== undefined) this.#violate(`I17 ${wrong}`);
   }
 
   /** I10, late side: a run that its cap has stopped has no money for any of what it has left. */

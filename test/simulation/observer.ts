@@ -107,6 +107,16 @@ export class Observer {
     return this.#intended.has(id) ? (this.#openDeaths.get(id) ?? 0) : 0;
   }
 
+  /** When a run was called, or its disk had room again, whichever was later. */
+  freeFromMs({ calledMs }: RunBook): number {
+    return this.#isFull ? this.#clock.nowMs() : Math.max(calledMs, this.#hasRoomSinceMs);
+  }
+
+  /** Until when some of these providers may have asked to be left alone. */
+  excusedMs(providers: ReadonlySet<string>): number {
+    return Math.max(0, ...[...providers].map((provider) => this.#excusedMs.get(provider) ?? 0));
+  }
+
   /** Whether some step has settled the line. */
   isSettled(id: number): boolean {
     return this.#settled.has(id);
@@ -140,6 +150,7 @@ export class Observer {
 
   runCalled(book: RunBook): void {
     book.calls += 1;
+    book.calledMs = this.#clock.nowMs();
     book.isAtWork = true;
     book.settledBefore = 0;
     this.#processStartedMs = this.#clock.nowMs();

@@ -49,6 +49,7 @@ export class RunBook {
   acceptedMs: number | undefined;
   /** How often it was called. */
   calls = 0;
+  calledMs = 0;
   /** Its cap at its last call; undefined for none. */
   capUsd: number | undefined;
   /** What the provider has billed for it, or will when what is under way is answered. */

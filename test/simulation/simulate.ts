@@ -52,13 +52,9 @@ const POLL_SHARE = 1 / 20;
 /** How long nobody calls again a run that its account has stopped. */
 const PAUSED_MS = 20_000;
 /** A run that ends like this was made to. */
-const INJECTED_CODES = new Set([
-  "disk_full",
-  "output_unwritable",
-  "store_failed",
-  "input_unreadable",
-  "interrupted",
-]);
+const INJECTED_CODES = new Set(
+  "disk_full output_unwritable store_failed input_unreadable interrupted closed".split(" "),
+);
 
 export interface SimulationResult {
   /** SHA-256 of all that happened, in order. */
@@ -215,6 +211,7 @@ class Simulation {
       }
       this.#observer.stopped(book, summary.reason);
       if (summary.status === "paused") {
+        this.#laws.paused(book, summary, clock.nowMs());
         this.#observer.pausedMs += PAUSED_MS;
         await clock.sleep(PAUSED_MS);
       }
@@ -310,7 +307,7 @@ class Simulation {
   /** Rethrows what was not made to fail. */
   #excuse(error: unknown): undefined {
     const code = error instanceof PerigeeError ? error.code : "";
-    if (!(INJECTED_CODES.has(code) || code === "closed") || !this.#isInjected) throw error;
+    if (!INJECTED_CODES.has(code) || !this.#isInjected) throw error;
     this.#observer.note(`failed ${code}`);
     if (code === "store_failed") this.#store.crash();
   }

@@ -127,7 +127,8 @@ function run(share: Share, book: Book): Promise<void> {
   });
   return new Promise((resolve) => {
     worker.on("exit", (code, signal) => {
-      if (seed !== undefined) book.fail(seed, [`the process ended with ${signal ?? code}`]);
+      const isLost = seed !== undefined || code !== 0;
+      if (isLost) book.fail(seed ?? share.from, [`the process ended with ${signal ?? code}`]);
       resolve();
     });
   });

@@ -28,4 +28,6 @@ export const FAILED_SEEDS: readonly number[] = [
   106_000_229,
   // A request that was recorded again after a full disk counted twice under its cap, once its process had died.
   106_000_220,
+  // The wait for an account began while another provider still answered, and was over when that one was done.
+  106_000_002,
 ];

@@ -210,6 +210,7 @@ class Simulation {
         return;
       }
       this.#observer.stopped(book, summary.reason);
+      if (summary.reason === "cap_reached") this.#laws.stoppedByCap(book); // before another run's caller raises it
       if (summary.status === "paused") {
         this.#laws.paused(book, summary, clock.nowMs());
         this.#observer.pausedMs += PAUSED_MS;
@@ -254,8 +255,7 @@ class Simulation {
   }
 
   /** What a caller changes of a run that has stopped; whether the next engine is needed for it. */
-  #mends(book: RunBook, { status, held, reason }: Summary): boolean {
-    if (reason === "cap_reached") this.#laws.stoppedByCap(book);
+  #mends(book: RunBook, { status, held }: Summary): boolean {
     if (status !== "paused" || !held.every((hold) => isCallers(hold.reason))) return false;
     const isMissing = held.some((hold) => hold.reason === "provider_missing");
     if (isMissing && this.#observer.missing !== undefined) return true;

@@ -241,7 +241,16 @@ function laneBody(lane: LaneStatus): Record<string, unknown> {
     in_flight_max: lane.inFlightMax,
     waiting: lane.waiting,
     cooldown_ms: Math.ceil(lane.cooldownMs),
+    oversized: lane.oversized === undefined ? null : oversizedBody(lane.oversized),
   };
+}
+
+function oversizedBody({
+  tokens,
+  limit,
+  waitMs,
+}: NonNullable<LaneStatus["oversized"]>): Record<string, number> {
+  return { tokens, limit, wait_ms: Math.ceil(waitMs) };
 }
 
 function errorsOf(tally: Tally | undefined): Record<string, number> {

@@ -29,6 +29,7 @@ function lane(family: string): LaneStatus {
     waiting: 3,
     cooldownMs: 0,
     projects: 1,
+    oversized: { tokens: 900, limit: 500, waitMs: 3.5 },
   };
 }
 
@@ -161,6 +162,7 @@ describe("the operator feed", () => {
             family: "mine",
             waiting: 3,
             limits: [{ name: "requests", used: 5, limit: 60 }],
+            oversized: { tokens: 900, limit: 500, wait_ms: 4 },
           }),
         ],
       ],

@@ -125,6 +125,15 @@ describe.skipIf(!isThere)("the operator page", () => {
     expect(complaints).toEqual([]);
   });
 
+  it("says of an item that is larger than a limit when it is sent", async () => {
+    const { page } = await openPage(browser, world.url);
+    await enterKey(page);
+    await submit(items(2, { model: "small:m", generation_config: { max_output_tokens: 3_000 } }));
+    await expect
+      .poll(() => page.locator("#lanes").textContent(), { timeout: 10_000 })
+      .toMatch(/An item of 3,0\d\d tokens is larger than the limit of 1,000: it is sent alone in \d/);
+  });
+
   it("fits a phone, a tablet and a desk, light and dark", async () => {
     const { page, complaints } = await openPage(browser, world.url);
     await enterKey(page);

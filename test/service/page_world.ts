@@ -50,8 +50,14 @@ export async function openPageWorld(options: PageWorldOptions = {}): Promise<Pag
   const service = await createPerigeeService({
     dataDir,
     env: {},
-    providers: { demo: { baseUrl: provider.url, key: "k" } },
-    limits: { demo: { requestsPerMinute: 30_000, tokensPerMinute: 1_200_000, concurrency: 24 } },
+    providers: {
+      demo: { baseUrl: provider.url, key: "k" },
+      small: { baseUrl: provider.url, key: "k" },
+    },
+    limits: {
+      demo: { requestsPerMinute: 30_000, tokensPerMinute: 1_200_000, concurrency: 24 },
+      small: { tokensPerMinute: 1_000 },
+    },
     prices: { "demo:*": { inputUsdPerMillion: 2, outputUsdPerMillion: 8 } },
     threads: 1,
     ...(options.satellites === undefined ? {} : { satellites: options.satellites }),

@@ -46,10 +46,11 @@ function makeLane(lane) {
   const name = make("span", "lane-name", `${lane.provider}:${lane.family}`);
   const state = make("span", "badge");
   const waiting = make("span", "lane-waiting");
+  const note = make("p", "lane-note");
   const limits = make("div");
   const head = make("div", "lane-head", name, state, waiting);
   if (lane.tier !== "realtime") name.append(` (${lane.tier})`);
-  return { element: make("li", "lane", head, limits), state, waiting, limits, views: new Map() };
+  return { element: make("li", "lane", head, note, limits), state, waiting, note, limits, views: new Map() };
 }
 
 function updateLane(view, lane) {
@@ -57,6 +58,8 @@ function updateLane(view, lane) {
   setText(view.state, text);
   setAttribute(view.state, "data-kind", kind);
   setText(view.waiting, `${compact(lane.waiting)} waiting`);
+  setText(view.note, noteOf(lane));
+  view.note.hidden = lane.oversized === null;
   const places = { name: "in flight", used: lane.in_flight, limit: lane.in_flight_max };
   keepList(view.limits, view.views, [...lane.limits, places], ({ name }) => name, makeLimit, updateLimit);
 }
@@ -87,9 +90,17 @@ function updateLimit(view, { used, limit }) {
   setAttribute(view.track, "aria-valuetext", text);
 }
 
-function stateOf({ state, cooldown_ms: cooldownMs }) {
+function noteOf({ oversized }) {
+  if (oversized === null) return "";
+  const { tokens, limit, wait_ms: waitMs } = oversized;
+  const size = `An item of ${compact(tokens)} tokens is larger than the limit of ${compact(limit)}`;
+  return `${size}: it is sent alone in ${duration(waitMs)}`;
+}
+
+function stateOf({ state, cooldown_ms: cooldownMs, oversized }) {
   if (state === "cooldown") return [`Cooling down, ${duration(cooldownMs)}`, "warn"];
   if (state === "outage") return ["Provider is down", "bad"];
   if (state === "paused") return ["Account stopped", "bad"];
+  if (oversized !== null) return ["Waits", "warn"];
   return ["Open", "good"];
 }

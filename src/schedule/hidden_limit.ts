@@ -1,27 +1,28 @@
 /**
- * Finds an unknown limit: no configuration, no header, no Retry-After, only 429s. One for a lane, or for lanes
- * (models) that turned out to share one.
+ * Finds a limit that nobody announces: no configuration, no header and no Retry-After, only 429s. Each lane has its own; lanes
+ * (models) under one limit each find their part of it (docs/decisions/0020-hidden-limits.md).
  *
- *   free --refused--> held --a probe is taken--> places --refused again and again below its cap--> rate
- *                      |  \--refused with nothing in flight, later a probe is taken--> rate
+ *   free --refused--> held --a probe is accepted--> places --refused again and again below its cap--> rate
+ *                      |  \--refused with nothing in flight, later a probe is accepted--> rate
  *                      \--refused until tokens of answers that came late have aged--> tokens
- *   places, rate --refused--> held --a probe is taken--> places, rate
+ *   places, rate --refused--> held --a probe is accepted--> places, rate
  *
- * Held: nothing is sent but single probes: when a place is free again (not at a rate), after 0.5 s, 1 s, ... 16 s, and when
- * a minute is over since the last time that a probe was taken. A 429 comes at once and an answer late, so what was not refused within
- * twice the time of the slowest refusal counts as taken.
+ * Held: the lane sends single probes and nothing else. It sends one when a place becomes free (not while it knows a rate),
+ * 0.5 s, 1 s, ... 4 s after a refusal (16 s where answers take long), when a sliding minute of tokens would accept one, and
+ * a minute after the last accepted probe. A 429 arrives at once and an answer arrives late: a request that was not refused
+ * within twice the time of the slowest refusal counts as accepted.
  *
- * Places: what is in flight when the refusals have stopped is what the provider works on at once; one that limits places
- * never refuses below that.
+ * Places: what is in flight when the refusals have stopped is what the provider works on at once. A provider that limits
+ * places never refuses below that number.
  *
- * Rate: in hidden_rate.ts. Where answers take long, tokens: in hidden_tokens.ts; of short answers a limit on tokens shows as
- * one of requests of their mean size.
+ * Rate: see hidden_rate.ts. Tokens, where answers take long: see hidden_tokens.ts. With short answers a limit on tokens
+ * looks like a limit on requests of their mean size.
  *
- * Not every refusal is one of a limit, and lower rates would never end those that are not:
+ * Some refusals are not those of a limit. A lower rate would never end them:
  *
- *   all are refused for longer than two windows    the earlier result stays, because no window does that
- *   the next probe is accepted                     the rate rises further from where it was
- *   one of the first probes is taken, within 10 s  not below a quarter of the most that was taken in a minute
+ *   everything is refused for longer than two windows  the earlier result is kept: no window refuses for so long
+ *   the next probe is accepted                         the rate continues to rise from its value before
+ *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
  */
 import { HiddenRate, RAISE_EVERY_MS, WINDOW_MS } from "./hidden_rate.ts";
 import { HiddenTokens } from "./hidden_tokens.ts";
@@ -30,78 +31,81 @@ import type { FlowLimits, TokenFlow } from "./token_flow.ts";
 
 const HELD_MS_START = 500;
 const HELD_LEVEL_MAX = 3;
-/** Where answers take long, and so do holds. */
+/** Where answers take long, holds take long as well. */
 const HELD_LEVEL_LATE = 5;
 const REFUSAL_MS_START = 150;
 const REFUSAL_MS_MAX = 3_000;
-/** Everything is refused for so long: two windows. */
+/** Two windows. A limit does not refuse everything for longer. */
 const STOP_MS = 2 * WINDOW_MS;
-/** Of what was in flight: who limits places takes the next one before so few are left. */
+/** Share of what was in flight. A provider that limits places accepts the next request before so few are left. */
 const PLACES_KEPT = 0.4;
 const PLACES_SEARCH_EVERY_MS = 3_000;
-/** Episodes of refusals below the cap within a minute that say that it is not places that are limited. */
+/** So many episodes of refusals below the cap in one minute show that the provider does not limit places. */
 const CONTRADICTIONS_MAX = 3;
 
-/** One request, as its limit sees it: the permit itself, so that nothing more is made for it. */
+/** One request as its limit sees it. The permit implements it, so that a request needs no further object. */
 export interface HiddenMark {
   readonly atMs: number;
-  /** Whether it is counted: it was granted while no rate was known, and has not ended. */
+  /** Whether the limit counts it: it was granted while no rate was known, and has not ended. */
   isHidden: boolean;
 }
 
-/** What another process may begin with. */
+/** What a later process begins with. */
 export interface HiddenState {
   /** Requests in flight, where places are limited. */
   readonly places?: number;
   /** Requests a minute. */
   readonly requests?: number;
-  /** Tokens a minute, where they are used when answers come: all of them, or those of the output. */
+  /** Tokens a minute, where answers take long: input and output. */
   readonly tokens?: number;
+  /** The same, where the provider counts only the output. */
   readonly outputTokens?: number;
 }
 
-/** Times are monotonic. One for a lane. */
+/** One per lane. Times are monotonic. */
 export class HiddenLimit {
   #mode: "free" | "places" | "rate" | "tokens" = "free";
   readonly #tokens: HiddenTokens;
   #inFlight = 0;
-  /** Slowest refusal so far, fading. */
+  /** Time of the slowest refusal; each faster one lowers it by 5 %. */
   #refusalMs = REFUSAL_MS_START;
-  /** Held since then; undefined while not. */
+  /** When the hold began; undefined while the lane is not held. */
   #heldAtMs: number | undefined;
   #heldLevel = 0;
-  /** In flight when it began. */
+  /** Requests in flight when the hold began. */
   #heldInFlight = 0;
   #refusedAtMs = Number.NEGATIVE_INFINITY;
   #probe: HiddenMark | undefined;
   #probeAtMs = Number.POSITIVE_INFINITY;
-  /** When the minute is over in which the refusals began. */
+  /** When the minute ends in which the refusals began. */
   #windowAtMs = Number.POSITIVE_INFINITY;
-  /** A place that is free again allows a probe while no more than so many are in flight. */
+  /** A place that becomes free allows a probe while at most so many requests are in flight. */
   #probeBelow = Number.POSITIVE_INFINITY;
   #probeInFlight = 0;
   #probeRefusedAtMs = Number.NEGATIVE_INFINITY;
-  /** In flight after the refusals had stopped; undefined until then. */
+  /** Requests in flight after the refusals had stopped; undefined until then. */
   #placesSeen: number | undefined;
-  /** Places: in flight at most, and how many of them were never refused. */
+  /** Places: the most requests in flight. */
   #cap = Number.POSITIVE_INFINITY;
+  /** How many of the cap were never refused. */
   #capProven = 0;
+  /** The cap while requests of before may still occupy places; each end raises it by one. */
   #capOpen = Number.POSITIVE_INFINITY;
   #contradictions: number[] = [];
-  /** Since a probe was taken last. */
+  /** When a probe was last accepted; at first, when the lane began. */
   #sinceMs: number;
-  /** Requests taken since then. */
+  /** Requests accepted since then. */
   #taken = 0;
-  /** Requests taken in the last minute. */
+  /** Requests accepted in the last minute. */
   readonly #minute = new Minute();
   readonly #rate: HiddenRate;
-  /** The same, at the first refusal and at the last one. */
+  /** Requests accepted in the minute before the first refusal of a hold, and before the last one. */
   #minuteHeld = 0;
   #minuteRefused = 0;
   #raisedAtMs = 0;
   #raises = 0;
 
-  /** `flow`: what has used tokens, and when. */
+  /** `flow` counts the tokens that the lane has used. */
   constructor(nowMs: number, flow: TokenFlow) {
     this.#tokens = new HiddenTokens(flow);
     this.#rate = new HiddenRate(nowMs, this.#minute);
@@ -112,7 +116,7 @@ export class HiddenLimit {
     return this.#heldAtMs !== undefined;
   }
 
-  /** Milliseconds until one more may go; 0 for now, Infinity when only an answer helps. */
+  /** Milliseconds until one more request may be sent; 0 for now, Infinity if only an answer can allow it. */
   waitMs(nowMs: number): number {
     if (this.#heldAtMs !== undefined) {
       const heldMs = this.#heldMs(nowMs);
@@ -126,7 +130,7 @@ export class HiddenLimit {
     return this.#mode === "rate" ? this.#rate.waitMs(nowMs) : 0;
   }
 
-  /** Counts a request that is sent, after `waitMs` returned 0. */
+  /** Counts a request that is sent. Call it after `waitMs` returned 0. */
   sent(nowMs: number, mark: HiddenMark): void {
     this.#tokens.began(nowMs);
     if (this.#heldAtMs !== undefined) {
@@ -141,7 +145,7 @@ export class HiddenLimit {
     if (this.#mode === "rate" && this.#rate.isKnown) this.#rate.sent(nowMs);
   }
 
-  /** It was refused for a rate, and nobody said for how long. */
+  /** The provider refused the request with a 429 that states no wait. */
   refused(nowMs: number, mark: HiddenMark): void {
     if (!mark.isHidden) return;
     mark.isHidden = false;
@@ -160,8 +164,8 @@ export class HiddenLimit {
     else if (mark === this.#probe) this.#probeRefused(nowMs);
   }
 
-  /** It was refused, and the provider said for how long: nothing is to be found out. */
-  told(mark: HiddenMark): void {
+  /** Stops counting a request whose refusal says nothing new: it states its wait, or refuses only growth. */
+  uncount(mark: HiddenMark): void {
     if (!mark.isHidden) return;
     mark.isHidden = false;
     this.#inFlight -= 1;
@@ -170,7 +174,7 @@ export class HiddenLimit {
     if (mark === this.#probe) this.#probe = undefined;
   }
 
-  /** It ended in another way: the provider had taken it. */
+  /** The request ended in another way: the provider had accepted it. */
   ended(nowMs: number, mark: HiddenMark): void {
     if (!mark.isHidden) return;
     mark.isHidden = false;
@@ -182,12 +186,12 @@ export class HiddenLimit {
       this.#probeAtMs = Math.min(this.#probeAtMs, nowMs);
   }
 
-  /** Whether a place that is free again may be what refusals wait for. */
+  /** Whether the refusals may end when a place becomes free. */
   get #isPlace(): boolean {
     return this.#mode === "free" || this.#mode === "places";
   }
 
-  /** Requests that may be in flight; Infinity while no limit of places was found. */
+  /** The most requests that may be in flight; Infinity while no limit on places was found. */
   get places(): number {
     return this.#mode === "places" ? this.#cap : Number.POSITIVE_INFINITY;
   }
@@ -197,19 +201,19 @@ export class HiddenLimit {
     return this.#mode === "tokens" ? this.#tokens.limits : undefined;
   }
 
-  /** Milliseconds until the next probe, at least 1, while it is held; else 0. */
+  /** Milliseconds until the next probe, at least 1; 0 while the lane is not held. */
   heldMs(nowMs: number): number {
     if (this.#heldAtMs === undefined) return 0;
     return Math.max(1, Math.min(this.#windowAtMs, this.#probeAtMs) - nowMs);
   }
 
-  /** Undefined while no rate was found. */
+  /** Requests of the last minute and the limit on them; undefined while no rate was found. */
   use(nowMs: number): { readonly used: number; readonly limit: number } | undefined {
     if (this.#mode !== "rate" || !this.#rate.isKnown) return undefined;
     return { used: this.#minute.count(nowMs), limit: this.#rate.perMinute };
   }
 
-  /** Undefined while nothing is known. */
+  /** What a later process may begin with; undefined while nothing is known. */
   state(): HiddenState | undefined {
     if (this.#mode === "places") return { places: this.#capProven };
     if (this.#mode === "tokens") return finite(this.#tokens.limits);
@@ -217,13 +221,13 @@ export class HiddenLimit {
     return this.#rate.isKnown ? { requests: this.#rate.perMinute } : undefined;
   }
 
-  /** Continues with what an earlier process found. To be called once, before anything is sent. */
+  /** Continues with what an earlier process found. Call it once, before anything is sent. */
   restore(nowMs: number, { places, requests = 0, tokens = 0, outputTokens = 0 }: HiddenState): void {
     this.#sinceMs = this.#raisedAtMs = nowMs;
     if (places !== undefined) {
       this.#mode = "places";
       this.#cap = this.#capProven = Math.max(1, places);
-      this.#capOpen = Math.ceil(this.#cap / 4); // what the process before had in flight may still be at work
+      this.#capOpen = Math.ceil(this.#cap / 4); // the provider may still work on requests of the earlier process
     } else if (tokens > 0 || outputTokens > 0) {
       this.#mode = "tokens";
       this.#tokens.restore(nowMs, { tokens, outputTokens });
@@ -252,7 +256,7 @@ export class HiddenLimit {
     if (this.#contradictions.length >= CONTRADICTIONS_MAX) this.#mode = "rate";
   }
 
-  /** What is left of the wait; 0 when a probe may go, or when a probe was taken: then it is held no more. */
+  /** Milliseconds left to wait; 0 if a probe may be sent, or if one was accepted, which ends the hold. */
   #heldMs(nowMs: number): number {
     const confirmMs = 2 * this.#refusalMs;
     if (this.#probe !== undefined) {
@@ -282,7 +286,7 @@ export class HiddenLimit {
     if (this.#inFlight === 0) this.#mode = "rate";
   }
 
-  /** A probe that was sent at `atMs` was taken. */
+  /** Ends the hold: the provider accepted a probe that was sent at `atMs`. */
   #leave(atMs: number): void {
     const heldAtMs = this.#heldAtMs ?? atMs;
     this.#heldAtMs = undefined;
@@ -313,7 +317,7 @@ export class HiddenLimit {
     this.#taken = 1;
   }
 
-  /** It was refused for longer than any window: that says nothing of a limit. */
+  /** Keeps the earlier result: refusals for longer than any window say nothing about a limit. */
   #goOn(atMs: number): void {
     if (this.#mode === "rate" && !this.#rate.isKnown) this.#mode = "free";
     this.#sinceMs = this.#raisedAtMs = atMs;

@@ -1,11 +1,15 @@
 /**
- * The rate of an unknown limit (hidden_limit.ts), in requests: what refusals say of it, and the pace that keeps it.
+ * The rate of an unknown limit (hidden_limit.ts), in requests: estimates it from refusals, and paces what is sent.
  *
- * What was taken in a minute when refusals began is what a sliding window holds, if it is the same twice (4 %), or if a
- * window refuses for long (10 s). Otherwise, between the first request taken after refusals and the first one taken after
- * the next refusals the provider has taken what it allows, whatever it counts by: `rate = taken / time`. Sent is at an
- * even pace of 98 % of it, which no window refuses. Upwards by 1, 2, 4, ... 16 % after every 30 s and 150 requests (2 minutes
- * where those take longer, and then by one request at least); by 15 % a second while the rate comes from fewer than 20 requests.
+ * A sliding window holds what was accepted in the minute before the refusals began. This is believed if the count is the
+ * same twice (within 4 %), or if the refusals last long (10 s).
+ *
+ * Otherwise the rate is measured between two probes: the first request accepted after refusals, and the first one accepted
+ * after the next refusals. In this time the provider accepted what it allows, whatever it counts by: `rate = accepted / time`.
+ *
+ * Requests are sent evenly at 98 % of the rate, which no window refuses. The rate rises by 1, 2, 4, ... 16 % after every 30 s
+ * and 150 requests (after 2 minutes if those take longer, then by at least one request). While it comes from fewer than 20
+ * requests, it rises by 15 % a second.
  */
 import { MINUTE_SLOT_MS, type Minute } from "./minute.ts";
 
@@ -17,11 +21,11 @@ const BELOW = 0.98;
 const LOWER = 0.97;
 /** Counts of a minute that differ by less are the same. */
 const SAME = 0.04;
-/** Refusals for so long are those of a window; shorter ones those of a bucket. */
+/** A window refuses for so long; a bucket refuses for less. */
 const LONG_MS = 10_000;
-/** Of the most that was taken in a minute: what refusals that are over at once leave. */
+/** Share of the most that was accepted in a minute. Refusals that end at once do not lower the rate below it. */
 const KEPT = 1 / 4;
-/** One a minute. */
+/** One request a minute. */
 const RATE_MIN = 1 / 60_000;
 const SAMPLE_MIN = 20;
 const SAMPLE_MS_MIN = 5_000;
@@ -29,49 +33,55 @@ const SEARCH_FACTOR = 1.15;
 const SEARCH_EVERY_MS = 1_000;
 const RAISE_EVERY_REQUESTS = 150;
 const RAISE_DOUBLINGS_MAX = 4;
-/** What a timer may be late without losing pace. */
+/** A timer that is late by less does not cost pace. */
 const CREDIT_MS = 100;
 
-/** The first steps are small, and each without a refusal is twice the one before. */
+/** The share by which the next raise goes up, 0.01 to 0.16: it doubles with each of the `raises` since the last refusal. */
 export function raiseShare(raises: number): number {
   return 0.01 * 2 ** Math.min(RAISE_DOUBLINGS_MAX, raises);
 }
 
-/** What is known when a probe is taken. Times are monotonic; requests are those that were taken. */
+/** What is known when a probe is accepted. Times are monotonic; counts are accepted requests. */
 export interface RateEvidence {
-  /** When the probe was sent, and when refusals had begun. */
+  /** When the accepted probe was sent. */
   readonly takenAtMs: number;
+  /** When the refusals began. */
   readonly heldAtMs: number;
+  /** When the last probe before it was refused. */
   readonly probeRefusedAtMs: number;
-  /** Since the probe before was taken. */
+  /** When the probe of the hold before was accepted. */
   readonly sinceMs: number;
+  /** Requests since `sinceMs`. */
   readonly taken: number;
-  /** In the minute before the first refusal, and before the last one. */
+  /** Requests in the minute before the first refusal. */
   readonly minuteHeld: number;
+  /** Requests in the minute before the last refusal. */
   readonly minuteRefused: number;
-  /** Whether probes were refused until they came seldom. */
+  /** Whether so many probes were refused that the time between them reached its maximum. */
   readonly isLong: boolean;
 }
 
+/** One per lane. Times are monotonic. */
 export class HiddenRate {
   readonly #minute: Minute;
   readonly #startMs: number;
   /** Requests a millisecond; 0 while none was found. */
   #rate = 0;
-  /** When the next one may go. */
+  /** When the next request may be sent. */
   #nextMs = Number.NEGATIVE_INFINITY;
-  /** Requests of the last minute, when refusals began the last time; whether it was the same the time before. */
+  /** Requests of the minute before the last refusals began. */
   #windowUnits = 0;
+  /** Whether that number was the same twice in a row. */
   #isWindow = false;
-  /** The most of them, when refusals began, since a window has refused for long. */
+  /** The highest such number since a window last refused for long. */
   #mostUnits = 0;
-  /** Of earlier times between probes, while they were too short to say much. */
+  /** Sums of earlier times between probes that were too short to be evidence. */
   #past = { requests: 0, forMs: 0 };
   #isSearching = false;
   #raisedAtMs: number;
   #raises = 0;
 
-  /** `minute`: the requests that were taken. */
+  /** `minute` counts the accepted requests. */
   constructor(nowMs: number, minute: Minute) {
     this.#startMs = this.#raisedAtMs = nowMs;
     this.#minute = minute;
@@ -86,45 +96,48 @@ export class HiddenRate {
     return this.#rate > 0 ? Math.max(1, Math.round(this.#rate * 60_000)) : 0;
   }
 
-  /** Milliseconds until one more may go. */
+  /** Milliseconds until one more request may be sent; 0 for now. */
   waitMs(nowMs: number): number {
     this.#raise(nowMs);
     if (this.#isWindow && this.#minute.count(nowMs) >= this.#windowUnits) return MINUTE_SLOT_MS / 2;
     return Math.max(0, this.#nextMs - nowMs);
   }
 
-  /** Paces what is sent. */
+  /** Counts a request that is sent, for the pace. */
   sent(nowMs: number): void {
     this.#nextMs = Math.max(this.#nextMs, nowMs - CREDIT_MS) + 1 / this.#rate;
   }
 
-  /** Refusals begin, after so many requests of a minute. */
+  /** Refusals begin; `minuteRequests` were accepted in the minute before. */
   held(minuteRequests: number): void {
     this.#mostUnits = Math.max(this.#mostUnits, minuteRequests);
   }
 
-  /** Refusals were taken for those of places, after so many requests of a minute: the next ones say whether it is a window. */
+  /** The refusals were attributed to places. The next ones show whether a window allows `minuteRequests` again. */
   doubted(minuteRequests: number): void {
     this.#windowUnits = minuteRequests;
   }
 
-  /** A probe was taken at `atMs` after refusals that say nothing of a rate. */
+  /** A probe was accepted at `atMs`, after refusals that say nothing about a rate. */
   goOn(atMs: number): void {
     this.#raisedAtMs = atMs;
     this.#raises = 0;
     this.#nextMs = atMs + (this.#rate > 0 ? 1 / this.#rate : 0);
   }
 
-  /** Continues with what an earlier process found, requests a minute. */
+  /** Continues with the rate that an earlier process found, in requests a minute. */
   restore(nowMs: number, requests: number): void {
     this.#raisedAtMs = nowMs;
     this.#rate = Math.max(RATE_MIN, requests / 60_000);
   }
 
-  /** A probe was taken; returns since when the next evidence counts. */
+  /**
+   * Estimates the rate when a probe was accepted; `isSingle`: a rate is known and no probe of this hold was refused. Returns
+   * the time from which the next evidence counts.
+   */
   learn(evidence: RateEvidence, isSingle: boolean): number {
     const { takenAtMs, heldAtMs, minuteHeld, isLong } = evidence;
-    const atMs = (takenAtMs + evidence.probeRefusedAtMs) / 2; // it would have been taken somewhere in between
+    const atMs = (takenAtMs + evidence.probeRefusedAtMs) / 2; // it would have been accepted at some time between the two
     const before = this.#rate;
     if (!isSingle) this.#raisedAtMs = takenAtMs;
     const isWindow =
@@ -151,19 +164,19 @@ export class HiddenRate {
     return atMs;
   }
 
-  /** A short time between two probes says little, several of them more. */
+  /** Sums up short times between probes: one of them is weak evidence. */
   #learnShort(taken: number, forMs: number, before: number): void {
     const past = { requests: this.#past.requests + taken, forMs: this.#past.forMs + Math.max(1, forMs) };
     const found = (past.requests / past.forMs) * BELOW;
     const isSample = past.requests >= SAMPLE_MIN && past.forMs >= SAMPLE_MS_MIN && before > 0;
     this.#rate = isSample || before === 0 ? found : Math.max(before / 4, Math.min(found, before * 0.9));
     this.#isSearching = !isSample;
-    // What a bucket held at first says nothing of what it earns, and what was long ago nothing of today.
+    // The first content of a bucket says nothing about its rate, and old samples say nothing about today's.
     const isOver = before === 0 || (past.forMs > LONG_MS && isSample);
     this.#past = isOver ? { requests: 0, forMs: 0 } : past;
   }
 
-  /** Requests a millisecond that a window of a minute has taken which refused for a long time. */
+  /** Requests a millisecond that a window of a minute accepts, after it refused for long. */
   #windowRate(
     { takenAtMs, heldAtMs, sinceMs, taken, minuteHeld, minuteRefused }: RateEvidence,
     isFirst: boolean,

@@ -1,39 +1,41 @@
 /**
- * Finds an unknown limit on tokens that are used when the answer comes, where answers take long: the part of an unknown limit
- * (hidden_limit.ts) that cannot be told by what was sent.
+ * Finds an unknown limit on tokens where answers take long and the provider counts tokens when the answer arrives. What was
+ * sent cannot show such a limit, so this is a part of its own of hidden_limit.ts.
  *
- *   none --a hold outlasts what was sent in the minute before it--> known --refused, and a probe is taken--> known, lower
- *                                                                     ^------- 30 s without a refusal: higher -------'
+ *   none --a hold outlasts what was sent in the minute before it--> known --refused, and a probe is accepted--> known, lower
+ *                                                                     ^------- 30 s without a refusal: higher ---------'
  *
- * Two moments are worth knowing: the first refusal, and the probe that is taken after it. At both the provider has counted what
- * it allows, each kind in its own way, with `used(t)` the tokens of the minute before t and `total(t)` all of them:
+ * Two moments are evidence: the first refusal, and the first probe that is accepted after it. At both, the provider has
+ * counted what it allows, and each kind of limit counts in its own way. `used(t)` is the tokens of the minute before t,
+ * `total(t)` all tokens up to t:
  *
- *   sliding minute   limit = used(refused) = used(taken)
- *   bucket           limit = (total(t) - total(since)) / (t - since), at both; a full one at first holds a minute more
- *   fixed minute     limit = what was used between the beginning of the window, a minute before the probe was taken, and the refusal
+ *   sliding minute   limit = used(refused) = used(accepted)
+ *   bucket           limit = (total(t) - total(since)) / (t - since), at both; a bucket that was full at first holds a minute more
+ *   fixed minute     limit = the tokens from the start of the window, a minute before the probe was accepted, to the refusal
  *
- * What counts is all tokens or those of the output. The kind and the count that fit best are believed. The tokens then
- * flow evenly (token_flow.ts), which all kinds take.
+ * The provider counts all tokens, or those of the output. The kind and the count that fit best are believed. The tokens then
+ * flow evenly (token_flow.ts), which every kind accepts.
  */
 import { RAISE_EVERY_MS, RAISE_EVERY_MS_MAX, raiseShare } from "./hidden_rate.ts";
 import type { FlowLimits, TokenFlow } from "./token_flow.ts";
 
 const MINUTE_MS = 60_000;
 const LATE_MS = 5_000;
-/** A shorter hold says nothing of when tokens are used. */
+/** A shorter hold does not show when tokens are used. */
 const HOLD_MS_MIN = 5_000;
-/** Of what was sent in the minute before the refusals: a limit on what is sent takes more before that has aged so far. */
+/** Share of what was sent in the minute before the refusals. A limit on what is sent accepts a probe before less of it is left. */
 const SENT_SHARE = 0.5;
-/** Of the output used when refusals began: so much more came since, if that is what made the hold long. */
+/** Share of the output used when refusals began. If output made the hold long, so much more has arrived since. */
 const CAME_SHARE = 0.25;
-/** Of what was used when refusals began: here a probe is worth it. */
+/** Share of what was used when refusals began, at which a probe is sent. */
 const PROBE_SHARE = 0.98;
-/** Differences of logarithms: what a kind may be off, and what counts for a kind that nothing checks. */
+/** The most by which the two moments of a kind may disagree, as a difference of logarithms. */
 const MISFIT_MAX = 0.3;
-/** What is believed stays, if it is off by less. */
+/** The kind that is believed already is kept below this misfit. */
 const MISFIT_KEPT = 0.15;
-/** A probe was sent at the very moment at which a sliding minute takes one: that it was taken says more. */
+/** Factor on the misfit of a sliding minute: the probe was sent when such a minute accepts one, which is stronger evidence. */
 const EXACT = 0.5;
+/** For the fixed minute, which the two moments cannot check. */
 const MISFIT_FIXED = 0.15;
 const SINCE_MS_MIN = 20_000;
 const LOWER = 0.98;
@@ -43,7 +45,7 @@ type Kind = "sliding" | "bucket" | "fixed";
 const UNITS = ["tokens", "outputTokens"] as const;
 type Unit = (typeof UNITS)[number];
 
-/** Tokens of the minute before, and of all time. */
+/** Tokens of the minute before a time, and of all time up to it. */
 interface Moment {
   readonly atMs: number;
   readonly used: FlowLimits;
@@ -54,29 +56,30 @@ interface Fit {
   readonly kind: Kind;
   readonly unit: Unit;
   readonly limit: number;
-  /** 0 where both moments agree. */
+  /** Difference of logarithms between the two moments; 0 where they agree. */
   readonly misfit: number;
 }
 
-/** Times are monotonic. One for a lane. */
+/** One per lane. Times are monotonic. */
 export class HiddenTokens {
   readonly #flow: TokenFlow;
   #found: Fit | undefined;
-  /** The last moment at which what is allowed was used; before the first, that of the first request, with a bucket that is full. */
+  /** The last moment at which the limit was reached; before that, the first request. */
   #since: Moment | undefined;
+  /** Whether a bucket was full at `since`: only before the limit was first reached. */
   #isFull = true;
   #raisedAtMs = 0;
   #raises = 0;
   #refused: Moment | undefined;
   #probe: Moment | undefined;
-  /** Units of a sliding minute that was tried. */
+  /** Units for which a probe has tried whether a sliding minute accepts it. */
   readonly #tried = new Set<Unit>();
 
   constructor(flow: TokenFlow) {
     this.#flow = flow;
   }
 
-  /** Whether answers take so long that it matters when tokens are used. */
+  /** Whether answers take so long that the time at which tokens are used matters. */
   get isLate(): boolean {
     return !this.#flow.isQuick && this.#flow.latencyMs >= LATE_MS;
   }
@@ -89,12 +92,12 @@ export class HiddenTokens {
     return { tokens: none, outputTokens: none, [unit]: limit, isFound: true };
   }
 
-  /** Whether it is known when the next request will be taken. */
+  /** Whether the time at which the provider accepts the next request is known. */
   get isForeseen(): boolean {
     return this.#found?.kind === "sliding" && this.isLate;
   }
 
-  /** Milliseconds until a sliding minute that was not tried yet would take a request, if nothing more is used; 0 when it would. */
+  /** Milliseconds until a sliding minute that was not tried yet would accept a request if nothing more is used; 0 for now. */
   slidingMs(nowMs: number): number {
     const { used } = this.#refused ?? {};
     if (used === undefined || !this.isLate) return Number.POSITIVE_INFINITY;
@@ -105,7 +108,7 @@ export class HiddenTokens {
     return waitMs;
   }
 
-  /** The first request of all is sent. */
+  /** A request is sent; only the first one matters. */
   began(nowMs: number): void {
     this.#since ??= this.#moment(nowMs);
   }
@@ -126,9 +129,9 @@ export class HiddenTokens {
   }
 
   /**
-   * A probe was taken that was sent after refusals. `sentShare`: what had been sent in the minute before it, as a part of what had
-   * been sent in the minute before the first refusal; `isStop`: all was refused for longer than windows last. Returns whether it is
-   * tokens that are limited.
+   * A probe that was sent after refusals was accepted. `sentShare`: what was sent in the minute before the probe, as a share of
+   * what was sent in the minute before the first refusal. `isStop`: everything was refused for longer than windows last. Returns
+   * whether the limit is one on tokens.
    */
   taken(sentShare: number, isStop: boolean): boolean {
     const [refused, probe, since, before] = [this.#refused, this.#probe, this.#since, this.#found];
@@ -163,7 +166,7 @@ export class HiddenTokens {
     }
   }
 
-  /** Raises the limit when nothing was refused for long: soon where it was estimated, late where it was seen. */
+  /** Raises the limit when nothing was refused for a while: 30 s where it was estimated, 2 minutes where it was observed. */
   raise(nowMs: number): void {
     const everyMs = this.isForeseen ? RAISE_EVERY_MS_MAX : RAISE_EVERY_MS;
     if (this.#found === undefined || nowMs - this.#raisedAtMs < everyMs) return;
@@ -176,7 +179,7 @@ export class HiddenTokens {
     this.#found = { ...found, limit: Math.max(before * LOWEST, Math.min(before * LOWER, found.limit)) };
   }
 
-  /** After a short hold: what it was refused at, by the kind that is believed. */
+  /** The limit after a short hold: what was used at the refusal, counted by the kind that is believed. */
   #again({ kind, unit, limit }: Fit, since: Moment, refused: Moment): number {
     if (kind !== "bucket") return refused.used[unit];
     const sinceMs = refused.atMs - since.atMs;

@@ -215,7 +215,7 @@ export class LaneLimits {
         this.#hidden.refused(nowMs, permit);
         return;
       }
-      this.#hidden.told(permit);
+      this.#hidden.uncount(permit);
     }
     if (this.#gate.observe(nowMs, signal, concurrency.roundTripMs)) concurrency.restart();
     if (signal.kind === "success") {

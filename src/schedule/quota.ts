@@ -1,26 +1,26 @@
 /**
- * One quota of a lane: a window bucket whose limit is the smaller of what is configured and what responses tell.
+ * One quota of a lane: a window bucket whose limit is the smaller of the configured one and the one in responses.
  *
- * The limit in force follows `min(configured, learnt)`: down at once, up by at most 10 % per 10 s (1.1^(t/10 s), or
- * 1 unit per 10 s where that is more), never above what is configured. A learnt limit that no response repeated for
- * 60 s is forgotten in the same slow way, when there is a configured one to return to.
+ * The limit in force follows `min(configured, learnt)`. It falls at once. It rises by at most 10 % per 10 s (1.1^(t/10 s), or
+ * 1 unit per 10 s where that is more), never above the configured limit. If no response repeats a learnt limit for 60 s and
+ * a limit is configured, the limit in force returns to the configured one at the same pace.
  *
- * Nonsense does not freeze the lane: the floor is 1, and a limit below a tenth of the one in force (0 included) is
- * believed when the next response says so too.
+ * A wrong header does not freeze the lane: the limit is at least 1, and a limit below a tenth of the one in force (0
+ * included) counts only when the next response repeats it.
  *
- * `remaining = 0` holds takes until the told reset, at most 10 s: at OpenAI the reset is the time until the bucket is
- * *full*, up to a minute, while the next unit is there within milliseconds; where the window is a fixed one, a 429
- * with its own wait follows (docs/reference/providers.md).
+ * `remaining = 0` stops takes until the reset that the response states, at most 10 s. At OpenAI the reset is the time until the
+ * bucket is *full*, up to a minute, while the next unit is available within milliseconds. Where the window is a fixed one, a
+ * 429 with its own wait follows (docs/reference/providers.md).
  *
- * What is neither left nor used by this lane is used by others (other models under one limit, other programs), or is what the
- * provider counts more than we do: the most of it in the last minute or two is taken off the limit. So several lanes under one limit share
- * it, each by what the others leave.
+ * Units that neither remain nor were used by this lane were used by others (other models under one limit, other programs),
+ * or the provider counts more than this lane does. The most of them in the last minute or two is subtracted from the limit. So
+ * several lanes under one limit share it: each takes what the others leave.
  *
  * A ramp (ramp.ts) lowers the limit further while more than its threshold is used:
  *
  *   free --the next take would pass the threshold--> governed --use below 4/5 of the threshold--> free
  *
- * While free it costs a comparison, and neither limits nor paces.
+ * While it is free, it costs one comparison, and it neither limits nor paces.
  */
 import { WindowBucket } from "./bucket.ts";
 import type { Ramp } from "./ramp.ts";
@@ -33,11 +33,11 @@ export interface QuotaUse {
   readonly limit: number;
 }
 
-/** What is known of the answer whose headers said what remains. */
+/** The response whose headers said what remains. */
 export interface LearntFrom {
-  /** It was a refusal. */
+  /** Whether it was a refusal. */
   readonly isRefused: boolean;
-  /** Units that this lane has used in the last minute when they count from when they were used; 0. */
+  /** Units that this lane used in the last minute, where they count when the answer arrives; default 0. */
   readonly used?: number;
 }
 
@@ -48,32 +48,36 @@ const RAISE_EVERY_MS = 1_000;
 const LEARNT_FOR_MS = 60_000;
 const HOLD_MS_MAX = 10_000;
 const SUSPECT_SHARE = 0.1;
-/** Shares of the header's limit: the use of others never counts for more, and below the lower one it changes nothing. */
+/** Shares of the header's limit: others count for at most the first, and for nothing below the second. */
 const OTHERS_SHARE_MAX = 0.95;
 const OTHERS_SHARE_MIN = 0.02;
-/** Answers that agree on the use of others. */
+/** Weight of one answer in the mean of what others use. A refusal has weight 1. */
 const OTHERS_WEIGHT = 0.1;
-/** Answers in a row that show use by others before it counts; a refusal counts at once. */
+/** Use by others counts when so many answers in a row show it; a refusal counts at once. */
 const OTHERS_ANSWERS = 3;
-/** Of what was used when nothing more was taken: what is left for this lane. */
+/** Share of what this lane had used when the provider refused: the lane keeps so much of the limit. */
 const BELOW = 0.97;
 const FREE_SHARE = 0.8;
 
+/** One per lane and unit (requests, tokens, ...). Times are monotonic. */
 export class Quota {
   readonly #configured: number;
   readonly #bucket: WindowBucket;
   readonly #ramp: Ramp | undefined;
-  /** What the ramp leaves free; Infinity while it governs, or when nobody has asked for it. */
+  /** Use up to which the ramp does not govern; Infinity while it governs, or when it is not in use. */
   #freeUnits = Number.POSITIVE_INFINITY;
-  /** What the ramp allows; Infinity while it does not govern. */
+  /** Units per window that the ramp allows; Infinity while it does not govern. */
   #rampLimit = Number.POSITIVE_INFINITY;
   #learnt = Number.POSITIVE_INFINITY;
   #learntAtMs = Number.NEGATIVE_INFINITY;
   #isSuspect = false;
-  /** Units a minute that others use, by what remains; the most of this minute and of the one before. */
+  /** Units a minute that others use, by what remains: the mean of recent answers. */
   #others = 0;
+  /** Answers in a row that showed use by others. */
   #othersAnswers = 0;
+  /** The highest mean of the minute that began at `#othersAtMs`. */
   #othersMost = 0;
+  /** The highest mean of the minute before it. */
   #othersBefore = 0;
   #othersAtMs = Number.NEGATIVE_INFINITY;
   /** The limit in force, with its fraction. */
@@ -81,7 +85,7 @@ export class Quota {
   #raisedAtMs: number;
   #heldUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** `configured` absent: nothing is limited until a limit is learnt. */
+  /** `configured`: units a minute; absent: nothing is limited until a limit is learnt. */
   constructor(configured: number | undefined, nowMs: number, ramp?: Ramp) {
     this.#configured = configured === undefined ? Number.POSITIVE_INFINITY : Math.max(1, configured);
     this.#effective = this.#configured;
@@ -110,7 +114,10 @@ export class Quota {
     return (amount * WINDOW_MS) / this.#bucket.limit;
   }
 
-  /** Milliseconds until `amount` can be taken; 0 for now. With `over` it is paced elsewhere, and may pass the limit by so much. */
+  /**
+   * Milliseconds until `amount` can be taken; 0 for now. With `over`, the caller paces, and the amount may exceed the limit by
+   * `over` units.
+   */
   waitMs(nowMs: number, amount: number, over?: number): number {
     this.#raise(nowMs);
     const heldMs = this.#heldUntilMs - nowMs;
@@ -121,7 +128,7 @@ export class Quota {
     return amount > 0 && heldMs > waitMs ? heldMs : waitMs;
   }
 
-  /** Counts `amount`, after `waitMs` said 0; returns its slot. */
+  /** Counts `amount`, after `waitMs` returned 0; returns its slot. */
   add(nowMs: number, amount: number): number {
     return this.#bucket.add(nowMs, amount);
   }
@@ -141,7 +148,7 @@ export class Quota {
     this.#bucket.setPace(nowMs, share);
   }
 
-  /** The provider refused the growth of use; without a ramp, nothing. */
+  /** The provider refused the growth of use. Without a ramp, does nothing. */
   rampRefused(nowMs: number): void {
     if (this.#ramp === undefined) return;
     const used = this.#bucket.used(nowMs);
@@ -155,13 +162,13 @@ export class Quota {
     return this.#ramp?.level(nowMs);
   }
 
-  /** See Ramp; without one, nothing. */
+  /** See Ramp. Without one, does nothing. */
   restoreRamp(nowMs: number, ageMs: number, level: number): void {
     this.#ramp?.restore(nowMs, ageMs, level);
     this.#freeUnits = this.#ramp?.threshold ?? Number.POSITIVE_INFINITY;
   }
 
-  /** A response told a limit per minute. */
+  /** A response stated a limit of `limit` units a minute. NaN is ignored. */
   learn(nowMs: number, limit: number): void {
     if (Number.isNaN(limit)) return;
     const isKnown = this.#effective !== Number.POSITIVE_INFINITY;
@@ -177,7 +184,7 @@ export class Quota {
     if (this.#learnt < this.#effective) this.#enforce(nowMs, Math.min(this.#learnt, this.#target(nowMs)));
   }
 
-  /** A response told how much is left, and when the bucket is full again. */
+  /** A response stated how many units remain, and in how many milliseconds the bucket is full again. */
   learnRemaining(
     nowMs: number,
     remaining: number,
@@ -193,10 +200,7 @@ export class Quota {
     else this.#learnOthers(nowMs, this.#learnt - remaining - own, OTHERS_WEIGHT);
   }
 
-  /**
-   * What is neither left nor used by this lane was used by others: other models, other programs, or a provider that counts
-   * more. A refusal (nothing remains) shows it at once, answers show it late and together.
-   */
+  /** Takes in one sample of what others use. A refusal (nothing remains) shows it at once; answers show it late and together. */
   #learnOthers(nowMs: number, others: number, weight: number): void {
     const sample = Math.min(Math.max(0, others), this.#learnt * OTHERS_SHARE_MAX);
     this.#othersAnswers = others > 0 ? this.#othersAnswers + (weight < 1 ? 1 : OTHERS_ANSWERS) : 0;
@@ -213,7 +217,7 @@ export class Quota {
     if (target < this.#effective * (1 - OTHERS_SHARE_MIN)) this.#enforce(nowMs, target);
   }
 
-  /** The limit up to which it is raised slowly. */
+  /** The limit to which the one in force rises slowly. */
   #target(nowMs: number): number {
     const isForgotten =
       nowMs - this.#learntAtMs > LEARNT_FOR_MS && this.#configured !== Number.POSITIVE_INFINITY;
@@ -223,7 +227,7 @@ export class Quota {
     return Math.min(this.#configured, Math.max(1, left));
   }
 
-  /** Undefined while nothing is limited. */
+  /** Use and limit of the last window; undefined while nothing is limited. */
   use(nowMs: number): QuotaUse | undefined {
     if (!this.isLimited) return undefined;
     this.#raise(nowMs);
@@ -274,7 +278,7 @@ export class Quota {
   }
 }
 
-/** Of a lane's own quota and the shared one, the one that is closer to its limit. */
+/** Returns the quota that is closer to its limit: the lane's own one or the shared one. */
 export function fuller(own: QuotaUse | undefined, shared: QuotaUse | undefined): QuotaUse | undefined {
   if (own === undefined || shared === undefined) return own ?? shared;
   return shared.used / shared.limit > own.used / own.limit ? shared : own;

@@ -1,53 +1,56 @@
 /**
- * When tokens are used: input when a request is sent, output when its answer comes. Says how many more requests may go so
- * that no minute to come holds more tokens than the limit, though answers take long and are of any length.
+ * Says how many more requests may be sent so that no later minute holds more tokens than the limit, where answers take long
+ * and differ in length. Input counts when a request is sent, output when its answer arrives.
  *
  *   rate = min over the ends h of minutes, from now to a minute from now (steps of 2 s), of
- *     (limit + over - used in (h - 60 s, now] - expected to come of what is in flight by h - 2 deviations of it)
- *       / what one request a slot from now on comes to by h
+ *     (limit + over - used in (h - 60 s, now] - expected by h of what is in flight - 2 standard deviations of that)
+ *       / what one request a slot from now on uses by h
  *   over = max(0.8 %, 0.9 of the largest answer so far)
  *
- * Requests are sent evenly at this rate, at most 1.2 times the even one: what would fill a later minute slows them now, and
- * does not stop them then. Sending as fast as the present minute has room leaves every later one as uneven as this one.
+ * Requests are sent evenly at this rate, at most at 1.2 times the even rate. So a later minute that would be too full slows
+ * requests now instead of stopping them then. To send as fast as the present minute allows would make every later minute
+ * as uneven as this one.
  *
- * Where the provider refuses all the same, no minute is to pass the limit, and up to a tenth of it stays free, for as long as it refuses.
+ * If the provider still refuses, no minute may exceed the limit (over = 0), and up to a tenth of the limit stays free for as
+ * long as it refuses.
  *
- * What is expected is the product-limit estimate (Kaplan and Meier 1958) of when answers come and with how many tokens: a
- * histogram of latencies (half seconds) with their tokens, in which what is still in flight counts for its age. First answers are
- * short ones, and do not speak for those that are still out: these count with the largest so far, and with what was reserved.
+ * The expectation is the product-limit estimate (Kaplan and Meier 1958) of when answers arrive and with how many tokens: a
+ * histogram of latencies (half seconds) with their tokens, in which requests in flight count by their age. The first
+ * answers are short ones and do not predict the others. So a request older than any answer so far counts with the largest
+ * answer so far, or with what was reserved for it if that is more.
  *
- * Counting when sent (bucket.ts) and when used are two laws, and both hold, the first to the nearest whole answer. Why not one:
- * with answers of a minute the tokens of a minute's requests come when they come, and a minute of them may hold twice what was
- * sent in any.
+ * Providers count tokens when they are sent (bucket.ts) or when they are used. Both laws hold here, the first to the nearest
+ * whole answer. One law is not enough: with answers that take a minute, a minute of answers may hold twice the tokens of what
+ * was sent in any minute.
  *
- * Limits: 42 KB a lane with a token limit. Hot path: a comparison; every 250 ms some 20 us.
+ * Limits: 42 KB per lane with a token limit. Hot path: a comparison; every 250 ms some 20 us.
  */
 import type { TokenLoad } from "../work/limits.ts";
 import { MINUTE_SLOTS, SLOT_MS, UsedTokens, type UsedUnits } from "./used_tokens.ts";
 
-/** Slots of ages and latencies: 512 s; older ones count in the last. */
+/** Slots of ages and latencies: 512 s. What is older counts in the last slot. */
 const AGES = 1_024;
 const EVALUATE_EVERY_MS = 250;
 const ROUNDING_MS = 0.001;
 const HORIZON_STEP = 4;
 const DEVIATIONS = 2;
-/** Where a refusal now and then is no harm. */
+/** For a limit that was found: an occasional refusal does no harm. */
 const DEVIATIONS_FOUND = 1;
 const OVER_SHARE = 0.008;
-/** Of the largest answer so far, which a minute may pass the limit by. */
+/** Share of the largest answer so far: a minute may exceed the limit by so much. */
 const ANSWER_SHARE = 0.9;
-/** A refusal takes what a minute may be passed by, and so much more of the limit; given back as slowly. */
+/** Share of the limit that each refusal leaves free in addition; it returns at the same step per minute. */
 const BELOW_STEP = 0.01;
 const BELOW_STEP_MS = 60_000;
-/** Of the limit. */
+/** The largest share of the limit that stays free after refusals. */
 const BELOW_MAX = 0.1;
 const REFUSALS_MS = 2_000;
 const HALVE_AT = 2_000;
-/** A minute that ends before so much of a request has arrived is decided by earlier requests. */
+/** Share of a request's tokens. A minute that ends before so much has arrived depends only on earlier requests. */
 const EARLY_SHARE = 0.35;
-/** Parts of all answers below this are none. */
+/** Smaller shares of the answers count as 0. */
 const SHARE_MIN = 1e-9;
-/** What a while of few answers has left free is made up for at so much more than the even pace. */
+/** Multiple of the even rate at which tokens are used up that stayed free while few answers arrived. */
 const PACE_MAX = 1.2;
 const SINCE_MS_MAX = 1_000;
 /** After so many answers within 3 s each, counting when sent is enough. */
@@ -55,12 +58,13 @@ const QUICK_ANSWERS = 20;
 const QUICK_SLOTS = 6;
 const MEAN_ANSWERS = 32;
 
-/** Tokens a minute; Infinity where nothing is limited. */
+/** Tokens a minute; Infinity for no limit. */
 export interface FlowLimits extends UsedUnits {
-  /** Found by refusals: no minute may pass it, and a refusal now and then is how it is followed. */
+  /** Whether it was found by refusals (hidden_tokens.ts): no minute may exceed it, and occasional refusals show when it changes. */
   readonly isFound?: boolean;
 }
 
+/** One per lane. Times are monotonic. */
 export class TokenFlow {
   /** Requests in flight and what was reserved for their outputs, by the slot in which they were sent. */
   readonly #requests = new Float64Array(AGES);
@@ -68,34 +72,34 @@ export class TokenFlow {
   #oldest = Number.POSITIVE_INFINITY;
   #inFlight = 0;
   readonly #used = new UsedTokens();
-  /** Answers by latency: how many, their tokens, their squares. */
+  /** Answers by latency in slots: their number, their tokens, and the squares of their tokens. */
   readonly #answers = new Float64Array(AGES);
   readonly #tokens = new Float64Array(AGES);
   readonly #squares = new Float64Array(AGES);
   #total = 0;
   #answered = 0;
   #longest = 0;
-  /** Moving mean, in slots. */
+  /** Moving mean of the latency, in slots. */
   #mean = 0;
   /** Tokens of the largest answer. */
   #largest = 0;
-  /** The part of the limit that is left free since the last refusal. */
+  /** Share of the limit that stayed free after the last refusal; it decays (`#belowAt`). */
   #below = 0;
   #refusedAtMs = Number.NEGATIVE_INFINITY;
   #budget = 0;
   #evaluatedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** Whether answers come so soon that they are used when they are sent: then nothing here needs to be asked. */
+  /** Whether answers arrive so soon that tokens count as used when sent. Then nothing here needs to be called. */
   get isQuick(): boolean {
     return this.#answered >= QUICK_ANSWERS && this.#longest < QUICK_SLOTS;
   }
 
-  /** What answers take, in milliseconds; 0 before the first. */
+  /** Mean latency of recent answers, in milliseconds; 0 before the first. */
   get latencyMs(): number {
     return this.#mean * SLOT_MS;
   }
 
-  /** Milliseconds until one more request may go, at most at `share` (above 0, at most 1) of the limit's rate; 0 for now. */
+  /** Milliseconds until one more request may be sent, at most at `share` (above 0, at most 1) of the limit's rate; 0 for now. */
   waitMs(nowMs: number, load: TokenLoad, limits: FlowLimits, share: number): number {
     const ageMs = nowMs - this.#evaluatedAtMs;
     if (this.#budget >= 1 && ageMs < EVALUATE_EVERY_MS) return 0;
@@ -105,7 +109,7 @@ export class TokenFlow {
     return this.#budget >= 1 ? 0 : EVALUATE_EVERY_MS / 2;
   }
 
-  /** The provider refuses: it lets no minute pass the limit, or counts more. Less is sent for some minutes. */
+  /** The provider refused: it allows no minute above the limit, or counts more tokens. Sends less for some minutes. */
   refused(nowMs: number): void {
     if (nowMs - this.#refusedAtMs < REFUSALS_MS) return;
     this.#below = Math.min(BELOW_MAX, this.#belowAt(nowMs) + BELOW_STEP);
@@ -123,7 +127,7 @@ export class TokenFlow {
     return this.#used.total;
   }
 
-  /** See UsedTokens. */
+  /** See `UsedTokens.fallsToMs`. */
   fallsToMs(nowMs: number, unit: keyof UsedUnits, most: number): number {
     return this.#used.fallsToMs(nowMs, unit, most);
   }
@@ -132,6 +136,7 @@ export class TokenFlow {
     return Math.max(0, this.#below - ((nowMs - this.#refusedAtMs) * BELOW_STEP) / BELOW_STEP_MS);
   }
 
+  /** Counts a request that is sent: its input as used, its output as reserved. */
   sent(nowMs: number, load: TokenLoad): void {
     const slot = this.#used.advance(nowMs);
     this.#add(slot, 1, load.outputTokens);
@@ -139,7 +144,10 @@ export class TokenFlow {
     this.#budget -= 1;
   }
 
-  /** A request that was sent at `sentAtMs` ended, and took so much. */
+  /**
+   * Counts the end of a request that was sent at `sentAtMs` with `load`, and used `used`. With `isAnswer`, its latency and
+   * length are learnt.
+   */
   ended(nowMs: number, sentAtMs: number, load: TokenLoad, used: TokenLoad, isAnswer: boolean): void {
     const slot = this.#used.advance(nowMs);
     const sent = Math.floor(sentAtMs / SLOT_MS);
@@ -149,13 +157,13 @@ export class TokenFlow {
     if (isAnswer) this.#learn(Math.min(AGES - 1, slot - sent), used.outputTokens);
   }
 
-  /** An answer to a request that was not followed, because answers were quick: one that was not ends that. */
+  /** Learns from the answer to a request that was not counted, because answers were quick (`isQuick`). A slow one ends that. */
   answered(latencyMs: number, tokens: number): void {
     const latency = Math.floor(latencyMs / SLOT_MS);
     if (latency >= QUICK_SLOTS) this.#learn(Math.min(AGES - 1, latency), tokens);
   }
 
-  /** What an earlier process sent, as if it had been used then. */
+  /** Counts what an earlier process sent at `atMs` as used at that time. */
   restore(nowMs: number, atMs: number, load: TokenLoad): void {
     this.#used.advance(nowMs);
     const sent = Math.floor(atMs / SLOT_MS);
@@ -222,7 +230,7 @@ export class TokenFlow {
     if (this.#isIdle(slot)) this.#budget = Math.max(1, this.#budget);
   }
 
-  /** When an answer arrives and with how many tokens, by the product-limit estimate: requests in flight count by their age. */
+  /** Estimates when an answer arrives and with how many tokens (product-limit; requests in flight count by their age). */
   #outlook(slot: number, reserved: number, deviations: number): Outlook {
     const oldest = this.#inFlight > 0 ? Math.min(AGES - 1, Math.max(0, slot - this.#oldest)) : 0;
     const end = Math.min(AGES - 1, Math.max(this.#longest, oldest) + 1);
@@ -248,7 +256,7 @@ export class TokenFlow {
       known -= answers;
       if (slot - age >= this.#oldest) known -= this.#requests[at(slot - age, AGES)] ?? 0;
     }
-    const most = Math.max(reserved, this.#largest); // of what has taken longer than any answer so far
+    const most = Math.max(reserved, this.#largest); // for a request that takes longer than any answer so far
     tokens[end] = sum + survival * most;
     squares[end] = sumOfSquares + survival * most * most;
     for (let age = 0; age <= end; age += 1) sums[age + 1] = (sums[age] ?? 0) + (tokens[age] ?? 0);
@@ -263,7 +271,7 @@ export class TokenFlow {
     };
   }
 
-  /** Of the tokens of all that is in flight. */
+  /** Standard deviation of the tokens of everything in flight. */
   #deviation(
     slot: number,
     { end, left, tokens, squares }: Pick<Outlook, "end" | "left" | "tokens" | "squares">,
@@ -280,7 +288,7 @@ export class TokenFlow {
     return Math.sqrt(Math.max(0, variance));
   }
 
-  /** Requests a slot, evenly from now on, that fit into the minute which ends `horizon` slots from now. */
+  /** Requests per slot, evenly from now on, that fit into the minute that ends `horizon` slots from now. */
   #rateAt(horizon: number, { slot, load, limits, overOf, outlook }: Plan): number {
     const { end, tokens, sums, spare, spareOfOne } = outlook;
     const isEarly = (tokens[Math.min(end, horizon + 1)] ?? 0) < EARLY_SHARE * (tokens[end] ?? 0);
@@ -315,7 +323,7 @@ export class TokenFlow {
     return coming;
   }
 
-  /** Whether nothing is in flight and nothing was used in the last minute: then any single request may go. */
+  /** Whether nothing is in flight and nothing was used in the last minute. Then any single request may be sent. */
   #isIdle(slot: number): boolean {
     if (this.#inFlight > 0) return false;
     const [input, output] = this.#used.since(slot, 0);
@@ -323,35 +331,37 @@ export class TokenFlow {
   }
 }
 
-/** What is known when it is decided how many may go. */
+/** The data from which a rate is computed. */
 interface Plan {
   readonly slot: number;
   readonly load: TokenLoad;
   readonly limits: FlowLimits;
-  /** What a minute may pass a limit by. */
+  /** Tokens by which a minute may exceed `limit`. */
   readonly overOf: (limit: number) => number;
   readonly outlook: Outlook;
 }
 
-/** Of a request that is sent now, by its age in slots. */
+/** What is expected of a request, by its age in slots. */
 interface Outlook {
-  /** The age by which all of it has arrived. */
+  /** The age by which its answer has arrived. */
   readonly end: number;
-  /** The part that is not answered before an age. */
+  /** Probability that it is not answered before an age. */
   readonly left: Float64Array;
-  /** Tokens that arrive before it, their squares, and the sum of the tokens before it. */
+  /** Expected tokens that arrive before an age. */
   readonly tokens: Float64Array;
+  /** Expected squares of them. */
   readonly squares: Float64Array;
+  /** Sums of `tokens` over all lower ages. */
   readonly sums: Float64Array;
-  /** Tokens that are kept free for what is in flight and may be larger than expected. */
+  /** Tokens that stay free because answers in flight may be longer than expected. */
   readonly spare: number;
-  /** The deviation of a single answer. */
+  /** Standard deviation of a single answer, in tokens. */
   readonly spareOfOne: number;
 }
 
 /**
- * Requests a slot that fit under the limit, with what it may be passed by, when one in each slot comes to `own`; 0 when a
- * single one, which comes to `one`, does not fit.
+ * Requests per slot that fit under `limit` plus `overOf(limit)` tokens beside `taken`, if one request in each slot uses `own`
+ * tokens; 0 if a single request, which uses `one` tokens, does not fit.
  */
 function rateOf(limit: number, overOf: Plan["overOf"], taken: number, own: number, one: number): number {
   if (limit === Number.POSITIVE_INFINITY || own <= 0) return Number.POSITIVE_INFINITY;

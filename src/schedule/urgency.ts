@@ -1,25 +1,28 @@
 /**
- * Who takes turns where deadlines wait: those with hours to spare lend theirs to those that are due sooner. Pure; what waits
- * is data.
+ * Decides which waiting work has precedence in a lane by its deadlines. Work that has hours to spare lends its turns to work
+ * that is due sooner. Pure: what waits is data.
  *
- *   due(d)    what the lane takes for all work with a deadline up to d
- *   left(d)   d - now - while it is closed;   time(d)   left(d) - 4 answers - 5 s
- *   first     work with the earliest deadline e, and what is equally urgent: due at most a tenth of time(e) later, as long as
+ *   due(d)    time that the lane needs for all work with a deadline up to d
+ *   left(d)   d - now - the time for which the lane is closed
+ *   time(d)   left(d) - 4 answers - 5 s
+ *   first     work with the earliest deadline e, and equally urgent work: due at most a tenth of time(e) later, as long as
  *             due(later) <= 0.97 x time(e), so that all of it is done by e in any order
- *   strict    due(d) >= 0.7 x time(d) for some d, or left(d) <= 80 min but for 2 s in 32: nothing else goes while any of the
- *             first can; otherwise work without deadline takes turns with the first, and what is due later waits
+ *   strict    due(d) >= 0.7 x time(d) for some d, or left(d) <= 80 min except during 2 of every 32 s: nothing else is sent
+ *             while any of the first work can be sent. Otherwise work without a deadline takes turns with the first work, and
+ *             work that is due later waits
  *
- * Why this is enough: earliest-deadline-first meets every deadline that can be met (Liu and Layland 1973, theorem 7), and what
- * departs from it here cannot make one late: equally urgent work by the bound above, work without deadline because from
- * 0.7 on it is passed over, and due(d) falls as fast as the time then. What is due within 80 minutes does not wait for 0.7: until
- * then more may come that is due as soon, and what was lent would be missing (with turns for work without deadline up to
- * there, 75 % of a lane could be promised, with this 95 %: test/engine/deadlines.test.ts). Work without deadline loses nothing in
- * sum by that, since a lane does the same in any order. The 2 seconds keep a single request without deadline from waiting
- * for 80 minutes.
+ * Why this is enough: earliest-deadline-first meets every deadline that can be met (Liu and Layland 1973, theorem 7), and no
+ * exception here makes work late. Equally urgent work is bounded as above. Work without a deadline has to wait from 0.7 on,
+ * and due(d) then falls as fast as the time does.
  *
- * What cannot be met has no precedence: where due(d) exceeds 1.2 x left(d), the projects that want most by their weight are
- * left out until the rest fits, and take turns like work without deadline. So nobody gets ahead by deadlines that are
- * shorter than its work.
+ * Work that is due within 80 minutes does not wait for 0.7: more work that is due as soon may arrive later, and would then lack
+ * the turns that were lent. With turns for work without a deadline up to 0.7, 75 % of a lane could be promised; with this
+ * rule, 95 % (test/engine/deadlines.test.ts). Work without a deadline loses nothing in total, because a lane does the same
+ * amount in any order. The 2 seconds prevent that a single request without a deadline waits for 80 minutes.
+ *
+ * Work that cannot be done in time has no precedence. Where due(d) exceeds 1.2 x left(d), the projects with the most work for
+ * their weight are left out until the rest fits; they take turns like work without a deadline. So no project gains by
+ * deadlines that are too short for its work.
  */
 import { drainMs, type LaneOutlook, type ProjectWork } from "./feasibility.ts";
 
@@ -35,11 +38,11 @@ const SPARE_MS = 5_000;
 
 /** Which work has precedence. */
 export interface Urgency {
-  /** Work with a deadline up to here, monotonic. */
+  /** Work with a deadline up to this time has precedence; monotonic. */
   readonly untilMs: number;
-  /** Projects that want more than can be done: their work is treated like work without a deadline. */
+  /** Projects with more work than can be done in time: it is treated like work without a deadline. */
   readonly without: ReadonlySet<string>;
-  /** Whether work without a deadline does not take turns with it. */
+  /** Whether work without a deadline waits instead of taking turns. */
   readonly isStrict: boolean;
 }
 
@@ -78,7 +81,7 @@ export function urgencyOf(lane: LaneOutlook): Urgency | undefined {
   return first === undefined ? undefined : { untilMs: first.untilMs, without, isStrict };
 }
 
-/** Whether work with such a deadline has precedence, or shares turns with work that has. */
+/** Whether work of `project` with this deadline (Infinity for none) has precedence, or takes turns with work that has it. */
 export function isFirst(
   { untilMs, without, isStrict }: Urgency,
   project: string,
@@ -88,7 +91,7 @@ export function isFirst(
   return isLate ? !isStrict : deadlineMs <= untilMs;
 }
 
-/** Whether work without deadline takes turns with what is due soon. */
+/** Whether work without a deadline may take turns with work that is due soon. */
 function isLending(nowMs: number): boolean {
   return nowMs % LENDING_EVERY_MS < LENDING_MS;
 }

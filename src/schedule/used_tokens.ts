@@ -1,23 +1,22 @@
 /**
- * Tokens that were used in the last minute, input when it was sent and output when the answer came, in slots of half a second.
+ * Counts the tokens of the last minute in slots of half a second: input when it is sent, output when the answer arrives.
  *
  * Limits: 2 KB.
  */
 
-/** Milliseconds. */
 export const SLOT_MS = 500;
 export const MINUTE_SLOTS = 120;
-/** Slots of a minute and one more, since the first is partly over. */
+/** The slots of a minute and one more, because a part of the oldest slot is within the minute. */
 const WINDOW = MINUTE_SLOTS + 1;
 
-/** Tokens; as a limit those of a minute, Infinity for none. */
+/** Tokens. As a limit: tokens a minute, Infinity for no limit. */
 export interface UsedUnits {
   /** Input and output. */
   readonly tokens: number;
   readonly outputTokens: number;
 }
 
-/** Slots are whole numbers, `floor(time / SLOT_MS)`. */
+/** Slots are whole numbers, `floor(time / SLOT_MS)`; times are monotonic. */
 export class UsedTokens {
   readonly #input = new Float64Array(WINDOW);
   readonly #output = new Float64Array(WINDOW);
@@ -25,7 +24,7 @@ export class UsedTokens {
   #inputTotal = 0;
   #outputTotal = 0;
 
-  /** Forgets what is too old; returns the newest slot. */
+  /** Forgets slots that are older than a minute; returns the newest slot. */
   advance(nowMs: number): number {
     const slot = Math.floor(nowMs / SLOT_MS);
     for (let fresh = Math.max(this.#newest + 1, slot - WINDOW + 1); fresh <= slot; fresh += 1)
@@ -34,25 +33,26 @@ export class UsedTokens {
     return this.#newest;
   }
 
-  /** Corrects the input of a slot, which may be forgotten by now. */
+  /** Adds input tokens to a slot; negative for a correction. In the sums of the minute, a forgotten slot is ignored. */
   addInput(slot: number, tokens: number): void {
     this.#inputTotal += tokens;
     if (slot <= this.#newest - WINDOW) return;
     this.#input[at(slot)] = Math.max(0, (this.#input[at(slot)] ?? 0) + tokens);
   }
 
+  /** Adds output tokens to a slot. In the sums of the minute, a forgotten slot is ignored. */
   addOutput(slot: number, tokens: number): void {
     this.#outputTotal += tokens;
     if (slot <= this.#newest - WINDOW) return;
     this.#output[at(slot)] = (this.#output[at(slot)] ?? 0) + tokens;
   }
 
-  /** Of all time. */
+  /** Tokens of all time. */
   get total(): UsedUnits {
     return { tokens: this.#inputTotal + this.#outputTotal, outputTokens: this.#outputTotal };
   }
 
-  /** Input and output used so far of the minute that ends `horizon` slots after `slot`. */
+  /** Input and output tokens used up to `slot` in the minute that ends `horizon` slots (0 or more) after it. */
   since(slot: number, horizon: number): readonly [number, number] {
     let [input, output] = [0, 0];
     for (let each = slot - WINDOW + 1 + horizon; each <= slot; each += 1) {
@@ -62,7 +62,7 @@ export class UsedTokens {
     return [input, output];
   }
 
-  /** Milliseconds until no more than `most` were used in the minute before, if nothing more is used; 0 for now. */
+  /** Milliseconds until the last minute holds at most `most` tokens if nothing more is used; 0 for now, at most 60,000. */
   fallsToMs(nowMs: number, unit: keyof UsedUnits, most: number): number {
     const slot = this.advance(nowMs);
     const [input, output] = this.since(slot, 0);

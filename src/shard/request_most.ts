@@ -1,21 +1,23 @@
 /**
- * The most that one attempt of a request can take: what a cost cap reserves, and what is in doubt when its end is unknown.
+ * The most tokens that one attempt of a request can use. A cost cap reserves them, and they are in doubt when the end of the
+ * attempt is unknown.
  *
- *   text       exact tokenizers: as counted, + 16
- *              others: a token a UTF-8 byte beyond ASCII (3 for a CJK character, 2 for a Cyrillic one), and 1.5 times the
- *              count for ASCII and a token for each digit and sign (Gemini, Qwen and Mistral do not group digits), at most a
- *              token a byte: byte-level and byte-fallback vocabularies have none for less
- *   tools,     their JSON counted, x 1.3 + 32, and 16 for each tool; a schema that is asked for at Claude 512 more
+ *   text       exact tokenizers: the count + 16
+ *              others: a token for each UTF-8 byte beyond ASCII (3 for a CJK character, 2 for a Cyrillic one). For ASCII,
+ *              1.5 times the count and a token for each digit and sign (Gemini, Qwen and Mistral do not group digits), at most
+ *              a token per byte: byte-level and byte-fallback vocabularies have no token for less than a byte
+ *   tools,     the count of their JSON x 1.3 + 32, and 16 for each tool; 512 more for a response schema at Claude
  *   schemas
- *   images     by the vendor's formula for the largest image that it does not scale down (`imageTokens`)
- *   output     the item's limit (n is 1 at most), the limit that is sent where it gives none, and a prediction's tokens
- *   tier       all of it times what the provider takes in the tier that is asked for, if that is more than its list price
+ *   images     the vendor's formula for the largest image that the vendor does not scale down (`imageTokens`)
+ *   output     the item's limit (n is at most 1), or the limit that is sent if the item has none, and a prediction's tokens
+ *   tier       all of this times the price of the requested tier over the list price, if that is above 1
  *
- * What has no such bound (audio, files, server tools, members that are not known to be free) is told in words: the cap
- * refuses it. Sources: platform.openai.com/docs/guides/images-vision and docs.claude.com/en/docs/build-with-claude/vision,
- * read in November 2026; answers that show more than their bound raise it (engine/cost_bounds.ts).
+ * Audio, files, server tools, and members that are not known to be free have no such bound. `unbounded` then names the
+ * first of them, and the cap refuses the request. Sources: platform.openai.com/docs/guides/images-vision and
+ * docs.claude.com/en/docs/build-with-claude/vision, read in November 2026. Answers that exceed their bound raise it
+ * (engine/cost_bounds.ts).
  *
- * Hot path: once an item; one look at each text (bench/shard.ts).
+ * Hot path: once per item; reads each text once (bench/shard.ts).
  */
 import { laneFactorOf } from "../price/lane_factors.ts";
 import type { ProviderSettings } from "../providers/provider.ts";
@@ -24,17 +26,17 @@ import type { Tokenizer } from "../tokens/models.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest } from "../work/request.ts";
 
-/** Tokens at the provider's list price; a dearer tier counts as more of them. */
+/** Tokens at the provider's list price. In a dearer tier a token counts as more than one. */
 export interface RequestMost {
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Input tokens that tools, schemas and images are expected to take, besides the texts. */
+  /** Input tokens that tools, schemas and images are expected to use, besides the texts. */
   readonly beyondTokens: number;
-  /** The most that they take. */
+  /** The most input tokens that they can use. */
   readonly beyondTokensMost: number;
   /** Price of the requested tier over the list price. */
   readonly tierFactor: number;
-  /** What of the request cannot be bounded; undefined when all of it can. */
+  /** The first part of the request that has no bound, in words; undefined if all parts have one. */
   readonly unbounded: string | undefined;
 }
 
@@ -44,13 +46,13 @@ export interface MeasuredRequest {
   /** The model's name at its provider. */
   readonly model: string;
   readonly tokenizer: Tokenizer;
-  /** With the tokenizer's factor. */
+  /** Tokens of the texts, with the tokenizer's factor. */
   readonly countedTokens: number;
-  /** That is sent; 0 for none. */
+  /** The output limit that is sent, in tokens; 0 for none. */
   readonly outputLimit: number;
 }
 
-/** An answer without any limit may have so many tokens: no provider's models write more. */
+/** Output tokens of an answer without a limit: no provider's model writes more. */
 const OUTPUT_TOKENS_MOST = 131_072;
 const SLACK_TOKENS = 16;
 const MESSAGE_TOKENS = 8;
@@ -58,10 +60,10 @@ const ESTIMATE_SLACK = 1.5;
 const STRUCTURE_SLACK = 1.3;
 const STRUCTURE_TOKENS = 32;
 const TOOL_TOKENS = 16;
-/** The tokens that Claude's instructions on the format take, without the schema. */
+/** Tokens of the instructions that Claude adds for a response format, without the schema. */
 const CLAUDE_FORMAT_TOKENS = 512;
 
-/** Members of a chat completion that cost nothing besides what is counted here. */
+/** Members of a chat completion that cost no tokens, or only those that are counted here. */
 const FREE_MEMBERS: ReadonlySet<string> = new Set([
   "model",
   "messages",
@@ -106,7 +108,7 @@ const FREE_MEMBERS: ReadonlySet<string> = new Set([
   "chat_template_kwargs",
 ]);
 
-/** The most that a request takes. */
+/** Returns the most tokens that one attempt of a request can use. */
 export function requestMost(measured: MeasuredRequest): RequestMost {
   const { request, settings, tokenizer, outputLimit } = measured;
   const body = settings.protocol === "openai" ? request.openaiBody : undefined;
@@ -125,7 +127,7 @@ export function requestMost(measured: MeasuredRequest): RequestMost {
   };
 }
 
-/** What a request holds besides its texts: at most, and as expected. */
+/** Tokens of a request besides its texts: the most, and those expected. */
 interface Beyond extends Pick<RequestMost, "inputTokens" | "outputTokens" | "unbounded"> {
   readonly expectedTokens: number;
 }
@@ -150,7 +152,7 @@ function textTokens({ request, tokenizer, countedTokens }: MeasuredRequest): num
   return beyondAscii + ascii + SLACK_TOKENS + MESSAGE_TOKENS * messages;
 }
 
-/** ASCII of a text: letters and white space, and the rest. */
+/** Counts the ASCII bytes of a text: letters and white space as words, the others as signs. */
 function bytesOf(text: string): { readonly words: number; readonly signs: number } {
   let words = 0;
   let signs = 0;
@@ -164,7 +166,7 @@ function bytesOf(text: string): { readonly words: number; readonly signs: number
   return { words, signs };
 }
 
-/** Of a request in the neutral shape. */
+/** The schema of a request in the neutral shape. */
 function schemaMost({ config }: ModelRequest, { protocol }: ProviderSettings, tokenizer: Tokenizer): Beyond {
   const schema = config.responseJsonSchema ?? config.responseSchema;
   if (schema === undefined) return NOTHING_MORE;
@@ -178,7 +180,7 @@ interface PartTokens {
   readonly expected: number;
 }
 
-/** JSON that is put into the prompt in words of the provider's own. */
+/** Tokens of JSON that the provider writes into the prompt in its own format. */
 function structureTokens(value: JsonValue, tokenizer: Tokenizer): PartTokens {
   const text = JSON.stringify(value);
   const bytes = Buffer.byteLength(text);
@@ -191,12 +193,12 @@ function structureTokens(value: JsonValue, tokenizer: Tokenizer): PartTokens {
 /** The bound for what an unchanged body holds besides its texts. */
 function mostOfBody(body: JsonObject, measured: MeasuredRequest): Beyond {
   const { tokenizer } = measured;
-  let unbounded = Object.keys(body).find((name) => isGiven(body[name]) && !FREE_MEMBERS.has(name));
+  let unbounded = Object.keys(body).find((name) => isPresent(body[name]) && !FREE_MEMBERS.has(name));
   let inputTokens = 0;
   let expectedTokens = 0;
   for (const name of ["tools", "functions", "response_format"]) {
     const value = body[name];
-    if (!isGiven(value)) continue;
+    if (!isPresent(value)) continue;
     const structure = structureTokens(value as JsonValue, tokenizer);
     inputTokens += structure.most;
     expectedTokens += structure.expected;
@@ -212,7 +214,7 @@ function mostOfBody(body: JsonObject, measured: MeasuredRequest): Beyond {
     expectedTokens += most.expectedTokens;
     unbounded ??= most.unbounded;
   }
-  const predicted = isGiven(body["prediction"])
+  const predicted = isPresent(body["prediction"])
     ? structureTokens(body["prediction"] as JsonValue, tokenizer).most
     : 0;
   return { inputTokens, expectedTokens, outputTokens: predicted, unbounded };
@@ -222,7 +224,7 @@ function isFunction(tool: JsonValue): boolean {
   return isObject(tool) && (tool["type"] ?? "function") === "function";
 }
 
-/** Its tool calls and names, and the parts of its content that are no text. */
+/** Tokens of a message's tool calls and names, and of the parts of its content that are not text. */
 function mostOfMessage(message: JsonObject, { model, settings, tokenizer }: MeasuredRequest): Beyond {
   let inputTokens = 0;
   let expectedTokens = 0;
@@ -232,7 +234,7 @@ function mostOfMessage(message: JsonObject, { model, settings, tokenizer }: Meas
   };
   let unbounded: string | undefined;
   for (const name of Object.keys(message)) {
-    if (name === "content" || name === "role" || !isGiven(message[name])) continue;
+    if (name === "content" || name === "role" || !isPresent(message[name])) continue;
     if (name === "audio") unbounded ??= "audio";
     add(structureTokens(message[name] as JsonValue, tokenizer));
   }
@@ -259,9 +261,9 @@ function partName(type: JsonValue | undefined): string {
 }
 
 /**
- * By name of the model, the most tokens of one image: tiles of 512 pixels after scaling to 2,048 by 768 (8 of them), or
- * patches of 32 pixels up to the model's budget, with its multiplier; at low detail those of a small one. `square` are
- * those of 1,024 by 1,024 pixels (4 tiles, or 1,024 patches), which a quote expects because it does not know the size.
+ * Tokens of one image, by the name of the model. `high` is the most: tiles of 512 pixels after scaling to 2,048 by 768 (8
+ * tiles), or patches of 32 pixels up to the model's budget, times its multiplier. `low` is the most at low detail. `square` is an
+ * image of 1,024 by 1,024 pixels (4 tiles, or 1,024 patches), which a quote expects because it does not know the size.
  */
 const IMAGE_TOKENS: readonly (readonly [RegExp, ImageTokens])[] = [
   [/^gpt-4o-mini/, { high: 2_833 + 8 * 5_667, low: 2_833, square: 2_833 + 4 * 5_667 }],
@@ -284,7 +286,7 @@ interface ImageTokens {
   readonly square: number;
 }
 
-/** Undefined if the vendor does not publish a formula. */
+/** Tokens of an image part; undefined if the vendor does not publish a formula. */
 function imageTokens(provider: string, model: string, part: JsonObject): PartTokens | undefined {
   const name = model.slice(model.lastIndexOf("/") + 1).replace(/^ft:/, "");
   const image = part["image_url"];
@@ -301,10 +303,10 @@ function imageTokens(provider: string, model: string, part: JsonObject): PartTok
 
 /** Price of the requested tier over the list price. */
 function tierOf(body: JsonObject | undefined, { name }: ProviderSettings): number {
-  const asked = body?.["service_tier"];
-  return typeof asked === "string" ? laneFactorOf(name, asked).factor : 1;
+  const tier = body?.["service_tier"];
+  return typeof tier === "string" ? laneFactorOf(name, tier).factor : 1;
 }
 
-function isGiven(value: JsonValue | undefined): boolean {
+function isPresent(value: JsonValue | undefined): boolean {
   return value !== undefined && value !== null;
 }

@@ -8,9 +8,9 @@
  *                  +-----> else: wait -> admit -> attempt
  *   attempt: one request, or with `hedging` a second one beside a first that hangs (hedge.ts)
  *
- * The one retry layer. p-retry drives the attempts after a failed first one, `retry.ts` decides, the Clock waits; every
- * attempt passes admission and is told to it. One attempt gets all the time that is left, up to its provider's time-out,
- * unless `patience` gives it up before.
+ * The only retry layer. p-retry drives the attempts after a failed first one, `retry.ts` decides, the Clock waits. Every
+ * attempt passes admission, which is notified of its end. An attempt gets all the time that is left, up to its provider's
+ * time-out, unless `patience` gives it up before.
  *
  * Hot path: a call that succeeds at once costs 0.7 us on top of the transport and the codec
  * (docs/decisions/0006-transport.md, bench/transport.ts); p-retry is not entered.
@@ -101,15 +101,15 @@ export interface DispatcherOptions<C extends Call = Call> {
   readonly transport: Transport;
   readonly policy: RetryPolicy;
   readonly admission: Admission<C>;
-  /** One attempt at most, where its provider's settings do not say. Default 10 minutes. */
+  /** The most that one attempt may take where its provider's settings have no limit. Default 10 minutes. */
   readonly attemptMsMax?: number;
-  /** Default: an attempt takes all the time that it may. */
+  /** Default: no attempt is given up before its time is over. */
   readonly patience?: Patience<C>;
-  /** Where a second attempt goes beside what `patience` gives up; default: nowhere, it goes instead of it. */
+  /** Admits second attempts beside those that `patience` would give up. Default: a new attempt replaces them. */
   readonly hedging?: Hedging<C>;
 }
 
-/** One attempt at most, when nothing else is configured. */
+/** Milliseconds that one attempt may take if nothing else is configured. */
 export const ATTEMPT_MS_MAX = 600_000;
 
 const NO_HEADERS: HeaderBag = {};
@@ -212,7 +212,7 @@ export class Dispatcher<C extends Call = Call> {
     return result;
   }
 
-  /** The same, with another beside it if it hangs. */
+  /** The same, with a second attempt beside it if it hangs. */
   async #hedged(call: C, tally: Tally, hedging: Hedging<C>): Promise<AttemptResult> {
     const local = this.#answer(call);
     if (local !== undefined) {
@@ -255,7 +255,7 @@ export class Dispatcher<C extends Call = Call> {
     return this.#understand(call, wire, sentMs);
   }
 
-  /** Waits and passes admission; returns how the call ends if it does not come to an attempt. */
+  /** Waits and passes admission; returns how the call ends if no attempt follows. */
   async #admitAfter(call: C, tally: Tally, delayMs: number): Promise<DispatchResult | undefined> {
     try {
       await this.#clock.sleep(delayMs, { signal: call.waitSignal });

@@ -1,72 +1,78 @@
 /**
- * A second attempt beside one that hangs, instead of giving that one up.
+ * Sends a second attempt beside one that hangs, instead of giving up the first one.
  *
- *   alone  --patience says that a fresh one is likelier to be answered-->  asked
- *   asked  --admitted: limits, money, intent of its own-------------------> both
- *   asked  --refused: no money, no time, the lane is in trouble----------> alone, which is looked at again after 10 s
- *   asked  --the first ends-----------------------------------------------> withdrawn: nothing is sent
- *   both   --one answers, or refuses the item for its own sake------------> the other is cut: ended
- *   both   --one fails----------------------------------------------------> alone, whichever it is
- *   alone  --answers or fails---------------------------------------------> ended
+ *   alone      --patience ends: a new attempt would probably be answered sooner--> requested
+ *   requested  --admitted: limits, money, an intent of its own--------------------> both
+ *   requested  --refused: no money, no time, the lane is in trouble---------------> alone; requested again after 10 s
+ *   requested  --the first ends---------------------------------------------------> withdrawn: nothing is sent
+ *   both       --one answers, or refuses the item for its own sake----------------> the other is aborted: ended
+ *   both       --one of them fails------------------------------------------------> alone
+ *   alone      --answers or fails-------------------------------------------------> ended
  *
- * At most two attempts of an item are under way, and once one is in doubt no further one goes beside another. What is cut is in
- * doubt, unless it was answered by then: both are billed, then. Each attempt is told to admission when it ends, an answer that
- * counts last; whether there is a retry is decided when all have ended.
+ * At most two attempts of an item are under way, and after one is in doubt none is sent beside another. An aborted attempt is
+ * in doubt, unless its answer arrived first: then both are billed. Admission is notified of the end of each attempt, and last
+ * of the answer that counts. Whether to retry is decided when all attempts have ended.
  */
 import type { AttemptResult } from "./attempt.ts";
 import type { Made } from "./tally.ts";
 
-/** Port: admission of second attempts. */
+/** Port: admission of second attempts. `withdraw` may be called while `second` waits. */
 export interface Hedging<C> {
   /** Whether a call may have a second attempt at all. */
   isFor(call: C): boolean;
   /**
-   * Asks for an attempt beside that of `call`; `made` is all before both. Resolves with a call of the same item once limits
-   * and money are reserved and its intent is durable, or with undefined when there will be none. Never rejects.
+   * Requests an attempt beside that of `call`, at most one at a time; `made` counts the attempts before both. Resolves with a
+   * call of the same item when limits and money are reserved and its intent is durable, or with undefined if it is refused.
+   * Never rejects.
    */
   second(call: C, made: Made): Promise<C | undefined>;
-  /** Nothing is to be sent for what was asked: what still waits is refused at once, what is being recorded when it is durable. */
+  /** Withdraws the request for a second attempt of `call`. It is refused at once, or when its intent is durable. */
   withdraw(call: C): void;
-  /** What was admitted is not sent after all. */
+  /** Returns what an admitted second attempt has reserved: it will not be sent. */
   giveBack(second: C): void;
 }
 
-/** What a hedged attempt needs of the dispatcher. */
+/** What a hedge needs from the dispatcher. */
 export interface HedgeParts<C> {
   readonly hedging: Hedging<C>;
-  /** Sends and understands; `moreMs` is asked as the transport does, and the signal cuts it. */
+  /** Sends one attempt and reads its answer. The transport calls `moreMs` when the time runs out; `signal` aborts it. */
   readonly send: (
     call: C,
     how: { readonly moreMs: MoreMs; readonly signal: AbortSignal },
   ) => Promise<AttemptResult>;
-  /** Attempts that were made before this one, and those of this one that have ended. */
+  /** The attempts of the item that have ended. */
   readonly made: () => Made;
-  /** Counts an attempt that has ended; returns whether a failure is the item's own. */
+  /** Counts an attempt that has ended; returns whether its failure is the item's own. */
   readonly count: (call: C, result: AttemptResult) => boolean;
 }
 
-/** Milliseconds to go on for, above 0; `patienceMs` is what it would be without a second attempt, 0 to give up. */
+/**
+ * Milliseconds for which an attempt continues, above 0. `leftMs` is the time until its end; `patienceMs` returns what it would
+ * be without hedging, 0 to give up.
+ */
 export type MoreMs = (leftMs: number, patienceMs: () => number) => number;
 
+/** How the attempts have ended together: with the answer, or with the last failure. */
 export interface HedgedEnd {
   readonly result: AttemptResult;
-  /** Whether a failure is the item's own. */
+  /** Whether the failure is the item's own. */
   readonly isOwn: boolean;
 }
 
+/** An attempt without an end yet. */
 interface UnderWay<C> {
   readonly call: C;
   readonly cut: AbortController;
 }
 
-const LOOK_AGAIN_MS = 10_000;
+const REQUEST_EVERY_MS = 10_000;
 
-/** Used once: `run`. */
+/** For one attempt of the dispatcher; call `run` once. */
 export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
   readonly #parts: HedgeParts<C>;
   readonly #call: C;
   readonly #underWay = new Set<UnderWay<C>>();
-  #isAsked = false;
+  #isRequested = false;
   #isOver = false;
   #answer: { readonly call: C; readonly result: AttemptResult } | undefined;
   #failure: HedgedEnd | undefined;
@@ -78,7 +84,7 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
     this.#call = call;
   }
 
-  /** Takes the admitted attempt to its end. Rejects only for faults of ours. */
+  /** Takes the admitted attempt to its end. Rejects only for internal faults. */
   async run(): Promise<HedgedEnd> {
     const { cutSignal } = this.#call;
     const cutAll = (): void => this.#cut();
@@ -87,7 +93,7 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
       return await new Promise<HedgedEnd>((resolve, reject) => {
         this.#resolve = resolve;
         this.#reject = reject;
-        this.#send(this.#call, (leftMs, patienceMs) => this.#lookAgainMs(leftMs, patienceMs()));
+        this.#send(this.#call, (leftMs, patienceMs) => this.#moreMs(leftMs, patienceMs()));
       });
     } finally {
       cutSignal?.removeEventListener("abort", cutAll);
@@ -104,20 +110,20 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
     }, this.#reject);
   }
 
-  /** The first attempt is looked at. */
-  #lookAgainMs(leftMs: number, patienceMs: number): number {
+  /** For how long the first attempt continues; requests a second one where patience has ended. */
+  #moreMs(leftMs: number, patienceMs: number): number {
     if (patienceMs > 0) return Math.min(leftMs, patienceMs);
     const isAlone =
-      !this.#isRefused && !this.#isAsked && this.#underWay.size === 1 && this.#answer === undefined;
-    if (isAlone) void this.#ask();
-    return Math.min(leftMs, LOOK_AGAIN_MS);
+      !this.#isRefused && !this.#isRequested && this.#underWay.size === 1 && this.#answer === undefined;
+    if (isAlone) void this.#requestSecond();
+    return Math.min(leftMs, REQUEST_EVERY_MS);
   }
 
-  async #ask(): Promise<void> {
+  async #requestSecond(): Promise<void> {
     const { hedging, made } = this.#parts;
-    this.#isAsked = true;
+    this.#isRequested = true;
     const second = await hedging.second(this.#call, made());
-    this.#isAsked = false;
+    this.#isRequested = false;
     this.#guard(() => {
       if (second !== undefined && this.#answer === undefined && !this.#isRefused) {
         this.#send(second, (leftMs) => leftMs);
@@ -137,19 +143,19 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
       if (!this.#isRefused) this.#failure = { result, isOwn };
       if (this.#isRefused) this.#cut();
     }
-    if (this.#isAsked) this.#parts.hedging.withdraw(this.#call);
+    if (this.#isRequested) this.#parts.hedging.withdraw(this.#call);
     this.#end();
   }
 
-  /** Whether the item was refused for its own sake, which another attempt would be as well. */
+  /** Whether the item was refused for its own sake: another attempt would be refused as well. */
   get #isRefused(): boolean {
     return this.#failure?.result.class === "permanent" && this.#failure.isOwn;
   }
 
-  /** Ends when nothing is under way any more, nor, while the item needs it, about to be. */
+  /** Resolves `run` when no attempt is under way, and none is requested that the item still needs. */
   #end(): void {
     if (this.#underWay.size > 0) return;
-    if (this.#isAsked && this.#answer === undefined && !this.#isRefused) return;
+    if (this.#isRequested && this.#answer === undefined && !this.#isRefused) return;
     const { count } = this.#parts;
     if (this.#isOver) return;
     this.#isOver = true;

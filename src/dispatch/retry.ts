@@ -16,7 +16,7 @@
  * Wait: full jitter, random x min(30 s, 0.5 s x 2^(attempts - 1)), at most half of the remaining time, and at least
  * what the provider asked for (formula: AWS Architecture Blog, "Exponential Backoff And Jitter", 2015).
  *
- * An attempt is one request. Where two of one item are under way (hedge.ts), it is asked when both have ended.
+ * An attempt is one request. Where two requests of one item are under way (hedge.ts), the decision follows the end of both.
  */
 import type { FailureCode } from "../errors.ts";
 import type { AttemptResult } from "./attempt.ts";

@@ -195,7 +195,7 @@ class LocalEngine implements Engine {
       admission: sender,
       policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
       ...(attemptMsMax === undefined ? {} : { attemptMsMax }),
-      ...{ patience, hedging: sender.seconds },
+      ...{ patience, hedging: sender.secondAttempts },
     });
     this.parts = this.#partsOf({ room, recorder, backlog, sender, answers, prices });
     this.#forgotten = new Forgotten(this.parts);

@@ -37,11 +37,11 @@ export class ItemCall implements Call {
   lane: LaneKey;
   /** Since when its attempts fail on its lane; undefined before the first. */
   series: FailureSeries | undefined;
-  /** The same of refusals of its key or its model: what else failed before says nothing of them. */
+  /** The same for refusals of its key or its model: other failures say nothing about them. */
   refusals: Refusals | undefined;
-  /** Another item was accepted after its first refusal and before its last attempt was sent. */
+  /** Whether another item was accepted after its first refusal and before its last attempt was sent. */
   isRefusalProven = false;
-  /** How often it has failed since it was answered last, whoever is to blame. */
+  /** Failed attempts since its last answer, whether they are its own or not. */
   failuresInRow = 0;
   /** Bytes of its line while a lane has it; see `claimed_bytes.ts`. */
   claimedBytes = 0;
@@ -49,15 +49,15 @@ export class ItemCall implements Call {
   isProven = false;
   /** Its last intent became durable, and it will not be sent. */
   isUnsent = false;
-  /** Of a second attempt of an item (`dispatch/hedge.ts`): the call beside which it is; else this one. */
+  /** For a second attempt (`dispatch/hedge.ts`): the call of the first one. Otherwise this call. */
   item: ItemCall = this;
-  /** Beside this one, from when it is asked for to its end. */
+  /** The second attempt beside this call, from its request to its end. */
   second: ItemCall | undefined;
-  /** Its dispatcher has done with it: what it took is recorded, or will not be. */
+  /** Whether its dispatcher has finished: no more of its usage will be recorded. */
   isOver = false;
-  /** Of a second attempt: it has not been sent yet. */
-  isAsked = false;
-  /** Of a second attempt: it is not to be sent any more. */
+  /** For a second attempt: whether it is requested, and neither sent nor refused yet. */
+  isRequested = false;
+  /** For a second attempt: whether it may not be sent any more. */
   isWithdrawn = false;
   permit: Permit | undefined;
   reservation: Reservation | undefined;

@@ -1,16 +1,15 @@
 /**
- * Admission of second attempts (dispatch/hedge.ts): each is a call of its own for its lane, with its own permit, money and
- * intent, beside the call of its item.
+ * Admits second attempts (dispatch/hedge.ts). To its lane, each is a separate call beside the call of its item: it has its own
+ * permit, money and intent.
  *
- *   asked -> waits in its lane like a retry -> intent recorded -> durable -> under way
- *              | no money, too late, lane in trouble, run left    | withdrawn, its run is over
- *              +----------------> refused <-----------------------+
+ *   requested -> waits in its lane like a retry -> intent recorded -> durable -> under way
+ *              | no money, too late, lane in trouble, run left      | withdrawn, its run is over
+ *              +------------------> refused <-----------------------+
  *
- * What the journal says of a line is one open intent, with all that was closed before it. Two requests of one line are open as
- * the doubt of the first and the intent of the second (replay.ts); when one has ended, the other is stated anew behind it
- * (`stateAnew`).
+ * The journal holds one open intent for each line, and everything that was closed before it. Where two requests of a line are
+ * under way, it holds the first as doubt and the second as intent (replay.ts). When one of them has ended, the intent of the
+ * other is recorded again after it (`stateAnew`).
  */
-
 import type { Made } from "../dispatch/dispatcher.ts";
 import type { Hedging } from "../dispatch/hedge.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
@@ -22,16 +21,16 @@ import { intentOf } from "./lane_intents.ts";
 export interface SecondAttemptsOptions {
   readonly nowMs: () => number;
   readonly laneOf: (key: LaneKey) => Lane;
-  /** Where a model's items go now. */
+  /** The lane to which a model's items are sent now. */
   readonly laneKeyOf: (model: string) => LaneKey;
   readonly returnMoney: (call: ItemCall) => void;
-  /** Frees the place of a call. */
+  /** Frees the place of a call in its lane. */
   readonly free: (call: ItemCall, lane: Lane) => void;
-  /** Records what has ended of a call. */
+  /** Records the ended attempts of a call. */
   readonly recordClosed: (call: ItemCall) => void;
 }
 
-/** One for an engine. */
+/** One per engine; see `Hedging` for each method. */
 export class SecondAttempts implements Hedging<ItemCall> {
   readonly #options: SecondAttemptsOptions;
 
@@ -50,16 +49,17 @@ export class SecondAttempts implements Hedging<ItemCall> {
     const key = laneKeyOf(item.model);
     const call = new ItemCall(run, item.shard, item.index, item, item.load, key);
     call.item = item;
-    call.isAsked = true;
+    call.isRequested = true;
     item.second = call;
+    const [attempt, ambiguousAttempts] = [made.attempts + 2, made.ambiguousAttempts + 1]; // the first counts as in doubt
     const isAdmitted = await laneOf(key)
-      .admitAgain(call, made.attempts + 2, made.ambiguousAttempts + 1)
+      .admitAgain(call, attempt, ambiguousAttempts)
       .then(
         () => true,
         () => false,
       );
     if (isAdmitted && !call.isWithdrawn) {
-      call.isAsked = false;
+      call.isRequested = false;
       run.requestsSent += 1;
       return call;
     }
@@ -68,7 +68,7 @@ export class SecondAttempts implements Hedging<ItemCall> {
   }
 
   withdraw({ second }: ItemCall): void {
-    if (second?.isAsked === true) this.#options.laneOf(second.lane).withdraw(second);
+    if (second?.isRequested === true) this.#options.laneOf(second.lane).withdraw(second);
   }
 
   giveBack(call: ItemCall): void {
@@ -81,20 +81,20 @@ export class SecondAttempts implements Hedging<ItemCall> {
     lane.limits.settle(nowMs(), permit, NO_USAGE);
     free(call, lane);
     if (run.phase === "done") return;
-    run.changed(); // it may be all that was in flight
+    run.changed(); // it may have been the only call in flight
     if (item.isOver) return;
-    recordClosed(item); // its intent is durable: without this the next process would take it for sent
+    recordClosed(item); // its intent is durable: without this record the next process would count it as sent
     if (item.permit !== undefined) stateAnew(item);
   }
 }
 
-/** The other request of its item that is under way; undefined without one. */
+/** The other request of the same item that is under way; undefined if there is none. */
 export function besideOf(call: ItemCall): ItemCall | undefined {
   const other = call.isSecond ? call.item : call.item.second;
-  return other?.permit === undefined || other.isAsked ? undefined : other;
+  return other?.permit === undefined || other.isRequested ? undefined : other;
 }
 
-/** Records the intent of a request that is under way, behind what has ended of its item. */
+/** Records the intent of a request that is under way again, after the ended attempts of its item. */
 export function stateAnew(call: ItemCall): void {
   const { attempts, ambiguousAttempts } = call.item.failed ?? call.item;
   call.run.settings.log.intentAgain(intentOf(call, attempts + 1, ambiguousAttempts));

@@ -68,13 +68,13 @@ export class Sender implements Admission<ItemCall> {
   readonly models: ModelLanes;
   readonly #access: RefusedAccess;
   /** For the dispatcher of an engine that hedges. */
-  readonly seconds: SecondAttempts;
+  readonly secondAttempts: SecondAttempts;
 
   constructor(options: SenderOptions) {
     this.#options = options;
     const { clock, laneOf, onFree } = options;
     this.models = new ModelLanes(options.families);
-    this.seconds = new SecondAttempts({
+    this.secondAttempts = new SecondAttempts({
       nowMs: () => clock.nowMs(),
       laneOf,
       laneKeyOf: (model) => this.models.of(model).key,
@@ -257,10 +257,7 @@ export class Sender implements Admission<ItemCall> {
     return isOwn;
   }
 
-  /**
-   * Says that an attempt is over: a crash while its item waits for the next one leaves nothing in doubt, or only the `other`
-   * one that is under way.
-   */
+  /** Records the end of an attempt, so that a crash before the next one leaves nothing in doubt but the `other` one under way. */
   #close(call: ItemCall, result: AttemptResult, isOwn: boolean, other: ItemCall | undefined): void {
     const made = call.failed ?? madeBefore(call);
     const isAmbiguous = result.class === "ambiguous";
@@ -344,7 +341,7 @@ export class Sender implements Admission<ItemCall> {
   #freeAll(call: ItemCall): void {
     const { second } = call;
     this.#free(call, this.#options.laneOf(call.lane));
-    if (second?.isAsked !== false) return; // it is given back when it is known whether it was admitted
+    if (second?.isRequested !== false) return; // it is given back when it is known whether it was admitted
     call.second = undefined;
     this.#free(second, this.#options.laneOf(second.lane));
   }

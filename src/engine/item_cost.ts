@@ -11,7 +11,7 @@
 import type { AttemptResult } from "../dispatch/attempt.ts";
 import { costOf, isCharged } from "../price/cost.ts";
 import { laneFactorOf } from "../price/lane_factors.ts";
-import type { PriceBook } from "../price/price_book.ts";
+import type { ModelPrice, PriceBook } from "../price/price_book.ts";
 import { type Cost, NO_USAGE, type Usage } from "../work/outcome.ts";
 import type { ClosedRecord, Spent } from "./journal.ts";
 import type { PriceTable } from "./price_table.ts";
@@ -37,16 +37,24 @@ export function priced(
   usage: Usage,
   { wallMs, servedTier }: { readonly wallMs: number; readonly servedTier?: string | undefined },
 ): PricedCost {
-  const { price, provider } = book.priceOf(model, wallMs);
-  const lane = laneFactorOf(provider, servedTier);
-  const cost = costOf(usage, price, {
-    factor: terms.factorOf(model),
-    laneFactor: lane.factor,
-    laneCachedFactor: lane.cachedFactor,
-  });
-  const { listUsd, usd, billedUsd, isEstimated } = cost;
-  const priceNumber = terms.prices.numberOf(model, isCharged(usage) ? "charged" : price);
-  return { listUsd, usd, billedUsd, isEstimated, priceNumber };
+  const known = book.priceOf(model, wallMs);
+  const { listUsd, usd, billedUsd, isEstimated } = costIn(terms, model, known, usage, servedTier);
+  return { listUsd, usd, billedUsd, isEstimated, priceNumber: numberIn(terms, model, known, usage) };
+}
+
+function costIn(
+  terms: CostTerms,
+  model: string,
+  { price, provider }: ModelPrice,
+  usage: Usage,
+  servedTier: string | undefined,
+): Cost {
+  const { factor: laneFactor, cachedFactor: laneCachedFactor } = laneFactorOf(provider, servedTier);
+  return costOf(usage, price, { factor: terms.factorOf(model), laneFactor, laneCachedFactor });
+}
+
+function numberIn({ prices }: CostTerms, model: string, { price }: ModelPrice, usage: Usage): number {
+  return prices.numberOf(model, isCharged(usage) ? "charged" : price);
 }
 
 /** An attempt of a model, as it ended. */
@@ -66,7 +74,8 @@ export function spentBy(
 ): Spent {
   const { usage = NO_USAGE, servedTier } = result;
   const isTold = usage.inputTokens > 0 || usage.outputTokens > 0 || isCharged(usage);
-  const cost = priced(book, terms, model, usage, { wallMs, servedTier });
+  const known = book.priceOf(model, wallMs);
+  const cost = costIn(terms, model, known, usage, servedTier);
   const mayCost = result.class === "ambiguous" || result.class === "success";
   const mostLeftUsd = isTold && !usage.isEstimated ? 0 : Math.max(0, mostUsd - cost.billedUsd);
   return {
@@ -79,7 +88,7 @@ export function spentBy(
     usd: cost.usd,
     billedUsd: cost.billedUsd,
     ambiguousUsd: mayCost ? mostLeftUsd : 0,
-    priceNumber: cost.priceNumber,
+    priceNumber: numberIn(terms, model, known, usage),
   };
 }
 

@@ -34,6 +34,11 @@ export interface Taken {
 export interface Reservation {
   /** The held amount, in USD. */
   readonly usd: number;
+  /** The same as its budget counts it. */
+  readonly nanos: number;
+  /** How often its budget had been closed when it was made. */
+  readonly closes: number;
+  isSettled: boolean;
 }
 
 export type ReserveAnswer =
@@ -115,7 +120,10 @@ export class Budget implements Taken {
   #spentNanos = 0;
   #heldNanos = 0;
   #overrunNanos = 0;
-  readonly #held = new Map<Reservation, number>();
+  /** The plain sum of what is held; exactly 0 when nothing is. */
+  #heldUsd = 0;
+  #heldCount = 0;
+  #closes = 0;
 
   /** Under no cap when there is none. `taken`: by earlier calls of the same run, requests in doubt included. */
   constructor(caps: readonly Cap[] = [], taken: Taken = { billedUsd: 0, ambiguousUsd: 0 }) {
@@ -164,8 +172,9 @@ export class Budget implements Taken {
       if (fits === "wait") waitsFor = cap;
     }
     if (waitsFor !== undefined) return { ok: false, reason: "wait", cap: waitsFor };
-    const reservation: Reservation = { usd };
-    this.#held.set(reservation, nanos);
+    const reservation: Reservation = { usd, nanos, closes: this.#closes, isSettled: false };
+    this.#heldUsd += usd;
+    this.#heldCount += 1;
     this.#heldNanos += nanos;
     for (const cap of this.#caps) cap.move(nanos, 0);
     return { ok: true, reservation };
@@ -182,10 +191,12 @@ export class Budget implements Taken {
    * have been billed without an answer, `ambiguousUsd` is `reservation.usd`.
    */
   settle(reservation: Reservation, { billedUsd, ambiguousUsd }: Taken): void {
-    const heldNanos = this.#held.get(reservation);
-    if (heldNanos === undefined) return;
+    if (reservation.isSettled || reservation.closes !== this.#closes) return;
     const nanos = nanosOf(billedUsd + ambiguousUsd, Math.ceil);
-    this.#held.delete(reservation);
+    const heldNanos = reservation.nanos;
+    reservation.isSettled = true;
+    this.#heldCount -= 1;
+    this.#heldUsd = this.#heldCount === 0 ? 0 : this.#heldUsd - reservation.usd;
     this.#heldNanos -= heldNanos;
     this.#billedUsd += billedUsd;
     this.#ambiguousUsd += ambiguousUsd;
@@ -199,10 +210,12 @@ export class Budget implements Taken {
    * any more. Its caps count the same amount as `committedUsd`.
    */
   close(): void {
-    for (const reservation of [...this.#held.keys()])
-      this.settle(reservation, { billedUsd: 0, ambiguousUsd: reservation.usd });
+    this.#closes += 1;
+    this.#ambiguousUsd += Math.max(0, this.#heldUsd);
+    const heldNanos = this.#heldNanos;
+    this.#heldUsd = this.#heldCount = this.#heldNanos = 0;
     const nanos = nanosOf(this.committedUsd, Math.ceil);
-    for (const cap of this.#caps) cap.move(0, nanos - this.#spentNanos);
+    for (const cap of this.#caps) cap.move(-heldNanos, nanos - this.#spentNanos);
     this.#spentNanos = nanos;
   }
 }

@@ -17,15 +17,20 @@ export interface LatencyGroup {
 
 const STEPS = 48;
 const HALVINGS = 40;
+/** Squared places, so that the last requests are looked at most closely; and the share of the items that each stands for. */
+const BEFORE = Float64Array.from({ length: STEPS }, (_, step) => 1 - ((step + 0.5) / STEPS) ** 2);
+const WEIGHTS = Float64Array.from({ length: STEPS }, (_, step) => (2 * (step + 0.5)) / STEPS ** 2);
 
 /** Milliseconds until the last answer, as likely sooner as later; 0 for no items. `sentMs`: until the last request. */
 export function lastAnswerMs(sentMs: number, groups: readonly LatencyGroup[]): number {
   const some = groups.filter(({ items }) => items > 0);
   if (some.length === 0 || !Number.isFinite(sentMs)) return some.length === 0 ? 0 : sentMs;
   let low = sentMs;
-  let high = sentMs + 1;
-  while (openAt(high, sentMs, some) > Math.LN2 && high < Number.MAX_SAFE_INTEGER)
+  let high = sentMs + Math.max(1, ...some.map(({ meanLn }) => Math.exp(meanLn)));
+  while (openAt(high, sentMs, some) > Math.LN2 && high < Number.MAX_SAFE_INTEGER) {
+    low = high;
     high = sentMs + 2 * (high - sentMs);
+  }
   for (let halving = 0; halving < HALVINGS && high - low > 1; halving += 1) {
     const middle = (low + high) / 2;
     if (openAt(middle, sentMs, some) > Math.LN2) low = middle;
@@ -39,12 +44,11 @@ function openAt(atMs: number, sentMs: number, groups: readonly LatencyGroup[]): 
   let open = 0;
   for (const { items, meanLn, varianceLn } of groups) {
     const spread = Math.sqrt(varianceLn);
+    const isSure = spread < 1e-6;
     for (let step = 0; step < STEPS; step += 1) {
-      const place = (step + 0.5) / STEPS; // squared, so that the last requests are looked at most closely
-      const leftLn = Math.log(Math.max(1e-9, atMs - sentMs * (1 - place ** 2)));
-      const isSure = spread < 1e-6;
+      const leftLn = Math.log(Math.max(1e-9, atMs - sentMs * (BEFORE[step] as number)));
       const share = isSure ? (leftLn < meanLn ? 1 : 0) : normalAbove((leftLn - meanLn) / spread);
-      open += ((2 * place * items) / STEPS) * share;
+      open += (WEIGHTS[step] as number) * items * share;
     }
   }
   return open;

@@ -15,7 +15,6 @@ import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { addOrbitCommands } from "./orbit_commands.ts";
 import { UNSUPPORTED } from "./prices.ts";
-import { run } from "./run.ts";
 import { addStatusCommands } from "./status_commands.ts";
 import {
   amount,
@@ -33,8 +32,8 @@ import {
 const EXIT_USAGE = 2;
 
 /**
- * Commander parses, prints help and finds typing errors; everything else is ours. Commands other than `run` are loaded when
- * they are called: each module takes `run` half a millisecond before its first request.
+ * Commander parses, prints help and finds typing errors; everything else is ours. Commands are loaded when they are called:
+ * each module takes half a millisecond. What `run` loads is put into one file (scripts/bundle.ts).
  */
 function program(): Command {
   const root = new Command("perigee")
@@ -131,7 +130,9 @@ function declareRun(root: Command): void {
     .addOption(stateOption())
     .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")
-    .action(async (input: string, options: Record<string, unknown>) => finish(await run(input, options)));
+    .action(async (input: string, options: Record<string, unknown>) =>
+      finish(await (await import("./run.ts")).run(input, options)),
+    );
 }
 
 const NO_LEARN = ["--no-learn", "do not use or keep what was learnt about providers"] as const;

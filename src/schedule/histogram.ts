@@ -24,6 +24,8 @@ export class Histogram {
   #sum = 0;
   #total = 0;
   #observations = 0;
+  /** No bucket above it holds anything: most are above all that comes, and quantiles are read once a request. */
+  #highest = 0;
 
   /** Values that count now; halved from time to time. */
   get total(): number {
@@ -44,6 +46,7 @@ export class Histogram {
   observe(value: number): void {
     if (!(value >= 0)) return;
     const index = bucketOf(value);
+    if (index > this.#highest) this.#highest = index;
     this.#counts[index] = (this.#counts[index] ?? 0) + 1;
     this.#total += 1;
     this.#sums[index] = (this.#sums[index] ?? 0) + Math.min(value, VALUE_MAX);
@@ -61,7 +64,7 @@ export class Histogram {
   /** The upper edge of the bucket in which the quantile lies: at least the part `share` of all values are no larger. */
   quantile(share: number): number {
     let above = this.#total * (1 - share);
-    let index = BUCKETS - 1;
+    let index = this.#highest;
     for (; index > 0; index -= 1) {
       above -= this.#counts[index] ?? 0;
       if (above < 0) break;
@@ -85,6 +88,7 @@ export class Histogram {
     const total = possible.reduce((sum, [, count]) => sum + count, 0);
     const scale = Math.min(1, totalMax / total);
     for (const [index, count, mean] of possible) {
+      this.#highest = Math.max(this.#highest, index);
       this.#counts[index] = count * scale;
       this.#sums[index] = count * scale * mean;
       this.#sum += count * scale * mean;
@@ -108,7 +112,7 @@ export class Histogram {
     const own = bucketOf(value);
     const ownCount = this.#counts[own] ?? 0;
     let count = (this.#sums[own] ?? 0) > value * ownCount ? ownCount : 0;
-    for (let index = own + 1; index < BUCKETS; index += 1) count += this.#counts[index] ?? 0;
+    for (let index = own + 1; index <= this.#highest; index += 1) count += this.#counts[index] ?? 0;
     return count;
   }
 }

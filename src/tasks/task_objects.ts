@@ -215,20 +215,27 @@ export class TaskObjects {
     if (held !== undefined) objects.set(row, { ...object, held });
   }
 
-  /** Hot: of a task that shares its lot nothing is awaited. */
+  /** Hot: of a task in one lot nothing is awaited, and nothing is looked up for each row. */
   async #byLot(task: TaskRecord, rows: readonly ObjectRow[]): Promise<Iterable<RowsOfLot>> {
+    const [only] = task.parts;
+    const lot = task.parts.length === 1 && only !== undefined ? this.#lots.now(only.lotId) : undefined;
+    if (lot !== undefined && only !== undefined) {
+      const rowOf = new Map<number, ObjectRow>();
+      for (const row of rows) rowOf.set(only.firstLine + row.number - 1, row);
+      return [{ lot, rowOf, isCancelled: isPartCancelled(task, 0) }];
+    }
     const found = new Map<Lot, RowsOfLot>();
     for (const base of new Set(rows.map((row) => row.part))) {
-      const known = task.parts.length === 1 ? this.#lots.now((task.parts[0] as TaskPart).lotId) : undefined;
-      const layers = known === undefined ? await layersOf(this.#lots, task, base) : undefined;
+      const layers = await layersOf(this.#lots, task, base);
       for (const row of rows) {
         if (row.part !== base) continue;
-        const layer = layers === undefined ? undefined : layerOf(layers, row.number);
-        const lot = layer?.lot ?? (known as Lot);
-        const { firstLine } = layer?.part ?? (task.parts[base] as TaskPart);
-        const isCancelled = isPartCancelled(task, layer?.index ?? base);
-        const its = found.get(lot) ?? { lot, rowOf: new Map<number, ObjectRow>(), isCancelled };
-        its.rowOf.set(firstLine + row.number - 1, row);
+        const { lot, part, index } = layerOf(layers, row.number);
+        const its = found.get(lot) ?? {
+          lot,
+          rowOf: new Map<number, ObjectRow>(),
+          isCancelled: isPartCancelled(task, index),
+        };
+        its.rowOf.set(part.firstLine + row.number - 1, row);
         found.set(lot, its);
       }
     }

@@ -47,6 +47,8 @@ const HANG_MARGIN = 0.1;
 const OVERTAKERS_MIN = 8;
 /** An attempt about which nothing is known yet is looked at again after this long, later after half of its time. */
 const LOOK_MS = 10_000;
+/** A timer fires early by a rounding of its milliseconds; a wait for that rest would be taken for none. */
+const LOOK_MS_MIN = 1;
 
 /** Attempts that are alike. */
 export interface LatencyKey {
@@ -159,7 +161,7 @@ export class Latencies {
     }
   }
 
-  /** Milliseconds after which to check an attempt again; 0 if it should be given up for a new one. */
+  /** Milliseconds after which to check an attempt again, at least 1 unless less is left; 0 if it should be given up for a new one. */
   patienceMs(key: LatencyKey, attempt: AttemptUnderWay): number {
     const { sentMs, nowMs, leftMs } = attempt;
     const elapsedMs = nowMs - sentMs;
@@ -167,7 +169,7 @@ export class Latencies {
     const later = Math.min(leftMs, Math.max(LOOK_MS, elapsedMs / 2));
     const hangMs = hangMsOf(learnt);
     if (learnt === undefined || hangMs === undefined) return later;
-    if (elapsedMs < hangMs) return Math.min(leftMs, hangMs - elapsedMs);
+    if (hangMs - elapsedMs >= LOOK_MS_MIN) return Math.min(leftMs, hangMs - elapsedMs);
     const { lastSentMs } = learnt;
     const isOvertaken = lastSentMs.length === OVERTAKERS_MIN && (lastSentMs[0] as number) > sentMs;
     return isOvertaken && isFreshLikelier(learnt, attempt) ? 0 : later;

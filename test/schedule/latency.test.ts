@@ -94,6 +94,13 @@ describe("patience with an attempt under way", () => {
     expect(latencies.patienceMs(KEY, attempt(5_000, 55_000))).toBe(0);
   });
 
+  it("goes on when the clock is a rounding short of the time from which on an attempt may hang", () => {
+    const latencies = new Latencies();
+    answers(latencies, 60, 1_000, 99_000);
+    expect(latencies.patienceMs(KEY, attempt(5_000 - 1e-11, 55_000))).toBeGreaterThanOrEqual(1);
+    expect(latencies.patienceMs(KEY, attempt(4_998, 55_000))).toBe(2);
+  });
+
   it("does not end when a fresh attempt would hardly be answered in what is left", () => {
     const latencies = new Latencies();
     answers(latencies, 60, 10_000, 200_000);

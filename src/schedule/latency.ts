@@ -11,8 +11,8 @@
  * An attempt that was given up before says nothing. So never anything on no evidence: where a provider stands still, or
  * becomes slow for all, nothing that was sent later is answered, and attempts go on for as long as they may.
  *
- * Twice the 99th percentile is passed by fewer than 1 % of answers, which bounds what is given up and paid for in vain. That
- * this one is answered yet is reckoned from attempts that took as long: (answered in time + 1) / (all + 2).
+ * That this one is answered yet is reckoned from attempts that took as long: (answered in time + 1) / (all + 2). Answers that
+ * are new, or fewer than 1 %, take longer than that says: what is given up and paid for in vain is bounded by give_ups.ts.
  *
  * What an earlier process learnt counts as 200 answers at most, and is old. Whether it is too late is asked of it until an
  * answer is quicker than its quickest tenth: then it is forgotten, because the provider may have become quicker.
@@ -23,6 +23,7 @@
  * Limits: two histograms (6.4 KB) for each model and class of output limits (none, 64, 256, ... 65,536, more); the 1,000
  * models last added are kept. Hot path: 0.3 us an answer.
  */
+import { GiveUps } from "./give_ups.ts";
 import { Histogram, type KeptHistogram, quantileOfOpen } from "./histogram.ts";
 
 const MODELS_MAX = 1_000;
@@ -47,6 +48,7 @@ const HANG_MARGIN = 0.1;
 const OVERTAKERS_MIN = 8;
 /** An attempt about which nothing is known yet is looked at again after this long, later after half of its time. */
 const LOOK_MS = 10_000;
+const LOOK_MS_SOON = 1_000;
 /** A timer fires early by a rounding of its milliseconds; a wait for that rest would be taken for none. */
 const LOOK_MS_MIN = 1;
 
@@ -79,6 +81,8 @@ interface Learnt {
   unanswered: Histogram;
   /** When the attempts were sent that were answered and sent last, earliest first. */
   readonly lastSentMs: number[];
+  /** How many attempts may be given up. */
+  readonly giveUps: GiveUps;
   endedMs: number;
   /** What the quickest tenth of answers take at most, as it was looked up last. */
   quickestTenthMs: number;
@@ -98,6 +102,7 @@ export class Latencies {
     const learnt = this.#learntOf(key);
     forgetIfQuicker(learnt, nowMs - sentMs);
     learnt.answered.observe(nowMs - sentMs);
+    learnt.giveUps.answered(key, nowMs - sentMs);
     learnt.endedMs = nowMs;
     learnt.trial = undefined;
     const last = learnt.lastSentMs;
@@ -161,7 +166,10 @@ export class Latencies {
     }
   }
 
-  /** Milliseconds after which to check an attempt again, at least 1 unless less is left; 0 if it should be given up for a new one. */
+  /**
+   * Milliseconds after which to check an attempt again, at least 1 unless less is left; 0 if it should be given up for a new
+   * one. A `key` of which an attempt is given up is known again, by its identity, when its next attempt is answered.
+   */
   patienceMs(key: LatencyKey, attempt: AttemptUnderWay): number {
     const { sentMs, nowMs, leftMs } = attempt;
     const elapsedMs = nowMs - sentMs;
@@ -172,7 +180,9 @@ export class Latencies {
     if (hangMs - elapsedMs >= LOOK_MS_MIN) return Math.min(leftMs, hangMs - elapsedMs);
     const { lastSentMs } = learnt;
     const isOvertaken = lastSentMs.length === OVERTAKERS_MIN && (lastSentMs[0] as number) > sentMs;
-    return isOvertaken && isFreshLikelier(learnt, attempt) ? 0 : later;
+    if (!isOvertaken || !isFreshLikelier(learnt, attempt)) return later;
+    if (learnt.giveUps.take(key, elapsedMs, leftMs)) return 0;
+    return Math.min(leftMs, LOOK_MS, Math.max(LOOK_MS_SOON, leftMs / 2)); // others may prove at any time that they hang
   }
 
   /** Whether an attempt that has taken so long takes far longer than answers do. */
@@ -207,6 +217,7 @@ export class Latencies {
         answered: new Histogram(),
         unanswered: new Histogram(),
         lastSentMs: [],
+        giveUps: new GiveUps(),
         endedMs: Number.NEGATIVE_INFINITY,
         quickestTenthMs: 0,
         lookedUpMs: Number.NEGATIVE_INFINITY,

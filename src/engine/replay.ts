@@ -82,6 +82,7 @@ export class Replay {
       if (before !== undefined && before.attempt < intent.attempt) this.#doubt(before); // else stated again, by when it left
       this.open.set(intent.line, intent);
       this.closed.delete(intent.line);
+      this.voided.delete(intent.line); // an answer that is found from now on is another one's
     }
     for (const record of step.closed) {
       if (record.line === 0) {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Step } from "../../src/engine/journal.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
-import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, ok, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 
@@ -86,6 +86,34 @@ describe("recovery", () => {
       requests_sent: 0,
     });
     expect(summary.cost.list_usd).toBeCloseTo(adopted?.listUsd ?? 0, 9);
+  });
+
+  it("counts both answers of a line: the one that a power cut damaged, and the one that it adopts in its place", async () => {
+    const prices = {
+      "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000, asOf: "2026-11-01" },
+    };
+    const answerUsd = 0.035;
+    const world = new World({ config: { maxInFlight: 2, prices } });
+    world.input(2);
+    world.answer = (line, attempt) => (line === 1 && attempt === 1 ? ok(line) : "hang");
+    for (const left of [answerLine(1).slice(0, 40), answerLine(1)]) {
+      const process = mortal(world.clock);
+      void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+      await world.clock.advance(1_000);
+      process.kill();
+      world.kill();
+      world.disk.put(OUTPUT, left);
+    }
+    expect(world.sent.filter(({ line }) => line === 1)).toHaveLength(2);
+    world.answer = ok;
+    const steps: Step[] = [];
+    const onStep = (_: number, step: Step): void => void steps.push(step);
+    const { counts, cost, requests_sent } = await finish(world, { ...OPTIONS, onStep });
+    expect(counts.completed).toBe(2);
+    expect(requests_sent).toBe(1);
+    expect(cost.billed_usd).toBeCloseTo(2 * answerUsd, 9); // the damaged one, and the last of the other line
+    const mostUsd = steps.flatMap(({ intents }) => intents)[0]?.mostUsd ?? 0;
+    expect(cost.ambiguous_usd).toBeCloseTo(3 * mostUsd, 9); // the adopted one, and two of the other line
   });
 
   it("does not adopt what cannot be its own: a line for an item that was not in flight, or no output line", async () => {

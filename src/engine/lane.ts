@@ -3,7 +3,7 @@
  *
  *   whose turn (lane_projects.ts) -> their next item (lane_items.ts) --money and limits say yes--> intent -> durable -> sent
  *   retry asked -> the same again;  would be answered after its deadline -> set aside (schedule/latency.ts)
- *   durable, but the disk is full by now -> waits here for room -> intent again, or given back when its run leaves
+ *   durable, but the disk is full by now -> waits here for room -> intent again, or given back (lane_intents.ts)
  *
  * Where a provider's lanes wait for what they share, each asks for it in its turn (lane_turns.ts).
  *
@@ -70,7 +70,7 @@ export interface LaneServices {
   setMoneyless(isMoneyless: boolean, hasSent: boolean): void;
   /** The intent is durable: send. */
   send(call: ItemCall): void;
-  /** Its run left before it could be sent. */
+  /** Its run left before it could be sent, or the lane was stopped. */
   giveUp(call: ItemCall): void;
   /** An item waits until the caller changes its cap or its prices. */
   hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void;
@@ -310,7 +310,7 @@ export class Lane {
     if (!this.#reserveLimits(call)) return false;
     items.removeRetry(retry);
     this.#admitted(items, call);
-    const giveUp = (): void => retry.reject(new Error("its run left"));
+    const giveUp = (): void => retry.reject(new Error("its run left, or the lane is stopped"));
     this.#intend({ call, attempt, ambiguousAttempts, go: resolve, giveUp });
     return true;
   }

@@ -4,11 +4,13 @@
  *   recorded -> durable -> sent
  *                 \-> the disk is full by now -> waits here for room -> recorded again: a later process counts it from its
  *                 |                                                     last record, so none may be older
+ *                 |-> late, and the lane is stopped by now -> given up: the item waits for its turn again
  *                 \-> its run has left -> given up
  */
 import type { Clock } from "../clock.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { LaneLimits } from "../schedule/limits.ts";
+import { NO_USAGE } from "../work/outcome.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { IntentRecord } from "./journal.ts";
 import type { RunState } from "./run_state.ts";
@@ -53,7 +55,9 @@ export class LaneIntents {
 
   /** The disk has space again. */
   recordAgain(): void {
-    for (const intended of this.#waitingForRoom.splice(0)) this.record(intended);
+    for (const intended of this.#waitingForRoom.splice(0))
+      if (this.#isStopped(intended.call)) this.#giveUp(intended);
+      else this.record(intended);
   }
 
   /** Gives up a second attempt as soon as its intent is durable. */
@@ -76,23 +80,38 @@ export class LaneIntents {
   #durable(intended: Intended): void {
     const { call, go } = intended;
     if (call.run.phase === "done" || call.isWithdrawn) this.#giveUp(intended);
-    else if (this.#services.mayAdmit()) {
+    else if (!this.#services.mayAdmit()) {
+      if (call.run.isOpen) this.#waitingForRoom.push(intended);
+      else this.#giveUp(intended);
+    } else if (!this.#isLate(call)) go();
+    else if (this.#isStopped(call)) this.#giveUp(intended);
+    else {
       this.#postpone(call);
       go();
-    } else if (call.run.isOpen) this.#waitingForRoom.push(intended);
-    else this.#giveUp(intended);
+    }
+  }
+
+  /** Whether it has been recorded for longer than the limits' windows allow: its disk was full or slow. */
+  #isLate({ permit }: ItemCall): boolean {
+    return permit !== undefined && this.#services.clock.nowMs() - permit.atMs > LATE_MS;
+  }
+
+  /** Whether the provider has refused others meanwhile, so that it must not leave yet. */
+  #isStopped({ permit }: ItemCall): boolean {
+    return permit !== undefined && this.#limits.isStoppedFor(this.#services.clock.nowMs(), permit);
   }
 
   #giveUp({ call, giveUp }: Intended): void {
+    const { permit } = call;
     call.isUnsent = true;
     this.#services.returnMoney(call);
+    if (permit !== undefined) this.#limits.settle(this.#services.clock.nowMs(), permit, NO_USAGE);
     giveUp();
   }
 
-  /** An intent that waited for the disk leaves later than the limits have counted it. */
+  /** The limits have counted it when it was admitted; it leaves only now. */
   #postpone({ permit }: ItemCall): void {
-    const nowMs = this.#services.clock.nowMs();
-    if (permit !== undefined && nowMs - permit.atMs > LATE_MS) this.#limits.postpone(nowMs, permit);
+    if (permit !== undefined) this.#limits.postpone(this.#services.clock.nowMs(), permit);
   }
 }
 

@@ -193,7 +193,7 @@ export class Sender implements Admission<ItemCall> {
     );
   }
 
-  /** The run of a call left before it was sent; the item waits for the next time. */
+  /** A call is not sent: its run left, or its lane was stopped. The item waits for the next time. */
   giveUp(call: ItemCall): void {
     this.#ended(call, {
       kind: "returned",
@@ -314,7 +314,7 @@ export class Sender implements Admission<ItemCall> {
   #keep(call: ItemCall, made: Extract<DispatchResult, { kind: "returned" }>): void {
     const { run, line } = call;
     // Its intent is durable: without a record of its end the next call would take it for sent, and perhaps answered.
-    const isIntended = call.isUnsent && run.phase === "stopping";
+    const isIntended = call.isUnsent && (run.isOpen || run.phase === "stopping");
     if (made.attempts > 0 || isIntended) run.made.set(line, this.#recordClosed(call, made));
     const status = run.isOpen && call.isSkipped ? "cancelled" : run.phase;
     if (status === "expired" || status === "cancelled" || status === "giving_up") {

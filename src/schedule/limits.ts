@@ -194,6 +194,13 @@ export class LaneLimits {
     if (permit.shared !== undefined) this.#shared?.settle(nowMs, permit.shared, actual);
   }
 
+  /** Whether a request that was admitted, and has not left, is to wait: of an outage or a pause, probes are not. */
+  isStoppedFor(nowMs: number, { isProbe, shared }: Permit): boolean {
+    if (this.#gate.cooldownMs(nowMs) > 0) return true;
+    if (!isProbe && (this.#pause.isPaused || this.#gate.isDown)) return true;
+    return shared !== undefined && this.#shared?.isStoppedFor(nowMs, shared) === true;
+  }
+
   /** Frees the place in flight. Only the first call counts. */
   release(nowMs: number, permit: Permit): void {
     if (permit.isReleased) return;

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/index.ts";
 import { failure, mostInAMinute } from "./runs.ts";
-import { INPUT, mortal, OUTPUT, World } from "./world.ts";
+import { INPUT, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 const LIMIT = 30;
 const ITEMS = 70;
@@ -65,5 +65,46 @@ describe("a limit of requests", () => {
       expect(await completedInTheEnd(world), `seed ${seed}`).toBe(ITEMS);
       expect(mostInAMinute(world.sent.map(({ atMs }) => atMs)), `seed ${seed}`).toBeLessThanOrEqual(LIMIT);
     }
+  });
+});
+
+/** The disk of the store is full for a while, and what was refused meanwhile asks to be left alone for 20 s. */
+function refusedWhileFull(): World {
+  const world = new World({ config: { maxInFlight: 3, delivery: "at_most_once" } });
+  world.input(9);
+  world.answer = (line, attempt) => {
+    if (line === 1) return { afterMs: 50, result: ok(line) }; // the next intent waits for room
+    if (line > 3 || attempt > 1) return ok(line);
+    return { afterMs: 500, result: status(429, "rate_limit_exceeded", { "retry-after": "20" }) };
+  };
+  return world;
+}
+
+describe("a Retry-After that comes while intents wait for room on the disk", () => {
+  it("is waited for by their requests, too, which ask the limits again", async () => {
+    const world = refusedWhileFull();
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT });
+    await world.clock.advance(20);
+    world.store.failNext("disk_full", 4);
+    await world.clock.advance(20_000);
+    expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 3]);
+    const { counts, usage } = await world.settle(run.finished);
+    expect(counts.completed).toBe(9);
+    expect(usage).toMatchObject({ attempts: 11, ambiguous_attempts: 0 });
+    expect(world.sent).toHaveLength(11);
+  });
+
+  it("leaves none of them in doubt when the process is killed before they are sent", async () => {
+    const world = refusedWhileFull();
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, { out: OUTPUT }).finished;
+    await world.clock.advance(20);
+    world.store.failNext("disk_full", 4);
+    await world.clock.advance(10_000);
+    process.kill();
+    world.kill();
+    const { counts } = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(counts.completed).toBe(9);
+    expect(world.sent.filter(({ atMs }) => atMs < 20_500)).toHaveLength(3);
   });
 });

@@ -32,4 +32,6 @@ export const FAILED_SEEDS: readonly number[] = [
   106_000_002,
   // An answer that a power cut had damaged stood for the second one, which was adopted after a kill.
   106_015_683,
+  // A request that waited for room on the disk left although its lane had been refused meanwhile.
+  106_016_866,
 ];

@@ -50,8 +50,11 @@ export async function resolve(specifier, context, next) {
 }`;
 
 const SHOWN_MAX = 50;
-/** What a seed makes is dropped with it: a larger nursery keeps it from being copied. */
-const NODE_OPTIONS = ["--max-semi-space-size=64", "--import", "tsx"];
+/**
+ * What a seed makes is dropped with it: a larger nursery keeps it from being copied. Each core has a child of its own, so threads
+ * that collect and compile beside it only take time from the others: without them, 16 % less CPU.
+ */
+const NODE_OPTIONS = ["--max-semi-space-size=64", "--single-threaded", "--import", "tsx"];
 
 async function child(share: Share): Promise<void> {
   if (share.isDist) register(`data:text/javascript,${encodeURIComponent(DIST_HOOKS)}`);

@@ -10,7 +10,7 @@
 import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { priceFactor, type RateCard } from "../price/factor.ts";
-import { isSameBoot, wallJumpMs } from "../work/moment.ts";
+import { isSameBoot, SLEW_MS_MAX, wallJumpMs } from "../work/moment.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { PriceTable } from "./price_table.ts";
 import type { TaskBody } from "./task_body.ts";
@@ -48,16 +48,14 @@ export function withTerms(before: TaskBody, options: AskedTerms, wallMs: number)
   };
 }
 
-/** Time servers move a clock by less. */
-const CLOCK_JUMP_MS = 60_000;
-
 /**
- * A clock that was put forward or back while the machine ran, or that went on while it was suspended, moves what was accepted
- * before with it: its deadline stays where a process that had gone on would have it (docs/decisions/0019-clocks.md).
+ * The body of a task, read at `now`. If the clock jumped since the last call, because it was set or the machine was suspended,
+ * the time of acceptance moves with it. So the deadline stays where a process that ran all the time would have it
+ * (docs/decisions/0019-clocks.md).
  */
 export function onThisClock(body: TaskBody, now: Moment): TaskBody {
   const jumpMs = body.seen !== undefined && isSameBoot(body.seen, now) ? wallJumpMs(body.seen, now) : 0;
-  const shiftMs = Math.abs(jumpMs) > CLOCK_JUMP_MS ? jumpMs : 0;
+  const shiftMs = Math.abs(jumpMs) > SLEW_MS_MAX ? jumpMs : 0;
   return { ...body, seen: now, acceptedWallMs: body.acceptedWallMs + shiftMs };
 }
 

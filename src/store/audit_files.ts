@@ -37,8 +37,9 @@ export async function auditMonths(disk: Disk, dataDir: string, now: Month): Prom
 }
 
 /**
- * Removes files whose time is over, by the newest of them: a clock that is far ahead when the log is opened has written nothing yet. After
- * months without events it takes one write more.
+ * Removes the files of months that are older than `MONTHS_KEPT`, counted from the newest file, not from `now`: a clock that is
+ * far ahead when the log is opened has written nothing yet. After months without events, removing old files takes one more
+ * write.
  */
 export async function removeOldAudit(disk: Disk, dataDir: string, now: Month): Promise<void> {
   const months = await auditMonths(disk, dataDir, now);

@@ -28,7 +28,7 @@ const WAITING_EVENTS_MAX = 10_000;
 const COUNT_MS = 60_000;
 const LOCK_RETRY_MS = 10;
 const LOCK_TRIES_MAX = 500;
-/** A close is not kept for as long as that: another process holds the lock for one group, some milliseconds. */
+/** A close waits less: another process holds the lock for some milliseconds, while it writes one group. */
 const LOCK_TRIES_AT_CLOSE = 50;
 
 /** What the rest of the service needs of it. */
@@ -106,7 +106,7 @@ export class AuditLog implements Audit {
   }
 
   /**
-   * Writes what waits, counts included. May be called twice. Rejects with `conflict` when another process keeps the files
+   * Writes all pending events and counts. May be called twice. Rejects with `conflict` if another process keeps the files
    * locked for half a second.
    */
   async close(): Promise<void> {
@@ -213,7 +213,7 @@ export class AuditLog implements Audit {
     const { signal } = this.#closing;
     const [triesMax, options] = signal.aborted ? [LOCK_TRIES_AT_CLOSE, {}] : [LOCK_TRIES_MAX, { signal }];
     for (let tries = 0; !this.#lock.tryTake(); tries += 1) {
-      if (tries >= triesMax) throw new PerigeeError("conflict", "another process keeps the audit log locked");
+      if (tries >= triesMax) throw lockedError();
       await this.#options.clock.sleep(LOCK_RETRY_MS, options);
     }
     try {

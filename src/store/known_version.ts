@@ -1,10 +1,10 @@
 /**
- * The versions of what is stored: each is checked both ways when it is read, and refused in the same words.
+ * Checks the versions of stored data. Each is checked when it is read, in both directions, and refused in the same words.
  *
  *   above the newest that this version knows -> `data_dir_newer`       below the oldest -> `data_dir_older`
  *
- * In a data folder: schema of `journal.sqlite`, tasks and steps in it, schema of `keys.sqlite`, `folder.json`; besides, the
- * manifest of a backup. `learnt.json` and notes of holds are of use alone: those of other versions are left unread.
+ * Checked in a data folder: the schema of `journal.sqlite`, tasks and steps in it, the schema of `keys.sqlite`, `folder.json`;
+ * also the manifest of a backup. `learnt.json` and notes of holds are only useful, not needed: other versions are not read.
  */
 import { PerigeeError } from "../errors.ts";
 
@@ -14,7 +14,7 @@ export interface KnownVersions {
   readonly newest: number;
 }
 
-/** Throws `data_dir_newer` or `data_dir_older`; `what` is followed by the version, as in `keys.sqlite has schema`. */
+/** Throws `data_dir_newer` or `data_dir_older`. `what` is the start of the message, before the version: `keys.sqlite has schema`. */
 export function checkVersion(what: string, found: number, { oldest, newest }: KnownVersions): void {
   const details = { found, supported: newest };
   if (found > newest)

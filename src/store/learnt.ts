@@ -51,7 +51,7 @@ export interface LearntStoreOptions {
   readonly folder: string | undefined;
   readonly disk: Disk;
   readonly clock: Clock;
-  /** Called once, when the folder can be neither read nor written: with its path and the system's code. A full disk is none. */
+  /** Called once if the folder can be neither read nor written, with its path and the system's code. Not for a full disk. */
   readonly onUnusable?: (reason: string) => void;
 }
 
@@ -66,7 +66,7 @@ export class LearntStore {
   #writing: Promise<void> | undefined;
   #hasWritten = false;
   #isClosed = false;
-  #isTold = false;
+  #isReported = false;
 
   private constructor(options: LearntStoreOptions) {
     this.#options = options;
@@ -159,19 +159,19 @@ export class LearntStore {
         }
       } catch (error) {
         await disk.remove(path).catch(() => undefined);
-        this.#tellUnusable(error);
+        this.#reportUnusable(error);
         return; // at the next interval
       }
     }
   }
 
-  /** A source that throws leaves its figures as they were put last; nothing depends on them. */
+  /** If a source throws, its figures stay as they were last put: nothing depends on them. */
   #collect(): void {
     for (const collect of this.#sources) {
       try {
         collect();
       } catch {
-        // asked again before the next write
+        // it is called again before the next write
       }
     }
   }
@@ -208,14 +208,14 @@ export class LearntStore {
           await disk.remove(join(folder, name));
       }
     } catch (error) {
-      if (errorCodeOf(error) !== "ENOENT") this.#tellUnusable(error); // what is left behind stays until a later start
+      if (errorCodeOf(error) !== "ENOENT") this.#reportUnusable(error); // leftover files stay until a later start
     }
   }
 
-  #tellUnusable(error: unknown): void {
+  #reportUnusable(error: unknown): void {
     const code = errorCodeOf(error);
-    if (this.#isTold || isNoSpace(code)) return;
-    this.#isTold = true;
+    if (this.#isReported || isNoSpace(code)) return;
+    this.#isReported = true;
     this.#options.onUnusable?.(`${this.#options.folder} cannot be used (${code ?? "unknown error"})`);
   }
 }

@@ -1,23 +1,25 @@
 /**
- * Whether the wall clock may be believed when something is to be removed for its age.
+ * Decides whether the wall clock is trusted when records are removed because of their age.
  *
- *   trusted -> in doubt (it moved by more than a minute beyond the time that passed)
- *   in doubt -> trusted (it is back where it was, or has stayed so for long enough: after a jump of up to an hour through as
- *               much work as it jumped, after a larger one through 24 hours of work)
+ *   trusted  --it moved by more than a minute beyond the time that passed--> in doubt
+ *   in doubt --it is back where it was--------------------------------------> trusted
+ *   in doubt --it stayed steady for long enough-----------------------------> trusted
  *
- * A machine that was suspended really is later, and nobody can tell that from a clock that is wrong. After the wait nothing is
- * removed before its age, whichever it was. What was seen is stored, so that a restart neither ends a doubt nor forgets it.
+ * Long enough: after a jump of up to an hour, as much work as it jumped; after a larger one, 24 hours of work.
+ *
+ * After a machine was suspended, its clock is right and has jumped; a process cannot tell this from a wrong clock. After the wait
+ * nothing is removed before its age in either case. The state is stored, so that a restart neither ends nor forgets a doubt.
  * Why: docs/decisions/0019-clocks.md.
  */
 import type { Clock, Moment } from "../clock.ts";
 import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
-import { leastMsBetween, wallJumpMs } from "../work/moment.ts";
+import { leastMsBetween, SLEW_MS_MAX, wallJumpMs } from "../work/moment.ts";
 
 const COLLECTION = "clock";
 const ID = "seen";
-/** Time servers move a clock by less. */
-const TOLERANCE_MS = 60_000;
-const SMALL_MS = 3_600_000;
+/** The largest jump after which the doubt lasts for as long as the clock jumped. */
+const SMALL_JUMP_MS = 3_600_000;
+/** How long a doubt lasts after a larger jump, in milliseconds of work. */
 const DOUBT_MS = 24 * 3_600_000;
 /** At most so much of the time between two checks counts, because a stopped service observes nothing. */
 const STEP_MS_MAX = 2 * 3_600_000;
@@ -58,7 +60,10 @@ function looked(before: Seen | undefined, now: Moment): Seen {
   const { trusted, doubt } = before;
   if (doubt === undefined || !isSteady(doubt.seen, now)) {
     const jumpMs = Math.abs(wallJumpMs(trusted, now));
-    return { trusted, doubt: { seen: now, witnessedMs: 0, neededMs: jumpMs > SMALL_MS ? DOUBT_MS : jumpMs } };
+    return {
+      trusted,
+      doubt: { seen: now, witnessedMs: 0, neededMs: jumpMs > SMALL_JUMP_MS ? DOUBT_MS : jumpMs },
+    };
   }
   const neededMs = neededOf(doubt);
   const witnessedMs = doubt.witnessedMs + Math.min(leastMsBetween(doubt.seen, now), STEP_MS_MAX);
@@ -67,13 +72,13 @@ function looked(before: Seen | undefined, now: Moment): Seen {
     : { trusted, doubt: { seen: now, witnessedMs, neededMs } };
 }
 
-/** Earlier versions stored large doubts alone. */
+/** Earlier versions stored only doubts after large jumps, without `neededMs`. */
 function neededOf({ neededMs = DOUBT_MS }: NonNullable<Seen["doubt"]>): number {
   return neededMs;
 }
 
 function isSteady(earlier: Moment, later: Moment): boolean {
-  return Math.abs(wallJumpMs(earlier, later)) <= TOLERANCE_MS;
+  return Math.abs(wallJumpMs(earlier, later)) <= SLEW_MS_MAX;
 }
 
 function doubtText(jumpMs: number): string {

@@ -58,7 +58,7 @@ export async function failedLines(
 function isWanted({ code, retryable }: Failure, retry: RetryFailed): boolean {
   if (UNREADABLE.has(code as FailureCode)) return false; // of our own lines
   if (retry !== true) return (retry as readonly string[]).includes(code);
-  return (retryable && code !== "cancelled") || code === "expired"; // its caller did not want it any more
+  return (retryable && code !== "cancelled") || code === "expired"; // the caller cancelled it on purpose
 }
 
 function errorIn(bytes: Uint8Array): Failure {

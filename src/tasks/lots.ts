@@ -260,7 +260,7 @@ export class Lots {
       id: `lot:${id}`,
       acceptedWallMs,
       volumeTokens,
-      ...(slaMinutes === null ? { waitMs: HELD_WAIT_MS } : { sla: slaMinutes }), // callers wait; it goes on
+      ...(slaMinutes === null ? { waitMs: HELD_WAIT_MS } : { sla: slaMinutes }), // the callers stop waiting; the items continue
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
       ...(cap === undefined ? {} : { caps: [cap] }),
       rateCard: this.cards.of(lot.record),

@@ -110,7 +110,7 @@ class HourlyRetention implements Retention {
     const { leftovers, clock } = this.#options;
     const beforeWallMs = clock.wallMs();
     if (!(await this.#isClockTrusted())) return;
-    // What the clock says later was not looked at: it may jump while records are removed.
+    // The check covers only readings up to here: the clock may jump while records are removed.
     const nowWallMs = Math.min(beforeWallMs, clock.wallMs());
     await this.#try(async () => leftovers?.sweep(nowWallMs - leftovers.keepMs));
     for (const kind of this.#options.kinds) {

@@ -1,30 +1,33 @@
 /**
  * How long ago a recorded moment was, for a process that is not the one that recorded it.
  *
- *   same boot            the difference of the times since boot; the wall clock is not asked
+ *   same boot            the difference of the times since boot; the wall clock is not read
  *   another boot         the difference on the wall clock, at least 0 and at most the time since the later boot: the
  *                        earlier moment was before that boot, so on one machine this is never too long
- *   boots not told       the smaller of the two, where both can be
+ *   boots not known      the smaller of the two, where both can be
  *
  * So on one machine no jump of its wall clock makes a moment seem older than it is. Only a folder that moves to
  * another machine is measured by the wall clocks of both.
  */
 import type { Moment } from "../clock.ts";
 
-/** Milliseconds that lie at least between two moments, the earlier one first; 0 or more. */
+/** Milliseconds that have passed at least between two moments, the earlier one first; 0 or more. */
 export function leastMsBetween(earlier: Moment, later: Moment): number {
   const tickedMs = later.sinceBootMs - earlier.sinceBootMs;
-  const isTold = earlier.bootId !== undefined && later.bootId !== undefined;
-  if (isTold && earlier.bootId === later.bootId) return Math.max(0, tickedMs);
+  const isKnown = earlier.bootId !== undefined && later.bootId !== undefined;
+  if (isKnown && earlier.bootId === later.bootId) return Math.max(0, tickedMs);
   const bootedMs = Math.max(0, Math.min(later.wallMs - earlier.wallMs, later.sinceBootMs));
-  return isTold || tickedMs < 0 ? bootedMs : Math.min(tickedMs, bootedMs);
+  return isKnown || tickedMs < 0 ? bootedMs : Math.min(tickedMs, bootedMs);
 }
 
 const DAY_MS = 86_400_000;
 
+/** Jumps of the wall clock up to this are believed: time servers slew a clock by less between two checks. */
+export const SLEW_MS_MAX = 60_000;
+
 /**
- * By how much the wall clock moved between two moments beyond the time that passed: positive when it was put forward. Within one
- * boot this is exact; over another boot the machine may have been off for a day, and what is beyond that is told.
+ * Milliseconds by which the wall clock moved between two moments beyond the time that passed; positive if it was set forward.
+ * Within one boot this is exact. Over another boot the machine may have been off for up to a day: only more than that counts.
  */
 export function wallJumpMs(earlier: Moment, later: Moment): number {
   const wallMs = later.wallMs - earlier.wallMs;

@@ -287,8 +287,8 @@ function reasoningEffort(value: JsonValue, name: string): unknown {
 }
 
 /**
- * OpenAI's response_format: `text`, `json_object`, or `json_schema` with `json_schema.schema`. A schema has no name
- * elsewhere, and is always kept to, so `name` and `strict` are not passed on.
+ * Reads OpenAI's response_format: `text`, `json_object`, or `json_schema` with `json_schema.schema`. Other protocols have no
+ * name for a schema and always follow it, so `name` and `strict` are not passed on.
  */
 function readResponseFormat(given: JsonValue | undefined): ReadConfig | LineFault | undefined {
   if (given === undefined || given === null) return undefined;
@@ -317,7 +317,7 @@ function readResponseFormat(given: JsonValue | undefined): ReadConfig | LineFaul
   };
 }
 
-/** Paths of members that have none of these names, and a value. */
+/** Paths of members with other names than these and a value. */
 function otherNames(object: JsonObject, names: readonly string[], path: string): readonly string[] {
   return Object.keys(object).flatMap((name) =>
     names.includes(name) || object[name] === null ? [] : [`${path}.${name}`],

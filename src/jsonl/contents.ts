@@ -2,12 +2,12 @@
  * The interface's own layout (interface 2.5, which is Gemini's): `request` with contents, a system instruction and
  * settings, each name in snake_case or camelCase.
  *
- * Text is all that is carried: a part that holds anything else is `invalid_contents`, and a request that leans on
- * tools or cached content is `unsupported_request`, because leaving those out would change what is asked. A member that
- * is not known is `invalid_config`. `system` is read as Anthropic has it (`cache_control` of its blocks is only named), and an output limit and stop sequences also
- * beside `generation_config`.
+ * Only text is carried. A part that holds anything else is `invalid_contents`. A request that uses tools or cached content is
+ * `unsupported_request`, because leaving those out would change what is asked. An unknown member is `invalid_config`.
+ * `system` may also have Anthropic's layout; `cache_control` of its blocks becomes a warning. An output limit and stop
+ * sequences are also read beside `generation_config`.
  */
-import { isObject, type JsonObject } from "../work/json.ts";
+import { isEmptyList, isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { isSetting, REQUEST_SETTINGS, readGenerationConfig, unknownField } from "./config.ts";
 import { givenTwice, LineFault, shown, wrongContents } from "./fault.ts";
@@ -135,7 +135,7 @@ function readBlocks(blocks: readonly JsonValue[], name: string): string[] | Line
   return texts;
 }
 
-/** Where Anthropic's cache may begin concerns the price alone. */
+/** Whether a block marks the end of a cached prefix. Such a mark changes only the price. */
 function hasCacheMark(instruction: JsonValue | undefined): boolean {
   if (!Array.isArray(instruction)) return false;
   return (instruction as readonly JsonValue[]).some(
@@ -168,10 +168,6 @@ function otherName(object: JsonObject, names: readonly string[]): string | undef
   for (const name in object)
     if (!names.includes(name) && object[name] !== null && Object.hasOwn(object, name)) return name;
   return undefined;
-}
-
-function isEmptyList(value: JsonValue | undefined): boolean {
-  return Array.isArray(value) && value.length === 0;
 }
 
 function within(place: string, fault: LineFault): LineFault {

@@ -11,7 +11,7 @@ import { digitsOf, isText } from "./numbers.ts";
 export class LineFault {
   readonly code: FailureCode;
   readonly message: string;
-  /** Of `provider_missing`: the name that stands before the model's. */
+  /** For `provider_missing`: the name of the provider. */
   readonly provider: string | undefined;
 
   constructor(code: FailureCode, message: string, provider?: string) {

@@ -55,7 +55,7 @@ export type ParsedLine =
       readonly key: string | null;
       readonly code: FailureCode;
       readonly message: string;
-      /** Of `provider_missing`: its name. */
+      /** For `provider_missing`: the name of the provider. */
       readonly provider?: string;
     }
   | { readonly kind: "blank" };

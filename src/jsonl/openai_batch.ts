@@ -7,6 +7,7 @@
  * when a message has more than text, else the name of the body's member. A codec that does not send the body as given
  * refuses `messages` and `tools`, and reports the rest as dropped.
  */
+import { asksNothing } from "../work/chat_message.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { readOpenaiConfig } from "./config.ts";
@@ -143,18 +144,12 @@ function readContent(
   return { texts, isTextAlone: isTextAlone && texts.length === content.length };
 }
 
-/** Members besides these two, such as the tool calls, the name or the reasoning of a message. */
+/** Whether an object has members besides these two, such as the tool calls, the name or the reasoning of a message. */
 function hasOthers(object: JsonObject, one: string, other: string): boolean {
   for (const name in object) {
-    if (name === one || name === other || !isGiven(object[name])) continue;
-    if (!isEmptyByHabit(name, object[name])) return true;
+    if (name !== one && name !== other && !asksNothing(name, object[name])) return true;
   }
   return false;
-}
-
-/** OpenAI's SDK writes these lists into a message that has none of what they hold. */
-function isEmptyByHabit(name: string, value: JsonValue | undefined): boolean {
-  return (name === "tool_calls" || name === "annotations") && Array.isArray(value) && value.length === 0;
 }
 
 function isGiven(value: JsonValue | undefined): boolean {

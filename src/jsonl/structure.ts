@@ -70,7 +70,7 @@ export function countMembers(value: object): number {
 /** A member name that occurs twice in one object. */
 export interface RepeatedMember {
   readonly name: string;
-  /** From the outermost value, such as `providers.openai.key` or `[2].model`. */
+  /** Path from the outermost value, such as `providers.openai.key` or `[2].model`. */
   readonly path: string;
   /** Where the text is a list: the element that it is in, from 0. */
   readonly element: number;

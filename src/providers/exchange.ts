@@ -44,8 +44,8 @@ export function encoded(
 }
 
 /**
- * Why a request cannot be translated to the provider's protocol; otherwise the members of it that are left out, to
- * which the codec adds its own. Leaving out the images of a message would change the question.
+ * Returns why a request cannot be translated to the protocol of the provider `name`; otherwise the members that are left out,
+ * to which the codec adds its own. Images are refused, because leaving them out would change the question.
  */
 export function translated(
   request: ModelRequest,

@@ -1,15 +1,16 @@
 /**
- * What messages in OpenAI's layout hold besides texts, for protocols that are sent only the texts. The list of what may
+ * Checks what messages in OpenAI's layout hold besides texts, for protocols that accept only texts. The list of what may
  * stay is closed:
  *
- *   role, content, part.type "text", part.text           carried
- *   null; an empty list of tool calls or annotations     nothing was asked
- *   cache_control                                        left out, and named in the warnings: it concerns the price alone
- *   anything else, a system message after a turn         the line is refused, with the path
+ *   role, content, part.type "text", part.text           sent
+ *   members that ask for nothing (work/chat_message.ts)  ignored
+ *   cache_control                                        left out and named in a warning: it changes only the price
+ *   anything else, or a system message after a turn      the line is refused, with the path
  */
+import { asksNothing } from "../work/chat_message.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 
-/** What becomes of messages that hold more than texts. */
+/** What messages hold besides texts. */
 export interface BesideTexts {
   /** Names of members that are left out. */
   readonly dropped: readonly string[];
@@ -18,10 +19,8 @@ export interface BesideTexts {
 }
 
 const CACHE = "cache_control";
-/** Lists that OpenAI's SDK writes into a message although they are empty. */
-const EMPTY_LISTS: ReadonlySet<string> = new Set(["annotations", "tool_calls"]);
 
-/** `name` is the provider's. */
+/** Checks `messages` for the provider `name`. */
 export function besideTexts(messages: unknown, name: string): BesideTexts {
   const dropped = new Set<string>();
   let hasTurns = false;
@@ -39,7 +38,7 @@ export function besideTexts(messages: unknown, name: string): BesideTexts {
   return { dropped: [...dropped], refused: undefined };
 }
 
-/** The first place that holds more than text; names of what may be left out are added to `dropped`. */
+/** The first place that holds more than text. Adds the names of members that may be left out to `dropped`. */
 function placeInMessage(message: JsonObject, where: string, dropped: Set<string>): string | undefined {
   if (message["role"] === "tool" || message["role"] === "function") return `${where}.role`;
   const other = otherMember(message, ["role", "content"], dropped);
@@ -62,8 +61,7 @@ function otherMember(
   dropped: Set<string>,
 ): string | undefined {
   for (const [name, value] of Object.entries(object)) {
-    if (carried.includes(name) || value === null) continue;
-    if (EMPTY_LISTS.has(name) && Array.isArray(value) && value.length === 0) continue;
+    if (carried.includes(name) || asksNothing(name, value)) continue;
     if (name !== CACHE) return name.length <= 64 ? name : `${name.slice(0, 64)}...`;
     dropped.add(CACHE);
   }

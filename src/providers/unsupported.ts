@@ -5,6 +5,7 @@
  *   it changes what is asked or what comes back      the line is refused before it is sent
  *   unsupportedConfig "drop"; "refuse"               all of them left out and named; all of them refused
  */
+import { isEmptyList } from "../work/json.ts";
 import type { ModelRequest } from "../work/request.ts";
 import type { Encoded, ProviderSettings } from "./provider.ts";
 
@@ -57,21 +58,17 @@ export function refusalOfDropped(
   };
 }
 
-/** Members that ask for nothing with this value, wherever they are left out. No other value says nothing. */
+/** Members that ask for nothing with certain values, whatever the protocol. With any other value they are named or refused. */
 const SAYS_NOTHING: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ["functions", isEmptyList],
   ["store", (value: unknown) => value === false],
   ["tools", isEmptyList],
 ]);
 
-/** Members of OpenAI's body that a provider of another protocol is not sent, but for those that ask for nothing. */
+/** Members of OpenAI's body that are not sent to a provider of another protocol, without those that ask for nothing. */
 export function untranslated({ unknownFields, openaiBody }: ModelRequest): readonly string[] {
   if (unknownFields.length === 0) return NONE;
   return unknownFields.filter(
     (name) => name !== "messages" && SAYS_NOTHING.get(name)?.(openaiBody?.[name]) !== true,
   );
-}
-
-function isEmptyList(value: unknown): boolean {
-  return Array.isArray(value) && value.length === 0;
 }

@@ -40,7 +40,7 @@ export interface RejectedLine {
   readonly key: string | null;
   readonly code: FailureCode;
   readonly message: string;
-  /** Of `provider_missing`: its name. */
+  /** For `provider_missing`: the name of the provider. */
   readonly provider?: string;
 }
 

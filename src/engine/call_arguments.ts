@@ -1,10 +1,10 @@
 /**
- * What the calls of an engine are about, checked before anything begins: a source, a list of items, an id.
+ * Checks the arguments of an engine's calls before anything begins: a source, a list of items, an id.
  */
 import { PerigeeError } from "../errors.ts";
 import { kindOf } from "./call_options.ts";
 
-/** Throws `usage` for what is neither a path nor something that can be iterated; `call` names the call. */
+/** Throws `usage` unless `source` is a path, or can be iterated. `call` is the name of the call, for the message. */
 export function checkSource(source: unknown, call: string): void {
   if (typeof source === "string" && source !== "") return;
   if (typeof source === "object" && source !== null && !isBytes(source) && isIterable(source)) return;
@@ -16,13 +16,13 @@ export function checkSource(source: unknown, call: string): void {
   );
 }
 
-/** Throws `usage` for what is not a list. */
+/** Throws `usage` unless `items` is a list. */
 export function checkItems(items: unknown, call: string): void {
   if (!Array.isArray(items))
     throw new PerigeeError("usage", `${call}: items must be a list, got ${kindOf(items)}`);
 }
 
-/** Throws `usage` for what is not a text. Any text may name a task, and most name none. */
+/** Throws `usage` unless `id` is a text. Whether a task has this id is not checked here. */
 export function checkId(id: unknown, call: string): void {
   if (typeof id !== "string")
     throw new PerigeeError("usage", `${call}: the id must be a text, got ${kindOf(id)}`);

@@ -1,18 +1,17 @@
 /**
- * The options of calls, checked: a name that is not known, and a value of another kind, is refused with what was meant
- * instead of doing nothing. The schema of a call says of each of its options what it must be; the compiler sees to it
- * that none is missing.
+ * Checks the options of calls: an unknown name, or a value of another kind, is refused with what was expected instead of
+ * being ignored. The schema of a call says what each of its options must be; the compiler ensures that none is missing.
  */
 import { PerigeeError } from "../errors.ts";
 import { suggestion } from "../nearest.ts";
 
-/** What an option must be, in words, and whether a value is. */
+/** What an option must be, in words and as a check. */
 export interface OptionKind {
   readonly expected: string;
   readonly isValid: (value: unknown) => boolean;
-  /** Of an object: what its members must be. */
+  /** For an object: what its members must be. */
   readonly members?: Readonly<Record<string, OptionKind>>;
-  /** Of an object whose names are free: what each value must be. */
+  /** For an object with free names: what each value must be. */
   readonly values?: OptionKind;
 }
 
@@ -67,7 +66,7 @@ export function checkCallOptions<T>(options: T, schema: OptionSchema<T>, call: s
 
 type Given = Readonly<Record<string, unknown>>;
 
-/** Of a call; the path of the object that holds the members ends in a dot where it is not empty. */
+/** Where a member is: the call, and the path of its object, which is empty or ends in a dot. */
 interface Place {
   readonly call: string;
   readonly path: string;

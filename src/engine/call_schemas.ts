@@ -1,6 +1,6 @@
 /**
- * What each option of `engine.run`, `submit`, `retry`, `retryTask` and `quote` must be. An option that is new belongs here, too: without it
- * this file does not compile.
+ * What each option of `engine.run`, `submit`, `retry`, `retryTask` and `quote` must be. This file does not compile until a new
+ * option is added here.
  */
 import type { FactorRate, RateCard } from "../price/factor.ts";
 import { parseModelId } from "../work/request.ts";

@@ -1,11 +1,11 @@
 /**
- * An output that another program has changed: what was done to it, and the lines of it that are still those that were written.
+ * Reads an output that another program has changed: what was done to it, and which of its lines are still as they were written.
  *
- *   bytes -> unpacked (gzip) -> in UTF-8 (UTF-16) -> lines -> each as it was written: without a byte order mark and a
- *   carriage return, with a line end, and with JSON as this engine writes it
+ *   bytes -> unpacked (gzip) -> in UTF-8 (from UTF-16) -> lines -> each in the forms that it may have been written in: without
+ *   a byte order mark and a carriage return, with a line end, and with JSON as this engine writes it
  *
- * A line counts when the bytes as they were written have the recorded length and checksum; a line of nothing is nothing.
- * Limits: lines of at most 64 MiB are found; what is compressed or UTF-16 is first written out beside the file.
+ * A line is found if one of its forms has the recorded length and checksum; blank lines are ignored. Limits: only lines up to
+ * 64 MiB are found; compressed or UTF-16 files are first written out beside the file.
  */
 import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -24,7 +24,7 @@ export interface FoundPlace {
   readonly lengthBytes: number;
 }
 
-/** What was done to a file whose lines may be whole, in words that follow "it"; undefined when that is not plain to see. */
+/** What was done to a file whose lines may be whole, in words that follow "it"; undefined if its first 4 KiB do not show it. */
 export async function changeOf(file: Pick<DiskFile, "read">): Promise<string | undefined> {
   const head = await headOf(file);
   const foreign = sniff(head);
@@ -33,7 +33,7 @@ export async function changeOf(file: Pick<DiskFile, "read">): Promise<string | u
   return head.includes("\r\n") ? "has CRLF line ends now" : undefined;
 }
 
-/** Opens a file for reading as lines of UTF-8, `at` being where it is written out when it is neither. */
+/** Opens a file for reading as lines of UTF-8. A compressed or UTF-16 file is written out to `at`, which the caller removes. */
 export async function openAsLines(disk: Disk, path: string, at: string): Promise<DiskFile> {
   const file = await disk.open(path, "read");
   const decode = decoderOf(await headOf(file));
@@ -56,7 +56,7 @@ export async function openAsLines(disk: Disk, path: string, at: string): Promise
   return decoded;
 }
 
-/** The lines of a file, and the place of each. Lines above the limit come without their end. */
+/** The lines of a file with their places. Of lines above 64 MiB, `bytes` lacks the end. */
 export async function* linesOf(
   file: Pick<DiskFile, "read">,
 ): AsyncGenerator<FoundPlace & { readonly bytes: Uint8Array }> {
@@ -79,7 +79,7 @@ export async function* linesOf(
   if (heldBytes > 0) yield { bytes: Buffer.concat(held), start, lengthBytes: heldBytes };
 }
 
-/** What a line may have been when it was written, the likeliest first; none for a line with nothing on it. */
+/** The forms in which a line may have been written, the likeliest first; none for a blank line. */
 export function* writtenForms(bytes: Uint8Array): Generator<Uint8Array> {
   let line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (line.subarray(0, 3).equals(MARK)) line = line.subarray(3);
@@ -92,7 +92,7 @@ export function* writtenForms(bytes: Uint8Array): Generator<Uint8Array> {
   if (value !== undefined) yield Buffer.from(`${JSON.stringify(value)}\n`);
 }
 
-/** Programs that write JSON anew change its spaces and escapes. */
+/** The value of a line, because programs that rewrite JSON change its spaces and escapes; undefined if it is not JSON. */
 function parsed(line: Buffer): unknown {
   try {
     return JSON.parse(line.toString());
@@ -133,7 +133,7 @@ async function* decoded(
   yield Buffer.from(decoder.decode());
 }
 
-/** Of a file that is cut or damaged, what is before the damage. */
+/** Unpacks gzip; of a file that is cut or damaged, everything before the damage. */
 async function* unpacked(chunks: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array> {
   const source = Readable.from(chunks);
   const stream = source.pipe(createGunzip());

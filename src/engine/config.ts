@@ -37,7 +37,7 @@ export interface EngineConfig {
   readonly cap: ConfigOptions["cap"];
   readonly rateCard: RateCard;
   readonly isAtMostOnce: boolean;
-  /** A second attempt goes beside one that hangs. */
+  /** Whether a second attempt is sent beside one that hangs. */
   readonly isHedged: boolean;
   readonly maxInFlight: number;
   readonly threads: number | undefined;
@@ -237,7 +237,7 @@ function envLimits(name: string, env: Environment): LimitSettings {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
-/** How often a request may be sent. */
+/** The options of how often a request may be sent. Throws `invalid_config` if they contradict each other. */
 function sendingOf(
   { delivery, hedge = false }: ConfigOptions,
   env: Environment,
@@ -247,7 +247,7 @@ function sendingOf(
   return { isAtMostOnce, isHedged: hedge };
 }
 
-/** Throws for what contradicts itself. */
+/** Throws an error with `code` if requests may be hedged, but may be sent only once. */
 export function checkHedge(isHedged: boolean, isAtMostOnce: boolean, code: "invalid_config" | "usage"): void {
   if (!isHedged || !isAtMostOnce) return;
   throw new PerigeeError(

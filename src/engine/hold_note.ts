@@ -1,13 +1,14 @@
 /**
- * What holds a run, in a small file of the data folder, for readers in other processes.
+ * Writes what holds a run to a small file in the data folder, for readers in other processes.
  *
- *   nothing held (no file) --held--> written a second later --what holds the run changes--> written again, once a second at most
+ *   nothing held (no file) --held--> written a second later
+ *   written --what holds the run changes--> written again, at most once a second
+ *   written --a next try is due, or 15 s have passed--> checked again: other runs of a lane move its next try
  *   written --nothing held--> removed
- *   written --a next try is due, or 15 s have passed--> looked at again: other runs of a lane move its next try
- *   written --the run stops--> written once more, without next tries: nobody tries before the next call
+ *   written --the run stops--> written once more without next tries: nothing is tried before the next call
  *
- * It is a note, not a record: it is not synced, a full disk leaves it as it was, and after a kill it says what held the run
- * then. Limit: 1 MiB.
+ * The file is a note, not a record: it is not synced, a full disk leaves it unchanged, and after a kill it says what held the
+ * run at that time. Limit: 1 MiB.
  */
 import { join } from "node:path";
 import type { Clock, Timer } from "../clock.ts";
@@ -26,7 +27,7 @@ interface HoldNoteParts {
   readonly dataDir: string;
 }
 
-/** Whose note it is. */
+/** The run that the note is about. */
 interface NotedRun {
   readonly taskId: string;
   /** An earlier call may have left a note. */
@@ -35,15 +36,15 @@ interface NotedRun {
   readonly holds: () => readonly Hold[];
 }
 
-/** Of one run at work; close it when the run is over. */
+/** One per run at work; close it when the run is over. */
 export class HoldNote {
   readonly #parts: HoldNoteParts;
   readonly #path: string;
   readonly #holds: () => readonly Hold[];
-  /** As it was written last; empty text for no file. */
+  /** The last written text; empty for no file. */
   #written: string;
   #timer: Timer | undefined;
-  /** When it is looked at again; monotonic, with a timer only. */
+  /** When the holds are checked again; monotonic, valid only with a timer. */
   #lookAtMs = 0;
   /** A change after the end of the run arms no timer, because that would keep the process alive. */
   #isClosed = false;
@@ -136,7 +137,7 @@ export function holdNotePath({ dataDir }: Pick<HoldNoteParts, "dataDir">, taskId
   return join(dataDir, "tasks", `${taskId}.held.json`);
 }
 
-/** How long what is said of holds stays true if nothing else happens: until the first next try. */
+/** Milliseconds for which the note stays true if nothing else happens: until the first next try, 1 s to 15 s. */
 function stableMs(holds: readonly Hold[], wallMs: number): number {
   let delayMs = LOOK_MS_MAX;
   for (const { next_try } of holds)

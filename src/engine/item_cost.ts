@@ -92,11 +92,11 @@ export function spentBy(
   };
 }
 
-/** A record has 16 bits for attempts, and 32 for each kind of tokens. */
+/** The largest numbers that a record can hold: 16 bits for attempts, 32 for each kind of tokens (journal_rows.ts). */
 const ATTEMPTS_MAX = 0xffff;
 const TOKENS_MAX = 0xffff_ffff;
 
-/** Adds to the usage of what lines took before they were opened again or removed, in as few records as can hold it. */
+/** Adds `last` to the usage of lines from before they were opened again or removed, in as few records as can hold it. */
 export function addGone(records: ClosedRecord[], last: ClosedRecord): void {
   const before = records.at(-1);
   const attempts = (before?.attempts ?? 0) + last.attempts;

@@ -235,7 +235,7 @@ function readOldOutcome(section: Buffer, at: number): OutcomeRecord {
   return outcomeAt(section, at, section.readDoubleLE(at + 32), 0, at + 48);
 }
 
-/** Hot where steps are read as they become durable: its parts are named, because V8 is slow to spread fractions. */
+/** Hot path while steps are read. Names each part, because V8 is slow to spread objects with fractions. */
 function outcomeAt(
   section: Buffer,
   at: number,

@@ -1,11 +1,11 @@
 /**
- * How long outputs get (schedule/output_lengths.ts), kept for later processes: what a request without an output limit reserves.
+ * Keeps the lengths of outputs (schedule/output_lengths.ts) for later processes: a request without an output limit reserves by them.
  */
 import type { OutputLengths } from "../schedule/output_lengths.ts";
 import type { ModelFigures } from "./kept_by_model.ts";
 import { isHistogram, rounded } from "./kept_histogram.ts";
 
-/** The lengths, as they are kept. */
+/** `lengths` as figures that are kept by model. */
 export function keptLengths(lengths: OutputLengths): ModelFigures {
   return {
     restore: (model, kept) => {

@@ -184,7 +184,7 @@ export class Lane {
     });
   }
 
-  /** A second attempt that waits, or is being recorded, is not to be sent any more. */
+  /** Withdraws a second attempt that waits for its turn, or whose intent is being recorded. */
   withdraw(call: ItemCall): void {
     if (this.#projects.withdraw(call)) this.pump();
     else this.#intents.withdraw(call);

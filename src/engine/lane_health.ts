@@ -20,12 +20,7 @@ import type { RunState } from "./run_state.ts";
 /** Of a burst, so many answers for each failure say that the failures are the items' own. */
 const BESIDE_FACTOR = 4;
 
-/** Failures of an attempt's kind that end its item: an innocent one is not to have all of them by chance. */
-function budgetOf(result: AttemptResult): number {
-  return result.class === "ambiguous" ? RETRY_POLICY.ambiguousMax + 1 : RETRY_POLICY.attemptsMax;
-}
-
-/** One for a lane. */
+/** One per lane. */
 export class LaneHealth {
   readonly #clock: Clock;
   readonly #limits: LaneLimits;
@@ -96,8 +91,8 @@ export class LaneHealth {
   }
 
   /**
-   * An attempt is about to be sent. One proof ends an item that a key or a model is refused for, so the proof must be there by
-   * now: a refusal that takes long may arrive after answers to requests that were sent when the key was accepted again.
+   * An attempt is about to be sent. A refusal of its key or model ends the item only if there is proof by now: a refusal that
+   * takes long may arrive after the answers of requests that were sent when the key was accepted again.
    */
   sending(call: ItemCall): void {
     const { refusals } = call;
@@ -161,4 +156,9 @@ export class LaneHealth {
       if (call.run === run && call.permit === permit) claimed.add(call);
     return claimed.size;
   }
+}
+
+/** Failures of this kind that end an item: chance may not give all of them to an innocent one. */
+function budgetOf(result: AttemptResult): number {
+  return result.class === "ambiguous" ? RETRY_POLICY.ambiguousMax + 1 : RETRY_POLICY.attemptsMax;
 }

@@ -115,7 +115,7 @@ export class LaneIntents {
   }
 }
 
-/** What is recorded before a request leaves; `attempt` counts it and all before it. */
+/** The record that is written before a request is sent. `attempt` counts this request and all before it. */
 export function intentOf(call: ItemCall, attempt: number, ambiguousAttempts: number): IntentRecord {
   const { shard, index } = call;
   return {

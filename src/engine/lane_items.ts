@@ -142,7 +142,7 @@ export class LaneItems {
     this.#retries.splice(this.#retries.indexOf(retry), 1);
   }
 
-  /** Takes back what a call waits for; undefined when it does not wait. */
+  /** Removes a call from the retries that wait and returns its entry; undefined if it does not wait. */
   withdraw(call: ItemCall): Retry | undefined {
     const retry = this.#retries.find((waiting) => waiting.call === call);
     if (retry !== undefined) this.removeRetry(retry);
@@ -188,7 +188,7 @@ export class LaneItems {
     return dropped;
   }
 
-  /** Calls of a run that wait for another attempt, none of theirs being under way. */
+  /** Calls of a run that wait for another attempt and have none under way. */
   retriesOf(run: RunState): readonly ItemCall[] {
     return this.#retries.flatMap(({ call }) => (call.run === run && !call.isSecond ? [call] : []));
   }

@@ -103,7 +103,7 @@ export class LaneProjects {
     this.#turns.served(lane, items.project, this.#limits.costMs(load));
   }
 
-  /** A second attempt is not waited for any more; false when it does not wait here. */
+  /** Withdraws a second attempt that waits for its turn; returns false if it does not wait here. */
   withdraw(call: ItemCall): boolean {
     const items = this.#projects.get(call.run.settings.project);
     const retry = items?.withdraw(call);

@@ -78,7 +78,7 @@ export class OutputFile {
     return String(await checksumOf(this.#file, end));
   }
 
-  /** What another program did to the file, where that is plain to see. */
+  /** What another program did to the file; undefined if the file does not show it. */
   change(): Promise<string | undefined> {
     return changeOf(this.#file);
   }
@@ -125,10 +125,10 @@ export class OutputFile {
   }
 }
 
-/** What rewrites an output; commands have words of their own for it. */
+/** How a caller rewrites an output; the command line replaces these words (cli/library_words.ts). */
 export const CALL_AGAIN = "call run again with the same options";
 
-/** `found` is the checksum of the file up to `end`, undefined if there is no file; `change` is what `changeOf` says of it. */
+/** The error `output_changed`. `found`: checksum of the file up to `end`, undefined without a file; `change`: result of `changeOf`. */
 export function outputChanged(
   path: string,
   found: string | undefined,

@@ -4,7 +4,7 @@
  *   idle -> due -> committing -> idle               records that come while committing form the next commit
  *   committing -> waiting for room -> committing    the store's disk is full: nothing can be recorded
  *   committing -> holding -> committing             an output's disk is full: its lines wait in the journal
- *   any -> closed                                   whoever waits for room is let go
+ *   any -> closed                                   waits for disk space end
  *   any -> failed                                   an fsync failed, or room did not come back in time: final
  *
  * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
@@ -89,7 +89,7 @@ export class Recorder {
     await this.#writing?.catch(() => undefined); // the commit is told
   }
 
-  /** Waits for no room any more: whatever is not recorded by now stays as it is. May be called twice. */
+  /** Ends waits for disk space: what is not recorded yet stays unrecorded. May be called twice. */
   close(): void {
     this.#closing.abort();
     this.#releaseTimer?.cancel();

@@ -93,7 +93,7 @@ async function checkWhole({ output }: RecoveryOptions, { last, outEnd, outCrc32 
     throw outputChanged(output.path, found, end, await output.change());
 }
 
-/** A power cut can damage the range of the last step alone, since the next one waits for its sync; it converts nothing. */
+/** A power cut can damage only the range of the last step, because the next step waits for its sync. It never converts a file. */
 async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise<void> {
   const { last, outEnd } = replay;
   const { output } = options;
@@ -143,7 +143,7 @@ async function adoptTail(options: RecoveryOptions, replay: Replay): Promise<void
   replay.outCrc32 = output.crc32;
 }
 
-/** The whole lines of a tail; of the last one its line end alone may be missing, as its checksum tells. */
+/** The whole lines of a tail. The last line counts without its line end if its checksum is a recorded one. */
 function endedLines(tail: Uint8Array, { voided }: Replay): Uint8Array {
   const end = wholeLinesEnd(tail);
   const ended = Buffer.concat([tail.subarray(end), Buffer.of(LINE_END)]);

@@ -210,13 +210,13 @@ async function failedLines(
   for await (const settled of lines) {
     const { code, line, ambiguousAttempts } = settled.outcome;
     if (code === undefined || !isOfInput(body, line)) continue; // a key that is gone cannot be asked again
-    if (retry === true && isAtMostOnce && ambiguousAttempts > 0) continue; // only whoever names its code wants it twice
+    if (retry === true && isAtMostOnce && ambiguousAttempts > 0) continue; // it may run twice only if the caller names its code
     if (retry !== true ? retry.includes(code) : await isRetried(code, reader, settled)) found.add(line);
   }
   return found;
 }
 
-/** Without codes. What was cancelled was not wanted any more, so it runs again only where it is named. */
+/** Whether a retry without codes includes a line. Cancelled lines run again only if the caller names the code. */
 async function isRetried(code: FailureCode, reader: LineReader, settled: SettledLine): Promise<boolean> {
   if (code === "expired" || code === "cancelled") return code === "expired";
   return isRetryable(await reader.read(settled));

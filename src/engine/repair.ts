@@ -1,13 +1,13 @@
 /**
- * Repair: the output of a task written again from what is left of it, after it was moved, cut or changed.
+ * Repairs the output of a task that was moved, cut or changed: writes it again from the lines that are left.
  *
- *   journal -> the checksum of each line that was answered -> the file is searched for those lines, wherever they are now
- *     and whatever another program made of them (`changed_file.ts`)
- *     -> restated with the found ones (`restate.ts`: safe at any kill); the others are open again, with what they have cost
+ *   journal -> the checksum of each answered line -> these lines are searched in the file, wherever they are now and whatever
+ *     another program did to them (`changed_file.ts`) -> the run is restated with the found ones (`restate.ts`: safe at any
+ *     kill); the others are open again, and what they have cost is kept
  *
- * What the file holds besides is kept as `<output>.damaged`, that of a second repair as `<output>.damaged.2`, and so on.
+ * Other content of the file is kept as `<output>.damaged`, of a second repair as `<output>.damaged.2`, and so on.
  *
- * Limits: some 300 bytes of memory a line.
+ * Limits: some 300 bytes of memory per line.
  */
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../disk.ts";
@@ -35,7 +35,7 @@ export interface Repaired {
   readonly lost: number;
   /** Whether the file was as it was written: then it was left alone. */
   readonly isIntact: boolean;
-  /** What was done to the file, in words that follow "it"; absent when that is not plain to see. */
+  /** What was done to the file, in words that follow "it"; absent if the file does not show it. */
   readonly change?: string;
   /** Where the file is that it replaces; absent when that held nothing else. */
   readonly damaged?: string;
@@ -59,7 +59,7 @@ export async function repairOutput(
   return { body: rest, kept: journal.replay.done.size, lost: 0, isIntact: true };
 }
 
-/** Of a run that has not finished, whole lines may follow that its journal does not know yet: recovery looks at them. */
+/** Whether the output is unchanged. In an unfinished run, lines that the journal does not know yet may follow: recovery reads them. */
 async function isIntact(disk: Disk, path: string, body: TaskBody, replay: Replay): Promise<boolean> {
   if (body.status !== "completed") return isBegunWith(disk, path, replay);
   if (body.outChecksum === undefined) return false;
@@ -85,8 +85,9 @@ async function isBegunWith(disk: Disk, path: string, { outEnd, outCrc32 }: Repla
 interface Rewriting {
   readonly task: StoredTask;
   readonly body: TaskBody;
-  /** Where the changed file is, and where the new one takes its place. */
+  /** Path of the changed file. */
   readonly from: string;
+  /** Path of the new file, which may be the same. */
   readonly path: string;
   readonly journal: ReadJournal;
 }
@@ -145,7 +146,7 @@ async function restateFound(
 
 const NOTHING: Pick<DiskFile, "read"> = { read: async () => 0 };
 
-/** With what was not recorded of requests in doubt, by versions that did not. */
+/** Usage of lines that no longer count, with the money in doubt that earlier versions did not record. */
 function goneOf({ gone, unrecordedUsd }: Replay): readonly ClosedRecord[] {
   if (unrecordedUsd <= 0) return gone;
   const none = { line: 0, attempts: 0, uncounted: 0, ambiguousAttempts: 0, uncountedAmbiguous: 0 };
@@ -154,7 +155,7 @@ function goneOf({ gone, unrecordedUsd }: Replay): readonly ClosedRecord[] {
   return all;
 }
 
-/** Each settled line with its text as it was written; a lost one without. */
+/** Each settled line with its text as it was written; without a text if it was not found. */
 async function* foundLines(
   settled: AsyncIterable<SettledLine>,
   lines: SoughtLines,
@@ -180,12 +181,12 @@ function isOf({ lineBytes, lineCrc32 }: OutcomeRecord, bytes: Uint8Array): boole
 
 /** What the journal says of lines: their checksums, and where the file has them. */
 class SoughtLines {
-  /** Lines by the checksum and length of their text. */
+  /** Where the found lines are. */
   readonly #lineOf = new Map<string, number>();
   readonly #places = new Map<number, FoundPlace>();
-  /** Whose text the journal has. */
+  /** Lines whose text is in the journal. */
   readonly #held = new Set<number>();
-  /** Bytes of the file that belong to no line that is sought. */
+  /** Bytes of the file that belong to none of the sought lines. */
   strayBytes = 0;
 
   seek({ line, lineBytes, lineCrc32 }: OutcomeRecord): void {
@@ -221,7 +222,7 @@ interface ReadJournal {
   readonly replay: Replay;
   readonly lines: SoughtLines;
   readonly prices: readonly UsedPrice[];
-  /** Of the journal's last entry, whether it counts or not. */
+  /** Number of the journal's last entry, whether it counts or not. */
   readonly lastSequence: number;
 }
 

@@ -1,16 +1,17 @@
 /**
- * Restating a run: its output is written anew without some of its lines, and its journal begins anew to match, so that
- * lines that had ended are open again, or stand under another number.
+ * Restates a run: writes its output again without some of its lines, and starts its journal again to match, so that lines
+ * that had ended are open again, or have another number.
  *
- *   output as it is -> new output whole beside it (`.perigee-part`) -> steps that state it -> `restating` in the task: decided
- *     -> the old one is moved aside where it holds more than lines -> renamed to its place -> `restated` in the task: those steps count, and none before them
+ *   output as it is -> the new output, whole, beside it (`.perigee-part`) -> steps that state it -> `restating` in the task:
+ *     decided -> the old output is moved aside if it holds more than lines -> the new one is renamed to its place
+ *     -> `restated` in the task: those steps count, and none before them
  *
- * A crash before the decision leaves steps that count for nothing and a file that the next restatement writes over; a
- * crash after it is made good by the next call (`settleRestatement`). At every moment the file at the output's place is
- * whole: the old one or the new one.
+ * A crash before the decision leaves steps that do not count and a file that the next restatement overwrites. A crash after it
+ * is completed by the next call (`settleRestatement`). The file at the output's path is whole at every moment: the old
+ * one or the new one.
  *
- * What lines took that are open again or gone is kept: attempts that count no more against them, and all their money.
- * Memory is that of one step.
+ * The usage of lines that are open again or removed is kept: their attempts no longer count against them, all their money does.
+ * Memory: that of one step.
  */
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../disk.ts";
@@ -55,7 +56,7 @@ export interface Restatement {
   readonly next: TaskBody;
   /** Where the new output takes its place, and where its lines are read now. */
   readonly path: string;
-  /** Where a file is moved to before the new output takes its place. */
+  /** A file that is moved before the new output takes its place. */
   readonly aside?: { readonly from: string; readonly to: string } | undefined;
   readonly output: Pick<DiskFile, "read">;
   readonly lines: AsyncIterable<SettledLine>;
@@ -203,8 +204,8 @@ class RestatementWriter {
   }
 
   /**
-   * What it took stays, as that of no line: its tries begin anew. Under at_most_once one of them that may have been answered
-   * would keep the line from being sent, although the caller asks for it again, or for something else.
+   * Keeps the usage of a line without its number, so that its tries begin anew. Under at_most_once, an earlier try that may have
+   * been answered would otherwise prevent that the line is sent, although the caller requested it again or changed it.
    */
   #forgive(outcome: OutcomeRecord): void {
     if (outcome.attempts === 0) return;
@@ -224,7 +225,7 @@ class RestatementWriter {
         uncountedAmbiguous: counts.uncountedAmbiguous - 1,
       };
       const ambiguousUsd = spent.ambiguousUsd - intent.mostUsd;
-      // An answer that a power cut damaged was paid for, though it counts as a request in doubt.
+      // An answer that a power cut damaged was paid for, although its request counts as in doubt.
       if (before.attempts > 0 || spent.billedUsd > 0 || ambiguousUsd > 0)
         this.#step.closed({ ...spent, ambiguousUsd, ...before, line });
       this.#step.intent({ ...intent, line });

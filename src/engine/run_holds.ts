@@ -93,7 +93,7 @@ export function allHolds(each: Iterable<readonly Hold[]>): Hold[] {
   return [...sums.values()];
 }
 
-/** For whoever has no key, and for logs: without the names of providers that only an input names, which may be any text. */
+/** Holds for logs and for callers without a key: without provider names that only an input has, which may be any text. */
 export function publicHolds(holds: readonly Hold[]): Hold[] {
   return allHolds([
     holds.map((hold) => {

@@ -233,7 +233,7 @@ async function changed(
   return reopenFailed(parts, { ...left, terms, body }, reopening, signal);
 }
 
-/** Commands have words of their own for it. */
+/** The command line replaces these words (cli/library_words.ts). */
 export const DATA_DIR_OF_OUTPUT = "open an engine on the data folder it belongs to";
 
 /** Where answers are appended. A fresh task never writes over a file that is not its own. */

@@ -22,7 +22,7 @@ import type { WarningFeed } from "./warning_feed.ts";
 
 /** Lines settled without a request between two waits for the disk. */
 const UNSENT_STAGED_MAX = 4_096;
-/** No provider has a longer name. */
+/** Provider names are at most this long; a longer text is not shown as one. */
 const PROVIDER_CHARS_MAX = 64;
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;

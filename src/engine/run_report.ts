@@ -14,10 +14,11 @@ import type { TaskBody } from "./task_body.ts";
 /** Prices named in a summary at most. */
 const PRICES_MAX = 1_000;
 
-/** A hold that ends sooner is ordinary: single failures between answers. A provider says for how long it limits. */
-const HOLD_MS = 5_000;
-const LIMITED_MS = 60_000;
-/** Nothing has moved: no answer for so long, and for so many mean answers, with requests in flight. */
+/** Shorter holds are ordinary, such as single failures between answers: the forecast of the end stays. */
+const SHORT_HOLD_MS = 5_000;
+/** The same for limits and overload, whose waits the provider states. */
+const SHORT_LIMIT_MS = 60_000;
+/** A run stands still when requests are in flight and nothing was settled for so long, and for so many mean answers. */
 const STILL_MS = 30_000;
 const STILL_ANSWERS = 5;
 
@@ -28,7 +29,7 @@ export class RunReport {
   readonly #items = new Rate();
   readonly #tokens = new Rate();
   #settled = 0;
-  /** Since when nothing was settled although something is in flight, as far as anybody looked. */
+  /** When the report first saw that nothing is settled although requests are in flight; undefined while lines settle. */
   #stillSinceMs: number | undefined;
 
   constructor(parts: EngineParts) {
@@ -64,12 +65,12 @@ export class RunReport {
     };
   }
 
-  /** As it is forecast, but no sooner than at the present rate; nothing while unknown, as while something is held or hangs. */
+  /** The forecast end, but no sooner than at the present rate. Empty while it is unknown, as while items are held or requests hang. */
   eta(
     state: RunState,
-    looked: Pick<Progress, "itemsPerSecond" | "held" | "pausedBy">,
+    progress: Pick<Progress, "itemsPerSecond" | "held" | "pausedBy">,
   ): Pick<Progress, "etaMs"> {
-    const { itemsPerSecond, held, pausedBy } = looked;
+    const { itemsPerSecond, held, pausedBy } = progress;
     if (this.#isStill(state) || pausedBy !== undefined || this.#isHeld(held)) return {};
     const left = (state.linesTotal ?? Number.NaN) - state.blankLines - state.settings.totals.settled;
     const paceMs = left === 0 ? 0 : (left * 1_000) / itemsPerSecond;
@@ -81,12 +82,12 @@ export class RunReport {
     return Number.isFinite(etaMs) ? { etaMs } : {};
   }
 
-  /** Whether the end of what is left depends on the end of a hold, which nobody knows. */
+  /** Whether the end depends on a hold, whose end is unknown. */
   #isHeld(holds: readonly Hold[]): boolean {
     const wallMs = this.#parts.clock.wallMs();
     return holds.some(({ reason, since }) => {
       const isLimit = reason === "rate_limited" || reason === "overloaded";
-      return wallMs - Date.parse(since) > (isLimit ? LIMITED_MS : HOLD_MS);
+      return wallMs - Date.parse(since) > (isLimit ? SHORT_LIMIT_MS : SHORT_HOLD_MS);
     });
   }
 
@@ -178,7 +179,7 @@ export class RunReport {
   }
 }
 
-/** Of lines that have not ended: what came back, and what is under way and nobody waits for any more. */
+/** Attempts of lines that have not ended: those with a known end, and those in flight, which are in doubt when a run stops. */
 function attemptsOfOpen({ made, inFlight }: RunState): Pick<AttemptsMade, "attempts" | "ambiguousAttempts"> {
   let [attempts, ambiguousAttempts] = [inFlight, inFlight];
   for (const each of made.values()) {

@@ -23,7 +23,7 @@ import type { AttemptsMade } from "./replay.ts";
 import type { TaskLog } from "./task_log.ts";
 import type { Totals } from "./totals.ts";
 
-/** Holds that are told apart; further missing providers and models without a price count together. */
+/** The most holds that are counted separately; further missing providers and models without a price count together. */
 const NAMED_HOLDS_MAX = 100;
 
 export type RunPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "giving_up" | "done";

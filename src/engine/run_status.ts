@@ -25,11 +25,11 @@ export interface RunStatus {
   /** As the process that works on it said last; `next_try` is null where none does. */
   readonly held: readonly Hold[];
   readonly billed_usd: number;
-  /** The most that requests without a known end may have cost, those under way included; 0 where no price is known. */
+  /** The most that requests without a known end may have cost, including those under way; 0 if no price is known. */
   readonly ambiguous_usd: number;
-  /** How many they are, whether their price is known or not. */
+  /** The number of these requests, with or without a known price. */
   readonly ambiguous_requests: number;
-  /** Of them, those without a recorded end: on their way, or cut off when the process ended. */
+  /** How many of them have no recorded end: they are under way, or were cut off when the process ended. */
   readonly requests_under_way: number;
   readonly errors: readonly ErrorGroup[];
 }
@@ -81,7 +81,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
   };
 }
 
-/** What lines took, and how many of their requests may have been billed without an answer. */
+/** The cost of lines, and how many of their requests may have been billed without an answer. */
 type TakenByLines = Taken & Pick<ClosedRecord, "ambiguousAttempts">;
 
 const NOTHING: TakenByLines = { billedUsd: 0, ambiguousUsd: 0, ambiguousAttempts: 0 };

@@ -264,7 +264,7 @@ function rethrowWriteError(error: unknown): never {
   });
 }
 
-/** Commands have words of their own for it. */
+/** The command line replaces these words (cli/library_words.ts). */
 export const OTHER_DATA_DIR = "use another dataDir";
 
 /** A stream is not the one that its run began with. */

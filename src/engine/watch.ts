@@ -31,8 +31,9 @@ export class Watch {
   readonly #unsubscribe: readonly (() => void)[];
   #holdTimer: Timer | undefined;
   #isGivenUp = false;
-  /** How many lines had ended at the last look, and when that changed for the last time. */
+  /** Lines that had ended at the last check. */
   #settled: number;
+  /** When that number last changed; monotonic. */
   #settledAtMs: number;
   /** Why the engine cannot go on: nothing is recorded any more. */
   #failure: Error | undefined;
@@ -159,7 +160,7 @@ export class Watch {
     }
   }
 
-  /** While lines of other lanes end, something else is left than what is held. */
+  /** Notes when lines end: the wait for held items counts from the last one. */
   #lookForProgress(): void {
     const { settled } = this.#state.settings.totals;
     if (settled === this.#settled) return;

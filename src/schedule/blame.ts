@@ -25,7 +25,7 @@ export interface FailureSeries {
 
 /** Refusals of an item's key or model in a row. */
 export interface Refusals extends FailureSeries {
-  /** With whose answers they are compared. */
+  /** The answers with which they are compared: those of the key, or of the model. */
   readonly blame: Blame;
 }
 

@@ -17,6 +17,7 @@
  *
  * Limits: 8 bytes a slot, 8 KB a bucket whatever the limit. Hot path: `take` 0.2 us (bench/schedule.ts).
  */
+import { ringPosition } from "./ring.ts";
 
 export type Take =
   | { readonly ok: true; readonly slot: number }
@@ -205,10 +206,7 @@ export class WindowBucket {
     this.#newestPosition = this.#position(slot);
   }
 
-  /** Slots before time 0 are negative (a restore), so the remainder is lifted. */
   #position(slot: number): number {
-    const size = this.#slots + 1;
-    const rest = slot % size;
-    return rest < 0 ? rest + size : rest;
+    return ringPosition(slot, this.#slots + 1);
   }
 }

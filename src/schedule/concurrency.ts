@@ -116,7 +116,7 @@ export class Concurrency {
     this.#limit = Math.min(this.max, this.#limit + gain);
   }
 
-  /** Where answers take long, what is in flight when a limit is met has yet to be counted against it: it grows less. */
+  /** Half the growth where answers take long: what is in flight when a limit is reached has yet to count against it. */
   #slowStartGain(): number {
     return this.#roundTripMs > LATE_MS ? LATE_GAIN : 1;
   }

@@ -72,7 +72,7 @@ export class Gate {
     return this.#outage.waitMs(nowMs);
   }
 
-  /** Milliseconds until it is tried again, after the probe that may be out now. */
+  /** Milliseconds until the next try, after the probe that may be under way now. */
   retryMs(nowMs: number): number {
     return Math.max(this.#outage.retryMs(nowMs), this.cooldownMs(nowMs));
   }

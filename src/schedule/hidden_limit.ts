@@ -330,9 +330,13 @@ export class HiddenLimit {
     const isSingle = this.#rate.isKnown && this.#heldLevel === 0;
     this.#sinceMs = this.#rate.learn(
       {
-        ...{ takenAtMs, heldAtMs, probeRefusedAtMs: this.#probeRefusedAtMs },
-        ...{ sinceMs: this.#sinceMs, taken: this.#taken },
-        ...{ minuteHeld: this.#minuteHeld, minuteRefused: this.#minuteRefused },
+        takenAtMs,
+        heldAtMs,
+        probeRefusedAtMs: this.#probeRefusedAtMs,
+        sinceMs: this.#sinceMs,
+        taken: this.#taken,
+        minuteHeld: this.#minuteHeld,
+        minuteRefused: this.#minuteRefused,
         isLong: this.#heldLevel >= HELD_LEVEL_MAX,
       },
       isSingle,

@@ -193,11 +193,15 @@ export class HiddenTokens {
       const inWindow = probe.used[unit] - (probe.total[unit] - refused.total[unit]);
       const all: Fit[] = [
         {
-          ...{ kind: "sliding", unit, limit: refused.used[unit] },
+          kind: "sliding",
+          unit,
+          limit: refused.used[unit],
           misfit: Math.abs(Math.log(probe.used[unit] / refused.used[unit] / PROBE_SHARE)) * EXACT,
         },
         {
-          ...{ kind: "bucket", unit, limit: Math.min(earned(refused), earned(probe)) },
+          kind: "bucket",
+          unit,
+          limit: Math.min(earned(refused), earned(probe)),
           misfit: Math.abs(Math.log(earned(probe) / earned(refused))),
         },
         { kind: "fixed", unit, limit: inWindow, misfit: MISFIT_FIXED },

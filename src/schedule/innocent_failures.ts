@@ -1,18 +1,19 @@
 /**
- * How often a lane fails items that it answers afterwards: such failures are the lane's, and the more of them there are, the
- * less a row of failures says about its item.
+ * Counts how often a lane fails items that it answers later. Such failures are the lane's own: the more of them, the less a
+ * row of failures says about its item.
  *
- *   s    share of the last minutes' attempts at items that were answered in the end which failed; 0 below 3 such items
- *   n    failures in a row that one of them has with a probability of at most 1 in a million: s^n <= 1e-6, n <= 40
+ *   s    among the attempts of the last minutes at items that were answered in the end, the share that failed; 0 below 3
+ *        such items
+ *   n    the longest row of failures that chance gives one of them with a probability above 1 in a million: s^n <= 1e-6, n <= 40
  *
- * So while connections flap and half of all requests fail, an item is blamed from its 20th failure in a row on. On a lane that fails
- * nobody but items that are never answered, s is 0: those do not cover for each other, however many they are.
+ * While connections flap and half of all requests fail, an item is blamed from its 20th failure in a row on. On a lane that
+ * fails only items that are never answered, s is 0: such items do not protect each other, however many they are.
  */
 
-/** Items that must have recovered before they say anything. */
+/** Fewer items that were answered after failures are no evidence. */
 const ITEMS_MIN = 3;
 const CHANCE_MAX = 1e-6;
-/** However often a lane fails: what each failure may cost is bounded by this many. */
+/** The longest row, however often a lane fails: it bounds what the failures of one item may cost. */
 const ROW_MAX = 40;
 const SLOT_MS = 60_000;
 const SLOTS = 5;
@@ -20,17 +21,18 @@ const SLOTS = 5;
 interface Slot {
   startMs: number;
   answers: number;
-  /** Of items that were then answered. */
+  /** Failures of items that were answered later. */
   failures: number;
+  /** The number of these items. */
   recovered: number;
 }
 
-/** One for a lane. Times are monotonic. Hot path: 10 ns an answer. */
+/** One per lane. Times are monotonic. Hot path: 10 ns an answer. */
 export class InnocentFailures {
   /** The newest last. */
   readonly #slots: Slot[] = [];
 
-  /** An item was answered after so many failures in a row. */
+  /** An item was answered after `failuresBefore` failures in a row, 0 or more. */
   answered(failuresBefore: number, nowMs: number): void {
     const slot = this.#slotAt(nowMs);
     slot.answers += 1;
@@ -39,7 +41,7 @@ export class InnocentFailures {
     slot.recovered += 1;
   }
 
-  /** The failures in a row that an item may have without any fault of its own; 0 on a lane that is well. */
+  /** The failures in a row that an item may have by chance, 0 to 40; 0 on a lane without such failures. */
   rowMax(nowMs: number): number {
     let [answers, failures, recovered] = [0, 0, 0];
     for (const slot of this.#slots) {

@@ -149,7 +149,7 @@ export class LaneLimits {
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
     if (this.#gate.isDown) this.#gate.probed(nowMs);
     this.#concurrency.take();
-    // Followed before any limit is known as well, so that one that is learnt knows what is still to come.
+    // Also before a limit is known: one that is learnt later needs to know what is still in flight.
     const isFollowed = !this.#flow.isQuick;
     if (isFollowed) this.#flow.sent(nowMs, whole);
     this.#oversized = undefined;
@@ -211,9 +211,9 @@ export class LaneLimits {
   }
 
   /**
-   * Takes in how an attempt ended. The shared limits hear of it too, but for rate_limited and overloaded, which speak
-   * of this lane. Call before `release`, so that the places in use are seen. With the `permit` of the request a 429 that
-   * names no limit shows an unknown one (hidden_limit.ts), if no rate is configured or in a header.
+   * Takes in how an attempt ended. The shared limits do so, too, except for rate_limited and overloaded, which concern only
+   * this lane. Call it before `release`, so that the places in use are known. With the `permit` of the request, a 429 without a
+   * wait is evidence of an unknown limit (hidden_limit.ts), if no rate is configured or in a header.
    */
   observe(nowMs: number, signal: Signal, permit?: Permit): void {
     const concurrency = this.#concurrency;
@@ -314,7 +314,7 @@ export class LaneLimits {
     };
   }
 
-  /** Of a limit that refusals have shown. */
+  /** Use of a limit on tokens that refusals have shown; undefined without one. */
   #foundUse(nowMs: number, unit: "tokens" | "outputTokens"): QuotaUse | undefined {
     const limit = this.#hidden.tokenLimits?.[unit] ?? Number.POSITIVE_INFINITY;
     if (limit === Number.POSITIVE_INFINITY) return undefined;

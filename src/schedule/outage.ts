@@ -40,7 +40,7 @@ export class Outage {
     return this.#status === "down" && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
   }
 
-  /** As `waitMs`, while a probe is out as if it failed now: until the one after it. */
+  /** As `waitMs`; while a probe is under way, milliseconds until the probe that follows if it fails. */
   retryMs(nowMs: number): number {
     const isOut = this.#status === "down" && this.#isProbed;
     return isOut ? Math.max(0, this.#probedMs + PROBE_EVERY_MS - nowMs) : this.waitMs(nowMs);

@@ -17,7 +17,7 @@ const UNKNOWN_OUTPUT_TOKENS = 4_096;
 /** After so many answers the limit counts a quarter. */
 const DOUBT_ANSWERS = 3;
 const QUANTILE = 0.9;
-/** Answers that an earlier process counts for. */
+/** Answers of an earlier process that count, at most. */
 const RESTORED_MAX = 200;
 
 /** Learns how many output tokens the answers of each model have. */
@@ -82,7 +82,7 @@ export class OutputLengths {
     }
   }
 
-  /** Begins with what an earlier process knew of a model. What cannot be is left out. */
+  /** Begins with what an earlier process knew of a model. Impossible values are ignored. */
   restore(model: string, kept: KeptHistogram): void {
     const histogram = new Histogram();
     histogram.restore(kept, RESTORED_MAX);

@@ -19,6 +19,7 @@
  * Limits: 121 slots of a sixtieth of a span each, 1 KB.
  */
 import type { RampSettings } from "../work/limits.ts";
+import { ringPosition } from "./ring.ts";
 
 export interface RampOptions extends RampSettings {
   /** False: nothing is held back before the first refusal. */
@@ -119,9 +120,7 @@ export class Ramp {
     this.#newest = slot;
   }
 
-  /** Slots before time 0 are negative (a restore), so the remainder is lifted. */
   #position(slot: number): number {
-    const rest = slot % SLOTS;
-    return rest < 0 ? rest + SLOTS : rest;
+    return ringPosition(slot, SLOTS);
   }
 }

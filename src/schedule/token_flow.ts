@@ -26,6 +26,7 @@
  * Limits: 42 KB per lane with a token limit. Hot path: a comparison; every 250 ms some 20 us.
  */
 import type { TokenLoad } from "../work/limits.ts";
+import { ringPosition } from "./ring.ts";
 import { MINUTE_SLOTS, SLOT_MS, UsedTokens, type UsedUnits } from "./used_tokens.ts";
 
 /** Slots of ages and latencies: 512 s. What is older counts in the last slot. */
@@ -172,7 +173,7 @@ export class TokenFlow {
   }
 
   #add(slot: number, requests: number, reserved: number): void {
-    const position = at(slot, AGES);
+    const position = ringPosition(slot, AGES);
     this.#requests[position] = (this.#requests[position] ?? 0) + requests;
     this.#reserved[position] = (this.#reserved[position] ?? 0) + reserved;
     this.#inFlight += requests;
@@ -201,7 +202,8 @@ export class TokenFlow {
     const slot = this.#used.advance(nowMs);
     const sinceMs = Math.min(SINCE_MS_MAX, nowMs - this.#evaluatedAtMs);
     this.#evaluatedAtMs = nowMs;
-    while (this.#oldest < slot && (this.#requests[at(this.#oldest, AGES)] ?? 0) <= 0) this.#oldest += 1;
+    while (this.#oldest < slot && (this.#requests[ringPosition(this.#oldest, AGES)] ?? 0) <= 0)
+      this.#oldest += 1;
     const below = this.#belowAt(nowMs);
     const kept = { tokens: limits.tokens * (1 - below), outputTokens: limits.outputTokens * (1 - below) };
     const one = this.#largest > 0 ? ANSWER_SHARE * this.#largest : load.outputTokens / 2;
@@ -254,7 +256,7 @@ export class TokenFlow {
         sumOfSquares += part * (this.#squares[age] ?? 0);
       }
       known -= answers;
-      if (slot - age >= this.#oldest) known -= this.#requests[at(slot - age, AGES)] ?? 0;
+      if (slot - age >= this.#oldest) known -= this.#requests[ringPosition(slot - age, AGES)] ?? 0;
     }
     const most = Math.max(reserved, this.#largest); // for a request that takes longer than any answer so far
     tokens[end] = sum + survival * most;
@@ -278,7 +280,7 @@ export class TokenFlow {
   ): number {
     let variance = 0;
     for (let sent = this.#oldest; sent <= slot; sent += 1) {
-      const requests = this.#requests[at(sent, AGES)] ?? 0;
+      const requests = this.#requests[ringPosition(sent, AGES)] ?? 0;
       const age = Math.min(end, slot - sent);
       const share = left[age] ?? 0;
       if (requests <= 0 || share <= SHARE_MIN) continue;
@@ -311,13 +313,13 @@ export class TokenFlow {
   #comingBy(slot: number, horizon: number, { end, left, tokens }: Outlook): number {
     let coming = 0;
     for (let sent = this.#oldest; sent <= slot; sent += 1) {
-      const requests = this.#requests[at(sent, AGES)] ?? 0;
+      const requests = this.#requests[ringPosition(sent, AGES)] ?? 0;
       if (requests <= 0) continue;
       const age = Math.min(end, slot - sent);
       const share = left[age] ?? 0;
       coming +=
         share <= SHARE_MIN
-          ? Math.max(this.#reserved[at(sent, AGES)] ?? 0, requests * this.#largest)
+          ? Math.max(this.#reserved[ringPosition(sent, AGES)] ?? 0, requests * this.#largest)
           : (requests * ((tokens[Math.min(end, age + horizon + 1)] ?? 0) - (tokens[age] ?? 0))) / share;
     }
     return coming;
@@ -367,9 +369,4 @@ function rateOf(limit: number, overOf: Plan["overOf"], taken: number, own: numbe
   if (limit === Number.POSITIVE_INFINITY || own <= 0) return Number.POSITIVE_INFINITY;
   const free = limit + overOf(limit) - taken;
   return free < one ? 0 : free / own;
-}
-
-function at(slot: number, size: number): number {
-  const rest = slot % size;
-  return rest < 0 ? rest + size : rest;
 }

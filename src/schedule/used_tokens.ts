@@ -3,6 +3,7 @@
  *
  * Limits: 2 KB.
  */
+import { ringPosition } from "./ring.ts";
 
 export const SLOT_MS = 500;
 export const MINUTE_SLOTS = 120;
@@ -28,7 +29,7 @@ export class UsedTokens {
   advance(nowMs: number): number {
     const slot = Math.floor(nowMs / SLOT_MS);
     for (let fresh = Math.max(this.#newest + 1, slot - WINDOW + 1); fresh <= slot; fresh += 1)
-      this.#input[at(fresh)] = this.#output[at(fresh)] = 0;
+      this.#input[ringPosition(fresh, WINDOW)] = this.#output[ringPosition(fresh, WINDOW)] = 0;
     this.#newest = Math.max(this.#newest, slot);
     return this.#newest;
   }
@@ -37,14 +38,17 @@ export class UsedTokens {
   addInput(slot: number, tokens: number): void {
     this.#inputTotal += tokens;
     if (slot <= this.#newest - WINDOW) return;
-    this.#input[at(slot)] = Math.max(0, (this.#input[at(slot)] ?? 0) + tokens);
+    this.#input[ringPosition(slot, WINDOW)] = Math.max(
+      0,
+      (this.#input[ringPosition(slot, WINDOW)] ?? 0) + tokens,
+    );
   }
 
   /** Adds output tokens to a slot. In the sums of the minute, a forgotten slot is ignored. */
   addOutput(slot: number, tokens: number): void {
     this.#outputTotal += tokens;
     if (slot <= this.#newest - WINDOW) return;
-    this.#output[at(slot)] = (this.#output[at(slot)] ?? 0) + tokens;
+    this.#output[ringPosition(slot, WINDOW)] = (this.#output[ringPosition(slot, WINDOW)] ?? 0) + tokens;
   }
 
   /** Tokens of all time. */
@@ -56,8 +60,8 @@ export class UsedTokens {
   since(slot: number, horizon: number): readonly [number, number] {
     let [input, output] = [0, 0];
     for (let each = slot - WINDOW + 1 + horizon; each <= slot; each += 1) {
-      input += this.#input[at(each)] ?? 0;
-      output += this.#output[at(each)] ?? 0;
+      input += this.#input[ringPosition(each, WINDOW)] ?? 0;
+      output += this.#output[ringPosition(each, WINDOW)] ?? 0;
     }
     return [input, output];
   }
@@ -70,13 +74,10 @@ export class UsedTokens {
     let used = output + (isAll ? input : 0);
     for (let each = slot - WINDOW + 1; each <= slot; each += 1) {
       if (used <= most) return Math.max(0, (each + WINDOW - 1) * SLOT_MS - nowMs);
-      used -= (this.#output[at(each)] ?? 0) + (isAll ? (this.#input[at(each)] ?? 0) : 0);
+      used -=
+        (this.#output[ringPosition(each, WINDOW)] ?? 0) +
+        (isAll ? (this.#input[ringPosition(each, WINDOW)] ?? 0) : 0);
     }
     return MINUTE_SLOTS * SLOT_MS;
   }
-}
-
-function at(slot: number): number {
-  const rest = slot % WINDOW;
-  return rest < 0 ? rest + WINDOW : rest;
 }

@@ -1,12 +1,12 @@
 /**
- * An object of JSON that an option names or holds.
+ * Reads a JSON object that an option names or holds.
  */
 import { PerigeeError } from "../errors.ts";
 import { readDocument } from "../jsonl/document.ts";
 import { DEPTH_MAX } from "../jsonl/record.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 
-/** Throws `usage`, beginning with `expected`; the text itself is never shown, because it may hold a secret. */
+/** Throws `usage` with a message that begins with `expected`. The text is never shown, because it may hold a secret. */
 export function jsonObject(text: string, expected: string): JsonObject {
   const read = readDocument(text, DEPTH_MAX);
   if (read.kind === "value" && isObject(read.value)) return read.value;

@@ -1,5 +1,5 @@
 /**
- * Errors in the words of the command line, where the library names its calls and options.
+ * Replaces the library's names of calls and options in errors by those of the command line.
  */
 import { basename } from "node:path";
 import { CALL_WITH_UPDATE } from "../engine/checked_body.ts";
@@ -8,7 +8,7 @@ import { DATA_DIR_OF_OUTPUT } from "../engine/run_open.ts";
 import { OTHER_DATA_DIR } from "../engine/spool.ts";
 import { PerigeeError } from "../errors.ts";
 
-/** What the library says, and what a command says instead; `file` is the one that the error is about. */
+/** What the library says, and what a command says instead; `file` is the file of the error. */
 const WORDS: readonly (readonly [library: string, command: (file: string) => string])[] = [
   [CALL_WITH_UPDATE, () => "run the same command with --update"],
   [CALL_AGAIN, (file) => `run the same command again (or perigee repair ${file})`],
@@ -16,7 +16,7 @@ const WORDS: readonly (readonly [library: string, command: (file: string) => str
   [OTHER_DATA_DIR, () => "use another --data"],
 ];
 
-/** The same error, or one with other words. */
+/** The same error, or a copy with the words of the command line. */
 export function inOptions(error: unknown): unknown {
   if (!(error instanceof PerigeeError)) return error;
   const { code, message, details } = error;

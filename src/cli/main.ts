@@ -32,7 +32,7 @@ import {
 const EXIT_USAGE = 2;
 
 /**
- * Commander parses, prints help and finds typing errors; everything else is ours. Commands are loaded when they are called:
+ * Commander parses, prints help and finds typing errors, and nothing else. Commands are loaded when they are called:
  * each module takes half a millisecond. What `run` loads is put into one file (scripts/bundle.ts).
  */
 function program(): Command {

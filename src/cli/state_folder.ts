@@ -12,7 +12,10 @@ export interface StateArguments {
   readonly learn?: boolean;
 }
 
-/** Throws `usage` for both options together. False: nothing is kept. A relative `XDG_STATE_HOME` is ignored, as the XDG Base Directory Specification requires. */
+/**
+ * The folder for what is learnt about providers; false to keep nothing. Throws `usage` if `--state` and `--no-learn` are both
+ * set. A relative `XDG_STATE_HOME` is ignored, as the XDG Base Directory Specification requires.
+ */
 export function stateFolder(
   { state, learn }: StateArguments,
   env: Readonly<Record<string, string | undefined>> = process.env,

@@ -60,8 +60,8 @@ export function laneFactor(
 }
 
 /**
- * By a provider's own word for a tier, asked for or served. Where nothing is known of its prices, which may be a server of the
- * user's own, priority costs twice the list price and cheaper tiers cost all of it; an unknown word is the dearest of all.
+ * The factor for a provider's name of a tier, requested or served. If the provider's prices are not known, as of a custom server,
+ * priority costs twice the list price and cheaper tiers cost all of it. An unknown name costs as much as the dearest tier.
  */
 export function laneFactorOf(provider: string, word: string | undefined): LaneFactor {
   const tier = laneTierOf(word);

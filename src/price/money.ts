@@ -18,7 +18,7 @@ export interface Money {
 
 export const NO_MONEY: Money = { listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 };
 
-/** As it is shown in texts everywhere: `$12.34`, with more digits where a cent would hide the value. */
+/** An amount as all texts show it: `$12.34`, below 1 dollar with 4 decimals, below a cent with two significant digits. */
 export function usdText(usd: number): string {
   if (usd === 0) return "$0.00";
   if (usd > 0 && usd < 0.01) return `$${usd.toFixed(Math.min(12, 1 - Math.floor(Math.log10(usd))))}`;

@@ -19,13 +19,13 @@ interface Entry {
   readonly untilWallMs: number;
 }
 
-/** The whole id of a model, in its parts, with its price. */
+/** A model's provider and price, found by its whole id. */
 interface ModelEntry extends Entry {
   /** Empty when the id has no provider. */
   readonly provider: string;
 }
 
-/** What is known of a model by its whole id. */
+/** The price of a model, and its provider. */
 export type ModelPrice = Pick<ModelEntry, "price" | "provider">;
 
 export class PriceBook {
@@ -33,7 +33,7 @@ export class PriceBook {
   /** By provider, then by name: no key has to be put together on the hot path. */
   readonly #entries = new Map<string, Map<string, Entry>>();
   #entryCount = 0;
-  /** By whole ids. */
+  /** Models by their whole ids. */
   readonly #models = new Map<string, ModelEntry>();
 
   /** Throws `invalid_config` when an override is no price. */
@@ -48,7 +48,7 @@ export class PriceBook {
     return entry !== undefined && holds(entry, wallMs) ? entry.price : this.#find(model, wallMs).price;
   }
 
-  /** The same of a model by its whole id, such as `openai:gpt-4o-mini`; no price when that is not an id. */
+  /** The same for a whole id, such as `openai:gpt-4o-mini`. If it is not a valid id, there is no price and the provider is empty. */
   priceOf(model: string, wallMs: number): ModelPrice {
     const known = this.#models.get(model);
     if (known !== undefined && holds(known, wallMs)) return known;

@@ -105,7 +105,7 @@ function headersOf(names: readonly (keyof typeof HEADERS)[] | undefined): { read
   return { headers: z.object(Object.fromEntries(names.map((name) => [name, HEADERS[name]]))) };
 }
 
-/** Methods whose bodies are passed over, as HTTP gives them no meaning. */
+/** Methods whose bodies are ignored, because HTTP gives them no meaning. */
 const READING: ReadonlySet<string> = new Set(["GET", "HEAD", "GET,HEAD"]);
 
 /** What every route with a key, an id, a query or a body may answer. */

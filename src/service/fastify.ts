@@ -16,7 +16,7 @@ declare module "fastify" {
     readonly area?: KeyArea;
     /** A JSON body above 1 MiB is given as the request itself, unread. */
     readonly streamsBody?: boolean;
-    /** Query parameters are passed over, or looked at by the handler, which declares none. */
+    /** Query parameters are ignored, or checked by the handler, which declares none. */
     readonly takesAnyQuery?: boolean;
     /** What an answer of 2xx leaves in the audit log. */
     readonly event?: RequestEvent;

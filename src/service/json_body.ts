@@ -16,7 +16,7 @@ export const JSON_BYTES_MAX: number = 10 * 1024 * 1024;
 /** From here on a route that streams gets the body unread. */
 const STREAMED_BYTES_MIN = 1024 * 1024;
 
-/** Objects and lists around a value at most: as in files, and the list of items. */
+/** Objects and lists around a value, at most: the depth of a line in a file, and the list of items. */
 const DEPTH_MAX = LINE_DEPTH_MAX + 1;
 
 /** With it a request's body is kept as it came, too. */
@@ -80,7 +80,7 @@ function collect(request: FastifyRequest, payload: IncomingMessage, done: Done):
   payload.on("error", (error) => finish(error));
 }
 
-/** Undefined for an empty body or blanks, an error for one that is no JSON, too deep, or has a member twice. */
+/** Undefined for an empty or blank body; an error for one that is not valid JSON, is too deep, or has a member twice. */
 export function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) return notUtf8();
@@ -100,7 +100,7 @@ export function parseBody(bytes: Buffer): unknown {
   }
 }
 
-/** A part of a streamed body, which is known to be JSON and not too deep, as `parseBody` reads it. `where` names it. */
+/** Reads an item of a streamed body as `parseBody` does; `index` is its place in the list, from 0. */
 export function parsePart(text: string, index: number): unknown {
   const read = readDocument(text, DEPTH_MAX);
   if (read.kind === "value") return read.value;
@@ -108,13 +108,13 @@ export function parsePart(text: string, index: number): unknown {
   return read.kind === "too_deep" ? tooDeep(`item ${index}`, String(index)) : notJson(index + 1);
 }
 
-/** As in files: which of two members of one name counts is not agreed among readers. */
+/** As in files: readers do not agree on which of two members with one name counts. */
 function repeated(name: string, place = "", param = "body"): PerigeeError {
   const message = `${place}the member ${shown(name)} occurs twice in one object`;
   return new PerigeeError("usage", message, { details: { param } });
 }
 
-/** `what` is nested so deeply that it is read no further. */
+/** The refusal of a text that is nested too deeply; `what` names it in the message. */
 export function tooDeep(what: string, param = "body"): PerigeeError {
   return new PerigeeError("too_deep", `${what} is nested deeper than ${DEPTH_MAX} levels`, {
     details: { param },

@@ -35,7 +35,7 @@ export function countRequests(app: FastifyInstance, metrics: Metrics): void {
 
 /** On the service's own port. Throws `not_found` at callers from elsewhere. */
 export function registerMetricsRoute(app: FastifyInstance, metrics: Metrics): void {
-  const config = { takesAnyQuery: true }; // who may not read them is not told more
+  const config = { takesAnyQuery: true }; // a caller that may not read metrics gets the same 404 with any query
   app.get("/metrics", { config, schema: { hide: true } }, async (request, reply) => {
     if (!isFromThisMachine(request)) throw new PerigeeError("not_found", "there is nothing at this address");
     const unknown = unknownQuery(request.query);

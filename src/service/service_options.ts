@@ -1,5 +1,5 @@
 /**
- * The options of a service; those that are none of its engine's are checked by name and kind.
+ * The options of a service. Those that the engine does not have are checked here by name and kind.
  */
 import {
   A_FUNCTION,
@@ -22,25 +22,25 @@ import type { SatelliteSettings } from "./stack.ts";
 
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */
 export interface PerigeeServiceOptions extends EngineOptions {
-  /** Who a request's key stands for. Default: the keys of the data folder, made with `perigee keys create`. */
+  /** Finds the project of a request's key. Default: the keys of the data folder, made with `perigee keys create`. */
   readonly verifier?: KeyVerifier;
   readonly serverLimits?: Partial<ServerLimits>;
-  /** A TLS proxy stands in front: other addresses than loopback are allowed, and its `X-Forwarded-For` is believed. */
+  /** Whether a TLS proxy is in front: addresses other than loopback are then allowed, and its `X-Forwarded-For` is trusted. */
   readonly isBehindProxy?: boolean;
   /**
-   * The address under which users reach the service, without a slash at the end. Default: where it listens; mounted, the
-   * address and the path at which its first request came.
+   * The address under which users reach the service, without a slash at the end. Default: where it listens; for a mounted
+   * service, the address and the path of its first request.
    */
   readonly publicUrl?: string;
-  /** Lines of JSON for requests and faults, of ids, codes and sizes alone. Default: no log. */
+  /** Lines of JSON for requests and faults, with only ids, codes and sizes. Default: no log. */
   readonly log?: ServiceLog;
-  /** Metrics have a port of their own. Default: `/metrics` on the service's port, for callers on this machine alone. */
+  /** A separate port for metrics. Default: `/metrics` on the service's port, only for callers on this machine. */
   readonly metricsPort?: number;
   /** Settings of the satellites that come with perigee, and satellites that come with the program. */
   readonly satellites?: SatelliteSettings;
   /**
-   * Told of faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` when its log cannot be
-   * written. The error's text may hold what a user sent.
+   * Called for faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` if the audit log cannot
+   * be written. The error's text may hold what a user sent.
    */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
@@ -71,7 +71,7 @@ const SATELLITES: OptionSchema<SatelliteSettings> = {
   onLog: A_FUNCTION,
 };
 
-/** Without `satellites`, which engines have in their configuration files, too. */
+/** With `satellites`, which the configuration files of engines have, too. */
 type OwnOptions = Omit<PerigeeServiceOptions, Exclude<keyof EngineOptions, "satellites">>;
 
 const OWN: OptionSchema<OwnOptions> = {
@@ -85,7 +85,7 @@ const OWN: OptionSchema<OwnOptions> = {
   onFault: A_FUNCTION,
 };
 
-/** Throws `usage` for an option of another kind or with an unknown member; other names are checked by the engine. */
+/** Throws `usage` for an option of the wrong kind or with an unknown member. The engine checks all other names. */
 export function checkServiceOptions(options: PerigeeServiceOptions): void {
   if (!AN_OBJECT.isValid(options))
     throw new PerigeeError(

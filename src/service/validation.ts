@@ -36,7 +36,7 @@ export function validatorCompiler({
   };
 }
 
-/** Refuses what a route would not read: query parameters where it declares none, and a body with members. */
+/** Refuses what a route would ignore: query parameters if it declares none, and a body with members if it takes none. */
 export function refuseUnread(app: FastifyInstance): void {
   app.addHook("preValidation", (request, _, done) => {
     const { config, schema } = request.routeOptions;
@@ -53,13 +53,13 @@ export function refuseUnread(app: FastifyInstance): void {
 
 const NO_BODY = "body: this address takes no body; leave it out";
 
-/** Clients without anything to say send nothing, null, or an empty object. */
+/** Whether a body has content: clients without any send nothing, null, or an empty object. */
 function saysSomething(body: unknown): boolean {
   if (body === undefined || body === null) return false;
   return typeof body !== "object" || Array.isArray(body) || Object.keys(body).length > 0;
 }
 
-/** The refusal of the first parameter, for an address that takes none. */
+/** The refusal of the first query parameter, for an address that takes none; undefined without parameters. */
 export function unknownQuery(query: unknown): PerigeeError | undefined {
   const [name] = Object.keys(query as object);
   if (name === undefined) return undefined;

@@ -1,6 +1,7 @@
 /**
  * What holds items, in words for a terminal: the reason, who said so, when it is tried again, and what to do.
  */
+import { keyVariable } from "../engine/config.ts";
 import type { Hold, HoldReason } from "../engine/holds.ts";
 import { count, duration } from "./numbers.ts";
 
@@ -37,7 +38,7 @@ function wayOn({ reason, provider }: Hold): string {
     case "provider_missing":
       return "configure the provider, or correct the model with --model";
     case "authentication":
-      return `set the key of ${provider ?? "the provider"}`;
+      return `set the key of ${provider ?? "the provider"}${provider === undefined ? "" : ` (${keyVariable(provider)})`}`;
     case "model_unavailable":
       return "correct the model, for example with --model";
     case "quota":

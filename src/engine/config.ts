@@ -195,6 +195,11 @@ function headersOf({ headers = {} }: ProviderOptions, place: string): Record<str
   );
 }
 
+/** The environment variable that a provider's key is usually in. */
+export function keyVariable(provider: string): string {
+  return KNOWN_PROVIDERS.get(provider)?.keyVariables[0] ?? `${envPrefix(provider)}_KEY`;
+}
+
 /** A server at another base URL may answer without a key; one at the provider's own does not. */
 function keysMissing(providers: readonly ProviderSettings[]): Map<string, string> {
   const missing = new Map<string, string>();
@@ -202,8 +207,10 @@ function keysMissing(providers: readonly ProviderSettings[]): Map<string, string
     const known = KNOWN_PROVIDERS.get(name);
     if (known?.needsKey !== true || key !== undefined || baseUrl !== known.baseUrl || headers !== undefined)
       continue;
-    const [variable = `${envPrefix(name)}_KEY`] = known.keyVariables;
-    missing.set(name, `provider "${name}" needs a key; set ${variable} and run the same command again`);
+    missing.set(
+      name,
+      `provider "${name}" needs a key; set ${keyVariable(name)} and run the same command again`,
+    );
   }
   return missing;
 }

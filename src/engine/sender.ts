@@ -221,6 +221,7 @@ export class Sender implements Admission<ItemCall> {
     const nowMs = this.#options.clock.nowMs();
     const { permit, lane: key, item: call } = ended;
     const lane = this.#options.laneOf(key);
+    if (result.class === "not_sent") call.run.requestsSent -= 1; // no byte of it left this machine
     this.#options.observer?.attempted({
       project: call.run.settings.project,
       lane: key,

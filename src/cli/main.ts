@@ -10,6 +10,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import { systemClock } from "../clock.ts";
 import { checkVariables } from "../engine/variables.ts";
 import { PerigeeError } from "../errors.ts";
+import { ignoreClosedOutput } from "./closed_output.ts";
 import { exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
@@ -378,6 +379,7 @@ function version(): string {
 }
 
 const firstCollection = tuneHeap(systemClock);
+ignoreClosedOutput();
 process.on("beforeExit", standStill);
 try {
   await program().parseAsync();

@@ -3,8 +3,7 @@
  *
  *   first signal: what is under way ends -> a second SIGINT or SIGTERM ends the process at once
  *
- * A closed terminal sends SIGHUP more than once (the kernel, then the shell), so it never counts as the second signal; and
- * from then on nothing can be shown there, so writes that fail are no failure of the command.
+ * A closed terminal sends SIGHUP more than once (the kernel, then the shell), so it never counts as the second signal.
  */
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** Interrupted, as the README says. */
@@ -14,8 +13,6 @@ const EXIT_INTERRUPTED = 130;
 export function onSignals(stop: (signal: NodeJS.Signals) => void): () => void {
   let isStopping = false;
   const onSignal = (signal: NodeJS.Signals): void => {
-    if (signal === "SIGHUP")
-      for (const stream of [process.stdout, process.stderr]) stream.on("error", ignore);
     if (!isStopping) {
       isStopping = true;
       stop(signal);
@@ -38,5 +35,3 @@ export function signalled(): Promise<number> {
     });
   });
 }
-
-function ignore(): void {}

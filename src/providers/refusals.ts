@@ -1,9 +1,9 @@
 /**
  * What an answer that is no success means: whether to repeat it, whom it concerns, and how it is called.
  *
- *   refused     429, 503, 529 (overload), 408, 409, 425, 498: no work was done, repeating is free
+ *   refused     429, 503, 529 (overload), 408, 409, 425, 498, redirects: no work was done, repeating is free
  *   ambiguous   5xx, 424, 499 and errors inside a 200: work may have been done and billed
- *   permanent   scope item: 400, 413, 422, filtered; scope model: 403, 404; scope provider: 401, 402, quota, redirects
+ *   permanent   scope item: 400, 413, 422, filtered; scope model: 403, 404; scope provider: 401, 402, quota
  *
  * The provider's code wins over the status (a 429 may be an empty account, a 400 a wrong key, a 200 an error), and
  * `x-should-retry` wins over both, as in the official SDKs. Codes were read in OpenAI's API file, the official SDKs and
@@ -220,7 +220,7 @@ function byRange(status: number): Verdict {
   }
   if (status >= 400) return item("invalid_request", "the request was refused");
   const words = "expected an answer, got a redirect or none; check the base URL";
-  return { class: "permanent", code: "provider_error", scope: "provider", words };
+  return refused("provider_error", words); // one item's, or all are sent elsewhere: what others get says which
 }
 
 /** A 400 or 422 is the item's own fault unless the code or wording says otherwise. */

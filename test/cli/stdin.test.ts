@@ -64,6 +64,16 @@ describe("perigee run -", () => {
     expect(await ended).toMatchObject({ code: 130 });
   });
 
+  it("ends as it would when nobody reads what it says any more", async () => {
+    start();
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+    for (const key of ["a", "b"]) child.stdin?.write(`${JSON.stringify(question(key))}\n`);
+    child.stdin?.end();
+    expect(await ended).toMatchObject({ code: 0 });
+    expect(keys().sort()).toEqual(["a", "b"]);
+  });
+
   it("takes the path of a pipe as well", async () => {
     execFileSync("mkfifo", [join(dir, "pipe")]);
     start("pipe");

@@ -67,7 +67,7 @@ describe("a recorded refusal", () => {
 
 describe("a status without a body", () => {
   it.each([
-    [301, "permanent provider_error provider"],
+    [301, "refused provider_error item"],
     [400, "permanent invalid_request item"],
     [401, "permanent authentication_failed provider"],
     [402, "permanent quota_exceeded provider"],

@@ -219,7 +219,7 @@ describe("interface 2.11, configured satellites", () => {
     ]);
     expect(await wrong({ kind: "other" })).toEqual([422, "kind"]);
     const bomb = `{"kind":"configured","base":"${base}","config":{"url":${"[".repeat(100_000)}${"]".repeat(100_000)}}}`;
-    expect(await wrong(bomb)).toEqual([422, "config"]);
+    expect(await wrong(bomb)).toEqual([400, "body"]);
     expect(await wrong({ kind: "custom", satellite, url: "https://10.0.0.1/" })).toEqual([
       422,
       "satellite.name",

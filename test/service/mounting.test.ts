@@ -204,7 +204,8 @@ describe("the service", () => {
     const url = await app.listen({ port: 0 });
     closers.push(() => app.close());
     await roundTrip(`${url}/perigee`);
-    expect((await fetch(`${url}/perigee/healthz?x=1`)).status).toBe(200);
+    expect((await fetch(`${url}/perigee/healthz`)).status).toBe(200);
+    expect((await fetch(`${url}/perigee/healthz?x=1`)).status).toBe(422);
     expect((await fetch(`${url}/perigee/v0/none`, { headers })).status).toBe(404);
     const own = await fetch(`${url}/own`, { method: "POST", headers, body: '{"a":1}' });
     expect(await own.json()).toEqual({ body: { a: 1 } });

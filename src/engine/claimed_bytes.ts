@@ -4,11 +4,13 @@
  *
  *   open --the bound is reached--> full: lanes take nothing new --below it--> open: all lanes go on
  *
- * Limit: 32 MiB, and what the item that reached it has above that. Items of 64 KiB never meet it below 512 in flight.
+ * Limit: 32 MiB, and what the item that reached it has above that. A line above 4 MiB counts twice, for its answer may be as
+ * large. Items of 64 KiB never meet it below 512 in flight.
  */
 import type { ItemCall } from "./item_call.ts";
 
 const BYTES_MAX = 32 * 1024 * 1024;
+const SINGLE_BYTES_MAX = 4 * 1024 * 1024;
 
 /** One for an engine. */
 export class ClaimedBytes {
@@ -25,7 +27,8 @@ export class ClaimedBytes {
 
   /** A lane takes the item of a call. */
   take(call: ItemCall): void {
-    call.claimedBytes = call.shard.lengths[call.index] as number;
+    const bytes = call.shard.lengths[call.index] as number;
+    call.claimedBytes = bytes <= SINGLE_BYTES_MAX ? bytes : 2 * bytes;
     this.#bytes += call.claimedBytes;
   }
 

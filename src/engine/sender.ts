@@ -10,9 +10,11 @@
  * outcome that gave it its place is durable too, and the answers that a kill can lose are never more than the places
  * (docs/decisions/0009-commits.md).
  */
+
 import type { Clock } from "../clock.ts";
 import type { Admission, AttemptResult, Dispatcher, DispatchResult, Made } from "../dispatch/dispatcher.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
+import { noteLargeBytes } from "../large_bytes.ts";
 import type { AnswerMeans } from "../schedule/answer_means.ts";
 import type { FamilySettings, LaneKey } from "../schedule/lanes.ts";
 import { InputRatios, type OutputLengths } from "../schedule/output_lengths.ts";
@@ -220,6 +222,7 @@ export class Sender implements Admission<ItemCall> {
   attempted(ended: ItemCall, result: AttemptResult): boolean {
     const nowMs = this.#options.clock.nowMs();
     const { permit, lane: key, item: call } = ended;
+    noteLargeBytes(ended.body.byteLength);
     const lane = this.#options.laneOf(key);
     if (result.class === "not_sent") call.run.requestsSent -= 1; // no byte of it left this machine
     this.#options.observer?.attempted({

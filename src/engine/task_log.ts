@@ -8,6 +8,7 @@
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
 import { crc32 } from "node:zlib";
+import { allocate, LARGE_BYTES_MIN, noteLargeBytes } from "../large_bytes.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { OutputWrite } from "../store/store.ts";
 import {
@@ -56,6 +57,7 @@ export class TaskLog {
   #whenDurable: (() => void)[] = [];
   #step = new StepWriter();
   #lines: string[] = [];
+  #lineBytes = 0;
   #after: (() => void)[] = [];
   #held: Uint8Array[] = [];
   readonly #whenReleased: (() => void)[] = [];
@@ -126,7 +128,9 @@ export class TaskLog {
 
   /** `line` is the whole output line with its line end. */
   outcome(record: StagedOutcome, line: string, whenDurable?: () => void): void {
-    this.#step.outcome(record, Buffer.byteLength(line), crc32(line));
+    const lineBytes = Buffer.byteLength(line);
+    this.#step.outcome(record, lineBytes, crc32(line));
+    this.#lineBytes += lineBytes;
     this.#lines.push(line);
     if (whenDurable !== undefined) this.#after.push(whenDurable);
     this.#touch(this);
@@ -162,7 +166,8 @@ export class TaskLog {
   #sealStaged(lanes: readonly LaneRecord[]): SealedStep {
     const [step, after] = [this.#step, this.#after];
     step.lanes(lanes);
-    const lines = Buffer.from(this.#lines.join(""));
+    const lines = bytesOf(this.#lines, this.#lineBytes);
+    this.#lineBytes = 0;
     this.#step = new StepWriter();
     this.#lines = [];
     this.#after = [];
@@ -260,4 +265,14 @@ class Sealed implements SealedStep {
   release(wallMs: number): void {
     this.#parts.onDurable(this.entry, this.#header, wallMs);
   }
+}
+
+/** The lines in UTF-8. Many are faster joined; large ones are written one by one, because a join holds them once more. */
+function bytesOf(lines: readonly string[], lineBytes: number): Uint8Array<ArrayBuffer> {
+  if (lineBytes < LARGE_BYTES_MIN) return Buffer.from(lines.join(""));
+  const bytes = allocate(lineBytes);
+  let end = 0;
+  for (const line of lines) end += bytes.write(line, end);
+  noteLargeBytes(lineBytes);
+  return bytes;
 }

@@ -11,6 +11,7 @@
  */
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
+import { allocate } from "../large_bytes.ts";
 import type { ReaderEvent } from "./block.ts";
 import { BOM_BYTES, contentEnd } from "./lines.ts";
 
@@ -156,7 +157,7 @@ class BlockReader {
   }
 
   async #wholeLine(offset: number, end: number, hasNewline: boolean): Promise<ReaderEvent> {
-    const bytes = Buffer.allocUnsafeSlow(end - offset);
+    const bytes = allocate(end - offset);
     const got = await this.#file.read(bytes, offset);
     if (got < bytes.length || bytes.indexOf(LF) !== (hasNewline ? bytes.length - 1 : -1))
       throw new PerigeeError(

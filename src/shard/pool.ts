@@ -17,6 +17,7 @@ import { Piscina } from "piscina";
 import type { Block } from "../jsonl/block.ts";
 import type { KeyColumns, KeyScanOptions } from "../jsonl/keys.ts";
 import { readKey } from "../jsonl/record.ts";
+import { allocate, noteLargeBytes } from "../large_bytes.ts";
 import type { MeasureOptions, MeasureSettings } from "./measure.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { type Measurer, measurerClosed } from "./measurer.ts";
@@ -90,7 +91,7 @@ class ThreadMeasurer implements Measurer {
   }
 
   async measure(block: Block, options: MeasureOptions): Promise<MeasuredBlock> {
-    const kept = block.bytes.slice();
+    const kept = copyOf(block.bytes);
     try {
       return await this.#run<MeasuredBlock>("measure", block, options);
     } catch {
@@ -100,7 +101,7 @@ class ThreadMeasurer implements Measurer {
   }
 
   async scanKeys(block: Block, options?: KeyScanOptions): Promise<KeyColumns> {
-    const kept = block.bytes.slice();
+    const kept = copyOf(block.bytes);
     try {
       return await this.#run<KeyColumns>("scanKeys", block, options);
     } catch {
@@ -116,6 +117,7 @@ class ThreadMeasurer implements Measurer {
   }
 
   async #run<T>(name: string, block: Block, options: unknown): Promise<T> {
+    const blockBytes = block.bytes.byteLength;
     if (this.#free === 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#free -= 1;
     try {
@@ -127,6 +129,7 @@ class ThreadMeasurer implements Measurer {
       this.#noteDeath(error);
       throw error;
     } finally {
+      noteLargeBytes(blockBytes);
       const next = this.#waiting.shift();
       if (next === undefined) this.#free += 1;
       else next();
@@ -191,6 +194,12 @@ class ThreadMeasurer implements Measurer {
 
 function runIn<T>(pool: Piscina, name: string, block: Block, options: unknown): Promise<T> {
   return pool.run({ block, options }, { name, transferList: [block.bytes.buffer] }) as Promise<T>;
+}
+
+function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const copy = allocate(bytes.byteLength);
+  copy.set(bytes);
+  return new Uint8Array(copy.buffer);
 }
 
 function startThreads(settings: WorkerSettings, threads: number, blocksPerThread: number): Piscina {

@@ -9,6 +9,7 @@
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Block } from "../jsonl/block.ts";
+import { allocate } from "../large_bytes.ts";
 import type { MeasureOptions } from "./measure.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import type { Measurer } from "./measurer.ts";
@@ -71,10 +72,15 @@ function endOfRun(shard: Shard, from: number): number {
 async function readRun(shard: Shard, file: Pick<DiskFile, "read">, from: number, to: number): Promise<Block> {
   const offset = shard.offsets[from] as number;
   const firstLine = shard.lines[from] as number;
-  const bytes = new Uint8Array(endOf(shard, to - 1) - offset);
+  const bytes = allocate(endOf(shard, to - 1) - offset);
   const readBytes = await file.read(bytes, offset);
   if (readBytes < bytes.byteLength) throw inputChanged(shard);
-  return { bytes, offset, firstLine, lineCount: (shard.lines[to - 1] as number) - firstLine + 1 };
+  return {
+    bytes: new Uint8Array(bytes.buffer),
+    offset,
+    firstLine,
+    lineCount: (shard.lines[to - 1] as number) - firstLine + 1,
+  };
 }
 
 /** A line that was measured once and now ended its thread says nothing about the input: memory may have run out. */

@@ -7,6 +7,7 @@
 import { workerData } from "node:worker_threads";
 import type { Block } from "../jsonl/block.ts";
 import { type KeyColumns, type KeyScanOptions, scanKeys as scan } from "../jsonl/keys.ts";
+import { noteLargeBytes } from "../large_bytes.ts";
 import { BlockMeasurer, type MeasureOptions } from "./measure.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { type Poison, transferring, type WorkerSettings } from "./pool.ts";
@@ -27,6 +28,7 @@ export function measure(task: {
 }): MeasuredBlock | Promise<never> {
   if (settings.poison !== undefined && hasPoison(settings.poison, task)) return dieOf(settings.poison);
   const measured = measurer.measure(task.block, task.options);
+  noteLargeBytes(task.block.bytes.byteLength);
   return transferring(measured, [
     measured.lines.buffer,
     measured.offsets.buffer,
@@ -48,6 +50,7 @@ export function scanKeys(task: {
   readonly options: KeyScanOptions | undefined;
 }): KeyColumns {
   const columns = scan(task.block, task.options);
+  noteLargeBytes(task.block.bytes.byteLength);
   return transferring(columns, [
     columns.lines.buffer,
     columns.hashes.buffer,

@@ -266,7 +266,8 @@ function isRead(request: GroupedRequest): request is GroupedRead {
   return !["append", "putTask", "deleteTask", "change"].includes(request.kind);
 }
 
-function bytesOf(request: GroupedRequest): number {
+/** Bytes of records and outputs that a request brings. */
+export function bytesOf(request: WorkRequest): number {
   if (request.kind === "change") return packedBytes(request.packed);
   if (request.kind !== "append") return 0;
   return request.packed.bytes.byteLength + (request.packed.outputs?.bytes.byteLength ?? 0);

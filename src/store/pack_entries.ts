@@ -3,6 +3,7 @@
  */
 import assert from "node:assert";
 import { PerigeeError } from "../errors.ts";
+import { allocate } from "../large_bytes.ts";
 import type { PackedEntries, PackedOutputs } from "./requests.ts";
 import type { JournalEntry } from "./store.ts";
 
@@ -46,7 +47,7 @@ function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const total = parts.reduce((sum, part) => sum + part.byteLength, 0);
   if (total > CALL_BYTES_MAX)
     throw new PerigeeError("usage", `append takes at most ${CALL_BYTES_MAX} bytes, got ${total}`);
-  const bytes = new Uint8Array(total);
+  const bytes = new Uint8Array(allocate(total).buffer);
   let end = 0;
   for (const part of parts) {
     bytes.set(part, end);

@@ -9,9 +9,10 @@
 import { join } from "node:path";
 import { isMainThread, type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { hasCode } from "../errors.ts";
+import { noteLargeBytes } from "../large_bytes.ts";
 import { type DataDirLock, lockDataDir, openPrivately } from "./data_dir.ts";
 import { readMark, refuseLostJournal, refuseOtherJournal, writeMark } from "./folder_identity.ts";
-import { GroupCommit, refusal, type WorkRequest } from "./group_commit.ts";
+import { bytesOf, GroupCommit, refusal, type WorkRequest } from "./group_commit.ts";
 import type { EntryPage, StoreReply, StoreRequest, StoreThreadData } from "./requests.ts";
 import { Reserve } from "./reserve.ts";
 import { loadSqlite, type OpenDatabase } from "./sqlite_database.ts";
@@ -54,8 +55,11 @@ async function serve(data: StoreThreadData): Promise<void> {
     isWorking = true;
     while (arrived.length > 0) {
       const { work, closing } = takeArrived(port, arrived);
+      const bytes = work.reduce((sum, request) => sum + bytesOf(request), 0);
       if (work.length > 0) answer(await commits.handle(work), !store.reserve.isHeld);
       if (work.some(({ kind }) => kind === "scrub")) keepMark(store); // once a minute, in a service
+      work.length = 0;
+      noteLargeBytes(bytes);
       if (closing === undefined) continue;
       answer([closeStore(store, closing.id)], false);
       port.close();

@@ -1,0 +1,46 @@
+/**
+ * Memory for large bytes, and collections after them, so that lines of megabytes stay within the bound of the process.
+ *
+ * Buffers of 1 MiB and more are resizable ones: V8 maps these, so they return to the system when they are collected. What `malloc` gave for
+ * such sizes stays in its arenas (40 lines of 8 MiB: 20 to 60 MiB at the peak). What a line leaves behind, its texts and
+ * buffers, V8 collects only by its own measures, which let over 200 MiB pile up. So whoever is done with large bytes notes them,
+ * and this thread collects.
+ *
+ * Limits: below 1 MiB nothing differs, so ordinary lines never pay; a collection takes 5 to 30 ms, at most one for each 4 MiB
+ * of large bytes. It needs V8's `--expose-gc`, which the command sets (`cli/heap.ts`); without it V8 decides.
+ */
+import { runInNewContext } from "node:vm";
+
+export const LARGE_BYTES_MIN: number = 1024 * 1024;
+const BYTES_BETWEEN = 4 * 1024 * 1024;
+
+/** ES2024's resizable buffer: Node 20 has it, the types of ES2023 do not. */
+const MappedBuffer = ArrayBuffer as unknown as new (
+  bytes: number,
+  options: { readonly maxByteLength: number },
+) => ArrayBuffer;
+
+/** Of this thread. */
+let bytesSince = 0;
+let collect: (() => void) | undefined;
+
+/** Memory of its own, which can be transferred; not zeroed when it is small. */
+export function allocate(bytes: number): Buffer<ArrayBuffer> {
+  if (bytes < LARGE_BYTES_MIN) return Buffer.allocUnsafeSlow(bytes);
+  return Buffer.from(new MappedBuffer(bytes, { maxByteLength: bytes }));
+}
+
+/** Bytes of that number, or a text of so many, have been used and are garbage now. May collect before it returns. */
+export function noteLargeBytes(bytes: number): void {
+  if (bytes < LARGE_BYTES_MIN) return;
+  bytesSince += bytes;
+  if (bytesSince < BYTES_BETWEEN) return;
+  bytesSince = 0;
+  collect ??= exposedCollect();
+  collect();
+}
+
+function exposedCollect(): () => void {
+  const exposed: unknown = runInNewContext("typeof gc === 'function' ? gc : undefined");
+  return typeof exposed === "function" ? () => exposed() : () => undefined;
+}

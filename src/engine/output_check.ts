@@ -16,7 +16,7 @@ import { encodeBody, type TaskBody } from "./task_body.ts";
 export async function checkOutput(disk: Disk, path: string, checksum: string): Promise<void> {
   const end = lengthOf(checksum);
   const sizeBytes = (await disk.stat(path))?.sizeBytes;
-  const read = sizeBytes === undefined ? undefined : await readFound(disk, path, end);
+  const read = sizeBytes === undefined ? undefined : await readFound(disk, path, checksum);
   if (sizeBytes !== end || read?.checksum !== checksum)
     throw outputChanged(
       path,
@@ -44,14 +44,16 @@ function checksumLike(sizeBytes: number | undefined): string | undefined {
 interface FoundFile {
   /** Up to where it was to end. */
   readonly checksum: string;
+  /** Undefined for a file with the expected checksum. */
   readonly change: string | undefined;
 }
 
-async function readFound(disk: Disk, path: string, end: number): Promise<FoundFile | undefined> {
+async function readFound(disk: Disk, path: string, expected: string): Promise<FoundFile | undefined> {
   try {
     const file = await disk.open(path, "read");
     try {
-      return { checksum: String(await checksumOf(file, end)), change: await changeOf(file) };
+      const checksum = String(await checksumOf(file, lengthOf(expected)));
+      return { checksum, change: checksum === expected ? undefined : await changeOf(file) };
     } finally {
       await file.close();
     }

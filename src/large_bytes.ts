@@ -3,7 +3,7 @@
  *
  * Buffers of 1 MiB and more are resizable ones: V8 maps these, so they return to the system when they are collected. What `malloc` gave for
  * such sizes stays in its arenas (40 lines of 8 MiB: 20 to 60 MiB at the peak). What a line leaves behind, its texts and
- * buffers, V8 collects only by its own measures, which let over 200 MiB pile up. So whoever is done with large bytes notes them,
+ * buffers, V8 collects only by its own measures, which let over 200 MiB pile up. So code that is done with large bytes notes them,
  * and this thread collects.
  *
  * Limits: below 1 MiB nothing differs, so ordinary lines never pay; a collection takes 5 to 30 ms, at most one for each 4 MiB

@@ -136,7 +136,7 @@ export class Run implements AsyncIterable<OutputLine> {
     return state === undefined ? looked : { ...looked, ...this.#report.eta(state, looked) };
   }
 
-  /** The same without `etaMs`, for which all that waits in its lanes is looked at. */
+  /** The same without `etaMs`, which needs a pass over all that waits in its lanes. */
   look(): Omit<Progress, "etaMs"> {
     const opened = this.#opened;
     return opened?.kind === "finished"

@@ -1,7 +1,6 @@
 /**
- * What holds items, in words for a terminal: the reason, who said so, when it is tried again, and what to do.
+ * What holds items, in words for a terminal: the reason, who said so, and when it is tried again.
  */
-import { keyVariable } from "../engine/config.ts";
 import type { Hold, HoldReason } from "../engine/holds.ts";
 import { count, duration } from "./numbers.ts";
 
@@ -28,33 +27,12 @@ export function holdText(hold: Hold, nowWallMs: number): string {
   return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}${next}`;
 }
 
-/** What to do about holds that waiting does not end; empty where waiting may, or where the message says it. */
-function wayOn({ reason, provider }: Hold): string {
-  switch (reason) {
-    case "cap_reached":
-      return "continue with a higher --max-cost or --cap NAME=USD, or without a cap";
-    case "price_unknown":
-      return "continue with the sheet in --prices, or with --max-cost-unbounded";
-    case "provider_missing":
-      return "configure the provider, or correct the model with --model";
-    case "authentication":
-      return `set the key of ${provider ?? "the provider"}${provider === undefined ? "" : ` (${keyVariable(provider)})`}`;
-    case "model_unavailable":
-      return "correct the model, for example with --model";
-    case "quota":
-      return "add credit to the account";
-    default:
-      return "";
-  }
-}
-
-/** Of items that are left when a command stops: a line for each hold, and what to do about it. */
+/** Of items that are left when a command stops: a line for each hold. */
 export function holdsReport(holds: readonly Hold[], nowWallMs: number): string {
   return holds
     .map((hold) => {
-      const todo = wayOn(hold);
       const items = `${count(hold.items)} ${hold.items === 1 ? "item" : "items"}`;
-      return `held  ${items}: ${holdText({ ...hold, next_try: null }, nowWallMs)}${todo === "" ? "" : `; ${todo}`}\n`;
+      return `held  ${items}: ${holdText({ ...hold, next_try: null }, nowWallMs)}\n`;
     })
     .join("");
 }

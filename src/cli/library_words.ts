@@ -4,6 +4,8 @@
 import { basename } from "node:path";
 import { CALL_WITH_UPDATE } from "../engine/checked_body.ts";
 import { CALL_AGAIN } from "../engine/output.ts";
+import type { Summary } from "../engine/progress.ts";
+import { PILOT_DECLINED } from "../engine/run.ts";
 import { DATA_DIR_OF_OUTPUT } from "../engine/run_open.ts";
 import { OTHER_DATA_DIR } from "../engine/spool.ts";
 import { PerigeeError } from "../errors.ts";
@@ -15,6 +17,14 @@ const WORDS: readonly (readonly [library: string, command: (file: string) => str
   [DATA_DIR_OF_OUTPUT, () => "give the --data folder it belongs to"],
   [OTHER_DATA_DIR, () => "use another --data"],
 ];
+
+/** Why a run is stopped whose user does not go on after the pilot. */
+export const DECLINED = "not continued after the pilot";
+
+/** The same summary, or a copy with the words of the command line. */
+export function summaryInOptions(summary: Summary): Summary {
+  return summary.reason === PILOT_DECLINED ? { ...summary, reason: DECLINED } : summary;
+}
 
 /** The same error, or a copy with the words of the command line. */
 export function inOptions(error: unknown): unknown {

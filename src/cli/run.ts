@@ -4,7 +4,6 @@
  * The first SIGINT, SIGTERM or SIGHUP stops admitting, lets what is in flight end (at most 30 s) and says how to continue;
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
-import { styleText } from "node:util";
 import { systemClock } from "../clock.ts";
 import { createEngine, type EngineOptions } from "../engine/engine.ts";
 import type { Summary } from "../engine/progress.ts";
@@ -13,11 +12,11 @@ import type { Run } from "../engine/run.ts";
 import type { ErrorGroup } from "../engine/run_errors.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
-import { commandLine } from "./command_line.ts";
+import { continueLine, type Stopped } from "./continue.ts";
 import { errorJson, printError } from "./exit.ts";
 import { holdsReport } from "./holds.ts";
 import { requireFile } from "./input.ts";
-import { inOptions } from "./library_words.ts";
+import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { count } from "./numbers.ts";
 import { pilotListener } from "./pilot.ts";
 import { type ConfigArguments, configOf } from "./prices.ts";
@@ -58,14 +57,18 @@ export async function run(input: string, options: Record<string, unknown>): Prom
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     if (!hasCode(error, "disk_full")) throw error;
     printError(error);
-    process.stderr.write(`to continue: ${again()}\n`);
+    process.stderr.write(toContinue(given, [{ reason: "disk_full" }]));
     return 3;
   }
 }
 
-/** The command as it was called. */
-function again(): string {
-  return styleText("bold", commandLine(process.argv.slice(2)), { stream: process.stderr });
+/** The command as it was called, and what to change about it; `more` is added to it. */
+function toContinue(
+  { cap, prices }: RunArguments,
+  held: Stopped["held"],
+  more: readonly string[] = [],
+): string {
+  return continueLine({ words: [...process.argv.slice(2), ...more], held, cap: cap?.name, prices });
 }
 
 async function runChecked(input: string, given: RunArguments): Promise<number> {
@@ -107,7 +110,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       onMissing: ({ line, message }) => display.note(`line ${line} and others are held: ${message}`),
       progressEveryMs: display.everyMs,
     });
-    const summary = await watch(work);
+    const summary = summaryInOptions(await watch(work));
     report(summary, given, await errorText(await work.errors(), given));
     return exitCode(summary);
   } finally {
@@ -161,7 +164,8 @@ function report(summary: Summary, given: RunArguments, errors: string): void {
     const left = `${count(submitted)} ${submitted === 1 ? "item" : "items"}`;
     const holds = holdsReport(summary.held, systemClock.wallMs());
     const why = summary.status === "paused" ? `held (${summary.reason})` : summary.reason;
-    process.stderr.write(`\n${holds}stopped with ${left} left: ${why}\nto continue: ${again()}\n`);
+    const way = toContinue(given, summary.held, summary.reason === DECLINED ? ["--yes"] : []);
+    process.stderr.write(`\n${holds}stopped with ${left} left: ${why}\n${way}`);
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
 }

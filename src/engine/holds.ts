@@ -55,6 +55,12 @@ export interface Hold {
   readonly message: string;
   /** Of `authentication`: whether the key was ever accepted. */
   readonly was_accepted?: boolean;
+  /** Of `cap_reached`, USD: the least cap with which another of the items is sent. */
+  readonly needed_usd?: number;
+  /** Of `cap_reached`, USD: a cap with which all of the items are sent, unless requests are repeated. */
+  readonly enough_usd?: number;
+  /** Of `cap_reached`: the name of the cap; absent for the run's own. */
+  readonly cap?: string;
 }
 
 /** Lines that are not read into memory again before the caller changes something. */
@@ -63,6 +69,8 @@ export interface HeldLines {
   readonly provider?: string;
   readonly model?: string;
   readonly message: string;
+  /** Of `cap_reached`, USD: the most that the next request of one of them may cost; the least of several. */
+  readonly mostUsd?: number;
 }
 
 /** How a held item ends where the caller does not want to wait: in an error, with the true reason. */

@@ -55,17 +55,18 @@ export class ItemMoney {
     return "ok";
   }
 
-  /** Which cap leaves too little for an item, and what the item needs, in words. */
-  capText(call: ItemCall): string {
+  /** Which cap leaves too little for an item, in words, and what the item needs. */
+  capLack(call: ItemCall): { readonly message: string; readonly mostUsd: number } {
     const { budget } = call.run.settings;
     const mostUsd = this.#mostUsd(call) ?? 0;
     const cap = budget.exhausted(mostUsd);
-    if (cap === undefined) return "the cost cap leaves no money for what is left";
+    if (cap === undefined) return { message: "the cost cap leaves no money for what is left", mostUsd };
     const whose = cap.name === undefined ? "the cost cap" : `the cap "${cap.name}"`;
     const left = Math.max(0, cap.capUsd - cap.spentUsd);
     const doubt =
       budget.ambiguousUsd > 0 ? ` (${usdText(budget.ambiguousUsd)} of what is spent is in doubt)` : "";
-    return `${whose} of ${usdText(cap.capUsd)} has ${usdText(left)} left${doubt}, and the next request may cost ${usdText(mostUsd)}`;
+    const message = `${whose} of ${usdText(cap.capUsd)} has ${usdText(left)} left${doubt}, and the next request may cost ${usdText(mostUsd)}`;
+    return { message, mostUsd };
   }
 
   /** It was not sent. */

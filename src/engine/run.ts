@@ -38,7 +38,7 @@ import { Watch } from "./watch.ts";
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
 /** Why a run is stopped that is not to go on after its pilot. */
-const PILOT_DECLINED = "onPilot declined to continue after the pilot";
+export const PILOT_DECLINED = "onPilot declined to continue after the pilot";
 
 /** A run at work. Iterating gives its output lines from the first on, also those of earlier calls. */
 export class Run implements AsyncIterable<OutputLine> {

@@ -45,9 +45,10 @@ export function holdsOf(run: RunState, lanes: Iterable<Lane>, facts: HoldFacts):
     sinceMs = Math.max(sinceMs, trouble.sinceMs);
     holds.push(laneHold(lane, share.claimed + share.waiting, facts, nowMs));
   }
-  for (const { items, sinceMs: heldMs, ...lines } of run.heldLines.values()) {
+  for (const { items, sinceMs: heldMs, mostUsd, allUsd, ...lines } of run.heldLines.values()) {
     sinceMs = Math.max(sinceMs, heldMs);
-    holds.push({ ...lines, since: isoTime(heldMs, facts.clock), next_try: null, items });
+    const need = lines.reason === "cap_reached" ? needOf(run, mostUsd ?? 0, allUsd) : {};
+    holds.push({ ...lines, since: isoTime(heldMs, facts.clock), next_try: null, items, ...need });
   }
   // Others are in flight for the first time, or wait for the disk.
   return { holds, isAll: isAll && holds.length > 0 && claimed === run.claimed.size, sinceMs };
@@ -71,6 +72,25 @@ function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, 
   };
 }
 
+/** Which cap has to be how high; empty if it was raised since the items were held. */
+function needOf(
+  { settings: { budget } }: RunState,
+  mostUsd: number,
+  allUsd: number,
+): Pick<Hold, "needed_usd" | "enough_usd" | "cap"> {
+  const cap = budget.exhausted(mostUsd);
+  if (cap === undefined) return {};
+  const takenUsd = cap.spentUsd + cap.heldUsd;
+  const needed_usd = roundedUpUsd(takenUsd + mostUsd);
+  const enough_usd = roundedUpUsd(takenUsd + allUsd);
+  return { needed_usd, enough_usd, ...(cap.name === undefined ? {} : { cap: cap.name }) };
+}
+
+/** To the nano-dollar; the sum of a few amounts is wrong by less than a thousandth of that. */
+function roundedUpUsd(usd: number): number {
+  return Math.ceil(usd * 1e9 - 1e-3) / 1e9;
+}
+
 /** Of a monotonic time. */
 function isoTime(atMs: number, clock: Clock): string {
   return new Date(clock.wallMs() + atMs - clock.nowMs()).toISOString();
@@ -83,14 +103,15 @@ export function allHolds(each: Iterable<readonly Hold[]>): Hold[] {
     for (const hold of holds) {
       const key = JSON.stringify([hold.reason, hold.provider, hold.model]);
       const sum = sums.get(key);
-      sums.set(
-        key,
-        sum === undefined
-          ? hold
-          : { ...sum, items: sum.items + hold.items, since: sum.since < hold.since ? sum.since : hold.since },
-      );
+      sums.set(key, sum === undefined ? hold : holdOfBoth(sum, hold));
     }
   return [...sums.values()];
+}
+
+/** Without how high a cap has to be: each of the runs may have its own. */
+function holdOfBoth(sum: Hold, hold: Hold): Hold {
+  const { needed_usd: _needed, enough_usd: _enough, cap: _cap, ...first } = sum;
+  return { ...first, items: sum.items + hold.items, since: sum.since < hold.since ? sum.since : hold.since };
 }
 
 /** Holds for logs and for callers without a key: without provider names that only an input has, which may be any text. */

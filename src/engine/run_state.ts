@@ -56,6 +56,15 @@ export interface RunSettings extends CostTerms {
   readonly skip: ((line: number) => boolean) | undefined;
 }
 
+/** Lines that are held for one reason. */
+interface HeldCount extends HeldLines {
+  items: number;
+  readonly sinceMs: number;
+  mostUsd?: number;
+  /** What their next requests may cost together. */
+  allUsd: number;
+}
+
 /** Mutable counters of a run, with the few rules that keep them together. */
 export class RunState {
   readonly settings: RunSettings;
@@ -78,7 +87,7 @@ export class RunState {
   /** Why it waits, as it was found last. */
   holds: readonly Hold[] = [];
   /** Lines that wait for a change by the caller, by what holds them. */
-  readonly heldLines: Map<string, HeldLines & { items: number; readonly sinceMs: number }> = new Map();
+  readonly heldLines: Map<string, HeldCount> = new Map();
   /** How its held items end; undefined while they wait. */
   heldEnd: ((model: string) => HeldEnd) | undefined;
   readonly #watchers: (() => void)[] = [];
@@ -137,8 +146,17 @@ export class RunState {
     const key = isNamed ? own : lines.reason;
     const held = this.heldLines.get(key);
     if (held === undefined)
-      this.heldLines.set(key, { ...(isNamed ? lines : unnamed), items, sinceMs: nowMs });
-    else held.items += items;
+      this.heldLines.set(key, {
+        ...(isNamed ? lines : unnamed),
+        items,
+        sinceMs: nowMs,
+        allUsd: lines.mostUsd ?? 0,
+      });
+    else {
+      held.items += items;
+      held.mostUsd = Math.min(held.mostUsd ?? 0, lines.mostUsd ?? 0);
+      held.allUsd += lines.mostUsd ?? 0;
+    }
   }
 
   /** What held lines for that reason has changed: they are to be read again. Of a stream that waits for the next call. */

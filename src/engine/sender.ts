@@ -161,7 +161,7 @@ export class Sender implements Admission<ItemCall> {
     run.waitingItems -= 1;
     const held =
       reason === "cap_reached"
-        ? { reason, message: this.#options.money.capText(call) }
+        ? { reason, ...this.#options.money.capLack(call) }
         : {
             reason,
             provider: parseModelId(model)?.provider ?? model,

@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
-import { inOptions } from "../../src/cli/library_words.ts";
+import { inOptions, summaryInOptions } from "../../src/cli/library_words.ts";
 import { outputChanged } from "../../src/engine/output.ts";
+import type { Summary } from "../../src/engine/progress.ts";
+import { PILOT_DECLINED } from "../../src/engine/run.ts";
 import { streamChanged } from "../../src/engine/spool.ts";
 
 const said = (error: unknown): string => (inOptions(error) as Error).message;
@@ -22,4 +24,10 @@ it("Errors of the library name calls and options, and those of commands name com
   );
   const other = new Error("call run with update");
   expect(inOptions(other)).toBe(other);
+});
+
+it("A run that is not continued after its pilot says so without the name of the library's option", () => {
+  const summaryOf = (reason: string): Summary => ({ reason }) as Partial<Summary> as Summary; // nothing else is read
+  expect(summaryInOptions(summaryOf(PILOT_DECLINED))).toEqual({ reason: "not continued after the pilot" });
+  expect(summaryInOptions(summaryOf("outage"))).toEqual({ reason: "outage" });
 });

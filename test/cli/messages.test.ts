@@ -39,6 +39,8 @@ afterEach(() => {
   desk.remove();
 });
 
+const RUN_ONE = ["run", "one.jsonl", "--out", "out.jsonl", "--wait", "0"];
+
 const fine = {
   status: 200,
   body: {
@@ -75,7 +77,7 @@ describe("the command says", () => {
         "",
         `held  2 items: key_missing: a key is missing: ${key}`,
         "stopped with 2 items left: held (key_missing)",
-        "to continue: perigee run two.jsonl --out out.jsonl",
+        "to continue: set OPENAI_API_KEY: perigee run two.jsonl --out out.jsonl",
       ],
     ]);
     expect(requests).toBe(1);
@@ -93,9 +95,9 @@ describe("the command says", () => {
         "billed   $0.00 (nothing to price)",
         "answers  out.jsonl",
         "",
-        `held  1 item: provider_missing: a provider is not configured: ${meant}; configure the provider, or correct the model with --model`,
+        `held  1 item: provider_missing: a provider is not configured: ${meant}`,
         "stopped with 1 item left: held (provider_missing)",
-        "to continue: perigee run typo.jsonl --out out.jsonl",
+        'to continue: configure "opnai", or choose another model: perigee run typo.jsonl --out out.jsonl --model <provider>:<name>',
       ],
     ]);
   });
@@ -110,12 +112,65 @@ describe("the command says", () => {
         "billed   $0.00 (nothing to price)",
         "answers  out.jsonl",
         "",
-        'held  1 item: price_unknown: a cost cap needs a price: no price is known for mybox:unheard-of, so a cost cap cannot bound it: add "mybox:unheard-of": {"input_mtok": ..., "output_mtok": ...} (USD per million tokens) to "models" of the price sheet; continue with the sheet in --prices, or with --max-cost-unbounded',
+        'held  1 item: price_unknown: a cost cap needs a price: no price is known for mybox:unheard-of, so a cost cap cannot bound it: add "mybox:unheard-of": {"input_mtok": ..., "output_mtok": ...} (USD per million tokens) to "models" of the price sheet',
         "stopped with 1 item left: held (price_unknown)",
-        "to continue: perigee run price.jsonl --out out.jsonl --max-cost 1",
+        "to continue: write the price into a price sheet: perigee run price.jsonl --out out.jsonl --max-cost 1 --prices <sheet.json>",
       ],
     ]);
     expect(requests).toBe(0);
+  });
+
+  it("that an account needs money, and that waiting is enough when a provider does not answer", async () => {
+    desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);
+    const last = async (): Promise<string | undefined> => (await said(RUN_ONE))[1].at(-1);
+    answer = () => ({ status: 402, body: { error: { message: "no credit", code: "insufficient_quota" } } });
+    expect(await last()).toBe(
+      "to continue: add credit to the account of mybox: perigee run one.jsonl --out out.jsonl --wait 0",
+    );
+    answer = () => ({ status: 503, body: {} });
+    expect(await last()).toBe("to continue: perigee run one.jsonl --out out.jsonl --wait 0");
+  });
+
+  it("which model to replace, and in a file with other holds that its lines are to be corrected", async () => {
+    const refused = { status: 404, body: { error: { message: "no such model", code: "model_not_found" } } };
+    answer = () => refused;
+    desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);
+    expect((await said([...RUN_ONE, "--model", "mybox:other"]))[1].at(-1)).toBe(
+      "to continue: choose another model: perigee run one.jsonl --out out.jsonl --wait 0 --model <provider>:<name>",
+    );
+    desk.write("two.jsonl", [question("a", "hi", "mybox:m"), question("b", "hi", "openai:gpt-4o")]);
+    expect((await said(["run", "two.jsonl", "--out", "out2.jsonl", "--wait", "0"]))[1].at(-1)).toBe(
+      "to continue: correct the model in the lines and add --update; set OPENAI_API_KEY: perigee run two.jsonl --out out2.jsonl --wait 0",
+    );
+  });
+
+  it.each([
+    ["its own", ["--max-cost", "0.01"], "--max-cost <usd>"],
+    ["a shared", ["--cap=nov=0.01"], "--cap nov=<usd>"],
+  ])("how high %s cap has to be, and a cap of that amount is enough", async (_, cap, flag) => {
+    answer = () => fine;
+    desk.write("prices.json", [
+      { version: "1", models: { "mybox:m": { input_mtok: 1, output_mtok: 2_500 } } },
+    ]);
+    const body = (tokens: number) => ({ max_tokens: tokens, model: "mybox:m" });
+    const messages = [{ role: "user", content: "hi" }];
+    desk.write("cap.jsonl", [
+      { custom_id: "a", body: { ...body(3), messages } },
+      { custom_id: "b", body: { ...body(8), messages } },
+      { custom_id: "c", body: { ...body(20), messages } },
+    ]);
+    const words = ["run", "cap.jsonl", "--out", "out.jsonl", "--prices", "prices.json"];
+    const [code, lines] = await said([...words, ...cap]);
+    expect([code, lines.at(-1)]).toEqual([
+      3,
+      `to continue: raise the cap to at least $0.023 ($0.073 is enough for all): perigee ${words.join(" ")} ${flag}`,
+    ]);
+    const higher = (usd: string): string[] => flag.replace("<usd>", usd).split(" ");
+    expect((await said([...words, ...higher("0.022")]))[1].at(-1)).toBe(lines.at(-1));
+    expect(requests).toBe(1);
+    expect((await said([...words, ...higher("0.023")]))[1].join()).toContain("stopped with 1 item left");
+    expect(requests).toBe(2);
+    expect((await said([...words, ...higher("0.073")]))[0]).toBe(0);
   });
 
   it("at the end which errors there were: code, count, first line, message, and how to see all", async () => {

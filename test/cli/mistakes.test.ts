@@ -307,11 +307,13 @@ describe("the environment", () => {
     server.close();
     expect(code).toBe(2);
     expect(stderr).toContain(
-      `held  40 items: authentication: openai at http://127.0.0.1:${port} does not accept the key: openai answered 401 (invalid_api_key): the key was not accepted (it says: Incorrect API key); set the key of openai (OPENAI_API_KEY)\n`,
+      `held  40 items: authentication: openai at http://127.0.0.1:${port} does not accept the key: openai answered 401 (invalid_api_key): the key was not accepted (it says: Incorrect API key)\n`,
     );
     expect(stderr).toContain("stopped with 40 items left: held (authentication)\n");
     expect(requests).toBeLessThanOrEqual(2);
-    expect(stderr).toContain("to continue: perigee run paid.jsonl --out out.jsonl\n");
+    expect(stderr).toContain(
+      "to continue: set a key that openai accepts (OPENAI_API_KEY): perigee run paid.jsonl --out out.jsonl\n",
+    );
     expect(stderr).not.toContain("sk-wrong");
   });
 });

@@ -64,10 +64,11 @@ export function printError(error: unknown): void {
   }
 }
 
-/** The error as `--json` shows it. */
-export function errorJson(error: unknown): string {
+/** The error as `--json` shows it; `status` is that of what the error ended. */
+export function errorJson(error: unknown, status: "failed" | "paused" = "failed"): string {
   const { code, message, details } = error instanceof PerigeeError ? error : otherError(error);
-  return JSON.stringify({ status: "failed", error: { code, message, ...details } });
+  const reason = status === "paused" ? { reason: code } : {};
+  return JSON.stringify({ status, ...reason, error: { code, message, ...details } });
 }
 
 function otherError(error: unknown): {

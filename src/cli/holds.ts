@@ -18,13 +18,18 @@ const WORDS: Readonly<Record<HoldReason, string>> = {
   disk_full: "the disk is full",
 };
 
-/** `outage: openai at https://api.openai.com does not answer: connection refused; next try in 5 s`. */
+/** `outage: openai at https://api.openai.com does not answer: connection refused; next try in 0:05`. */
 export function holdText(hold: Hold, nowWallMs: number): string {
   const who =
     hold.provider === undefined || hold.address === undefined ? "" : `${hold.provider} at ${hold.address} `;
-  const inMs = hold.next_try === null ? undefined : Date.parse(hold.next_try) - nowWallMs;
-  const next = inMs === undefined ? "" : inMs < 1_000 ? "; next try now" : `; next try in ${duration(inMs)}`;
-  return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}${next}`;
+  return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}${nextText(hold, nowWallMs)}`;
+}
+
+function nextText({ reason, next_try }: Hold, nowWallMs: number): string {
+  if (next_try === null) return "";
+  if (reason === "disk_full") return "; tried every second";
+  const inMs = Date.parse(next_try) - nowWallMs;
+  return inMs < 500 ? "; next try now" : `; next try in ${duration(inMs)}`;
 }
 
 /** Of items that are left when a command stops: a line for each hold. */

@@ -54,8 +54,9 @@ export async function run(input: string, options: Record<string, unknown>): Prom
     return await runChecked(input, given);
   } catch (thrown) {
     const error = inOptions(thrown);
-    if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
-    if (!hasCode(error, "disk_full")) throw error;
+    const isFull = hasCode(error, "disk_full");
+    if (given.json === true) process.stdout.write(`${errorJson(error, isFull ? "paused" : "failed")}\n`);
+    if (!isFull) throw error;
     printError(error);
     process.stderr.write(toContinue(given, [{ reason: "disk_full" }]));
     return 3;

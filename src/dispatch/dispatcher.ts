@@ -8,9 +8,8 @@
  *                  +-----> else: wait -> admit -> attempt
  *   attempt: one request, or with `hedging` a second one beside a first that hangs (hedge.ts)
  *
- * The only retry layer. p-retry drives the attempts after a failed first one, `retry.ts` decides, the Clock waits. Every
- * attempt passes admission, which is notified of its end. An attempt gets all the time that is left, up to its provider's
- * time-out, unless `patience` gives it up before.
+ * The only retry layer: p-retry drives the attempts after a failed first one, `retry.ts` decides, the Clock waits. Every attempt
+ * passes admission, and has all the time that is left, up to its provider's time-out, unless `patience` gives it up before.
  *
  * Hot path: a call that succeeds at once costs 0.7 us on top of the transport and the codec
  * (docs/decisions/0006-transport.md, bench/transport.ts); p-retry is not entered.
@@ -61,6 +60,8 @@ export interface Call {
   readonly waitSignal?: AbortSignal;
   /** Cuts the attempt under way: nobody waits for it any more. May be shared by many calls. */
   readonly cutSignal?: AbortSignal;
+  /** Monotonic: when the next attempt is due; set before the wait for it. */
+  retryAtMs?: number;
 }
 
 /** Port: limits, budget and durable intent. The dispatcher asks it for each attempt but the first. */
@@ -257,6 +258,7 @@ export class Dispatcher<C extends Call = Call> {
 
   /** Waits and passes admission; returns how the call ends if no attempt follows. */
   async #admitAfter(call: C, tally: Tally, delayMs: number): Promise<DispatchResult | undefined> {
+    call.retryAtMs = this.#clock.nowMs() + delayMs;
     try {
       await this.#clock.sleep(delayMs, { signal: call.waitSignal });
       await this.#admission.admit(call, madeOf(tally));
@@ -393,7 +395,6 @@ class AttemptFailed extends Error {
   }
 }
 
-/** The transport was closed under it, or it was cut. */
 function isStopped(result: AttemptResult): boolean {
-  return result.code === "cancelled";
+  return result.code === "cancelled"; // the transport was closed under it, or it was cut
 }

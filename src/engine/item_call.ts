@@ -43,6 +43,8 @@ export class ItemCall implements Call {
   isRefusalProven = false;
   /** Failed attempts since its last answer, whether they are its own or not. */
   failuresInRow = 0;
+  /** Monotonic: when its next attempt is due; of a failed one that is to be repeated. */
+  retryAtMs = 0;
   /** Bytes of its line while a lane has it; see `claimed_bytes.ts`. */
   claimedBytes = 0;
   /** Failures of the series count against it: they were compared. */

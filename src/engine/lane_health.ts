@@ -111,6 +111,16 @@ export class LaneHealth {
     return this.#answersBeside >= answersMin && blame.isProven(series);
   }
 
+  /** Milliseconds until the first of the items that failed is due again; 0 while one of them is out, and without any. */
+  retryMs(nowMs: number): number {
+    let atMs = Number.POSITIVE_INFINITY;
+    for (const { permit, retryAtMs } of this.#failing) {
+      if (permit !== undefined || retryAtMs <= nowMs) return 0;
+      atMs = Math.min(atMs, retryAtMs);
+    }
+    return this.#failing.size === 0 ? 0 : atMs - nowMs;
+  }
+
   /** A failure that is not its item's own. */
   failed(call: ItemCall, result: AttemptResult): void {
     if (result.code === "cancelled" || (result.class === "permanent" && result.scope === "model")) return;

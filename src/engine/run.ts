@@ -11,7 +11,7 @@
  *   any -> failing -> failed                        what is in flight ends and is recorded, unless recording itself
  *                                                   failed; then `finished` rejects
  */
-import { PerigeeError } from "../errors.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";
 import { rethrowFileError, rethrowReadError } from "./file_errors.ts";
 import { HoldNote } from "./hold_note.ts";
@@ -24,6 +24,7 @@ import { ProgressFeed } from "./progress_feed.ts";
 import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
 import { type ErrorGroup, readErrors } from "./run_errors.ts";
 import { finishRun } from "./run_finish.ts";
+import { diskHold } from "./run_holds.ts";
 import { followLines } from "./run_lines.ts";
 import { type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
 import { Pilot } from "./run_pilot.ts";
@@ -54,6 +55,8 @@ export class Run implements AsyncIterable<OutputLine> {
   #stopReason: string | undefined;
   /** What held its items when it stopped for that. */
   #held: readonly Hold[] = [];
+  /** Since when a full disk holds it, or held it last; ISO 8601. */
+  #fullSince: string | undefined;
   /** How it was asked to leave, perhaps before it was open. */
   #leaving: "stopping" | "cancelling" | undefined;
   #isCancelAsked = false;
@@ -226,7 +229,10 @@ export class Run implements AsyncIterable<OutputLine> {
     const note = isNoted ? new HoldNote(this.#parts, { taskId: task.id, isResumed, holds }) : undefined;
     const watch = new Watch(this.#parts, opened.state, {
       waitMs,
-      onHolds: (found) => note?.look(found.length > 0),
+      onHolds: (found) => {
+        note?.look(found.length > 0);
+        this.#fullSince = found.find(({ reason }) => reason === "disk_full")?.since ?? this.#fullSince;
+      },
       onHeld: onHeld ?? ((reason) => this.#endHeld(opened.state, reason)),
     });
     const liveness = new Liveness(this.#parts, opened.state);
@@ -238,6 +244,9 @@ export class Run implements AsyncIterable<OutputLine> {
       const summary = await this.#finish(opened, watch).catch(rethrowFileError);
       isFinished = summary.status === "completed";
       return summary;
+    } catch (error) {
+      if (hasCode(error, "disk_full")) this.#held = [this.#fullDisk(opened.state)];
+      throw error;
     } finally {
       liveness.close();
       opened.state.phase = "done"; // first: what is dropped must not come back
@@ -289,6 +298,15 @@ export class Run implements AsyncIterable<OutputLine> {
     if (state.phase === "stopping") await watch.drained();
     if (state.phase === "stopping" && this.#isCancelAsked) await watch.during(this.#storeCancel(opened));
     if (state.failure !== undefined) throw state.failure;
+  }
+
+  /** A full disk was waited for, and not for longer. */
+  #fullDisk(state: RunState): Hold {
+    const { clock, dataDir } = this.#parts;
+    const { linesTotal = state.linesRead, blankLines, settings } = state;
+    const hold = diskHold(state, dataDir, clock.nowMs(), clock);
+    const items = Math.max(0, linesTotal - blankLines - settings.done.size); // answers that were not recorded are lost
+    return { ...hold, items, since: this.#fullSince ?? hold.since };
   }
 
   /** Nothing but held items is left, for longer than the caller waits. */

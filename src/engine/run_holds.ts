@@ -43,7 +43,8 @@ export function holdsOf(run: RunState, lanes: Iterable<Lane>, facts: HoldFacts):
     }
     claimed += share.claimed;
     sinceMs = Math.max(sinceMs, trouble.sinceMs);
-    holds.push(laneHold(lane, share.claimed + share.waiting, facts, nowMs));
+    const retryMs = Math.max(lane.limits.retryMs(nowMs), share.hasMore ? 0 : lane.health.retryMs(nowMs));
+    holds.push(laneHold(lane, share.claimed + share.waiting, facts, nowMs + retryMs));
   }
   for (const { items, sinceMs: heldMs, mostUsd, allUsd, ...lines } of run.heldLines.values()) {
     sinceMs = Math.max(sinceMs, heldMs);
@@ -54,15 +55,15 @@ export function holdsOf(run: RunState, lanes: Iterable<Lane>, facts: HoldFacts):
   return { holds, isAll: isAll && holds.length > 0 && claimed === run.claimed.size, sinceMs };
 }
 
-function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, nowMs: number): Hold {
-  const { trouble, limits } = { trouble: lane.health.trouble, limits: lane.limits };
+function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, nextTryMs: number): Hold {
+  const { trouble } = lane.health;
   if (trouble === undefined) throw new Error("the lane is not in trouble");
   const { reason, message, model, address } = trouble;
   const provider = providerOfLane(lane.key);
   return {
     reason,
     since: isoTime(trouble.sinceMs, clock),
-    next_try: isoTime(nowMs + limits.retryMs(nowMs), clock), // of a model that the caller has to change, too
+    next_try: isoTime(nextTryMs, clock), // of a model that the caller has to change, too
     items,
     provider,
     ...(address === "" ? {} : { address }),

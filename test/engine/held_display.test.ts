@@ -65,6 +65,25 @@ describe.each(Object.keys(KINDS))("items that are held (%s)", (reason) => {
   });
 });
 
+describe("the only item of a run whose provider is down", () => {
+  it("is tried again when the display says so, from its first failure on", async () => {
+    const world: World = new World({ answer: () => status(503) });
+    world.input(1);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 600_000 });
+    run.finished.catch(() => undefined);
+    await world.clock.advance(100);
+    for (let tries = 0; tries < 12; tries += 1) {
+      const [hold] = run.progress().held;
+      const inMs = Date.parse(hold?.next_try ?? "") - world.clock.wallMs();
+      const sent = world.sent.length;
+      await world.clock.advance(Math.max(0, inMs - 2));
+      expect(world.sent.length, "too early").toBe(sent);
+      await world.clock.advance(15);
+      expect(world.sent.length, "too late").toBe(sent + 1);
+    }
+  });
+});
+
 describe("requests that hang", () => {
   it("have no time of arrival", async () => {
     const { world, run } = await turned(() => "hang");

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Step } from "../../src/engine/journal.ts";
+import { readStatus } from "../../src/engine/run_status.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, World } from "./world.ts";
@@ -330,6 +331,27 @@ describe("a full disk", () => {
     expect(await finish(world)).toMatchObject({ counts: { completed: 20 } });
     expectWholeOf(world, 20);
     expect(world.sent).toHaveLength(20);
+  });
+
+  it("holds the items of a run that ended with disk_full, for looks from other processes", async () => {
+    const world = new World({ config: { maxInFlight: 4, diskWaitMs: 60_000 } });
+    world.input(20);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, OPTIONS);
+    await world.clock.advance(15);
+    const fullAt = world.clock.wallMs();
+    const { settled } = run.progress();
+    world.store.failNext("disk_full", 1_000);
+    await expect(world.settle(run.finished)).rejects.toMatchObject({ code: "disk_full" });
+    await world.settle(engine.close());
+    world.kill();
+    const store = await world.store.open();
+    const task = await store.taskByName(`out:${OUTPUT}`);
+    if (task === undefined) throw new Error("no task");
+    const { counts, held } = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
+    expect(counts).toEqual({ answered: settled, failed: 0, open: 0, held: 20 - settled });
+    expect(held).toMatchObject([{ reason: "disk_full", items: 20 - settled, next_try: null }]);
+    expect(Math.abs(Date.parse(held[0]?.since ?? "") - fullAt)).toBeLessThan(100);
   });
 });
 

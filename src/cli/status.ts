@@ -16,6 +16,8 @@ import { errorJson } from "./exit.ts";
 import { holdText } from "./holds.ts";
 import { count } from "./numbers.ts";
 
+const MODELS_SHOWN_MAX = 5;
+
 /** Options as commander passes them. */
 interface StatusArguments {
   readonly data?: string;
@@ -36,9 +38,16 @@ export function errors(out: string, options: Record<string, unknown>): Promise<n
     const groups = found.errors.map((group) => ({ ...group, what_to_do: adviceOf(group.code) }));
     return {
       json: { errors: groups },
-      text: groups.map(errorText).join("") || "no line ended in an error\n",
+      text: `${groups.map(errorText).join("") || "no line ended in an error\n"}${heldText(found, out, options)}`,
     };
   });
+}
+
+/** Held lines have not ended, so they have no error. */
+function heldText({ counts: { held } }: RunStatus, out: string, options: StatusArguments): string {
+  if (held === 0) return "";
+  const lines = held === 1 ? "1 line is" : `${count(held)} lines are`;
+  return `${lines} held and have no error; to see by what: ${commandOf("status", out, options)}\n`;
 }
 
 /** Lines by code as they are shown at the end of a run, and the command that says what to do; empty without errors. */
@@ -52,8 +61,12 @@ export function errorLines(groups: readonly ErrorGroup[], command: string): stri
 }
 
 /** The command that shows the errors of an output. */
-export function errorsCommand(out: string, { data }: StatusArguments): string {
-  return commandLine(["errors", out, ...(data === undefined ? [] : ["--data", data])]);
+export function errorsCommand(out: string, options: StatusArguments): string {
+  return commandOf("errors", out, options);
+}
+
+function commandOf(name: string, out: string, { data }: StatusArguments): string {
+  return commandLine([name, out, ...(data === undefined ? [] : ["--data", data])]);
 }
 
 async function show(
@@ -72,9 +85,21 @@ async function show(
   }
 }
 
-function statusOf(out: string, given: StatusArguments): Promise<RunStatus> {
+async function statusOf(out: string, given: StatusArguments): Promise<RunStatus> {
   const dataDir = given.data ?? `${out}.perigee`;
-  const path = resolve(out);
+  try {
+    return await statusIn(dataDir, resolve(out));
+  } catch (error) {
+    if (!(error instanceof PerigeeError) || error.code !== "not_found") throw error;
+    const way =
+      given.data === undefined
+        ? "if the run was started with --data, give the same --data here"
+        : "--data must be that of the run";
+    throw new PerigeeError("not_found", `${error.message}; ${way}`, { cause: error });
+  }
+}
+
+function statusIn(dataDir: string, path: string): Promise<RunStatus> {
   return readStoreCopy(dataDir, (store) => {
     const task = store.findTask(({ body, name }) => name.startsWith("out:") && decodeBody(body).out === path);
     if (task === undefined)
@@ -92,27 +117,42 @@ function current(found: RunStatus): RunStatus {
 }
 
 function statusTable(found: RunStatus, nowWallMs: number): string {
-  const { counts, held, billed_usd } = found;
+  const { counts, held } = found;
   const rows: [string, string][] = [
     ["answered", count(counts.answered)],
     ["failed", count(counts.failed)],
     ["open", count(counts.open)],
     ["held", count(counts.held)],
     ...held.map((hold): [string, string] => ["", `${linesText(hold.items)}: ${holdText(hold, nowWallMs)}`]),
-    ["billed", usdText(billed_usd)],
+    ["billed", billedText(found)],
     ["ambiguous", doubtText(found)],
   ];
   return rows.map(([label, value]) => `${label.padEnd(9)}  ${value}\n`).join("");
 }
 
-function doubtText({ ambiguous_usd, ambiguous_requests, requests_under_way }: RunStatus): string {
+/** What has no price is counted as nothing. */
+function billedText({ billed_usd, unpriced_models }: RunStatus): string {
+  if (unpriced_models.length === 0) return usdText(billed_usd);
+  const known = billed_usd === 0 ? "unknown" : `at least ${usdText(billed_usd)}`;
+  return `${known} (no price is known for ${firstOf(unpriced_models)})`;
+}
+
+function firstOf(models: readonly string[]): string {
+  const more = models.length - MODELS_SHOWN_MAX;
+  return `${models.slice(0, MODELS_SHOWN_MAX).join(", ")}${more > 0 ? ` and ${count(more)} more` : ""}`;
+}
+
+function doubtText(found: RunStatus): string {
+  const { ambiguous_usd, ambiguous_requests, requests_under_way, unpriced_models } = found;
   if (ambiguous_requests === 0) return usdText(ambiguous_usd);
   const requests = ambiguous_requests === 1 ? "1 request" : `${count(ambiguous_requests)} requests`;
   const underWay =
     requests_under_way === 0
       ? ""
       : `, ${count(requests_under_way)} of them under way, or cut off when the process ended`;
-  return `at most ${usdText(ambiguous_usd)} (${requests} may have been billed without an answer${underWay})`;
+  const isKnown = ambiguous_usd > 0 || unpriced_models.length === 0;
+  const most = isKnown ? `at most ${usdText(ambiguous_usd)}` : "unknown";
+  return `${most} (${requests} may have been billed without an answer${underWay})`;
 }
 
 function errorText({ code, count: lineCount, first_line, message, what_to_do }: ShownGroup): string {

@@ -24,7 +24,10 @@ export interface RunStatus {
   };
   /** As the process that works on it said last; `next_try` is null where none does. */
   readonly held: readonly Hold[];
+  /** Without the cost of `unpriced_models`. */
   readonly billed_usd: number;
+  /** Models that were used without a known price; the first 100. */
+  readonly unpriced_models: readonly string[];
   /** The most that requests without a known end may have cost, including those under way; 0 if no price is known. */
   readonly ambiguous_usd: number;
   /** The number of these requests, with or without a known price. */
@@ -33,6 +36,8 @@ export interface RunStatus {
   readonly requests_under_way: number;
   readonly errors: readonly ErrorGroup[];
 }
+
+const UNPRICED_MAX = 100;
 
 interface StatusParts {
   readonly store: Pick<Store, "journal">;
@@ -45,12 +50,18 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
   const body = decodeBody(task.body);
   const groups = new ErrorGroups();
   const unsettled = new UnsettledLines();
+  const unpriced = new Set<string>();
+  const onStep = (step: Step): void => {
+    unsettled.apply(step);
+    for (const { model, source } of step.prices)
+      if (source === null && unpriced.size < UNPRICED_MAX) unpriced.add(model);
+  };
   let answered = 0;
   let failed = 0;
   let billedUsd = 0;
   let ambiguousUsd = 0;
   let ambiguousRequests = 0;
-  for await (const line of settledLines(parts.store, task.id, body, (step) => unsettled.apply(step))) {
+  for await (const line of settledLines(parts.store, task.id, body, onStep)) {
     const { status } = line.outcome;
     if (status === "completed") answered += 1;
     else failed += 1;
@@ -74,6 +85,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     counts: { answered, failed, open: left - held, held },
     held: holds,
     billed_usd: roundedUsd(billedUsd + open.billedUsd),
+    unpriced_models: [...unpriced],
     ambiguous_usd: roundedUsd(ambiguousUsd + open.ambiguousUsd),
     ambiguous_requests: ambiguousRequests + open.ambiguousAttempts,
     requests_under_way: unsettled.underWay,

@@ -68,6 +68,7 @@ describe("the errors of a run", () => {
       counts: { answered: 2, failed: 3, open: 0, held: 0 },
       held: [],
       billed_usd: 0,
+      unpriced_models: [],
       ambiguous_usd: 0,
       ambiguous_requests: 0,
       requests_under_way: 0,
@@ -130,8 +131,8 @@ describe("perigee status", () => {
         "failed     1",
         "open       2",
         "held       0",
-        "billed     $0.00",
-        "ambiguous  at most $0.00 (1 request may have been billed without an answer, 1 of them under way, or cut off when the process ended)",
+        "billed     unknown (no price is known for local:m)",
+        "ambiguous  unknown (1 request may have been billed without an answer, 1 of them under way, or cut off when the process ended)",
         "errors",
         "  invalid_json: 1 line, first line 6: the line is not one JSON value",
         "to see what to do about them: perigee errors out.jsonl",
@@ -186,6 +187,9 @@ describe("perigee status", () => {
     expect(stdout).toContain(
       `held       2\n           2 lines: outage: local at ${address} is not available: `,
     );
+    expect((await desk.perigee(["errors", "out.jsonl"])).stdout).toBe(
+      "no line ended in an error\n2 lines are held and have no error; to see by what: perigee status out.jsonl\n",
+    );
     await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
     expect(await desk.perigee(RUN, { env })).toMatchObject({ code: 0 });
     expect(await looked()).toMatchObject({ counts: { answered: 3, open: 0, held: 0 }, held: [] });
@@ -198,7 +202,15 @@ describe("perigee status", () => {
     const { code, stderr } = await desk.perigee(["status", "out.jsonl"]);
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: "perigee: not_found: no run is recorded in out.jsonl.perigee: it has no journal.sqlite\n",
+      stderr:
+        "perigee: not_found: no run is recorded in out.jsonl.perigee: it has no journal.sqlite; if the run was started with --data, give the same --data here\n",
+    });
+    desk.write("in.jsonl", [question("a")]);
+    await desk.perigee([...RUN, "--data", "state"]);
+    const other = await desk.perigee(["errors", "other.jsonl", "--data", "state"]);
+    expect(other).toMatchObject({
+      code: 2,
+      stderr: `perigee: not_found: no run with the output ${join(desk.dir, "other.jsonl")} is recorded in state; --data must be that of the run\n`,
     });
   });
 });

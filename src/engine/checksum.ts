@@ -69,7 +69,7 @@ const POWERS: readonly number[] = (() => {
 /** The checksum of a file up to an offset, and how many bytes it has up to there. */
 export async function checksumOf(file: Pick<DiskFile, "read">, endBytes: number): Promise<Checksum> {
   const sum = new Checksum();
-  const chunk = new Uint8Array(CHUNK_BYTES);
+  const chunk = Buffer.allocUnsafeSlow(Math.min(CHUNK_BYTES, endBytes));
   while (sum.lengthBytes < endBytes) {
     const wanted = chunk.subarray(0, endBytes - sum.lengthBytes);
     const length = await file.read(wanted, sum.lengthBytes);

@@ -21,6 +21,7 @@ import { readOutputLine } from "../jsonl/write.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { StoredTask } from "../store/store.ts";
 import { isAnswerWhole } from "./answer_check.ts";
+import { checksumOf, checksumText } from "./checksum.ts";
 import { type ClosedRecord, type OutcomeRecord, StepWriter, stamped } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
 import type { AttemptsMade } from "./replay.ts";
@@ -136,15 +137,7 @@ async function holds(
   if ((await disk.stat(path))?.sizeBytes !== outBytes) return false; // nothing is appended before it is settled
   const file = await disk.open(path, "read");
   try {
-    const bytes = new Uint8Array(READ_BYTES);
-    let sum = 0;
-    for (let at = 0; at < outBytes; ) {
-      const length = await file.read(bytes.subarray(0, Math.min(READ_BYTES, outBytes - at)), at);
-      if (length === 0) return false;
-      sum = crc32(bytes.subarray(0, length), sum);
-      at += length;
-    }
-    return sum === outCrc32;
+    return String(await checksumOf(file, outBytes)) === checksumText(outCrc32, outBytes);
   } finally {
     await file.close();
   }

@@ -36,6 +36,8 @@ export const LINE_BYTES_MAX: number = 10 * 1024 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;
 const CHUNK_BYTES = 1024 * 1024;
+/** Many inputs are smaller: the chunk grows once, when this one was full. */
+const FIRST_CHUNK_BYTES = 64 * 1024;
 const BLOCK_LINES_MAX = 256;
 const BLOCK_BYTES_MAX = 256 * 1024;
 /** The first block is small, so that sending begins before a whole chunk was measured. */
@@ -65,7 +67,8 @@ export async function* readBlocks(
 class BlockReader {
   isDone = false;
   readonly #file: Pick<DiskFile, "read">;
-  readonly #chunk: Buffer;
+  #chunk: Buffer;
+  readonly #chunkBytes: number;
   readonly #lineBytesMax: number;
   readonly #toOffset: number;
   readonly #signal: AbortSignal | undefined;
@@ -74,13 +77,15 @@ class BlockReader {
   #line: number;
   #held = 0;
   #filled = 0;
+  #isChunkFull = false;
   /** Lines of every block after the first. */
   readonly #fullBlockLines: number;
   #blockLinesMax: number;
 
   constructor(file: Pick<DiskFile, "read">, options: ReadOptions) {
     this.#file = file;
-    this.#chunk = Buffer.allocUnsafeSlow(options.chunkBytes ?? CHUNK_BYTES);
+    this.#chunkBytes = options.chunkBytes ?? CHUNK_BYTES;
+    this.#chunk = Buffer.allocUnsafeSlow(Math.min(FIRST_CHUNK_BYTES, this.#chunkBytes));
     this.#lineBytesMax = options.lineBytesMax ?? LINE_BYTES_MAX;
     this.#fullBlockLines = options.blockLinesMax ?? BLOCK_LINES_MAX;
     this.#blockLinesMax = Math.min(FIRST_BLOCK_LINES_MAX, this.#fullBlockLines);
@@ -99,7 +104,9 @@ class BlockReader {
 
   /** Reads on behind the bytes that are held. */
   async fill(): Promise<void> {
+    if (this.#isChunkFull && this.#canGrow) this.#grow();
     this.#filled = this.#held + (await this.#readInto(this.#held));
+    this.#isChunkFull = this.#filled === this.#chunk.length;
   }
 
   /** Cuts all whole lines of the chunk into blocks; at the end of the input the rest counts as a line. */
@@ -136,7 +143,7 @@ class BlockReader {
 
   /** When the chunk is full of one line that has not ended: seeks its end, and reads it whole or refuses it. */
   async takeLongLine(): Promise<ReaderEvent | undefined> {
-    if (this.#held < this.#chunk.length) return undefined;
+    if (this.#held < this.#chunk.length || this.#canGrow) return undefined;
     const offset = this.#offsetOf(0);
     let newline = -1;
     let before = this.#chunk[this.#held - 1];
@@ -168,6 +175,16 @@ class BlockReader {
       kind: "block",
       block: { bytes: new Uint8Array(bytes.buffer), offset, firstLine: this.#line++, lineCount: 1 },
     };
+  }
+
+  get #canGrow(): boolean {
+    return this.#chunk.length < this.#chunkBytes;
+  }
+
+  #grow(): void {
+    const larger = Buffer.allocUnsafeSlow(this.#chunkBytes);
+    this.#chunk.copy(larger, 0, 0, this.#held);
+    this.#chunk = larger;
   }
 
   async #readInto(start: number): Promise<number> {

@@ -36,7 +36,7 @@ const NOTHING_BEYOND: BeyondTexts = { tokens: 0, tokensMost: 0, tierExcess: 0, i
 
 export class MeasuredColumns {
   readonly #keys = new PackedBytes(64 * 1024);
-  readonly #bodies = new PackedBytes(512 * 1024);
+  readonly #bodies = new PackedBytes(64 * 1024);
   #count = 0;
   #lines = new Uint32Array(0);
   #offsets = new Float64Array(0);

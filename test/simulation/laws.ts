@@ -187,7 +187,7 @@ export class Laws {
 
   /** I10: what all runs of a shared cap say together is not above it. */
   sharedCap(summaries: readonly Summary[]): void {
-    const { usd = Number.POSITIVE_INFINITY } = this.#observer.sharedCap ?? {};
+    const { calledUsd: usd = Number.POSITIVE_INFINITY } = this.#observer.sharedCap ?? {};
     const told = summaries.reduce((sum, { cost }) => sum + cost.billed_usd + cost.ambiguous_usd, 0);
     if (told > usd + 1e-6) this.#violate(`I10 ${told} USD are told by all runs, their cap is ${usd}`);
   }
@@ -248,7 +248,7 @@ export class Laws {
     const most = worstUsdOf(line);
     if (most + this.#sentUsdOf(book) > capUsd) return true;
     const sharedUsd = sharedCap?.members.reduce((sum, member) => sum + this.#sentUsdOf(member), 0) ?? 0;
-    return most + sharedUsd > (sharedCap?.usd ?? Number.POSITIVE_INFINITY);
+    return most + sharedUsd > (sharedCap?.acceptedUsd ?? Number.POSITIVE_INFINITY);
   }
 
   /** All that was ever sent for a run, at the most that it may have cost. */

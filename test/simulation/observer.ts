@@ -6,7 +6,7 @@ import type { Clock } from "../../src/clock.ts";
 import type { Step } from "../../src/engine/journal.ts";
 import type { Progress } from "../../src/engine/progress.ts";
 import { type Served, type SimulatedProviders, usdOf } from "./provider.ts";
-import { type OutputLine, RunBook, type SharedCap, sinceReopened } from "./run_book.ts";
+import { newSharedCap, type OutputLine, RunBook, type SharedCap, sinceReopened } from "./run_book.ts";
 import { PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
 /** What ends an item when it arrives. */
@@ -77,8 +77,7 @@ export class Observer {
     this.#clock = clock;
     this.#providers = providers;
     const { sharedCapUsd, runs } = workload;
-    this.sharedCap =
-      sharedCapUsd === undefined ? undefined : { name: "team", usd: sharedCapUsd, billedUsd: 0, members: [] };
+    this.sharedCap = sharedCapUsd === undefined ? undefined : newSharedCap(sharedCapUsd);
     this.books = runs.map((run) => new RunBook(run, run.isCapShared ? this.sharedCap : undefined));
   }
 
@@ -149,10 +148,7 @@ export class Observer {
   }
 
   runCalled(book: RunBook): void {
-    book.calls += 1;
-    book.calledMs = this.#clock.nowMs();
-    book.isAtWork = true;
-    book.settledBefore = 0;
+    book.called(this.#clock.nowMs());
     this.#processStartedMs = this.#clock.nowMs();
     this.note(`run ${book.run.index} begins`);
   }
@@ -206,9 +202,9 @@ export class Observer {
     const { sharedCap } = book;
     if (sharedCap !== undefined) {
       sharedCap.billedUsd += usdOf(served);
-      if (sharedCap.billedUsd > (sharedCap.usd ?? Number.POSITIVE_INFINITY) + 1e-9)
+      if (sharedCap.billedUsd > sharedCap.calledUsd + 1e-9)
         this.violate(
-          `I10 line ${served.line.id} makes it ${sharedCap.billedUsd} USD of all runs, their cap is ${sharedCap.usd}`,
+          `I10 line ${served.line.id} makes it ${sharedCap.billedUsd} USD of all runs, their cap is ${sharedCap.calledUsd}`,
         );
     }
     const { billedUsd, capUsd = Number.POSITIVE_INFINITY } = book;

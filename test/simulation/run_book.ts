@@ -21,13 +21,22 @@ export interface OutputLine {
   };
 }
 
-/** A cap on what several runs may be billed together. */
+/** A cap on what several runs may be billed together: its amount is that of the last call. */
 export interface SharedCap {
   readonly name: string;
-  /** Undefined once it was dropped. */
-  usd: number | undefined;
+  /** What the next call gives. */
+  usd: number;
+  /** What the last call gave: no more may be billed. */
+  calledUsd: number;
+  /** What the last call gave that was accepted: so much may be spent. */
+  acceptedUsd: number;
   billedUsd: number;
   readonly members: RunBook[];
+}
+
+/** Nothing was billed under it. */
+export function newSharedCap(usd: number): SharedCap {
+  return { name: "team", usd, calledUsd: usd, acceptedUsd: usd, billedUsd: 0, members: [] };
 }
 
 /** Of one run. */
@@ -50,6 +59,8 @@ export class RunBook {
   /** How often it was called. */
   calls = 0;
   calledMs = 0;
+  /** Its shared cap at its last call. */
+  #sharedUsd = 0;
   /** Its cap at its last call; undefined for none. */
   capUsd: number | undefined;
   /** What the provider has billed for it, or will when what is under way is answered. */
@@ -80,7 +91,23 @@ export class RunBook {
 
   /** Its caps are no limit. */
   get isUncapped(): boolean {
-    return this.capUsd === undefined && this.sharedCap?.usd === undefined;
+    return this.capUsd === undefined && this.sharedCap === undefined;
+  }
+
+  /** It is called with the terms of now. */
+  called(nowMs: number): void {
+    this.calls += 1;
+    this.calledMs = nowMs;
+    this.isAtWork = true;
+    this.settledBefore = 0;
+    if (this.sharedCap !== undefined) this.#sharedUsd = this.sharedCap.calledUsd = this.sharedCap.usd;
+  }
+
+  /** Its last call was accepted, with the terms that it gave. */
+  accepted(nowMs: number): void {
+    this.acceptedMs ??= nowMs;
+    this.opening = undefined;
+    if (this.sharedCap !== undefined) this.sharedCap.acceptedUsd = this.#sharedUsd;
   }
 
   /** The id of the line with a number; undefined for a number that the input has no more. */

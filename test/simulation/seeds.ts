@@ -34,4 +34,7 @@ export const FAILED_SEEDS: readonly number[] = [
   106_015_683,
   // A request that waited for room on the disk left although its lane had been refused meanwhile.
   106_016_866,
+  // The checker counted with the raised amount of a shared cap before any call had given it.
+  107_008_259,
+  107_012_274,
 ];

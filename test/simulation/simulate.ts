@@ -266,7 +266,7 @@ class Simulation {
       const raised = (usd: number | undefined): number | undefined =>
         usd === undefined || this.#random() < 0.3 ? undefined : usd * (1 + this.#random() * 3);
       book.capUsd = raised(book.capUsd);
-      if (sharedCap?.usd !== undefined) sharedCap.usd *= 1 + this.#random() * 3;
+      if (sharedCap !== undefined) sharedCap.usd *= 1 + this.#random() * 3;
       this.#observer.note(`cap of run ${book.run.index} ${book.capUsd}, of all ${sharedCap?.usd}`);
       return false;
     }
@@ -287,8 +287,7 @@ class Simulation {
       this.#clock.timer(Math.max(POLL_MS, (this.#clock.nowMs() - calledMs) * POLL_SHARE), poll);
     };
     const accept = (): void => {
-      book.acceptedMs ??= this.#clock.nowMs();
-      book.opening = undefined;
+      book.accepted(this.#clock.nowMs());
       poll(); // what a power cut left is mended until then
     };
     run.opened.then(accept, () => undefined);
@@ -380,7 +379,7 @@ class Simulation {
       ...(capUsd === undefined ? {} : { maxCostUsd: capUsd }),
       ...(project === undefined ? {} : { project }),
       ...(waitMs === undefined ? {} : { waitMs }),
-      ...(sharedCap?.usd === undefined ? {} : { cap: { name: sharedCap.name, usd: sharedCap.usd } }),
+      ...(sharedCap === undefined ? {} : { cap: { name: sharedCap.name, usd: sharedCap.usd } }),
       ...(opening?.kind === "retry" ? { retryFailed: opening.codes ?? true } : {}),
       ...(opening?.kind === "update" ? { update: true, prune: opening.isPruned } : {}),
       finish: book.isFinishing && this.#observer.missing === undefined,

@@ -29,6 +29,27 @@ describe("a run whose key is refused after it had worked", () => {
   });
 });
 
+describe("an answer to a request that was sent before its account was stopped", () => {
+  it.each([
+    ["quota_exceeded", status(402, "insufficient_balance")],
+    ["authentication_failed", status(401, "invalid_api_key")],
+  ])("says nothing of the account: what is held ends with %s, after its wait", async (code, refusal) => {
+    const world = new World({
+      answer: (line) => {
+        if (line === 1) return ok(line);
+        return line === 2 ? { afterMs: 20_000, result: ok(line) } : refusal;
+      },
+    });
+    world.input(10);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { ...OPTIONS, waitMs: 5_000, finish: true });
+    const summary = await world.settle(run.finished);
+    expect(summary).toMatchObject({ counts: { completed: 2, failed: 8 }, errors: { [code]: 8 } });
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(25_000);
+    expect(world.clock.nowMs()).toBeLessThan(26_000);
+  });
+});
+
 describe("a run that a probe brought back", () => {
   it("is not stopped by the time it has lost, however long it is busy since", async () => {
     const world = new World({

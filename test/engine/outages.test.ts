@@ -214,6 +214,27 @@ describe("a run of which nothing but an outage is left", () => {
     }
   });
 
+  it("ends each item with the reason of its own lane, also where lanes of one provider fail differently", async () => {
+    const replies: Readonly<Record<string, Reply>> = {
+      m1: status(429, "rate_limit_exceeded"),
+      m2: { ok: false, failure: "lost", message: "connection reset" },
+    };
+    const world = new World({ answer: (_line, _attempt, model) => replies[model] as Reply });
+    world.input(6, (line) => (line % 2 === 0 ? "alpha:m2" : "alpha:m1"));
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 60_000, finish: true });
+    await world.settle(run.finished);
+    const codes = new Map(world.output().map(({ key, error }) => [key, error?.code]));
+    const [limited, lost] = ["rate_limited", "connection_lost"];
+    expect([..."123456"].map((line) => codes.get(`k${line}`))).toEqual([
+      limited,
+      lost,
+      limited,
+      lost,
+      limited,
+      lost,
+    ]);
+  });
+
   it("expires its items at their deadline all the same", async () => {
     const world = down();
     world.input(3);

@@ -6,10 +6,11 @@
  */
 import type { Summary } from "../../src/engine/progress.ts";
 import { blamedFailures, overBlamed } from "./blame_law.ts";
+import { isHeldEnd } from "./held_end_law.ts";
 import { FINAL, type Observer } from "./observer.ts";
 import { answerOf, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
 import type { OutputLine, RunBook } from "./run_book.ts";
-import { QUOTA_WAIT_MS, WAIT_MS, wrongPause } from "./wait_law.ts";
+import { wrongPause } from "./wait_law.ts";
 import { INPUT_USD, OUTPUT_USD, PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
 const WINDOW_MS = 60_000;
@@ -29,17 +30,6 @@ const FREE: ReadonlySet<string> = new Set([
   "down",
   "throttled",
 ]);
-/** What held items end with under `finish`, by what their provider did last; any of an outage by all else. */
-const HELD_CODES: Readonly<Record<string, readonly string[]>> = {
-  quota: ["quota_exceeded"],
-  key_refused: ["authentication_failed"],
-  rate_limited: ["rate_limited"],
-  throttled: ["rate_limited"],
-  overloaded: ["overloaded"],
-  swamped: ["overloaded"],
-};
-const OUTAGE_CODES =
-  "connection_failed connection_lost timeout provider_error overloaded invalid_response".split(" ");
 const CODES: Readonly<Record<string, readonly string[]>> = {
   filtered: ["filtered"],
   bad_request: ["invalid_request"],
@@ -163,26 +153,12 @@ export class Laws {
     return isUsedUp(blamedFailures(served, this.#providers.servedTo(line.model)));
   }
 
-  /** Under `finish`, what is held for as long as it is waited for ends with its reason; what has a proof of its own does not. */
+  /** Under `finish`, what is held ends with its reason; what has a proof of its own does not. */
   #isHeldEnd(book: RunBook, line: SimulatedLine, code: string): boolean {
     if (!book.isFinishing) return false;
     const endMs = this.#observer.durable.get(line.id)?.atMs ?? Number.POSITIVE_INFINITY;
-    const ended = this.#providers.served
-      .filter(
-        ({ provider, overAtMs = Number.POSITIVE_INFINITY }) =>
-          provider === line.provider && overAtMs <= endMs,
-      )
-      .sort((one, other) => (one.overAtMs ?? 0) - (other.overAtMs ?? 0));
-    const last = ended.at(-1);
-    if (last === undefined || this.#isFinal(last)) return false;
-    if (!(HELD_CODES[last.what] ?? OUTAGE_CODES).includes(code)) return false;
-    const answers = ended.filter((one) => this.#isFinal(one));
-    // That a key was accepted is learnt, and what was learnt of late may be lost with its process.
-    const known =
-      this.#observer.deaths === 0 ? answers : answers.filter((one) => one.process === last.process);
-    const isNew = last.what === "key_refused" && known.length === 0;
-    const waitMs = isNew ? 0 : (book.run.waitMs ?? (last.what === "quota" ? QUOTA_WAIT_MS : WAIT_MS));
-    return waitMs === 0 || answers.every(({ overAtMs = 0 }) => overAtMs <= endMs - waitMs);
+    const { served } = this.#providers;
+    return isHeldEnd({ run: book.run, line, code, endMs, served, hasDied: this.#observer.deaths > 0 });
   }
 
   /** I10: what all runs of a shared cap say together is not above it. */

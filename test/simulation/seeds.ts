@@ -34,7 +34,11 @@ export const FAILED_SEEDS: readonly number[] = [
   106_015_683,
   // A request that waited for room on the disk left although its lane had been refused meanwhile.
   106_016_866,
+  // The checker took an answer to a request that was sent before the account was stopped for one that ended the stop.
+  107_004_903,
+  107_012_933,
+  // The checker compared the end of a held item with the last failure of another lane of its provider.
+  107_010_942,
   // The checker counted with the raised amount of a shared cap before any call had given it.
-  107_008_259,
-  107_012_274,
+  107_008_259, 107_012_274,
 ];

@@ -1,0 +1,97 @@
+/**
+ * The law of ends under `finish`, by books of one lane and its neighbours.
+ */
+import { describe, expect, it } from "vitest";
+import { isHeldEnd, type SentRequest } from "./held_end_law.ts";
+
+interface Request {
+  readonly what: string;
+  readonly sentMs: number;
+  readonly endMs: number;
+  readonly model?: string;
+  readonly run?: number;
+  readonly process?: number;
+}
+
+/** Whether an item of `alpha:m1` may have ended at 100 s with a code, after these requests. */
+function mayEnd(
+  code: string,
+  requests: readonly Request[],
+  { waitMs, hasDied = false }: { readonly waitMs?: number; readonly hasDied?: boolean } = {},
+): boolean {
+  const served = requests.map(
+    ({ what, sentMs, endMs, model = "alpha:m1", run = 0, process = 1 }): SentRequest => ({
+      what,
+      model,
+      process,
+      provider: model.slice(0, model.indexOf(":")),
+      line: { run },
+      atMs: sentMs,
+      overAtMs: endMs,
+      isDelivered: true,
+    }),
+  );
+  const run = { index: 0, waitMs };
+  const line = { model: "alpha:m1", provider: "alpha" };
+  return isHeldEnd({ run, line, code, endMs: 100_000, served, hasDied });
+}
+
+const ACCEPTED: Request = { what: "answer", sentMs: 0, endMs: 10 };
+const at = (what: string, sentMs: number, endMs: number, more: Partial<Request> = {}): Request => ({
+  what,
+  sentMs,
+  endMs,
+  ...more,
+});
+
+describe("an item that was held may end with the reason of its lane's last failure", () => {
+  it("and with no other, nor with that of another lane of its provider", () => {
+    const other = at("half_body", 40, 50, { model: "alpha:m2" });
+    const requests = [ACCEPTED, at("rate_limited", 20, 30), other];
+    expect(mayEnd("rate_limited", requests, { waitMs: 0 })).toBe(true);
+    expect(mayEnd("connection_lost", requests, { waitMs: 0 })).toBe(false);
+    expect(mayEnd("rate_limited", [ACCEPTED, other], { waitMs: 0 })).toBe(false);
+  });
+
+  it("not after an answer that ended the trouble, whenever the answered request had been sent", () => {
+    const failed = at("bad_gateway", 20, 30);
+    expect(mayEnd("provider_error", [ACCEPTED, failed], { waitMs: 0 })).toBe(true);
+    expect(mayEnd("provider_error", [ACCEPTED, failed, at("answer", 5, 60)], { waitMs: 0 })).toBe(false);
+  });
+
+  it("of an account that was stopped, not after an answer to a request that was sent since", () => {
+    const failed = at("quota", 20, 30);
+    expect(mayEnd("quota_exceeded", [ACCEPTED, failed, at("slow_answer", 5, 60)], { waitMs: 0 })).toBe(true);
+    expect(mayEnd("quota_exceeded", [ACCEPTED, failed, at("answer", 40, 60)], { waitMs: 0 })).toBe(false);
+  });
+
+  it("of a key that had been accepted, only from the third refusal in a row on", () => {
+    const refusals = [at("key_refused", 20, 30), at("key_refused", 21, 31)];
+    const late = at("slow_answer", 5, 60);
+    expect(mayEnd("authentication_failed", [ACCEPTED, ...refusals, late], { waitMs: 0 })).toBe(false);
+    const third = at("key_refused", 22, 32);
+    expect(mayEnd("authentication_failed", [ACCEPTED, ...refusals, third, late], { waitMs: 0 })).toBe(true);
+  });
+
+  it("of a key that was never accepted, at once, on all lanes of its provider", () => {
+    const other = at("key_refused", 20, 99_990, { model: "alpha:m2" });
+    expect(mayEnd("authentication_failed", [other])).toBe(true);
+    expect(mayEnd("authentication_failed", [ACCEPTED, other])).toBe(false);
+    expect(mayEnd("authentication_failed", [ACCEPTED, { ...other, process: 2 }], { hasDied: true })).toBe(
+      true,
+    );
+  });
+
+  it("after its wait, from the last answer of its lane and of its run", () => {
+    const failed = at("bad_gateway", 20_000, 94_000);
+    const [own, others] = [
+      at("answer", 0, 95_001, { model: "beta:m1" }),
+      at("answer", 0, 95_001, { model: "beta:m1", run: 1 }),
+    ];
+    expect(mayEnd("provider_error", [ACCEPTED, failed], { waitMs: 5_000 })).toBe(true);
+    expect(mayEnd("provider_error", [ACCEPTED, failed, own], { waitMs: 5_000 })).toBe(false);
+    expect(mayEnd("provider_error", [ACCEPTED, failed, others], { waitMs: 5_000 })).toBe(true);
+    expect(mayEnd("provider_error", [ACCEPTED, failed])).toBe(false); // it is half an hour
+    expect(mayEnd("provider_error", [], { waitMs: 0 })).toBe(false);
+  });
+});

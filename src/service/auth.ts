@@ -48,7 +48,7 @@ function admit(
 
 /** One text for every route, key and id: an answer that depended on them would tell something. */
 const UNAUTHENTICATED =
-  "a valid API key is needed in the Authorization header: behind Bearer, or for satellites, executions, clusters and secrets alone";
+  'a valid API key is needed: send "Authorization: Bearer <key>"; for satellites, executions, clusters and secrets "Authorization: <key>"';
 
 /** An unknown address stays 404, as long as it is not asked for too often. */
 function refusal(request: FastifyRequest, { perAddress }: AuthParts): PerigeeError | undefined {

@@ -1,6 +1,6 @@
 /** Names that nobody knows, in bodies and queries: refused with the one that was meant. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Call, type Service, startService } from "./serving.ts";
+import { type Call, type Service, sendExactly, startService } from "./serving.ts";
 
 const NOW = { model: "echo:small", input: "hello" };
 const UNKNOWN = "00000000-0000-4000-8000-000000000000";
@@ -76,6 +76,61 @@ describe("a name that is not known", () => {
       ]);
     }
     expect((await call("GET", "/?from=mail")).status).toBe(200);
+  });
+});
+
+describe("a wrong value of a query parameter", () => {
+  it.each([
+    ["/v0/infer/tasks?limit=%", "limit", "must be a whole number from 1 to 1000"],
+    ["/v0/infer/tasks?limit=0", "limit", "must be a whole number from 1 to 1000"],
+    ["/v0/infer/tasks?limit=1.5", "limit", "must be a whole number from 1 to 1000"],
+    ["/v0/infer/tasks?limit=1&limit=2", "limit", "must be given once"],
+    ["/v0/infer/tasks?after=", "after", "must have 1 to 64 characters"],
+    ["/v0/files?purpose=fine-tune", "purpose", 'must be one of "batch", "batch_output", "user_data"'],
+    ["/v1/files?order=asc", "order", 'must be "desc"'],
+    ["/v1/batches?limit=x", "limit", "must be a whole number from 1 to 100"],
+    ["/v0/usage?from=yesterday", "from", "must be a day as YYYY-MM-DD"],
+    [`/v0/files/output/${UNKNOWN}.jsonl?view=none`, "view", 'must be one of "all", "answers", "errors"'],
+  ])("is refused with what it must be: %s", async (path, param, expected) => {
+    expect(await refusal("GET", path)).toEqual([422, `${param}: ${expected}`, param]);
+  });
+});
+
+describe("a request without a valid key", () => {
+  it("is refused with the header to send, which differs for executions", async () => {
+    const message =
+      'a valid API key is needed: send "Authorization: Bearer <key>"; for satellites, executions, clusters and secrets "Authorization: <key>"';
+    const { key } = await service.createKey("refused");
+    const refused = async (path: string, authorization?: string): Promise<unknown> =>
+      (await service.caller(authorization)("GET", path)).body;
+    for (const answer of [
+      await refused("/v0/infer/tasks"),
+      await refused("/v0/infer/tasks", key),
+      await refused("/v1/executions", `Bearer ${key}`),
+    ])
+      expect(answer).toMatchObject({ error: { code: "unauthenticated", message } });
+    const wrong = await service.caller(key)("GET", "/v1/executions?satellite=one");
+    expect(wrong.body).toMatchObject({ error: { message: "satellite: must be <namespace>/<name>" } });
+  });
+});
+
+describe("a body that an address does not read", () => {
+  it("is refused by GET, whether its length is known or not", async () => {
+    const authorization = `Bearer ${(await service.createKey("bodies")).key}`;
+    const sent = async (headers: Record<string, string>, body: string): Promise<unknown> => {
+      const { status, text } = await sendExactly(service, {
+        method: "GET",
+        path: "/v0/infer/tasks",
+        headers: { authorization, "content-type": "application/json", ...headers },
+        body,
+      });
+      const { error } = JSON.parse(text) as { error?: { message: string } };
+      return [status, error?.message];
+    };
+    const refused = [422, "body: this address takes no body; leave it out"];
+    expect(await sent({ "content-length": "11" }, '{"limit":5}')).toEqual(refused);
+    expect(await sent({ "transfer-encoding": "chunked" }, '{"limit":5}')).toEqual(refused);
+    expect(await sent({ "content-length": "2" }, "{}")).toEqual([200, undefined]);
   });
 });
 

@@ -3,7 +3,7 @@
  *
  * Fields and bounds follow Gemini's generationConfig (snake_case or camelCase, proto3 JSON reads both) and OpenAI's
  * chat completions body; names that OpenAI and Anthropic have for the same are read in both. Null counts as absent, as
- * both say. A setting given under two spellings, of the wrong type or out of its range is `invalid_config`, and so is a
+ * both say; a name that is not known is none of theirs, whatever its value. A setting given under two spellings, of the wrong type or out of its range is `invalid_config`, and so is a
  * name that perigee's layout does not have; in OpenAI's the codec decides, because servers have members of their own.
  * Answers that this version cannot return are `unsupported_request`: several candidates, sound, images.
  */
@@ -164,12 +164,13 @@ function readFields(
   const unknownFields: string[] = [];
   for (const name of Object.keys(given)) {
     const value = given[name];
-    if (value === undefined || value === null || otherNames.has(name)) continue;
+    if (value === undefined || otherNames.has(name)) continue;
     const known = fields.get(name);
     if (known === undefined) {
       unknownFields.push(name);
       continue;
     }
+    if (value === null) continue;
     const read = known.read(value, name);
     if (read instanceof LineFault) return read;
     if (read === undefined) continue;
@@ -297,14 +298,19 @@ function readResponseFormat(given: JsonValue | undefined): ReadConfig | LineFaul
   if (type !== "text" && type !== "json_object" && type !== "json_schema")
     return mustBe("response_format.type", "text, json_object or json_schema", type);
   const known = type === "json_schema" ? ["type", "json_schema"] : ["type"];
-  const unknownFields = otherNames(given, known, "response_format");
+  const unknownFields = otherNames(given, known, "response_format", "json_schema");
   if (type === "text") return { config: {}, unknownFields };
   if (type === "json_object") return { config: { responseMimeType: "application/json" }, unknownFields };
   if (!isObject(named)) return mustBe("response_format.json_schema", "an object", named);
   const { schema: asked, description } = named;
   if (asked !== undefined && !isObject(asked))
     return mustBe("response_format.json_schema.schema", "an object", asked);
-  const inside = otherNames(named, ["name", "strict", "schema"], "response_format.json_schema");
+  const inside = otherNames(
+    named,
+    ["name", "strict", "schema"],
+    "response_format.json_schema",
+    "description",
+  );
   const isDescribed = asked === undefined || !isText(description) || asked["description"] !== undefined;
   const left = isDescribed ? inside : inside.filter((name) => !name.endsWith(".description"));
   const responseJsonSchema = isDescribed ? asked : { ...asked, description };
@@ -317,10 +323,15 @@ function readResponseFormat(given: JsonValue | undefined): ReadConfig | LineFaul
   };
 }
 
-/** Paths of members with other names than these and a value. */
-function otherNames(object: JsonObject, names: readonly string[], path: string): readonly string[] {
+/** Paths of members with other names than these; `nullable` is absent where it is null. */
+function otherNames(
+  object: JsonObject,
+  names: readonly string[],
+  path: string,
+  nullable: string,
+): readonly string[] {
   return Object.keys(object).flatMap((name) =>
-    names.includes(name) || object[name] === null ? [] : [`${path}.${name}`],
+    names.includes(name) || (name === nullable && object[name] === null) ? [] : [`${path}.${name}`],
   );
 }
 

@@ -34,12 +34,30 @@ const KNOWN = [
   ...REQUEST_SETTINGS,
 ] as const;
 
+/** Second spellings. */
+const OTHER_NAMES: ReadonlySet<string> = new Set(["generationConfig", "systemInstruction"]);
 /** The names of the system instruction. */
 const SYSTEM_NAMES: ReadonlySet<string> = new Set(["system_instruction", "systemInstruction", "system"]);
 const CONTENT_NAMES = ["role", "parts"] as const;
 const PART_NAMES = ["text"] as const;
 const CACHE = "cache_control";
+const INSTRUCTION_ROLE = "system_instruction.role";
 const BLOCK_NAMES = ["type", "text", CACHE] as const;
+/** Members of Gemini's `Part` and of Anthropic's text blocks that mean nothing when they are null (state 2026-11-22). */
+const NULLABLE: ReadonlySet<string> = new Set([
+  ...[
+    "codeExecutionResult",
+    "code_execution_result",
+    "executableCode",
+    "executable_code",
+    "fileData",
+    "file_data",
+  ],
+  ...["functionCall", "function_call", "functionResponse", "function_response", "inlineData", "inline_data"],
+  ...["mediaResolution", "media_resolution", "partMetadata", "part_metadata", "thought", "thoughtSignature"],
+  ...["thought_signature", "toolCall", "tool_call", "toolResponse", "tool_response", "videoMetadata"],
+  ...["video_metadata", "citations"],
+]);
 
 /** Reads `request`, all but its model. */
 export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFault {
@@ -49,7 +67,8 @@ export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFa
   let instructionName = "";
   for (const name of Object.keys(request)) {
     const value = request[name] as JsonValue; // an own member
-    if (name === "model" || name === "contents" || value === null) continue;
+    if (name === "model" || name === "contents") continue;
+    if (value === null && isKnown(name)) continue;
     if (name === "generation_config" || name === "generationConfig") {
       if (settings !== undefined) return givenTwice("generation_config", "generationConfig");
       settings = value;
@@ -69,7 +88,17 @@ export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFa
   if (turns instanceof LineFault) return turns;
   const system = readInstruction(instruction, instructionName);
   if (system instanceof LineFault) return system;
-  return { system, turns, config, unknownFields: hasCacheMark(instruction) ? [CACHE] : [] };
+  return { system, turns, config, unknownFields: leftOf(instruction) };
+}
+
+function isKnown(name: string): boolean {
+  return (KNOWN as readonly string[]).includes(name) || OTHER_NAMES.has(name) || REFUSED.has(name);
+}
+
+/** What is left out of a system instruction. */
+function leftOf(instruction: JsonValue | undefined): readonly string[] {
+  if (hasCacheMark(instruction)) return [CACHE];
+  return isObject(instruction) && instruction["role"] === "user" ? [INSTRUCTION_ROLE] : [];
 }
 
 function refusedMember(name: string): LineFault {
@@ -106,7 +135,7 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
 }
 
 /**
- * The system instruction: `{ parts: [{ text }] }`, `{ parts: { text } }` as Google's samples have it, a string, or
+ * The system instruction: `{ parts: [{ text }] }`, with the role `system` or `user`, of which Google's SDK adds the second, `{ parts: { text } }` as Google's samples have it, a string, or
  * Anthropic's list of `{ type: "text", text }`.
  */
 function readInstruction(instruction: JsonValue | undefined, name: string): string[] | LineFault {
@@ -116,6 +145,8 @@ function readInstruction(instruction: JsonValue | undefined, name: string): stri
   if (!isObject(instruction)) return wrongContents(name, "an object or a string", instruction);
   const unknown = otherName(instruction, CONTENT_NAMES);
   if (unknown !== undefined) return unknownField(name, unknown, CONTENT_NAMES);
+  const role = instruction["role"] ?? "system";
+  if (role !== "system" && role !== "user") return wrongContents(`${name}.role`, '"system" or "user"', role);
   const parts = instruction["parts"];
   const texts = readParts(isObject(parts) ? [parts] : parts);
   return texts instanceof LineFault ? within(name, texts) : texts;
@@ -163,10 +194,12 @@ function readParts(parts: JsonValue | undefined): string[] | LineFault {
   return texts;
 }
 
-/** The first member that has none of these names, and a value. */
+/** The first member that has none of these names. */
 function otherName(object: JsonObject, names: readonly string[]): string | undefined {
-  for (const name in object)
-    if (!names.includes(name) && object[name] !== null && Object.hasOwn(object, name)) return name;
+  for (const name in object) {
+    if (names.includes(name) || !Object.hasOwn(object, name)) continue;
+    if (object[name] !== null || !NULLABLE.has(name)) return name;
+  }
   return undefined;
 }
 

@@ -102,7 +102,7 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
 
 function unknownMember(line: JsonObject, known: readonly string[]): LineFault | undefined {
   for (const name of Object.keys(line)) {
-    if (known.includes(name) || name === "__proto__" || line[name] === null) continue;
+    if (known.includes(name) || name === "__proto__") continue;
     if (name === "sla")
       return new LineFault(
         "invalid_line",

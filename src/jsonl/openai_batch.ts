@@ -70,13 +70,19 @@ function underOwnNames(body: JsonObject): JsonObject | LineFault {
   let own: Record<string, JsonValue> | undefined;
   for (const [other, name] of OTHER_NAMES) {
     const value = body[other];
-    if (!isGiven(value)) continue;
-    if (isGiven(body[name])) return givenTwice(name, other);
+    if (value === undefined) continue;
     const { [other]: _, ...rest } = own ?? body;
-    own = { ...rest, [name]: value as JsonValue };
+    own = rest;
+    if (value === null) continue;
+    if (isGiven(body[name])) return givenTwice(name, other);
+    own = { ...rest, [name]: value };
   }
   const { system } = body;
-  if (!isGiven(system)) return own ?? body;
+  if (system === undefined) return own ?? body;
+  if (system === null) {
+    const { system: _, ...rest } = own ?? body;
+    return rest;
+  }
   const content = isText(system) || Array.isArray(system) ? system : undefined;
   if (content === undefined) return wrongContents("system", "a string or an array", system);
   const { system: _, messages, ...rest } = own ?? body;

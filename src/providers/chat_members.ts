@@ -9,6 +9,12 @@
  * Ollama, OpenRouter, Together, Fireworks, Groq, Mistral and DeepSeek; state 2026-11-22.
  */
 import { nearest } from "../nearest.ts";
+import {
+  MESSAGE_MEMBERS,
+  MESSAGE_MEMBERS_ELSEWHERE,
+  PART_MEMBERS,
+  PART_MEMBERS_ELSEWHERE,
+} from "../work/chat_message.ts";
 import { isObject } from "../work/json.ts";
 
 const DOCUMENTED: ReadonlySet<string> = new Set([
@@ -75,38 +81,6 @@ const OTHERS: ReadonlySet<string> = new Set([
   "typical_p",
 ]);
 
-/** Of a message, whatever its role. */
-const OF_MESSAGE: ReadonlySet<string> = new Set([
-  "annotations",
-  "audio",
-  "content",
-  "function_call",
-  "name",
-  "refusal",
-  "role",
-  "tool_call_id",
-  "tool_calls",
-]);
-const OF_MESSAGE_ELSEWHERE: ReadonlySet<string> = new Set([
-  "cache_control",
-  "images",
-  "partial",
-  "prefix",
-  "reasoning",
-  "reasoning_content",
-  "reasoning_details",
-  "thinking",
-  "tool_name",
-]);
-/** Of a part of its content. */
-const OF_PART: ReadonlySet<string> = new Set(["file", "image_url", "input_audio", "refusal", "text", "type"]);
-const OF_PART_ELSEWHERE: ReadonlySet<string> = new Set([
-  "audio_url",
-  "cache_control",
-  "thinking",
-  "video_url",
-]);
-
 /**
  * The same of the members of messages and of the parts of their content; what is no message is left to the server. Hot: one
  * call for each request in OpenAI's layout.
@@ -115,12 +89,18 @@ export function misspeltInMessages(messages: unknown, isOpenai: boolean): string
   if (!Array.isArray(messages)) return undefined;
   for (const [index, message] of messages.entries()) {
     const where = `messages[${index}]`;
-    const own = unknownIn(message, where, isOpenai, OF_MESSAGE, OF_MESSAGE_ELSEWHERE);
+    const own = unknownIn(message, where, isOpenai, MESSAGE_MEMBERS, MESSAGE_MEMBERS_ELSEWHERE);
     if (own !== undefined) return own;
     const content: unknown = isObject(message) ? message["content"] : undefined;
     if (!Array.isArray(content)) continue;
     for (const [part, value] of content.entries()) {
-      const fault = unknownIn(value, `${where}.content[${part}]`, isOpenai, OF_PART, OF_PART_ELSEWHERE);
+      const fault = unknownIn(
+        value,
+        `${where}.content[${part}]`,
+        isOpenai,
+        PART_MEMBERS,
+        PART_MEMBERS_ELSEWHERE,
+      );
       if (fault !== undefined) return fault;
     }
   }
@@ -147,6 +127,11 @@ function unknownIn(
 
 function shownName(name: string): string {
   return JSON.stringify(name.length <= 64 ? name : `${name.slice(0, 64)}...`);
+}
+
+/** Whether some server has a member of this name. */
+export function isKnownMember(name: string): boolean {
+  return DOCUMENTED.has(name) || OTHERS.has(name);
 }
 
 /** Undefined when all names may be sent; else what is wrong with the first that may not. */

@@ -7,6 +7,7 @@
  */
 import { isEmptyList } from "../work/json.ts";
 import type { ModelRequest } from "../work/request.ts";
+import { isKnownMember } from "./chat_members.ts";
 import type { Encoded, ProviderSettings } from "./provider.ts";
 
 /** Another value gives another sample of the same answer. */
@@ -31,6 +32,7 @@ const UNSEEN: ReadonlySet<string> = new Set([
   "service_tier",
   "store",
   "stream_options",
+  "system_instruction.role",
   "user",
 ]);
 /** Members that ask for more than text. */
@@ -68,7 +70,12 @@ const SAYS_NOTHING: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
 /** Members of OpenAI's body that are not sent to a provider of another protocol, without those that ask for nothing. */
 export function untranslated({ unknownFields, openaiBody }: ModelRequest): readonly string[] {
   if (unknownFields.length === 0) return NONE;
-  return unknownFields.filter(
-    (name) => name !== "messages" && SAYS_NOTHING.get(name)?.(openaiBody?.[name]) !== true,
-  );
+  return unknownFields.filter((name) => {
+    const value = openaiBody?.[name];
+    return (
+      name !== "messages" &&
+      SAYS_NOTHING.get(name)?.(value) !== true &&
+      !(value === null && isKnownMember(name))
+    );
+  });
 }

@@ -359,7 +359,7 @@ describe("the interface's layout", () => {
       '"text" is not a known member of system_instruction; expected one of role, parts',
     );
     expect(fault(line({ generation_config: { temprature: 1 } }))).toBe("a: invalid_config");
-    expect(item({ ...line(), note: null }).key).toBe("a");
+    expect(fault({ ...line(), note: null })).toBe("a: invalid_line");
   });
 
   it("takes OpenAI's and Anthropic's names for what they mean", () => {

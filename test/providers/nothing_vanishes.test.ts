@@ -44,6 +44,7 @@ function own(name: string, model: string, request: object): object {
 }
 
 const VALUES: readonly unknown[] = [1, 0, "x", "", true, false, [], {}, [1], { a: 1 }];
+const VALUES_OR_NULL = [...VALUES, null];
 
 /** Lines that hold a member which no layout has, one for each place where a member can stand. */
 function linesWith(name: string, model: string, member: object): Readonly<Record<string, object>> {
@@ -92,7 +93,7 @@ function linesWith(name: string, model: string, member: object): Readonly<Record
 describe("a member that no layout has", () => {
   it.each(CODECS)("is refused by its path, or sent, wherever it is, by %s (%s)", (name, model) => {
     const codec = provider(name);
-    for (const value of VALUES) {
+    for (const value of VALUES_OR_NULL) {
       for (const [place, line] of Object.entries(linesWith(name, model, { [MARK]: value }))) {
         const found = fate(line, codec, model);
         const text = "refused" in found ? found.refused : found.sent;
@@ -107,11 +108,12 @@ describe("a member that no layout has", () => {
   it("is refused even where unsupported settings are left out, but for settings of the body", () => {
     for (const [name, model] of OTHERS) {
       const codec = provider(name, { unsupportedConfig: "drop" });
-      for (const [place, line] of Object.entries(linesWith(name, model, { [MARK]: {} }))) {
-        const found = fate(line, codec, model);
-        if ("dropped" in found) expect(found.dropped, place).toMatch(new RegExp(`${MARK}|tools`));
-        else expect(found.refused, place).toContain(MARK);
-      }
+      for (const value of [{}, null])
+        for (const [place, line] of Object.entries(linesWith(name, model, { [MARK]: value }))) {
+          const found = fate(line, codec, model);
+          if ("dropped" in found) expect(found.dropped, place).toMatch(new RegExp(`${MARK}|tools`));
+          else expect(found.refused, place).toContain(MARK);
+        }
     }
   });
 });
@@ -143,6 +145,10 @@ describe("a documented member that a protocol lacks", () => {
       n: 1,
       logprobs: false,
       user: null,
+      max_output_tokens: null,
+      stop_sequences: null,
+      system: null,
+      extra_body: { metadata: null },
     };
     const codec = provider(name);
     const plain = fate(chat(name, model, {}), codec, model);
@@ -168,6 +174,56 @@ describe("a documented member that a protocol lacks", () => {
       expect(fate(own("gemini", "g", { [member]: {} }), provider("gemini"), "g")).toEqual({
         refused: `${member} is not supported`,
       });
+  });
+});
+
+describe("the role of a system instruction", () => {
+  const lineWith = (name: string, model: string, role: unknown): object =>
+    own(name, model, { system_instruction: { role, parts: [{ text: "Be" }] } });
+
+  it.each(CODECS)(
+    "is what it is for as system, left out with a warning as user, by %s (%s)",
+    (name, model) => {
+      const codec = provider(name);
+      const plain = fate(own(name, model, { system_instruction: "Be" }), codec, model);
+      for (const role of ["system", null])
+        expect(fate(lineWith(name, model, role), codec, model)).toEqual(plain);
+      expect(fate(lineWith(name, model, "user"), codec, model)).toEqual({
+        ...plain,
+        dropped: "system_instruction.role",
+      });
+    },
+  );
+
+  it("is refused as anything else", () => {
+    for (const role of ["model", "", 1, {}])
+      expect(fate(lineWith("gemini", "g", role), provider("gemini"), "g")).toMatchObject({
+        refused: expect.stringContaining('system_instruction.role must be "system" or "user", got'),
+      });
+  });
+});
+
+describe("null", () => {
+  it("asks for nothing as a member that the layout has, also of parts and messages", () => {
+    const codec = provider("gemini");
+    const parts = [{ text: "Hi", inline_data: null, functionCall: null, thought: null }];
+    expect(fate(own("gemini", "g", { contents: [{ role: null, parts }] }), codec, "g")).toEqual(
+      fate(own("gemini", "g", {}), codec, "g"),
+    );
+    const message = { role: "user", content: "Hi", name: null, refusal: null, reasoning_content: null };
+    const format = { type: "json_schema", json_schema: { name: "n", description: null, schema: null } };
+    expect(
+      fate(chat("gemini", "g", { messages: [message], response_format: format }), codec, "g"),
+    ).toMatchObject({
+      refused: expect.stringContaining("response_format.json_schema.schema"),
+    });
+    expect(
+      fate(
+        chat("gemini", "g", { messages: [message], response_format: { type: "text", json_schema: null } }),
+        codec,
+        "g",
+      ),
+    ).toEqual(fate(chat("gemini", "g", {}), codec, "g"));
   });
 });
 

@@ -49,7 +49,7 @@ export class Run implements AsyncIterable<OutputLine> {
   readonly finished: Promise<Summary>;
   readonly #parts: EngineParts;
   readonly #report: RunReport;
-  readonly #options: Pick<RunOptions, "onHeld" | "waitMs" | "finish" | "pilot" | "onPilot">;
+  readonly #options: Pick<RunOptions, "finish" | "isStandIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
   readonly #warnings: WarningFeed | undefined;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
@@ -265,6 +265,8 @@ export class Run implements AsyncIterable<OutputLine> {
   /** Reads the input and waits until nothing is left of it, held lines are to be read again, or the run is left. */
   async #read(opened: OpenRun, watch: Watch, pilot: Pilot | undefined): Promise<void> {
     const { state } = opened;
+    // What stands for lost lines is never sent: it ends with the sla.
+    if (this.#options.isStandIn === true && Number.isFinite(state.settings.deadlineMs)) return watch.left;
     const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
     await Promise.race([reading, watch.left]);
     const canReadAgain = opened.input.identity !== undefined;

@@ -70,7 +70,10 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
    * true, the line ends as `cancelled` instead. Must be cheap; what is in flight is answered all the same.
    */
   readonly skip?: (line: number) => boolean;
-  /** The source stands in for one that is lost: what is left of the run ends with it, and it need not be the same. */
+  /**
+   * The source stands in for one that is lost, and need not be the same. What is left of the run ends with the sla, and without
+   * one as `skip` says; nothing is sent before.
+   */
   readonly isStandIn?: boolean;
   /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
   readonly onStep?: StepListener;

@@ -119,6 +119,18 @@ describe("lines that are waited for", () => {
     },
   );
 
+  it.each([2])("end at their deadline although the wall clock was set by %i hours", async (hours) => {
+    const { world, restart, path, mixed } = await waiting();
+    await world.settle(world.disk.remove(path));
+    world.clock.jumpWall(hours * 3_600_000);
+    const tasks = await restart();
+    const counts = async () => (await world.settle(tasks.task(PROJECT, mixed.id))).counts;
+    await world.clock.advance(25 * 60_000);
+    expect(await counts()).toMatchObject({ submitted: 3, completed: 2 });
+    await world.clock.advance(6 * 60_000);
+    expect(await counts()).toMatchObject({ submitted: 0, completed: 2, expired: 3 });
+  });
+
   it("of a file that is put back before their deadline are answered", async () => {
     const { world, restart, path, mixed } = await waiting();
     const text = world.disk.text(path) ?? "";

@@ -10,7 +10,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { hasCode, PerigeeError } from "../errors.ts";
 import type { StoredTask } from "../store/store.ts";
-import { parseSlaMinutes, WallAnchor } from "../work/sla.ts";
+import { overAtMs, parseSlaMinutes } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
 import { checkedBody, checkPrune, isPrunable, otherInput } from "./checked_body.ts";
 import { assertFits } from "./disk_space.ts";
@@ -316,7 +316,7 @@ async function openState(
   const deadlineMs =
     slaMinutes === undefined
       ? Number.POSITIVE_INFINITY
-      : new WallAnchor(clock).monotonicMs(acceptedWallMs + slaMinutes * 60_000);
+      : overAtMs(clock, acceptedWallMs + slaMinutes * 60_000);
   const budget = await openBudget(parts, taskId, options, recovered.taken);
   log.committedUsd = () => budget.committedUsd;
   const state = new RunState({

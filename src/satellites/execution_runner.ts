@@ -19,7 +19,7 @@ import type { Clock, Timer } from "../clock.ts";
 import { Room } from "../engine/room.ts";
 import { PerigeeError } from "../errors.ts";
 import type { RecordStore } from "../store/records.ts";
-import type { WallAnchor } from "../work/sla.ts";
+import { overAtMs } from "../work/sla.ts";
 import { Alarms } from "./alarms.ts";
 import { type PreparedAttempt, type PrepareParts, prepareAttempt } from "./attempt_prepare.ts";
 import { decideAgain, decideAttempt, type FailedAttempt, LOST } from "./attempt_retry.ts";
@@ -46,7 +46,6 @@ const AGAIN_MS = 30_000;
 export interface RunnerParts extends RunParts, PrepareParts {
   readonly clock: Clock;
   readonly store: RecordStore;
-  readonly anchor: WallAnchor;
   readonly destinations: Destinations;
   /** Attempts at once. */
   readonly placesMax: number;
@@ -136,7 +135,7 @@ export class ExecutionRunner {
     const { project, destination, deadlineWallMs, id } = facts;
     const standing: Standing = {
       ...{ facts, progress, project, destination },
-      deadlineMs: this.#parts.anchor.monotonicMs(deadlineWallMs),
+      deadlineMs: overAtMs(this.#parts.clock, deadlineWallMs),
       phase: "queued",
       ...{ shown: undefined, deadline: undefined, retry: undefined, run: undefined, ending: undefined },
     };

@@ -21,7 +21,6 @@ import { isId } from "../tasks/ids.ts";
 import type { Page, PageQuery } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import { newId } from "../work/new_id.ts";
-import { WallAnchor } from "../work/sla.ts";
 import type { SatelliteLogLine } from "./attempt_run.ts";
 import type { SatelliteResolver } from "./catalogue.ts";
 import { BottleneckDestinations, type Destinations } from "./destinations.ts";
@@ -117,7 +116,6 @@ class StoredExecutions implements Executions {
     this.#runner = new ExecutionRunner({
       ...options,
       execute: (facts, name, other, given) => others.execute(facts, name, other, given),
-      anchor: new WallAnchor(options.clock),
       destinations: options.destinations ?? new BottleneckDestinations(),
       placesMax: bounds.places,
       graceMs: bounds.graceMs,

@@ -2,8 +2,8 @@
  * Service levels: how long an item may take, and when that time is over.
  *
  * An inference sla is an integer of minutes, 1 to 43,200 (30 days); absent means at once. A duration is text of the
- * grammar `^\d{1,5}(s|m|h|d)$`. A deadline is kept as wall time (it survives a restart) and compared on the
- * monotonic clock through an anchor taken once, so that a jump of the wall clock moves no deadline.
+ * grammar `^\d{1,5}(s|m|h|d)$`. A deadline is kept as wall time (it survives a restart) and translated to the
+ * monotonic clock once in each process, so that a jump of the wall clock moves no deadline.
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
@@ -33,21 +33,10 @@ export function parseDurationMs(text: string): number | undefined {
   return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]; // the pattern allows these units alone
 }
 
-/** Translates between stored wall times and the monotonic clock of this process. */
-export class WallAnchor {
-  readonly #offsetMs: number;
-
-  constructor(clock: Pick<Clock, "nowMs" | "wallMs">) {
-    this.#offsetMs = clock.wallMs() - clock.nowMs();
-  }
-
-  /** The monotonic time of a wall time, e.g. of a deadline read from the store. */
-  monotonicMs(wallMs: number): number {
-    return wallMs - this.#offsetMs;
-  }
-
-  /** The wall time of a monotonic time, steady even when the wall clock has jumped since. */
-  wallMs(monotonicMs: number): number {
-    return monotonicMs + this.#offsetMs;
-  }
+/**
+ * When a wall time is over, on the monotonic clock of this process, by what both clocks read now. Wall times are whole
+ * milliseconds, rounded down, the given one as well as the one that is read: so the result is up to 2 ms late, and never early.
+ */
+export function overAtMs(clock: Pick<Clock, "nowMs" | "wallMs">, wallMs: number): number {
+  return clock.nowMs() + (wallMs - clock.wallMs()) + 1;
 }

@@ -1,4 +1,4 @@
-/** Deadlines of what was accepted before the wall clock was put forward, as it is found at a start. */
+/** Deadlines over a start: the wall clock may have been put forward meanwhile, and it counts whole milliseconds only. */
 import { expect, it } from "vitest";
 import { INPUT, OUTPUT, World } from "./world.ts";
 
@@ -55,5 +55,30 @@ it.each([50, 5, -50])(
     await world.settle(work.finished);
     expect(world.sent.length).toBeGreaterThan(25);
     expect((world.clock.nowMs() - startMs) / 60_000).toBeCloseTo(20, 0);
+  },
+);
+
+it.each([0, 0.3, 0.6, 0.999])(
+  "ends nothing before its sla is over, accepted %d ms after a whole millisecond and continued at another",
+  async (fractionMs) => {
+    for (const continuedMs of [undefined, 10_000, 10_000.4, 10_000.7]) {
+      const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
+      world.input(5);
+      await world.clock.advance(5_000 + fractionMs);
+      const acceptedMs = world.clock.nowMs();
+      const options = { out: OUTPUT, sla: 1 };
+      const first = (await world.engine()).run(INPUT, options).finished;
+      first.catch(() => undefined);
+      if (continuedMs !== undefined) {
+        await world.clock.advance(continuedMs);
+        world.kill();
+      }
+      const finished =
+        continuedMs === undefined ? first : (await world.engine()).run(INPUT, options).finished;
+      expect((await world.settle(finished)).counts.expired).toBeGreaterThan(2);
+      const tookMs = world.clock.nowMs() - acceptedMs;
+      expect(tookMs).toBeGreaterThanOrEqual(60_000);
+      expect(tookMs).toBeLessThan(60_003);
+    }
   },
 );

@@ -173,6 +173,21 @@ describe("executions", () => {
     expect(failed.error?.message).not.toContain("anything");
   });
 
+  it.each([2, -2])(
+    "expire with their sla when the wall clock has jumped %i hours before they come",
+    async (hours) => {
+      const world = new ExecutionWorld();
+      world.add(satellite("hang", { run: () => new Promise<never>(() => undefined) }));
+      const executions = await world.open();
+      world.clock.jumpWall(hours * 3_600_000);
+      const { id } = await executions.submit(CALLER, requestOf("hang", { sla: "10s" }));
+      await world.clock.advance(9_999);
+      expect(await executions.execution("one", id)).toMatchObject({ status: "pending" });
+      await world.clock.advance(5_000);
+      expect(await executions.execution("one", id)).toMatchObject({ status: "expired" });
+    },
+  );
+
   it("expire with their sla, whether queued, retrying or running", async () => {
     const world = new ExecutionWorld({ bounds: { places: 1 } });
     let signal: AbortSignal | undefined;
@@ -195,6 +210,8 @@ describe("executions", () => {
     const running = await executions.submit(CALLER, requestOf("hang", { sla: "30s" }));
     const queued = await executions.submit(CALLER, requestOf("hang", { sla: "10s" }));
     await world.clock.advance(10_000);
+    expect(await executions.execution("one", queued.id)).toMatchObject({ status: "pending" });
+    await world.clock.advance(2);
     expect(await executions.execution("one", queued.id)).toMatchObject({ status: "expired", retries: 0 });
     expect(await executions.execution("one", running.id)).toMatchObject({ phase: "running" });
     expect(await executions.execution("one", retrying.id)).toMatchObject({ phase: "retrying" });

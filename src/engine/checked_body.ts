@@ -31,9 +31,9 @@ export async function checkedBody(
 ): Promise<{ readonly body: TaskBody; readonly checked?: CheckedKeys }> {
   const isKnown =
     before?.input !== undefined && input.identity !== undefined && isSameState(before.input, input.identity);
-  const wallMs = parts.clock.wallMs();
+  const now = parts.clock.moment();
   if (before !== undefined && ((isKnown && !isPrunable(before, options)) || input.identity === undefined))
-    return { body: before.status === "completed" ? before : withTerms(before, options, wallMs) };
+    return { body: before.status === "completed" ? before : withTerms(before, options, now) };
   const isTrusted = input.identity === undefined || options.isStandIn === true;
   const checked = isTrusted ? undefined : await checkKeys(parts, input);
   const keys = checked === undefined ? {} : keysOf(checked);
@@ -41,12 +41,12 @@ export async function checkedBody(
   if (before !== undefined) {
     const isOther = before.inputChecksum !== checked?.inputChecksum || isPrunable(before, options);
     if (isOther && options.update === true && checked !== undefined)
-      return { body: withTerms(before, options, wallMs), checked };
+      return { body: withTerms(before, options, now), checked };
     if (!isTrusted && before.inputChecksum !== checked?.inputChecksum) {
       throw otherInput(`${input.identity?.name} is not the file that this run began with`);
     }
     if (before.status === "completed") return { body: { ...before, ...identity } };
-    const { inputChecksum: _lost, ...terms } = withTerms(before, options, wallMs);
+    const { inputChecksum: _lost, ...terms } = withTerms(before, options, now);
     return { body: { ...terms, ...identity, ...keys } };
   }
   const body: TaskBody = {
@@ -56,8 +56,8 @@ export async function checkedBody(
     out: resolve(options.out ?? ownOutputPath(parts, task.id)),
     isOrdered: options.ordered === true,
     ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
-    acceptedWallMs: options.acceptedWallMs ?? wallMs,
-    seen: parts.clock.moment(),
+    acceptedWallMs: options.acceptedWallMs ?? now.wallMs,
+    seen: now,
     volumeTokens: options.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
     ...(options.model === undefined ? {} : { model: options.model }),
     status: "open",

@@ -7,6 +7,7 @@
  * They are answered on the terms of the call that opens them (model, sla), and the sla counts from that call. What they
  * took before is kept, and counts no more against them.
  */
+import type { Moment } from "../clock.ts";
 import type { DiskFile } from "../disk.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
 import { readBlocks } from "../jsonl/read.ts";
@@ -73,14 +74,15 @@ export interface Reopening {
   readonly retry: RetryFailed;
   /** For these lines and what is open besides; a finished run keeps its own when no line is opened. */
   readonly asked: AskedTerms;
-  readonly acceptedWallMs: number;
+  /** When the call is made. */
+  readonly now: Moment;
 }
 
 /** The task with those lines open, durably; unchanged without such lines. Throws `output_changed`, `input_changed`. */
 export function reopenFailed(
   parts: EngineParts,
   left: LeftRun,
-  { retry, asked, acceptedWallMs }: Reopening,
+  { retry, asked, now }: Reopening,
   signal: AbortSignal,
 ): Promise<TaskBody> {
   const { task, body } = left;
@@ -88,8 +90,9 @@ export function reopenFailed(
     const failed = await failedLines(lines(), output, retry, body, parts.isAtMostOnce);
     if (failed.size === 0) return body;
     if (body.status === "completed") await readAgain(left);
-    const termed = withTerms(body, asked, acceptedWallMs);
+    const termed = withTerms(body, asked, now);
     const { summary, outBytes, outChecksum, isCancelled, status, ...rest } = termed;
+    const { acceptedWallMs = now.wallMs } = asked;
     const window = termed.slaMinutes === undefined ? {} : { acceptedWallMs };
     const restatement = {
       task,

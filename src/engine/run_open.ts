@@ -220,16 +220,17 @@ async function changed(
   options: RunOptions,
   signal: AbortSignal,
 ): Promise<TaskBody> {
-  const { retryFailed, rateCard = parts.rateCard, acceptedWallMs = parts.clock.wallMs() } = options;
+  const now = parts.clock.moment();
+  const { retryFailed, rateCard = parts.rateCard, acceptedWallMs = now.wallMs } = options;
   const left = { task, input, terms: costTerms(before, rateCard), model: before.model };
-  let body = termed;
+  let body = onThisClock(termed, now);
   if (options.update === true && checked !== undefined) {
     const update = { checked, isPruned: options.prune === true, acceptedWallMs };
     body = await updateRun(parts, { ...left, body }, update, signal);
   }
   if (retryFailed === undefined) return body;
   const terms = costTerms(before, rateCard);
-  const reopening = { retry: retryFailed, asked: options, acceptedWallMs };
+  const reopening = { retry: retryFailed, asked: options, now };
   return reopenFailed(parts, { ...left, terms, body }, reopening, signal);
 }
 

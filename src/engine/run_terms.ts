@@ -10,7 +10,7 @@
 import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { priceFactor, type RateCard } from "../price/factor.ts";
-import { isSameBoot, SLEW_MS_MAX, wallJumpMs } from "../work/moment.ts";
+import { isSameBoot, wallJumpMs } from "../work/moment.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { PriceTable } from "./price_table.ts";
 import type { TaskBody } from "./task_body.ts";
@@ -35,11 +35,11 @@ export function refuseOtherOrder({ isOrdered, out }: TaskBody, { ordered = false
   );
 }
 
-/** The terms of an unfinished run for this call. */
-export function withTerms(before: TaskBody, options: AskedTerms, wallMs: number): TaskBody {
+/** The terms of an unfinished run for this call, which is made at `now`. */
+export function withTerms(before: TaskBody, options: AskedTerms, now: Moment): TaskBody {
   if (before.slaMinutes === options.sla && before.model === options.model) return before;
-  const { slaMinutes, model, acceptedWallMs, ...rest } = before;
-  const begins = slaMinutes === options.sla ? acceptedWallMs : (options.acceptedWallMs ?? wallMs);
+  const { slaMinutes, model, acceptedWallMs, ...rest } = onThisClock(before, now);
+  const begins = slaMinutes === options.sla ? acceptedWallMs : (options.acceptedWallMs ?? now.wallMs);
   return {
     ...rest,
     acceptedWallMs: begins,
@@ -49,14 +49,13 @@ export function withTerms(before: TaskBody, options: AskedTerms, wallMs: number)
 }
 
 /**
- * The body of a task, read at `now`. If the clock jumped since the last call, because it was set or the machine was suspended,
- * the time of acceptance moves with it. So the deadline stays where a process that ran all the time would have it
- * (docs/decisions/0019-clocks.md).
+ * The body of a task, read at `now`. If the wall clock was set since the body was last read, or the machine was suspended, the
+ * time of acceptance moves with it, by a fraction of a millisecond as well: so the deadline stays where a process that ran all the
+ * time would have it (docs/decisions/0019-clocks.md).
  */
 export function onThisClock(body: TaskBody, now: Moment): TaskBody {
   const jumpMs = body.seen !== undefined && isSameBoot(body.seen, now) ? wallJumpMs(body.seen, now) : 0;
-  const shiftMs = Math.abs(jumpMs) > SLEW_MS_MAX ? jumpMs : 0;
-  return { ...body, seen: now, acceptedWallMs: body.acceptedWallMs + shiftMs };
+  return { ...body, seen: now, acceptedWallMs: body.acceptedWallMs + jumpMs };
 }
 
 /** How the run reckons from this call on. */

@@ -1,5 +1,5 @@
 /** Deadlines over a start: the wall clock may have been put forward meanwhile, and it counts whole milliseconds only. */
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { INPUT, OUTPUT, World } from "./world.ts";
 
 const DAY_MS = 86_400_000;
@@ -82,3 +82,77 @@ it.each([0, 0.3, 0.6, 0.999])(
     }
   },
 );
+
+it.each([40, 1, -40])(
+  "keeps its deadline when the wall clock is set by %i seconds before a start",
+  async (seconds) => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
+    world.input(10);
+    const options = { out: OUTPUT, sla: 1 };
+    void (await world.engine()).run(INPUT, options).finished.catch(() => undefined);
+    await world.clock.advance(10_000);
+    world.kill();
+    world.clock.jumpWall(seconds * 1_000);
+    const { counts } = await world.settle((await world.engine()).run(INPUT, options).finished);
+    expect(counts.expired).toBeGreaterThan(5);
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(60_000);
+    expect(world.clock.nowMs()).toBeLessThan(60_003);
+  },
+);
+
+const HOUR_MS = 3_600_000;
+
+describe.each([HOUR_MS, -HOUR_MS])("a wall clock that jumps by %i ms while a run is opened", (jumpMs) => {
+  /** The wall clock jumps when the input is opened, or read for that time. */
+  function jumpAtInput(world: World, at: number): void {
+    const open = world.disk.open.bind(world.disk);
+    let uses = 0;
+    const use = (): void => {
+      if (uses === at) world.clock.jumpWall(jumpMs);
+      uses += 1;
+    };
+    world.disk.open = async (path, mode) => {
+      const file = await open(path, mode);
+      if (path !== INPUT) return file;
+      use();
+      const read = file.read.bind(file);
+      file.read = (into, position) => {
+        use();
+        return read(into, position);
+      };
+      return file;
+    };
+  }
+
+  it.each([0, 1, 2, 3])("moves no deadline of a new run, at use %i of its input", async (at) => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
+    world.input(10);
+    jumpAtInput(world, at);
+    const { finished } = (await world.engine()).run(INPUT, { out: OUTPUT, sla: 2 });
+    expect((await world.settle(finished)).counts.expired).toBeGreaterThan(5);
+    expect(Math.round(world.clock.nowMs() / 1_000)).toBe(120);
+  });
+
+  it.each([
+    ["sla is another one", { sla: 2 }],
+    ["failed lines run again", { sla: 1, retryFailed: true }],
+    ["input has changed", { sla: 1, update: true }],
+  ] as const)("moves no deadline of one whose %s", async (_what, options) => {
+    for (const at of [0, 1, 2, 3]) {
+      const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
+      world.input(10);
+      const first = await world.engine();
+      const run = first.run(INPUT, { out: OUTPUT, sla: 1 });
+      if (options.sla === 1) await world.settle(run.finished);
+      else await world.clock.advance(10_000);
+      run.stop();
+      await world.settle(first.close());
+      if ("update" in options) world.input(14);
+      const startMs = world.clock.nowMs();
+      jumpAtInput(world, at);
+      const { finished } = (await world.engine()).run(INPUT, { out: OUTPUT, ...options });
+      expect((await world.settle(finished)).counts.expired).toBeGreaterThan(5);
+      expect(Math.round((world.clock.nowMs() - startMs) / 1_000)).toBe(options.sla * 60);
+    }
+  });
+});

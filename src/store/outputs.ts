@@ -60,6 +60,13 @@ export async function syncOutputs(entries: readonly JournalEntry[]): Promise<voi
   );
 }
 
+/** Syncs the outputs beside the append of their entries. Settles when both have: nothing of a refused call takes effect later. */
+export async function besideSync(appended: Promise<void>, entries: readonly JournalEntry[]): Promise<void> {
+  const both = [appended, syncOutputs(entries)];
+  await Promise.allSettled(both);
+  await Promise.all(both);
+}
+
 export function hasOutputs(entries: readonly JournalEntry[]): boolean {
   return entries.some((entry) => entry.output !== undefined);
 }

@@ -17,7 +17,7 @@ import { fileURLToPath } from "node:url";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { PerigeeError } from "../errors.ts";
 import { CallOrder } from "./call_order.ts";
-import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
+import { besideSync, hasOutputs, writeOutputs } from "./outputs.ts";
 import { packChanges } from "./pack_changes.ts";
 import { pack, packOutputs } from "./pack_entries.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
@@ -153,7 +153,7 @@ class ThreadedStore implements SqliteStore {
     if (this.#ended !== undefined) throw this.#ended;
     await this.#order.after(
       () => writeOutputs(entries), // files that the thread cannot reach
-      () => Promise.all([this.#post<void>({ kind: "append", packed }, buffers), syncOutputs(entries)]),
+      () => besideSync(this.#post({ kind: "append", packed }, buffers), entries),
     );
   }
 

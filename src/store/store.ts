@@ -58,7 +58,8 @@ export interface Store extends RecordStore {
    * Appends all entries in one transaction, in their order. Outputs are written before it and synced beside it: when
    * the promise resolves, both have survived a power cut; after a crash before that, either, both or none may be there.
    * An output that cannot be written or synced rejects with `output_unwritable` (`outputs.ts` tells whose and why); after
-   * a failed write nothing of the call is in the journal, and it may be called again.
+   * a failed write nothing of the call is in the journal, and it may be called again. After a failed sync its entries may be
+   * in the journal, and are never added later.
    */
   append(entries: readonly JournalEntry[]): Promise<void>;
   /** Takes in answers that have come, for a caller whose turn of the event loop is long. Cheap when there are none. */

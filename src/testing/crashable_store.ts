@@ -11,7 +11,7 @@ import type { Clock } from "../clock.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
 import { CallOrder } from "../store/call_order.ts";
 import { createMemoryStore } from "../store/memory.ts";
-import { hasOutputs, syncOutputs, writeOutputs } from "../store/outputs.ts";
+import { besideSync, hasOutputs, writeOutputs } from "../store/outputs.ts";
 import { copyChanges } from "../store/record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "../store/records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
@@ -131,7 +131,7 @@ class Session implements Store {
   readonly #release: () => void;
   #ended: PerigeeError | undefined;
   readonly #order = new CallOrder();
-  /** The last write: `close` waits for it, and reads come behind it. */
+  /** Settles when all writes so far have: `close` waits for them, and reads come behind them. */
   #lastWrite: Promise<unknown> = Promise.resolve();
 
   constructor(memory: Store, write: (apply: () => Promise<void>) => Promise<void>, release: () => void) {
@@ -156,9 +156,13 @@ class Session implements Store {
     this.#assertUsable();
     const written = this.#order.after(
       () => writeOutputs(entries),
-      () => Promise.all([this.#writeNow(() => this.#memory.append(copies)), syncOutputs(entries)]),
+      () =>
+        besideSync(
+          this.#writeNow(() => this.#memory.append(copies)),
+          entries,
+        ),
     );
-    this.#lastWrite = written.catch(() => undefined);
+    this.#wrote(written);
     await written;
   }
 
@@ -220,8 +224,13 @@ class Session implements Store {
   async #begin(apply: () => Promise<void>): Promise<void> {
     this.#assertUsable();
     const written = this.#order.behind(() => this.#writeNow(apply));
-    this.#lastWrite = written.catch(() => undefined);
+    this.#wrote(written);
     await written;
+  }
+
+  /** One that fails at once does not end the wait for those before it. */
+  #wrote(written: Promise<void>): void {
+    this.#lastWrite = Promise.allSettled([this.#lastWrite, written]);
   }
 
   /** In its turn; the process may have died meanwhile. */

@@ -25,6 +25,8 @@ export function storeContract(
       writesOutputs(store, outputs),
     "an output that cannot be written is refused by name, with nothing of its call in the journal": (store) =>
       refusesOutputs(store, outputs),
+    "an append whose output cannot be synced takes effect before it is refused, or never": (store) =>
+      endsWithRefusal(store, outputs),
     "calls behind an append with an output take effect behind it": (store) =>
       keepsOrderBehindOutputs(store, outputs),
     "a task is read back by id and by name": readsTasks,
@@ -281,6 +283,26 @@ async function refusesOutputs(store: Store, { disk, path }: OutputsUnderTest): P
   await store.append([entry("a", 2, "a2")]);
   assert.deepEqual(texts(await all(store.journal("a"))), ["a2"]);
   assert.deepEqual(texts(await all(store.journal("b"))), []);
+  await file.close();
+}
+
+async function endsWithRefusal(store: Store, { disk, path }: OutputsUnderTest): Promise<void> {
+  const file = await disk.open(path(), "write");
+  const failing: DiskFile = {
+    read: (into, position) => file.read(into, position),
+    write: (bytes, position) => file.write(bytes, position),
+    sync: () => Promise.reject(Object.assign(new Error("the sync was made to fail"), { code: "EIO" })),
+    truncate: (sizeBytes) => file.truncate(sizeBytes),
+    sizeBytes: () => file.sizeBytes(),
+    close: () => file.close(),
+  };
+  const output = { file: failing, position: 0, bytes: new TextEncoder().encode("lost\n") };
+  await assert.rejects(store.append([{ ...entry("a", 1, "a1"), output }]), (error) => {
+    return outputFailureOf(error)?.operation === "sync";
+  });
+  const seen = texts(await all(store.journal("a")));
+  await store.append([entry("a", 2, "a2")]);
+  assert.deepEqual(texts(await all(store.journal("a"))), [...seen, "a2"]);
   await file.close();
 }
 

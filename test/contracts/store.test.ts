@@ -7,6 +7,7 @@ import { systemDisk } from "../../src/disk.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { createCrashableStore } from "../../src/testing/crashable_store.ts";
+import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { MemoryDisk } from "../../src/testing/memory_disk.ts";
 import { durableStoreContract, storeContract } from "../../src/testing/store_contract.ts";
 
@@ -52,4 +53,11 @@ describe("the crashable store", () => {
   for (const { name, run } of storeContract(() => createCrashableStore().open(), onMemoryDisk()))
     it(name, run);
   for (const { name, run } of durableStoreContract(async () => createCrashableStore())) it(name, run);
+});
+
+describe("the crashable store, with commits that take time", () => {
+  const clock = new FakeClock();
+  const open = () => createCrashableStore({ clock, commitMs: 100 }).open();
+  for (const { name, run } of storeContract(open, onMemoryDisk()))
+    it(name, () => clock.runUntilSettled(run()));
 });

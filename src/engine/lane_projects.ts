@@ -121,9 +121,9 @@ export class LaneProjects {
     this.tidy(items);
   }
 
-  /** Forgets a project of which nothing waits, and nothing is in flight. */
+  /** Forgets a project of which nothing waits, and nothing is in flight; not what it has now if it was forgotten before. */
   tidy(items: LaneItems): void {
-    if (!items.isEmpty) return;
+    if (!items.isEmpty || this.find(items.project) !== items) return;
     if (this.#share.leave(items)) this.#turns.ended(items.project);
     if (items.inFlight === 0) this.#projects.delete(items.project);
   }

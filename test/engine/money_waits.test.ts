@@ -109,6 +109,52 @@ describe("two models that share the one place of their provider, and a cap with 
   });
 });
 
+describe("two projects whose models share the one place of their provider, one of them under a cap", () => {
+  const prices = { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 };
+
+  interface Given {
+    /** Of the capped lines, from 1 on. */
+    readonly capped: readonly string[];
+    /** Of the others, from 101 on. */
+    readonly free: readonly string[];
+    /** Capped lines that fail once. */
+    readonly failsOnce: number;
+    /** A capped line that may cost more than the cap. */
+    readonly tooDear?: number;
+  }
+
+  async function finished({ capped, free, failsOnce, tooDear }: Given) {
+    const world = new World({
+      config: { limits: { alpha: { concurrency: 1 } }, prices: { "alpha:*": prices, "beta:*": prices } },
+      latencyMs: 2_000,
+      answer: (line, attempt) => (attempt === 1 && line === failsOnce ? status(500) : ok(line)),
+    });
+    const cappedLines = capped.map((model, index) => {
+      const line = itemLine(index + 1, model);
+      return index + 1 === tooDear ? line.replace('tokens":16', 'tokens":200') : line;
+    });
+    world.disk.put("/capped.jsonl", cappedLines.join(""));
+    world.disk.put("/free.jsonl", free.map((model, index) => itemLine(101 + index, model)).join(""));
+    const engine = await world.engine();
+    const runs = [
+      engine.run("/free.jsonl", { out: "/free.out", project: "free" }),
+      engine.run("/capped.jsonl", { out: "/capped.out", project: "capped", maxCostUsd: 0.3 }),
+    ];
+    return world.settle(Promise.all(runs.map((run) => run.finished)));
+  }
+
+  it("end, when the cap holds the last item of a lane while another one waits for its next attempt", async () => {
+    const [free, capped] = await finished({
+      capped: ["alpha:m3", "alpha:m3", "alpha:m2"],
+      free: ["alpha:m1", "alpha:m2"],
+      failsOnce: 1,
+      tooDear: 2,
+    });
+    expect(free).toMatchObject({ status: "completed", counts: { completed: 2 } });
+    expect(capped).toMatchObject({ reason: "cap_reached", counts: { failed: 0, submitted: 1 } });
+  });
+});
+
 describe("money of what was not sent", () => {
   it.each([
     ["a first attempt", () => ok(0)],

@@ -53,7 +53,7 @@ export interface LaneServices {
   mayAdmit(): boolean;
   /** Bounds the memory of what was taken. */
   readonly claimed: Pick<ClaimedBytes, "isFull" | "take">;
-  /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
+  /** Makes the call of an item; undefined when its run has ended meanwhile. */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
@@ -158,14 +158,23 @@ export class Lane {
   /** Sends as much as may be sent now. Safe to call at any time, also from what it calls. */
   pump(): void {
     if (this.#isPumping) return;
+    this.#moneyless.clear();
+    this.takeTurn();
+  }
+
+  /** See LaneTurns. */
+  takeTurn(): void {
+    if (this.#isPumping) return;
     this.#isPumping = true;
     this.#hasSent = false;
     if (this.#services.mayAdmit()) this.#intents.recordAgain();
-    this.#moneyless.clear();
     this.#projects.sharePlaces(this.#isOutOfPlaces);
     try {
-      do this.#isBlocked = this.#isWaiting = false;
-      while (this.#step());
+      for (let hasMoved = true; hasMoved; ) {
+        this.#isBlocked = this.#isWaiting = false;
+        hasMoved = this.#step();
+        if (hasMoved) this.#services.turns.changed();
+      }
     } finally {
       this.#isPumping = false;
     }
@@ -280,7 +289,7 @@ export class Lane {
       return true;
     }
     if (this.#services.isTooLate(call)) return items.tooLate(call) || this.#passOver(call, items);
-    const money = this.#hasMoney(call) ? this.#services.reserveMoney(call) : "wait";
+    const money = this.#moneyless.has(call.run.id) ? "wait" : this.#services.reserveMoney(call);
     if (money === "wait") return this.#passOver(call, items);
     if (money !== "ok") {
       items.claimed();
@@ -320,10 +329,6 @@ export class Lane {
     this.#services.claimed.take(call);
     call.run.waitingItems -= 1;
     call.run.claimed.add(call.line);
-  }
-
-  #hasMoney({ run }: { readonly run: RunState }): boolean {
-    return this.#moneyless.size === 0 || !this.#moneyless.has(run.id);
   }
 
   /** Nothing more of the call's run is tried before others give its money back; the lane goes on with other runs. */

@@ -23,8 +23,8 @@ export interface TurnTaker {
   inFlightOf(project: string): number;
   /** Requests that may be in flight. */
   readonly places: number;
-  /** Sends what it may. */
-  pump(): void;
+  /** Sends what it may. Runs that it found without money have none yet. */
+  takeTurn(): void;
 }
 
 interface Waiting {
@@ -50,7 +50,7 @@ export class LaneTurns {
   /** A project with as many requests in flight waits while others can go; Infinity while places are free. */
   #placesOfWeight = Number.POSITIVE_INFINITY;
   #isPassing = false;
-  /** Lanes that were let go since one of them has sent: shares of places may name them in turns for ever. */
+  /** Lanes that were let go since the last change: shares of places may name them in turns for ever. */
   readonly #tried = new Set<TurnTaker>();
 
   /** `urgency` says which work has precedence among all that waits in the provider's lanes. */
@@ -109,15 +109,17 @@ export class LaneTurns {
 
   /** It was sent, and cost so much. */
   served(lane: TurnTaker, project: string, cost: number): void {
-    this.#tried.clear();
     this.#waiting.delete(lane);
     this.#waiting.add(lane);
     const waiting = this.#projects.get(project);
     if (waiting !== undefined) this.#share.served(waiting, cost);
   }
 
-  /** What lanes share is free again: who was let go in vain before may be let go once more. */
-  freed(): void {
+  /**
+   * What lanes share is free again, or an item left its lane, which may have been held instead of sent: lanes that were let go
+   * in vain before may be let go once more.
+   */
+  changed(): void {
     this.#tried.clear();
   }
 
@@ -131,7 +133,7 @@ export class LaneTurns {
         const next = this.#next()?.lane;
         if (next === undefined || this.#tried.has(next)) return;
         this.#tried.add(next);
-        next.pump();
+        next.takeTurn();
       }
     } finally {
       this.#tried.clear();

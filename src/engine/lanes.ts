@@ -135,7 +135,7 @@ export class Lanes {
   freed(lane: Lane): void {
     this.#kept.changed();
     this.#lookForHold(lane);
-    this.#turnsOf(providerOfLane(lane.key)).freed();
+    this.#turnsOf(providerOfLane(lane.key)).changed();
     if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();
   }

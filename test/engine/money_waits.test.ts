@@ -143,6 +143,16 @@ describe("two projects whose models share the one place of their provider, one o
     return world.settle(Promise.all(runs.map((run) => run.finished)));
   }
 
+  it("end, when a lane's turn leads only to items that the cap holds", async () => {
+    const [free, capped] = await finished({
+      capped: ["alpha:m2", "beta:m1", "beta:m1", "alpha:m1", "beta:m1"],
+      free: ["alpha:m2", "alpha:m1", "alpha:m1", "alpha:m2", "alpha:m2", "alpha:m1", "alpha:m2"],
+      failsOnce: 3,
+    });
+    expect(free).toMatchObject({ status: "completed", counts: { completed: 7 } });
+    expect(capped).toMatchObject({ status: "paused", reason: "cap_reached" });
+  });
+
   it("end, when the cap holds the last item of a lane while another one waits for its next attempt", async () => {
     const [free, capped] = await finished({
       capped: ["alpha:m3", "alpha:m3", "alpha:m2"],

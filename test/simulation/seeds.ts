@@ -49,6 +49,8 @@ export const FAILED_SEEDS: readonly number[] = [
   107_012_256,
   // A retry was never sent, because a lane forgot its project when it removed an earlier entry of the same project.
   107_005_012,
+  // The cap held all items of the lane whose turn it was, and the lanes that had been asked before it were not asked again.
+  107_012_987,
   // The store of the simulation applied an append after it had rejected it, so that an update miscounted its own steps.
   107_001_339,
 ];

@@ -172,7 +172,6 @@ class LocalEngine implements Engine {
       wires: new Wires(config.providers),
       money: new ItemMoney(clock, prices, new CostBounds(seams.learnt, config.providers)),
       families: config.families,
-      ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax,
       laneOf: (key) => this.#lanes.of(key),
       lanesOf: (provider) => this.#lanes.lanesOf(provider),
       onFree: (lane) => this.#lanes.freed(lane),

@@ -52,7 +52,7 @@ export interface LaneItemsParts {
   take(project: string): ShardTicket | undefined;
   /** Whether the shard was handed to another lane, because its model has moved there. */
   movesOn(ticket: ShardTicket): boolean;
-  /** Makes the call of an item; undefined when it was settled without a request (its model is stopped). */
+  /** Makes the call of an item; undefined when its run has ended meanwhile. */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;

@@ -6,7 +6,7 @@
  * thousand lines are staged at a time; the disk sets the pace.
  */
 import { readBlocks } from "../jsonl/read.ts";
-import type { MeasuredBlock } from "../shard/measured.ts";
+import { keyJsonOf, type MeasuredBlock } from "../shard/measured.ts";
 import { parseModelId } from "../work/request.ts";
 import { codeOfHold, type HeldEnd } from "./holds.ts";
 import type { EngineParts } from "./parts.ts";
@@ -60,7 +60,7 @@ export async function endRest(
     }
     for (let index = 0; index < measured.count; index += 1) {
       const model = measured.groups[measured.groupOf[index] as number]?.model ?? "";
-      end(measured.lines[index] as number, keyOf(measured, index), endOf(state, status, model));
+      end(measured.lines[index] as number, keyJsonOf(measured, index), endOf(state, status, model));
     }
     if (staged < STAGED_MAX) return;
     staged = 0;
@@ -106,9 +106,4 @@ export function heldEndsOf(parts: EngineParts, state: RunState): (model: string)
     const lines = own ?? held.find(({ reason }) => reason === "cap_reached");
     return lines === undefined ? NEVER_SENT : { code: codeOfHold(lines.reason), message: lines.message };
   };
-}
-
-function keyOf(measured: MeasuredBlock, index: number): string {
-  const start = index === 0 ? 0 : (measured.keyEnds[index - 1] as number);
-  return Buffer.from(measured.keys.buffer, start, (measured.keyEnds[index] as number) - start).toString();
 }

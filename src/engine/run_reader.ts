@@ -2,17 +2,19 @@
  * The reader of a run: its input, block by block, as shards for the lanes.
  *
  *   blocks of whole lines -> measured in threads -> rejected lines settled, those of missing providers held -> shards
+ *                                                -> lines that may have been answered settled, under at_most_once
  *
  * It goes no faster than the backlog takes shards and the disk takes lines that end without a request.
  */
 import { PerigeeError } from "../errors.ts";
 import { type Block, lastLineOf } from "../jsonl/block.ts";
 import { readBlocks } from "../jsonl/read.ts";
-import type { MeasuredBlock } from "../shard/measured.ts";
+import { keyJsonOf, type MeasuredBlock } from "../shard/measured.ts";
 import { Packer } from "../shard/pack.ts";
 import { ChecksummedFile, lengthOf } from "./checksum.ts";
 import { measureAhead } from "./measure_ahead.ts";
 import type { EngineParts } from "./parts.ts";
+import { pickItems } from "./pick_items.ts";
 import type { OpenedRun } from "./run_open.ts";
 import type { Pilot } from "./run_pilot.ts";
 import type { RunState } from "./run_state.ts";
@@ -24,6 +26,8 @@ import type { WarningFeed } from "./warning_feed.ts";
 const UNSENT_STAGED_MAX = 4_096;
 /** Provider names are at most this long; a longer text is not shown as one. */
 const PROVIDER_CHARS_MAX = 64;
+
+const DOUBTED = "its request was under way when the process ended, and may have been answered and billed";
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
@@ -80,7 +84,7 @@ class RunReader {
         state.changed(); // what came may wait in a lane that is stopped
         continue;
       }
-      const all = seen === undefined ? measured : seen.filter(measured);
+      const all = this.#withoutDoubted(seen === undefined ? measured : seen.filter(measured));
       const fresh = pilot?.take(all) ?? all;
       this.#warnings?.see(fresh);
       await opened.input.spool?.sync();
@@ -134,6 +138,24 @@ class RunReader {
       concurrency: measurer.concurrency,
       clock: input.spool === undefined ? undefined : clock,
     });
+  }
+
+  /** Under at_most_once, lines whose request may have been answered are rejected: they need no turn in a lane to end. */
+  #withoutDoubted(measured: MeasuredBlock): MeasuredBlock {
+    const { made } = this.#opened.state;
+    if (!this.#parts.isAtMostOnce || made.size === 0) return measured;
+    const kept: number[] = [];
+    const rejected = [...measured.rejected];
+    for (let item = 0; item < measured.count; item += 1) {
+      const line = measured.lines[item] as number;
+      if (made.get(line)?.isInDoubt !== true) {
+        kept.push(item);
+        continue;
+      }
+      const key = JSON.parse(keyJsonOf(measured, item)) as string; // a JSON string literal that a codec of ours wrote
+      rejected.push({ line, key, code: "ambiguous", message: DOUBTED });
+    }
+    return kept.length === measured.count ? measured : { ...pickItems(measured, kept), rejected };
   }
 
   /** Lines of missing providers are held when they are read again after a pilot. */

@@ -13,7 +13,7 @@
 
 import type { Clock } from "../clock.ts";
 import type { Admission, AttemptResult, Dispatcher, DispatchResult, Made } from "../dispatch/dispatcher.ts";
-import { type FailureCode, PerigeeError } from "../errors.ts";
+import { PerigeeError } from "../errors.ts";
 import { noteLargeBytes } from "../large_bytes.ts";
 import type { AnswerMeans } from "../schedule/answer_means.ts";
 import type { FamilySettings, LaneKey } from "../schedule/lanes.ts";
@@ -44,8 +44,6 @@ export interface SenderOptions {
   readonly wires: Wires;
   readonly money: ItemMoney;
   readonly families: FamilySettings;
-  /** Ambiguous attempts that may be repeated. */
-  readonly ambiguousMax: number;
   readonly laneOf: (key: LaneKey) => Lane;
   readonly lanesOf: (provider: string) => readonly Lane[];
   /** Providers whose key was accepted by an earlier process. */
@@ -128,12 +126,7 @@ export class Sender implements Admission<ItemCall> {
       run.waitingItems = Math.max(0, run.waitingItems - 1);
       return undefined; // its run was ended while the shard came here, and what it had left is ended with it
     }
-    const refusal = this.#refusalOf(call);
-    if (refusal === undefined) return call;
-    run.waitingItems -= 1;
-    run.claimed.add(call.line);
-    this.#refuse(call, refusal.code, refusal.message);
-    return undefined;
+    return call;
   }
 
   takesAway(call: ItemCall, lane: LaneKey): boolean {
@@ -148,12 +141,6 @@ export class Sender implements Admission<ItemCall> {
     call.lane = key;
     this.#options.laneOf(key).giveBack(call);
     return true;
-  }
-
-  #refuse(call: ItemCall, code: FailureCode, message: string): void {
-    settleUnsent(call.run, call.line, call.keyJson, { status: "failed", code, message }, () =>
-      this.#options.onChange(call.run),
-    );
   }
 
   hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void {
@@ -282,16 +269,6 @@ export class Sender implements Admission<ItemCall> {
     const counts = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
     call.run.settings.log.closed({ ...spent, ...counts, line: call.line });
     return { ...counts, isInDoubt: false, spent };
-  }
-
-  /** Why an item must not be sent at all. */
-  #refusalOf(call: ItemCall): { readonly code: FailureCode; readonly message: string } | undefined {
-    const made = call.run.made.size === 0 ? undefined : call.run.made.get(call.line);
-    if (made === undefined || !made.isInDoubt || this.#options.ambiguousMax > 0) return undefined;
-    return {
-      code: "ambiguous",
-      message: "its request was under way when the process ended, and may have been answered and billed",
-    };
   }
 
   #ended(call: ItemCall, result: DispatchResult): void {

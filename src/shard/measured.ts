@@ -75,3 +75,9 @@ export interface MeasuredBlock {
   /** Lines with nothing on them. */
   readonly blankLines: number;
 }
+
+/** The key of an item, as a JSON string literal. */
+export function keyJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): string {
+  const start = item === 0 ? 0 : (keyEnds[item - 1] as number);
+  return Buffer.from(keys.buffer, keys.byteOffset + start, (keyEnds[item] as number) - start).toString();
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { finish } from "./runs.ts";
-import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
+import { type Answering, INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 
@@ -438,6 +438,26 @@ describe("a crash", () => {
     const summary = await finish(world);
     expect(summary).toMatchObject({ counts: { completed: 2, failed: 2 }, errors: { ambiguous: 2 } });
     expect(world.sent).toHaveLength(4);
+  });
+
+  it("ends it so when it is read, although its lane has to wait for other lines", async () => {
+    const answer: Answering = (line, attempt) => (line === 1 && attempt === 1 ? status(503) : "hang");
+    const world = new World({ config: { maxInFlight: 2, delivery: "at_most_once" }, answer });
+    world.input(2);
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+    await world.clock.advance(100);
+    process.kill();
+    world.kill();
+    world.answer = ok;
+    world.reconfigure({ limits: { alpha: { requestsPerMinute: 2 } } }); // both are used for a minute
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(1_000);
+    expect(world.output()).toMatchObject([
+      { key: "k2", error: { code: "ambiguous", ambiguous_attempts: 1 } },
+    ]);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 1, failed: 1 } });
+    expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 1]);
   });
 
   it("fault 31: ten kills during recovery change nothing, and nothing is sent meanwhile", async () => {

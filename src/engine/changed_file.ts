@@ -56,14 +56,23 @@ export async function openAsLines(disk: Disk, path: string, at: string): Promise
   return decoded;
 }
 
-/** The lines of a file with their places. Of lines above 64 MiB, `bytes` lacks the end. */
+/** A line of a file; its last one may lack the line end. */
+export interface LineOfFile extends FoundPlace {
+  readonly bytes: Uint8Array;
+}
+
+/** The lines of a file from an offset on, with their places. Of lines above 64 MiB (option), `bytes` lacks the end. */
 export async function* linesOf(
   file: Pick<DiskFile, "read">,
-): AsyncGenerator<FoundPlace & { readonly bytes: Uint8Array }> {
+  {
+    from: first = 0,
+    lineBytesMax = LINE_BYTES_MAX,
+  }: { readonly from?: number; readonly lineBytesMax?: number } = {},
+): AsyncGenerator<LineOfFile> {
   let held: Uint8Array[] = [];
   let heldBytes = 0;
-  let start = 0;
-  for await (const chunk of chunksOf(file)) {
+  let start = first;
+  for await (const chunk of chunksOf(file, first)) {
     let from = 0;
     for (let end = chunk.indexOf(LINE_END); end >= 0; end = chunk.indexOf(LINE_END, from)) {
       const lengthBytes = heldBytes + end + 1 - from;
@@ -73,10 +82,18 @@ export async function* linesOf(
       from = end + 1;
       start += lengthBytes;
     }
-    if (heldBytes < LINE_BYTES_MAX) held.push(chunk.slice(from));
+    if (heldBytes < lineBytesMax) held.push(chunk.slice(from));
     heldBytes += chunk.byteLength - from;
   }
   if (heldBytes > 0) yield { bytes: Buffer.concat(held), start, lengthBytes: heldBytes };
+}
+
+/** The path, or the first of `<path>.2`, `<path>.3`, ... where no file is. */
+export async function freePath(disk: Disk, path: string): Promise<string> {
+  for (let number = 1; ; number += 1) {
+    const free = number === 1 ? path : `${path}.${number}`;
+    if ((await disk.stat(free)) === undefined) return free;
+  }
 }
 
 /** The forms in which a line may have been written, the likeliest first; none for a blank line. */
@@ -106,8 +123,9 @@ async function headOf(file: Pick<DiskFile, "read">): Promise<Buffer> {
   return head.subarray(0, await file.read(head, 0));
 }
 
-async function* chunksOf(file: Pick<DiskFile, "read">): AsyncGenerator<Buffer> {
-  for (let position = 0; ; ) {
+/** The bytes of a file from an offset on, in pieces of up to 1 MiB. */
+export async function* chunksOf(file: Pick<DiskFile, "read">, from = 0): AsyncGenerator<Buffer> {
+  for (let position = from; ; ) {
     const chunk = Buffer.alloc(READ_BYTES);
     const length = await file.read(chunk, position);
     if (length === 0) return;

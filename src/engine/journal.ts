@@ -41,6 +41,7 @@ import {
 export {
   type ClosedRecord,
   type IntentRecord,
+  isOf,
   NOTHING_SPENT,
   type OutcomeRecord,
   type SettledStatus,

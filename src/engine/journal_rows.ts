@@ -9,6 +9,7 @@
  * Up to version 2 rows had neither what was billed nor what is in doubt, and an outcome its price at 48 and its CRC at 52.
  * Numbers are little-endian.
  */
+import { crc32 } from "node:zlib";
 import type { FailureCode } from "../errors.ts";
 import { codeOfNumber, numberOfCode } from "./failure_numbers.ts";
 
@@ -90,6 +91,11 @@ export interface OutcomeRecord extends Spent {
   readonly lineBytes: number;
   /** Of those bytes, so that each line can be checked when it is read; 0 when it is not known. */
   readonly lineCrc32: number;
+}
+
+/** Whether these bytes are the output line that was recorded. */
+export function isOf({ lineBytes, lineCrc32 }: OutcomeRecord, bytes: Uint8Array): boolean {
+  return bytes.byteLength === lineBytes && crc32(bytes) === lineCrc32;
 }
 
 /** How a line ended, before its text is written. */

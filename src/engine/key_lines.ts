@@ -24,6 +24,12 @@ export class KeyLines {
     return this.#lines[this.#find(high, low)] as number;
   }
 
+  /** The high halves of all hashes, in no order. */
+  *highs(): Generator<number> {
+    for (let at = 0; at < this.#lines.length; at += 1)
+      if (this.#lines[at] !== 0) yield this.#highs[at] as number;
+  }
+
   #find(high: number, low: number): number {
     const mask = this.#lines.length - 1;
     let at = (high ^ low) & mask;

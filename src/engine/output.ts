@@ -69,6 +69,11 @@ export class OutputFile {
     return { range, write: { file: this.#file, position: outStart, bytes } };
   }
 
+  /** The file, for whoever reads it piece by piece. */
+  get file(): Pick<DiskFile, "read"> {
+    return this.#file;
+  }
+
   sync(): Promise<void> {
     return this.#file.sync();
   }

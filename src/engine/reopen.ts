@@ -15,7 +15,6 @@ import { nearest } from "../nearest.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { StoredTask } from "../store/store.ts";
 import { isObject } from "../work/json.ts";
-import { costEstimator } from "./estimate.ts";
 import { RECORDED_CODES } from "./failure_numbers.ts";
 import type { OpenInput } from "./input.ts";
 import { addGone, type CostTerms } from "./item_cost.ts";
@@ -23,7 +22,7 @@ import { type ClosedRecord, type OutcomeRecord, RESTATES, readStep } from "./jou
 import { LineSet } from "./line_set.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
-import { recover } from "./recover.ts";
+import { recoverRun } from "./recover.ts";
 import type { AttemptsMade } from "./replay.ts";
 import { LineReader, restate } from "./restate.ts";
 import { type AskedTerms, withTerms } from "./run_terms.ts";
@@ -67,6 +66,8 @@ export interface LeftRun {
   readonly terms: CostTerms;
   /** The model that its lines were answered by, when not their own. */
   readonly model: string | undefined;
+  /** Whether a line of the input is the one that the run began with; absent where all are. */
+  readonly isUnchanged?: (line: number) => boolean;
 }
 
 /** What a call says of the lines that it opens. */
@@ -97,7 +98,7 @@ export function reopenFailed(
     const restatement = {
       task,
       before: body,
-      next: { ...rest, ...window, status: "open" as const },
+      next: { ...rest, ...window, staleUntil: end.lastSequence, status: "open" as const },
       path: answersPath(parts, task.id, body),
       output,
       lines: lines(),
@@ -147,23 +148,13 @@ export async function withLeftRun<T>(
 /** What the crash of an earlier call left is put right first, as by any other call. */
 async function recovered(
   parts: EngineParts,
-  { task, body, input, terms, model }: LeftRun,
+  { task, ...left }: LeftRun,
   path: string,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<number, AttemptsMade>> {
-  const { store, room, disk, clock } = parts;
-  const output = await OutputFile.open(disk, path);
+  const output = await OutputFile.open(parts.disk, path);
   try {
-    const { made } = await recover({
-      store: { append: (entries) => room.waitFor(() => store.append(entries), { signal }) },
-      entries: countingEntries(store, task.id, body),
-      taskId: task.id,
-      output,
-      input: input.spool?.stored ?? input.file,
-      moment: clock.moment(),
-      prices: terms.prices,
-      estimateCost: costEstimator(parts, terms, { modelOverride: model }),
-    });
+    const { made } = await recoverRun(parts, { ...left, taskId: task.id, output }, signal);
     return made;
   } finally {
     await output.close();

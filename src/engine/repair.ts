@@ -5,7 +5,8 @@
  *     another program did to them (`changed_file.ts`) -> the run is restated with the found ones (`restate.ts`: safe at any
  *     kill); the others are open again, and what they have cost is kept
  *
- * Other content of the file is kept as `<output>.damaged`, of a second repair as `<output>.damaged.2`, and so on.
+ * Other content of the file is kept as `<output>.damaged`, of a second repair as `<output>.damaged.2`, and so on. The next recovery
+ * looks there for answers of open lines (`tail.ts`), because it has the input and its keys.
  *
  * Limits: some 300 bytes of memory per line.
  */
@@ -14,10 +15,10 @@ import type { Disk, DiskFile } from "../disk.ts";
 import { hasCode } from "../errors.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { StoredTask } from "../store/store.ts";
-import { changeOf, type FoundPlace, linesOf, openAsLines, writtenForms } from "./changed_file.ts";
+import { changeOf, type FoundPlace, freePath, linesOf, openAsLines, writtenForms } from "./changed_file.ts";
 import { checksumOf, checksumText } from "./checksum.ts";
 import { addGone } from "./item_cost.ts";
-import { type ClosedRecord, NOTHING_SPENT, type OutcomeRecord, readStep } from "./journal.ts";
+import { type ClosedRecord, isOf, NOTHING_SPENT, type OutcomeRecord, readStep } from "./journal.ts";
 import { checkOutput } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import { Replay } from "./replay.ts";
@@ -117,13 +118,15 @@ async function restateFound(
   const { replay, lines, prices, lastSequence } = journal;
   if (old !== undefined) for await (const line of linesOf(old)) lines.look(line);
   const damaged = lines.strayBytes === 0 ? undefined : await freePath(disk, `${from}.damaged`);
+  // An output in order is not appended to: what is put back there would be written over at the end.
+  const alsoIn = damaged ?? (old === undefined && body.isOrdered ? body.out : undefined);
   const { isOutputChanged, outBytes, outChecksum, summary, ...rest } = body;
   let kept = 0;
   let lost = 0;
   const restatement = {
     task,
     before: body,
-    next: { ...rest, status: "open" as const },
+    next: { ...rest, ...(alsoIn === undefined ? {} : { alsoIn }), status: "open" as const },
     path,
     aside: damaged === undefined ? undefined : { from, to: damaged },
     output: old ?? NOTHING,
@@ -173,10 +176,6 @@ async function* foundLines(
     const found = bytes.subarray(0, await file.read(bytes, place.start));
     yield { outcome, held: [...writtenForms(found)].find((form) => isOf(outcome, form)) ?? found };
   }
-}
-
-function isOf({ lineBytes, lineCrc32 }: OutcomeRecord, bytes: Uint8Array): boolean {
-  return bytes.byteLength === lineBytes && crc32(bytes) === lineCrc32;
 }
 
 /** What the journal says of lines: their checksums, and where the file has them. */
@@ -252,13 +251,5 @@ async function readChange(disk: Disk, path: string): Promise<string | undefined>
     return await changeOf(file);
   } finally {
     await file.close();
-  }
-}
-
-/** The path, or the first of `<path>.2`, `<path>.3`, ... where no file is. */
-async function freePath(disk: Disk, path: string): Promise<string> {
-  for (let number = 1; ; number += 1) {
-    const free = number === 1 ? path : `${path}.${number}`;
-    if ((await disk.stat(free)) === undefined) return free;
   }
 }

@@ -32,8 +32,9 @@ import { STATES_ANEW } from "./task_journal.ts";
 
 /** In every line with warnings, and in few others. */
 const WARNED = '"warnings":[';
-const STEP_BYTES_MAX = 1024 * 1024;
-const STEP_ROWS_MAX = 4_096;
+/** Of output and of rows, in one step of many lines. */
+export const STEP_BYTES_MAX: number = 1024 * 1024;
+export const STEP_ROWS_MAX = 4_096;
 const READ_BYTES = 1024 * 1024;
 
 /** What becomes of a line that has ended. Lines without a number are gone, and only what they took is kept. */

@@ -14,7 +14,6 @@ import { overAtMs, parseSlaMinutes } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
 import { checkedBody, checkPrune, isPrunable, otherInput } from "./checked_body.ts";
 import { assertFits } from "./disk_space.ts";
-import { costEstimator } from "./estimate.ts";
 import { findTask, mended } from "./found_task.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "./input.ts";
 import type { CheckedKeys } from "./key_check.ts";
@@ -23,7 +22,7 @@ import { markChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
-import { recover } from "./recover.ts";
+import { recoverRun } from "./recover.ts";
 import { checkRetryFailed, reopenFailed } from "./reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "./run_again.ts";
 import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
@@ -33,7 +32,6 @@ import { costTerms, onThisClock, refuseOtherOrder } from "./run_terms.ts";
 import { checkCap } from "./shared_caps.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
 import { answersPath, spoolPath } from "./task_files.ts";
-import { countingEntries } from "./task_journal.ts";
 import { updateRun } from "./update.ts";
 
 export type { RunOptions } from "./run_options.ts";
@@ -187,8 +185,8 @@ async function openWith(
             throw error;
           },
         );
-  const stored = { ...task, body: encodeBody(body) };
-  const store = () => parts.room.waitFor(() => parts.store.putTask(stored), { signal: stopped });
+  const store = (now = body) =>
+    parts.room.waitFor(() => parts.store.putTask({ ...task, body: encodeBody(now) }), { signal: stopped });
   if (body.status === "completed" && body.summary !== undefined) {
     await store(); // touched, and the same: its new state is known from now on
     return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked: true };
@@ -199,10 +197,12 @@ async function openWith(
       await checked?.digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
     await store();
     const state = await openState(parts, task.id, body, { input, output, options, stopped, before });
-    return { kind: "open", task, body, input, output, state, isResumed: before !== undefined };
+    const { alsoIn, ...searched } = body;
+    if (alsoIn !== undefined) await store(searched);
+    return { kind: "open", task, body: searched, input, output, state, isResumed: before !== undefined };
   } catch (error) {
     await output.close();
-    if (hasCode(error, "output_changed")) await markChanged(parts, stored, body);
+    if (hasCode(error, "output_changed")) await markChanged(parts, task, body);
     throw error;
   }
 }
@@ -292,22 +292,13 @@ async function openState(
   body: TaskBody,
   { input, output, options, stopped, before = body }: OpenParts,
 ): Promise<RunState> {
-  const { clock, room, store } = parts;
+  const { clock } = parts;
   const { rateCard = parts.rateCard } = options;
   const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
-  const recovered = await recover({
-    store: { append: (entries) => room.waitFor(() => store.append(entries), { signal: stopped }) },
-    entries: countingEntries(store, taskId, body),
-    taskId,
-    output,
-    input: input.spool?.stored ?? input.file,
-    moment: clock.moment(),
-    prices: terms.prices,
-    estimateCost: costEstimator(parts, terms, { modelOverride: before.model }),
-    onStep: options.onStep,
-  });
+  const run = { taskId, body, input, terms, model: before.model, output, onStep: options.onStep };
+  const recovered = await recoverRun(parts, run, stopped);
   if (input.spool !== undefined)
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
   const log = parts.recorder.open(taskId, output, options.onStep);

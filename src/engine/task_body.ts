@@ -54,6 +54,13 @@ export interface TaskBody {
     /** A file that is moved before it is. */
     readonly aside?: { readonly from: string; readonly to: string };
   };
+  /** A file beside the output in which answers of open lines may stand after a repair: the next recovery looks there. */
+  readonly alsoIn?: string;
+  /**
+   * The journal's last entry when lines were last opened or renumbered for a caller: an answer that was recorded up to it, and
+   * not restated since, is no answer any more.
+   */
+  readonly staleUntil?: number;
   readonly status: "open" | "completed" | "failed";
   /** Size of the finished output. */
   readonly outBytes?: number;

@@ -38,36 +38,48 @@ export async function updateRun(
 ): Promise<TaskBody> {
   const { task, body, input } = left;
   const { digests, ...checked } = update.checked;
-  const next = await withLeftRun(parts, left, signal, async ({ output, lines, made, end }) => {
-    const inDoubt = [...made.values()].filter(({ isInDoubt }) => isInDoubt).length;
-    if (parts.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
-    const places = new NewPlaces(
-      await LineDigests.load(parts.store, task.id, body.inputChecksum ?? ""),
-      digests,
-    );
-    await places.readOutput(lines(), new LineReader(output));
-    await places.readInput(parts, left);
-    const keptLines = places.place(checked.lines, update.isPruned);
-    await digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
-    const { summary, outBytes, outChecksum, isCancelled, isPiloted, status, ...rest } = body;
-    const window = body.slaMinutes === undefined ? {} : { acceptedWallMs: update.acceptedWallMs };
-    const identity = input.identity === undefined ? {} : { input: input.identity };
-    return restate(
-      parts,
-      {
-        task,
-        before: body,
-        next: { ...rest, ...window, ...identity, ...checked, keptLines, status: "open" },
-        path: answersPath(parts, task.id, body),
-        output,
-        lines: lines(),
-        fateOf: ({ line }) => places.fateOf(line),
-        openLines: [...made.values()].map(({ intent, ...each }) => ({ line: 0, made: each })),
-        ...end,
-      },
-      signal,
-    );
-  });
+  const before = await LineDigests.load(parts.store, task.id, body.inputChecksum ?? "");
+  const isUnchanged = (line: number): boolean => before.isSame(line, digests, line);
+  const next = await withLeftRun(
+    parts,
+    { ...left, isUnchanged },
+    signal,
+    async ({ output, lines, made, end }) => {
+      const inDoubt = [...made.values()].filter(({ isInDoubt }) => isInDoubt).length;
+      if (parts.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
+      const places = new NewPlaces(before, digests);
+      await places.readOutput(lines(), new LineReader(output));
+      await places.readInput(parts, left);
+      const keptLines = places.place(checked.lines, update.isPruned);
+      await digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
+      const { summary, outBytes, outChecksum, isCancelled, isPiloted, status, ...rest } = body;
+      const window = body.slaMinutes === undefined ? {} : { acceptedWallMs: update.acceptedWallMs };
+      const identity = input.identity === undefined ? {} : { input: input.identity };
+      return restate(
+        parts,
+        {
+          task,
+          before: body,
+          next: {
+            ...rest,
+            ...window,
+            ...identity,
+            ...checked,
+            keptLines,
+            staleUntil: end.lastSequence,
+            status: "open",
+          },
+          path: answersPath(parts, task.id, body),
+          output,
+          lines: lines(),
+          fateOf: ({ line }) => places.fateOf(line),
+          openLines: [...made.values()].map(({ intent, ...each }) => ({ line: 0, made: each })),
+          ...end,
+        },
+        signal,
+      );
+    },
+  );
   if (body.inputChecksum !== undefined && body.inputChecksum !== checked.inputChecksum)
     await LineDigests.remove(parts.store, task.id, body.inputChecksum);
   return next;

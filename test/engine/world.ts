@@ -47,6 +47,8 @@ export class World {
   readonly wire: ScriptedTransport;
   /** Line numbers in the order of their sending. */
   readonly sent: { readonly line: number; readonly atMs: number; readonly model: string }[] = [];
+  /** What the operator was told, in order. */
+  readonly notices: string[] = [];
   answer: Answering;
   readonly #observer: EngineObserver | undefined;
   #config: ConfigOptions;
@@ -91,6 +93,7 @@ export class World {
     return openEngine({
       ...this.#config,
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
+      onNotice: (message) => void this.notices.push(message),
       dataDir: "/data",
       stateDir: "/state",
       env: {},

@@ -348,6 +348,9 @@ class Simulation {
     const mayLeave = (path: string): boolean => this.#observer.deaths > 0 && this.#disk.text(path) === "";
     const left = this.#disk.paths.filter((path) => path.startsWith(DATA) && !mayLeave(path));
     if (left.length > 0) this.#observer.violate(`finished runs have left ${left.join(", ")}`);
+    const others = this.#disk.paths.filter((path) => /\.damaged|\.perigee-/.test(path));
+    if (others.length > 0)
+      this.#observer.violate(`what runs wrote was taken for others' lines: ${others.join(", ")}`);
   }
 
   async #engine(): Promise<Engine> {

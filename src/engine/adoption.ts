@@ -1,0 +1,135 @@
+/**
+ * Adoption: own lines that were found whole beyond the last step become outcomes of steps that recovery appends.
+ *
+ * They are written where the output ends: over themselves when that is where they were found. Memory is that of one step.
+ */
+import { crc32 } from "node:zlib";
+import type { Moment } from "../clock.ts";
+import type { DiskFile } from "../disk.ts";
+import type { Store } from "../store/store.ts";
+import { NO_USAGE, type Usage } from "../work/outcome.ts";
+import type { EstimateCost } from "./estimate.ts";
+import { NOTHING_SPENT, type OutcomeRecord, readStep, StepWriter, stamped } from "./journal.ts";
+import { readWhole } from "./line_bytes.ts";
+import type { OutputFile } from "./output.ts";
+import type { PriceTable } from "./price_table.ts";
+import type { Replay } from "./replay.ts";
+import { STEP_BYTES_MAX, STEP_ROWS_MAX } from "./restate.ts";
+import type { OwnLine } from "./tail_lines.ts";
+import type { StepListener } from "./task_log.ts";
+
+/** As where a provider does not say what it counted. */
+const CHARS_PER_TOKEN = 4;
+
+/** What an adoption writes to. */
+export interface AdoptionParts {
+  readonly store: Pick<Store, "append">;
+  readonly taskId: string;
+  readonly output: OutputFile;
+  readonly input: Pick<DiskFile, "read">;
+  readonly moment: Moment;
+  readonly prices: PriceTable;
+  /** For answers whose usage was not recorded. */
+  readonly estimateCost: EstimateCost;
+  /** Told of every step. */
+  readonly onStep?: StepListener | undefined;
+}
+
+/** Call `flush` after the last line; what is not flushed is not adopted. */
+export class Adoption {
+  readonly #parts: AdoptionParts;
+  readonly #replay: Replay;
+  #lines: OwnLine[] = [];
+  #bytes = 0;
+
+  constructor(parts: AdoptionParts, replay: Replay) {
+    this.#parts = parts;
+    this.#replay = replay;
+  }
+
+  /** Takes the lines in the order in which they are to stand. */
+  async add(own: OwnLine): Promise<void> {
+    this.#lines.push(own);
+    this.#bytes += own.bytes.byteLength;
+    if (this.#lines.length >= STEP_ROWS_MAX || this.#bytes >= STEP_BYTES_MAX) await this.flush();
+  }
+
+  /** What was taken so far is in the output and in the journal when it resolves. */
+  async flush(): Promise<void> {
+    if (this.#lines.length === 0) return;
+    const { output, store, taskId, moment, prices, onStep } = this.#parts;
+    const replay = this.#replay;
+    const lines = this.#lines;
+    this.#lines = [];
+    this.#bytes = 0;
+    const step = new StepWriter();
+    prices.whenAdded = (price) => step.price(price);
+    const outcomes: OutcomeRecord[] = [];
+    for (const line of lines) outcomes.push(await adoptedOutcome(line, this.#parts, replay));
+    for (const { found } of lines) if (found.warnings !== undefined) step.warned(found.warnings);
+    for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes, outcome.lineCrc32);
+    output.resume(replay.outEnd, replay.outCrc32);
+    const { range, write } = output.claim(Buffer.concat(lines.map(({ bytes }) => bytes)));
+    const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
+    await store.append([stamped({ taskId, records, output: write }, moment)]);
+    onStep?.(0, readStep(records), moment.wallMs);
+    for (const outcome of outcomes) replay.settle(outcome);
+    for (const { found } of lines) if (found.warnings !== undefined) replay.totals.warn(found.warnings, 1);
+    replay.outEnd = range.outEnd;
+    replay.outCrc32 = output.crc32;
+  }
+}
+
+/** What is known of an item whose answer was not recorded: its earlier attempts, and an estimate of the last one. */
+async function adoptedOutcome(
+  { line, found, intent, bytes }: OwnLine,
+  { input, estimateCost }: AdoptionParts,
+  replay: Replay,
+): Promise<OutcomeRecord> {
+  const isUnsent = found.errorCode === "expired" || found.errorCode === "cancelled";
+  const end = {
+    status: found.ok ? "completed" : isUnsent ? (found.errorCode as "expired" | "cancelled") : "failed",
+    code: found.ok ? undefined : found.errorCode,
+    lineBytes: bytes.byteLength,
+    lineCrc32: crc32(bytes),
+  } as const;
+  const voided = replay.voided.get(line);
+  if (voided !== undefined) return { ...voided, ...end };
+  const before = replay.spent.get(line);
+  const { isEstimated, priceNumber, ...sums } = before ?? NOTHING_SPENT;
+  const record: OutcomeRecord = {
+    line,
+    ...end,
+    attempts: intent?.attempt ?? before?.attempts ?? 0,
+    ambiguousAttempts: found.ambiguousAttempts ?? intent?.ambiguousAttempts ?? before?.ambiguousAttempts ?? 0,
+    isEstimated: isEstimated || intent !== undefined,
+    inputTokens: sums.inputTokens,
+    cachedTokens: sums.cachedTokens,
+    outputTokens: sums.outputTokens,
+    reasoningTokens: sums.reasoningTokens,
+    listUsd: sums.listUsd,
+    usd: sums.usd,
+    billedUsd: sums.billedUsd,
+    ambiguousUsd: sums.ambiguousUsd + (intent?.mostUsd ?? 0),
+    priceNumber,
+  };
+  if (intent === undefined || !found.ok) return record;
+  const usage: Usage = {
+    ...NO_USAGE,
+    inputTokens: intent.inputTokens,
+    outputTokens: Math.ceil((found.textChars ?? 0) / CHARS_PER_TOKEN),
+    isEstimated: true,
+  };
+  const inputLine = await readWhole(input, intent.offset, intent.lengthBytes);
+  const cost = await estimateCost(inputLine, usage, found.model);
+  return {
+    ...record,
+    inputTokens: record.inputTokens + usage.inputTokens,
+    outputTokens: record.outputTokens + usage.outputTokens,
+    listUsd: record.listUsd + cost.listUsd,
+    usd: record.usd + cost.usd,
+    // Its intent says the most that it cost; one of an old version does not.
+    billedUsd: record.billedUsd + (intent.mostUsd > 0 ? 0 : cost.billedUsd),
+    priceNumber: cost.priceNumber,
+  };
+}

@@ -121,8 +121,8 @@ export class OutputFile {
   }
 
   /** Makes `end` the end of the file. */
-  cut(): Promise<void> {
-    return this.#file.truncate(this.#end);
+  async cut(): Promise<void> {
+    if ((await this.#file.sizeBytes()) !== this.#end) await this.#file.truncate(this.#end);
   }
 
   close(): Promise<void> {

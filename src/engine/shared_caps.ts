@@ -37,6 +37,8 @@ interface SharedCap {
   readonly cap: Cap;
   /** The cost of runs that are not at work, by their tasks' ids. */
   readonly left: Map<string, number>;
+  /** Tasks that are known to have joined, durably. */
+  readonly joined: Set<string>;
 }
 
 /** Throws `usage` for a cap that cannot be; `where` names the call. */
@@ -75,8 +77,9 @@ export class SharedCaps {
 
   /** The cap for a run's budget. Once it resolves, the run is known to have joined, in whatever process. */
   async join({ name, usd }: CapTerms, taskId: string): Promise<Cap> {
-    const { cap, left } = await this.#shared(name);
-    await this.#store.change(memberChanges(name, taskId, {}));
+    const { cap, left, joined } = await this.#shared(name);
+    if (!joined.has(taskId)) await this.#store.change(memberChanges(name, taskId, {}));
+    joined.add(taskId);
     const isRaised = usd > cap.capUsd;
     cap.limit(usd);
     cap.forget(left.get(taskId) ?? 0); // its own budget counts it from now on
@@ -112,14 +115,16 @@ export class SharedCaps {
 
   async #load(name: string): Promise<SharedCap> {
     const left = new Map<string, number>();
+    const joined = new Set<string>();
     for await (const { id, body } of this.#recordsOf(MEMBERS, name)) {
       const taskId = id.slice(name.length + 1);
       const { usd } = JSON.parse(body) as { readonly usd?: number }; // written below
       left.set(taskId, usd ?? (await this.#usdOf(taskId)));
+      if (usd === undefined) joined.add(taskId);
     }
     const cap = new Cap(0, name);
     for (const usd of left.values()) cap.count(usd);
-    return { cap, left };
+    return { cap, left, joined };
   }
 
   /** All of them, a page at a time. */

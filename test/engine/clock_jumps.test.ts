@@ -1,6 +1,7 @@
-/** Deadlines over a start: the wall clock may have been put forward meanwhile, and it counts whole milliseconds only. */
+/** Deadlines over a start: the wall clock may have been set meanwhile, it counts whole milliseconds only, and disks are slow. */
 import { describe, expect, it } from "vitest";
-import { INPUT, OUTPUT, World } from "./world.ts";
+import type { Step } from "../../src/engine/journal.ts";
+import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -155,4 +156,27 @@ describe.each([HOUR_MS, -HOUR_MS])("a wall clock that jumps by %i ms while a run
       expect(Math.round((world.clock.nowMs() - startMs) / 1_000)).toBe(options.sla * 60);
     }
   });
+});
+
+it("expires what is left within a second of the start that finds its sla over, on a disk that takes 100 ms for each write", async () => {
+  const answer = (line: number) => (line <= 2 ? ok(line) : "hang");
+  const world = new World({ diskLatencyMs: 100, commitMs: 100, answer });
+  const source = async function* () {
+    yield Buffer.from([1, 2, 3, 4, 5].map((line) => itemLine(line)).join(""));
+  };
+  const options = { out: OUTPUT, sla: 1, cap: { name: "team", usd: 5 }, maxCostUnbounded: true };
+  void (await world.engine()).run(source(), options).finished.catch(() => undefined);
+  await world.clock.advance(10_000);
+  world.kill();
+  await world.clock.advance(100_000);
+  const engine = await world.engine();
+  const startMs = world.clock.nowMs();
+  let tookMs = 0;
+  const onStep = (sequence: number, { outcomes }: Step): void => {
+    if (sequence === 0 && outcomes.length > 0) tookMs = world.clock.nowMs() - startMs;
+  };
+  const { counts } = await world.settle(engine.run(source(), { ...options, onStep }).finished);
+  expect(counts).toMatchObject({ completed: 2, expired: 3 });
+  expect(tookMs).toBeGreaterThan(0);
+  expect(tookMs).toBeLessThan(1_000);
 });

@@ -32,6 +32,8 @@ export interface WorldOptions {
   readonly latencyMs?: number;
   /** What a commit of the store takes; default nothing. */
   readonly commitMs?: number;
+  /** What each write and sync of the disk takes; default nothing. */
+  readonly diskLatencyMs?: number;
   readonly observer?: EngineObserver;
 }
 
@@ -42,7 +44,7 @@ export const status = (code: number, name = "error", headers: Record<string, str
 
 export class World {
   readonly clock = new FakeClock();
-  readonly disk: MemoryDisk = new MemoryDisk({ clock: this.clock });
+  readonly disk: MemoryDisk;
   readonly store: CrashableStore;
   readonly wire: ScriptedTransport;
   /** Line numbers in the order of their sending. */
@@ -57,7 +59,8 @@ export class World {
   constructor(options: WorldOptions = {}) {
     this.answer = options.answer ?? ((line) => ok(line));
     this.#observer = options.observer;
-    const { commitMs } = options;
+    const { commitMs, diskLatencyMs } = options;
+    this.disk = new MemoryDisk({ clock: this.clock, latencyMs: diskLatencyMs ?? 0 });
     const slow = commitMs === undefined ? {} : { clock: this.clock, commitMs };
     this.store = createCrashableStore({ random: () => 0.999, ...slow });
     this.#config = {

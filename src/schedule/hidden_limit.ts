@@ -21,6 +21,7 @@
  * Some refusals are not those of a limit. A lower rate would never end them:
  *
  *   everything is refused for longer than two windows  the earlier result is kept: no window refuses for so long
+ *   nothing but the probe was ever accepted            no rate: others, or an earlier process, used up what they show
  *   the next probe is accepted                         the rate continues to rise from its value before
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
  */
@@ -295,7 +296,7 @@ export class HiddenLimit {
     const sentShare = this.#minute.count(atMs) / Math.max(1, this.#minuteHeld);
     const isPlaces = this.#mode === "places" && this.#probeInFlight > PLACES_KEPT * this.#heldInFlight;
     const isTokens = !isPlaces && this.#tokens.taken(sentShare, atMs - heldAtMs > STOP_MS);
-    if (!isTokens && atMs - heldAtMs > STOP_MS) {
+    if (!isTokens && (atMs - heldAtMs > STOP_MS || this.#isUnproven)) {
       this.#goOn(atMs);
       return;
     }
@@ -317,7 +318,12 @@ export class HiddenLimit {
     this.#taken = 1;
   }
 
-  /** Keeps the earlier result: refusals for longer than any window say nothing about a limit. */
+  /** Whether nothing but the probe was ever accepted: what others used up before says nothing about a rate. */
+  get #isUnproven(): boolean {
+    return this.#mode === "rate" && !this.#rate.isKnown && this.#taken <= 1;
+  }
+
+  /** Keeps the earlier result, after refusals that say nothing about a limit. */
   #goOn(atMs: number): void {
     if (this.#mode === "rate" && !this.#rate.isKnown) this.#mode = "free";
     this.#sinceMs = this.#raisedAtMs = atMs;

@@ -29,6 +29,18 @@ describe("refusals that no limit explains", () => {
     await world.settle(engine.close());
   });
 
+  it.each([5, 20, 40, 90])("of all for the first %i s leave no pace behind", async (seconds) => {
+    const world: World = new World({
+      answer: (line) => (world.clock.nowMs() < seconds * 1_000 ? refused : ok(line)),
+      latencyMs: 200,
+    });
+    world.input(200);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, OPTIONS).finished);
+    expect(world.clock.nowMs() - seconds * 1_000).toBeLessThan(10_000);
+    await world.settle(engine.close());
+  });
+
   it.each([
     ["8th", 8],
     ["20th", 20],
@@ -44,5 +56,38 @@ describe("refusals that no limit explains", () => {
     await world.settle(engine.run(INPUT, OPTIONS).finished);
     expect(world.clock.nowMs() / 60_000).toBeLessThan(120); // 25 a minute
     await world.settle(engine.close());
+  });
+});
+
+describe("a limit of a sliding minute that others have used up when the run begins", () => {
+  it.each([
+    [30, 1],
+    [60, 30],
+    [600, 1],
+  ])("is found and used all the same: %i requests, %i s ago", async (limit, agoSeconds) => {
+    const sent: { readonly atMs: number; readonly isRefused: boolean }[] = Array.from(
+      { length: limit },
+      () => ({ atMs: -agoSeconds * 1_000, isRefused: false }),
+    );
+    const accepted = (fromMs: number, toMs: number): number =>
+      sent.filter(({ atMs, isRefused }) => !isRefused && atMs > fromMs && atMs <= toMs).length;
+    const world: World = new World({
+      answer: (line) => {
+        const atMs = world.clock.nowMs();
+        const isRefused = accepted(atMs - 60_000, atMs) >= limit;
+        sent.push({ atMs, isRefused });
+        return isRefused ? status(429, "rate_limit_exceeded") : ok(line);
+      },
+      latencyMs: 200,
+    });
+    world.input(limit * 6);
+    const engine = await world.engine();
+    engine.run(INPUT, OPTIONS).finished.catch(() => undefined);
+    const freeMs = (60 - agoSeconds) * 1_000;
+    await world.clock.advance(freeMs + 300_000);
+    const [fromMs, toMs] = [freeMs + 60_000, freeMs + 300_000]; // minutes 2 to 5
+    const refusals = sent.filter(({ atMs, isRefused }) => isRefused && atMs > fromMs && atMs <= toMs).length;
+    expect(accepted(fromMs, toMs)).toBeGreaterThanOrEqual(0.9 * 4 * limit);
+    expect(refusals).toBeLessThan(0.03 * 4 * limit);
   });
 });

@@ -15,7 +15,7 @@ import { parseSlaMinutes } from "../work/sla.ts";
 import { continueLine, type Stopped } from "./continue.ts";
 import { errorJson, printError } from "./exit.ts";
 import { holdsReport } from "./holds.ts";
-import { requireFile } from "./input.ts";
+import { refuseSameFile, requireFile } from "./input.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { count } from "./numbers.ts";
 import { pilotListener } from "./pilot.ts";
@@ -77,6 +77,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
   const options = await engineOptions(given);
   refuseVainUpdate(input, given);
   await requireFile(input);
+  await refuseSameFile(input, given.out);
   const engine = await createEngine({
     ...options,
     ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
@@ -112,7 +113,8 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       progressEveryMs: display.everyMs,
     });
     const summary = summaryInOptions(await watch(work));
-    report(summary, given, await errorText(await work.errors(), given));
+    const { keptLines = 0 } = await work.opened;
+    report(summary, given, `${keptText(keptLines, given)}${await errorText(await work.errors(), given)}`);
     return exitCode(summary);
   } finally {
     asking.abort();
@@ -151,15 +153,23 @@ async function watch(work: Run): Promise<Summary> {
   }
 }
 
+/** Of an update: what is left of keys that the input does not have any more. */
+function keptText(keptLines: number, { update }: RunArguments): string {
+  if (update !== true || keptLines === 0) return "";
+  const lines = keptLines === 1 ? "1 key is" : `${count(keptLines)} keys are`;
+  const kept = keptLines === 1 ? "its line is" : "their lines are";
+  return `${lines} no longer in the input; ${kept} kept (to remove: --update --prune)\n`;
+}
+
 async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {
   if (errors.length === 0) return "";
   const { errorLines, errorsCommand } = await import("./status.ts");
   return errorLines(errors, errorsCommand(given.out, given));
 }
 
-/** `errors` are lines of text. */
-function report(summary: Summary, given: RunArguments, errors: string): void {
-  process.stderr.write(`${summaryTable(summary)}${errors}`);
+/** `notes` are lines of text. */
+function report(summary: Summary, given: RunArguments, notes: string): void {
+  process.stderr.write(`${summaryTable(summary)}${notes}`);
   if (summary.status !== "completed") {
     const { submitted } = summary.counts;
     const left = `${count(submitted)} ${submitted === 1 ? "item" : "items"}`;

@@ -2,6 +2,7 @@
  * Values of options, read from their text. Each throws `usage`, with what the text must be.
  */
 import { PerigeeError } from "../errors.ts";
+import { meantModel } from "../work/model_owner.ts";
 import { parseModelId } from "../work/request.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../work/sla.ts";
 
@@ -43,7 +44,11 @@ export function portNumber(text: string): number {
 /** `<provider>:<name>`. */
 export function modelId(text: string): string {
   if (parseModelId(text) !== undefined) return text;
-  throw new PerigeeError("usage", "It must be <provider>:<name>, such as openai:gpt-4o-mini.");
+  const meant = meantModel(text);
+  throw new PerigeeError(
+    "usage",
+    `It must be <provider>:<name>${meant === "" ? ", such as openai:gpt-4o-mini." : meant}`,
+  );
 }
 
 /** Several windows, comma separated or in repeated options. */

@@ -5,8 +5,9 @@
  * `PERIGEE_*` variables, then the ecosystem's own (`OPENAI_API_KEY`, ...), then the defaults of each provider.
  */
 import { readFile } from "node:fs/promises";
+import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import { readDocument } from "../jsonl/document.ts";
+import { placeOfFault, readDocument } from "../jsonl/document.ts";
 import { DEPTH_MAX } from "../jsonl/record.ts";
 import { RATE_CARD, type RateCard } from "../price/factor.ts";
 import type { PriceOverrides } from "../price/overrides.ts";
@@ -65,14 +66,16 @@ export async function readPricesFile(path: string): Promise<PriceOverrides> {
 
 async function readJsonFile(path: string): Promise<unknown> {
   const text = await readFile(path, "utf8").catch((cause: unknown) => {
-    throw new PerigeeError("invalid_config", `${path} cannot be read`, { cause });
+    throw new PerigeeError("invalid_config", `${path} cannot be read: ${reasonOf(cause)}`, { cause });
   });
   const read = readDocument(text, DEPTH_MAX);
   switch (read.kind) {
     case "value":
       return read.value;
     case "not_json":
-      throw new PerigeeError("invalid_config", `${path} is not JSON`, { cause: read.cause });
+      throw new PerigeeError("invalid_config", `${path} is not JSON: ${placeOfFault(text)}`, {
+        cause: read.cause,
+      });
     case "too_deep":
       throw new PerigeeError("invalid_config", `${path} is nested deeper than ${DEPTH_MAX} levels`);
     case "repeated":
@@ -80,6 +83,22 @@ async function readJsonFile(path: string): Promise<unknown> {
         "invalid_config",
         `${path} at ${read.member.path}: the name occurs twice in one object; keep one of them`,
       );
+  }
+}
+
+/** Why the operating system refuses a file. */
+function reasonOf(cause: unknown): string {
+  const code = errorCodeOf(cause);
+  switch (code) {
+    case "ENOENT":
+      return "no such file";
+    case "EISDIR":
+      return "it is a folder";
+    case "EACCES":
+    case "EPERM":
+      return "permission denied";
+    default:
+      return code ?? "unknown reason";
   }
 }
 
@@ -159,7 +178,10 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
   const baseUrl = given.baseUrl ?? env[`${prefix}_BASE_URL`] ?? firstOf(env, known?.baseUrlVariables);
   const settings = defaultSettings(name, baseUrl?.replace(/\/+$/, ""));
   if (settings === undefined) {
-    throw new PerigeeError("invalid_config", `provider "${name}" is not known and has no baseUrl`);
+    throw new PerigeeError(
+      "invalid_config",
+      `providers.${name}: "${name}" is not a known provider, so it needs a baseUrl`,
+    );
   }
   const place = `providers.${name}`;
   const variables = [`${prefix}_KEY`, ...(known?.keyVariables ?? [])];

@@ -2,7 +2,7 @@
  * Inputs: a JSONL file, a `.json` file with one array, a stream of bytes, or an iterable of items, all opened as one
  * file of lines that can be read again.
  *
- *   .jsonl file   read where it is
+ *   .jsonl file   read where it is; so is a .json file whose first line is an object
  *   .json file    converted once into a spool of lines (line n is element n), then read like a file
  *   stream, items spooled while they are read; not seekable: duplicates are found as they come
  */
@@ -18,6 +18,8 @@ import {
   refuseEncoding,
 } from "./byte_source.ts";
 import { Spool, type SpoolHome } from "./spool.ts";
+
+const HEAD_BYTES = 4_096;
 
 /** What `engine.run` takes: a path, or bytes of JSONL, or items; iterables are read once and in order. */
 export type Source = string | OnceSource;
@@ -53,8 +55,9 @@ export async function openInput(home: SpoolHome, source: Source, spoolPath: stri
   const identity = { name: source, ...found };
   let isKept = false;
   try {
-    await refuseEncodingOf(file, source);
-    if (!isArrayPath(source)) {
+    const head = await headOf(file);
+    refuseEncoding(head, source);
+    if (!isArrayPath(source) || holdsLines(head, source)) {
       isKept = true;
       return { file, identity, spool: undefined, copyPath: undefined };
     }
@@ -100,9 +103,33 @@ async function openFile(disk: Disk, path: string): Promise<DiskFile> {
   }
 }
 
-async function refuseEncodingOf(file: DiskFile, path: string): Promise<void> {
-  const head = new Uint8Array(4_096);
-  refuseEncoding(head.subarray(0, await file.read(head, 0)), path);
+async function headOf(file: DiskFile): Promise<Uint8Array> {
+  const head = new Uint8Array(HEAD_BYTES);
+  return head.subarray(0, await file.read(head, 0));
+}
+
+/** Whether a `.json` file has a request on each line instead of an array. Throws `invalid_array` for one object on several lines. */
+function holdsLines(head: Uint8Array, path: string): boolean {
+  const text = Buffer.from(head)
+    .toString()
+    .replace(/^\ufeff/, "")
+    .trimStart();
+  if (!text.startsWith("{")) return false;
+  const [first = "", ...others] = text.split("\n");
+  if ((others.length === 0 && head.length === HEAD_BYTES) || isJson(first)) return true; // a long line, or a whole one
+  throw new PerigeeError(
+    "invalid_array",
+    `${path} begins with an object that is not on one line: expected an array of requests in [ ], or one request on each line`,
+  );
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function openStream(home: SpoolHome, source: ByteSource, spoolPath: string): Promise<OpenInput> {

@@ -11,6 +11,7 @@
 import type { FailureCode } from "../errors.ts";
 import { nearest } from "../nearest.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
+import { meantModel } from "../work/model_owner.ts";
 import { type JsonValue, type ModelId, type ModelRequest, parseModelId } from "../work/request.ts";
 import { unknownProviderMessage } from "../work/unknown_provider.ts";
 import { unknownField } from "./config.ts";
@@ -170,7 +171,7 @@ function isMistyped(model: ModelId | undefined, { providers }: ModelOptions): bo
 
 function unknownModel(found: JsonValue | undefined, layout: "interface" | "openai"): LineFault {
   const expected = layout === "openai" ? "a model's name" : '"<provider>:<name>"';
-  return new LineFault("unknown_model", `model must be ${expected}, got ${shown(found)}`);
+  return new LineFault("unknown_model", `model must be ${expected}, got ${shown(found)}${meantModel(found)}`);
 }
 
 function checkedName(model: ModelId): ModelId | LineFault {

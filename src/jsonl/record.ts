@@ -11,6 +11,7 @@
  */
 import { isUtf8 } from "node:buffer";
 import type { FailureCode } from "../errors.ts";
+import { nearest } from "../nearest.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue } from "../work/request.ts";
 import { shown, shownKind } from "./fault.ts";
@@ -103,7 +104,8 @@ function withKey(
   const key = object[name];
   const maySurrogates = text.includes("\\u") && SURROGATE_ESCAPE.test(text);
   const fault = keyFault(key, name, keyBytesMax, maySurrogates);
-  if (fault !== undefined || typeof key !== "string") return rejected("invalid_key", fault ?? name);
+  if (fault !== undefined || typeof key !== "string")
+    return rejected("invalid_key", `${fault ?? name}${key === undefined ? meantKey(object, name) : ""}`);
   return {
     kind: "record",
     key,
@@ -112,6 +114,12 @@ function withKey(
     hasExactNumbers,
     hasReplacedText: maySurrogates && replaceLoneSurrogates(object),
   };
+}
+
+/** Which member was probably meant to be the missing key. */
+function meantKey(object: JsonObject, name: string): string {
+  const given = Object.keys(object).find((other) => nearest(name, [other]) !== undefined);
+  return given === undefined ? "" : `; did you mean "${name}" instead of ${shown(given)}?`;
 }
 
 /** What is wrong with a key, in words. Control characters are refused but for the tab. */

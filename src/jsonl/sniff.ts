@@ -48,6 +48,9 @@ const SIGNATURES: readonly (readonly [bytes: string, kind: Foreign["kind"], word
 const WIDE_SHARE_MIN = 0.75;
 /** Share of control characters, NULs aside, from which bytes that are not UTF-8 are no text. */
 const CONTROL_SHARE_MIN = 0.02;
+/** Share of NULs from which so many bytes are no text, in whatever encoding; fewer are a line of their own. */
+const NUL_SHARE_MIN = 0.9;
+const NUL_BYTES_MIN = 64;
 /** Lines that must have the same number of columns. */
 const TABLE_LINES = 2;
 const DELIMITERS = [",", "\t", ";"] as const;
@@ -78,6 +81,8 @@ function isWorkbook(head: Buffer, words: string): boolean {
 }
 
 function isBinary(head: Buffer): boolean {
+  const nuls = head.filter((byte) => byte === 0).length;
+  if (nuls >= NUL_BYTES_MIN && nuls >= head.length * NUL_SHARE_MIN) return true;
   const controls = head.filter((byte) => byte > 0 && byte < 0x20 && (byte < 0x09 || byte > 0x0d)).length;
   return controls > 0 && controls >= head.length * CONTROL_SHARE_MIN && !isUtf8(head.subarray(0, -3));
 }

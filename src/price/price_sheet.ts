@@ -7,6 +7,7 @@
  * whatever is reckoned with them: `sheet 2026-11-20`.
  */
 import { PerigeeError } from "../errors.ts";
+import { suggestion } from "../nearest.ts";
 import type { PriceOverride, PriceOverrides } from "./overrides.ts";
 import { isModelPattern } from "./pattern.ts";
 
@@ -40,7 +41,9 @@ export function readPriceSheet(value: unknown, where: string): PriceSheet {
   refuseOthers(sheet, ["version", "models"], where);
   const { version } = sheet;
   if (typeof version !== "string" || version.length === 0 || version.length > VERSION_CHARS_MAX)
-    throw invalid(`${where}: version must be a text such as "2026-11-20", got ${shown(version)}`);
+    throw invalid(
+      `${where}: version must be a text such as "2026-11-20", got ${shown(version)}; it names the sheet in summaries${version === undefined ? ': add "version" beside "models"' : ""}`,
+    );
   const models = objectAt(sheet["models"], `${where}: models`);
   for (const [model, given] of Object.entries(models)) {
     const at = `${where}: models[${JSON.stringify(model)}]`;
@@ -90,8 +93,10 @@ function refuseOthers(
   where: string,
 ): void {
   const other = Object.keys(value).find((name) => !names.includes(name));
-  if (other !== undefined)
-    throw invalid(`${where} has no member "${other.slice(0, 64)}": expected ${names.join(", ")}`);
+  if (other === undefined) return;
+  const isModel = names.includes("models") && isModelPattern(other);
+  const way = isModel ? 'put the prices of models into "models"' : suggestion(other, names);
+  throw invalid(`${where}: "${other.slice(0, 64)}" is not a known name; ${way}`);
 }
 
 function shown(value: unknown): string {

@@ -23,6 +23,7 @@ import {
 import { onceFor } from "./keyed_request.ts";
 import { pageOf } from "./list_page.ts";
 import { outputUrl } from "./output.ts";
+import { retryHint } from "./retry_hint.ts";
 import { type OutputUrl, objectBody, TaskBodies, taskHead, taskJson } from "./task_body.ts";
 
 interface PageRequest {
@@ -169,10 +170,9 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
       await tasks.task(caller.project, params.id);
       const { codes } = checkedRetry(body);
       const { task, items } = await tasks.retry(caller.project, params.id, codes);
-      return sendJson(
-        reply,
-        await taskJson(tasks, task, urlOf, { limit: PAGE_OBJECTS_MAX }, { retried: items }),
-      );
+      const hint = items === 0 ? { hint: retryHint(task.counts, codes) } : {};
+      const more = { retried: items, ...hint };
+      return sendJson(reply, await taskJson(tasks, task, urlOf, { limit: PAGE_OBJECTS_MAX }, more));
     },
   });
   app.delete<{ Params: { id: string } }>("/v0/infer/task/:id", {

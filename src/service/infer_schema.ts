@@ -191,7 +191,10 @@ const wholeTask = z.object({
 });
 const task = wholeTask.meta({ id: "Task" });
 const retried = wholeTask
-  .extend({ retried: count.describe("Items that run again by this request.") })
+  .extend({
+    retried: count.describe("Items that run again by this request."),
+    hint: z.string().optional().describe("Why none of them does; only when retried is 0."),
+  })
   .meta({ id: "RetriedTask" });
 
 /** The body of a retry, which may be left out. */

@@ -144,6 +144,18 @@ describe("the command says", () => {
     );
   });
 
+  it("after an update how many keys are gone from the input, and how to remove their lines", async () => {
+    desk.write("grown.jsonl", [question("a"), question("b"), question("c")]);
+    const run = ["run", "grown.jsonl", "--out", "out.jsonl"];
+    await said(run);
+    desk.write("grown.jsonl", [question("a"), question("d")]);
+    const gone = "2 keys are no longer in the input; their lines are kept (to remove: --update --prune)";
+    expect((await said([...run, "--update"]))[1]).toContain(gone);
+    expect(desk.lines("out.jsonl")).toHaveLength(4);
+    expect((await said([...run, "--update", "--prune"]))[1].join()).not.toContain("no longer");
+    expect(desk.lines("out.jsonl").map(({ key }) => key)).toEqual(["a", "d"]);
+  });
+
   it.each([
     ["its own", ["--max-cost", "0.01"], "--max-cost <usd>"],
     ["a shared", ["--cap=nov=0.01"], "--cap nov=<usd>"],

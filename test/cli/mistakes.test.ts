@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -51,7 +51,7 @@ describe("a mistake on the command line", () => {
       ],
       [
         2,
-        "error: option '--model <id>' argument 'gpt-4o' is invalid. It must be <provider>:<name>, such as openai:gpt-4o-mini. (perigee run --help shows all options)",
+        "error: option '--model <id>' argument 'gpt-4o' is invalid. It must be <provider>:<name>; did you mean \"openai:gpt-4o\"? (perigee run --help shows all options)",
       ],
       [
         2,
@@ -99,11 +99,11 @@ describe("a mistake on the command line", () => {
     const run = ["run", "in.jsonl", "--out", "out.jsonl"];
     expect(await said([...run, "--config", "none.json"])).toEqual([
       2,
-      "perigee: invalid_config: none.json cannot be read",
+      "perigee: invalid_config: none.json cannot be read: no such file",
     ]);
     expect(await said([...run, "--config", "broken.json"])).toEqual([
       2,
-      "perigee: invalid_config: broken.json is not JSON",
+      "perigee: invalid_config: broken.json is not JSON: it ends too early",
     ]);
     expect(await said([...run, "--config", "wrong.json"])).toEqual([
       2,
@@ -197,6 +197,11 @@ describe("a file of another format", () => {
         Buffer.from("89504e470d0a1a0a0000000d49484452", "hex"),
         "photo.png is a PNG image, expected JSON lines in UTF-8; pass a file of requests instead",
       ],
+      [
+        "zeros.jsonl",
+        new Uint8Array(300),
+        "zeros.jsonl is a binary file, expected JSON lines in UTF-8; pass a file of requests instead",
+      ],
     ];
     for (const [name, bytes, message] of files) {
       writeFileSync(join(desk.dir, name), bytes);
@@ -208,6 +213,45 @@ describe("a file of another format", () => {
       expect(await said(["quote", name])).toEqual([74, `perigee: unsupported_encoding: ${message}`]);
     }
     expect(readdirSync(desk.dir)).not.toContain("out.jsonl");
+  });
+});
+
+describe("a .json file", () => {
+  it("that has one request on each line is read as lines, by run and quote alike", async () => {
+    desk.write("lines.json", [question("a"), question("b")]);
+    expect((await desk.perigee(["run", "lines.json", "--out", "out.jsonl", "--ordered"])).code).toBe(0);
+    expect(desk.lines("out.jsonl").map(({ key }) => key)).toEqual(["a", "b"]);
+    expect((await desk.perigee(["quote", "lines.json"])).stdout).toMatch(/items +2\n/);
+  });
+
+  it("that has one object on several lines is refused with what it must hold", async () => {
+    desk.write("one.json", [JSON.stringify(question("a"), null, 2)]);
+    expect(await said(["run", "one.json", "--out", "out.jsonl"])).toEqual([
+      74,
+      `perigee: invalid_array: ${join(desk.dir, "one.json")} begins with an object that is not on one line: expected an array of requests in [ ], or one request on each line`,
+    ]);
+  });
+});
+
+describe("a name in a line that is nearly right", () => {
+  it("is refused with the one that was meant: the key, and the provider of a model", async () => {
+    const [a, b] = [question("a", "hi", "gpt-4o-mini"), question("b", "hi", "mine")] as Record<
+      string,
+      unknown
+    >[];
+    const c = { kye: "c", request: a?.["request"] };
+    desk.write("near.jsonl", [a ?? {}, c, b ?? {}]);
+    await desk.perigee(["run", "near.jsonl", "--out", "out.jsonl", "--ordered"]);
+    expect(desk.lines("out.jsonl").map(({ error }) => error?.message)).toEqual([
+      'model must be "<provider>:<name>", got "gpt-4o-mini"; did you mean "openai:gpt-4o-mini"?',
+      'key must be a string, got nothing; did you mean "key" instead of "kye"?',
+      'model must be "<provider>:<name>", got "mine"',
+    ]);
+    const [code, message] = await said(["run", "in.jsonl", "--out", "o.jsonl", "--model", "claude-opus-4-5"]);
+    expect([code, message]).toEqual([
+      2,
+      "error: option '--model <id>' argument 'claude-opus-4-5' is invalid. It must be <provider>:<name>; did you mean \"anthropic:claude-opus-4-5\"? (perigee run --help shows all options)",
+    ]);
   });
 });
 
@@ -243,7 +287,19 @@ describe("a file that cannot be run", () => {
   });
 
   it("is one whose output would go over another file, such as the input itself", async () => {
-    const [code, message] = await said(["run", "in.jsonl", "--out", "in.jsonl"]);
+    symlinkSync("in.jsonl", join(desk.dir, "link.jsonl"));
+    desk.write("mine.jsonl", ["mine"]);
+    const before = readdirSync(desk.dir);
+    expect(await said(["run", "in.jsonl", "--out", "in.jsonl"])).toEqual([
+      74,
+      "perigee: output_unwritable: --out in.jsonl is the input itself: name another file for the answers",
+    ]);
+    expect(await said(["run", "in.jsonl", "--out", "link.jsonl"])).toEqual([
+      74,
+      "perigee: output_unwritable: --out link.jsonl is the input in.jsonl: name another file for the answers",
+    ]);
+    expect(readdirSync(desk.dir)).toEqual(before);
+    const [code, message] = await said(["run", "in.jsonl", "--out", "mine.jsonl"]);
     expect(code).toBe(74);
     expect(message).toContain("output_unwritable");
     expect(desk.lines("in.jsonl")).toHaveLength(1);

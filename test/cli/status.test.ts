@@ -30,7 +30,7 @@ describe("the errors of a run", () => {
       [
         "errors",
         "  invalid_json: 2 lines, first line 2: the line is not one JSON value",
-        '  unknown_model: 1 line, first line 3: model must be "<provider>:<name>", got "gpt-4o"',
+        '  unknown_model: 1 line, first line 3: model must be "<provider>:<name>", got "gpt-4o"; did you mean "openai:gpt-4o"?',
         "to see what to do about them: perigee errors out.jsonl",
         "",
       ].join("\n"),
@@ -47,7 +47,7 @@ describe("the errors of a run", () => {
         "  the line is not one JSON value",
         "  what to do: correct the line, then run the same command with --update",
         "unknown_model: 1 line, first line 3",
-        '  model must be "<provider>:<name>", got "gpt-4o"',
+        '  model must be "<provider>:<name>", got "gpt-4o"; did you mean "openai:gpt-4o"?',
         "  what to do: write the model as <provider>:<name>, then run the same command with --update; or add --model and --retry-failed=unknown_model",
         "",
       ].join("\n"),
@@ -78,7 +78,7 @@ describe("the errors of a run", () => {
           code: "unknown_model",
           count: 1,
           first_line: 3,
-          message: 'model must be "<provider>:<name>", got "gpt-4o"',
+          message: 'model must be "<provider>:<name>", got "gpt-4o"; did you mean "openai:gpt-4o"?',
         },
       ],
     });

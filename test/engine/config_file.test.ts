@@ -54,7 +54,21 @@ describe("a configuration file", () => {
       );
     expect(await saidOf("{}")).toBe("{}");
     expect(await saidOf("\ufeff{}")).toBe("{}");
-    expect(await saidOf("")).toBe("invalid_config: c.json is not JSON");
+    expect(await saidOf("")).toBe("invalid_config: c.json is not JSON: it is empty");
+    for (const [text, place] of [
+      ['{"limits":', "it ends too early"],
+      ['{"limits": {', "it ends too early"],
+      ['{"hedge": tru', "it ends too early"],
+      ['{\n  "hedge": true\n  "maxInFlight": 5\n}', "line 3, column 3"],
+      ['{\n  "hedge": True\n}', "line 2, column 12"],
+      ['{\n  "hedge": true,\n}\n', "line 3, column 1"],
+      [
+        `{"providers": {"openai": {"key": "sk-secret", "baseUrl": x}}, "more": "${"y".repeat(500)}"}`,
+        "line 1, column 58",
+      ],
+      ["hedge: true", "line 1, column 1"],
+    ] as const)
+      expect(await saidOf(text)).toBe(`invalid_config: c.json is not JSON: ${place}`);
   });
 
   it("that is nested too deeply is refused", async () => {

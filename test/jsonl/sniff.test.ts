@@ -39,6 +39,11 @@ describe("sniff", () => {
       expect(sniff(Buffer.from(text))).toBeUndefined();
   });
 
+  it("refuses what is nothing but NULs, as a file whose bytes were never written", () => {
+    for (const bytes of [64, 300, 4_096]) expect(sniff(new Uint8Array(bytes))?.kind).toBe("binary");
+    expect(sniff(Buffer.from(`${"\0".repeat(4_000)}${LINE}`))?.kind).toBe("binary");
+  });
+
   it("refuses tables, workbooks and other binary files, by what they begin with", () => {
     const kinds = [
       "id,question\n1,Why is the sky blue?\n",

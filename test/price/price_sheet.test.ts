@@ -39,7 +39,10 @@ describe("a price sheet", () => {
 
   it.each([
     [[], "sheet.json must be an object, got []"],
-    [{ ...SHEET, currency: "EUR" }, 'sheet.json has no member "currency": expected version, models'],
+    [
+      { ...SHEET, currency: "EUR" },
+      'sheet.json: "currency" is not a known name; expected one of version, models',
+    ],
     [{ models: {} }, 'sheet.json: version must be a text such as "2026-11-20", got nothing'],
     [
       { version: "1", models: { gpt: {} } },
@@ -51,7 +54,7 @@ describe("a price sheet", () => {
     ],
     [
       { version: "1", models: { "a:b": { input: 1, output_mtok: 1 } } },
-      'sheet.json: models["a:b"] has no member "input": expected input_mtok, output_mtok, cache_read_mtok, cache_write_mtok',
+      'sheet.json: models["a:b"]: "input" is not a known name; did you mean "input_mtok"?',
     ],
   ])("that is %j is refused with its place", (sheet, message) => {
     expect(() => readPriceSheet(sheet, "sheet.json")).toThrow(message);

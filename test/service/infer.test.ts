@@ -277,6 +277,15 @@ describe("POST /v0/infer/task/{id}/retry", () => {
       expect([status, json.task_id, json.retried, json.objects.length]).toEqual([200, made.task_id, 0, 1]);
     }
     expect(tasks.retries).toEqual([undefined, undefined, ["expired", "filtered"]]);
+    const { json } = await call("POST", `/v0/infer/task/${made.task_id}/retry`);
+    expect(json.hint).toBe("no item ended in an error; 1 are not final yet");
+    await call("POST", `/v0/infer/task/${made.task_id}/cancel`);
+    const hintOf = async (body?: object): Promise<unknown> =>
+      (await call("POST", `/v0/infer/task/${made.task_id}/retry`, { body })).json.hint;
+    expect(await hintOf()).toBe('cancelled items run again only with the code "cancelled"');
+    expect(await hintOf({ codes: ["expired", "filtered"] })).toBe(
+      "no item that may run again ended with expired or filtered",
+    );
   });
 
   it.each([

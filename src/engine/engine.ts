@@ -162,11 +162,11 @@ class LocalEngine implements Engine {
     const { attemptMsMax, isAtMostOnce } = config;
     const { answers, latencies, lengths } = learntFigures(seams.learnt, config.providers);
     const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce, latencies });
-    const trials = new KeyTrials(config.providers, seams.learnt);
+    const trials = new KeyTrials(config.providers, seams.learnt, config.families);
     const claimed = new ClaimedBytes(() => this.#pumpAll());
     const sender = new Sender({
       claimed,
-      accepted: trials.known,
+      trials,
       onAnswered: (lane) => this.#lanes.answered(lane),
       clock,
       wires: new Wires(config.providers),

@@ -103,8 +103,8 @@ export class Lanes {
       urgency: () => this.#urgencies.of(lane.limits, measuredItemMs([lane]), () => [lane], clock.nowMs()),
       mayAdmit,
       claimed,
-      trialMs: (from, nowMs) => this.#trials.waitMs(providerOfLane(from), nowMs),
-      tried: (from, nowMs) => this.#trials.sent(providerOfLane(from), nowMs),
+      trialMs: (from, nowMs) => this.#trials.waitMs(from, nowMs),
+      tried: (from, nowMs) => this.#trials.sent(from, nowMs),
       prepare: (ticket, index) => sender.prepare(ticket, index),
       isTooLate: (call) => patience.isTooLate(call),
       takesAway: (call, from) => sender.takesAway(call, from),
@@ -128,7 +128,7 @@ export class Lanes {
   /** A lane was answered with success: where its key was new, the provider's other lanes may go as well. */
   answered(lane: Lane): void {
     const provider = providerOfLane(lane.key);
-    if (this.#trials.accepted(provider)) for (const other of this.lanesOf(provider)) other.pump();
+    if (this.#trials.accepted(lane.key)) for (const other of this.lanesOf(provider)) other.pump();
   }
 
   /** A lane has a place or money again: it goes on, and whose turn it is by now of those that wait for what it shares. */

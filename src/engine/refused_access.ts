@@ -14,6 +14,7 @@ import type { AttemptResult } from "../dispatch/attempt.ts";
 import { Blame } from "../schedule/blame.ts";
 import { type LaneKey, providerOfLane } from "../schedule/lanes.ts";
 import type { ItemCall } from "./item_call.ts";
+import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelLanes } from "./model_lanes.ts";
 
@@ -25,8 +26,8 @@ const MODELS_COMPARED_MAX = 1_000;
 export interface RefusedAccessOptions {
   readonly clock: Clock;
   readonly models: ModelLanes;
-  /** Providers whose key was accepted by an earlier process. */
-  readonly accepted: readonly string[];
+  /** What earlier processes were refused and accepted with. */
+  readonly trials: Pick<KeyTrials, "known" | "answered" | "refused">;
   readonly laneOf: (key: LaneKey) => Lane;
   readonly lanesOf: (provider: string) => readonly Lane[];
   /** Called when a lane is held, or may go on. */
@@ -47,7 +48,7 @@ export class RefusedAccess {
 
   constructor(options: RefusedAccessOptions) {
     this.#options = options;
-    this.#answered = new Set(options.accepted);
+    this.#answered = new Set(options.trials.known);
   }
 
   /** Whether a provider has ever answered with success. */
@@ -79,6 +80,7 @@ export class RefusedAccess {
   answered(call: ItemCall, { latencyMs }: AttemptResult): void {
     this.#answered.add(providerOfLane(call.lane));
     this.#refusals.delete(call.lane);
+    this.#options.trials.answered(call.model);
     if (this.#refused.size > 0) {
       this.#refused.delete(call.lane);
       this.#refused.delete(call.model);
@@ -98,8 +100,9 @@ export class RefusedAccess {
   /** A failure that is no item's own. */
   refused(call: ItemCall, result: AttemptResult): void {
     if (result.class !== "permanent" || result.scope === "item") return;
-    const { clock, models, laneOf, onChange } = this.#options;
+    const { clock, models, trials, laneOf, onChange } = this.#options;
     const nowMs = clock.nowMs();
+    trials.refused(call.model, result.scope === "model" ? "model" : "account");
     if (result.scope === "model") {
       const held = laneOf(models.hold(call.model));
       held.limits.pause(nowMs, "model_unavailable");

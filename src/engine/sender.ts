@@ -26,6 +26,7 @@ import type { ShardTicket } from "./backlog.ts";
 import type { ClaimedBytes } from "./claimed_bytes.ts";
 import { ItemCall } from "./item_call.ts";
 import { type ItemMoney, type MoneyAnswer, unpricedText } from "./item_money.ts";
+import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import { ModelLanes } from "./model_lanes.ts";
 import type { EngineObserver } from "./observer.ts";
@@ -46,8 +47,7 @@ export interface SenderOptions {
   readonly families: FamilySettings;
   readonly laneOf: (key: LaneKey) => Lane;
   readonly lanesOf: (provider: string) => readonly Lane[];
-  /** Providers whose key was accepted by an earlier process. */
-  readonly accepted: readonly string[];
+  readonly trials: KeyTrials;
   /** Called when a lane was answered with success. */
   readonly onAnswered: (lane: Lane) => void;
   /** Called when a lane has a place again, and a run money. */
@@ -85,7 +85,7 @@ export class Sender implements Admission<ItemCall> {
     this.#access = new RefusedAccess({
       clock,
       models: this.models,
-      accepted: options.accepted,
+      trials: options.trials,
       laneOf,
       lanesOf: options.lanesOf,
       onChange: onFree,

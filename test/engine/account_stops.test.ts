@@ -349,3 +349,46 @@ describe("a key that is new to this machine", () => {
     await world.settle(run.finished);
   });
 });
+
+describe("what an earlier process was refused last", () => {
+  const KINDS = {
+    model: () => status(404, "model_not_found"),
+    account: () => status(402, "insufficient_quota"),
+  };
+
+  /** Requests of one call that ends what is held; a process of its own. */
+  async function requestsOf(world: World, out: string): Promise<number> {
+    const before = world.sent.length;
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, { out, waitMs: 0, finish: true }).finished);
+    await world.settle(engine.close());
+    return world.sent.length - before;
+  }
+
+  it.each(["model", "account"] as const)(
+    "is tried with two requests until it is accepted (%s)",
+    async (kind) => {
+      const world = new World({ answer: KINDS[kind] });
+      world.input(200);
+      expect(await requestsOf(world, "/first.out")).toBeGreaterThan(2);
+      expect(await requestsOf(world, "/second.out")).toBeLessThanOrEqual(2);
+      expect(await requestsOf(world, "/third.out")).toBeLessThanOrEqual(2);
+      world.answer = ok;
+      expect(await requestsOf(world, "/fourth.out")).toBe(200);
+      const startMs = world.clock.nowMs();
+      const before = world.sent.length;
+      expect(await requestsOf(world, "/fifth.out")).toBe(200);
+      expect(world.sent.slice(before).filter(({ atMs }) => atMs < startMs + 10).length).toBeGreaterThan(2);
+    },
+  );
+
+  it("does not keep another model of the provider waiting", async () => {
+    const world = new World({ answer: (line, _, model) => (model === "m1" ? KINDS.model() : ok(line)) });
+    world.input(200);
+    await requestsOf(world, "/first.out");
+    world.input(200, (line) => (line === 1 ? "alpha:m1" : "alpha:m2"));
+    const startMs = world.clock.nowMs();
+    await requestsOf(world, "/second.out");
+    expect(world.clock.nowMs() - startMs).toBeLessThan(1_000);
+  });
+});

@@ -145,6 +145,7 @@ export class Observer {
   /** The wall clock was moved; after another boot nothing on the machine tells by how much, and deadlines go by it. */
   wallJumped(): void {
     this.#hasJumped = true;
+    for (const book of this.books) book.wallJumped();
   }
 
   runCalled(book: RunBook): void {
@@ -271,6 +272,7 @@ export class Observer {
   powerCut(answersOf: (book: RunBook) => string): void {
     this.#isCalendarLost ||= this.#hasJumped;
     for (const book of this.books) {
+      book.rebooted();
       const lines = answersOf(book).split("\n");
       const torn = lines.findIndex((line) => !isJson(line));
       const left = new Set(this.#idsIn(book, `${lines.slice(0, torn).join("\n")}\n`));
@@ -360,10 +362,15 @@ export class Observer {
     this.violate(`I13 line ${waiting.id} waits, and nothing was sent to ${provider} for ${IDLE_MS_MAX} ms`);
   }
 
+  /** Whether the clock says of its deadline what nobody can check. */
+  #isLost({ isCalendarLost }: RunBook): boolean {
+    return isCalendarLost || this.#isCalendarLost;
+  }
+
   /** I14: nothing is sent after its deadline, measured from when its run was accepted. */
   #checkDeadlineOf(book: RunBook, { line }: Served): void {
     const { slaMinutes } = book.run;
-    if (slaMinutes === undefined || book.acceptedMs === undefined || this.#isCalendarLost) return;
+    if (slaMinutes === undefined || book.acceptedMs === undefined || this.#isLost(book)) return;
     const lateMs = this.#clock.nowMs() - book.acceptedMs - slaMinutes * 60_000;
     if (lateMs > 0) this.violate(`I14 line ${line.id} was sent ${lateMs} ms after its deadline`);
   }
@@ -371,7 +378,7 @@ export class Observer {
   /** I14: an expired line is settled within a second after the sla, or after the start of the process that finds it; not before. */
   #checkExpired(book: RunBook, id: number): void {
     const { slaMinutes } = book.run;
-    if (slaMinutes === undefined || this.#isCalendarLost) return;
+    if (slaMinutes === undefined || this.#isLost(book)) return;
     const nowMs = this.#clock.nowMs();
     if (nowMs < book.windowFromMs + slaMinutes * 60_000)
       this.violate(`I14 line ${id} expired before its sla was over`);

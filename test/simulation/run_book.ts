@@ -73,6 +73,10 @@ export class RunBook {
   answers = "";
   /** Whether it was called with `finish`: what is held ends. */
   isFinishing = false;
+  /** Whether no process has accepted it since the machine booted: nothing says then what the clock was before. */
+  #isBootNew = false;
+  /** The clock jumped then: deadlines go by what it says after another boot (docs/decisions/0019-clocks.md). */
+  isCalendarLost = false;
   /** What it is called again for when it is finished, in this order. */
   readonly #later: Again[];
   /** What its next call opens; until one was accepted. */
@@ -94,6 +98,15 @@ export class RunBook {
     return this.capUsd === undefined && this.sharedCap === undefined;
   }
 
+  /** Its machine was without power. */
+  rebooted(): void {
+    this.#isBootNew = true;
+  }
+
+  wallJumped(): void {
+    this.isCalendarLost ||= this.#isBootNew;
+  }
+
   /** It is called with the terms of now. */
   called(nowMs: number): void {
     this.calls += 1;
@@ -107,6 +120,7 @@ export class RunBook {
   accepted(nowMs: number): void {
     this.acceptedMs ??= nowMs;
     this.opening = undefined;
+    this.#isBootNew = false;
     if (this.sharedCap !== undefined) this.sharedCap.acceptedUsd = this.#sharedUsd;
   }
 

@@ -57,4 +57,6 @@ export const FAILED_SEEDS: readonly number[] = [
   107_001_339,
   // A start wrote what stood already, and a disk that takes 100 ms for each write made its items expire 1.1 s after it.
   107_005_561,
+  // The checker knew a jump of the clock before a power cut alone, not one between it and the first call that was accepted after it.
+  304_002_480,
 ];

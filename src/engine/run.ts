@@ -233,6 +233,7 @@ export class Run implements AsyncIterable<OutputLine> {
         note?.look(found.length > 0);
         this.#fullSince = found.find(({ reason }) => reason === "disk_full")?.since ?? this.#fullSince;
       },
+      isFinishing: onHeld === undefined && this.#options.finish === true,
       onHeld: onHeld ?? ((reason) => this.#endHeld(opened.state, reason)),
     });
     const liveness = new Liveness(this.#parts, opened.state);

@@ -16,6 +16,8 @@ const QUOTA_WAIT_MS = 120_000;
 export interface WatchOptions {
   /** How long what passes by itself is waited for; undefined: 30 min, 2 min for an account without money or quota. */
   readonly waitMs: number | undefined;
+  /** Whether all that is left ends then; lines that a stream has not given yet would be lost. */
+  readonly isFinishing: boolean;
   /** Called once for each hold that was waited for long enough. */
   readonly onHeld: (reason: HoldReason) => void;
   /** Called with what holds items, after each check. */
@@ -174,7 +176,8 @@ export class Watch {
   }
 
   #waitMs(holds: readonly Hold[]): number {
-    const { waitMs } = this.#options;
+    const { waitMs, isFinishing } = this.#options;
+    if (isFinishing && this.#state.isReading) return Number.POSITIVE_INFINITY;
     const isKeyRefused = holds.every(
       ({ reason, was_accepted }) => reason === "authentication" && !was_accepted,
     );

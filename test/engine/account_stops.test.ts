@@ -50,6 +50,22 @@ describe("an answer to a request that was sent before its account was stopped", 
   });
 });
 
+describe("a run with `finish` whose stream goes on while everything so far is held", () => {
+  it("reads the stream to its end before it ends what is held, so that no line is lost", async () => {
+    const world = new World({ answer: () => status(402, "insufficient_balance") });
+    const { clock } = world;
+    const source = (async function* () {
+      for (let line = 1; line <= 4; line += 1) {
+        yield Buffer.from(itemLine(line));
+        await clock.sleep(20_000);
+      }
+    })();
+    const run = (await world.engine()).run(source, { ...OPTIONS, waitMs: 0, finish: true });
+    expect(await world.settle(run.finished)).toMatchObject({ items: 4, errors: { quota_exceeded: 4 } });
+    expect(world.output().map(({ key }) => key)).toEqual(["k1", "k2", "k3", "k4"]);
+  });
+});
+
 describe("a run that a probe brought back", () => {
   it("is not stopped by the time it has lost, however long it is busy since", async () => {
     const world = new World({

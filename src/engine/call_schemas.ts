@@ -60,7 +60,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   maxCostUsd: AN_AMOUNT,
   maxCostUnbounded: A_TRUTH,
   cap: CHECKED_LATER,
-  acceptedWallMs: AN_AMOUNT,
+  accepted: CHECKED_LATER,
   volumeTokens: AN_AMOUNT,
   rateCard: anObjectOf<RateCard>({
     standard: anObjectOf<FactorRate>(FACTOR_RATE),

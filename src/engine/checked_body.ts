@@ -8,7 +8,7 @@ import type { StoredTask } from "../store/store.ts";
 import { isSameState, type OpenInput } from "./input.ts";
 import { type CheckedKeys, checkKeys } from "./key_check.ts";
 import type { EngineParts } from "./parts.ts";
-import { type AskedTerms, withTerms } from "./run_terms.ts";
+import { type AskedTerms, acceptedAt, withTerms } from "./run_terms.ts";
 import type { TaskBody } from "./task_body.ts";
 import { ownOutputPath } from "./task_files.ts";
 
@@ -56,8 +56,7 @@ export async function checkedBody(
     out: resolve(options.out ?? ownOutputPath(parts, task.id)),
     isOrdered: options.ordered === true,
     ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
-    acceptedWallMs: options.acceptedWallMs ?? now.wallMs,
-    seen: now,
+    ...acceptedAt(options.accepted ?? now),
     volumeTokens: options.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),
     ...(options.model === undefined ? {} : { model: options.model }),
     status: "open",

@@ -25,7 +25,7 @@ import type { EngineParts } from "./parts.ts";
 import { recoverRun } from "./recover.ts";
 import type { AttemptsMade } from "./replay.ts";
 import { LineReader, restate } from "./restate.ts";
-import { type AskedTerms, withTerms } from "./run_terms.ts";
+import { type AskedTerms, acceptedAt, withTerms } from "./run_terms.ts";
 import { type SettledLine, settledLines } from "./settled_lines.ts";
 import { streamChanged } from "./spool.ts";
 import { isOfInput, type TaskBody } from "./task_body.ts";
@@ -93,8 +93,7 @@ export function reopenFailed(
     if (body.status === "completed") await readAgain(left);
     const termed = withTerms(body, asked, now);
     const { summary, outBytes, outChecksum, isCancelled, status, ...rest } = termed;
-    const { acceptedWallMs = now.wallMs } = asked;
-    const window = termed.slaMinutes === undefined ? {} : { acceptedWallMs };
+    const window = termed.slaMinutes === undefined ? {} : acceptedAt(asked.accepted ?? now);
     const restatement = {
       task,
       before: body,

@@ -221,11 +221,11 @@ async function changed(
   signal: AbortSignal,
 ): Promise<TaskBody> {
   const now = parts.clock.moment();
-  const { retryFailed, rateCard = parts.rateCard, acceptedWallMs = now.wallMs } = options;
+  const { retryFailed, rateCard = parts.rateCard, accepted = now } = options;
   const left = { task, input, terms: costTerms(before, rateCard), model: before.model };
   let body = onThisClock(termed, now);
   if (options.update === true && checked !== undefined) {
-    const update = { checked, isPruned: options.prune === true, acceptedWallMs };
+    const update = { checked, isPruned: options.prune === true, accepted };
     body = await updateRun(parts, { ...left, body }, update, signal);
   }
   if (retryFailed === undefined) return body;

@@ -1,6 +1,7 @@
 /**
  * The options of a run.
  */
+import type { Moment } from "../clock.ts";
 import type { RateCard } from "../price/factor.ts";
 import type { HoldReason } from "./holds.ts";
 import type { PilotOptions } from "./pilot_options.ts";
@@ -22,8 +23,8 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   readonly hedge?: boolean;
   /** Answers in the order of the input. */
   readonly ordered?: boolean;
-  /** Unix time from which the sla counts; default: when the run is first opened. */
-  readonly acceptedWallMs?: number;
+  /** From when the sla counts, as it was read then, perhaps in another process; default: when the run is first opened. */
+  readonly accepted?: Moment;
   /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
   readonly volumeTokens?: number;
   /** What the price factors follow from; default: the engine's. */

@@ -10,7 +10,7 @@
 import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { priceFactor, type RateCard } from "../price/factor.ts";
-import { isSameBoot, wallJumpMs } from "../work/moment.ts";
+import { jumpMsSince } from "../work/moment.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { PriceTable } from "./price_table.ts";
 import type { TaskBody } from "./task_body.ts";
@@ -20,7 +20,7 @@ export interface AskedTerms {
   readonly sla?: number;
   readonly model?: string;
   readonly ordered?: boolean;
-  readonly acceptedWallMs?: number;
+  readonly accepted?: Moment;
 }
 
 /** Throws `conflict` when a run that began in one order is called for the other. */
@@ -38,14 +38,18 @@ export function refuseOtherOrder({ isOrdered, out }: TaskBody, { ordered = false
 /** The terms of an unfinished run for this call, which is made at `now`. */
 export function withTerms(before: TaskBody, options: AskedTerms, now: Moment): TaskBody {
   if (before.slaMinutes === options.sla && before.model === options.model) return before;
-  const { slaMinutes, model, acceptedWallMs, ...rest } = onThisClock(before, now);
-  const begins = slaMinutes === options.sla ? acceptedWallMs : (options.acceptedWallMs ?? now.wallMs);
+  const { slaMinutes, model, ...rest } = onThisClock(before, now);
   return {
     ...rest,
-    acceptedWallMs: begins,
+    ...(slaMinutes === options.sla ? {} : acceptedAt(options.accepted ?? now)),
     ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
     ...(options.model === undefined ? {} : { model: options.model }),
   };
+}
+
+/** What a body says of the moment from which its sla counts. */
+export function acceptedAt(moment: Moment): Pick<TaskBody, "acceptedWallMs" | "seen"> {
+  return { acceptedWallMs: moment.wallMs, seen: moment };
 }
 
 /**
@@ -54,8 +58,7 @@ export function withTerms(before: TaskBody, options: AskedTerms, now: Moment): T
  * time would have it (docs/decisions/0019-clocks.md).
  */
 export function onThisClock(body: TaskBody, now: Moment): TaskBody {
-  const jumpMs = body.seen !== undefined && isSameBoot(body.seen, now) ? wallJumpMs(body.seen, now) : 0;
-  return { ...body, seen: now, acceptedWallMs: body.acceptedWallMs + jumpMs };
+  return { ...body, seen: now, acceptedWallMs: body.acceptedWallMs + jumpMsSince(body.seen, now) };
 }
 
 /** How the run reckons from this call on. */

@@ -7,6 +7,7 @@
  * What was begun and not answered is begun anew, and what it may have cost is kept. The sla counts from this call. Memory:
  * 24 bytes for each key of the output, and 24 bytes a line.
  */
+import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { hashKey } from "../jsonl/keys.ts";
 import { readBlocks } from "../jsonl/read.ts";
@@ -18,6 +19,7 @@ import { LineSet } from "./line_set.ts";
 import type { EngineParts } from "./parts.ts";
 import { type LeftRun, withLeftRun } from "./reopen.ts";
 import { type Fate, LineReader, restate } from "./restate.ts";
+import { acceptedAt } from "./run_terms.ts";
 import type { SettledLine } from "./settled_lines.ts";
 import type { TaskBody } from "./task_body.ts";
 import { answersPath } from "./task_files.ts";
@@ -26,7 +28,8 @@ import { answersPath } from "./task_files.ts";
 export interface InputUpdate {
   readonly checked: CheckedKeys;
   readonly isPruned: boolean;
-  readonly acceptedWallMs: number;
+  /** From when the sla counts. */
+  readonly accepted: Moment;
 }
 
 /** The task on its new input, durably. Throws `output_changed`. */
@@ -53,7 +56,7 @@ export async function updateRun(
       const keptLines = places.place(checked.lines, update.isPruned);
       await digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
       const { summary, outBytes, outChecksum, isCancelled, isPiloted, status, ...rest } = body;
-      const window = body.slaMinutes === undefined ? {} : { acceptedWallMs: update.acceptedWallMs };
+      const window = body.slaMinutes === undefined ? {} : acceptedAt(update.accepted);
       const identity = input.identity === undefined ? {} : { input: input.identity };
       return restate(
         parts,

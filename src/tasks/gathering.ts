@@ -106,12 +106,13 @@ export class Gathering {
   }
 
   #openLot(key: string, project: string, slaMinutes: number | null): GatheringLot {
-    const { clock } = this.#parts;
+    const acceptedAt = this.#parts.clock.moment();
     const record: LotRecord = {
       id: newId(),
       project,
       slaMinutes,
-      acceptedWallMs: clock.wallMs(),
+      acceptedWallMs: acceptedAt.wallMs,
+      acceptedAt,
       isSealed: false,
       lines: 0,
       items: 0,
@@ -131,7 +132,7 @@ export class Gathering {
       isClosing: false,
       timer: undefined,
     };
-    gathering.timer = clock.timer(GATHER_MS, () => this.#close(key, gathering));
+    gathering.timer = this.#parts.clock.timer(GATHER_MS, () => this.#close(key, gathering));
     this.#gathering.set(key, gathering);
     return gathering;
   }

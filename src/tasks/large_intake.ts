@@ -42,13 +42,15 @@ export class LargeIntake {
     spooled: Spooled,
   ): Promise<{ readonly task: TaskRecord; readonly lots: readonly Lot[] }> {
     const { parts } = this.#options;
-    const createdWallMs = parts.clock.wallMs();
+    const acceptedAt = parts.clock.moment();
+    const createdWallMs = acceptedAt.wallMs;
     const volumeTokens = volumeOf(spooled.parts);
     const records = spooled.parts.map((part, index) =>
       lotOf(part, {
         id: `${spooled.taskId}-${index}`,
         project,
         acceptedWallMs: createdWallMs,
+        acceptedAt,
         taskId: spooled.taskId,
         volumeTokens,
         maxCostUsd: request.maxCostUsd,

@@ -16,7 +16,6 @@ import type { Files } from "./files.ts";
 import { baseOf } from "./ids.ts";
 import { unpackLines } from "./line_bits.ts";
 import type { Lot } from "./lot.ts";
-import { deadlineOf } from "./unread_lots.ts";
 
 const READ_BYTES = 1024 * 1024;
 const LINE_END = 0x0a;
@@ -52,7 +51,7 @@ export interface LinesOptions {
  */
 export async function linesOf({ parts, files, folder }: LinesOptions, lot: Lot): Promise<string> {
   const { project, fileId, slaMinutes } = lot.record;
-  const isOverdue = slaMinutes === null || deadlineOf(lot) <= parts.clock.wallMs();
+  const isOverdue = slaMinutes === null || lot.deadlineMs <= parts.clock.nowMs();
   if (lot.isLost && isOverdue) return writeStandIn(parts, folder, lot);
   if (fileId !== undefined) await files.assertWhole(project, fileId);
   return lot.path;

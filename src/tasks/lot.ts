@@ -69,6 +69,8 @@ class LineCosts {
 export class Lot {
   record: LotRecord;
   readonly path: string;
+  /** When its sla is over, or since when it has waited without one; monotonic. */
+  deadlineMs: number = Number.POSITIVE_INFINITY;
   readonly #members: Member[] = [];
   #index: AnswerIndex | undefined;
   run: Run | undefined;

@@ -3,6 +3,7 @@
  *
  *   gathering -> sealed -> over        (`open_lot` until it is over, then `lot`: a start reads the open ones alone)
  */
+import type { Moment } from "../clock.ts";
 import type { SettledStatus } from "../engine/journal.ts";
 import type { StoredRecord } from "../store/records.ts";
 import type { Amount } from "./backlog.ts";
@@ -19,6 +20,8 @@ export interface LotRecord {
   readonly slaMinutes: number | null;
   /** When the first of its items was accepted. */
   readonly acceptedWallMs: number;
+  /** That moment, for processes that find another wall clock; absent where an earlier version accepted it. */
+  readonly acceptedAt?: Moment;
   /** The task that it belongs to alone; absent when tasks share it. */
   readonly taskId?: string;
   /** The uploaded file that it reads; absent when it has a file of its own. */
@@ -126,7 +129,7 @@ export function lotOf(
   {
     maxCostUsd,
     ...terms
-  }: Pick<LotRecord, "id" | "project" | "acceptedWallMs" | "volumeTokens"> & {
+  }: Pick<LotRecord, "id" | "project" | "acceptedWallMs" | "acceptedAt" | "volumeTokens"> & {
     readonly taskId: string;
     readonly maxCostUsd: number | undefined;
   },

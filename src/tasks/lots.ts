@@ -24,13 +24,14 @@ import type { Backlog } from "./backlog.ts";
 import { LastLots } from "./last_lots.ts";
 import { isLostInput } from "./lost_input.ts";
 import { Lot, type Member } from "./lot.ts";
+import { acceptanceOf, deadlineMsOf } from "./lot_deadline.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { OverLots } from "./over_lots.ts";
 import { RateCards } from "./rate_cards.ts";
 import type { Spending } from "./spending.ts";
 import { CANCELS } from "./task_record.ts";
 import type { TaskEvent } from "./tasks.ts";
-import { deadlineOf, UnreadLots } from "./unread_lots.ts";
+import { UnreadLots } from "./unread_lots.ts";
 import { HELD_WAIT_MS } from "./until_final.ts";
 
 const RUNNING_MAX = 32;
@@ -96,6 +97,7 @@ export class Lots {
   add(record: LotRecord, isRestored = false): Lot {
     const lot = new Lot(record, this.pathOf(record));
     lot.isRestored = isRestored;
+    lot.deadlineMs = deadlineMsOf(record, this.#options.parts.clock);
     lot.share = this.#options.backlog.share(record.project);
     this.#open.set(record.id, lot);
     this.#unread.add(lot);
@@ -127,7 +129,7 @@ export class Lots {
       if (!this.#isClosed) step();
     };
     const { clock } = this.#options.parts;
-    const leftMs = deadlineOf(lot) - clock.wallMs();
+    const leftMs = lot.deadlineMs - clock.nowMs();
     const delayMs = leftMs > 0 ? Math.min(RETRY_MS, leftMs) : lot.isLost ? 0 : RETRY_MS;
     clock.timer(delayMs, again, { keepsAlive: false });
   }
@@ -193,12 +195,12 @@ export class Lots {
   #begin(): void {
     this.#timer?.cancel();
     if (this.#isClosed) return;
-    const nowMs = this.#options.parts.clock.wallMs();
+    const nowMs = this.#options.parts.clock.nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const lot of [...this.#waiting].sort((a, b) => deadlineOf(a) - deadlineOf(b))) {
+    for (const lot of [...this.#waiting].sort((a, b) => a.deadlineMs - b.deadlineMs)) {
+      const { deadlineMs } = lot;
       const { project } = lot.record;
       const running = this.#running.get(project) ?? [];
-      const deadlineMs = deadlineOf(lot);
       const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs || isCancelled(lot);
       const earlier = running.filter((other) => other <= deadlineMs).length;
       if (!isDue && earlier >= RUNNING_MAX) {
@@ -254,11 +256,11 @@ export class Lots {
 
   #run(lot: Lot, path: string, cap: Cap | undefined): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, acceptedWallMs, volumeTokens, maxCostUsd, taskId } = lot.record;
+    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId } = lot.record;
     const isLost = path !== lot.path;
     return engine.run(path, {
       id: `lot:${id}`,
-      acceptedWallMs,
+      accepted: acceptanceOf(lot.record),
       volumeTokens,
       ...(slaMinutes === null ? { waitMs: HELD_WAIT_MS } : { sla: slaMinutes }), // the callers stop waiting; the items continue
       ...(maxCostUsd === undefined ? {} : { maxCostUsd }),

@@ -106,11 +106,13 @@ export class Retrying {
     const { lot } = layers[0] as Layer;
     const { firstLine, lines: count, slaMinutes, lotId } = task.parts[base] as TaskPart;
     const { project, fileId, rateCard, volumeTokens } = lot.record;
+    const acceptedAt = parts.clock.moment();
     const record: LotRecord = {
       id: `${task.id}-${index}`,
       project,
       slaMinutes,
-      acceptedWallMs: parts.clock.wallMs(),
+      acceptedWallMs: acceptedAt.wallMs,
+      acceptedAt,
       taskId: task.id,
       isSealed: true,
       lines: count,

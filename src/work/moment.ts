@@ -36,7 +36,12 @@ export function wallJumpMs(earlier: Moment, later: Moment): number {
   return offMs < 0 || offMs > DAY_MS ? offMs : 0;
 }
 
+/** How far the wall clock was set, as far as the time since boot can tell: 0 over another boot, or if nothing was read before. */
+export function jumpMsSince(earlier: Moment | undefined, later: Moment): number {
+  return earlier !== undefined && isSameBoot(earlier, later) ? wallJumpMs(earlier, later) : 0;
+}
+
 /** Whether both were taken since the machine was booted for the last time. */
-export function isSameBoot(earlier: Moment, later: Moment): boolean {
+function isSameBoot(earlier: Moment, later: Moment): boolean {
   return earlier.bootId !== undefined && earlier.bootId === later.bootId;
 }

@@ -119,7 +119,7 @@ describe("lines that are waited for", () => {
     },
   );
 
-  it.each([2])("end at their deadline although the wall clock was set by %i hours", async (hours) => {
+  it.each([2, -2])("end at their deadline although the wall clock was set by %i hours", async (hours) => {
     const { world, restart, path, mixed } = await waiting();
     await world.settle(world.disk.remove(path));
     world.clock.jumpWall(hours * 3_600_000);

@@ -42,6 +42,26 @@ describe("a lot that tasks share", () => {
   });
 });
 
+describe.each([2, -2])("a wall clock that is set by %i hours before a lot begins", (hours) => {
+  it.each([
+    ["within its process", false],
+    ["at the start that begins it", true],
+  ])("moves no deadline (%s)", async (_when, isKilled) => {
+    const world = new TaskWorld({ answer: () => "hang" });
+    let tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, items(1, 3, 5)));
+    if (isKilled) world.kill();
+    world.clock.jumpWall(hours * 3_600_000);
+    if (isKilled) tasks = await world.tasks();
+    expect(world.sent).toEqual([]);
+    await world.clock.advance(4.9 * 60_000);
+    expect(world.sent).toHaveLength(3);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({ counts: { submitted: 3 } });
+    await world.clock.advance(12_000);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({ counts: { expired: 3 } });
+  });
+});
+
 describe("a disk that fails", () => {
   it("while a lot is written is told, and tried again a minute later", async () => {
     const world = new TaskWorld();

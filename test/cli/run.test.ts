@@ -147,9 +147,8 @@ describe("perigee quote", () => {
     const capped = ["run", "in.jsonl", "--out", "out.jsonl", "--max-cost", "1"];
     const { code, stderr } = await desk.perigee(capped, { env: { OPENAI_API_KEY: "none is sent" } });
     expect(code).toBe(3);
-    expect(stderr).toContain(
-      `no price is known for ${model}, so a cost cap cannot bound it: ${line}; continue`,
-    );
+    expect(stderr).toContain(`no price is known for ${model}, so a cost cap cannot bound it: ${line}\n`);
+    expect(stderr).toMatch(/to continue: write the price into a price sheet: .* --prices <sheet\.json>\n$/);
     expect(desk.read("out.jsonl")).toBe("");
     const sheet = { version: "2026-11-20", models: { [model]: { input_mtok: 1, output_mtok: 2 } } };
     desk.write("sheet.json", [sheet]);

@@ -131,8 +131,9 @@ function statusTable(found: RunStatus, nowWallMs: number): string {
 }
 
 /** What has no price is counted as nothing. */
-function billedText({ billed_usd, unpriced_models }: RunStatus): string {
-  if (unpriced_models.length === 0) return usdText(billed_usd);
+function billedText({ billed_usd, unpriced_models, counts, ambiguous_requests }: RunStatus): string {
+  const isNothingTaken = counts.answered + counts.failed + ambiguous_requests === 0; // refusals cost nothing
+  if (unpriced_models.length === 0 || isNothingTaken) return usdText(billed_usd);
   const known = billed_usd === 0 ? "unknown" : `at least ${usdText(billed_usd)}`;
   return `${known} (no price is known for ${firstOf(unpriced_models)})`;
 }

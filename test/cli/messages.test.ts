@@ -138,6 +138,7 @@ describe("the command says", () => {
     expect((await said([...RUN_ONE, "--model", "mybox:other"]))[1].at(-1)).toBe(
       "to continue: choose another model: perigee run one.jsonl --out out.jsonl --wait 0 --model <provider>:<name>",
     );
+    expect((await desk.perigee(["status", "out.jsonl"])).stdout).toContain("billed     $0.00\n");
     desk.write("two.jsonl", [question("a", "hi", "mybox:m"), question("b", "hi", "openai:gpt-4o")]);
     expect((await said(["run", "two.jsonl", "--out", "out2.jsonl", "--wait", "0"]))[1].at(-1)).toBe(
       "to continue: correct the model in the lines and add --update; set OPENAI_API_KEY: perigee run two.jsonl --out out2.jsonl --wait 0",

@@ -187,6 +187,7 @@ describe("perigee status", () => {
     expect(stdout).toContain(
       `held       2\n           2 lines: outage: local at ${address} is not available: `,
     );
+    expect(stdout).toContain("billed     unknown (no price is known for local:m)\n");
     expect((await desk.perigee(["errors", "out.jsonl"])).stdout).toBe(
       "no line ended in an error\n2 lines are held and have no error; to see by what: perigee status out.jsonl\n",
     );

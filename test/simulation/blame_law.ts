@@ -9,8 +9,7 @@
  * Refusals that speak of the provider (429, overload, account, key) never count, where they arrive. Both are looser than the engine's own rule, each
  * on its side: it breaks a law only where it is wrong by any reading.
  */
-import { FINAL } from "./observer.ts";
-import type { Served } from "./provider.ts";
+import { FINAL, isFinal, type Served } from "./provider.ts";
 
 /** They speak of the provider. */
 const NEVER: ReadonlySet<string> = new Set([
@@ -43,8 +42,7 @@ const endOf = ({ overAtMs }: Served): number => overAtMs ?? Number.POSITIVE_INFI
 /** Of two requests of a line that are under way together, the later one may end first. */
 const byEnd = (a: Served, b: Served): number => endOf(a) - endOf(b);
 /** One that its process has seen: what died with it is nobody's fault. */
-const isFailure = ({ what, isDelivered, overAtMs }: Served): boolean =>
-  overAtMs !== undefined && !(FINAL.has(what) && isDelivered);
+const isFailure = (one: Served): boolean => one.overAtMs !== undefined && !isFinal(one);
 const mayCount = (one: Served): boolean => isFailure(one) && (one.isCut || !NEVER.has(one.what));
 
 /** Of an item's requests the failures that may count against it; `toModel` are all requests to its model. */

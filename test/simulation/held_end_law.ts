@@ -7,8 +7,7 @@
  *            that was sent after the stop does: what was sent before says nothing of the account since
  *   wait     counts from what ended the lane's failures last, and from the last answer of the run
  */
-import { FINAL } from "./observer.ts";
-import type { Served } from "./provider.ts";
+import { isFinal, type Served } from "./provider.ts";
 import { QUOTA_WAIT_MS, WAIT_MS } from "./wait_law.ts";
 import type { SimulatedLine, SimulatedRun } from "./workload.ts";
 
@@ -64,7 +63,7 @@ export function isHeldEnd({ run, line, code, endMs, served, hasDied }: HeldEndOf
   if (last === undefined || !(HELD_CODES[last.what] ?? OUTAGE_CODES).includes(code)) return false;
   const { index, waitMs = last.what === "quota" ? QUOTA_WAIT_MS : WAIT_MS } = run;
   if (isNewKey || waitMs === 0) return true;
-  const own = ended.filter((one) => one.line.run === index && isAnswer(one)).map(endOf);
+  const own = ended.filter((one) => one.line.run === index && isFinal(one)).map(endOf);
   return Math.max(healedMs, ...own) <= endMs - waitMs;
 }
 
@@ -79,7 +78,7 @@ function troubleOf(ended: readonly SentRequest[], model: string, hasDied: boolea
     healedMs: Number.NEGATIVE_INFINITY,
   };
   for (const one of ended) {
-    if (isAnswer(one)) {
+    if (isFinal(one)) {
       accepted.add(one.process);
       if (one.model === model) heal(trouble, one);
       continue;
@@ -104,10 +103,6 @@ function fail(trouble: Trouble, failure: SentRequest, isNewKey: boolean): void {
   if (failure.what === "key_refused") trouble.refusals += 1;
   if (failure.what === "quota" || isNewKey || trouble.refusals >= REFUSALS_MAX)
     trouble.stoppedMs ??= endOf(failure);
-}
-
-function isAnswer({ what, isDelivered }: SentRequest): boolean {
-  return FINAL.has(what) && isDelivered;
 }
 
 function endOf({ overAtMs = Number.POSITIVE_INFINITY }: SentRequest): number {

@@ -7,8 +7,8 @@
 import type { Summary } from "../../src/engine/progress.ts";
 import { blamedFailures, overBlamed } from "./blame_law.ts";
 import { isHeldEnd } from "./held_end_law.ts";
-import { FINAL, type Observer } from "./observer.ts";
-import { answerOf, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
+import type { Observer } from "./observer.ts";
+import { answerOf, FINAL, isFinal, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
 import type { OutputLine, RunBook } from "./run_book.ts";
 import { wrongPause } from "./wait_law.ts";
 import { INPUT_USD, OUTPUT_USD, PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
@@ -139,7 +139,7 @@ export class Laws {
   #hasReason(book: RunBook, line: SimulatedLine, error: NonNullable<OutputLine["error"]>): boolean {
     const { slaMinutes } = book.run;
     const served = this.#servedOf(line);
-    const finals = served.filter((one) => this.#isFinal(one));
+    const finals = served.filter(isFinal);
     if (finals.some(({ what }) => CODES[what]?.includes(error.code))) return true;
     if (finals.some((one) => !this.#observer.lost.has(one))) return false; // what it was told is its end
     if (error.code === "expired") return slaMinutes !== undefined;
@@ -212,10 +212,6 @@ export class Laws {
     const isLeft = ({ id, kind }: SimulatedLine): boolean => kind === "item" && !this.#observer.isSettled(id);
     const paid = book.lines.filter(isLeft).find((line) => !this.#isSpent(book, line));
     if (paid !== undefined) this.#violate(`I10 its cap stopped a run that has money for line ${paid.id}`);
-  }
-
-  #isFinal(one: Served): boolean {
-    return FINAL.has(one.what) && one.isDelivered;
   }
 
   /** Whether a cap of the run leaves no room for one more request for the line. */

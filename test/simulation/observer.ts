@@ -5,19 +5,10 @@
 import type { Clock } from "../../src/clock.ts";
 import type { Step } from "../../src/engine/journal.ts";
 import type { Progress } from "../../src/engine/progress.ts";
-import { type Served, type SimulatedProviders, usdOf } from "./provider.ts";
+import { isFinal, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
 import { newSharedCap, type OutputLine, RunBook, type SharedCap, sinceReopened } from "./run_book.ts";
 import { PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
-/** What ends an item when it arrives. */
-export const FINAL: ReadonlySet<string> = new Set([
-  "answer",
-  "slow_answer",
-  "cut_answer",
-  "filtered",
-  "bad_request",
-  "too_long",
-]);
 /** How long the engine may leave a provider alone for which items wait and that nothing keeps it from. */
 const IDLE_MS_MAX = 130_000;
 /** What a request may take from its admission to the wire on top of commits and disks. */
@@ -166,7 +157,7 @@ export class Observer {
     for (const one of this.servedOf(id)) {
       if (one === served) continue;
       if (!one.isOver) underWay += 1;
-      if (FINAL.has(one.what) && one.isDelivered && !this.lost.has(one))
+      if (isFinal(one) && !this.lost.has(one))
         this.violate(`I5/I6 line ${id} was sent again after "${one.what}" had arrived`);
     }
     if (underWay > this.#besideMax)
@@ -253,8 +244,7 @@ export class Observer {
       this.#openDeaths.set(id, (this.#openDeaths.get(id) ?? 0) + 1);
       const last = this.servedOf(id).slice(-this.#besideMax - 1);
       for (const served of last) {
-        if (!served.isOver || (served.isDelivered && FINAL.has(served.what) && !this.lost.has(served)))
-          open += 1;
+        if (!served.isOver || (isFinal(served) && !this.lost.has(served))) open += 1;
         if (served.isDelivered) this.lost.add(served);
         served.isOver = true;
       }
@@ -362,7 +352,7 @@ export class Observer {
     this.violate(`I13 line ${waiting.id} waits, and nothing was sent to ${provider} for ${IDLE_MS_MAX} ms`);
   }
 
-  /** Whether the clock says of its deadline what nobody can check. */
+  /** Whether its deadline cannot be checked, because it depends on a clock that jumped. */
   #isLost({ isCalendarLost }: RunBook): boolean {
     return isCalendarLost || this.#isCalendarLost;
   }

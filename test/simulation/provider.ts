@@ -46,6 +46,21 @@ export interface Served {
   overAtMs: number | undefined;
 }
 
+/** What ends an item when it arrives. */
+export const FINAL: ReadonlySet<string> = new Set([
+  "answer",
+  "slow_answer",
+  "cut_answer",
+  "filtered",
+  "bad_request",
+  "too_long",
+]);
+
+/** Whether a request ended its item: its caller, alive, received a final answer. */
+export function isFinal({ what, isDelivered }: Pick<Served, "what" | "isDelivered">): boolean {
+  return FINAL.has(what) && isDelivered;
+}
+
 /** What a window does says nothing of the item. */
 const WINDOWS: ReadonlySet<string> = new Set<WindowKind>([
   "quota",

@@ -7,8 +7,7 @@
  */
 import { isCallers } from "../../src/engine/holds.ts";
 import type { Summary } from "../../src/engine/progress.ts";
-import { FINAL } from "./observer.ts";
-import type { Served } from "./provider.ts";
+import { isFinal, type Served } from "./provider.ts";
 import type { RunBook } from "./run_book.ts";
 
 /** How long what passes by itself is waited for, where the caller does not say. */
@@ -38,7 +37,7 @@ export function wrongPause(paused: PausedRun): string | undefined {
   const waitMs = waitOf(book, summary);
   if (waitMs === undefined) return undefined;
   const { index } = book.run;
-  const answers = served.filter((one) => one.line.run === index && isAnswer(one));
+  const answers = served.filter((one) => one.line.run === index && isFinal(one));
   const answeredMs = Math.max(book.calledMs, ...answers.map(endOf));
   if (nowMs - answeredMs < waitMs - 1)
     return `run ${index} stopped for ${summary.reason} ${nowMs - answeredMs} ms after an answer, its wait is ${waitMs}`;
@@ -67,15 +66,11 @@ function heldSinceMs({ book, served, providers, fromMs, isLeft }: PausedRun): nu
     const ended = served.filter(
       (one) => one.provider === provider && one.process === process && one.overAtMs !== undefined,
     );
-    const answeredMs = Math.max(fromMs, ...ended.filter(isAnswer).map(endOf));
+    const answeredMs = Math.max(fromMs, ...ended.filter(isFinal).map(endOf));
     const failedMs = Math.min(...ended.map(endOf).filter((endMs) => endMs > answeredMs));
     sinceMs = Math.max(sinceMs, failedMs);
   }
   return sinceMs;
-}
-
-function isAnswer({ what, isDelivered }: Served): boolean {
-  return FINAL.has(what) && isDelivered;
 }
 
 function endOf({ overAtMs = 0 }: Served): number {

@@ -11,7 +11,13 @@
 import type { FailureCode } from "../errors.ts";
 import type { Decoded, FailureScope } from "../providers/provider.ts";
 import type { LearntLimits } from "../work/limits.ts";
-import type { AnswerMembers, AttemptClass, FinishReason, Usage } from "../work/outcome.ts";
+import {
+  type AnswerMembers,
+  type AttemptClass,
+  type FinishReason,
+  tokensOfChars,
+  type Usage,
+} from "../work/outcome.ts";
 import type { WireFailure } from "./transport.ts";
 
 /** How one attempt ended. */
@@ -147,7 +153,7 @@ function holdsAnswer({ text, members }: Extract<Decoded, { readonly class: "succ
   return text !== "" || members?.tool_calls !== undefined || members?.refusal !== undefined;
 }
 
-/** Our count of the input, and the usual four characters a token of the output. */
+/** The usage of an answer without one: `inputTokens` as perigee counted them, and the output by its characters. */
 function estimate(inputTokens: number, { text, members }: { text: string; members?: AnswerMembers }): Usage {
   const { reasoning = "", refusal = "", tool_calls } = members ?? {};
   const calls = tool_calls === undefined ? "" : JSON.stringify(tool_calls);
@@ -156,7 +162,7 @@ function estimate(inputTokens: number, { text, members }: { text: string; member
     inputTokens,
     cachedTokens: 0,
     cacheWriteTokens: 0,
-    outputTokens: Math.ceil(chars / 4),
+    outputTokens: tokensOfChars(chars),
     reasoningTokens: 0,
     isEstimated: true,
   };

@@ -1,15 +1,23 @@
 /**
- * Adoption: own lines that were found whole beyond the last step become outcomes of steps that recovery appends.
+ * Adoption: own lines that were found whole after the last step become outcomes of steps that recovery appends.
  *
- * They are written where the output ends: over themselves when that is where they were found. Memory is that of one step.
+ * They are written at the end of the output. If they were found there, the same bytes are written again. Memory: one step.
  */
 import { crc32 } from "node:zlib";
 import type { Moment } from "../clock.ts";
 import type { DiskFile } from "../disk.ts";
+import type { ReadOutput } from "../jsonl/write.ts";
 import type { Store } from "../store/store.ts";
-import { NO_USAGE, type Usage } from "../work/outcome.ts";
+import { NO_USAGE, tokensOfChars, type Usage } from "../work/outcome.ts";
 import type { EstimateCost } from "./estimate.ts";
-import { NOTHING_SPENT, type OutcomeRecord, readStep, StepWriter, stamped } from "./journal.ts";
+import {
+  NOTHING_SPENT,
+  type OutcomeRecord,
+  readStep,
+  type SettledStatus,
+  StepWriter,
+  stamped,
+} from "./journal.ts";
 import { readWhole } from "./line_bytes.ts";
 import type { OutputFile } from "./output.ts";
 import type { PriceTable } from "./price_table.ts";
@@ -17,9 +25,6 @@ import type { Replay } from "./replay.ts";
 import { STEP_BYTES_MAX, STEP_ROWS_MAX } from "./restate.ts";
 import type { OwnLine } from "./tail_lines.ts";
 import type { StepListener } from "./task_log.ts";
-
-/** As where a provider does not say what it counted. */
-const CHARS_PER_TOKEN = 4;
 
 /** What an adoption writes to. */
 export interface AdoptionParts {
@@ -31,7 +36,7 @@ export interface AdoptionParts {
   readonly prices: PriceTable;
   /** For answers whose usage was not recorded. */
   readonly estimateCost: EstimateCost;
-  /** Told of every step. */
+  /** Notified of every step. */
   readonly onStep?: StepListener | undefined;
 }
 
@@ -47,14 +52,14 @@ export class Adoption {
     this.#replay = replay;
   }
 
-  /** Takes the lines in the order in which they are to stand. */
+  /** Takes a line; lines are written in the order of these calls. */
   async add(own: OwnLine): Promise<void> {
     this.#lines.push(own);
     this.#bytes += own.bytes.byteLength;
     if (this.#lines.length >= STEP_ROWS_MAX || this.#bytes >= STEP_BYTES_MAX) await this.flush();
   }
 
-  /** What was taken so far is in the output and in the journal when it resolves. */
+  /** When it resolves, all lines taken so far are in the output and in the journal. */
   async flush(): Promise<void> {
     if (this.#lines.length === 0) return;
     const { output, store, taskId, moment, prices, onStep } = this.#parts;
@@ -86,9 +91,8 @@ async function adoptedOutcome(
   { input, estimateCost }: AdoptionParts,
   replay: Replay,
 ): Promise<OutcomeRecord> {
-  const isUnsent = found.errorCode === "expired" || found.errorCode === "cancelled";
   const end = {
-    status: found.ok ? "completed" : isUnsent ? (found.errorCode as "expired" | "cancelled") : "failed",
+    status: statusOf(found),
     code: found.ok ? undefined : found.errorCode,
     lineBytes: bytes.byteLength,
     lineCrc32: crc32(bytes),
@@ -117,7 +121,7 @@ async function adoptedOutcome(
   const usage: Usage = {
     ...NO_USAGE,
     inputTokens: intent.inputTokens,
-    outputTokens: Math.ceil((found.textChars ?? 0) / CHARS_PER_TOKEN),
+    outputTokens: tokensOfChars(found.textChars ?? 0),
     isEstimated: true,
   };
   const inputLine = await readWhole(input, intent.offset, intent.lengthBytes);
@@ -128,8 +132,13 @@ async function adoptedOutcome(
     outputTokens: record.outputTokens + usage.outputTokens,
     listUsd: record.listUsd + cost.listUsd,
     usd: record.usd + cost.usd,
-    // Its intent says the most that it cost; one of an old version does not.
+    // `ambiguousUsd` has the most that it may have cost, from its intent; intents of old versions do not say it.
     billedUsd: record.billedUsd + (intent.mostUsd > 0 ? 0 : cost.billedUsd),
     priceNumber: cost.priceNumber,
   };
+}
+
+function statusOf({ ok, errorCode }: ReadOutput): SettledStatus {
+  if (ok) return "completed";
+  return errorCode === "expired" || errorCode === "cancelled" ? errorCode : "failed";
 }

@@ -4,8 +4,9 @@
  *   bytes -> unpacked (gzip) -> in UTF-8 (from UTF-16) -> lines -> each in the forms that it may have been written in: without
  *   a byte order mark and a carriage return, with a line end, and with JSON as this engine writes it
  *
- * A line is found if one of its forms has the recorded length and checksum; blank lines are ignored. Limits: only lines up to
- * 64 MiB are found; compressed or UTF-16 files are first written out beside the file.
+ * A line is found if one of its forms has the recorded length and checksum; blank lines are ignored. Limits: of lines above
+ * 64 MiB, or another bound that the caller passes, only the beginning is read, so they are not found; compressed or UTF-16
+ * files are first written out beside the file.
  */
 import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -61,7 +62,7 @@ export interface LineOfFile extends FoundPlace {
   readonly bytes: Uint8Array;
 }
 
-/** The lines of a file from an offset on, with their places. Of lines above 64 MiB (option), `bytes` lacks the end. */
+/** The lines of a file from byte `from` on, with their places. Of lines above `lineBytesMax` (default: 64 MiB), `bytes` lacks the end. */
 export async function* linesOf(
   file: Pick<DiskFile, "read">,
   {
@@ -88,12 +89,17 @@ export async function* linesOf(
   if (heldBytes > 0) yield { bytes: Buffer.concat(held), start, lengthBytes: heldBytes };
 }
 
-/** The path, or the first of `<path>.2`, `<path>.3`, ... where no file is. */
-export async function freePath(disk: Disk, path: string): Promise<string> {
+/** Where other content of a file is kept: the first of `<path>.damaged`, `<path>.damaged.2`, ... that does not exist. */
+export async function damagedPath(disk: Disk, path: string): Promise<string> {
   for (let number = 1; ; number += 1) {
-    const free = number === 1 ? path : `${path}.${number}`;
+    const free = `${path}.damaged${number === 1 ? "" : `.${number}`}`;
     if ((await disk.stat(free)) === undefined) return free;
   }
+}
+
+/** Where `openAsLines` may write a compressed or UTF-16 file out. */
+export function decodedPath(path: string): string {
+  return `${path}.perigee-decoded`;
 }
 
 /** The forms in which a line may have been written, the likeliest first; none for a blank line. */
@@ -123,7 +129,7 @@ async function headOf(file: Pick<DiskFile, "read">): Promise<Buffer> {
   return head.subarray(0, await file.read(head, 0));
 }
 
-/** The bytes of a file from an offset on, in pieces of up to 1 MiB. */
+/** The bytes of a file from byte `from` on, in pieces of up to 1 MiB. */
 export async function* chunksOf(file: Pick<DiskFile, "read">, from = 0): AsyncGenerator<Buffer> {
   for (let position = from; ; ) {
     const chunk = Buffer.alloc(READ_BYTES);

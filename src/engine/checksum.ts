@@ -79,6 +79,15 @@ export async function checksumOf(file: Pick<DiskFile, "read">, endBytes: number)
   return sum;
 }
 
+/** Whether the bytes of a file up to an offset exist and have this CRC-32. */
+export async function hasCrc32(
+  file: Pick<DiskFile, "read">,
+  endBytes: number,
+  crc: number,
+): Promise<boolean> {
+  return String(await checksumOf(file, endBytes)) === checksumText(crc, endBytes);
+}
+
 /** A file that sums up what is read from it front to back, so that two passes can be compared. */
 export class ChecksummedFile implements Pick<DiskFile, "read"> {
   readonly #file: Pick<DiskFile, "read">;

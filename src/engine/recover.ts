@@ -1,10 +1,10 @@
 /**
  * Recovery: what a task's journal and output say after any kind of stop.
  *
- *   replay the steps -> check the last output range -> void it if a power cut damaged it -> the tail beyond the last step
- *     (`tail.ts`): adopt own lines, keep others beside the output, cut a torn line -> lines in doubt
+ *   replay the steps -> check the last output range -> void it if a power cut damaged it -> the tail after the last step
+ *     (`tail.ts`): adopt own lines, keep others in a file beside the output, cut a torn line -> lines in doubt
  *
- * Nothing is sent before this is over, and every arrow may be interrupted and begun again: replaying changes nothing,
+ * Nothing is sent before this has ended, and every arrow may be interrupted and repeated: replaying changes nothing,
  * a void step is appended before the output is cut, and adopted lines stay where they are until a step covers them.
  */
 import type { Taken } from "../price/budget.ts";
@@ -39,18 +39,18 @@ export interface RecoveredRun {
   readonly taskId: string;
   readonly body: TaskBody;
   readonly input: OpenInput;
-  /** Its prices are filled with what the journal tells. */
+  /** Recovery adds the prices that the journal recorded. */
   readonly terms: CostTerms;
   /** The model that its lines were answered by, when not their own. */
   readonly model: string | undefined;
   readonly output: OutputFile;
-  /** Whether a line of the input is the one that the run began with; absent where all are. */
+  /** Whether a line of the input is unchanged since the run began; absent if all are. */
   readonly isUnchanged?: ((line: number) => boolean) | undefined;
-  /** Told of every step, also of those that recovery adds. */
+  /** Notified of every step, also of those that recovery adds. */
   readonly onStep?: StepListener | undefined;
 }
 
-/** Throws `output_changed` when the output holds less than what was recorded. */
+/** Throws `output_changed` if the output lacks recorded bytes, or another program changed them. */
 export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortSignal): Promise<Recovered> {
   const { disk, store, room, clock, lineBytesMax, notice } = parts;
   const { taskId, body, input, terms, model, output, isUnchanged, onStep } = run;
@@ -80,7 +80,7 @@ export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortS
 interface RecoveryOptions extends TailParts {
   /** The journal's entries that count. */
   readonly entries: AsyncIterable<StoredEntry>;
-  /** A file beside the output in which answers may stand. */
+  /** A file beside the output that may have answers. */
   readonly alsoIn: string | undefined;
 }
 
@@ -107,7 +107,7 @@ async function checkWhole({ output }: RecoveryOptions, { last, outEnd, outCrc32 
     throw outputChanged(output.path, found, end, await output.change());
 }
 
-/** A power cut can damage only the range of the last step, because the next step waits for its sync. It never converts a file. */
+/** A power cut can damage only the range of the last step, because the next step waits for its sync. Conversions, such as gzip, are never its work. */
 async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise<void> {
   const { last, outEnd } = replay;
   const { output } = options;

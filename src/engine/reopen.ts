@@ -16,13 +16,12 @@ import type { UsedPrice } from "../price/used_prices.ts";
 import type { StoredTask } from "../store/store.ts";
 import { isObject } from "../work/json.ts";
 import { RECORDED_CODES } from "./failure_numbers.ts";
-import type { OpenInput } from "./input.ts";
-import { addGone, type CostTerms } from "./item_cost.ts";
+import { addGone } from "./item_cost.ts";
 import { type ClosedRecord, type OutcomeRecord, RESTATES, readStep } from "./journal.ts";
 import { LineSet } from "./line_set.ts";
 import { OutputFile } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
-import { recoverRun } from "./recover.ts";
+import { type RecoveredRun, recoverRun } from "./recover.ts";
 import type { AttemptsMade } from "./replay.ts";
 import { LineReader, restate } from "./restate.ts";
 import { type AskedTerms, acceptedAt, withTerms } from "./run_terms.ts";
@@ -59,15 +58,8 @@ export function checkRetryFailed(
 }
 
 /** A run as an earlier call left it. */
-export interface LeftRun {
+export interface LeftRun extends Pick<RecoveredRun, "body" | "input" | "terms" | "model" | "isUnchanged"> {
   readonly task: StoredTask;
-  readonly body: TaskBody;
-  readonly input: OpenInput;
-  readonly terms: CostTerms;
-  /** The model that its lines were answered by, when not their own. */
-  readonly model: string | undefined;
-  /** Whether a line of the input is the one that the run began with; absent where all are. */
-  readonly isUnchanged?: (line: number) => boolean;
 }
 
 /** What a call says of the lines that it opens. */

@@ -3,7 +3,7 @@
  *
  *   journal -> the checksum of each answered line -> these lines are searched in the file, wherever they are now and whatever
  *     another program did to them (`changed_file.ts`) -> the run is restated with the found ones (`restate.ts`: safe at any
- *     kill); the others are open again, and what they have cost is kept
+ *     kill); the others are open again, and their cost stays counted
  *
  * Other content of the file is kept as `<output>.damaged`, of a second repair as `<output>.damaged.2`, and so on. The next recovery
  * looks there for answers of open lines (`tail.ts`), because it has the input and its keys.
@@ -15,8 +15,16 @@ import type { Disk, DiskFile } from "../disk.ts";
 import { hasCode } from "../errors.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { StoredTask } from "../store/store.ts";
-import { changeOf, type FoundPlace, freePath, linesOf, openAsLines, writtenForms } from "./changed_file.ts";
-import { checksumOf, checksumText } from "./checksum.ts";
+import {
+  changeOf,
+  damagedPath,
+  decodedPath,
+  type FoundPlace,
+  linesOf,
+  openAsLines,
+  writtenForms,
+} from "./changed_file.ts";
+import { hasCrc32 } from "./checksum.ts";
 import { addGone } from "./item_cost.ts";
 import { type ClosedRecord, isOf, NOTHING_SPENT, type OutcomeRecord, readStep } from "./journal.ts";
 import { checkOutput } from "./output_check.ts";
@@ -38,7 +46,7 @@ export interface Repaired {
   readonly isIntact: boolean;
   /** What was done to the file, in words that follow "it"; absent if the file does not show it. */
   readonly change?: string;
-  /** Where the file is that it replaces; absent when that held nothing else. */
+  /** Where the replaced file is kept; absent if it had nothing but found lines. */
   readonly damaged?: string;
 }
 
@@ -77,7 +85,7 @@ async function isBegunWith(disk: Disk, path: string, { outEnd, outCrc32 }: Repla
   if ((await disk.stat(path)) === undefined) return false;
   const file = await disk.open(path, "read");
   try {
-    return String(await checksumOf(file, outEnd)) === checksumText(outCrc32, outEnd);
+    return await hasCrc32(file, outEnd, outCrc32);
   } finally {
     await file.close();
   }
@@ -96,15 +104,15 @@ interface Rewriting {
 async function rewrite(parts: EngineParts, rewriting: Rewriting, signal: AbortSignal): Promise<Repaired> {
   const { disk } = parts;
   const { from, path } = rewriting;
-  const decodedPath = `${path}.perigee-decoded`;
+  const decoded = decodedPath(path);
   const change = await readChange(disk, from);
-  const old = (await disk.stat(from)) === undefined ? undefined : await openAsLines(disk, from, decodedPath);
+  const old = (await disk.stat(from)) === undefined ? undefined : await openAsLines(disk, from, decoded);
   try {
     const repaired = await restateFound(parts, rewriting, old, signal);
     return change === undefined ? repaired : { ...repaired, change };
   } finally {
     await old?.close();
-    await disk.remove(decodedPath);
+    await disk.remove(decoded);
   }
 }
 
@@ -117,7 +125,7 @@ async function restateFound(
   const { disk, store } = parts;
   const { replay, lines, prices, lastSequence } = journal;
   if (old !== undefined) for await (const line of linesOf(old)) lines.look(line);
-  const damaged = lines.strayBytes === 0 ? undefined : await freePath(disk, `${from}.damaged`);
+  const damaged = lines.strayBytes === 0 ? undefined : await damagedPath(disk, from);
   // An output in order is not appended to: what is put back there would be written over at the end.
   const alsoIn = damaged ?? (old === undefined && body.isOrdered ? body.out : undefined);
   const { isOutputChanged, outBytes, outChecksum, summary, ...rest } = body;

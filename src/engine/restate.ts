@@ -21,7 +21,7 @@ import { readOutputLine } from "../jsonl/write.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import type { StoredTask } from "../store/store.ts";
 import { isAnswerWhole } from "./answer_check.ts";
-import { checksumOf, checksumText } from "./checksum.ts";
+import { hasCrc32 } from "./checksum.ts";
 import { type ClosedRecord, type OutcomeRecord, StepWriter, stamped } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
 import type { AttemptsMade } from "./replay.ts";
@@ -138,7 +138,7 @@ async function holds(
   if ((await disk.stat(path))?.sizeBytes !== outBytes) return false; // nothing is appended before it is settled
   const file = await disk.open(path, "read");
   try {
-    return String(await checksumOf(file, outBytes)) === checksumText(outCrc32, outBytes);
+    return await hasCrc32(file, outBytes, outCrc32);
   } finally {
     await file.close();
   }

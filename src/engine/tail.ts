@@ -1,40 +1,40 @@
 /**
- * The tail of an unfinished output: what stands beyond its last step. Own answers are adopted, a torn line is cut, and lines
- * that the run did not write are kept beside it.
+ * The tail of an unfinished output: its bytes after the last recorded step. The run's own answers are adopted, a torn line is
+ * cut, and lines that the run did not write are kept in a file beside the output.
  *
- *   own lines that follow the last step -> adopted where they are
- *   other lines after them -> all of the rest is copied to `<output>.perigee-tail`, whole and synced -> the output is cut
- *     -> own lines in the copy are adopted at the end of the output -> the copy becomes `<output>.damaged`, or is removed if it
- *        has no others
+ *   own lines directly after the last step -> adopted where they are
+ *   other lines after them -> everything from the first of them on is copied to `<output>.perigee-tail`, whole and synced
+ *     -> the output is cut -> own lines in the copy are adopted at the end of the output -> the copy becomes `<output>.damaged`,
+ *        or is removed if all of its lines are the run's own
  *
- * A kill leaves the tail as it was, or the copy whole, which the next call goes on with; a rest that was copied and not cut is
- * recognised by its bytes. Without a tail this takes one look at the folder. Memory is that of a step and a line; see `tail_lines.ts`
- * for tails that no request under way explains.
+ * After a kill the tail is unchanged, or the copy is complete and the next call continues with it. If the kill came before the
+ * output was cut, the next call sees that the copy has the same bytes, and does not copy them twice. Without a tail this costs one
+ * `stat`. Memory: one step and one line; for tails that requests under way do not explain, see `tail_lines.ts`.
  */
 import type { Disk, DiskFile } from "../disk.ts";
 import { Adoption, type AdoptionParts } from "./adoption.ts";
-import { chunksOf, freePath, type LineOfFile, linesOf, openAsLines } from "./changed_file.ts";
+import { chunksOf, damagedPath, decodedPath, type LineOfFile, linesOf, openAsLines } from "./changed_file.ts";
 import { checksumOf } from "./checksum.ts";
 import type { Replay } from "./replay.ts";
 import { type LineSources, TailLines } from "./tail_lines.ts";
 import { partPath } from "./task_files.ts";
 
-/** Far above what an answer of 32 MiB takes in JSON. */
+/** An answer of 32 MiB takes far less in JSON. */
 const LINE_BYTES_MAX = 256 * 1024 * 1024;
 
 export interface TailParts extends AdoptionParts, LineSources {
   readonly disk: Disk;
-  /** Where the answers are at the end: the output itself, unless they are put in order. */
+  /** The output that the caller named. Answers that are put in order at the end are in another file until then. */
   readonly out: string;
-  /** Writes when the disk has room for it. */
+  /** Repeats a write until the disk has room for it. */
   readonly whenRoom: <T>(write: () => Promise<T>) => Promise<T>;
-  /** Says to the operator what was kept, and where. */
+  /** Notifies the operator of what was kept, and where. */
   readonly notice: (message: string) => void;
 }
 
 /**
- * Ends with the output cut to its last step, which adopted lines are part of. `alsoIn` is a file beside the output in which own
- * lines may stand.
+ * Adopts the own lines of the tail and of `alsoIn`, a file beside the output that may have some. Afterwards the output ends
+ * with its last step, and lines of others are in a `.damaged` file.
  */
 export async function recoverTail(
   parts: TailParts,
@@ -55,10 +55,10 @@ export async function recoverTail(
   }
   if (alsoIn === undefined || (await disk.stat(alsoIn)) === undefined) return;
   const foreign = await adoptFrom(parts, replay, alsoIn);
-  if (alsoIn === out && foreign > 0) await keep(parts, out, foreign); // it is written over at the end
+  if (alsoIn === out && foreign > 0) await keep(parts, out, foreign); // the ordered answers overwrite it at the end
 }
 
-/** Adopts the own lines that follow the last step; whether others stand after them. */
+/** Adopts the own lines that follow the last step. Returns whether other lines follow them, which have to be copied. */
 async function adoptInPlace(parts: TailParts, replay: Replay): Promise<boolean> {
   const { output } = parts;
   if (output.end <= replay.outEnd) return false;
@@ -82,7 +82,7 @@ async function adoptInPlace(parts: TailParts, replay: Replay): Promise<boolean> 
   return hasOthers;
 }
 
-/** Copies the output from there on, after what an earlier call has copied and not worked off. */
+/** Copies the output from an offset on, after lines that an earlier call copied and did not finish. */
 async function copyRest({ disk, output, whenRoom }: TailParts, from: number, aside: string): Promise<void> {
   const part = partPath(aside);
   const earlier = (await disk.stat(aside)) === undefined ? undefined : await disk.open(aside, "read");
@@ -97,7 +97,7 @@ async function copyRest({ disk, output, whenRoom }: TailParts, from: number, asi
           end += chunk.byteLength;
         }
       };
-      if (earlier !== undefined && !(await isBegunWith(output.file, from, earlier)))
+      if (earlier !== undefined && !(await holdsAt(output.file, from, earlier)))
         await append(chunksOf(earlier));
       await append(chunksOf(output.file, from));
       await whenRoom(() => file.sync());
@@ -110,20 +110,21 @@ async function copyRest({ disk, output, whenRoom }: TailParts, from: number, asi
   await whenRoom(() => disk.rename(part, aside));
 }
 
-async function isBegunWith(file: Pick<DiskFile, "read">, from: number, start: DiskFile): Promise<boolean> {
+/** Whether a file has, from an offset on, the bytes of another one. */
+async function holdsAt(file: Pick<DiskFile, "read">, from: number, other: DiskFile): Promise<boolean> {
   const rest = { read: (into: Uint8Array, position: number) => file.read(into, from + position) };
-  const sizeBytes = await start.sizeBytes();
-  return String(await checksumOf(rest, sizeBytes)) === String(await checksumOf(start, sizeBytes));
+  const sizeBytes = await other.sizeBytes();
+  return String(await checksumOf(rest, sizeBytes)) === String(await checksumOf(other, sizeBytes));
 }
 
-/** Gives a file with lines of others a name that is never written over. */
+/** Renames a file with lines of others to a name that nothing overwrites. */
 async function keep(
   { disk, out, output, whenRoom, notice }: TailParts,
   path: string,
   foreign: number,
 ): Promise<void> {
   const holder = path === out ? out : output.path;
-  const damaged = await freePath(disk, `${holder}.damaged`);
+  const damaged = await damagedPath(disk, holder);
   await whenRoom(() => disk.rename(path, damaged));
   const what = foreign === 1 ? "1 line" : `${foreign} lines`;
   notice(
@@ -131,11 +132,11 @@ async function keep(
   );
 }
 
-/** Adopts the own lines of a file at the end of the output; returns how many others it has. */
+/** Adopts the own lines of a file at the end of the output. Returns the number of its foreign lines. */
 async function adoptFrom(parts: TailParts, replay: Replay, path: string): Promise<number> {
   const { disk, whenRoom } = parts;
-  const decodedPath = `${path}.perigee-decoded`;
-  const file = await whenRoom(() => openAsLines(disk, path, decodedPath));
+  const decoded = decodedPath(path);
+  const file = await whenRoom(() => openAsLines(disk, path, decoded));
   try {
     const inFile = (): AsyncGenerator<LineOfFile> => linesOf(file, { lineBytesMax: LINE_BYTES_MAX });
     const lines = new TailLines(parts, replay, inFile);
@@ -150,6 +151,6 @@ async function adoptFrom(parts: TailParts, replay: Replay, path: string): Promis
     return foreign;
   } finally {
     await file.close();
-    await disk.remove(decodedPath);
+    await disk.remove(decoded);
   }
 }

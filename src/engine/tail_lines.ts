@@ -1,13 +1,13 @@
 /**
- * The lines that follow the recorded part of an output, or were set aside from there: which of them are the run's own.
+ * Decides which lines of a tail (`tail.ts`) are the run's own.
  *
  *   own        answers an open line of the input, found by the key of a request under way or by the keys of the input
  *   repeated   is, byte for byte, a line that is recorded
- *   nothing    is blank, torn, or a gap that a power cut left where a write was lost
- *   foreign    everything else: another program wrote it or changed it, or its line is to be answered anew since then
+ *   nothing    is blank, torn, or has a gap of zeros where a power cut lost a write
+ *   foreign    everything else: another program wrote or changed it, or its line was opened again since (retry, update)
  *
- * Requests under way explain what most crashes leave. Only for other lines the lines, the journal and the input are read once more.
- * Limits: some 100 bytes of memory per line then; a line above 256 MiB is foreign.
+ * After most crashes, the requests under way explain every line. Only if a line remains unexplained, the tail, the journal and the
+ * input are read once more, which takes some 100 bytes of memory per line. Limit: a line above 256 MiB is foreign.
  */
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../disk.ts";
@@ -30,7 +30,7 @@ const LINE_END = 0x0a;
 const LINE_START = Buffer.from('{"key":');
 /** No text has so many in a row. */
 const GAP = Buffer.alloc(4);
-/** In tables, before the numbers of lines. */
+/** Values in tables; numbers of lines follow them. */
 const SOUGHT = 1;
 const STALE = 2;
 
@@ -41,9 +41,9 @@ export interface LineSources {
   readonly input: Pick<DiskFile, "read">;
   /** Of the input. */
   readonly lineBytesMax: number;
-  /** What the journal recorded up to this entry, and not again since then, is no answer any more. */
+  /** Number of a journal entry: what was recorded up to it and not again since no longer counts as an answer. */
   readonly staleUntil: number;
-  /** Whether a line of the input is the one that the run began with; absent where all are. */
+  /** Whether a line of the input is unchanged since the run began; absent if all are. */
   readonly isUnchanged?: ((line: number) => boolean) | undefined;
 }
 
@@ -54,9 +54,9 @@ export interface OwnLine {
   readonly found: ReadOutput;
   /** Its last request, when it was under way. */
   readonly intent: IntentRecord | undefined;
-  /** As it belongs in the output, with its line end. */
+  /** As the output must have it, with its line end. */
   readonly bytes: Uint8Array;
-  /** Whether the file has it in that form; its line end may be missing. */
+  /** Whether the file has these bytes; only the line end may be missing. */
   readonly isAsWritten: boolean;
 }
 
@@ -68,7 +68,7 @@ const REPEATED: TailVerdict = { kind: "repeated" };
 const NOTHING: TailVerdict = { kind: "nothing" };
 const FOREIGN: TailVerdict = { kind: "foreign" };
 
-/** Judges lines one by one, in order. Of two for one line of the input, the first is its own. */
+/** Judges lines one by one, in order. If two answer the same line of the input, only the first is own. */
 export class TailLines {
   readonly #sources: LineSources;
   readonly #replay: Replay;
@@ -77,13 +77,14 @@ export class TailLines {
   #inDoubt: ReadonlyMap<string, IntentRecord> | undefined;
   #index: TailIndex | undefined;
 
-  /** `lines` are those that will be judged. */
+  /** `lines` reads, from the start, the lines that will be judged. */
   constructor(sources: LineSources, replay: Replay, lines: () => AsyncIterable<LineOfFile>) {
     this.#sources = sources;
     this.#replay = replay;
     this.#lines = lines;
   }
 
+  /** Call it once for each line, in their order. Reads the journal and the input at the first line that needs them. */
   async judge(each: LineOfFile): Promise<TailVerdict> {
     const { bytes, lengthBytes } = each;
     if (isBlank(bytes) || hasGap(bytes)) return NOTHING;
@@ -110,7 +111,7 @@ export class TailLines {
     const line = this.#index.lineOf(found) ?? recorded;
     if (line === undefined) return FOREIGN;
     if (!this.#isOpen(line)) return recorded === undefined ? FOREIGN : REPEATED;
-    if (found.ok && recorded === undefined && this.#index.isRecorded(line)) return FOREIGN; // it was changed since
+    if (found.ok && recorded === undefined && this.#index.isRecorded(line)) return FOREIGN; // the recorded answer was changed
     if (this.#sources.isUnchanged?.(line) === false) return FOREIGN;
     return {
       kind: "own",
@@ -118,7 +119,7 @@ export class TailLines {
     };
   }
 
-  /** Whether an answer was recorded with other bytes, in the range that a power cut damaged: as in a finished output, it is asked for anew. */
+  /** Whether the line was recorded with other bytes in the range that a power cut damaged: it is then requested again, as in a finished output. */
   #isChanged(line: number, bytes: Uint8Array): boolean {
     const voided = this.#replay.voided.get(line);
     if (voided === undefined || voided.lineCrc32 === 0) return false;
@@ -138,7 +139,7 @@ export class TailLines {
   }
 }
 
-/** Whether a write within a line of this engine was lost. Other programs' bytes, as those of gzip, may have zeros, too. */
+/** Whether a write within a line of this engine was lost. Bytes of other programs may have zeros too, for example gzip. */
 function hasGap(bytes: Uint8Array): boolean {
   const start = asBuffer(bytes).indexOf(GAP);
   return start >= 0 && isBegun(bytes.subarray(0, start));
@@ -163,17 +164,17 @@ async function keysInDoubt(
   return keys;
 }
 
-/** What the journal and the input say of the lines of a tail. */
+/** What the journal and the input say about the lines of a tail. */
 class TailIndex {
-  /** By checksum and length: `SOUGHT`, `STALE`, or the line that was recorded so, plus `STALE`. */
+  /** By checksum and length: `SOUGHT`, `STALE`, or `STALE` plus the line that was recorded with them. */
   readonly #recorded = new KeyLines();
   /** Lines that were recorded, with whatever bytes. */
   readonly #recordedLines = new LineSet();
-  /** By the hash of a key: `SOUGHT`, or its first line in the input, plus `SOUGHT`. */
+  /** By the hash of a key: `SOUGHT`, or `SOUGHT` plus its first line in the input. */
   readonly #keys = new KeyLines();
   /** Lines of a stream whose key an earlier line has. */
   readonly #repeating = new LineSet();
-  /** Lines that are said to have no readable key, and those of them that have none. */
+  /** Lines of the input that errors without a key name, and those of them that have no readable key. */
   readonly #numbers = new Set<number>();
   readonly #unreadable = new LineSet();
 
@@ -185,7 +186,7 @@ class TailIndex {
     return index;
   }
 
-  /** The line that was recorded with these bytes; undefined if none was. */
+  /** The line that was recorded with these bytes; "stale" if it no longer counts, undefined if none was. */
   recordedLine(bytes: Uint8Array): number | "stale" | undefined {
     for (const form of writtenForms(bytes)) {
       const value = this.#recorded.get(crc32(form), form.byteLength);
@@ -194,7 +195,7 @@ class TailIndex {
     return undefined;
   }
 
-  /** Whether an answer of this line was ever recorded, and is one still. */
+  /** Whether an answer of this line was recorded and still counts. */
   isRecorded(line: number): boolean {
     return this.#recordedLines.has(line);
   }
@@ -223,7 +224,7 @@ class TailIndex {
     this.#keys.set(high, low, SOUGHT);
   }
 
-  /** A restatement that was given up may have other numbers: what was recorded at work goes first. */
+  /** An abandoned restatement may have other line numbers, so entries of a run at work have precedence. */
   async #readJournal({ journal, staleUntil }: LineSources): Promise<void> {
     for await (const entry of journal()) {
       const isRestating = voidsOf(entry) === STATES_ANEW;

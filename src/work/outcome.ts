@@ -40,6 +40,11 @@ export const NO_USAGE: Usage = {
   isEstimated: false,
 };
 
+/** Output tokens of an answer whose provider did not count them: the usual four characters a token. `chars` are UTF-16 units. */
+export function tokensOfChars(chars: number): number {
+  return Math.ceil(chars / 4);
+}
+
 /** Why a generation ended that did not simply end. */
 export type FinishReason =
   | "length" // cut at the token limit

@@ -84,7 +84,7 @@ function capStep({ needed_usd, enough_usd, cap }: StoppedBy, stopped: Stopped): 
   return { todo: `${todo}, in the configuration ("${cap}")` };
 }
 
-/** One model for all that is left suits only if nothing else is held. */
+/** `--model` replaces the model of every line that is left, so it is proposed only if nothing else is held. */
 function modelStep({ reason, provider = "" }: StoppedBy, isModel: boolean): Step {
   const configured = reason === "provider_missing" ? `configure ${JSON.stringify(provider)}, or ` : "";
   return isModel

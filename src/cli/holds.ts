@@ -32,7 +32,7 @@ function nextText({ reason, next_try }: Hold, nowWallMs: number): string {
   return inMs < 500 ? "; next try now" : `; next try in ${duration(inMs)}`;
 }
 
-/** Of items that are left when a command stops: a line for each hold. */
+/** A line for each hold of the items that are left when a command stops. */
 export function holdsReport(holds: readonly Hold[], nowWallMs: number): string {
   return holds
     .map((hold) => {

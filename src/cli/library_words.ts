@@ -18,7 +18,7 @@ const WORDS: readonly (readonly [library: string, command: (file: string) => str
   [OTHER_DATA_DIR, () => "use another --data"],
 ];
 
-/** Why a run is stopped whose user does not go on after the pilot. */
+/** The stop reason of a run whose user declined to continue after the pilot. */
 export const DECLINED = "not continued after the pilot";
 
 /** The same summary, or a copy with the words of the command line. */

@@ -63,7 +63,7 @@ export async function run(input: string, options: Record<string, unknown>): Prom
   }
 }
 
-/** The command as it was called, and what to change about it; `more` is added to it. */
+/** How to continue: what to change, and the command with that change and with `more` added. */
 function toContinue(
   { cap, prices }: RunArguments,
   held: Stopped["held"],
@@ -153,7 +153,7 @@ async function watch(work: Run): Promise<Summary> {
   }
 }
 
-/** Of an update: what is left of keys that the input does not have any more. */
+/** After an update: how many keys are no longer in the input, and how to remove their lines. */
 function keptText(keptLines: number, { update }: RunArguments): string {
   if (update !== true || keptLines === 0) return "";
   const lines = keptLines === 1 ? "1 key is" : `${count(keptLines)} keys are`;

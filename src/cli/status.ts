@@ -130,7 +130,7 @@ function statusTable(found: RunStatus, nowWallMs: number): string {
   return rows.map(([label, value]) => `${label.padEnd(9)}  ${value}\n`).join("");
 }
 
-/** What has no price is counted as nothing. */
+/** Requests without a known price count as 0, so the sum is then a lower bound. */
 function billedText({ billed_usd, unpriced_models, counts, ambiguous_requests }: RunStatus): string {
   const isNothingTaken = counts.answered + counts.failed + ambiguous_requests === 0; // refusals cost nothing
   if (unpriced_models.length === 0 || isNothingTaken) return usdText(billed_usd);

@@ -55,9 +55,9 @@ export interface Hold {
   readonly message: string;
   /** Of `authentication`: whether the key was ever accepted. */
   readonly was_accepted?: boolean;
-  /** Of `cap_reached`, USD: the least cap with which another of the items is sent. */
+  /** Of `cap_reached`, USD: the least cap that allows the next request. */
   readonly needed_usd?: number;
-  /** Of `cap_reached`, USD: a cap with which all of the items are sent, unless requests are repeated. */
+  /** Of `cap_reached`, USD: a cap that suffices for all of the items, if no request is repeated. */
   readonly enough_usd?: number;
   /** Of `cap_reached`: the name of the cap; absent for the run's own. */
   readonly cap?: string;
@@ -69,7 +69,7 @@ export interface HeldLines {
   readonly provider?: string;
   readonly model?: string;
   readonly message: string;
-  /** Of `cap_reached`, USD: the most that the next request of one of them may cost; the least of several. */
+  /** Of `cap_reached`, USD: the most that the next request may cost, of the line for which it is least. */
   readonly mostUsd?: number;
 }
 

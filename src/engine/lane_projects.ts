@@ -121,7 +121,7 @@ export class LaneProjects {
     this.tidy(items);
   }
 
-  /** Forgets a project of which nothing waits, and nothing is in flight; not what it has now if it was forgotten before. */
+  /** Forgets a project without waiting items and requests in flight. Later items of a project that was forgotten before stay. */
   tidy(items: LaneItems): void {
     if (!items.isEmpty || this.find(items.project) !== items) return;
     if (this.#share.leave(items)) this.#turns.ended(items.project);

@@ -69,7 +69,7 @@ export class OutputFile {
     return { range, write: { file: this.#file, position: outStart, bytes } };
   }
 
-  /** The file, for whoever reads it piece by piece. */
+  /** For callers that read it piece by piece. */
   get file(): Pick<DiskFile, "read"> {
     return this.#file;
   }

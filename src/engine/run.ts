@@ -38,7 +38,7 @@ import { Watch } from "./watch.ts";
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
-/** Why a run is stopped that is not to go on after its pilot. */
+/** The stop reason of a run whose pilot was declined; the command line replaces it (cli/library_words.ts). */
 export const PILOT_DECLINED = "onPilot declined to continue after the pilot";
 
 /** A run at work. Iterating gives its output lines from the first on, also those of earlier calls. */
@@ -266,7 +266,7 @@ export class Run implements AsyncIterable<OutputLine> {
   /** Reads the input and waits until nothing is left of it, held lines are to be read again, or the run is left. */
   async #read(opened: OpenRun, watch: Watch, pilot: Pilot | undefined): Promise<void> {
     const { state } = opened;
-    // What stands for lost lines is never sent: it ends with the sla.
+    // A stand-in for lost lines is never sent: it ends with the sla.
     if (this.#options.isStandIn === true && Number.isFinite(state.settings.deadlineMs)) return watch.left;
     const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
     await Promise.race([reading, watch.left]);
@@ -303,7 +303,7 @@ export class Run implements AsyncIterable<OutputLine> {
     if (state.failure !== undefined) throw state.failure;
   }
 
-  /** A full disk was waited for, and not for longer. */
+  /** The hold of a run that has waited for a full disk for as long as it may. */
   #fullDisk(state: RunState): Hold {
     const { clock, dataDir } = this.#parts;
     const { linesTotal = state.linesRead, blankLines, settings } = state;

@@ -73,7 +73,7 @@ function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, 
   };
 }
 
-/** Which cap has to be how high; empty if it was raised since the items were held. */
+/** The cap to raise, and to what amount; empty if it was raised since the items were held. */
 function needOf(
   { settings: { budget } }: RunState,
   mostUsd: number,
@@ -109,7 +109,7 @@ export function allHolds(each: Iterable<readonly Hold[]>): Hold[] {
   return [...sums.values()];
 }
 
-/** Without how high a cap has to be: each of the runs may have its own. */
+/** The amounts of the cap are left out: each of the runs may have its own cap. */
 function holdOfBoth(sum: Hold, hold: Hold): Hold {
   const { needed_usd: _needed, enough_usd: _enough, cap: _cap, ...first } = sum;
   return { ...first, items: sum.items + hold.items, since: sum.since < hold.since ? sum.since : hold.since };

@@ -197,7 +197,7 @@ async function openWith(
       await checked?.digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
     await store();
     const state = await openState(parts, task.id, body, { input, output, options, stopped, before });
-    const { alsoIn, ...searched } = body;
+    const { alsoIn, ...searched } = body; // recovery has read that file
     if (alsoIn !== undefined) await store(searched);
     return { kind: "open", task, body: searched, input, output, state, isResumed: before !== undefined };
   } catch (error) {

@@ -140,7 +140,7 @@ class RunReader {
     });
   }
 
-  /** Under at_most_once, lines whose request may have been answered are rejected: they need no turn in a lane to end. */
+  /** Under at_most_once, lines whose request may have been answered are rejected here, because they end without a turn in a lane. */
   #withoutDoubted(measured: MeasuredBlock): MeasuredBlock {
     const { made } = this.#opened.state;
     if (!this.#parts.isAtMostOnce || made.size === 0) return measured;
@@ -152,7 +152,7 @@ class RunReader {
         kept.push(item);
         continue;
       }
-      const key = JSON.parse(keyJsonOf(measured, item)) as string; // a JSON string literal that a codec of ours wrote
+      const key = JSON.parse(keyJsonOf(measured, item)) as string; // `keyJsonOf` returns a JSON string literal
       rejected.push({ line, key, code: "ambiguous", message: DOUBTED });
     }
     return kept.length === measured.count ? measured : { ...pickItems(measured, kept), rejected };

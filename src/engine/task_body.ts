@@ -54,11 +54,11 @@ export interface TaskBody {
     /** A file that is moved before it is. */
     readonly aside?: { readonly from: string; readonly to: string };
   };
-  /** A file beside the output in which answers of open lines may stand after a repair: the next recovery looks there. */
+  /** After a repair: a file beside the output that may have answers of open lines. The next recovery reads it. */
   readonly alsoIn?: string;
   /**
-   * The journal's last entry when lines were last opened or renumbered for a caller: an answer that was recorded up to it, and
-   * not restated since, is no answer any more.
+   * Number of the journal's last entry when a retry or an update last opened lines or gave them new numbers: an answer that was
+   * recorded up to it, and not restated since, no longer counts.
    */
   readonly staleUntil?: number;
   readonly status: "open" | "completed" | "failed";

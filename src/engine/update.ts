@@ -88,7 +88,7 @@ export async function updateRun(
   return next;
 }
 
-/** A line that an update begins anew does not know of a request that was under way for it. */
+/** An update opens lines anew, without the requests that were under way for them. */
 function maySendTwice(inDoubt: number): PerigeeError {
   const requests = inDoubt === 1 ? "1 request was" : `${inDoubt} requests were`;
   return new PerigeeError(

@@ -16,7 +16,7 @@ const QUOTA_WAIT_MS = 120_000;
 export interface WatchOptions {
   /** How long what passes by itself is waited for; undefined: 30 min, 2 min for an account without money or quota. */
   readonly waitMs: number | undefined;
-  /** Whether all that is left ends then; lines that a stream has not given yet would be lost. */
+  /** Whether held items end after the wait. It then waits for the end of a stream, whose lines would be lost otherwise. */
   readonly isFinishing: boolean;
   /** Called once for each hold that was waited for long enough. */
   readonly onHeld: (reason: HoldReason) => void;

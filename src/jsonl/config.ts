@@ -2,9 +2,10 @@
  * Generation settings, from either layout, checked and under one spelling.
  *
  * Fields and bounds follow Gemini's generationConfig (snake_case or camelCase, proto3 JSON reads both) and OpenAI's
- * chat completions body; names that OpenAI and Anthropic have for the same are read in both. Null counts as absent, as
- * both say; a name that is not known is none of theirs, whatever its value. A setting given under two spellings, of the wrong type or out of its range is `invalid_config`, and so is a
- * name that perigee's layout does not have; in OpenAI's the codec decides, because servers have members of their own.
+ * chat completions body; names that OpenAI and Anthropic have for the same are read in both. Null counts as absent under a
+ * known name, as both say. A setting given under two spellings, of the wrong type or out of its range is `invalid_config`, and so
+ * is a name that perigee's layout does not have, even with null; in OpenAI's the codec decides, because servers have members of
+ * their own.
  * Answers that this version cannot return are `unsupported_request`: several candidates, sound, images.
  */
 import { suggestion } from "../nearest.ts";
@@ -323,7 +324,7 @@ function readResponseFormat(given: JsonValue | undefined): ReadConfig | LineFaul
   };
 }
 
-/** Paths of members with other names than these; `nullable` is absent where it is null. */
+/** Paths of members with other names than these. The member `nullable` is left out if it is null. */
 function otherNames(
   object: JsonObject,
   names: readonly string[],

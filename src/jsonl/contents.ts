@@ -34,7 +34,7 @@ const KNOWN = [
   ...REQUEST_SETTINGS,
 ] as const;
 
-/** Second spellings. */
+/** Second spellings of known members. */
 const OTHER_NAMES: ReadonlySet<string> = new Set(["generationConfig", "systemInstruction"]);
 /** The names of the system instruction. */
 const SYSTEM_NAMES: ReadonlySet<string> = new Set(["system_instruction", "systemInstruction", "system"]);
@@ -45,18 +45,32 @@ const INSTRUCTION_ROLE = "system_instruction.role";
 const BLOCK_NAMES = ["type", "text", CACHE] as const;
 /** Members of Gemini's `Part` and of Anthropic's text blocks that mean nothing when they are null (state 2026-11-22). */
 const NULLABLE: ReadonlySet<string> = new Set([
-  ...[
-    "codeExecutionResult",
-    "code_execution_result",
-    "executableCode",
-    "executable_code",
-    "fileData",
-    "file_data",
-  ],
-  ...["functionCall", "function_call", "functionResponse", "function_response", "inlineData", "inline_data"],
-  ...["mediaResolution", "media_resolution", "partMetadata", "part_metadata", "thought", "thoughtSignature"],
-  ...["thought_signature", "toolCall", "tool_call", "toolResponse", "tool_response", "videoMetadata"],
-  ...["video_metadata", "citations"],
+  "citations",
+  "codeExecutionResult",
+  "code_execution_result",
+  "executableCode",
+  "executable_code",
+  "fileData",
+  "file_data",
+  "functionCall",
+  "function_call",
+  "functionResponse",
+  "function_response",
+  "inlineData",
+  "inline_data",
+  "mediaResolution",
+  "media_resolution",
+  "partMetadata",
+  "part_metadata",
+  "thought",
+  "thoughtSignature",
+  "thought_signature",
+  "toolCall",
+  "tool_call",
+  "toolResponse",
+  "tool_response",
+  "videoMetadata",
+  "video_metadata",
 ]);
 
 /** Reads `request`, all but its model. */
@@ -95,7 +109,7 @@ function isKnown(name: string): boolean {
   return (KNOWN as readonly string[]).includes(name) || OTHER_NAMES.has(name) || REFUSED.has(name);
 }
 
-/** What is left out of a system instruction. */
+/** Names, for `warnings`, of what is left out of a system instruction. */
 function leftOf(instruction: JsonValue | undefined): readonly string[] {
   if (hasCacheMark(instruction)) return [CACHE];
   return isObject(instruction) && instruction["role"] === "user" ? [INSTRUCTION_ROLE] : [];
@@ -135,8 +149,8 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
 }
 
 /**
- * The system instruction: `{ parts: [{ text }] }`, with the role `system` or `user`, of which Google's SDK adds the second, `{ parts: { text } }` as Google's samples have it, a string, or
- * Anthropic's list of `{ type: "text", text }`.
+ * The system instruction: `{ parts: [{ text }] }`, `{ parts: { text } }` as Google's samples have it, a string, or Anthropic's
+ * list of `{ type: "text", text }`. An object may have the role `system`, or `user`, which Google's SDK adds.
  */
 function readInstruction(instruction: JsonValue | undefined, name: string): string[] | LineFault {
   if (instruction === undefined) return [];
@@ -194,7 +208,7 @@ function readParts(parts: JsonValue | undefined): string[] | LineFault {
   return texts;
 }
 
-/** The first member that has none of these names. */
+/** The first member that has none of these names. Those of `NULLABLE` count only with a value. */
 function otherName(object: JsonObject, names: readonly string[]): string | undefined {
   for (const name in object) {
     if (names.includes(name) || !Object.hasOwn(object, name)) continue;

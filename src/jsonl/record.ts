@@ -116,7 +116,7 @@ function withKey(
   };
 }
 
-/** Which member was probably meant to be the missing key. */
+/** A suggestion for a missing key, with the member that was probably meant to be it; empty without one. */
 function meantKey(object: JsonObject, name: string): string {
   const given = Object.keys(object).find((other) => nearest(name, [other]) !== undefined);
   return given === undefined ? "" : `; did you mean "${name}" instead of ${shown(given)}?`;

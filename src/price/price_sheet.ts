@@ -40,10 +40,12 @@ export function readPriceSheet(value: unknown, where: string): PriceSheet {
   const sheet = objectAt(value, where);
   refuseOthers(sheet, ["version", "models"], where);
   const { version } = sheet;
-  if (typeof version !== "string" || version.length === 0 || version.length > VERSION_CHARS_MAX)
+  if (typeof version !== "string" || version.length === 0 || version.length > VERSION_CHARS_MAX) {
+    const way = version === undefined ? ': add "version" beside "models"' : "";
     throw invalid(
-      `${where}: version must be a text such as "2026-11-20", got ${shown(version)}; it names the sheet in summaries${version === undefined ? ': add "version" beside "models"' : ""}`,
+      `${where}: version must be a text such as "2026-11-20", got ${shown(version)}; it names the sheet in summaries${way}`,
     );
+  }
   const models = objectAt(sheet["models"], `${where}: models`);
   for (const [model, given] of Object.entries(models)) {
     const at = `${where}: models[${JSON.stringify(model)}]`;

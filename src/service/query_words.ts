@@ -1,5 +1,5 @@
 /**
- * What is said of a query parameter that its schema refuses: what it must be, from its type and bounds.
+ * Says what a query parameter must be that its schema refuses, from its type and bounds.
  */
 import { z } from "../schema.ts";
 

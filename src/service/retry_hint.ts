@@ -1,9 +1,9 @@
 /**
- * Why a retry of a task runs nothing again: for the answer with `retried: 0`.
+ * Says why a retry of a task runs no item again, for the answer with `retried: 0`.
  */
 import type { TaskCounts } from "../work/task.ts";
 
-/** `codes` are those of the request. */
+/** `counts` are those of the task; `codes` are those of the request, undefined without any. */
 export function retryHint(
   { failed, expired, cancelled, submitted }: TaskCounts,
   codes: readonly string[] | undefined,

@@ -60,7 +60,7 @@ export async function syncOutputs(entries: readonly JournalEntry[]): Promise<voi
   );
 }
 
-/** Syncs the outputs beside the append of their entries. Settles when both have: nothing of a refused call takes effect later. */
+/** Syncs the outputs while their entries are appended. Settles when both have, so that nothing of a rejected call takes effect later. */
 export async function besideSync(appended: Promise<void>, entries: readonly JournalEntry[]): Promise<void> {
   const both = [appended, syncOutputs(entries)];
   await Promise.allSettled(both);

@@ -69,7 +69,7 @@ class LineCosts {
 export class Lot {
   record: LotRecord;
   readonly path: string;
-  /** When its sla is over, or since when it has waited without one; monotonic. */
+  /** Monotonic: when its sla is over; without an sla, when it was added. */
   deadlineMs: number = Number.POSITIVE_INFINITY;
   readonly #members: Member[] = [];
   #index: AnswerIndex | undefined;

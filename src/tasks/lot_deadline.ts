@@ -6,14 +6,14 @@ import { jumpMsSince } from "../work/moment.ts";
 import { overAtMs } from "../work/sla.ts";
 import type { LotRecord } from "./lot_record.ts";
 
-/** When its sla is over, on the monotonic clock; of a lot that wants to run at once: now. */
+/** Monotonic: when the sla of a lot is over; now for a lot without one, which runs at once. */
 export function deadlineMsOf({ slaMinutes, ...record }: LotRecord, clock: Clock): number {
   if (slaMinutes === null) return clock.nowMs();
   const jumpMs = jumpMsSince(record.acceptedAt, clock.moment());
   return overAtMs(clock, record.acceptedWallMs + jumpMs + slaMinutes * 60_000);
 }
 
-/** Of a lot that an earlier version accepted, the wall clock is believed. */
+/** From when its sla counts. If an earlier version accepted it, only the wall time is known. */
 export function acceptanceOf({ acceptedAt, acceptedWallMs }: LotRecord): Moment {
   return acceptedAt ?? { wallMs: acceptedWallMs, bootId: undefined, sinceBootMs: 0 };
 }

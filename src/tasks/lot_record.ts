@@ -20,7 +20,7 @@ export interface LotRecord {
   readonly slaMinutes: number | null;
   /** When the first of its items was accepted. */
   readonly acceptedWallMs: number;
-  /** That moment, for processes that find another wall clock; absent where an earlier version accepted it. */
+  /** The same moment with the time since boot, by which a jump of the wall clock is found; absent if an earlier version accepted it. */
   readonly acceptedAt?: Moment;
   /** The task that it belongs to alone; absent when tasks share it. */
   readonly taskId?: string;

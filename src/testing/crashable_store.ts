@@ -131,7 +131,7 @@ class Session implements Store {
   readonly #release: () => void;
   #ended: PerigeeError | undefined;
   readonly #order = new CallOrder();
-  /** Settles when all writes so far have: `close` waits for them, and reads come behind them. */
+  /** Settles when all writes so far have: `close` and reads wait for them. */
   #lastWrite: Promise<unknown> = Promise.resolve();
 
   constructor(memory: Store, write: (apply: () => Promise<void>) => Promise<void>, release: () => void) {

@@ -1,5 +1,5 @@
 /**
- * The provider that a model's name alone points to: for messages about a model without its provider.
+ * Suggests the provider of a model that was named without one, by how the name begins.
  */
 
 /** Beginnings of names, by provider; state 2026-11-22. */
@@ -10,7 +10,7 @@ const NAMES: readonly (readonly [pattern: RegExp, provider: string])[] = [
 ];
 const NAME_CHARS_MAX = 64;
 
-/** `; did you mean "openai:gpt-4o"?`, or an empty text. */
+/** `; did you mean "openai:gpt-4o"?`; an empty text for any other value. */
 export function meantModel(name: unknown): string {
   if (typeof name !== "string" || name.length > NAME_CHARS_MAX) return "";
   const [, provider] = NAMES.find(([pattern]) => pattern.test(name)) ?? [];

@@ -36,7 +36,10 @@ export function wallJumpMs(earlier: Moment, later: Moment): number {
   return offMs < 0 || offMs > DAY_MS ? offMs : 0;
 }
 
-/** How far the wall clock was set, as far as the time since boot can tell: 0 over another boot, or if nothing was read before. */
+/**
+ * Milliseconds by which the wall clock was set between two moments of one boot, positive if forward; 0 over another boot, or
+ * without an earlier moment.
+ */
 export function jumpMsSince(earlier: Moment | undefined, later: Moment): number {
   return earlier !== undefined && isSameBoot(earlier, later) ? wallJumpMs(earlier, later) : 0;
 }

@@ -333,7 +333,7 @@ describe("a full disk", () => {
     expect(world.sent).toHaveLength(20);
   });
 
-  it("holds the items of a run that ended with disk_full, for looks from other processes", async () => {
+  it("shows the items of a run that ended with disk_full as held, to other processes", async () => {
     const world = new World({ config: { maxInFlight: 4, diskWaitMs: 60_000 } });
     world.input(20);
     const engine = await world.engine();

@@ -1,4 +1,4 @@
-/** What stands beyond the last step of an unfinished output: own answers stay, lines of others are kept beside it. */
+/** Lines after the last step of an unfinished output: own answers are used, lines of others are kept in a file beside it. */
 import { describe, expect, it } from "vitest";
 import type { OpenedEngine } from "../../src/engine/engine.ts";
 import { repairTask } from "../../src/engine/found_task.ts";
@@ -132,7 +132,7 @@ describe("lines that another program appended to an unfinished output", () => {
     expect(text(world, `${DAMAGED}.2`)).toBe("second\n");
   });
 
-  it("do not hide answers that stand after them, which are not asked for again", async () => {
+  it("do not hide answers that follow them, which are not requested again", async () => {
     const world = await killed();
     const before = world.sent.length;
     append(world, `${answerLine(4)}mine\n${answerLine(5)}\n{"key":"k6","outp`);
@@ -142,7 +142,7 @@ describe("lines that another program appended to an unfinished output", () => {
     expect(text(world, DAMAGED)).toContain("mine\n");
   });
 
-  it("are no reason to keep anything when they are blank, or what is recorded already, or a gap that a power cut left", async () => {
+  it("are dropped when they are blank, recorded already, or a gap that a power cut left", async () => {
     for (const more of ["\n\r\n \n", "same", `\0\0\0\0\0\0ngth"}}\n`, `{"key":"k4","ou\0\0\0\0"}}\n`]) {
       const world = await killed();
       append(world, more === "same" ? text(world) : more);
@@ -183,7 +183,7 @@ describe("lines that another program appended to an unfinished output", () => {
 });
 
 describe("answers that another program appended to an unfinished output", () => {
-  it("are the run's own by their keys, whatever was under way", async () => {
+  it("are used if their keys are open, whether requests were under way or not", async () => {
     const world = await stopped();
     append(world, answerLine(6) + answerLine(4).trimEnd());
     expect(await finish(world)).toMatchObject({ counts: { completed: COUNT }, requests_sent: 1 });
@@ -240,7 +240,7 @@ describe("an answer of which a kill left no record", () => {
   it.each([
     ["converted to CRLF line ends", (before: string) => before.replaceAll("\n", "\r\n")],
     ["given a line of others at its start", (before: string) => `mine\n${before}`],
-  ])("is not paid for again when the output was then %s, and is written again", async (_what, change) => {
+  ])("is not paid for again when the output was then %s and is rewritten", async (_what, change) => {
     const world = await killed();
     append(world, answerLine(5));
     world.disk.put(OUTPUT, change(text(world)));
@@ -253,7 +253,7 @@ describe("an answer of which a kill left no record", () => {
 });
 
 describe("the last answer of an unfinished output", () => {
-  it("that was changed by hand is kept beside it, and asked for again", async () => {
+  it("that was changed by hand is kept in a file beside it, and requested again", async () => {
     const world = await killed();
     const before = world.sent.length;
     world.disk.put(OUTPUT, text(world).replace("answer 3", "ANSWER 3"));
@@ -264,7 +264,7 @@ describe("the last answer of an unfinished output", () => {
     expect(world.notices).toHaveLength(1);
   });
 
-  it("that is an error, and was replaced by an answer by hand, is neither: it is asked for again", async () => {
+  it("that is an error is requested again when someone replaced it with an answer by hand", async () => {
     const world = new World({ config: { maxInFlight: 1 }, latencyMs: 50 });
     world.input(2);
     world.answer = (line) => (line === 1 ? refusal() : "hang");
@@ -345,7 +345,7 @@ describe("an output that was moved away, repaired and put back", () => {
     }
   });
 
-  it("is paid for once also when answers were asked for again before", async () => {
+  it("is paid for once also when answers were requested again before", async () => {
     const world = await done();
     const before = text(world);
     await world.settle(world.disk.remove(OUTPUT));

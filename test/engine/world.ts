@@ -49,7 +49,7 @@ export class World {
   readonly wire: ScriptedTransport;
   /** Line numbers in the order of their sending. */
   readonly sent: { readonly line: number; readonly atMs: number; readonly model: string }[] = [];
-  /** What the operator was told, in order. */
+  /** Notices to the operator, in order. */
   readonly notices: string[] = [];
   answer: Answering;
   readonly #observer: EngineObserver | undefined;

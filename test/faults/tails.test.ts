@@ -41,7 +41,7 @@ function expectEach(count: number): void {
 }
 
 describe("lines that a person appends to the output of a killed run", () => {
-  it("are kept beside it, with a word on stderr, and an answer among them is not paid for again", async () => {
+  it("are kept in a file beside it, with a message on stderr, and an answer among them is not paid for again", async () => {
     const count = 200;
     runs.write(linesUpTo(count));
     await runs.kill(60, start);

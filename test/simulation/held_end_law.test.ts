@@ -44,8 +44,8 @@ const at = (what: string, sentMs: number, endMs: number, more: Partial<Request> 
   ...more,
 });
 
-describe("an item that was held may end with the reason of its lane's last failure", () => {
-  it("and with no other, nor with that of another lane of its provider", () => {
+describe("the law of held ends", () => {
+  it("allows the reason of the lane's last failure, not that of another lane of its provider", () => {
     const other = at("half_body", 40, 50, { model: "alpha:m2" });
     const requests = [ACCEPTED, at("rate_limited", 20, 30), other];
     expect(mayEnd("rate_limited", requests, { waitMs: 0 })).toBe(true);
@@ -53,19 +53,19 @@ describe("an item that was held may end with the reason of its lane's last failu
     expect(mayEnd("rate_limited", [ACCEPTED, other], { waitMs: 0 })).toBe(false);
   });
 
-  it("not after an answer that ended the trouble, whenever the answered request had been sent", () => {
+  it("allows no end after an answer to the lane, whenever the answered request was sent", () => {
     const failed = at("bad_gateway", 20, 30);
     expect(mayEnd("provider_error", [ACCEPTED, failed], { waitMs: 0 })).toBe(true);
     expect(mayEnd("provider_error", [ACCEPTED, failed, at("answer", 5, 60)], { waitMs: 0 })).toBe(false);
   });
 
-  it("of an account that was stopped, not after an answer to a request that was sent since", () => {
+  it("allows no end of a stopped account after an answer to a request that was sent after the stop", () => {
     const failed = at("quota", 20, 30);
     expect(mayEnd("quota_exceeded", [ACCEPTED, failed, at("slow_answer", 5, 60)], { waitMs: 0 })).toBe(true);
     expect(mayEnd("quota_exceeded", [ACCEPTED, failed, at("answer", 40, 60)], { waitMs: 0 })).toBe(false);
   });
 
-  it("of a key that had been accepted, only from the third refusal in a row on", () => {
+  it("takes an accepted key for refused only from the third refusal in a row on", () => {
     const refusals = [at("key_refused", 20, 30), at("key_refused", 21, 31)];
     const late = at("slow_answer", 5, 60);
     expect(mayEnd("authentication_failed", [ACCEPTED, ...refusals, late], { waitMs: 0 })).toBe(false);
@@ -73,7 +73,7 @@ describe("an item that was held may end with the reason of its lane's last failu
     expect(mayEnd("authentication_failed", [ACCEPTED, ...refusals, third, late], { waitMs: 0 })).toBe(true);
   });
 
-  it("of a key that was never accepted, at once, on all lanes of its provider", () => {
+  it("allows an end at once on all lanes of a provider whose key was never accepted", () => {
     const other = at("key_refused", 20, 99_990, { model: "alpha:m2" });
     expect(mayEnd("authentication_failed", [other])).toBe(true);
     expect(mayEnd("authentication_failed", [ACCEPTED, other])).toBe(false);
@@ -82,7 +82,7 @@ describe("an item that was held may end with the reason of its lane's last failu
     );
   });
 
-  it("after its wait, from the last answer of its lane and of its run", () => {
+  it("counts the wait from the last answer of the lane or of the run", () => {
     const failed = at("bad_gateway", 20_000, 94_000);
     const [own, others] = [
       at("answer", 0, 95_001, { model: "beta:m1" }),
@@ -91,7 +91,7 @@ describe("an item that was held may end with the reason of its lane's last failu
     expect(mayEnd("provider_error", [ACCEPTED, failed], { waitMs: 5_000 })).toBe(true);
     expect(mayEnd("provider_error", [ACCEPTED, failed, own], { waitMs: 5_000 })).toBe(false);
     expect(mayEnd("provider_error", [ACCEPTED, failed, others], { waitMs: 5_000 })).toBe(true);
-    expect(mayEnd("provider_error", [ACCEPTED, failed])).toBe(false); // it is half an hour
+    expect(mayEnd("provider_error", [ACCEPTED, failed])).toBe(false); // the default wait is half an hour
     expect(mayEnd("provider_error", [], { waitMs: 0 })).toBe(false);
   });
 });

@@ -24,17 +24,17 @@ export interface OutputLine {
 /** A cap on what several runs may be billed together: its amount is that of the last call. */
 export interface SharedCap {
   readonly name: string;
-  /** What the next call gives. */
+  /** What the next call passes. */
   usd: number;
-  /** What the last call gave: no more may be billed. */
+  /** What the last call passed: no more may be billed. */
   calledUsd: number;
-  /** What the last call gave that was accepted: so much may be spent. */
+  /** What the last accepted call passed: so much may be spent. */
   acceptedUsd: number;
   billedUsd: number;
   readonly members: RunBook[];
 }
 
-/** Nothing was billed under it. */
+/** A shared cap under which nothing was billed. */
 export function newSharedCap(usd: number): SharedCap {
   return { name: "team", usd, calledUsd: usd, acceptedUsd: usd, billedUsd: 0, members: [] };
 }
@@ -73,9 +73,9 @@ export class RunBook {
   answers = "";
   /** Whether it was called with `finish`: what is held ends. */
   isFinishing = false;
-  /** Whether no process has accepted it since the machine booted: nothing says then what the clock was before. */
+  /** Whether no process has accepted it since the machine booted: the earlier reading of the clock is then unknown. */
   #isBootNew = false;
-  /** The clock jumped then: deadlines go by what it says after another boot (docs/decisions/0019-clocks.md). */
+  /** Whether the clock jumped in that time: deadlines follow the wall clock over another boot (docs/decisions/0019-clocks.md). */
   isCalendarLost = false;
   /** What it is called again for when it is finished, in this order. */
   readonly #later: Again[];
@@ -107,7 +107,7 @@ export class RunBook {
     this.isCalendarLost ||= this.#isBootNew;
   }
 
-  /** It is called with the terms of now. */
+  /** It is called, with its present terms. */
   called(nowMs: number): void {
     this.calls += 1;
     this.calledMs = nowMs;
@@ -116,7 +116,7 @@ export class RunBook {
     if (this.sharedCap !== undefined) this.#sharedUsd = this.sharedCap.calledUsd = this.sharedCap.usd;
   }
 
-  /** Its last call was accepted, with the terms that it gave. */
+  /** Its last call was accepted, with the terms of that call. */
   accepted(nowMs: number): void {
     this.acceptedMs ??= nowMs;
     this.opening = undefined;

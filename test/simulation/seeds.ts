@@ -39,7 +39,7 @@ export const FAILED_SEEDS: readonly number[] = [
   107_012_933,
   // The checker compared the end of a held item with the last failure of another lane of its provider.
   107_010_942,
-  // The checker counted with the raised amount of a shared cap before any call had given it.
+  // The checker counted with the raised amount of a shared cap before any call had passed it.
   107_008_259, 107_012_274,
   // A run was continued at another fraction of a millisecond than it was accepted at, and its items expired before their sla was over.
   107_000_979,
@@ -55,10 +55,10 @@ export const FAILED_SEEDS: readonly number[] = [
   107_015_242,
   // The store of the simulation applied an append after it had rejected it, so that an update miscounted its own steps.
   107_001_339,
-  // A start wrote what stood already, and a disk that takes 100 ms for each write made its items expire 1.1 s after it.
+  // A start wrote records that existed already, and a disk that takes 100 ms for each write made its items expire 1.1 s after it.
   107_005_561,
-  // The checker knew a jump of the clock before a power cut alone, not one between it and the first call that was accepted after it.
+  // The checker knew only of a jump of the clock before a power cut, not of one between it and the first call that was accepted after it.
   304_002_480,
-  // A run with `finish` ended while its stream still gave lines, and those were missing in its output.
+  // A run with `finish` ended while its stream still had lines, and those were missing in its output.
   306_001_150,
 ];

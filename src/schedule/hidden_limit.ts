@@ -8,7 +8,7 @@
  *   places, rate --refused--> held --a probe is accepted--> places, rate
  *
  * Held: the lane sends single probes and nothing else. It sends one when a place becomes free (not while it knows a rate),
- * 0.5 s, 1 s, ... 4 s after a refusal (16 s where answers take long), when a sliding minute of tokens would accept one, and
+ * 0.5 s, 1 s, ... 4 s after a refusal (16 s where answers take long, 8 s and 16 s in a search for a rate), when a sliding minute of tokens would accept one, and
  * a minute after the last accepted probe. A 429 arrives at once and an answer arrives late: a request that was not refused
  * within twice the time of the slowest refusal counts as accepted.
  *
@@ -22,6 +22,7 @@
  *
  *   everything is refused for longer than two windows  the earlier result is kept: no window refuses for so long
  *   nothing but the probe was ever accepted            no rate: others, or an earlier process, used up what they show
+ *   no window of a minute explains when they end       the rate rises by 15 % a second until a refusal (hidden_rate.ts)
  *   the next probe is accepted                         the rate continues to rise from its value before
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
  */
@@ -34,6 +35,8 @@ const HELD_MS_START = 500;
 const HELD_LEVEL_MAX = 3;
 /** Where answers take long, holds take long as well. */
 const HELD_LEVEL_LATE = 5;
+/** A window that a search has used up refuses for most of a minute. */
+const HELD_LEVEL_TRYING = 4;
 const REFUSAL_MS_START = 150;
 const REFUSAL_MS_MAX = 3_000;
 /** Two windows. A limit does not refuse everything for longer. */
@@ -243,7 +246,9 @@ export class HiddenLimit {
     this.#heldInFlight = this.#inFlight;
     this.#tokens.refused(nowMs);
     this.#rate.held(this.#minuteRefused);
-    this.#heldLevel = this.#mode === "tokens" && this.#tokens.isForeseen ? HELD_LEVEL_LATE : 0;
+    const isForeseen = this.#mode === "tokens" && this.#tokens.isForeseen;
+    const isTrying = this.#mode === "rate" && this.#rate.isTrying;
+    this.#heldLevel = isForeseen ? HELD_LEVEL_LATE : isTrying ? HELD_LEVEL_TRYING : 0;
     this.#probe = undefined;
     this.#placesSeen = undefined;
     this.#probeAtMs = nowMs + HELD_MS_START * 2 ** this.#heldLevel;
@@ -278,7 +283,8 @@ export class HiddenLimit {
   #probeRefused(nowMs: number): void {
     this.#probe = undefined;
     this.#probeRefusedAtMs = nowMs;
-    this.#heldLevel = Math.min(this.#tokens.isLate ? HELD_LEVEL_LATE : HELD_LEVEL_MAX, this.#heldLevel + 1);
+    const isLong = this.#tokens.isLate || this.#heldLevel > HELD_LEVEL_MAX;
+    this.#heldLevel = Math.min(isLong ? HELD_LEVEL_LATE : HELD_LEVEL_MAX, this.#heldLevel + 1);
     this.#probeAtMs = nowMs + HELD_MS_START * 2 ** this.#heldLevel;
     if (this.#mode === "free" && this.#inFlight < (this.#placesSeen ?? 0)) this.#mode = "rate";
     if (this.#mode === "rate") return;
@@ -344,6 +350,7 @@ export class HiddenLimit {
         minuteHeld: this.#minuteHeld,
         minuteRefused: this.#minuteRefused,
         isLong: this.#heldLevel >= HELD_LEVEL_MAX,
+        isLate: this.#tokens.isLate,
       },
       isSingle,
     );

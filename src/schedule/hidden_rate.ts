@@ -10,6 +10,18 @@
  * Requests are sent evenly at 98 % of the rate, which no window refuses. The rate rises by 1, 2, 4, ... 16 % after every 30 s
  * and 150 requests (after 2 minutes if those take longer, then by at least one request). While it comes from fewer than 20
  * requests, it rises by 15 % a second.
+ *
+ * Refusals of 10 s and more may be those of no window: the provider accepted a few requests of a new lane, then none, and later
+ * all. A search shows which: from at least 20 a minute, the rate rises by 15 % a second (once a request below one a second)
+ * until a refusal, or to 1,000 a second. It begins after at most 99 requests,
+ *
+ *   when the first refusals end before any accepted request is a minute old  a sliding minute would refuse on; a fixed one began now
+ *   when they last longer than a minute                                      no window does
+ *   when fewer than 5 requests were accepted before them                     they show nothing
+ *   when the refusals that end a search end before the fixed minute, or after it, at most 3 searches
+ *
+ * In these refusals probes are rarer, so a search costs a fixed minute 2 to 5 refusals. With long answers nothing is searched:
+ * tokens that are counted late explain any refusals.
  */
 import { MINUTE_SLOT_MS, type Minute } from "./minute.ts";
 
@@ -23,6 +35,8 @@ const LOWER = 0.97;
 const SAME = 0.04;
 /** A window refuses for so long; a bucket refuses for less. */
 const LONG_MS = 10_000;
+/** A probe is sent so long after the end of a window at the latest. */
+const OVERLONG_MS = 5_000;
 /** Share of the most that was accepted in a minute. Refusals that end at once do not lower the rate below it. */
 const KEPT = 1 / 4;
 /** One request a minute. */
@@ -31,6 +45,15 @@ const SAMPLE_MIN = 20;
 const SAMPLE_MS_MIN = 5_000;
 const SEARCH_FACTOR = 1.15;
 const SEARCH_EVERY_MS = 1_000;
+/** 20 requests a minute: from 1 a minute, a search would take minutes. */
+const SEARCH_RATE_MIN = 20 / 60_000;
+/** 1,000 requests a second: no pace any more. */
+const SEARCH_RATE_MAX = 1;
+/** After more accepted requests the pace is good enough without a search. */
+const SEARCH_REQUESTS_MAX = 100;
+const SEARCHES_MAX = 3;
+/** Fewer accepted requests show no limit, even if the refusals last as long as a sliding minute. */
+const WINDOW_REQUESTS_MIN = 5;
 const RAISE_EVERY_REQUESTS = 150;
 const RAISE_DOUBLINGS_MAX = 4;
 /** A timer that is late by less does not cost pace. */
@@ -59,6 +82,8 @@ export interface RateEvidence {
   readonly minuteRefused: number;
   /** Whether so many probes were refused that the time between them reached its maximum. */
   readonly isLong: boolean;
+  /** Whether answers take so long that tokens, counted late, explain any refusals. */
+  readonly isLate: boolean;
 }
 
 /** One per lane. Times are monotonic. */
@@ -78,6 +103,11 @@ export class HiddenRate {
   /** Sums of earlier times between probes that were too short to be evidence. */
   #past = { requests: 0, forMs: 0 };
   #isSearching = false;
+  /** Searches that refusals of 10 s and more have begun. A fixed minute that explains them began after `#openMs`. */
+  #searches = 0;
+  #openMs = 0;
+  /** Whether one of these is under way. */
+  #isTrying = false;
   #raisedAtMs: number;
   #raises = 0;
 
@@ -94,6 +124,11 @@ export class HiddenRate {
   /** Requests a minute; 0 while none was found. */
   get perMinute(): number {
     return this.#rate > 0 ? Math.max(1, Math.round(this.#rate * 60_000)) : 0;
+  }
+
+  /** Whether the rate rises until a refusal shows whether a window of a minute explains the refusals of before. */
+  get isTrying(): boolean {
+    return this.#isTrying;
   }
 
   /** Milliseconds until one more request may be sent; 0 for now. */
@@ -137,7 +172,9 @@ export class HiddenRate {
    */
   learn(evidence: RateEvidence, isSingle: boolean): number {
     const { takenAtMs, heldAtMs, minuteHeld, isLong } = evidence;
-    const atMs = (takenAtMs + evidence.probeRefusedAtMs) / 2; // it would have been accepted at some time between the two
+    const wasTrying = this.#isTrying;
+    // It would have been accepted at some time between the two; the probes in a search are too far apart to say more.
+    const atMs = wasTrying ? takenAtMs : (takenAtMs + evidence.probeRefusedAtMs) / 2;
     const before = this.#rate;
     if (!isSingle) this.#raisedAtMs = takenAtMs;
     const isWindow =
@@ -149,19 +186,43 @@ export class HiddenRate {
         (this.#windowUnits / WINDOW_MS) * BELOW,
         Math.max(before, this.#windowUnits / WINDOW_MS) * LOWER,
       );
-      this.#isSearching = false;
-    } else if (atMs - evidence.sinceMs >= LONG_MS) {
-      const found = this.#windowRate(evidence, before === 0) * BELOW;
-      this.#rate = before === 0 || this.#isSearching ? found : Math.min(found, before * LOWER);
-      this.#isSearching = false;
-      this.#past = { requests: 0, forMs: 0 };
-    } else this.#learnShort(evidence.taken, atMs - evidence.sinceMs, before);
+      this.#isSearching = this.#isTrying = false;
+    } else if (atMs - evidence.sinceMs >= LONG_MS) this.#learnLong(evidence, before);
+    else this.#learnShort(evidence.taken, atMs - evidence.sinceMs, before);
     if (isLong || takenAtMs - heldAtMs >= LONG_MS) this.#mostUnits = 0;
     const kept = (this.#mostUnits / WINDOW_MS) * KEPT;
     this.#rate = Math.max(RATE_MIN, kept, this.#rate);
     this.#raises = 0;
     this.#nextMs = takenAtMs + 1 / this.#rate;
-    return atMs;
+    return this.#isTrying ? takenAtMs : atMs;
+  }
+
+  #learnLong(evidence: RateEvidence, before: number): void {
+    const found = this.#isTrying
+      ? (evidence.taken - 1) / (evidence.takenAtMs - evidence.sinceMs)
+      : this.#windowRate(evidence, before === 0);
+    this.#rate = before === 0 || this.#isSearching ? found * BELOW : Math.min(found * BELOW, before * LOWER);
+    this.#isSearching = this.#isTrying = this.#isDoubtful(evidence, before === 0);
+    this.#past = { requests: 0, forMs: 0 };
+    if (!this.#isTrying) return;
+    this.#searches += 1;
+    this.#openMs = evidence.probeRefusedAtMs;
+    this.#rate = Math.max(SEARCH_RATE_MIN, this.#rate);
+  }
+
+  /** Whether no window of a minute explains refusals of 10 s and more, or too few requests show one. */
+  #isDoubtful(evidence: RateEvidence, isFirst: boolean): boolean {
+    const { takenAtMs, heldAtMs, probeRefusedAtMs, taken, minuteHeld } = evidence;
+    if (evidence.isLate || takenAtMs - heldAtMs < LONG_MS) return false;
+    if (!isFirst) {
+      if (!this.#isTrying || this.#searches >= SEARCHES_MAX) return false;
+      const isEarly = takenAtMs < this.#openMs + WINDOW_MS - 2 * MINUTE_SLOT_MS;
+      return isEarly || probeRefusedAtMs > evidence.sinceMs + WINDOW_MS + MINUTE_SLOT_MS;
+    }
+    if (taken > SEARCH_REQUESTS_MAX) return false;
+    if (takenAtMs - heldAtMs > WINDOW_MS + OVERLONG_MS || minuteHeld < WINDOW_REQUESTS_MIN) return true;
+    const aged = minuteHeld + 1 - this.#minute.count(takenAtMs);
+    return aged <= SAME * minuteHeld;
   }
 
   /** Sums up short times between probes: one of them is weak evidence. */
@@ -171,6 +232,7 @@ export class HiddenRate {
     const isSample = past.requests >= SAMPLE_MIN && past.forMs >= SAMPLE_MS_MIN && before > 0;
     this.#rate = isSample || before === 0 ? found : Math.max(before / 4, Math.min(found, before * 0.9));
     this.#isSearching = !isSample;
+    this.#isTrying &&= this.#isSearching;
     // The first content of a bucket says nothing about its rate, and old samples say nothing about today's.
     const isOver = before === 0 || (past.forMs > LONG_MS && isSample);
     this.#past = isOver ? { requests: 0, forMs: 0 } : past;
@@ -201,6 +263,7 @@ export class HiddenRate {
       : 1 + Math.max(raiseShare(this.#raises), requestMs / everyMs);
     this.#rate *= factor;
     this.#windowUnits *= factor;
+    if (this.#isTrying && this.#rate >= SEARCH_RATE_MAX) this.#isSearching = this.#isTrying = false;
     this.#raises += 1;
     this.#raisedAtMs = nowMs;
   }

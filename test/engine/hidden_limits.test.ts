@@ -41,6 +41,52 @@ describe("refusals that no limit explains", () => {
     await world.settle(engine.close());
   });
 
+  const weather = [1, 5, 20, 64].flatMap((first) => [20, 40, 90].map((seconds) => [first, seconds] as const));
+
+  it.each(weather)("of all but the first %i, for %i s, leave no pace behind", async (first, seconds) => {
+    let accepted = 0;
+    const world: World = new World({
+      answer: (line) => {
+        if (world.clock.nowMs() < seconds * 1_000 && accepted >= first) return refused;
+        accepted += 1;
+        return ok(line);
+      },
+      latencyMs: 200,
+    });
+    world.input(first + 200);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, OPTIONS).finished);
+    expect(world.clock.nowMs() - seconds * 1_000).toBeLessThan(60_000);
+    await world.settle(engine.close());
+  });
+
+  it.each(weather)(
+    "of all but the first %i, twice for %i s, leave no pace behind",
+    async (first, seconds) => {
+      let accepted = 0;
+      const [firstEndMs, againMs, endMs] = [
+        seconds * 1_000,
+        seconds * 1_000 + 10_000,
+        seconds * 2_000 + 10_000,
+      ];
+      const world: World = new World({
+        answer: (line) => {
+          const nowMs = world.clock.nowMs();
+          if (nowMs < firstEndMs && accepted >= first) return refused;
+          if (nowMs > againMs && nowMs < endMs) return refused;
+          accepted += 1;
+          return ok(line);
+        },
+        latencyMs: 200,
+      });
+      world.input(first + 400);
+      const engine = await world.engine();
+      await world.settle(engine.run(INPUT, OPTIONS).finished);
+      expect(world.clock.nowMs() - endMs).toBeLessThan(90_000);
+      await world.settle(engine.close());
+    },
+  );
+
   it.each([
     ["8th", 8],
     ["20th", 20],

@@ -38,6 +38,14 @@ const hidden: Readonly<Record<string, Profile>> = {
   "60 requests in a sliding minute": { limit: 60, used: 0.95 },
   "600 requests in a fixed minute": { kind: "fixed", offsetMs: 20_000, used: 0.95 },
   "60 requests in a fixed minute": { kind: "fixed", limit: 60, offsetMs: 45_000, used: 0.95 },
+  "30 requests in a sliding minute": { limit: 30, used: 0.95 },
+  // A search uses up the minute that begins when the first refusals end, so the minutes after it are measured.
+  "30 requests in a fixed minute": {
+    ...{ kind: "fixed", limit: 30, offsetMs: 30_000, fromMs: 90_000, untilMs: 330_000, used: 0.95 },
+  },
+  "60 requests in a fixed minute, from 20 s": {
+    ...{ kind: "fixed", limit: 60, offsetMs: 20_000, fromMs: 80_000, untilMs: 320_000, used: 0.95 },
+  },
   "600 requests in a bucket": { kind: "bucket", used: 0.95 },
   "60 requests in a bucket": { kind: "bucket", limit: 60, used: 0.9 },
   "600 requests in a sliding minute, long answers": { outputTokens: 1_000, used: 0.9 },

@@ -9,7 +9,7 @@ import { blamedFailures, overBlamed } from "./blame_law.ts";
 import { isHeldEnd } from "./held_end_law.ts";
 import type { Observer } from "./observer.ts";
 import { answerOf, FINAL, isFinal, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
-import type { OutputLine, RunBook } from "./run_book.ts";
+import type { CapsAt, OutputLine, RunBook } from "./run_book.ts";
 import { wrongPause } from "./wait_law.ts";
 import { INPUT_USD, OUTPUT_USD, PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
@@ -143,7 +143,7 @@ export class Laws {
     if (finals.some(({ what }) => CODES[what]?.includes(error.code))) return true;
     if (finals.some((one) => !this.#observer.lost.has(one))) return false; // what it was told is its end
     if (error.code === "expired") return slaMinutes !== undefined;
-    if (error.code === "budget_exceeded") return this.#isSpent(book, line);
+    if (error.code === "budget_exceeded") return this.#isSpent(book, line, book.capsAtEnd(line.id));
     const empties = served.filter(({ what }) => what === "empty").length;
     const isAtMostOnce = this.#workload.config.delivery === "at_most_once";
     if (empties > (isAtMostOnce ? 0 : 1) && error.code === "empty_output") return true;
@@ -208,25 +208,28 @@ export class Laws {
   }
 
   /** I10, late side: a run that its cap has stopped has no money for any of what it has left. */
-  stoppedByCap(book: RunBook): void {
+  stoppedByCap(book: RunBook, nowMs: number): void {
+    const caps = book.capsAt(nowMs);
     const isLeft = ({ id, kind }: SimulatedLine): boolean => kind === "item" && !this.#observer.isSettled(id);
-    const paid = book.lines.filter(isLeft).find((line) => !this.#isSpent(book, line));
+    const paid = book.lines.filter(isLeft).find((line) => !this.#isSpent(book, line, caps));
     if (paid !== undefined) this.#violate(`I10 its cap stopped a run that has money for line ${paid.id}`);
   }
 
-  /** Whether a cap of the run leaves no room for one more request for the line. */
-  #isSpent(book: RunBook, line: SimulatedLine): boolean {
-    const { capUsd = Number.POSITIVE_INFINITY, sharedCap } = book;
+  /** Whether a cap of the run left no room for one more request for the line at that time. */
+  #isSpent(book: RunBook, line: SimulatedLine, caps: CapsAt | undefined): boolean {
+    if (caps === undefined) return false;
+    const { atMs, capUsd, sharedUsd } = caps;
     const most = worstUsdOf(line);
-    if (most + this.#sentUsdOf(book) > capUsd) return true;
-    const sharedUsd = sharedCap?.members.reduce((sum, member) => sum + this.#sentUsdOf(member), 0) ?? 0;
-    return most + sharedUsd > (sharedCap?.acceptedUsd ?? Number.POSITIVE_INFINITY);
+    if (most + this.#sentUsdOf(book, atMs) > capUsd) return true;
+    const members = book.sharedCap?.members ?? [];
+    return most + members.reduce((sum, member) => sum + this.#sentUsdOf(member, atMs), 0) > sharedUsd;
   }
 
-  /** All that was ever sent for a run, at the most that it may have cost. */
-  #sentUsdOf({ run }: RunBook): number {
+  /** All that was sent for a run until then, at the most that it may have cost. */
+  #sentUsdOf({ run }: RunBook, untilMs: number): number {
     let usd = 0;
-    for (const one of this.#providers.served) if (one.line.run === run.index) usd += one.worstUsd;
+    for (const one of this.#providers.served)
+      if (one.line.run === run.index && one.atMs <= untilMs) usd += one.worstUsd;
     for (const one of this.#workload.lines) {
       if (one.run !== run.index) continue;
       const doubts = this.#observer.doubtsOf(one.id);

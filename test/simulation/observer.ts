@@ -75,8 +75,7 @@ export class Observer {
   /** A finished run is about to be called again, so that these lines are open. */
   reopened(book: RunBook, ids: readonly number[]): void {
     for (const id of ids) {
-      book.reopened.add(id);
-      book.leftBehind.delete(id);
+      book.reopen(id);
       this.durable.delete(id);
       this.#settled.delete(id);
       for (const one of this.#providers.servedOf.get(id) ?? []) this.replaced.add(one);
@@ -222,7 +221,10 @@ export class Observer {
   step(book: RunBook, sequence: number, step: Step): void {
     const idOf = (line: number): number => book.idAt(line) ?? -1; // a line of a key that is gone
     for (const { line } of step.intents) this.#intended.add(idOf(line));
-    for (const { line } of step.outcomes) this.#settled.add(idOf(line));
+    for (const id of step.outcomes.map(({ line }) => idOf(line))) {
+      this.#settled.add(id);
+      book.ended(id, this.#clock.nowMs(), sequence !== 0);
+    }
     if (sequence !== 0) return;
     for (const { line, status } of step.outcomes) {
       const id = idOf(line);

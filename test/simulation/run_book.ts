@@ -34,6 +34,13 @@ export interface SharedCap {
   readonly members: RunBook[];
 }
 
+/** The amounts of a run's caps at some moment; Infinity for none. */
+export interface CapsAt {
+  readonly atMs: number;
+  readonly capUsd: number;
+  readonly sharedUsd: number;
+}
+
 /** A shared cap under which nothing was billed. */
 export function newSharedCap(usd: number): SharedCap {
   return { name: "team", usd, calledUsd: usd, acceptedUsd: usd, billedUsd: 0, members: [] };
@@ -61,6 +68,10 @@ export class RunBook {
   calledMs = 0;
   /** Its shared cap at its last call. */
   #sharedUsd = 0;
+  /** What its shared cap allowed when it was called last: what a process left unseen ended under that. */
+  #sharedUsdBefore = Number.POSITIVE_INFINITY;
+  /** Its caps when its lines ended, by their ids. */
+  readonly #capsAtEnd = new Map<number, CapsAt>();
   /** Its cap at its last call; undefined for none. */
   capUsd: number | undefined;
   /** What the provider has billed for it, or will when what is under way is answered. */
@@ -113,7 +124,9 @@ export class RunBook {
     this.calledMs = nowMs;
     this.isAtWork = true;
     this.settledBefore = 0;
-    if (this.sharedCap !== undefined) this.#sharedUsd = this.sharedCap.calledUsd = this.sharedCap.usd;
+    if (this.sharedCap === undefined) return;
+    this.#sharedUsdBefore = this.sharedCap.acceptedUsd;
+    this.#sharedUsd = this.sharedCap.calledUsd = this.sharedCap.usd;
   }
 
   /** Its last call was accepted, with the terms of that call. */
@@ -122,6 +135,31 @@ export class RunBook {
     this.opening = undefined;
     this.#isBootNew = false;
     if (this.sharedCap !== undefined) this.sharedCap.acceptedUsd = this.#sharedUsd;
+  }
+
+  /** Its caps as they are now. */
+  capsAt(nowMs: number): CapsAt {
+    const { capUsd = Number.POSITIVE_INFINITY, sharedCap } = this;
+    return { atMs: nowMs, capUsd, sharedUsd: sharedCap?.acceptedUsd ?? Number.POSITIVE_INFINITY };
+  }
+
+  /** A line has ended: now, or before the last call if that call has only replayed it. */
+  ended(id: number, nowMs: number, isReplayed: boolean): void {
+    if (!isReplayed) this.#capsAtEnd.set(id, this.capsAt(nowMs));
+    else if (!this.#capsAtEnd.has(id))
+      this.#capsAtEnd.set(id, { ...this.capsAt(this.calledMs), sharedUsd: this.#sharedUsdBefore });
+  }
+
+  /** Its caps when a line ended; undefined for one that has not. */
+  capsAtEnd(id: number): CapsAt | undefined {
+    return this.#capsAtEnd.get(id);
+  }
+
+  /** A line is asked again. */
+  reopen(id: number): void {
+    this.reopened.add(id);
+    this.leftBehind.delete(id);
+    this.#capsAtEnd.delete(id);
   }
 
   /** The id of the line with a number; undefined for a number that the input has no more. */

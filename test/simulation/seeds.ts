@@ -61,4 +61,6 @@ export const FAILED_SEEDS: readonly number[] = [
   304_002_480,
   // A run with `finish` ended while its stream still had lines, and those were missing in its output.
   306_001_150,
+  // The checker compared lines that had ended under a shared cap with its amount after a later raise.
+  306_002_706, 306_004_162,
 ];

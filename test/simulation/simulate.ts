@@ -210,7 +210,7 @@ class Simulation {
         return;
       }
       this.#observer.stopped(book, summary.reason);
-      if (summary.reason === "cap_reached") this.#laws.stoppedByCap(book); // before another run's caller raises it
+      if (summary.reason === "cap_reached") this.#laws.stoppedByCap(book, clock.nowMs()); // before another run's caller raises it
       if (summary.status === "paused") {
         this.#laws.paused(book, summary, clock.nowMs());
         this.#observer.pausedMs += PAUSED_MS;

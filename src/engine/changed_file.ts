@@ -11,10 +11,9 @@
 import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
-import { sniff } from "../jsonl/sniff.ts";
+import { headOf, sniff } from "../jsonl/sniff.ts";
 
 const READ_BYTES = 1024 * 1024;
-const HEAD_BYTES = 4_096;
 const LINE_BYTES_MAX = 64 * 1024 * 1024;
 const LINE_END = 0x0a;
 const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -122,11 +121,6 @@ function parsed(line: Buffer): unknown {
   } catch {
     return undefined;
   }
-}
-
-async function headOf(file: Pick<DiskFile, "read">): Promise<Buffer> {
-  const head = Buffer.alloc(HEAD_BYTES);
-  return head.subarray(0, await file.read(head, 0));
 }
 
 /** The bytes of a file from byte `from` on, in pieces of up to 1 MiB. */

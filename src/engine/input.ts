@@ -8,6 +8,7 @@
  */
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
+import { HEAD_BYTES_MAX, headOf } from "../jsonl/sniff.ts";
 import { arrayCopyPath, isArrayPath, openArrayCopy } from "./array_copy.ts";
 import {
   type ByteSource,
@@ -18,8 +19,6 @@ import {
   refuseEncoding,
 } from "./byte_source.ts";
 import { Spool, type SpoolHome } from "./spool.ts";
-
-const HEAD_BYTES = 4_096;
 
 /** What `engine.run` takes: a path, or bytes of JSONL, or items; iterables are read once and in order. */
 export type Source = string | OnceSource;
@@ -103,20 +102,15 @@ async function openFile(disk: Disk, path: string): Promise<DiskFile> {
   }
 }
 
-async function headOf(file: DiskFile): Promise<Uint8Array> {
-  const head = new Uint8Array(HEAD_BYTES);
-  return head.subarray(0, await file.read(head, 0));
-}
-
 /** Whether a `.json` file has a request on each line instead of an array. Throws `invalid_array` for one object on several lines. */
-function holdsLines(head: Uint8Array, path: string): boolean {
-  const text = Buffer.from(head)
+function holdsLines(head: Buffer, path: string): boolean {
+  const text = head
     .toString()
     .replace(/^\ufeff/, "")
     .trimStart();
   if (!text.startsWith("{")) return false;
   const [first = "", ...others] = text.split("\n");
-  if ((others.length === 0 && head.length === HEAD_BYTES) || isJson(first)) return true; // a long line, or a whole one
+  if ((others.length === 0 && head.length === HEAD_BYTES_MAX) || isJson(first)) return true; // a long line, or a whole one
   throw new PerigeeError(
     "invalid_array",
     `${path} begins with an object that is not on one line: expected an array of requests in [ ], or one request on each line`,

@@ -6,9 +6,10 @@
  * have the same number of columns where JSON was expected. A NUL here and there is a fault of its line, not of the file.
  */
 import { isUtf8 } from "node:buffer";
+import type { DiskFile } from "../disk.ts";
 
-/** Bytes that are looked at, at most. */
-const HEAD_BYTES_MAX = 4_096;
+/** Bytes that are read to recognise an input, at most. */
+export const HEAD_BYTES_MAX = 4_096;
 /** Of them, those in which wide characters are looked for. */
 const WIDE_BYTES_MAX = 64;
 
@@ -48,7 +49,7 @@ const SIGNATURES: readonly (readonly [bytes: string, kind: Foreign["kind"], word
 const WIDE_SHARE_MIN = 0.75;
 /** Share of control characters, NULs aside, from which bytes that are not UTF-8 are no text. */
 const CONTROL_SHARE_MIN = 0.02;
-/** Share of NULs from which so many bytes are no text, in whatever encoding; fewer are a line of their own. */
+/** Bytes with at least this share and number of NULs are not text in any encoding; fewer are refused as a line. */
 const NUL_SHARE_MIN = 0.9;
 const NUL_BYTES_MIN = 64;
 /** Lines that must have the same number of columns. */
@@ -126,4 +127,10 @@ function isWideText(bytes: Uint8Array): boolean {
   const isBig = a >= most && c >= most && d === 0;
   const isUtf32Big = quads > 1 && a >= most && b >= most && c >= most && d === 0;
   return (isLittle && (c === 0 || c >= most)) || (isBig && b === 0) || isUtf32Big;
+}
+
+/** The first bytes of a file, at most `HEAD_BYTES_MAX`. */
+export async function headOf(file: Pick<DiskFile, "read">): Promise<Buffer> {
+  const head = Buffer.alloc(HEAD_BYTES_MAX);
+  return head.subarray(0, await file.read(head, 0));
 }

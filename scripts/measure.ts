@@ -1,9 +1,9 @@
 /**
  * How large and how tangled the code is: `npm run build && npm run measure [-- --json]`
  *
- * What stands in `src` is read from its text; names in comments and texts are not names. What an item passes is counted by V8
- * (precise coverage): functions of `dist` that the main thread calls at least 0.9 times an item, of 2,000 items, against a
- * server on loopback. Each walk has a process of its own (measure_walk.ts), as has each time of loading.
+ * The figures of `src` are read from its text, without comments and literals. The functions that an item passes are counted by V8
+ * (precise coverage): those of `dist` that the main thread calls at least 0.9 times an item, for 2,000 items, against a server on
+ * loopback. Each walk (measure_walk.ts) and each measurement of loading has its own process.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const LOADS = 9;
 interface SourceText {
   readonly path: string;
   readonly text: string;
-  /** The same length, with spaces where comments and the insides of texts are. */
+  /** The same length, with spaces in place of comments and of the insides of literals. */
   readonly code: string;
 }
 
@@ -88,8 +88,10 @@ function deepest(): string {
     const found = known.get(path);
     if (found !== undefined) return found;
     known.set(path, 0); // there are no circles
-    const room = path.split("/")[0];
-    const below = (imports.get(path) ?? []).filter((other) => other.split("/")[0] === room && other !== path);
+    const folder = path.split("/")[0];
+    const below = (imports.get(path) ?? []).filter(
+      (other) => other.split("/")[0] === folder && other !== path,
+    );
     const result = 1 + Math.max(0, ...below.map(depth));
     known.set(path, result);
     return result;
@@ -220,7 +222,7 @@ function readSources(): SourceText[] {
     });
 }
 
-/** Without comments and the insides of texts, whose braces and words are none of the code's. */
+/** Without comments and the insides of literals, whose braces and words are not code. */
 function codeOf(text: string): string {
   const blank = (found: string): string => found.replace(/[^\n]/g, " ");
   return text.replace(/\/\*[\s\S]*?\*\/|\/\/[^\n]*|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[\s\S])*`/g, blank);

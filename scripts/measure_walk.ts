@@ -22,12 +22,12 @@ export interface WalkFigures {
   readonly files: number;
 }
 
-/** What the other process is told to post, as often as there are items. */
+/** What the other process posts, once for each item. */
 interface Posts {
   readonly url: string;
   readonly authorization: string;
   readonly body: object;
-  /** Where each answer can be looked at until it is final; the key of its id in the answer. */
+  /** The path under which each item is polled by its id until it is final. */
   readonly status: string;
 }
 

@@ -88,36 +88,37 @@ export class KeyTrials {
   /** A request for a model was answered with success. Hot path: once an answer. */
   answered(model: string): void {
     if (this.#refused.size === 0) return;
-    const { account, place } = this.#placesOf(model);
+    const { account, accountModel } = this.#namesOf(model);
     if (this.#refused.delete(account)) this.#learnt.put(REFUSED_ACCOUNT, account, false);
-    if (this.#refused.delete(place)) this.#learnt.put(REFUSED_MODEL, place, false);
+    if (this.#refused.delete(accountModel)) this.#learnt.put(REFUSED_MODEL, accountModel, false);
   }
 
   /** A model, or the account that it was requested with, is refused. */
   refused(model: string, what: "model" | "account"): void {
-    const { account, place } = this.#placesOf(model);
-    const name = what === "model" ? place : account;
+    const { account, accountModel } = this.#namesOf(model);
+    const name = what === "model" ? accountModel : account;
     if (this.#refused.has(name)) return;
     this.#refused.add(name);
     this.#learnt.put(what === "model" ? REFUSED_MODEL : REFUSED_ACCOUNT, name, true);
   }
 
   #tryModels(learnt: Pick<LearntStore, "get" | "keys">, lanes: ModelLanes): void {
-    for (const place of learnt.keys(REFUSED_MODEL)) {
-      if (learnt.get(REFUSED_MODEL, place) !== true) continue;
+    for (const accountModel of learnt.keys(REFUSED_MODEL)) {
+      if (learnt.get(REFUSED_MODEL, accountModel) !== true) continue;
       for (const [provider, account] of this.#accounts) {
-        if (!place.startsWith(`${account} `)) continue;
-        const { key } = lanes.of(`${provider}:${place.slice(account.length + 1)}`);
-        this.#refused.add(place);
+        if (!accountModel.startsWith(`${account} `)) continue;
+        const { key } = lanes.of(`${provider}:${accountModel.slice(account.length + 1)}`);
+        this.#refused.add(accountModel);
         this.#trials.set(key, { sent: 0, firstSentMs: 0 });
       }
     }
   }
 
-  #placesOf(model: string): { readonly account: string; readonly place: string } {
+  /** The names under which an account and its model are remembered. */
+  #namesOf(model: string): { readonly account: string; readonly accountModel: string } {
     const { provider = "", name = "" } = parseModelId(model) ?? {};
     const account = this.#accounts.get(provider) ?? "";
-    return { account, place: `${account} ${name}` };
+    return { account, accountModel: `${account} ${name}` };
   }
 
   #waitMs(name: string, nowMs: number): number {

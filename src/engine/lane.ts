@@ -162,7 +162,7 @@ export class Lane {
     this.takeTurn();
   }
 
-  /** See LaneTurns. */
+  /** As `pump`, without the runs that were found without money since its last call. */
   takeTurn(): void {
     if (this.#isPumping) return;
     this.#isPumping = true;

@@ -23,7 +23,7 @@ export interface TurnTaker {
   inFlightOf(project: string): number;
   /** Requests that may be in flight. */
   readonly places: number;
-  /** Sends what it may. Runs that it found without money have none yet. */
+  /** Sends what it may, but nothing of runs that it found without money before. */
   takeTurn(): void;
 }
 
@@ -50,7 +50,7 @@ export class LaneTurns {
   /** A project with as many requests in flight waits while others can go; Infinity while places are free. */
   #placesOfWeight = Number.POSITIVE_INFINITY;
   #isPassing = false;
-  /** Lanes that were let go since the last change: shares of places may name them in turns for ever. */
+  /** Lanes that had their turn since the last change: shares of places may name them in turns for ever. */
   readonly #tried = new Set<TurnTaker>();
 
   /** `urgency` says which work has precedence among all that waits in the provider's lanes. */
@@ -116,8 +116,8 @@ export class LaneTurns {
   }
 
   /**
-   * What lanes share is free again, or an item left its lane, which may have been held instead of sent: lanes that were let go
-   * in vain before may be let go once more.
+   * What lanes share is free again, or an item left its lane, because it was sent or held: lanes that had their turn in vain
+   * may have another one.
    */
   changed(): void {
     this.#tried.clear();

@@ -21,7 +21,7 @@
  * Some refusals are not those of a limit. A lower rate would never end them:
  *
  *   everything is refused for longer than two windows  the earlier result is kept: no window refuses for so long
- *   nothing but the probe was ever accepted            no rate: others, or an earlier process, used up what they show
+ *   nothing but the probe was ever accepted            no rate is set: others, or an earlier process, had used up the limit
  *   no window of a minute explains when they end       the rate rises by 15 % a second until a refusal (hidden_rate.ts)
  *   the next probe is accepted                         the rate continues to rise from its value before
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above

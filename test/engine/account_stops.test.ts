@@ -33,7 +33,7 @@ describe("an answer to a request that was sent before its account was stopped", 
   it.each([
     ["quota_exceeded", status(402, "insufficient_balance")],
     ["authentication_failed", status(401, "invalid_api_key")],
-  ])("says nothing of the account: what is held ends with %s, after its wait", async (code, refusal) => {
+  ])("says nothing about the account: what is held ends with %s, after its wait", async (code, refusal) => {
     const world = new World({
       answer: (line) => {
         if (line === 1) return ok(line);

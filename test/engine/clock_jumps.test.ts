@@ -5,7 +5,7 @@ import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 
 const DAY_MS = 86_400_000;
 
-it("keeps its deadline when the wall clock is 40 days ahead at a start, and at the one after it", async () => {
+it("A run keeps its deadline when the wall clock is 40 days ahead at a start, and at the one after it", async () => {
   const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
   world.input(200);
   const options = { out: OUTPUT, sla: 60 };
@@ -26,7 +26,7 @@ it("keeps its deadline when the wall clock is 40 days ahead at a start, and at t
 });
 
 it.each([2, -2])(
-  "keeps its deadline when the wall clock jumps %i hours while it is accepted",
+  "A run keeps its deadline when the wall clock jumps %i hours while it is accepted",
   async (hours) => {
     const world = new World({ commitMs: 100, latencyMs: 1_000, config: { maxInFlight: 1 } });
     world.input(200);
@@ -42,7 +42,7 @@ it.each([2, -2])(
 );
 
 it.each([50, 5, -50])(
-  "keeps a deadline of half an hour when the wall clock is %i minutes off at the start that continues it",
+  "A run keeps a deadline of half an hour when the wall clock is %i minutes off at the start that continues it",
   async (minutes) => {
     const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
     world.input(100);
@@ -60,7 +60,7 @@ it.each([50, 5, -50])(
 );
 
 it.each([0, 0.3, 0.6, 0.999])(
-  "ends nothing before its sla is over, accepted %d ms after a whole millisecond and continued at another",
+  "A run ends nothing before its sla is over, accepted %d ms after a whole millisecond and continued at another",
   async (fractionMs) => {
     for (const continuedMs of [undefined, 10_000, 10_000.4, 10_000.7]) {
       const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
@@ -85,7 +85,7 @@ it.each([0, 0.3, 0.6, 0.999])(
 );
 
 it.each([40, 1, -40])(
-  "keeps its deadline when the wall clock is set by %i seconds before a start",
+  "A run keeps its deadline when the wall clock is set by %i seconds before a start",
   async (seconds) => {
     const world = new World({ config: { limits: { alpha: { requestsPerMinute: 1 } } } });
     world.input(10);
@@ -158,7 +158,7 @@ describe.each([HOUR_MS, -HOUR_MS])("a wall clock that jumps by %i ms while a run
   });
 });
 
-it("expires what is left within a second of the start that finds its sla over, on a disk that takes 100 ms for each write", async () => {
+it("A run expires what is left within a second of the start that finds its sla over, on a disk that takes 100 ms for each write", async () => {
   const answer = (line: number) => (line <= 2 ? ok(line) : "hang");
   const world = new World({ diskLatencyMs: 100, commitMs: 100, answer });
   const source = async function* () {

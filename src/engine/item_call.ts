@@ -24,6 +24,8 @@ export class ItemCall implements Call {
   readonly uncounted: number;
   readonly ambiguousAttempts: number;
   readonly uncountedAmbiguous: number;
+  /** It was sent in an earlier call, and each of its attempts is known to have failed. */
+  readonly isTried: boolean;
   /** By those attempts, and by those of this call that have ended. */
   spent: Spent;
   /** Tokens reserved for it. */
@@ -88,6 +90,7 @@ export class ItemCall implements Call {
     this.uncounted = made?.uncounted ?? 0;
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
     this.uncountedAmbiguous = made?.uncountedAmbiguous ?? 0;
+    this.isTried = made !== undefined && made.attempts > 0 && !made.isInDoubt;
     this.spent = made?.spent ?? NOTHING_SPENT;
   }
 

@@ -116,15 +116,15 @@ export class Lane {
     this.health = new LaneHealth(services.clock, limits);
     this.#services = services;
     this.#intents = new LaneIntents(key, limits, services);
-    const { backlog } = services;
     this.#projects = new LaneProjects(limits, services.turns, {
       ...services,
       moneyless: this.#moneyless,
       readyMax: () => READY_ITEMS / this.#projects.size,
-      isWaiting: (project) => backlog.peek(key, project) !== undefined,
-      peek: (project) => backlog.peek(key, project, this.#moneyless),
-      take: (project) => backlog.take(key, project, this.#moneyless),
+      isWaiting: (project) => services.backlog.peek(key, project) !== undefined,
+      peek: (project) => services.backlog.peek(key, project, this.#moneyless),
+      take: (project) => services.backlog.take(key, project, this.#moneyless),
       movesOn: (ticket) => services.movesOn(ticket, key),
+      isAnswering: () => this.#hasAnswered && this.health.trouble === undefined,
       loaded: () => this.pump(),
     });
   }

@@ -5,6 +5,8 @@
  *   shard waiting -> open (cursor) -> candidate: the fresh item that goes next, by the latest start of its shard
  *   its run's money is held -> waits here, and all of its run with it, while other runs go on
  *   would be answered after its deadline -> waits here for quicker answers, or for its deadline
+ *   failed in an earlier call, and the lane has not answered yet -> waits here until others were tried: what breaks its provider
+ *     would otherwise be tried first by every call; then the one with the fewest attempts goes
  *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
  *
  * Whose turn it is among projects is the lane's business (lane.ts). Loading: one shard at a time, so that a project
@@ -18,6 +20,8 @@ import type { RunState } from "./run_state.ts";
 
 /** Items that are set aside, each by itself, because it is too late for them. */
 const LATE_MAX = 256;
+/** Items that are set aside because they failed in an earlier call; they keep their shards in memory. */
+const TRIED_MAX = 256;
 
 /** A call that waits for its next attempt. */
 export interface Retry {
@@ -52,6 +56,8 @@ export interface LaneItemsParts {
   take(project: string): ShardTicket | undefined;
   /** Whether the shard was handed to another lane, because its model has moved there. */
   movesOn(ticket: ShardTicket): boolean;
+  /** Whether the last request proved that the provider answers. */
+  isAnswering(): boolean;
   /** Makes the call of an item; undefined when its run has ended meanwhile. */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
@@ -77,6 +83,8 @@ export class LaneItems {
   #unpaid: ItemCall[] = [];
   /** Were the candidate when it was too late for them; at most `LATE_MAX`. */
   #late: ItemCall[] = [];
+  /** Failed in an earlier call, and read while the lane had no answer; at most `TRIED_MAX`. */
+  #tried: ItemCall[] = [];
   #loading: ShardTicket | undefined;
 
   constructor(project: string, parts: LaneItemsParts) {
@@ -98,7 +106,7 @@ export class LaneItems {
       };
     }
     if (this.#candidate !== undefined) yield waitingOf(this.#candidate);
-    for (const call of [...this.#unpaid, ...this.#late, ...this.#returned]) yield waitingOf(call);
+    for (const call of this.#aside()) yield waitingOf(call);
     for (const { call } of this.#retries) if (!call.isSecond) yield waitingOf(call);
   }
 
@@ -111,7 +119,7 @@ export class LaneItems {
   candidate(): ItemCall | undefined {
     const [late] = this.#late;
     if (late !== undefined && !this.#parts.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
-    this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextFresh() ?? this.#next(this.#returned);
+    this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#next(this.#returned);
     return this.#candidate;
   }
 
@@ -120,7 +128,7 @@ export class LaneItems {
     return (
       this.#candidate === undefined &&
       this.#cursors.length + this.#retries.length + this.#returned.length === 0 &&
-      this.#unpaid.length + this.#late.length === 0 &&
+      this.#unpaid.length + this.#late.length + this.#tried.length === 0 &&
       this.#loading === undefined &&
       !this.#parts.isWaiting(this.project)
     );
@@ -182,6 +190,7 @@ export class LaneItems {
     this.#returned = this.#returned.filter(isOther);
     this.#unpaid = this.#unpaid.filter(isOther);
     this.#late = this.#late.filter(isOther);
+    this.#tried = this.#tried.filter(isOther);
     if (this.#candidate?.run === run) this.#candidate = undefined;
     const dropped = this.#retries.filter((retry) => retry.call.run === run);
     this.#retries = this.#retries.filter((retry) => retry.call.run !== run);
@@ -200,9 +209,7 @@ export class LaneItems {
       (this.#candidate !== undefined && isOf(this.#candidate)) ||
       this.#loading?.run === run ||
       this.#cursors.some(({ ticket }) => ticket.run === run) ||
-      this.#returned.some(isOf) ||
-      this.#unpaid.some(isOf) ||
-      this.#late.some(isOf)
+      this.#aside().some(isOf)
     );
   }
 
@@ -211,8 +218,21 @@ export class LaneItems {
     return moneyless.size === 0 || !moneyless.has(run.id);
   }
 
+  #aside(): readonly ItemCall[] {
+    return [...this.#unpaid, ...this.#late, ...this.#tried, ...this.#returned];
+  }
+
+  /** What was tried in vain goes first where the provider answers, and last where it may not. */
+  #nextUntried(): ItemCall | undefined {
+    const again = this.#parts.isAnswering() ? this.#next(this.#tried) : undefined;
+    const next = again ?? this.#nextFresh();
+    if (next !== undefined) return next;
+    this.#tried.sort((left, right) => left.attempts - right.attempts); // else in the order of the input
+    return this.#next(this.#tried);
+  }
+
   #nextFresh(): ItemCall | undefined {
-    for (;;) {
+    while (this.#tried.length < TRIED_MAX) {
       this.#fill();
       const cursor = this.#mostUrgent();
       if (cursor === undefined) return undefined;
@@ -221,8 +241,11 @@ export class LaneItems {
       cursor.next += 1;
       if (cursor.next >= ticket.shard.count) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
       const call = this.#parts.prepare(ticket, index);
-      if (call !== undefined) return call;
+      if (call === undefined) continue;
+      if (!call.isTried || this.#parts.isAnswering()) return call;
+      this.#tried.push(call);
     }
+    return undefined;
   }
 
   /** Takes the first call of a run that has money. */

@@ -134,10 +134,10 @@ export class Lanes {
   /** A lane has a place or money again: it goes on, and whose turn it is by now of those that wait for what it shares. */
   freed(lane: Lane): void {
     this.#kept.changed();
-    this.#lookForHold(lane);
     this.#turnsOf(providerOfLane(lane.key)).changed();
     if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();
+    this.#lookForHold(lane); // what goes into the free place is not held
   }
 
   all(): Iterable<Lane> {

@@ -41,6 +41,7 @@ export function holdsOf(run: RunState, lanes: Iterable<Lane>, facts: HoldFacts):
       isAll = false;
       continue;
     }
+    if (share.waiting > 0 && !lane.limits.isStopped(nowMs)) isAll = false; // they go as soon as its rate lets them
     claimed += share.claimed;
     sinceMs = Math.max(sinceMs, trouble.sinceMs);
     const retryMs = Math.max(lane.limits.retryMs(nowMs), share.hasMore ? 0 : lane.health.retryMs(nowMs));

@@ -201,6 +201,12 @@ export class LaneLimits {
     return shared !== undefined && this.#shared?.isStoppedFor(nowMs, shared) === true;
   }
 
+  /** Whether nothing goes, or only a probe: for a reason other than a rate and places. */
+  isStopped(nowMs: number): boolean {
+    if (this.#gate.cooldownMs(nowMs) > 0 || this.#pause.isPaused || this.#gate.isDown) return true;
+    return this.#shared?.isStopped(nowMs) === true;
+  }
+
   /** Frees the place in flight. Only the first call counts. */
   release(nowMs: number, permit: Permit): void {
     if (permit.isReleased) return;

@@ -102,17 +102,32 @@ export interface Summary {
   readonly held: readonly Hold[];
 }
 
+const WINDOW_MS = 10_000;
+
 /** A rate over the last ten seconds from counters that only grow. */
 export class Rate {
-  readonly #samples: { readonly atMs: number; readonly value: number }[] = [];
+  #samples: { readonly atMs: number; readonly value: number }[] = [];
+  #sinceMs: number | undefined;
 
   /** Feeds the counter and returns its growth per second. */
   update(nowMs: number, value: number): number {
+    this.#sinceMs ??= nowMs;
     this.#samples.push({ atMs: nowMs, value });
-    while (this.#samples.length > 2 && nowMs - (this.#samples[0]?.atMs ?? nowMs) > 10_000)
+    while (this.#samples.length > 2 && nowMs - (this.#samples[0]?.atMs ?? nowMs) > WINDOW_MS)
       this.#samples.shift();
     const first = this.#samples[0];
     if (first === undefined || nowMs - first.atMs < 50) return 0;
     return ((value - first.value) * 1_000) / (nowMs - first.atMs);
+  }
+
+  /** Whether it is of ten seconds. */
+  isWhole(nowMs: number): boolean {
+    return this.#sinceMs !== undefined && nowMs - this.#sinceMs >= WINDOW_MS;
+  }
+
+  /** Forgets what was, so that it says nothing of what comes. */
+  restart(): void {
+    this.#samples = [];
+    this.#sinceMs = undefined;
   }
 }

@@ -28,6 +28,8 @@ export class RunReport {
   readonly #startedMs: number;
   readonly #items = new Rate();
   readonly #tokens = new Rate();
+  /** Of items since the run was last held. */
+  readonly #pace = new Rate();
   #settled = 0;
   /** When the report first saw that nothing is settled although requests are in flight; undefined while lines settle. */
   #stillSinceMs: number | undefined;
@@ -65,15 +67,19 @@ export class RunReport {
     };
   }
 
-  /** The forecast end, but no sooner than at the present rate. Empty while it is unknown, as while items are held or requests hang. */
-  eta(
-    state: RunState,
-    progress: Pick<Progress, "itemsPerSecond" | "held" | "pausedBy">,
-  ): Pick<Progress, "etaMs"> {
-    const { itemsPerSecond, held, pausedBy } = progress;
+  /**
+   * The forecast end, but no sooner than at the rate of the last ten seconds: those that were not held, and began no less than ten
+   * seconds ago. Empty while it is unknown, as while items are held or requests hang.
+   */
+  eta(state: RunState, { held, pausedBy }: Pick<Progress, "held" | "pausedBy">): Pick<Progress, "etaMs"> {
+    const { settled } = state.settings.totals;
+    if (held.length > 0) this.#pace.restart();
+    const nowMs = this.#parts.clock.nowMs();
+    const perSecond = this.#pace.update(nowMs, settled);
     if (this.#isStill(state) || pausedBy !== undefined || this.#isHeld(held)) return {};
-    const left = (state.linesTotal ?? Number.NaN) - state.blankLines - state.settings.totals.settled;
-    const paceMs = left === 0 ? 0 : (left * 1_000) / itemsPerSecond;
+    const left = (state.linesTotal ?? Number.NaN) - state.blankLines - settled;
+    const atPaceMs = this.#pace.isWhole(nowMs) ? (left * 1_000) / perSecond : Number.NaN;
+    const paceMs = left === 0 ? 0 : atPaceMs;
     const forecastMs = state.isOpen ? this.#parts.leftMs(state) : undefined;
     const etaMs =
       forecastMs === undefined || !Number.isFinite(paceMs)

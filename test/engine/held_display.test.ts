@@ -115,3 +115,29 @@ describe("what a run that has stopped says of holds", () => {
     expect(summary.held).toMatchObject([{ reason: "outage", items: 3, next_try: null }]);
   });
 });
+
+describe("the time of arrival after an outage", () => {
+  it("is that of the lines that are left, not of the time in which nothing was answered", async () => {
+    const world: World = new World({
+      latencyMs: 200,
+      answer: (line) => {
+        const nowMs = world.clock.nowMs();
+        const isOut = nowMs >= 3_000 && nowMs < 15_000;
+        return isOut ? { ok: false, failure: "not_sent", message: "connection refused" } : ok(line);
+      },
+    });
+    world.input(20_000);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT });
+    const told: { readonly atMs: number; readonly etaMs: number }[] = [];
+    while (run.progress().state !== "done" && world.clock.nowMs() < 120_000) {
+      await world.clock.advance(500);
+      const { etaMs } = run.progress();
+      if (world.clock.nowMs() > 15_000 && etaMs !== undefined)
+        told.push({ atMs: world.clock.nowMs(), etaMs });
+    }
+    const endMs = world.clock.nowMs();
+    const off = told.filter(({ atMs, etaMs }) => etaMs > 60_000 + 3 * (endMs - atMs));
+    expect(told.length).toBeGreaterThan(10);
+    expect(off).toEqual([]);
+  });
+});

@@ -9,6 +9,8 @@ import { isFinal, type Served, type SimulatedProviders, usdOf } from "./provider
 import { newSharedCap, type OutputLine, RunBook, type SharedCap, sinceReopened } from "./run_book.ts";
 import { PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
+/** Deadlines are wall times in whole milliseconds: never early, and up to 2 ms late (docs/decisions/0019-clocks.md). */
+const DEADLINE_LATE_MS = 2;
 /** How long the engine may leave a provider alone for which items wait and that nothing keeps it from. */
 const IDLE_MS_MAX = 130_000;
 /** What a request may take from its admission to the wire on top of commits and disks. */
@@ -364,7 +366,8 @@ export class Observer {
     const { slaMinutes } = book.run;
     if (slaMinutes === undefined || book.acceptedMs === undefined || this.#isLost(book)) return;
     const lateMs = this.#clock.nowMs() - book.acceptedMs - slaMinutes * 60_000;
-    if (lateMs > 0) this.violate(`I14 line ${line.id} was sent ${lateMs} ms after its deadline`);
+    if (lateMs > DEADLINE_LATE_MS)
+      this.violate(`I14 line ${line.id} was sent ${lateMs} ms after its deadline`);
   }
 
   /** I14: an expired line is settled within a second after the sla, or after the start of the process that finds it; not before. */

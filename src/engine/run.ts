@@ -6,7 +6,8 @@
  *
  *   opening -> reading -> draining -> done          reading ends with the input, draining with its last outcome
  *   reading | draining -> ending -> done            the sla passed, or a cancel is durable: what is unsent ends so
- *   reading | draining -> giving up -> done         nothing but held items is left, and the caller does not want to wait
+ *   reading | draining -> giving up -> done         nothing but held items is left, and the caller does not want to wait;
+ *                                                   the rest of a stream is spooled before
  *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
  *   any -> failing -> failed                        what is in flight ends and is recorded, unless recording itself
  *                                                   failed; then `finished` rejects
@@ -234,6 +235,7 @@ export class Run implements AsyncIterable<OutputLine> {
         this.#fullSince = found.find(({ reason }) => reason === "disk_full")?.since ?? this.#fullSince;
       },
       isFinishing: onHeld === undefined && this.#options.finish === true,
+      readRest: (isWanted) => readRest(opened, isWanted),
       onHeld: onHeld ?? ((reason) => this.#endHeld(opened.state, reason)),
     });
     const liveness = new Liveness(this.#parts, opened.state);
@@ -353,6 +355,12 @@ export class Run implements AsyncIterable<OutputLine> {
     this.#parts.dropRun(state);
     state.changed();
   }
+}
+
+/** Reads a stream on whose reader waits for a place in the backlog; undefined when there is nothing left to read. */
+function readRest({ input }: OpenRun, isWanted: () => boolean): Promise<void> | undefined {
+  if (input.spool?.isWhole !== false) return undefined;
+  return input.spool.readToEnd(isWanted).catch(rethrowReadError);
 }
 
 function settled(promise: Promise<unknown>): Promise<void> {

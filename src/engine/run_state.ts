@@ -11,7 +11,6 @@
  */
 import { setMaxListeners } from "node:events";
 import type { DiskFile } from "../disk.ts";
-import type { PerigeeError } from "../errors.ts";
 import type { Block } from "../jsonl/block.ts";
 import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
@@ -81,7 +80,7 @@ export class RunState {
   blankLines = 0;
   linesTotal: number | undefined;
   pausedBy: string | undefined;
-  failure: PerigeeError | undefined;
+  failure: Error | undefined;
   /** Its source has more that would be read now: what holds the rest is not all that is left. */
   isReading = false;
   /** Why it waits, as it was found last. */
@@ -193,7 +192,7 @@ export class RunState {
   }
 
   /** The run cannot go on; what is recorded stays. */
-  fail(error: PerigeeError): void {
+  fail(error: Error): void {
     this.failure ??= error;
     for (const callback of this.#watchers) callback();
   }

@@ -94,6 +94,14 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   }
 
   /**
+   * Spools what the source has left, for as long as that is wanted. Resolves as well when the spool is closed or sealed
+   * meanwhile; rejects as `read` does.
+   */
+  async readToEnd(isWanted: () => boolean): Promise<void> {
+    while (!this.#isOver && isWanted()) await this.#pullOnce();
+  }
+
+  /**
    * Makes durable what was given so far. Rejects with `disk_full` or `store_failed`, and then at every later call: a
    * second sync that succeeds would prove nothing.
    */

@@ -4,6 +4,9 @@
  *   at work --nothing but held items is left--> held --something is answered--> at work
  *   held --only the caller can change it; a key was never accepted--> given up at once
  *   held --for `waitMs` since the last line ended; 2 min if only an account without money holds--> given up
+ *
+ * With `finish`, a run that is given up reads the rest of its stream before its items end. It is open meanwhile: a stop,
+ * a cancel and the deadline end the reading, and so does an answer.
  */
 import type { Timer } from "../clock.ts";
 import { type Hold, type HoldReason, isCallers, NO_HOLDS, type RunHolds } from "./holds.ts";
@@ -18,6 +21,11 @@ export interface WatchOptions {
   readonly waitMs: number | undefined;
   /** Whether held items end after the wait. It then waits for the end of a stream, whose lines would be lost otherwise. */
   readonly isFinishing: boolean;
+  /**
+   * Reads what the source still has, for as long as that is wanted; undefined when nothing is left to read. Called, with
+   * `isFinishing`, before `onHeld`: lines that were not read when the rest ends would be lost.
+   */
+  readonly readRest: (isWanted: () => boolean) => Promise<void> | undefined;
   /** Called once for each hold that was waited for long enough. */
   readonly onHeld: (reason: HoldReason) => void;
   /** Called with what holds items, after each check. */
@@ -33,6 +41,8 @@ export class Watch {
   readonly #unsubscribe: readonly (() => void)[];
   #holdTimer: Timer | undefined;
   #isGivenUp = false;
+  /** Whether the rest of the source is being read, or could not be. */
+  #isReadingRest = false;
   /** Lines that had ended at the last check. */
   #settled: number;
   /** When that number last changed; monotonic. */
@@ -172,7 +182,27 @@ export class Watch {
 
   #giveUp(holds: readonly Hold[]): void {
     this.#isGivenUp = true;
-    this.#options.onHeld(reasonOf(holds));
+    if (this.#isReadingRest) return; // it looks again when it is over
+    const { isFinishing, readRest, onHeld } = this.#options;
+    const isWanted = (): boolean => this.#isGivenUp && this.#state.isOpen;
+    const reading = isFinishing ? readRest(isWanted) : undefined;
+    if (reading === undefined) onHeld(reasonOf(holds));
+    else this.#lookAfter(reading);
+  }
+
+  /** Looks again once the rest was read: its items may have been answered meanwhile. */
+  #lookAfter(reading: Promise<void>): void {
+    this.#isReadingRest = true;
+    reading.then(
+      () => {
+        this.#isReadingRest = false;
+        this.#isGivenUp = false;
+        this.#look();
+      },
+      (error: Error) => {
+        if (this.#state.isOpen) this.#state.fail(error);
+      },
+    );
   }
 
   #waitMs(holds: readonly Hold[]): number {

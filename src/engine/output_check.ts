@@ -5,9 +5,11 @@
  *   changed -> `output_changed`, and the task is marked so -> the same call again writes it anew (repair.ts)
  */
 import { type Disk, errorCodeOf } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
 import type { StoredTask } from "../store/store.ts";
 import { changeOf } from "./changed_file.ts";
 import { checksumOf, lengthOf } from "./checksum.ts";
+import { withMissing } from "./missing_output.ts";
 import { outputChanged } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
@@ -26,14 +28,21 @@ export async function checkOutput(disk: Disk, path: string, checksum: string): P
     );
 }
 
-/** The same call again may rewrite the output: its caller has seen what was found. */
-export async function markChanged(
-  { room, store }: Pick<EngineParts, "room" | "store">,
+/**
+ * What to throw after an error. `output_changed` allows the same call again to rewrite the output, because its caller has
+ * seen what was found; of a missing file the returned error says what is lost. Other errors are returned as they are.
+ */
+export async function noteChanged(
+  parts: Pick<EngineParts, "disk" | "room" | "store">,
   task: StoredTask,
   body: TaskBody,
-): Promise<void> {
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof PerigeeError) || error.code !== "output_changed") return error;
+  const { room, store } = parts;
   const marked = encodeBody({ ...body, isOutputChanged: true });
   await room.waitFor(() => store.putTask({ ...task, body: marked }));
+  return withMissing(parts, task, body, error);
 }
 
 /** A checksum of another length than any that is expected. */

@@ -6,13 +6,12 @@
  *   stream   read as far as the run was -> its summary, or `input_changed`
  */
 import type { Disk } from "../disk.ts";
-import { hasCode } from "../errors.ts";
 import type { StoredTask } from "../store/store.ts";
 import { leaveSource } from "./byte_source.ts";
 import { Checksum } from "./checksum.ts";
 import { isSameState, openOnce, type Source } from "./input.ts";
 import { outputChanged } from "./output.ts";
-import { checkOutput, markChanged } from "./output_check.ts";
+import { checkOutput, noteChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Summary } from "./progress.ts";
 import { streamChanged } from "./spool.ts";
@@ -59,8 +58,7 @@ export async function checkFinished(parts: EngineParts, task: StoredTask, body: 
     if (sizeBytes === body.outBytes) return;
     throw outputChanged(body.out, sizeBytes === undefined ? undefined : `0:${sizeBytes}`, body.outBytes ?? 0);
   } catch (error) {
-    if (hasCode(error, "output_changed")) await markChanged(parts, task, body);
-    throw error;
+    throw await noteChanged(parts, task, body, error);
   }
 }
 

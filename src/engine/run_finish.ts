@@ -3,10 +3,9 @@
  *
  * Both wait for room on the disk, unless the run is asked to stop meanwhile; the next call then says that all is done.
  */
-import { hasCode } from "../errors.ts";
 import { checksumText, lengthOf } from "./checksum.ts";
 import { putInOrder } from "./order.ts";
-import { checkOutput, markChanged } from "./output_check.ts";
+import { checkOutput, noteChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Summary } from "./progress.ts";
 import type { OpenedRun } from "./run_open.ts";
@@ -41,8 +40,7 @@ export async function finishRun(
     await room.waitFor(() => store.putTask({ ...task, body: end }), { signal });
     return summary;
   } catch (error) {
-    if (hasCode(error, "output_changed")) await markChanged(parts, task, body);
-    if (error !== signal.reason) throw error;
+    if (error !== signal.reason) throw await noteChanged(parts, task, body, error);
     return stopped();
   }
 }

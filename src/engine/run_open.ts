@@ -8,7 +8,7 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
-import { hasCode, PerigeeError } from "../errors.ts";
+import { PerigeeError } from "../errors.ts";
 import type { StoredTask } from "../store/store.ts";
 import { overAtMs, parseSlaMinutes } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
@@ -18,7 +18,7 @@ import { findTask, mended } from "./found_task.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "./input.ts";
 import type { CheckedKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
-import { markChanged } from "./output_check.ts";
+import { noteChanged } from "./output_check.ts";
 import type { EngineParts } from "./parts.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
@@ -181,8 +181,7 @@ async function openWith(
       ? termed
       : await changed(parts, { task, before, input, checked }, termed, options, stopped).catch(
           async (error: unknown) => {
-            if (hasCode(error, "output_changed")) await markChanged(parts, task, before);
-            throw error;
+            throw await noteChanged(parts, task, before, error);
           },
         );
   const store = (now = body) =>
@@ -202,8 +201,7 @@ async function openWith(
     return { kind: "open", task, body: searched, input, output, state, isResumed: before !== undefined };
   } catch (error) {
     await output.close();
-    if (hasCode(error, "output_changed")) await markChanged(parts, task, body);
-    throw error;
+    throw await noteChanged(parts, task, body, error);
   }
 }
 
@@ -251,7 +249,7 @@ async function openOutput(
     if (sizeBytes > 0) {
       throw new PerigeeError(
         "output_unwritable",
-        `${body.out} already holds ${sizeBytes} bytes that this run did not write; move it away, or ${DATA_DIR_OF_OUTPUT}`,
+        `${body.out} already holds ${sizeBytes} bytes that this run did not write; if they are answers of an earlier run, ${DATA_DIR_OF_OUTPUT}; otherwise use another output, or move it away`,
       );
     }
   }

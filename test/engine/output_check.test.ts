@@ -120,11 +120,26 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     const world = await done(options);
     await world.settle(world.disk.rename(OUTPUT, "/rotated.jsonl"));
     expect(await refused(world, OUTPUT, options)).toBe(
-      `${OUTPUT} does not exist: it was moved, cut or changed; put it back, or call run again with the same options to rewrite it from the lines that are left and request only the missing answers`,
+      `${OUTPUT} does not exist: it was moved or deleted, with 12 lines (0 left); put it back, or call run again with the same options to request all 12 again`,
     );
     await world.settle(world.disk.rename("/rotated.jsonl", OUTPUT));
     expect(await run(world, OUTPUT, options)).toMatchObject({ status: "completed", requests_sent: 0 });
     expectWhole(world);
+  });
+
+  it.each([
+    [".gz", "gunzip"],
+    [".zst", "unzstd --rm"],
+    [".bz2", "bunzip2"],
+    [".xz", "unxz"],
+  ])("that was replaced by a compressed %s file is refused with how to unpack it", async (ending, unpack) => {
+    const world = await done(options);
+    await world.settle(world.disk.rename(OUTPUT, `${OUTPUT}${ending}`));
+    expect(await refused(world, OUTPUT, options)).toBe(
+      `${OUTPUT} does not exist: it was moved or deleted, with 12 lines (0 left); ${OUTPUT.slice(1)}${ending} exists in its folder: unpack it (${unpack} ${OUTPUT}${ending}); otherwise put it back, or call run again with the same options to request all 12 again`,
+    );
+    await world.settle(world.disk.rename(`${OUTPUT}${ending}`, OUTPUT));
+    expect(await run(world, OUTPUT, options)).toMatchObject({ status: "completed", requests_sent: 0 });
   });
 
   it("that holds what the run did not write is kept beside the new one", async () => {

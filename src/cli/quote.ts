@@ -94,7 +94,7 @@ export function quoteTable(found: Quote): string {
     blocks.push(
       block("all models", [
         ["items", count(found.items)],
-        ["billed", billedText(found)],
+        ["billed", allBilledText(found)],
         ...found.slas.map(slaRow),
         ["time", timeText(found.time, found.assumptions)],
       ]),
@@ -121,6 +121,14 @@ function billedText(found: Pick<QuoteModel, "billed_usd" | "billed_usd_low" | "b
   const { billed_usd, billed_usd_low, billed_usd_high } = found;
   if (billed_usd === null || billed_usd_low === null || billed_usd_high === null) return "unknown";
   return `about ${usdText(billed_usd)}, ${usdText(billed_usd_low)} to ${usdText(billed_usd_high)}`;
+}
+
+/** The sums are without the items of models that have no known price. */
+function allBilledText(found: Quote): string {
+  const { unpriced_items: items } = found;
+  if (items === 0) return billedText(found);
+  if (items === found.items) return "unknown";
+  return `${billedText(found)}, plus ${count(items)} ${items === 1 ? "item" : "items"} of unknown price`;
 }
 
 function timeText({ seconds, bound_by, basis }: QuoteTime, assumed: QuoteAssumptions): string {

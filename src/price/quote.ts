@@ -158,7 +158,9 @@ export interface Quote {
   readonly list_usd: number;
   readonly slas: readonly QuoteSla[];
   readonly time: QuoteTime;
+  /** Without a known price: the sums are without their items. */
   readonly unpriced_models: readonly string[];
+  readonly unpriced_items: number;
   readonly assumptions: QuoteAssumptions;
   readonly models: readonly QuoteModel[];
 }
@@ -168,6 +170,7 @@ export function quote(input: QuoteInput): Quote {
   const rows = rowsByModel(input.totals);
   const priced = [...rows].map(([model, totals]) => pricedOf(model, totals, input));
   const models = priced.map((each) => quoteModel(each, input));
+  const unpriced = models.filter(({ price }) => price === null);
   const slowest = slowestOf(priced.map(({ time }) => time));
   const billed = bandOf(priced.flatMap(({ bands }) => bands));
   return {
@@ -185,7 +188,8 @@ export function quote(input: QuoteInput): Quote {
     list_usd: roundedUsd(sum(models.map((model) => model.list_usd ?? 0))),
     slas: input.slasMinutes.map((slaMinutes, index) => quoteAll(slaMinutes, index, models, slowest)),
     time: shown(slowest),
-    unpriced_models: models.filter((model) => model.price === null).map((model) => model.model),
+    unpriced_models: unpriced.map(({ model }) => model),
+    unpriced_items: sum(unpriced.map(({ items }) => items)),
     assumptions: input.assumptions,
     models,
   };

@@ -74,6 +74,7 @@ const quoteAnswer = z
       }),
     ),
     unpriced_models: z.array(z.string()),
+    unpriced_items: z.number().int().min(0).describe("Items of these models: the sums are without them."),
   })
   .meta({ id: "Quote" });
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { quoteTable } from "../../src/cli/quote.ts";
 import { priceFactor } from "../../src/price/factor.ts";
 import { PriceBook } from "../../src/price/price_book.ts";
 import { type ModelTotals, type QuoteInput, quote, type TimeNeeded } from "../../src/price/quote.ts";
@@ -91,6 +92,10 @@ describe("a quote", () => {
   it("flags models without a price and leaves them out of sums", () => {
     const quoted = quote(input([totals("openai:gpt-6.1-sol"), totals("openai:gpt-6-sol")]));
     expect(quoted.unpriced_models).toEqual(["openai:gpt-6.1-sol"]);
+    expect(quoted.unpriced_items).toBe(1_000);
+    expect(quoteTable(quoted)).toMatch(
+      /all models\n {2}items +2,000\n {2}billed +about \$[\d.]+, .* to \$[\d.]+, plus 1,000 items of unknown price\n/,
+    );
     expect(quoted.models[0]).toMatchObject({ price: null, list_usd: null });
     expect(quoted.models[0]?.slas[0]).toMatchObject({ usd: null });
     expect(quoted.models[0]?.slas[0]?.price_factor).toBeLessThan(1);

@@ -34,7 +34,8 @@ const ADVICE: Readonly<Record<FailureCode, string>> = {
   rate_limited: `lower the configured limits, then ${RETRY}`,
   request_too_large: "shorten the request, then run the same command with --update",
   context_length_exceeded: "shorten the request, then run the same command with --update",
-  invalid_request: "read the provider's message; correct the line, then run the same command with --update",
+  invalid_request:
+    "compare the line with what the provider accepts (its own message is not kept, because it may quote the prompt); correct the line, then run the same command with --update",
   model_not_found:
     "correct --model or the line, then run the same command with --retry-failed=model_not_found",
   authentication_failed:

@@ -325,8 +325,8 @@ class LocalEngine implements Engine {
       waitMs: this.#config.waitMs,
       lanes: () => this.#lanes.all(),
       forecast: (work) => this.#lanes.forecast(work),
-      unreadItems: (project, deadlineWallMs) =>
-        this.#unreadCounts.reduce((items, count) => items + count(project, deadlineWallMs), 0),
+      unreadItems: (project, deadlineMs) =>
+        this.#unreadCounts.reduce((items, count) => items + count(project, deadlineMs), 0),
       countUnread: (count) => this.#unreadCounts.push(count),
       expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
       workTimes: (works) => this.#lanes.workTimes(works),

@@ -1,6 +1,7 @@
 /**
  * What would come of new work with a window, in one place for those who accept it and those who quote it.
  */
+import { overAtMs } from "../work/sla.ts";
 import type { Forecast } from "./outlook.ts";
 import type { EngineParts } from "./parts.ts";
 
@@ -25,8 +26,9 @@ export function forecastBehind(
   before = 0,
 ): Forecast {
   const { clock } = parts;
-  const unread = before + parts.unreadItems(project, clock.wallMs() + windowMs);
+  const deadlineMs = clock.nowMs() + windowMs;
+  const unread = before + parts.unreadItems(project, overAtMs(clock, clock.wallMs() + windowMs));
   const scale = 1 + unread / items;
   const load = { items: items * scale, inputTokens: inputTokens * scale };
-  return parts.forecast({ model, project, ...load, deadlineMs: clock.nowMs() + windowMs });
+  return parts.forecast({ model, project, ...load, deadlineMs });
 }

@@ -24,7 +24,6 @@ import type { Lot } from "./lot.ts";
 import type { LotWork } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 import type { TaskPart } from "./task_record.ts";
-import { deadlineOf } from "./unread_lots.ts";
 
 /** How long an estimate is taken for what is so. */
 export const ESTIMATE_KEPT_MS = 1_000;
@@ -47,7 +46,7 @@ interface Pace {
   /** Since when it was asked for, without a pause. */
   readonly sinceMs: number;
   readonly lots: readonly {
-    readonly deadlineWallMs: number;
+    readonly deadlineMs: number;
     readonly left: number;
     readonly perSecond: number;
   }[];
@@ -85,7 +84,7 @@ export class ExpectedEnds {
       this.#estimates.set(lot, stopped);
       return stopped;
     }
-    const doneMs = lot.isLive ? this.#runDoneMs(lot, nowMs) : this.#waitingDoneMs(lot, nowMs);
+    const doneMs = lot.isLive ? this.#runDoneMs(lot, nowMs) : this.#waitingDoneMs(lot);
     if (doneMs === undefined) return undefined;
     const estimate = { atMs: nowMs, leftMs: Math.min(LEFT_MS_MAX, Math.max(0, doneMs - nowMs)) };
     this.#estimates.set(lot, estimate);
@@ -101,10 +100,9 @@ export class ExpectedEnds {
 
   #runDoneMs(lot: Lot, nowMs: number): number | undefined {
     const { slaMinutes } = lot.record;
-    const leftMs =
-      slaMinutes === null ? Number.POSITIVE_INFINITY : deadlineOf(lot) - this.#parts.clock.wallMs();
+    const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
     // What it has in its lanes is counted there: one item more, with a deadline just behind its own, is done after it.
-    const behindMs = this.#doneMs(lot, nowMs + leftMs + 1_000, (items) => 1 / items);
+    const behindMs = this.#doneMs(lot, deadlineMs + 1_000, (items) => 1 / items);
     if (behindMs === undefined) return undefined;
     const share = leftOf(lot) / Math.max(1, lot.record.items);
     const aloneMs = this.#doneMs(lot, Number.NEGATIVE_INFINITY, () => share) ?? nowMs;
@@ -115,11 +113,10 @@ export class ExpectedEnds {
   #paceMs(lot: Lot, nowMs: number): number {
     const { sinceMs, lots } = this.#paceOf(lot.record.project, nowMs);
     if (nowMs - sinceMs < RATE_MS) return 0;
-    const deadlineWallMs = deadlineOf(lot);
     let left = 0;
     let perSecond = 0;
     for (const other of lots) {
-      if (other.deadlineWallMs > deadlineWallMs) continue;
+      if (other.deadlineMs > lot.deadlineMs) continue;
       left += other.left;
       perSecond += other.perSecond;
     }
@@ -135,22 +132,20 @@ export class ExpectedEnds {
     for (const lot of this.#lots.openLots) {
       if (lot.record.project !== project || !lot.isLive) continue;
       const perSecond = lot.run?.look().itemsPerSecond ?? 0;
-      lots.push({ deadlineWallMs: deadlineOf(lot), left: leftOf(lot), perSecond });
+      lots.push({ deadlineMs: lot.deadlineMs, left: leftOf(lot), perSecond });
     }
     const pace = { atMs: nowMs, sinceMs, lots };
     this.#paces.set(project, pace);
     return pace;
   }
 
-  #waitingDoneMs(lot: Lot, nowMs: number): number | undefined {
+  #waitingDoneMs(lot: Lot): number | undefined {
     const { project, slaMinutes } = lot.record;
-    const deadlineWallMs = deadlineOf(lot);
-    const leftMs =
-      slaMinutes === null ? Number.POSITIVE_INFINITY : deadlineWallMs - this.#parts.clock.wallMs();
-    const unread = this.#lots.unreadItems(project, deadlineWallMs);
+    const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
+    const unread = this.#lots.unreadItems(project, lot.deadlineMs);
     const own = lot.works.reduce((sum, { items }) => sum + items, 0);
     const scale = Math.max(1, unread / Math.max(1, own)); // its own are among them
-    return this.#doneMs(lot, nowMs + leftMs, () => scale);
+    return this.#doneMs(lot, deadlineMs, () => scale);
   }
 
   /** The last of its lanes, with so many times the work in each; undefined when it has none. */

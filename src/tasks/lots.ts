@@ -78,7 +78,7 @@ export class Lots {
     options.spending.onMonth(() => options.parts.wakeHeld("cap_reached"));
     this.cards = new RateCards(options.parts);
     this.#unread = new UnreadLots(options.parts.clock);
-    options.parts.countUnread((project, deadlineWallMs) => this.unreadItems(project, deadlineWallMs));
+    options.parts.countUnread((project, deadlineMs) => this.unreadItems(project, deadlineMs));
   }
 
   /** Lots that an earlier process has left open, in the order of their making. */
@@ -182,9 +182,9 @@ export class Lots {
     this.#over.forget(id);
   }
 
-  /** Items that are accepted and that no run has read yet, of lots with a deadline (Unix time) of at most so much. */
-  unreadItems(project: string, deadlineWallMs: number): number {
-    return this.#unread.items(project, deadlineWallMs, this.#open.values());
+  /** Items that are accepted and that no run has read yet, of lots with a deadline (monotonic) of at most so much. */
+  unreadItems(project: string, deadlineMs: number): number {
+    return this.#unread.items(project, deadlineMs, this.#open.values());
   }
 
   close(): void {

@@ -27,8 +27,8 @@ export class UnreadLots {
     this.#lots.set(project, lots);
   }
 
-  /** Items of a project in lots with a deadline (Unix time) of at most so much; `open` are all that are not over. */
-  items(project: string, deadlineWallMs: number, open: Iterable<Lot>): number {
+  /** Items of a project in lots with a deadline (monotonic) of at most so much; `open` are all that are not over. */
+  items(project: string, deadlineMs: number, open: Iterable<Lot>): number {
     const nowMs = this.#clock.nowMs();
     if (nowMs - this.#foundMs >= KEPT_MS) {
       this.#foundMs = nowMs;
@@ -37,12 +37,7 @@ export class UnreadLots {
     }
     let items = 0;
     for (const lot of this.#lots.get(project) ?? [])
-      if (deadlineOf(lot) <= deadlineWallMs) items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
+      if (lot.deadlineMs <= deadlineMs) items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
     return items;
   }
-}
-
-/** Unix time; of a lot that wants to run at once: when it came. */
-export function deadlineOf({ record }: Lot): number {
-  return record.acceptedWallMs + (record.slaMinutes ?? 0) * 60_000;
 }

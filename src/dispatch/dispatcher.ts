@@ -348,7 +348,7 @@ export class Dispatcher<C extends Call = Call> {
   /** The end of a call whose last attempt failed. */
   async #conclude(call: C, tally: Tally, result: AttemptResult, code: FailureCode): Promise<DispatchResult> {
     if (result.class === "permanent") {
-      if (result.scope === "item" || tally.isOwn) return failed(call, tally, code, result);
+      if (result.scope === "item" || tally.isOwn) return failed(call, tally, code, result, this.#policy);
       return {
         kind: "returned",
         reason: "held",
@@ -358,7 +358,7 @@ export class Dispatcher<C extends Call = Call> {
       };
     }
     if (isStopped(result)) return stopped(tally);
-    if (code !== "expired") return failed(call, tally, code, result);
+    if (code !== "expired") return failed(call, tally, code, result, this.#policy);
     // No attempt fits any more, but the time is the item's: it does not end before its deadline.
     const isLeft = await this.#clock
       .sleep(Math.max(0, this.#remainingMs(call)), { signal: call.waitSignal })
@@ -376,7 +376,7 @@ export class Dispatcher<C extends Call = Call> {
     const message = `${tally.attempts} requests were sent before a restart, their answers were lost`;
     const result = failedOnWire("not_sent", message, 0);
     this.#admission.attempted(call, result);
-    return failed(call, tally, code, result);
+    return failed(call, tally, code, result, this.#policy);
   }
 
   #remainingMs(call: C): number {

@@ -5,6 +5,7 @@ import type { FailureCode } from "../errors.ts";
 import type { Provider } from "../providers/provider.ts";
 import { type Failure, NO_USAGE, type Outcome, type Output, type Usage } from "../work/outcome.ts";
 import type { AttemptResult } from "./attempt.ts";
+import type { RetryPolicy } from "./retry.ts";
 
 /** What has been done for an item. */
 export interface Made {
@@ -83,8 +84,17 @@ export function completed(
   return { kind: "outcome", outcome: { status: "completed", output, attempts, ambiguousAttempts, usage } };
 }
 
-export function failed(call: Called, tally: Tally, code: FailureCode, result: AttemptResult): DispatchResult {
-  const failed = failureOf(call, tally, code, result.message, result.class !== "permanent", result.status);
+/** Under at-most-once delivery, what may have been answered is not offered to be asked again. */
+export function failed(
+  call: Called,
+  tally: Tally,
+  code: FailureCode,
+  result: AttemptResult,
+  { ambiguousMax }: Pick<RetryPolicy, "ambiguousMax">,
+): DispatchResult {
+  const mayRepeat = ambiguousMax > 0 || tally.ambiguousAttempts === 0;
+  const isRetryable = result.class !== "permanent" && mayRepeat;
+  const failed = failureOf(call, tally, code, result.message, isRetryable, result.status);
   const { reasoning } = result;
   const failure = reasoning === undefined ? failed : { ...failed, reasoning };
   return { kind: "outcome", outcome: { status: "failed", failure, ...sums(tally) } };

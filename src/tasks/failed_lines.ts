@@ -25,7 +25,7 @@ export interface FailedLines {
 
 /** The lines of a part's layers with the wanted errors; `isCancelled`: unsent lines of a layer will not be sent. */
 export async function failedLines(
-  { disk }: Pick<EngineParts, "disk">,
+  { disk, isAtMostOnce }: Pick<EngineParts, "disk" | "isAtMostOnce">,
   layers: readonly Layer[],
   retry: RetryFailed,
   isCancelled: (layer: Layer) => boolean,
@@ -42,10 +42,10 @@ export async function failedLines(
       for await (const { place, bytes } of readPlaces(disk, lot.out ?? "", places)) {
         const error = bytes === undefined ? brokenAnswer(lot.out ?? "", place) : errorIn(bytes);
         const status = lot.index.statusOf(place.line);
-        if (status === undefined || status === "completed" || !isWanted(error, retry)) continue;
+        if (status === undefined || status === "completed" || !isWanted(error, retry, isAtMostOnce)) continue;
         add(place.line - part.firstLine + 1, status);
       }
-    if (!isCancelled(layer) || !isWanted(cancelledUnsent(), retry)) continue;
+    if (!isCancelled(layer) || !isWanted(cancelledUnsent(), retry, isAtMostOnce)) continue;
     for (let number = 1; number <= part.lines; number += 1) {
       const line = part.firstLine + number - 1;
       if (!layer.stands(number) || lot.index.statusOf(line) !== undefined) continue;
@@ -55,9 +55,14 @@ export async function failedLines(
   return { lines, replaced };
 }
 
-function isWanted({ code, retryable }: Failure, retry: RetryFailed): boolean {
+function isWanted(
+  { code, retryable, ambiguous_attempts }: Failure,
+  retry: RetryFailed,
+  isAtMostOnce: boolean,
+): boolean {
   if (UNREADABLE.has(code as FailureCode)) return false; // of our own lines
   if (retry !== true) return (retry as readonly string[]).includes(code);
+  if (isAtMostOnce && ambiguous_attempts > 0) return false; // it may run twice only if the caller names its code
   return (retryable && code !== "cancelled") || code === "expired"; // the caller cancelled it on purpose
 }
 

@@ -115,7 +115,7 @@ describe("faults of providers, at the dispatcher", () => {
   it("fault 59: an empty answer is never repeated when delivery is at most once, and is never a success", async () => {
     const stage = new Stage([{ ...SUCCESS, text: "" } as Step], { ambiguousMax: 0 });
     expect(await stage.run()).toMatchObject({
-      outcome: { attempts: 1, usage: USAGE, failure: { code: "empty_output" } },
+      outcome: { attempts: 1, usage: USAGE, failure: { code: "empty_output", retryable: false } },
     });
   });
 

@@ -2,7 +2,7 @@
  * Lines that ended in an error and are run again: their answers replace the errors, one line a key, through kills.
  */
 import { describe, expect, it } from "vitest";
-import { createRandom } from "../../src/testing/index.ts";
+import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { dataFiles, endOf, finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
@@ -168,6 +168,21 @@ describe("retryFailed", () => {
     expect(await finish(world, AGAIN)).toMatchObject({ errors: { ambiguous: 1 }, requests_sent: 0 });
     const named = await finish(world, { ...OPTIONS, retryFailed: ["ambiguous"] });
     expect(named).toMatchObject({ counts: { completed: 2 }, requests_sent: 1, usage: { attempts: 3 } });
+  });
+
+  it("sends what was answered without text, where delivery is at most once, only when that code is named", async () => {
+    const world = new World({ config: { delivery: "at_most_once" } });
+    world.input(2);
+    world.answer = (line) => (line === 1 ? openaiAnswer("", { inputTokens: 10, outputTokens: 0 }) : ok(line));
+    expect(await finish(world)).toMatchObject({ errors: { empty_output: 1 } });
+    expect(world.output().find(({ key }) => key === "k1")?.error).toMatchObject({
+      retryable: false,
+      ambiguous_attempts: 1,
+    });
+    world.answer = (line) => ok(line);
+    expect(await finish(world, AGAIN)).toMatchObject({ errors: { empty_output: 1 }, requests_sent: 0 });
+    const named = await finish(world, { ...OPTIONS, retryFailed: ["empty_output"] });
+    expect(named).toMatchObject({ counts: { completed: 2 }, requests_sent: 1 });
   });
 
   it("reads a stream again, which must be the same", async () => {

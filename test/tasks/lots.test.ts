@@ -63,16 +63,19 @@ describe.each([2, -2])("a wall clock that is set by %i hours before a lot begins
 });
 
 describe("accepted items that no run has read yet", () => {
-  it.each([2, -2])("count for the deadline that their lot has when the clock jumps by %s h", async (hours) => {
-    const world = new TaskWorld({ answer: () => "hang" });
-    const opened = await world.opened();
-    const tasks = await world.tasksOn(opened);
-    await world.settle(submit(tasks, items(1, 3, 60)));
-    world.clock.jumpWall(hours * 3_600_000);
-    const within = (minutes: number): number =>
-      opened.parts.unreadItems(PROJECT, world.clock.nowMs() + minutes * 60_000);
-    expect([59, 61].map(within)).toEqual([0, 3]);
-  });
+  it.each([2, -2])(
+    "count for the deadline that their lot has when the clock jumps by %s h",
+    async (hours) => {
+      const world = new TaskWorld({ answer: () => "hang" });
+      const opened = await world.opened();
+      const tasks = await world.tasksOn(opened);
+      await world.settle(submit(tasks, items(1, 3, 60)));
+      world.clock.jumpWall(hours * 3_600_000);
+      const within = (minutes: number): number =>
+        opened.parts.unreadItems(PROJECT, world.clock.nowMs() + minutes * 60_000);
+      expect([59, 61].map(within)).toEqual([0, 3]);
+    },
+  );
 });
 
 describe("a disk that fails", () => {

@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
 import type { TaskEvent } from "../../src/tasks/tasks.ts";
-import { createRandom } from "../../src/testing/index.ts";
+import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { mortal, ok, status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
 
@@ -33,13 +33,26 @@ const again = (
   world: TaskWorld,
   tasks: OpenedTasks,
   id: string,
-  codes?: readonly ("invalid_request" | "cancelled")[],
+  codes?: readonly ("invalid_request" | "cancelled" | "empty_output" | "ambiguous")[],
 ) => world.settle(tasks.retry(PROJECT, id, codes));
 
 /** Every third item is refused. */
 const thirds = (line: number) => (line % 3 === 0 ? bad : ok(line));
 
 describe("a retry of a task", () => {
+  it("asks what may have been answered, where delivery is at most once, only when its code is named", async () => {
+    const world = new TaskWorld({
+      config: { delivery: "at_most_once" },
+      answer: (line) => (line === 1 ? openaiAnswer("", { inputTokens: 10, outputTokens: 0 }) : status(500)),
+    });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 2)));
+    await world.clock.advance(30_000);
+    expect(await ask(world, tasks, id)).toMatchObject({ counts: { failed: 2 } });
+    expect(await again(world, tasks, id)).toMatchObject({ items: 0 });
+    expect(await again(world, tasks, id, ["empty_output", "ambiguous"])).toMatchObject({ items: 2 });
+  });
+
   it("that shares its lot runs its failed items alone again, and leaves the others as they are", async () => {
     const world = new TaskWorld({ answer: thirds });
     const tasks = await world.tasks();

@@ -10,6 +10,11 @@
  *   correcting nothing new until the requests in flight have ended; then bounds are as much higher as the answer showed, a
  *              tenth on top, and 4 requests are in flight for good: `doubted`
  *
+ *   factor = max(factor, cost of an answer / bound of its request before any factor x 1.1)
+ *
+ * Requests in flight all break the bound that they were sent with, and say the same again: the factor is the largest that
+ * any of them shows, never a product. It is not kept for later processes: they find it again with their first 4 requests.
+ *
  * An excess is at most that of the 4 requests of an unproven model, or of those in flight when a proven one breaks its word.
  * Hot path: once a request and once an answer, some map look-ups.
  */
@@ -21,6 +26,8 @@ import { parseModelId } from "../work/request.ts";
 const UNPROVEN_MAX = 4;
 /** On top of what an answer showed. */
 const MARGIN = 1.1;
+/** What sums of fractions may differ by. */
+const ROUNDING = 1 + 1e-9;
 const KIND = "output_limit";
 /** The most models that are kept; models without a bound to keep are read again. */
 const MODELS_MAX = 10_000;
@@ -85,17 +92,21 @@ export class CostBounds {
     model: string,
     answer: {
       readonly billedUsd: number;
+      /** The bound that its request was sent with. */
       readonly mostUsd: number;
+      /** The factor in that bound. */
+      readonly factor: number;
       readonly outputTokens: number;
       /** 0 for none. */
       readonly outputLimit: number;
     },
   ): void {
     const bound = this.#of(model);
-    const { billedUsd, mostUsd, outputTokens, outputLimit } = answer;
-    const isOver = billedUsd > mostUsd * (1 + 1e-9);
-    if (isOver) {
-      bound.factor = Math.max(bound.factor, mostUsd > 0 ? bound.factor * (billedUsd / mostUsd) * MARGIN : 1);
+    const { billedUsd, mostUsd, factor, outputTokens, outputLimit } = answer;
+    const isOver = billedUsd > mostUsd * ROUNDING;
+    const shown = mostUsd > 0 ? billedUsd / (mostUsd / factor) : 1;
+    if (isOver && shown > bound.factor * ROUNDING) {
+      bound.factor = Math.max(bound.factor, shown * MARGIN);
       bound.raises += 1;
       bound.outdated = bound.inFlight;
     }

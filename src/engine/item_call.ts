@@ -65,6 +65,8 @@ export class ItemCall implements Call {
   isWithdrawn = false;
   permit: Permit | undefined;
   reservation: Reservation | undefined;
+  /** By how much its bound was raised when its money was reserved; from 1. */
+  boundFactor = 1;
   /** While its money is held under a cap. */
   bounded: BoundedRequest | undefined;
 

@@ -51,6 +51,7 @@ export class ItemMoney {
     const reserved = budget.reserve(mostUsd ?? 0);
     if (!reserved.ok) return reserved.reason;
     call.reservation = reserved.reservation;
+    call.boundFactor = this.#bounds.factorOf(call.model);
     if (isBounded) call.bounded = this.#bounds.begun(call.model);
     return "ok";
   }
@@ -85,7 +86,8 @@ export class ItemMoney {
     if (usage !== undefined && !usage.isEstimated && usage.outputTokens > 0) {
       const { billedUsd } = last;
       const { outputTokens } = usage;
-      this.#bounds.answered(model, { billedUsd, mostUsd, outputTokens, outputLimit: call.maxOutputTokens });
+      const { boundFactor: factor, maxOutputTokens: outputLimit } = call;
+      this.#bounds.answered(model, { billedUsd, mostUsd, factor, outputTokens, outputLimit });
     }
     this.#settle(call, last);
   }

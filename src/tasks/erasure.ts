@@ -17,6 +17,7 @@ import type { Lot } from "./lot.ts";
 import { LOTS } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 import { TASKS, type TaskPart, type TaskRecord } from "./task_record.ts";
+import { Turns } from "./turns.ts";
 
 const ERASURES = "erasure";
 const PAGE = 500;
@@ -31,6 +32,8 @@ interface ErasureOptions {
 /** Marks first, then erases: after a crash the next start goes on. */
 export class Erasure {
   readonly #options: ErasureOptions;
+  /** By lot: its end and the removals of its tasks erase it. */
+  readonly #turns = new Turns();
 
   constructor(options: ErasureOptions) {
     this.#options = options;
@@ -44,15 +47,31 @@ export class Erasure {
     for (const [index, part] of task.parts.entries())
       changes.push({ kind: "put", record: erasureOf(`${id}-${index}`, task, part) });
     await parts.room.answerFor(() => parts.store.change(changes));
-    for (const { lotId } of task.parts) {
-      const lot = await lots.find(lotId);
+    for (const [index, { lotId }] of task.parts.entries()) {
+      const lot = await this.#unlessErased(`${id}-${index}`, lots.find(lotId));
+      if (lot === undefined) continue;
       if (lot.isOver) await this.over(lot);
       else if (lot.members.every((member) => member.open === 0)) await lot.ended;
     }
   }
 
-  /** Erases what was asked for in a lot that is over. */
-  async over(lot: Lot): Promise<void> {
+  /** Undefined where the end of the lot, or the removal of another task in it, has erased the part meanwhile. */
+  async #unlessErased(erasureId: string, finding: Promise<Lot>): Promise<Lot | undefined> {
+    try {
+      return await finding;
+    } catch (error) {
+      const asked = await this.#options.parts.store.record(EVERY_PROJECT, ERASURES, erasureId);
+      if (asked === undefined) return undefined;
+      throw error;
+    }
+  }
+
+  /** Erases what was asked for in a lot that is over. The next caller finds nothing left of it. */
+  over(lot: Lot): Promise<void> {
+    return this.#turns.take(lot.record.id, () => this.#over(lot));
+  }
+
+  async #over(lot: Lot): Promise<void> {
     const { store } = this.#options.parts;
     const { id } = lot.record;
     for (;;) {

@@ -14,6 +14,7 @@ import type { OpenedRun } from "./run_open.ts";
 import type { RunState } from "./run_state.ts";
 import { endOf, type UnsentEnd } from "./run_stopped.ts";
 import { settleUnsent } from "./settle.ts";
+import { StreamedKeys } from "./streamed_keys.ts";
 import { encodeBody } from "./task_body.ts";
 
 /** Lines staged between two looks at the disk; while they are committed, as many more are staged. */
@@ -41,18 +42,20 @@ export async function endRest(
   opened: OpenRun,
   status: "expired" | "cancelled" | "giving_up",
 ): Promise<void> {
-  const { state, body } = opened;
-  const { done, log } = state.settings;
+  const { state, body, input } = opened;
+  const { log } = state.settings;
+  const seen = input.identity === undefined ? new StreamedKeys(state) : undefined;
   let staged = 0;
   let committed: Promise<void> = Promise.resolve();
-  const isOver = (line: number): boolean => done.has(line) || state.claimed.has(line);
+  const isOver = (line: number): boolean => state.settings.done.has(line) || state.claimed.has(line);
   const end = (line: number, key: string | null, code: Parameters<typeof settleUnsent>[3]): void => {
     if (isOver(line)) return;
     state.claimed.add(line);
     settleUnsent(state, line, key, code);
     staged += 1;
   };
-  const endMeasured = async (measured: MeasuredBlock): Promise<void> => {
+  const endMeasured = async (all: MeasuredBlock): Promise<void> => {
+    const measured = seen === undefined ? all : seen.filter(all);
     for (const { line, key, code, message: why } of measured.rejected) {
       const isWaiting = code === "provider_missing" && status !== "giving_up";
       const own: UnsentEnd = { status: "failed", code, message: why, retryable: code === "provider_missing" };
@@ -69,7 +72,7 @@ export async function endRest(
   };
   const options = { wantBodies: false, wantCounts: false, modelOverride: body.model };
   const waiting: Promise<MeasuredBlock>[] = [];
-  for await (const event of readBlocks(opened.input.file, { lineBytesMax: parts.lineBytesMax })) {
+  for await (const event of readBlocks(input.file, { lineBytesMax: parts.lineBytesMax })) {
     if (event.kind === "refused") {
       end(event.refused.line, null, {
         status: "failed",
@@ -80,7 +83,7 @@ export async function endRest(
     }
     const { firstLine, lineCount } = event.block;
     state.linesRead = Math.max(state.linesRead, firstLine + lineCount - 1);
-    if (done.size > 0 && done.countWithin(firstLine, firstLine + lineCount - 1) === lineCount) continue;
+    if (seen === undefined && state.hasDone(event.block)) continue; // keys of a stream count against later ones
     waiting.push(parts.measurer.measure(event.block, options));
     const first = waiting.length > parts.measurer.concurrency ? waiting.shift() : undefined;
     if (first !== undefined) await endMeasured(await first);

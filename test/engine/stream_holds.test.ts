@@ -59,6 +59,29 @@ describe("a run with `finish` whose stream is longer than the backlog while all 
     expect(keys).toEqual(new Set(Array.from({ length: 10_000 }, (_, index) => `k${index + 1}`)));
   });
 
+  it.each([
+    ["given up", {}, "quota_exceeded"],
+    ["expired", { sla: 1 }, "expired"],
+  ])(
+    "ends the later of two lines with one key as a duplicate, also when the rest is %s",
+    async (_, options, code) => {
+      const world = noMoney();
+      const { source } = longStream(world, 3_000, async () => {
+        if ("sla" in options) await never();
+      });
+      const repeating = (async function* () {
+        for await (const line of source) yield Buffer.from(line.toString().replace('"k2900"', '"k7"'));
+      })();
+      const run = (await world.engine()).run(repeating, { ...OPTIONS, ...options });
+      const summary = await world.settle(run.finished);
+      expect(summary).toMatchObject({ items: 3_000, errors: { duplicate_key: 1 } });
+      expect(world.output().filter(({ error }) => error?.code === code)).toHaveLength(2_999);
+      const lines = world.output().filter(({ key }) => key === "k7");
+      expect(lines.map(({ error }) => error?.code).sort()).toEqual(["duplicate_key", code].sort());
+      expect(lines.find(({ error }) => error?.code === "duplicate_key")?.error?.line).toBe(2_900);
+    },
+  );
+
   it("answers the held items when the account has money again before the stream ends", async () => {
     const world = noMoney();
     const { run } = await readingRest(world, 9_000);

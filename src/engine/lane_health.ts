@@ -13,6 +13,7 @@ import { InnocentFailures } from "../schedule/innocent_failures.ts";
 import type { LaneLimits, Permit } from "../schedule/limits.ts";
 import { parseModelId } from "../work/request.ts";
 import { suspectsOf } from "./attempt_signal.ts";
+import { keyVariable } from "./config.ts";
 import { type HeldEnd, holdReasonOf, type Trouble } from "./holds.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { RunState } from "./run_state.ts";
@@ -134,7 +135,7 @@ export class LaneHealth {
       reason: holdReasonOf(result),
       code: result.code ?? "provider_error",
       sinceMs: this.#trouble?.sinceMs ?? this.#clock.nowMs(),
-      message: result.message,
+      message: messageOf(call, result),
       ...(result.status === undefined ? {} : { providerStatus: result.status }),
       model: call.model,
       address: call.head.origin,
@@ -171,4 +172,12 @@ export class LaneHealth {
 /** Failures of this kind that end an item: chance may not give all of them to an innocent one. */
 function budgetOf(result: AttemptResult): number {
   return result.class === "ambiguous" ? RETRY_POLICY.ambiguousMax + 1 : RETRY_POLICY.attemptsMax;
+}
+
+/** A provider that is sent no key can only say that it accepts none. */
+function messageOf({ provider: { settings } }: ItemCall, { code, message }: AttemptResult): string {
+  const isKeyless = settings.key === undefined && Object.keys(settings.headers ?? {}).length === 0;
+  return code === "authentication_failed" && isKeyless
+    ? `no key is set (${keyVariable(settings.name)}): ${message}`
+    : message;
 }

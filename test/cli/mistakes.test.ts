@@ -342,6 +342,23 @@ describe("the environment", () => {
     expect(stderr).not.toContain("secret");
   });
 
+  it("that holds no key for an address of its own stops the run with 2 and says which variable to set", async () => {
+    const server = createServer((_, response) => {
+      response.writeHead(401, { "content-type": "application/json" });
+      response.end('{"error":{"message":"Missing bearer","code":"invalid_api_key"}}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    desk.write("keyless.jsonl", [question("a", "hi", "openai:gpt-4o-mini")]);
+    const env = { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` };
+    const { code, stderr } = await desk.perigee(["run", "keyless.jsonl", "--out", "out.jsonl"], { env });
+    server.close();
+    expect(code).toBe(2);
+    expect(stderr).toContain(
+      `held  1 item: authentication: openai at http://127.0.0.1:${port} does not accept the key: no key is set (OPENAI_API_KEY): openai answered 401 (invalid_api_key): the key was not accepted (it says: Missing bearer)\n`,
+    );
+  });
+
   it("that holds a key the provider refuses stops the run with 2 and says so, with all items kept", async () => {
     let requests = 0;
     const server = createServer((_, response) => {

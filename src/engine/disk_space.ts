@@ -19,19 +19,20 @@ export async function assertFits(
 ): Promise<void> {
   if (lines === 0) return;
   const places = [
-    { path: dirname(out), bytes: lines * OUTPUT_BYTES_MIN, what: "answers" },
-    { path: dataDir, bytes: lines * JOURNAL_BYTES_MIN, what: "journal" },
+    { path: dirname(out), bytes: lines * OUTPUT_BYTES_MIN, what: "answers", verb: "need" },
+    { path: dataDir, bytes: lines * JOURNAL_BYTES_MIN, what: "journal", verb: "needs" },
   ];
-  for (const { path, bytes, what } of places) {
+  for (const { path, bytes, what, verb } of places) {
     const freeBytes = await disk.freeBytes?.(path);
     if (freeBytes === undefined || freeBytes >= bytes) continue;
     throw new PerigeeError(
       "disk_full",
-      `${path} has ${mebibytes(freeBytes)} MiB free, and the ${what} of ${lines} lines need at least ${mebibytes(bytes)} MiB: free some, or choose another place; nothing was sent`,
+      `${path} has ${sizeText(freeBytes)} free, and the ${what} of ${lines} lines ${verb} at least ${sizeText(bytes)}: free some, or choose another place; nothing was sent`,
     );
   }
 }
 
-function mebibytes(bytes: number): string {
-  return (bytes / 1_048_576).toFixed(1);
+/** In KiB below 1 MiB, so that a small disk is not said to have nothing. */
+function sizeText(bytes: number): string {
+  return bytes < 1_048_576 ? `${(bytes / 1_024).toFixed(1)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
 }

@@ -63,6 +63,8 @@ export class Replay {
         readonly warned: readonly WarnedRecord[];
         /** What they had sent, by line. */
         readonly intents: ReadonlyMap<number, IntentRecord>;
+        /** What attempts before that took, by line. */
+        readonly spent: ReadonlyMap<number, ClosedRecord>;
         /** Held lines that stand in it instead; the journal has them still. */
         readonly released: readonly Uint8Array[];
       }
@@ -97,9 +99,12 @@ export class Replay {
       this.closed.set(record.line, record);
     }
     const intents = new Map<number, IntentRecord>();
+    const spent = new Map<number, ClosedRecord>();
     for (const outcome of step.outcomes) {
       const intent = this.open.get(outcome.line);
       if (intent !== undefined) intents.set(outcome.line, intent);
+      const before = this.spent.get(outcome.line);
+      if (before !== undefined) spent.set(outcome.line, before);
       this.settle(outcome);
     }
     for (const [list, lines] of step.warned) this.totals.warn(list, lines);
@@ -107,7 +112,7 @@ export class Replay {
     if (step.outEnd > step.outStart) {
       const { outcomes, warned } = isRelease ? { outcomes: [], warned: [] } : step;
       const crc32Before = this.outCrc32;
-      this.last = { sequence, range: step, crc32Before, outcomes, warned, intents, released };
+      this.last = { sequence, range: step, crc32Before, outcomes, warned, intents, spent, released };
       this.outEnd = step.outEnd;
       this.outCrc32 = combineCrc32(this.outCrc32, step.outCrc32, step.outEnd - step.outStart);
     }
@@ -189,22 +194,40 @@ export class Replay {
     for (const outcome of this.last.outcomes) {
       this.done.delete(outcome.line);
       this.totals.remove(outcome);
-      // What it took is counted still: its answer was paid for, and is asked for again.
-      const ambiguousAttempts = outcome.ambiguousAttempts + 1;
-      if (outcome.attempts > 0) {
-        const closed = { ...outcome, ambiguousAttempts, uncounted: 1, uncountedAmbiguous: 1 };
-        const intent = this.last.intents.get(outcome.line);
-        if (intent === undefined) this.closed.set(outcome.line, closed);
-        else this.open.set(outcome.line, { ...intent, mostUsd: 0 }); // its outcome says what it cost
-        this.spent.set(outcome.line, closed);
-        this.voided.set(outcome.line, outcome);
-      }
+      if (outcome.attempts > 0) this.#reopen(outcome, this.last.intents.get(outcome.line), this.last.spent);
     }
     for (const [list, lines] of this.last.warned) this.totals.warn(list, -lines);
     this.held = [...this.last.released, ...this.held];
     this.outEnd = this.last.range.outStart;
     this.outCrc32 = this.last.crc32Before;
     this.last = undefined;
+  }
+
+  /**
+   * A settled line is asked for again. What it took is counted still, because its answer was paid for; its earlier attempts
+   * count against it or not, as before, and the one whose line was damaged does not.
+   */
+  #reopen(
+    outcome: OutcomeRecord,
+    intent: IntentRecord | undefined,
+    spent: ReadonlyMap<number, ClosedRecord>,
+  ): void {
+    const { line } = outcome;
+    const { uncounted = 0, uncountedAmbiguous = 0 } = spent.get(line) ?? {};
+    this.voided.set(line, outcome);
+    if (intent !== undefined) {
+      this.open.set(line, { ...intent, mostUsd: 0 }); // its outcome says what it cost
+      this.spent.set(line, { ...outcome, uncounted, uncountedAmbiguous });
+      return;
+    }
+    const closed = {
+      ...outcome,
+      uncounted: uncounted + 1,
+      ambiguousAttempts: outcome.ambiguousAttempts + 1,
+      uncountedAmbiguous: uncountedAmbiguous + 1,
+    };
+    this.closed.set(line, closed);
+    this.spent.set(line, closed);
   }
 
   /** The output was written again: what follows says what is in it. */

@@ -142,6 +142,30 @@ describe("recovery", () => {
     }
   });
 
+  it("does not end a line for its restarts when a power cut damages its answer in the end", async () => {
+    let voided = 0;
+    for (let operations = 1; operations <= 30; operations += 1) {
+      const world = new World({ latencyMs: 50 });
+      world.input(1);
+      const call = async (ms: number, powerCut: boolean): Promise<void> => {
+        const process = mortal(world.clock);
+        void (await world.engine(process.clock)).run(INPUT, OPTIONS).finished;
+        if (powerCut) world.disk.crashAtOperation(operations, { powerCut });
+        await world.clock.advance(ms);
+        process.kill();
+        world.kill({ powerCut });
+      };
+      for (let restarts = 0; restarts < 4; restarts += 1) await call(20, false);
+      await call(200, true);
+      const onStep = (_: number, { voids }: Step): void => {
+        if (voids > 0) voided += 1;
+      };
+      const summary = await finish(world, { ...OPTIONS, onStep });
+      expect(summary, `${operations}`).toMatchObject({ counts: { completed: 1 } });
+    }
+    expect(voided).toBeGreaterThan(0);
+  });
+
   it("is told the same by every step, from the first on, when it is followed", async () => {
     const world = await killed();
     const steps: [number, Step][] = [];

@@ -46,6 +46,45 @@ describe("replay", () => {
   });
 });
 
+describe("a line whose answer was damaged", () => {
+  /** The answer to this attempt, in a range of the output. */
+  function answered(intent: IntentRecord): Step {
+    const { line, attempt: attempts, ambiguousAttempts } = intent;
+    const step = new StepWriter();
+    step.intent(intent, "alpha:standard:m1");
+    const counts = { status: "completed" as const, code: undefined, attempts, ambiguousAttempts };
+    step.outcome({ ...NOTHING_SPENT, ...counts, line }, 5, 1);
+    return readStep(step.finish({ outStart: 0, outEnd: 5, outCrc32: 1, voids: 0, committedUsd: 0.25 }));
+  }
+
+  it.each([1, 2, 6])("has all of %i attempts uncounted when restarts ended the earlier ones", (attempts) => {
+    const replay = new Replay();
+    for (let attempt = 1; attempt < attempts; attempt += 1) replay.apply(attempt, stepOf(intentOf(attempt)));
+    replay.apply(attempts, answered(intentOf(attempts)));
+    replay.voidLast(attempts);
+    const all = {
+      attempts,
+      uncounted: attempts,
+      ambiguousAttempts: attempts,
+      uncountedAmbiguous: attempts,
+    };
+    expect(replay.attemptsMade().get(7)).toMatchObject(all);
+  });
+
+  it("has the failures still that counted against it", () => {
+    const replay = new Replay();
+    const failed = new StepWriter();
+    const none = { uncounted: 0, ambiguousAttempts: 0, uncountedAmbiguous: 0 };
+    failed.closed({ ...NOTHING_SPENT, ...none, line: 7, attempts: 1 });
+    const nowhere = { outStart: 0, outEnd: 0, outCrc32: 0, voids: 0, committedUsd: 0 };
+    replay.apply(1, stepOf(intentOf(1)));
+    replay.apply(2, readStep(failed.finish(nowhere)));
+    replay.apply(3, answered({ ...intentOf(2), ambiguousAttempts: 0 }));
+    replay.voidLast(3);
+    expect(replay.attemptsMade().get(7)).toMatchObject({ attempts: 2, uncounted: 1, uncountedAmbiguous: 1 });
+  });
+});
+
 describe("what lines took that are open again", () => {
   it("is kept in records that a journal can hold, however much it is", () => {
     const took: ClosedRecord = {

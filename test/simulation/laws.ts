@@ -57,7 +57,6 @@ export class Laws {
 
   finished(book: RunBook, summary: Summary, output: string): void {
     const observer = this.#observer;
-    book.isAtWork = false;
     const { counts, errors } = summary;
     observer.note(`run ${book.run.index} finished ${JSON.stringify(counts)} ${JSON.stringify(errors)}`);
     observer.note(output);

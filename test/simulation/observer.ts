@@ -286,6 +286,16 @@ export class Observer {
     }
   }
 
+  /** I1: a run is over; of its lines only those are left that a stream had not given by the deadline. */
+  completed(book: RunBook): void {
+    book.isAtWork = false;
+    const left = book.lines.find(({ id, kind }) => kind === "item" && !this.#settled.has(id));
+    if (left === undefined || this.#isLost(book)) return;
+    const { isStream, slaMinutes = Number.POSITIVE_INFINITY } = book.run;
+    if (!isStream || this.#clock.nowMs() < book.windowFromMs + slaMinutes * 60_000)
+      this.violate(`I1 run ${book.run.index} is over, and line ${left.id} is left`);
+  }
+
   /** A run stopped; what was still in flight is in doubt. */
   stopped(book: RunBook, reason: string | undefined): void {
     book.isAtWork = false;

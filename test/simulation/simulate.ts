@@ -205,6 +205,7 @@ class Simulation {
       const summary = await this.#runOnce(engine, book);
       if (summary === undefined) return;
       if (summary.status === "completed") {
+        this.#observer.completed(book);
         if (this.#callsAgain(book, summary)) continue;
         this.#summaries.set(book, summary);
         return;

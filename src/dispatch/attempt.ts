@@ -10,6 +10,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import type { Decoded, FailureScope } from "../providers/provider.ts";
+import { believable } from "../providers/usage.ts";
 import type { LearntLimits } from "../work/limits.ts";
 import {
   type AnswerMembers,
@@ -81,8 +82,9 @@ export function failedOnWire(failure: WireFailure, message: string, latencyMs: n
 /** An attempt that brought an answer, whatever it says. A success that holds nothing counts as `empty_output`. */
 export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
   const { status, learnt, latencyMs, inputTokens } = facts;
-  const usage = isSound(decoded.usage) ? decoded.usage : undefined;
-  if (decoded.class === "success" && holdsAnswer(decoded)) {
+  const hasOutput = decoded.class === "success" && holdsAnswer(decoded);
+  const usage = believable(decoded.usage, { inputTokens, hasOutput });
+  if (hasOutput) {
     return {
       class: "success",
       message: "",
@@ -166,21 +168,4 @@ function estimate(inputTokens: number, { text, members }: { text: string; member
     reasoningTokens: 0,
     isEstimated: true,
   };
-}
-
-/** Codecs promise whole counts from 0; totals must not become NaN if one does not keep it. */
-function isSound(usage: Usage | undefined): boolean {
-  return (
-    usage !== undefined &&
-    isCount(usage.inputTokens) &&
-    isCount(usage.cachedTokens) &&
-    isCount(usage.cacheWriteTokens) &&
-    isCount(usage.outputTokens) &&
-    isCount(usage.reasoningTokens) &&
-    (usage.chargedUsd === undefined || usage.chargedUsd >= 0)
-  );
-}
-
-function isCount(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0;
 }

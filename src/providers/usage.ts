@@ -5,12 +5,40 @@
  *   anthropic  input = input_tokens + cache_creation_input_tokens + cache_read_input_tokens (disjoint)
  *   gemini     input = promptTokenCount + toolUsePromptTokenCount, output = candidatesTokenCount + thoughtsTokenCount
  *
+ * `believable` is the one check that every provider's usage passes, custom codecs included: counts that cannot be true make
+ * the usage unknown, as if the provider had sent none.
+ *
  * Limits: any detail object may be missing or null and then counts 0; a total that is missing, negative, fractional or
  * text makes the whole usage `undefined`, and the caller estimates. More cached or written than input counts as none, and the
  * usage as estimated; more reasoning than output counts as all of it.
  */
 import type { Usage } from "../work/outcome.ts";
 import { countOf, objectOf, type Unchecked } from "./json.ts";
+
+/**
+ * The most input, and the most output, tokens of one answer that are believed. The longest context window of any model has 10
+ * million tokens (Llama 4 Scout, https://ai.meta.com/blog/llama-4-multimodal-intelligence/, read in November 2026), and it
+ * holds both.
+ */
+const USAGE_TOKENS_MAX = 10_000_000;
+
+/** What an answer is known to have taken at least. */
+export interface KnownTokens {
+  /** Of the request, counted before it was sent. */
+  readonly inputTokens: number;
+  /** Whether the answer holds text, tool calls or a refusal. */
+  readonly hasOutput: boolean;
+}
+
+/** The usage, or `undefined` where it cannot be true: a count that is not a whole number from 0 to 10 million, or 0 of what is there. */
+export function believable(usage: Usage | undefined, known: KnownTokens): Usage | undefined {
+  if (usage === undefined) return undefined;
+  const { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens, chargedUsd } = usage;
+  const counts = [inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens];
+  if (!counts.every(isPlausible) || (chargedUsd !== undefined && !(chargedUsd >= 0))) return undefined;
+  if (inputTokens === 0 && known.inputTokens > 0) return undefined;
+  return outputTokens === 0 && known.hasOutput ? undefined : usage;
+}
 
 /** `usage` of a chat completion. `hasCost`: the provider adds `cost` in USD (OpenRouter). */
 export function openaiUsage(value: unknown, hasCost: boolean): Usage | undefined {
@@ -58,6 +86,10 @@ export function geminiUsage(value: unknown): Usage | undefined {
   }
   const cached = countOf(usage["cachedContentTokenCount"]) ?? 0;
   return bounded(prompt + tools, cached, 0, candidates + thoughts, thoughts);
+}
+
+function isPlausible(count: number): boolean {
+  return Number.isSafeInteger(count) && count >= 0 && count <= USAGE_TOKENS_MAX;
 }
 
 function bounded(input: number, cached: number, written: number, output: number, reasoning: number): Usage {

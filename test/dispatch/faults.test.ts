@@ -148,6 +148,10 @@ describe("faults of providers, at the dispatcher", () => {
     { ...USAGE, inputTokens: -3 },
     { ...USAGE, cachedTokens: "7" as unknown as number },
     { ...USAGE, chargedUsd: Number.NaN },
+    { ...USAGE, inputTokens: Number.MAX_SAFE_INTEGER },
+    { ...USAGE, outputTokens: 10_000_001 },
+    { ...USAGE, inputTokens: 0 },
+    { ...USAGE, outputTokens: 0 },
     undefined,
   ])(
     "fault 63: usage that is missing or nonsense is estimated and flagged (%#)",

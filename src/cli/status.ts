@@ -15,6 +15,7 @@ import { commandLine } from "./command_line.ts";
 import { errorJson } from "./exit.ts";
 import { holdText } from "./holds.ts";
 import { count } from "./numbers.ts";
+import { doubtReason } from "./summary.ts";
 
 const MODELS_SHOWN_MAX = 5;
 
@@ -145,7 +146,8 @@ function firstOf(models: readonly string[]): string {
 
 function doubtText(found: RunStatus): string {
   const { ambiguous_usd, ambiguous_requests, requests_under_way, unpriced_models } = found;
-  if (ambiguous_requests === 0) return usdText(ambiguous_usd);
+  if (ambiguous_requests === 0)
+    return ambiguous_usd === 0 ? usdText(0) : `at most ${usdText(ambiguous_usd)} (${doubtReason(0)})`;
   const requests = ambiguous_requests === 1 ? "1 request" : `${count(ambiguous_requests)} requests`;
   const underWay =
     requests_under_way === 0

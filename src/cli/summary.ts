@@ -38,12 +38,18 @@ export function summaryTable(summary: Summary): string {
   if (cost.ambiguous_usd > 0 || usage.ambiguous_attempts > 0)
     rows.splice(-2, 0, [
       "in doubt",
-      `at most ${usdText(cost.ambiguous_usd)} (${count(usage.ambiguous_attempts)} attempts may have been billed without an answer)`,
+      `at most ${usdText(cost.ambiguous_usd)} (${doubtReason(usage.ambiguous_attempts)})`,
     ]);
   const unpriced = cost.prices.filter(({ source }) => source === null).map(({ model }) => model);
   if (unpriced.length > 0) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;
+}
+
+/** Why money is in doubt: attempts without an answer, or else answers of which only an estimate is known. */
+export function doubtReason(attempts: number): string {
+  if (attempts === 0) return "answers without a usable token count, billed as estimated";
+  return `${count(attempts)} ${attempts === 1 ? "attempt" : "attempts"} may have been billed without an answer`;
 }
 
 /** What a run says once of each setting that it leaves out for a model. */

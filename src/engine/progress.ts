@@ -39,7 +39,7 @@ export interface Progress {
   readonly tokensPerSecond: number;
   /** What providers bill for all attempts that have ended. */
   readonly billedUsd: number;
-  /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed. */
+  /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed; and answers without usable usage. */
   readonly ambiguousUsd: number;
   /** The cost of the settled lines at list price. */
   readonly listUsd: number;
@@ -79,7 +79,7 @@ export interface Summary {
   readonly cost: {
     /** What providers bill: real usage, cache reads and writes, the tier that was served. */
     readonly billed_usd: number;
-    /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed. */
+    /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed; and answers without usable usage. */
     readonly ambiguous_usd: number;
     /** The cost of the settled lines at list price. */
     readonly list_usd: number;

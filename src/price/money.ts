@@ -2,7 +2,8 @@
  * The kinds of cost of some work, shown separately everywhere:
  *
  *   billed      what providers take: real usage, cache reads and writes, the tier that was served
- *   ambiguous   the most that attempts of unknown end may have cost besides: timed out, broken off, killed
+ *   ambiguous   the most that attempts of unknown end may have cost besides: timed out, broken off, killed; and
+ *               of answers without usable usage, beyond the estimate
  *   list        the real usage at the providers' list price
  *   usd         what a service charges its callers: list price times price factor; no provider bills this
  */
@@ -18,10 +19,14 @@ export interface Money {
 
 export const NO_MONEY: Money = { listUsd: 0, usd: 0, billedUsd: 0, ambiguousUsd: 0 };
 
-/** An amount as all texts show it: `$12.34`, below 1 dollar with 4 decimals, below a cent with two significant digits. */
+/** From here on `toFixed` writes an exponent. */
+const FIXED_MAX = 1e21;
+
+/** An amount as all texts show it: `$12.34`, below 1 dollar with 4 decimals, below a cent with two significant digits. Never with an exponent. */
 export function usdText(usd: number): string {
   if (usd === 0) return "$0.00";
   if (usd > 0 && usd < 0.01) return `$${usd.toFixed(Math.min(12, 1 - Math.floor(Math.log10(usd))))}`;
+  if (usd >= FIXED_MAX && Number.isFinite(usd)) return `$${BigInt(usd)}.00`;
   return `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
 }
 

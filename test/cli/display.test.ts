@@ -219,6 +219,23 @@ describe("the summary", () => {
   });
 });
 
+describe("money in doubt without attempts in doubt", () => {
+  it("is said to be of answers without a usable token count", () => {
+    const cost = { ...SUMMARY.cost, ambiguous_usd: 0.25 };
+    expect(summaryTable({ ...SUMMARY, cost })).toMatch(
+      /\nin doubt +at most \$0\.2500 \(answers without a usable token count, billed as estimated\)\ntime/,
+    );
+  });
+
+  it.each([
+    [1e21, "$1000000000000000000000.00"],
+    [1.5e43, `$${BigInt(1.5e43)}.00`],
+  ])("is written without an exponent, however much it is (%d)", (usd, text) => {
+    const cost = { ...SUMMARY.cost, ambiguous_usd: usd };
+    expect(summaryTable({ ...SUMMARY, cost })).toContain(`at most ${text} (`);
+  });
+});
+
 describe("the command to continue with", () => {
   it("can be copied into a shell", () => {
     expect(commandLine(["run", "my file.jsonl", "--out", "it's.jsonl", "--sla", "60"])).toBe(

@@ -11,6 +11,7 @@ import {
   A_TEXT,
   A_TRUTH,
   AN_AMOUNT,
+  AN_OBJECT,
   anObjectOf,
   byName,
   CHECKED_LATER,
@@ -60,7 +61,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   maxCostUsd: AN_AMOUNT,
   maxCostUnbounded: A_TRUTH,
   cap: CHECKED_LATER,
-  accepted: CHECKED_LATER,
+  accepted: AN_OBJECT,
   volumeTokens: AN_AMOUNT,
   rateCard: anObjectOf<RateCard>({
     standard: anObjectOf<FactorRate>(FACTOR_RATE),

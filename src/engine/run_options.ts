@@ -72,7 +72,7 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
    */
   readonly skip?: (line: number) => boolean;
   /**
-   * The source stands in for one that is lost, and need not be the same. What is left of the run ends with the sla, and without
+   * The source replaces one that is lost, and need not be the same. What is left of the run ends with the sla, and without
    * one as `skip` says; nothing is sent before.
    */
   readonly isStandIn?: boolean;

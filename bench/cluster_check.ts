@@ -6,10 +6,10 @@
  * Members have the schemas of the satellites that come with perigee; each of them but the first refers to two others.
  */
 import assert from "node:assert";
-import type { SatelliteResolver } from "../src/satellites/catalogue.ts";
-import { checkDeclaration } from "../src/satellites/cluster/check.ts";
-import type { Satellite } from "../src/satellites/satellite.ts";
-import { vendorSatellites } from "../src/satellites/vendor.ts";
+import { checkDeclaration } from "../src/clusters/declaration/check.ts";
+import { vendorSatellites } from "../src/satellites/builtin/vendor.ts";
+import type { SatelliteResolver } from "../src/satellites/sdk/catalogue.ts";
+import type { Satellite } from "../src/satellites/sdk/satellite.ts";
 
 const MEMBERS = 200;
 const ROUNDS = 100;

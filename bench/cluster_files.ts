@@ -10,9 +10,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../src/clock.ts";
+import type { ClusterView } from "../src/clusters/cluster.ts";
 import { openEngine } from "../src/engine/engine.ts";
-import type { ClusterView } from "../src/satellites/cluster/cluster.ts";
-import { defineSatellite } from "../src/satellites/define.ts";
+import { defineSatellite } from "../src/satellites/sdk/define.ts";
 import { z } from "../src/schema.ts";
 import { openStack } from "../src/service/stack.ts";
 

@@ -4,4 +4,4 @@ import { fileURLToPath } from "node:url";
 export const MAIN: string = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 
 /** The satellites' door of the same build, for modules that processes load. */
-export const SDK: string = new URL("../dist/satellites/index.js", import.meta.url).href;
+export const SDK: string = new URL("../dist/satellites.js", import.meta.url).href;

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as door from "../src/index.ts";
 import * as providers from "../src/providers/index.ts";
-import * as satellites from "../src/satellites/index.ts";
+import * as satellites from "../src/satellites.ts";
 import * as service from "../src/service/index.ts";
 import * as testing from "../src/testing/index.ts";
 
@@ -155,7 +155,7 @@ describe("the doors", () => {
       "defineSatellite",
       "reference",
     ]);
-    expect(namesOf("satellites/index.ts").types).toEqual([
+    expect(namesOf("satellites.ts").types).toEqual([
       "AnySatellite",
       "BatchInferenceOptions",
       "Catalogue",

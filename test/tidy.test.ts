@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
@@ -35,22 +35,48 @@ const FLOORS: Readonly<Record<string, number>> = {
   tasks: 6,
   satellites: 7,
   fleet: 7,
-  service: 8,
-  cli: 9,
+  clusters: 8,
+  "satellites.ts": 9,
+  service: 9,
+  cli: 10,
 };
+
+/** The sub-folders of a folder, lowest first; each imports from those before it, and those of one row do not know each other. */
+const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  clusters: [["declaration"], ["runs"]],
+  satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
+  "satellites/builtin": [
+    ["exchange"],
+    ["files"],
+    [
+      "batch_inference",
+      "call_webhook",
+      "forward_logs",
+      "get_files",
+      "move_file",
+      "parse_with_docling",
+      "send_alert",
+      "send_email",
+    ],
+  ],
+};
+
+/** The most files of a folder, and the folders that still have more. */
+const FOLDER_FILES_MAX = 25;
+const CROWDED = ["cli", "engine", "providers", "schedule", "service", "store", "tasks"];
 
 /** The one file that may import a runtime package. */
 const DOORS: Readonly<Record<string, string>> = {
-  "@standard-schema/spec": "satellites/satellite.ts",
-  bottleneck: "satellites/destinations.ts",
-  "csv-parse": "satellites/builtin/parse_csv.ts",
-  mammoth: "satellites/builtin/parse_docx.ts",
-  nodemailer: "satellites/builtin/smtp.ts",
-  "@aws-sdk/client-s3": "satellites/builtin/store_s3.ts",
-  opendal: "satellites/builtin/store_opendal.ts",
-  turndown: "satellites/builtin/parse_html.ts",
-  unpdf: "satellites/builtin/parse_pdf.ts",
-  yaml: "satellites/cluster/declaration.ts",
+  "@standard-schema/spec": "satellites/sdk/satellite.ts",
+  bottleneck: "satellites/executions/destinations.ts",
+  "csv-parse": "satellites/builtin/parse_with_docling/parse_csv.ts",
+  mammoth: "satellites/builtin/parse_with_docling/parse_docx.ts",
+  nodemailer: "satellites/builtin/send_email/smtp.ts",
+  "@aws-sdk/client-s3": "satellites/builtin/files/store_s3.ts",
+  opendal: "satellites/builtin/files/store_opendal.ts",
+  turndown: "satellites/builtin/parse_with_docling/parse_html.ts",
+  unpdf: "satellites/builtin/parse_with_docling/parse_pdf.ts",
+  yaml: "clusters/declaration/declaration.ts",
   "@photostructure/sqlite": "store/sqlite_database.ts",
   "@pydantic/genai-prices": "price/base.ts",
   "@fastify/multipart": "service/fastify.ts",
@@ -78,14 +104,14 @@ const DOORS: Readonly<Record<string, string>> = {
 const ENTRIES = [
   "index.ts",
   "providers/index.ts",
-  "satellites/index.ts",
+  "satellites.ts",
   "service/index.ts",
   "testing/index.ts",
   "cli/main.ts",
   "cli/watchdog_worker.ts",
   "shard/worker.ts",
-  "satellites/builtin/parser_process.ts",
-  "satellites/builtin/parser_watch.ts",
+  "satellites/builtin/parse_with_docling/parser_process.ts",
+  "satellites/builtin/parse_with_docling/parser_watch.ts",
   "store/sqlite_worker.ts",
 ];
 
@@ -115,6 +141,34 @@ describe("the house", () => {
         .map((target) => `${file.path} -> ${target}`),
     );
     expect(wrong).toEqual([]);
+  });
+
+  it("imports between sub-folders of a folder in one order", () => {
+    const folders = new Set(files.map((file) => dirname(file.path)).flatMap(withParents));
+    const unlisted = [...folders].filter((folder) => {
+      const parent = SUB_FOLDERS[dirname(folder)];
+      return dirname(folder) !== "." && !parent?.flat().includes(basename(folder));
+    });
+    expect(unlisted).toEqual([]);
+    const wrong = Object.entries(SUB_FOLDERS).flatMap(([folder, rows]) =>
+      files.flatMap((file) =>
+        localImports(file)
+          .filter((target) => {
+            const [from, to] = [childOf(folder, file.path), childOf(folder, target)];
+            const row = (child: string): number => rows.findIndex((names) => names.includes(child));
+            return from !== undefined && to !== undefined && from !== to && row(to) >= row(from);
+          })
+          .map((target) => `${file.path} -> ${target}`),
+      ),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it(`keeps folders at most ${FOLDER_FILES_MAX} files, but for those that are still to be divided`, () => {
+    const counts = new Map<string, number>();
+    for (const { path } of files) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+    const crowded = [...counts].filter(([, count]) => count > FOLDER_FILES_MAX).map(([folder]) => folder);
+    expect(crowded.sort()).toEqual(CROWDED);
   });
 
   it("has no circle of imports", () => {
@@ -218,6 +272,18 @@ function withoutComments(text: string): string {
 
 function localImports(file: SourceFile): string[] {
   return file.imports.filter((name) => name.startsWith(".")).map((name) => join(dirname(file.path), name));
+}
+
+/** A folder and those around it, without `src` itself. */
+function withParents(folder: string): string[] {
+  return folder === "." ? [] : [folder, ...withParents(dirname(folder))];
+}
+
+/** The sub-folder of `folder` that a file is in. */
+function childOf(folder: string, path: string): string | undefined {
+  if (!path.startsWith(`${folder}/`)) return undefined;
+  const [child, ...rest] = path.slice(folder.length + 1).split("/");
+  return rest.length > 0 ? child : undefined;
 }
 
 function roomOf(path: string): string {

@@ -10,8 +10,8 @@
 import { readFile } from "node:fs/promises";
 import { styleText } from "node:util";
 import { systemClock } from "../clock.ts";
+import type { ClusterIssue, Clusters, ClusterView } from "../clusters/cluster.ts";
 import { ifFound, PerigeeError } from "../errors.ts";
-import type { ClusterIssue, Clusters, ClusterView } from "../satellites/cluster/cluster.ts";
 import { clusterAnswer } from "../service/cluster_schema.ts";
 import { derivedId } from "../work/derived_id.ts";
 import type { JsonObject } from "../work/json.ts";

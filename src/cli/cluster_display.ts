@@ -5,7 +5,7 @@
  *   parse      running    0:07  12/40, 1 failed  2 retries
  */
 import { styleText } from "node:util";
-import type { ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
+import type { ClusterView, MemberView } from "../clusters/cluster.ts";
 import { count, duration } from "./numbers.ts";
 
 type Style = Parameters<typeof styleText>[0];

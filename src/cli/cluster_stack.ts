@@ -5,17 +5,17 @@
  */
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
+import type { ClusterIssue, Clusters } from "../clusters/cluster.ts";
+import { checkDeclaration } from "../clusters/declaration/check.ts";
+import type { OpenedSatellites } from "../clusters/open.ts";
 import { readConfigFile } from "../engine/config.ts";
 import { openEngine } from "../engine/engine.ts";
-import type { SatelliteResolver } from "../satellites/catalogue.ts";
-import { noSatellite } from "../satellites/catalogue_refusals.ts";
-import { checkDeclaration } from "../satellites/cluster/check.ts";
-import type { ClusterIssue, Clusters } from "../satellites/cluster/cluster.ts";
-import type { ExecutionCaller } from "../satellites/execution.ts";
-import type { OpenedSatellites } from "../satellites/open.ts";
-import { VENDOR_NAMESPACE } from "../satellites/reference.ts";
-import type { Satellite } from "../satellites/satellite.ts";
-import { vendorSatellites } from "../satellites/vendor.ts";
+import { vendorSatellites } from "../satellites/builtin/vendor.ts";
+import { noSatellite } from "../satellites/kinds/catalogue_refusals.ts";
+import type { SatelliteResolver } from "../satellites/sdk/catalogue.ts";
+import type { ExecutionCaller } from "../satellites/sdk/execution.ts";
+import { VENDOR_NAMESPACE } from "../satellites/sdk/reference.ts";
+import type { Satellite } from "../satellites/sdk/satellite.ts";
 import { openStack } from "../service/stack.ts";
 import type { JsonObject } from "../work/json.ts";
 import { printError } from "./exit.ts";

@@ -10,9 +10,9 @@ import { systemClock } from "../clock.ts";
 import { isLoopbackHost, parseAllowList } from "../egress/address.ts";
 import { createEgress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import { toWire } from "../satellites/description.ts";
-import { createGuardedHttp } from "../satellites/guarded_http.ts";
 import { createOrbitHost, type HostSecret } from "../satellites/orbit/host.ts";
+import { toWire } from "../satellites/sdk/description.ts";
+import { createGuardedHttp } from "../satellites/sdk/guarded_http.ts";
 import { descriptionsOf, satellitesOf } from "./orbit_file.ts";
 import { signalled } from "./signals.ts";
 

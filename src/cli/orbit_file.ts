@@ -5,8 +5,8 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { PerigeeError } from "../errors.ts";
-import { describeSatellite, fromWire, type SatelliteDescription } from "../satellites/description.ts";
-import type { AnySatellite } from "../satellites/satellite.ts";
+import { describeSatellite, fromWire, type SatelliteDescription } from "../satellites/sdk/description.ts";
+import type { AnySatellite } from "../satellites/sdk/satellite.ts";
 
 /** Runs the module. Throws `usage` for one that does not load, or exports no satellite. */
 export async function satellitesOf(file: string): Promise<readonly AnySatellite[]> {

@@ -1,7 +1,7 @@
 /**
  * Satellites as text for people.
  */
-import { choicesOf, propertiesOf } from "../satellites/json_schema.ts";
+import { choicesOf, propertiesOf } from "../satellites/sdk/json_schema.ts";
 import type { JsonObject } from "../work/json.ts";
 import { table } from "./table.ts";
 

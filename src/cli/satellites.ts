@@ -11,20 +11,20 @@ import { systemClock } from "../clock.ts";
 import { parseAllowList } from "../egress/address.ts";
 import { createEgress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import type { Catalogue, Registry, SatelliteView } from "../satellites/catalogue.ts";
-import { type SatelliteDescription, toWire } from "../satellites/description.ts";
-import type { ExecutionCaller } from "../satellites/execution.ts";
-import { createGuardedHttp } from "../satellites/guarded_http.ts";
-import { openCatalogue } from "../satellites/open_catalogue.ts";
+import { vendorSatellites } from "../satellites/builtin/vendor.ts";
+import { openCatalogue } from "../satellites/kinds/open_catalogue.ts";
+import type { Catalogue, Registry, SatelliteView } from "../satellites/sdk/catalogue.ts";
+import { type SatelliteDescription, toWire } from "../satellites/sdk/description.ts";
+import type { ExecutionCaller } from "../satellites/sdk/execution.ts";
+import { createGuardedHttp } from "../satellites/sdk/guarded_http.ts";
 import {
   NAME,
   parseReference,
   referenceText,
   type SatelliteReference,
   VENDOR_NAMESPACE,
-} from "../satellites/reference.ts";
-import { openVault, type VaultOptions } from "../satellites/vault.ts";
-import { vendorSatellites } from "../satellites/vendor.ts";
+} from "../satellites/sdk/reference.ts";
+import { openVault, type VaultOptions } from "../satellites/secrets/vault.ts";
 import { satelliteAnswer } from "../service/catalogue_schema.ts";
 import type { AuditEvent, CatalogueEvent } from "../store/audit_line.ts";
 import type { JsonObject } from "../work/json.ts";

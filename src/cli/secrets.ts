@@ -5,10 +5,10 @@
  * is never an argument, which every process of the machine can read, and is never printed.
  */
 import { PerigeeError } from "../errors.ts";
-import { NAME } from "../satellites/reference.ts";
-import { rotateSecretsKey } from "../satellites/secret_rotation.ts";
-import { openSecrets } from "../satellites/secret_store.ts";
-import type { Secrets } from "../satellites/secrets.ts";
+import { NAME } from "../satellites/sdk/reference.ts";
+import { rotateSecretsKey } from "../satellites/secrets/secret_rotation.ts";
+import { openSecrets } from "../satellites/secrets/secret_store.ts";
+import type { Secrets } from "../satellites/secrets/secrets.ts";
 import { timestamp } from "../service/timestamp.ts";
 import type { AuditEvent } from "../store/audit_line.ts";
 import { answer } from "./answer.ts";

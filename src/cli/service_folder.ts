@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { systemClock } from "../clock.ts";
 import { systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import type { VaultOptions } from "../satellites/vault.ts";
+import type { VaultOptions } from "../satellites/secrets/vault.ts";
 import type { AuditEvent } from "../store/audit_line.ts";
 import { openAuditLog } from "../store/audit_log.ts";
 import { openSqliteStore } from "../store/sqlite.ts";

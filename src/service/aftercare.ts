@@ -4,12 +4,12 @@
  *   webhooks and tasks opened together (each needs the other) -> open -> tasks closed -> webhooks and retention closed
  */
 import type { Clock } from "../clock.ts";
+import { keptClusters } from "../clusters/runs/cluster_retention.ts";
 import type { Disk } from "../disk.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import { keptClusters } from "../satellites/cluster/cluster_retention.ts";
-import { keptExecutions } from "../satellites/execution_retention.ts";
-import type { Vault } from "../satellites/vault.ts";
+import { keptExecutions } from "../satellites/executions/execution_retention.ts";
+import type { Vault } from "../satellites/secrets/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
 import type { StoredRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";

@@ -1,7 +1,7 @@
 /**
  * Who calls: what a key that was accepted stands for.
  */
-import type { ExecutionCaller } from "../satellites/execution.ts";
+import type { ExecutionCaller } from "../satellites/sdk/execution.ts";
 
 /** What a key may do. `admin` includes nothing else: it is for what concerns the whole service. */
 export const SCOPES = [

@@ -7,10 +7,10 @@
  * What a key may not run, and what there is not, are answered alike; vendor satellites without the beta flag with 403.
  */
 import { PerigeeError } from "../errors.ts";
-import type { Catalogue, Registry, SatelliteView } from "../satellites/catalogue.ts";
-import { fieldFault, noSatellite } from "../satellites/catalogue_refusals.ts";
-import { fromWire } from "../satellites/description.ts";
-import { parseReference, referenceText, type SatelliteReference } from "../satellites/reference.ts";
+import { fieldFault, noSatellite } from "../satellites/kinds/catalogue_refusals.ts";
+import type { Catalogue, Registry, SatelliteView } from "../satellites/sdk/catalogue.ts";
+import { fromWire } from "../satellites/sdk/description.ts";
+import { parseReference, referenceText, type SatelliteReference } from "../satellites/sdk/reference.ts";
 import type { Page } from "../tasks/task_view.ts";
 import type { JsonObject } from "../work/json.ts";
 import { type Caller, executionCaller } from "./caller.ts";

@@ -1,9 +1,9 @@
 /**
  * The shapes of satellites over HTTP: as schemas for checks and for the description, and as bodies of answers.
  */
-import type { SatelliteView } from "../satellites/catalogue.ts";
-import { wireDescription } from "../satellites/description.ts";
-import { NAME_PATTERN, referenceText } from "../satellites/reference.ts";
+import type { SatelliteView } from "../satellites/sdk/catalogue.ts";
+import { wireDescription } from "../satellites/sdk/description.ts";
+import { NAME_PATTERN, referenceText } from "../satellites/sdk/reference.ts";
 import { namedErrors, z } from "../schema.ts";
 import { bodyFault } from "./body_fault.ts";
 import { pageFields } from "./list_page.ts";

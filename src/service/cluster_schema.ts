@@ -2,7 +2,7 @@
  * The shapes of clusters over HTTP (interface 2.9), with what perigee adds: as schemas for checks and for the description,
  * and as bodies of answers.
  */
-import type { ClusterIssue, ClusterRequest, ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
+import type { ClusterIssue, ClusterRequest, ClusterView, MemberView } from "../clusters/cluster.ts";
 import { namedErrors, z } from "../schema.ts";
 import { bodyIssues } from "./body_fault.ts";
 import { pageFields } from "./list_page.ts";

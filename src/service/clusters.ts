@@ -7,8 +7,8 @@
  * taken on these routes alone.
  */
 import { isUtf8 } from "node:buffer";
+import type { Clusters } from "../clusters/cluster.ts";
 import { PerigeeError } from "../errors.ts";
-import type { Clusters } from "../satellites/cluster/cluster.ts";
 import { asUnprocessable } from "./body_fault.ts";
 import { executionCaller } from "./caller.ts";
 import {

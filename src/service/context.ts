@@ -2,9 +2,9 @@
  * What routes share: given once to every route file as `register...Routes(app, context)`.
  */
 import type { Clock } from "../clock.ts";
+import type { OpenedSatellites } from "../clusters/open.ts";
 import type { Disk } from "../disk.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { OpenedSatellites } from "../satellites/open.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";

@@ -3,8 +3,8 @@
  * description, and as bodies of answers.
  */
 import type { PerigeeError } from "../errors.ts";
-import type { ExecutionHold, ExecutionView } from "../satellites/execution.ts";
-import { NAME_PATTERN, referenceText } from "../satellites/reference.ts";
+import type { ExecutionHold, ExecutionView } from "../satellites/sdk/execution.ts";
+import { NAME_PATTERN, referenceText } from "../satellites/sdk/reference.ts";
 import { namedErrors, z } from "../schema.ts";
 import type { JsonObject } from "../work/json.ts";
 import { bodyIssues } from "./body_fault.ts";

@@ -4,9 +4,9 @@
  * An execution is found under its own satellite alone; ids of others, of other satellites and of nobody answer alike.
  */
 import { PerigeeError } from "../errors.ts";
-import type { SatelliteResolver } from "../satellites/catalogue.ts";
-import type { Executions, ExecutionView } from "../satellites/execution.ts";
-import type { SatelliteReference } from "../satellites/reference.ts";
+import type { SatelliteResolver } from "../satellites/sdk/catalogue.ts";
+import type { Executions, ExecutionView } from "../satellites/sdk/execution.ts";
+import type { SatelliteReference } from "../satellites/sdk/reference.ts";
 import { asUnprocessable } from "./body_fault.ts";
 import { type Caller, executionCaller } from "./caller.ts";
 import { failures } from "./description.ts";

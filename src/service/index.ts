@@ -6,10 +6,10 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
+import type { OpenedSatellites } from "../clusters/open.ts";
 import type { RequestBounds } from "../engine/config_options.ts";
 import { type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
-import type { OpenedSatellites } from "../satellites/open.ts";
 import { type Audit, openAuditLog } from "../store/audit_log.ts";
 import { openKeyStore } from "../store/key_store.ts";
 import { noteConfigChanges, type Settings } from "./config_changes.ts";

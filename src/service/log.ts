@@ -10,7 +10,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
-import type { SatelliteLogLine } from "../satellites/attempt_run.ts";
+import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import { type FastifyInstance, type FastifyRequest, LogController } from "./fastify.ts";
 
 /** A log line may hold these. Ids, sizes, names of ours and codes; never a text, an address or a header of a user. */

@@ -12,8 +12,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { Hold } from "../engine/holds.ts";
 import type { LaneStatus } from "../engine/lane_status.ts";
-import type { ExecutionView } from "../satellites/execution.ts";
-import { VENDOR_NAMESPACE } from "../satellites/reference.ts";
+import type { ExecutionView } from "../satellites/sdk/execution.ts";
+import { VENDOR_NAMESPACE } from "../satellites/sdk/reference.ts";
 import type { Activity } from "./activity.ts";
 
 const LANES_MAX = 200;

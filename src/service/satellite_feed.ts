@@ -4,8 +4,8 @@
  * Limits: 20 executions that belong to no cluster, out of the newest 100; 8 clusters, of each at most 200 members. A cluster
  * that is final is read once.
  */
-import type { Clusters, ClusterView, MemberView } from "../satellites/cluster/cluster.ts";
-import type { Executions, ExecutionView } from "../satellites/execution.ts";
+import type { Clusters, ClusterView, MemberView } from "../clusters/cluster.ts";
+import type { Executions, ExecutionView } from "../satellites/sdk/execution.ts";
 
 const EXECUTIONS_SHOWN = 20;
 const EXECUTIONS_READ = 100;

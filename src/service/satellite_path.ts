@@ -1,8 +1,8 @@
 /**
  * How paths name a satellite: /v1/satellites/{project}/{satellite}/.
  */
-import { noSatellite } from "../satellites/catalogue_refusals.ts";
-import { NAME, type SatelliteReference } from "../satellites/reference.ts";
+import { noSatellite } from "../satellites/kinds/catalogue_refusals.ts";
+import { NAME, type SatelliteReference } from "../satellites/sdk/reference.ts";
 import { z } from "../schema.ts";
 
 /** As they stand in the path, not yet checked. */

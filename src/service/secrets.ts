@@ -5,8 +5,8 @@
  *
  * Writing has a scope of its own, so that a key that runs satellites need not be able to replace what they sign in with.
  */
-import { NAME } from "../satellites/reference.ts";
-import type { Secrets, SecretView } from "../satellites/secrets.ts";
+import { NAME } from "../satellites/sdk/reference.ts";
+import type { Secrets, SecretView } from "../satellites/secrets/secrets.ts";
 import { z } from "../schema.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { timestamp } from "./timestamp.ts";

@@ -3,14 +3,15 @@
  *
  *   opening, in that order -> open -> closing, satellites first -> closed
  */
+
+import { type OpenedSatellites, openSatellites } from "../clusters/open.ts";
 import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
-import type { SatelliteLogLine } from "../satellites/attempt_run.ts";
-import { type OpenedSatellites, openSatellites } from "../satellites/open.ts";
-import type { AnySatellite } from "../satellites/satellite.ts";
-import { openVault } from "../satellites/vault.ts";
+import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
+import type { AnySatellite } from "../satellites/sdk/satellite.ts";
+import { openVault } from "../satellites/secrets/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import type { Files } from "../tasks/files.ts";

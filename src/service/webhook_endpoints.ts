@@ -13,7 +13,7 @@ import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { newSecret } from "../egress/webhook_signature.ts";
 import { PerigeeError } from "../errors.ts";
-import { everyRecord, type Vault } from "../satellites/vault.ts";
+import { everyRecord, type Vault } from "../satellites/secrets/vault.ts";
 import type { RecordStore } from "../store/records.ts";
 import {
   DELIVERIES,

@@ -7,7 +7,7 @@
  * The secrets of an endpoint are its payload, encrypted (`satellites/vault.ts`). `webhook_due` has a record for each waiting delivery and nothing else, so that a start reads those alone. The message is
  * the delivery's payload until it has ended. Of answers nothing is kept but the status.
  */
-import type { Vault } from "../satellites/vault.ts";
+import type { Vault } from "../satellites/secrets/vault.ts";
 import type { StoredRecord } from "../store/records.ts";
 
 export const ENDPOINTS = "webhook_endpoint";

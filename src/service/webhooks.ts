@@ -10,7 +10,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { hasCode, ifFound, PerigeeError } from "../errors.ts";
-import type { Vault } from "../satellites/vault.ts";
+import type { Vault } from "../satellites/secrets/vault.ts";
 import type { RecordStore } from "../store/records.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { TaskEvent, Tasks } from "../tasks/tasks.ts";

@@ -196,7 +196,7 @@ function blocksConfig(): object {
       paths: {
         perigee: [join(ROOT, "src/index.ts")],
         "perigee/providers": [join(ROOT, "src/providers/index.ts")],
-        "perigee/satellites": [join(ROOT, "src/satellites/index.ts")],
+        "perigee/satellites": [join(ROOT, "src/satellites.ts")],
         "perigee/service": [join(ROOT, "src/service/index.ts")],
         "perigee/testing": [join(ROOT, "src/testing/index.ts")],
         zod: [join(ROOT, "node_modules/zod/index.d.ts")],

@@ -1,8 +1,8 @@
 /** Faults of mail by their numbers. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseMailbox } from "../../src/satellites/builtin/mail_address.ts";
-import { sendEmail } from "../../src/satellites/builtin/send_email.ts";
+import { parseMailbox } from "../../src/satellites/builtin/send_email/mail_address.ts";
+import { sendEmail } from "../../src/satellites/builtin/send_email/send_email.ts";
 import { type MailServer, openMailServer, type TakenMail } from "../satellites/builtin/mail_server.ts";
 import { attempt } from "../satellites/builtin/one_attempt.ts";
 

@@ -5,8 +5,8 @@
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { moveFile } from "../../src/satellites/builtin/move_file.ts";
-import type { Notes } from "../../src/satellites/satellite.ts";
+import { moveFile } from "../../src/satellites/builtin/move_file/move_file.ts";
+import type { Notes } from "../../src/satellites/sdk/satellite.ts";
 import type { Json, JsonObject } from "../../src/work/json.ts";
 import { type Attempt, attempt } from "../satellites/builtin/one_attempt.ts";
 

@@ -1,12 +1,12 @@
 /** Laws of what satellites send: values stay in their place, cuts keep their bound, batches lose nothing, frames can be read. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cutBytes, cutText } from "../../src/satellites/builtin/cut_text.ts";
-import { batchesOf } from "../../src/satellites/builtin/logs/batches.ts";
-import { entryOfLine } from "../../src/satellites/builtin/logs/entry.ts";
-import { fileEntries, listEntries } from "../../src/satellites/builtin/logs/source.ts";
-import { syslogFrame } from "../../src/satellites/builtin/logs/syslog.ts";
-import { fillJson } from "../../src/satellites/builtin/template.ts";
+import { fillJson } from "../../src/satellites/builtin/call_webhook/template.ts";
+import { cutBytes, cutText } from "../../src/satellites/builtin/exchange/cut_text.ts";
+import { batchesOf } from "../../src/satellites/builtin/forward_logs/batches.ts";
+import { entryOfLine } from "../../src/satellites/builtin/forward_logs/entry.ts";
+import { fileEntries, listEntries } from "../../src/satellites/builtin/forward_logs/source.ts";
+import { syslogFrame } from "../../src/satellites/builtin/forward_logs/syslog.ts";
 
 const text = fc.string({ unit: "binary", maxLength: 200 });
 const BOUNDS = { messageBytesMax: 100_000, wallMs: 0 };

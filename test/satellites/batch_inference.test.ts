@@ -2,9 +2,9 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
-import { batchInference } from "../../src/satellites/builtin/batch_inference.ts";
-import type { SatelliteCall } from "../../src/satellites/satellite.ts";
-import { vendorSatellites } from "../../src/satellites/vendor.ts";
+import { batchInference } from "../../src/satellites/builtin/batch_inference/batch_inference.ts";
+import { vendorSatellites } from "../../src/satellites/builtin/vendor.ts";
+import type { SatelliteCall } from "../../src/satellites/sdk/satellite.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import { createSpending } from "../../src/tasks/spending.ts";

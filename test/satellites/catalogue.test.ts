@@ -1,16 +1,16 @@
 /** Which satellites there are, and who may run which (interface 2.11). */
 import { describe, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import type { Registration } from "../../src/satellites/catalogue.ts";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import { describeSatellite } from "../../src/satellites/description.ts";
-import type { ExecutionCaller } from "../../src/satellites/execution.ts";
-import { type CatalogueOptions, openCatalogue } from "../../src/satellites/open_catalogue.ts";
+import { type CatalogueOptions, openCatalogue } from "../../src/satellites/kinds/open_catalogue.ts";
+import { writeSatellite } from "../../src/satellites/kinds/satellite_records.ts";
 import { createOrbitHost } from "../../src/satellites/orbit/host.ts";
 import { newOrbitSecret } from "../../src/satellites/orbit/signature.ts";
-import type { AnySatellite } from "../../src/satellites/satellite.ts";
-import { writeSatellite } from "../../src/satellites/satellite_records.ts";
-import { createVault } from "../../src/satellites/vault.ts";
+import type { Registration } from "../../src/satellites/sdk/catalogue.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import { describeSatellite } from "../../src/satellites/sdk/description.ts";
+import type { ExecutionCaller } from "../../src/satellites/sdk/execution.ts";
+import type { AnySatellite } from "../../src/satellites/sdk/satellite.ts";
+import { createVault } from "../../src/satellites/secrets/vault.ts";
 import { z } from "../../src/schema.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { EVERY_PROJECT } from "../../src/store/records.ts";

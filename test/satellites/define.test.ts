@@ -1,8 +1,8 @@
 /** The SDK: types are inferred from schemas, and wrong use does not compile. */
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import type { AnySatellite, Satellite } from "../../src/satellites/satellite.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import type { AnySatellite, Satellite } from "../../src/satellites/sdk/satellite.ts";
 import { z } from "../../src/schema.ts";
 
 const shout = defineSatellite({

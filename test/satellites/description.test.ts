@@ -1,7 +1,12 @@
 /** What satellites say of themselves. */
 import { describe, expect, it } from "vitest";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import { describeSatellite, descriptionHash, fromWire, toWire } from "../../src/satellites/description.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import {
+  describeSatellite,
+  descriptionHash,
+  fromWire,
+  toWire,
+} from "../../src/satellites/sdk/description.ts";
 import { z } from "../../src/schema.ts";
 
 const shout = defineSatellite({

@@ -2,7 +2,7 @@
  * Executions whose host is down: one looks whether it is back, the others wait for that.
  */
 import { describe, expect, it } from "vitest";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { CALLER, ExecutionWorld, satellite } from "./execution_world.ts";
 
 const COUNT = 200;

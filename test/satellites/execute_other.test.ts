@@ -1,7 +1,7 @@
 /** Satellites that run other satellites. */
 import { describe, expect, it } from "vitest";
-import type { ExecutionRequest } from "../../src/satellites/execution.ts";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import type { ExecutionRequest } from "../../src/satellites/sdk/execution.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { mortal } from "../engine/world.ts";
 import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";
 

@@ -2,9 +2,9 @@
  * The order of attempts: deadlines, destinations, projects.
  */
 import { describe, expect, it } from "vitest";
-import { Alarms } from "../../src/satellites/alarms.ts";
-import { ExecutionQueue, type Waiting } from "../../src/satellites/execution_queue.ts";
-import { Heap } from "../../src/satellites/heap.ts";
+import { Alarms } from "../../src/satellites/executions/alarms.ts";
+import { ExecutionQueue, type Waiting } from "../../src/satellites/executions/execution_queue.ts";
+import { Heap } from "../../src/satellites/executions/heap.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import { CountedDestinations } from "./counted_destinations.ts";

@@ -2,8 +2,8 @@
  * What is taken as an execution and what is refused, and how executions are found again.
  */
 import { describe, expect, it } from "vitest";
-import type { ExecutionRequest } from "../../src/satellites/execution.ts";
-import { keptExecutions } from "../../src/satellites/execution_retention.ts";
+import { keptExecutions } from "../../src/satellites/executions/execution_retention.ts";
+import type { ExecutionRequest } from "../../src/satellites/sdk/execution.ts";
 import { z } from "../../src/schema.ts";
 import { EVERY_PROJECT } from "../../src/store/records.ts";
 import { startRetention } from "../../src/tasks/retention.ts";

@@ -2,9 +2,9 @@
  * Executions across the end of a process, however it ends, and over disks without room.
  */
 import { describe, expect, it } from "vitest";
-import type { Executions } from "../../src/satellites/execution.ts";
-import type { SatelliteCall } from "../../src/satellites/satellite.ts";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import type { Executions } from "../../src/satellites/sdk/execution.ts";
+import type { SatelliteCall } from "../../src/satellites/sdk/satellite.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { mortal } from "../engine/world.ts";
 import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";
 

@@ -3,8 +3,8 @@
  */
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import type { Satellite, SatelliteArguments } from "../../src/satellites/satellite.ts";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import type { Satellite, SatelliteArguments } from "../../src/satellites/sdk/satellite.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { z } from "../../src/schema.ts";
 import { EVERY_PROJECT } from "../../src/store/records.ts";
 import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";

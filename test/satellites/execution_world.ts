@@ -3,17 +3,17 @@
  */
 import type { Clock } from "../../src/clock.ts";
 import { PerigeeError } from "../../src/errors.ts";
-import type { SatelliteLogLine } from "../../src/satellites/attempt_run.ts";
-import type { ResolvedSatellite } from "../../src/satellites/catalogue.ts";
+import type { SatelliteLogLine } from "../../src/satellites/executions/attempt_run.ts";
+import { type ExecutionBounds, openExecutions } from "../../src/satellites/executions/executions.ts";
+import type { ResolvedSatellite } from "../../src/satellites/sdk/catalogue.ts";
 import type {
   ExecutionCaller,
   ExecutionRequest,
   Executions,
   ExecutionView,
-} from "../../src/satellites/execution.ts";
-import { type ExecutionBounds, openExecutions } from "../../src/satellites/executions.ts";
-import type { GuardedHttp } from "../../src/satellites/guarded_http.ts";
-import type { Satellite } from "../../src/satellites/satellite.ts";
+} from "../../src/satellites/sdk/execution.ts";
+import type { GuardedHttp } from "../../src/satellites/sdk/guarded_http.ts";
+import type { Satellite } from "../../src/satellites/sdk/satellite.ts";
 import { z } from "../../src/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Files } from "../../src/tasks/files.ts";

@@ -2,8 +2,8 @@
  * Executions from their submission to their end.
  */
 import { describe, expect, it } from "vitest";
-import type { SatelliteCall } from "../../src/satellites/satellite.ts";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import type { SatelliteCall } from "../../src/satellites/sdk/satellite.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";
 
 describe("executions", () => {

@@ -7,7 +7,7 @@ import {
   propertiesOf,
   schemaOfJsonSchema,
   withoutProperties,
-} from "../../src/satellites/json_schema.ts";
+} from "../../src/satellites/sdk/json_schema.ts";
 import { z } from "../../src/schema.ts";
 import type { Json, JsonObject } from "../../src/work/json.ts";
 

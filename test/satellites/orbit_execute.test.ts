@@ -1,7 +1,7 @@
 /** Hosted satellites that run other satellites through the engine. */
 import { expect, it } from "vitest";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { z } from "../../src/schema.ts";
 import { attempt, host } from "./orbit_world.ts";
 

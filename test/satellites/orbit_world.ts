@@ -7,12 +7,12 @@ import { systemClock } from "../../src/clock.ts";
 import { AllowList } from "../../src/egress/address.ts";
 import { createEgress } from "../../src/egress/egress.ts";
 import { PerigeeError } from "../../src/errors.ts";
-import { describeSatellite } from "../../src/satellites/description.ts";
-import { createGuardedHttp, type GuardedHttp } from "../../src/satellites/guarded_http.ts";
 import { createOrbitHost, type OrbitHostOptions } from "../../src/satellites/orbit/host.ts";
 import { remoteSatellite } from "../../src/satellites/orbit/remote.ts";
 import { newOrbitSecret } from "../../src/satellites/orbit/signature.ts";
-import type { AnySatellite, Satellite, SatelliteCall } from "../../src/satellites/satellite.ts";
+import { describeSatellite } from "../../src/satellites/sdk/description.ts";
+import { createGuardedHttp, type GuardedHttp } from "../../src/satellites/sdk/guarded_http.ts";
+import type { AnySatellite, Satellite, SatelliteCall } from "../../src/satellites/sdk/satellite.ts";
 import type { Json } from "../../src/work/json.ts";
 
 /** Egress that may go to this machine. */

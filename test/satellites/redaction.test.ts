@@ -1,7 +1,7 @@
 /** What satellites say, without the values of secrets. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createRedactor } from "../../src/satellites/redaction.ts";
+import { createRedactor } from "../../src/satellites/secrets/redaction.ts";
 import type { Json } from "../../src/work/json.ts";
 
 const VALUE = 'p"a/ss wörd+1&%';

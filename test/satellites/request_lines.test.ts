@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { requestLines } from "../../src/satellites/builtin/request_lines.ts";
+import { requestLines } from "../../src/satellites/builtin/batch_inference/request_lines.ts";
 
 const settings = { model: "echo:m", generation_config: { temperature: 0.5 } };
 

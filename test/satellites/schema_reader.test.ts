@@ -1,6 +1,6 @@
 /** Types at places of schemas that others wrote. */
 import { expect, it } from "vitest";
-import { SchemaReader } from "../../src/satellites/schema_reader.ts";
+import { SchemaReader } from "../../src/satellites/sdk/schema_reader.ts";
 import type { JsonObject } from "../../src/work/json.ts";
 
 const typesOf = (schema: JsonObject, ...steps: string[]) => {

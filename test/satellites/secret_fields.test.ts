@@ -1,10 +1,10 @@
 /** Where references to secrets are expanded: in config, and where the schema of an input says so. */
 import { describe, expect, it } from "vitest";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import { schemaOfJsonSchema } from "../../src/satellites/json_schema.ts";
-import type { AnySatellite } from "../../src/satellites/satellite.ts";
-import { isExpanded } from "../../src/satellites/secret_fields.ts";
-import { vendorSatellites } from "../../src/satellites/vendor.ts";
+import { vendorSatellites } from "../../src/satellites/builtin/vendor.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import { schemaOfJsonSchema } from "../../src/satellites/sdk/json_schema.ts";
+import type { AnySatellite } from "../../src/satellites/sdk/satellite.ts";
+import { isExpanded } from "../../src/satellites/secrets/secret_fields.ts";
 import { z } from "../../src/schema.ts";
 import type { JsonObject } from "../../src/work/json.ts";
 

@@ -2,8 +2,13 @@
  * References to secrets in texts, and values of secrets out of what comes back.
  */
 import { describe, expect, it } from "vitest";
-import { copyJson } from "../../src/satellites/json_copy.ts";
-import { fillSecrets, secretNames, secretPointers, textAt } from "../../src/satellites/secret_texts.ts";
+import { copyJson } from "../../src/satellites/sdk/json_copy.ts";
+import {
+  fillSecrets,
+  secretNames,
+  secretPointers,
+  textAt,
+} from "../../src/satellites/secrets/secret_texts.ts";
 
 describe("references to secrets", () => {
   it("are found in every text, by their pointers, and filled in once", () => {

@@ -3,11 +3,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { makeSecretKey } from "../../src/satellites/secret_key.ts";
-import { rotateSecretsKey } from "../../src/satellites/secret_rotation.ts";
-import { openSecrets } from "../../src/satellites/secret_store.ts";
-import type { Secrets } from "../../src/satellites/secrets.ts";
-import { createVault } from "../../src/satellites/vault.ts";
+import { makeSecretKey } from "../../src/satellites/secrets/secret_key.ts";
+import { rotateSecretsKey } from "../../src/satellites/secrets/secret_rotation.ts";
+import { openSecrets } from "../../src/satellites/secrets/secret_store.ts";
+import type { Secrets } from "../../src/satellites/secrets/secrets.ts";
+import { createVault } from "../../src/satellites/secrets/vault.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { RecordStore, StoredRecord } from "../../src/store/records.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";

@@ -3,7 +3,7 @@
  */
 import { expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { openExecutions } from "../../src/satellites/executions.ts";
+import { openExecutions } from "../../src/satellites/executions/executions.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { CALLER, requestOf, satellite } from "./execution_world.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import { untilFinal } from "../../src/satellites/until_final.ts";
+import { untilFinal } from "../../src/satellites/sdk/until_final.ts";
 
 it("hears of an end that comes while it looks", async () => {
   let tell: (view: string) => void = () => undefined;

@@ -1,8 +1,8 @@
 /** What the satellites that come with perigee say of themselves. */
 import { describe, expect, it } from "vitest";
-import { describeSatellite, fromWire, toWire } from "../../src/satellites/description.ts";
-import { faultOfJsonSchema, propertiesOf } from "../../src/satellites/json_schema.ts";
-import { vendorSatellites } from "../../src/satellites/vendor.ts";
+import { vendorSatellites } from "../../src/satellites/builtin/vendor.ts";
+import { describeSatellite, fromWire, toWire } from "../../src/satellites/sdk/description.ts";
+import { faultOfJsonSchema, propertiesOf } from "../../src/satellites/sdk/json_schema.ts";
 
 describe.each(vendorSatellites().map((satellite) => [satellite.name, satellite] as const))(
   "%s",

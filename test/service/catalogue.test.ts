@@ -1,7 +1,7 @@
 /** Satellites over HTTP: registered, configured, described, approved; and who may use which (interface 2.11). */
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
-import { describeSatellite, toWire } from "../../src/satellites/description.ts";
+import { describeSatellite, toWire } from "../../src/satellites/sdk/description.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
 import { host } from "../satellites/orbit_world.ts";
 import { type CatalogueWorld, openCatalogueWorld } from "./catalogue_world.ts";

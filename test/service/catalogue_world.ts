@@ -4,12 +4,12 @@
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { openClusters } from "../../src/satellites/cluster/clusters.ts";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import { openExecutions } from "../../src/satellites/executions.ts";
-import { openCatalogue } from "../../src/satellites/open_catalogue.ts";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
-import { createVault } from "../../src/satellites/vault.ts";
+import { openClusters } from "../../src/clusters/clusters.ts";
+import { openExecutions } from "../../src/satellites/executions/executions.ts";
+import { openCatalogue } from "../../src/satellites/kinds/open_catalogue.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
+import { createVault } from "../../src/satellites/secrets/vault.ts";
 import { z } from "../../src/schema.ts";
 import { type Caller, SCOPES } from "../../src/service/caller.ts";
 import { registerCatalogueRoutes } from "../../src/service/catalogue.ts";

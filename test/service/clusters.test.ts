@@ -1,18 +1,18 @@
 /** Clusters over HTTP. */
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { openClusters } from "../../src/satellites/cluster/clusters.ts";
-import { reference } from "../../src/satellites/index.ts";
+import { openClusters } from "../../src/clusters/clusters.ts";
+import { reference } from "../../src/satellites.ts";
 import type { Caller, Scope } from "../../src/service/caller.ts";
 import { registerClusterRoutes } from "../../src/service/clusters.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";
 import type { ServerOptions } from "../../src/service/server.ts";
 import type { AuditEvent } from "../../src/store/audit_line.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
-import type { Answering } from "../satellites/cluster/fake_executions.ts";
-import { FakeExecutions, ledger } from "../satellites/cluster/fake_executions.ts";
-import { resolver } from "../satellites/cluster/satellites.ts";
-import { FakeFiles } from "../satellites/cluster/world.ts";
+import type { Answering } from "../clusters/fake_executions.ts";
+import { FakeExecutions, ledger } from "../clusters/fake_executions.ts";
+import { resolver } from "../clusters/satellites.ts";
+import { FakeFiles } from "../clusters/world.ts";
 import { type Answer, openWorld, type World } from "./world.ts";
 
 const YAML = { "content-type": "application/yaml" };

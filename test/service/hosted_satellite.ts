@@ -5,11 +5,11 @@ import { afterAll } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { AllowList } from "../../src/egress/address.ts";
 import { createEgress } from "../../src/egress/egress.ts";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import { describeSatellite, toWire } from "../../src/satellites/description.ts";
-import { createGuardedHttp } from "../../src/satellites/guarded_http.ts";
 import { createOrbitHost } from "../../src/satellites/orbit/host.ts";
-import type { AnySatellite } from "../../src/satellites/satellite.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import { describeSatellite, toWire } from "../../src/satellites/sdk/description.ts";
+import { createGuardedHttp } from "../../src/satellites/sdk/guarded_http.ts";
+import type { AnySatellite } from "../../src/satellites/sdk/satellite.ts";
 import { z } from "../../src/schema.ts";
 import type { Whole } from "./whole.ts";
 

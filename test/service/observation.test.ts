@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { defineSatellite } from "../../src/satellites/define.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
 import { z } from "../../src/schema.ts";
 import { createPerigeeService, type PerigeeServiceOptions } from "../../src/service/index.ts";
 import { freePort } from "../free_port.ts";

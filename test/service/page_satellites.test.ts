@@ -3,8 +3,8 @@
  */
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { defineSatellite } from "../../src/satellites/define.ts";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { z } from "../../src/schema.ts";
 import { enterKey, fits, isThere, MARKUP, openBrowser, openPage, SCREENS, shotAt } from "./browser.ts";
 import { openPageWorld, type PageWorld } from "./page_world.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { ClusterView } from "../../src/satellites/cluster/cluster.ts";
-import type { ExecutionView } from "../../src/satellites/execution.ts";
+import type { ClusterView } from "../../src/clusters/cluster.ts";
+import type { ExecutionView } from "../../src/satellites/sdk/execution.ts";
 import { SatelliteFeed } from "../../src/service/satellite_feed.ts";
 
 const execution = (id: string, given: Partial<ExecutionView> = {}): ExecutionView => ({

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
-import { defineSatellite } from "../../src/satellites/define.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
 import { z } from "../../src/schema.ts";
 import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
 import { Idempotency } from "../../src/service/idempotency.ts";

@@ -4,12 +4,12 @@
  * value that was there, and all end as a model without processes says. One seed alone: PERIGEE_SEED=17 npx vitest run test/simulation/clusters
  */
 import { describe, expect, it } from "vitest";
+import type { ClusterView } from "../../src/clusters/cluster.ts";
 import { PerigeeError } from "../../src/errors.ts";
-import type { ClusterView } from "../../src/satellites/cluster/cluster.ts";
-import type { ExecutionRequest } from "../../src/satellites/execution.ts";
+import type { ExecutionRequest } from "../../src/satellites/sdk/execution.ts";
 import { createRandom } from "../../src/testing/random.ts";
-import { ONE } from "../satellites/cluster/satellites.ts";
-import { ClusterWorld, declared, finished, statuses } from "../satellites/cluster/world.ts";
+import { ONE } from "../clusters/satellites.ts";
+import { ClusterWorld, declared, finished, statuses } from "../clusters/world.ts";
 
 const RUN = "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001";
 const given = process.env["PERIGEE_SEED"];

@@ -7,9 +7,9 @@
 import { describe, expect, it } from "vitest";
 import type { Clock } from "../../src/clock.ts";
 import { PerigeeError } from "../../src/errors.ts";
-import type { Executions, ExecutionView } from "../../src/satellites/execution.ts";
-import type { Satellite, SatelliteCall } from "../../src/satellites/satellite.ts";
-import { SatelliteError } from "../../src/satellites/satellite_error.ts";
+import type { Executions, ExecutionView } from "../../src/satellites/sdk/execution.ts";
+import type { Satellite, SatelliteCall } from "../../src/satellites/sdk/satellite.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import { mortal } from "../engine/world.ts";
 import { CALLER, ExecutionWorld, requestOf, satellite } from "../satellites/execution_world.ts";

@@ -11,10 +11,10 @@
 import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
-import type { GuardedHttp } from "../guarded_http.ts";
-import { createRedactor, type Redactor } from "../redaction.ts";
-import type { AnySatellite, Notes, OtherExecution, SatelliteCall, Schema } from "../satellite.ts";
-import { isSatelliteError, SatelliteError } from "../satellite_error.ts";
+import type { GuardedHttp } from "../sdk/guarded_http.ts";
+import type { AnySatellite, Notes, OtherExecution, SatelliteCall, Schema } from "../sdk/satellite.ts";
+import { isSatelliteError, SatelliteError } from "../sdk/satellite_error.ts";
+import { createRedactor, type Redactor } from "../secrets/redaction.ts";
 import { BEAT_MS, type ExecutedOther, LINE_BYTES_MAX, type RunLine, type RunRequest } from "./protocol.ts";
 
 const PROGRESS_MS = 200;

@@ -11,9 +11,9 @@
  */
 import { z } from "../../schema.ts";
 import { isObject, type Json, type JsonObject, own } from "../../work/json.ts";
-import { NAME } from "../reference.ts";
-import type { OtherExecution } from "../satellite.ts";
-import { SATELLITE_FAILURES, type SatelliteFailure } from "../satellite_error.ts";
+import { NAME } from "../sdk/reference.ts";
+import type { OtherExecution } from "../sdk/satellite.ts";
+import { SATELLITE_FAILURES, type SatelliteFailure } from "../sdk/satellite_error.ts";
 
 export const REQUEST_BYTES_MAX: number = 4 * 1024 * 1024;
 export const LINE_BYTES_MAX: number = (1024 + 64) * 1024;

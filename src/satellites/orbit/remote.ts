@@ -9,11 +9,11 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
-import { fromWire, type SatelliteDescription } from "../description.ts";
-import type { GuardedHttp, GuardedResponse } from "../guarded_http.ts";
-import { issuesOf, schemaOfJsonSchema } from "../json_schema.ts";
-import type { Satellite, SatelliteCall } from "../satellite.ts";
-import { SatelliteError } from "../satellite_error.ts";
+import { fromWire, type SatelliteDescription } from "../sdk/description.ts";
+import type { GuardedHttp, GuardedResponse } from "../sdk/guarded_http.ts";
+import { issuesOf, schemaOfJsonSchema } from "../sdk/json_schema.ts";
+import type { Satellite, SatelliteCall } from "../sdk/satellite.ts";
+import { SatelliteError } from "../sdk/satellite_error.ts";
 import {
   ANSWER_BYTES_MAX,
   type ExecutedOther,

@@ -1,7 +1,7 @@
 /** The satellite call-webhook, against receivers on loopback. */
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
-import { callWebhook } from "../../../src/satellites/builtin/call_webhook.ts";
+import { callWebhook } from "../../../src/satellites/builtin/call_webhook/call_webhook.ts";
 import { attempt, EXECUTION_ID, failedAttempt } from "./one_attempt.ts";
 import { openReceiver } from "./receiver.ts";
 

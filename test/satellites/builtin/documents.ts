@@ -2,7 +2,7 @@
  * Small documents, made here: what is in them can be read in the test.
  */
 import { deflateRawSync } from "node:zlib";
-import { storedZip } from "../../../src/satellites/builtin/zip_entries.ts";
+import { storedZip } from "../../../src/satellites/builtin/parse_with_docling/zip_entries.ts";
 
 /** A PDF with a page for each text; an empty text is a page without any. */
 export function pdf(pages: readonly string[], title?: string): Buffer {

@@ -1,6 +1,6 @@
 /** The satellite forward-logs: what each receiver over HTTP is sent, batches, repeats, and refused entries. */
 import { describe, expect, it } from "vitest";
-import { forwardLogs } from "../../../src/satellites/builtin/forward_logs.ts";
+import { forwardLogs } from "../../../src/satellites/builtin/forward_logs/forward_logs.ts";
 import { documented, undocumented } from "./documented.ts";
 import { attempt, EXECUTION_ID, failedAttempt, MemoryNotes } from "./one_attempt.ts";
 import { type Answer, openReceiver, type Received } from "./receiver.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import picomatch from "picomatch";
 import { describe, expect, it } from "vitest";
-import { parseGlob } from "../../../src/satellites/builtin/glob.ts";
+import { parseGlob } from "../../../src/satellites/builtin/get_files/glob.ts";
 
 const matches = (pattern: string, path: string) => parseGlob(pattern)?.(path);
 

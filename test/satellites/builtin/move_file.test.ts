@@ -3,7 +3,7 @@ import { linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { moveFile } from "../../../src/satellites/builtin/move_file.ts";
+import { moveFile } from "../../../src/satellites/builtin/move_file/move_file.ts";
 import type { Json } from "../../../src/work/json.ts";
 import { filesBelow } from "../../files_below.ts";
 import { chunked, FileWorld } from "../../tasks/files.ts";

@@ -3,9 +3,9 @@ import { type Clock, systemClock } from "../../../src/clock.ts";
 import { AllowList } from "../../../src/egress/address.ts";
 import { createEgress, type EgressOptions } from "../../../src/egress/egress.ts";
 import { PerigeeError } from "../../../src/errors.ts";
-import { createGuardedHttp } from "../../../src/satellites/guarded_http.ts";
-import type { Notes, Satellite, SatelliteCall } from "../../../src/satellites/satellite.ts";
-import { SatelliteError } from "../../../src/satellites/satellite_error.ts";
+import { createGuardedHttp } from "../../../src/satellites/sdk/guarded_http.ts";
+import type { Notes, Satellite, SatelliteCall } from "../../../src/satellites/sdk/satellite.ts";
+import { SatelliteError } from "../../../src/satellites/sdk/satellite_error.ts";
 import type { Files } from "../../../src/tasks/files.ts";
 import type { Json, JsonObject } from "../../../src/work/json.ts";
 

@@ -9,7 +9,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { sendEmail } from "../../../src/satellites/builtin/send_email.ts";
+import { sendEmail } from "../../../src/satellites/builtin/send_email/send_email.ts";
 import { describeCounterpart, pathOf } from "../../counterpart.ts";
 import { filesBelow } from "../../files_below.ts";
 import { freePort } from "../../free_port.ts";

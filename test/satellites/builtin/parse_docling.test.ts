@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { parseWithDocling } from "../../../src/satellites/builtin/parse_with_docling.ts";
+import { parseWithDocling } from "../../../src/satellites/builtin/parse_with_docling/parse_with_docling.ts";
 import type { Files } from "../../../src/tasks/files.ts";
 import type { Json } from "../../../src/work/json.ts";
 import { chunked, FileWorld, textOf } from "../../tasks/files.ts";

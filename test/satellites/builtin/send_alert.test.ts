@@ -1,7 +1,7 @@
 /** The satellite send-alert: what each receiver is sent, and what its answers mean. */
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
-import { sendAlert } from "../../../src/satellites/builtin/send_alert.ts";
+import { sendAlert } from "../../../src/satellites/builtin/send_alert/send_alert.ts";
 import { documented, undocumented } from "./documented.ts";
 import { attempt, EXECUTION_ID, failedAttempt } from "./one_attempt.ts";
 import { type Answer, openReceiver, type Received } from "./receiver.ts";

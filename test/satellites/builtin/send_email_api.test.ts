@@ -1,8 +1,8 @@
 /** `send-email` through the APIs of mail providers: what is sent is compared with what they document. */
 import { describe, expect, it } from "vitest";
 import { AllowList } from "../../../src/egress/address.ts";
-import { sendEmail } from "../../../src/satellites/builtin/send_email.ts";
-import { signedByAws } from "../../../src/satellites/builtin/sigv4.ts";
+import { sendEmail } from "../../../src/satellites/builtin/send_email/send_email.ts";
+import { signedByAws } from "../../../src/satellites/builtin/send_email/sigv4.ts";
 import { FakeClock } from "../../../src/testing/fake_clock.ts";
 import { documented, undocumented } from "./documented.ts";
 import { type Attempt, attempt, EXECUTION_ID, failedAttempt } from "./one_attempt.ts";

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createServer as createTlsServer } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { forwardLogs } from "../../../src/satellites/builtin/forward_logs.ts";
-import type { LogEntry } from "../../../src/satellites/builtin/logs/entry.ts";
-import { syslogFrame, syslogMessage } from "../../../src/satellites/builtin/logs/syslog.ts";
+import type { LogEntry } from "../../../src/satellites/builtin/forward_logs/entry.ts";
+import { forwardLogs } from "../../../src/satellites/builtin/forward_logs/forward_logs.ts";
+import { syslogFrame, syslogMessage } from "../../../src/satellites/builtin/forward_logs/syslog.ts";
 import { freePort } from "../../free_port.ts";
 import { attempt, failedAttempt } from "./one_attempt.ts";
 

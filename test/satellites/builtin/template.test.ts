@@ -1,6 +1,6 @@
 /** Templates of webhooks that would make more of a value than there is room for. */
 import { describe, expect, it } from "vitest";
-import { fillJson, fillText } from "../../../src/satellites/builtin/template.ts";
+import { fillJson, fillText } from "../../../src/satellites/builtin/call_webhook/template.ts";
 
 const text = "x".repeat(500_000);
 const times = (count: number) => "{{a}}".repeat(count);

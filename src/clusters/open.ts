@@ -1,0 +1,74 @@
+/**
+ * All of satellites over one data folder: secrets, the catalogue, executions, clusters.
+ *
+ *   opening (executions and clusters of before go on) -> open -> closing (clusters start nothing more, then executions) -> closed
+ */
+import type { Clock } from "../clock.ts";
+import type { Egress } from "../egress/egress.ts";
+import type { SatelliteTerms } from "../engine/config_options.ts";
+import { vendorSatellites } from "../satellites/builtin/vendor.ts";
+import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
+import { openExecutions } from "../satellites/executions/executions.ts";
+import type { TrustedSatellites } from "../satellites/kinds/known_satellites.ts";
+import { type CatalogueOptions, openCatalogue } from "../satellites/kinds/open_catalogue.ts";
+import type { Catalogue, Registry } from "../satellites/sdk/catalogue.ts";
+import type { Executions } from "../satellites/sdk/execution.ts";
+import { createGuardedHttp } from "../satellites/sdk/guarded_http.ts";
+import { createSecrets } from "../satellites/secrets/secret_store.ts";
+import type { Secrets } from "../satellites/secrets/secrets.ts";
+import type { Vault } from "../satellites/secrets/vault.ts";
+import type { Store } from "../store/store.ts";
+import type { Files } from "../tasks/files.ts";
+import type { Tasks } from "../tasks/tasks.ts";
+import type { Clusters } from "./cluster.ts";
+import { openClusters } from "./clusters.ts";
+
+/** What satellites need. It stays its owner's: `close` closes none of it. */
+export interface OpenSatellitesOptions {
+  readonly clock: Clock;
+  readonly store: Store;
+  readonly files: Files;
+  readonly tasks: Tasks;
+  readonly egress: Egress;
+  readonly vault: Vault;
+  readonly vendor?: SatelliteTerms | undefined;
+  readonly trusted?: readonly TrustedSatellites[] | undefined;
+  readonly isBetaKey?: CatalogueOptions["isBetaKey"];
+  /** Told of faults of ours; their text may hold what users sent. */
+  readonly onFault?: ((error: unknown) => void) | undefined;
+  readonly log?: ((line: SatelliteLogLine) => void) | undefined;
+}
+
+/**
+ * Everything of satellites and clusters, on one store. `close` ends attempts and runs of clusters; the next process goes on with them.
+ */
+export interface OpenedSatellites {
+  readonly secrets: Secrets;
+  readonly catalogue: Catalogue & Registry;
+  readonly executions: Executions;
+  readonly clusters: Clusters;
+  close(): Promise<void>;
+}
+
+/** Throws `usage` for trusted satellites of one name. */
+export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
+  const { clock, store, files, tasks, egress, vault, onFault = () => undefined, log } = options;
+  const secrets = createSecrets(options);
+  const http = createGuardedHttp(egress);
+  const catalogue = await openCatalogue({
+    ...{ clock, store, vault, http, onFault },
+    ...{ vendor: vendorSatellites(options.vendor), trusted: options.trusted, isBetaKey: options.isBetaKey },
+  });
+  const resolver = catalogue;
+  const executions = await openExecutions({
+    ...{ clock, store, resolver, secrets, http, files, tasks, onFault, log },
+  });
+  const clusters = await openClusters({ clock, store, executions, resolver, files, onFault });
+  return {
+    ...{ secrets, catalogue, executions, clusters },
+    close: async () => {
+      await clusters.close();
+      await executions.close();
+    },
+  };
+}

@@ -1,0 +1,274 @@
+/**
+ * Which execution may begin its next attempt, and when.
+ *
+ *   waiting -> (its destination has a slot, its project's turn, a place) -> running -> ended
+ *      \-> removed
+ *
+ * Order: projects take turns by start-time fair queueing (`schedule/fair_share.ts`), each with the earliest deadline of those
+ * whose destination has a slot. So of one project and one destination the earliest deadline is first; what waits for
+ * its destination holds no place and nobody up; and 100,000 executions of one project delay ten of another's by as many.
+ *
+ * A project may hold at most twice as many places as are free (dynamic thresholds: Choudhury and Hahne 1998, "Dynamic queue
+ * length thresholds for shared-memory packet switches"): alone it has two thirds of them, and who comes finds room,
+ * however long attempts take.
+ *
+ * A slot of a destination goes to the next execution there is, and back to bottleneck when there is none.
+ *
+ * Limits: `placesMax` attempts at once; 32 slots asked for and not yet given, of each destination.
+ */
+import { FairShare } from "../../schedule/fair_share.ts";
+import type { Destinations } from "./destinations.ts";
+import { Heap } from "./heap.ts";
+
+/** An execution that waits, as far as its order goes. */
+export interface Waiting {
+  readonly project: string;
+  /** Undefined: nowhere in particular. */
+  readonly destination: { readonly name: string; readonly concurrency: number } | undefined;
+  readonly deadlineMs: number;
+}
+
+/** Bounds of the queue, and what it begins. */
+export interface QueueOptions<T extends Waiting> {
+  readonly placesMax: number;
+  readonly destinations: Destinations;
+  /** Begins an attempt; its end is to be told to `ended`. Must not throw. */
+  readonly start: (execution: T) => void;
+}
+
+const SLOTS_ASKED_MAX = 32;
+const FREE_SHARE = 2;
+
+/** Executions to one destination, of all projects. */
+interface Lane<T> {
+  readonly name: string;
+  readonly concurrency: number;
+  /** What each project has waiting here. */
+  readonly byProject: Map<string, LaneOfProject<T>>;
+  /** Slots without an execution. */
+  readonly idle: (() => void)[];
+  waiting: number;
+  running: number;
+  asked: number;
+}
+
+interface LaneOfProject<T> {
+  readonly lane: Lane<T> | undefined;
+  /** By deadline; those that were removed are passed over. */
+  readonly heap: Heap<T>;
+  waiting: number;
+  /** The deadline under which its project has it as ready; undefined: none. */
+  readyMs: number | undefined;
+}
+
+interface Project<T> {
+  readonly name: string;
+  /** Those that may have something to run, by its deadline: looked at anew when they are taken. */
+  readonly ready: Heap<LaneOfProject<T>>;
+  readonly nowhere: LaneOfProject<T>;
+  waiting: number;
+  running: number;
+}
+
+/** Where a waiting or running one stands. */
+interface Standing<T> {
+  readonly project: Project<T>;
+  readonly place: LaneOfProject<T>;
+  /** Once it runs: gives the slot on or back. */
+  slot?: (() => void) | undefined;
+}
+
+/** In memory alone: what waits in it is pending in the store, and a new process fills it again. */
+export class ExecutionQueue<T extends Waiting> {
+  readonly #options: QueueOptions<T>;
+  readonly #projects = new Map<string, Project<T>>();
+  readonly #lanes = new Map<string, Lane<T>>();
+  readonly #share = new FairShare<Project<T>>({ weightOf: () => 1, nameOf: ({ name }) => name });
+  readonly #waiting = new Map<T, Standing<T>>();
+  readonly #running = new Map<T, Standing<T>>();
+  #isPaused = false;
+  #isClosed = false;
+
+  constructor(options: QueueOptions<T>) {
+    this.#options = options;
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** It waits from now on; it may begin at once. */
+  push(execution: T): void {
+    if (this.#isClosed) return;
+    const project = this.#project(execution.project);
+    const place = this.#place(project, execution);
+    place.heap.push(execution.deadlineMs, execution);
+    this.#waiting.set(execution, { project, place });
+    place.waiting += 1;
+    project.waiting += 1;
+    if (place.lane !== undefined) place.lane.waiting += 1;
+    this.#list(project, place);
+    this.#share.join(project);
+    if (place.lane !== undefined) this.#balance(place.lane);
+    this.#fill();
+  }
+
+  /** It waits no more; nothing when it does not. */
+  remove(execution: T): void {
+    const standing = this.#waiting.get(execution);
+    if (standing === undefined) return;
+    this.#leave(execution, standing);
+    if (standing.place.lane !== undefined) this.#balance(standing.place.lane);
+    this.#forget(standing.project);
+  }
+
+  /** Its attempt has ended; nothing when that had been told. */
+  ended(execution: T): void {
+    const standing = this.#running.get(execution);
+    if (standing === undefined) return;
+    this.#running.delete(execution);
+    const { project, place, slot } = standing;
+    project.running -= 1;
+    if (place.lane !== undefined && slot !== undefined) {
+      place.lane.running -= 1;
+      this.#opened(place.lane, slot);
+    }
+    this.#forget(project);
+    this.#fill();
+  }
+
+  /** While paused nothing begins. */
+  pause(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+    this.#fill();
+  }
+
+  /** Nothing begins any more; what runs may still be told of. */
+  close(): void {
+    this.#isClosed = true;
+    for (const execution of [...this.#waiting.keys()]) this.remove(execution);
+  }
+
+  #fill(): void {
+    while (!this.#isPaused && !this.#isClosed && this.#running.size < this.#options.placesMax) {
+      const free = this.#options.placesMax - this.#running.size;
+      const canServe = (one: Project<T>): boolean =>
+        one.running < FREE_SHARE * free && this.#head(one) !== undefined;
+      const project = this.#share.next(canServe);
+      if (project === undefined || !canServe(project)) return;
+      const execution = this.#head(project) as T; // `canServe` has seen it
+      this.#share.served(project, 1);
+      this.#start(execution, this.#waiting.get(execution) as Standing<T>); // heads are waiting
+    }
+  }
+
+  #start(execution: T, standing: Standing<T>): void {
+    const { project, place } = standing;
+    const { lane } = place;
+    this.#leave(execution, standing);
+    if (lane !== undefined) {
+      standing.slot = lane.idle.pop();
+      lane.running += 1;
+    }
+    project.running += 1;
+    this.#running.set(execution, standing);
+    this.#options.start(execution);
+  }
+
+  /** Out of what waits; the heap passes over it, and drops such when they are the most. */
+  #leave(execution: T, { project, place }: Standing<T>): void {
+    this.#waiting.delete(execution);
+    place.waiting -= 1;
+    project.waiting -= 1;
+    if (place.lane !== undefined) place.lane.waiting -= 1;
+    if (project.waiting === 0) this.#share.leave(project);
+    if (place.waiting === 0) place.lane?.byProject.delete(project.name);
+    if (place.heap.size > 2 * place.waiting + 16) place.heap.keep((one) => this.#waiting.has(one));
+    this.#list(project, place);
+  }
+
+  /** The earliest that a project could begin now. */
+  #head({ ready }: Project<T>): T | undefined {
+    for (;;) {
+      const top = ready.peek();
+      if (top === undefined) return undefined;
+      const place = top.value;
+      const head = this.#headOf(place);
+      const hasSlot = place.lane === undefined || place.lane.idle.length > 0;
+      if (head?.deadlineMs === top.key && hasSlot) return head;
+      ready.pop(); // listed again with its next slot, or under another deadline
+      if (place.readyMs === top.key) place.readyMs = undefined;
+    }
+  }
+
+  #headOf({ heap }: LaneOfProject<T>): T | undefined {
+    for (;;) {
+      const top = heap.peek();
+      if (top === undefined || this.#waiting.has(top.value)) return top?.value;
+      heap.pop();
+    }
+  }
+
+  /** Its project looks at it, under its earliest deadline. */
+  #list(project: Project<T>, place: LaneOfProject<T>): void {
+    const head = this.#headOf(place);
+    if (head === undefined || head.deadlineMs === place.readyMs) return;
+    place.readyMs = head.deadlineMs;
+    project.ready.push(head.deadlineMs, place);
+  }
+
+  /** It has one slot more: whoever waits there may be served. */
+  #opened(lane: Lane<T>, slot: () => void): void {
+    lane.idle.push(slot);
+    for (const [name, place] of lane.byProject) {
+      const project = this.#projects.get(name);
+      if (project !== undefined) this.#list(project, place);
+    }
+    this.#balance(lane);
+  }
+
+  /** As many slots as there are executions for them, no more. */
+  #balance(lane: Lane<T>): void {
+    while (lane.idle.length > lane.waiting) lane.idle.pop()?.();
+    while (lane.asked < SLOTS_ASKED_MAX && lane.asked + lane.idle.length < lane.waiting) {
+      lane.asked += 1;
+      this.#options.destinations.ask(lane.name, lane.concurrency, (slot) => {
+        lane.asked -= 1;
+        this.#opened(lane, slot);
+        this.#fill();
+      });
+    }
+    if (lane.waiting + lane.running + lane.asked === 0) this.#lanes.delete(lane.name);
+  }
+
+  #place(project: Project<T>, { destination }: T): LaneOfProject<T> {
+    if (destination === undefined) return project.nowhere;
+    const { name, concurrency } = destination;
+    const lane = this.#lanes.get(name) ?? newLane<T>(name, concurrency);
+    this.#lanes.set(name, lane);
+    const place = lane.byProject.get(project.name) ?? newPlace(lane);
+    lane.byProject.set(project.name, place);
+    return place;
+  }
+
+  #project(name: string): Project<T> {
+    const known = this.#projects.get(name);
+    if (known !== undefined) return known;
+    const nowhere = newPlace<T>(undefined);
+    const project: Project<T> = { name, ready: new Heap(), nowhere, waiting: 0, running: 0 };
+    this.#projects.set(name, project);
+    return project;
+  }
+
+  #forget(project: Project<T>): void {
+    if (project.waiting === 0 && project.running === 0) this.#projects.delete(project.name);
+  }
+}
+
+function newLane<T>(name: string, concurrency: number): Lane<T> {
+  return { name, concurrency, byProject: new Map(), idle: [], waiting: 0, running: 0, asked: 0 };
+}
+
+function newPlace<T>(lane: Lane<T> | undefined): LaneOfProject<T> {
+  return { lane, heap: new Heap(), waiting: 0, readyMs: undefined };
+}

@@ -11,7 +11,7 @@
  *   end_turn, stop_sequence, tool_use (or unknown)   text or tool calls -> success; none -> ambiguous `empty_output`
  *   max_tokens, model_context_window_exceeded        the same, marked `length`; none -> `empty_output`
  *   refusal                                          the same, marked; none -> permanent `filtered`
- *   pause_turn                                       the same, marked; none -> permanent `unsupported_request`
+ *   pause_turn                                       the same, marked `length`; none -> permanent `unsupported_request`
  */
 import { versionedPath, wireAddress } from "./address.ts";
 import { anthropicMembers } from "./answer_members.ts";
@@ -19,7 +19,7 @@ import { anthropicBody, VERSION_2026 } from "./anthropic_body.ts";
 import { cutOff, declined, ended, paused, type ReadAnswer } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
 import { encoded, isHtml, translated } from "./exchange.ts";
-import { arrayOf, objectOf, parseJson, stringOf } from "./json.ts";
+import { arrayOf, nameOf, objectOf, parseJson, stringOf } from "./json.ts";
 import { anthropicLimits } from "./limits.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "./refusals.ts";
@@ -78,7 +78,15 @@ function decode(answer: WireAnswer, name: string): Decoded {
   }
   const tier = stringOf(objectOf(body["usage"])?.["service_tier"]);
   const text = textOf(blocks);
-  return outcomeOf(body["stop_reason"], { name, text, members: anthropicMembers(blocks), usage, tier });
+  return outcomeOf(body["stop_reason"], {
+    name,
+    text,
+    members: anthropicMembers(blocks),
+    usage,
+    tier,
+    model: nameOf(body["model"]),
+    requestId: nameOf(answer.headers["request-id"] ?? body["id"]),
+  });
 }
 
 function outcomeOf(reason: unknown, answer: ReadAnswer): Decoded {

@@ -7,7 +7,8 @@
  * started four units, over all texts for the input.
  */
 import type { GenerationConfig, ModelRequest } from "../work/request.ts";
-import { encoded, inOtherWords, success } from "./exchange.ts";
+import { success } from "./endings.ts";
+import { encoded, inOtherWords } from "./exchange.ts";
 import { countOf, objectOf, parseJson, stringOf } from "./json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalOf } from "./refusals.ts";
@@ -103,7 +104,8 @@ function decode(answer: WireAnswer, name: string): Decoded {
   };
   if (text === "")
     return itemFailure("permanent", "empty_output", `${name}: the token limit left no room`, usage);
-  return success(text, body?.["finish"] === "length" ? "length" : "stop", usage, undefined);
+  const finish = body?.["finish"] === "length" ? "length" : "stop";
+  return success({ text, usage }, finish);
 }
 
 function tokensOf(units: number): number {

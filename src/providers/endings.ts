@@ -4,7 +4,6 @@
  */
 import type { FailureCode } from "../errors.ts";
 import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
-import { success } from "./exchange.ts";
 import type { Decoded } from "./provider.ts";
 import { itemFailure } from "./refusals.ts";
 
@@ -13,44 +12,48 @@ export interface ReadAnswer {
   /** The provider's name. */
   readonly name: string;
   readonly text: string;
-  /** Undefined when it has none. */
-  readonly members: AnswerMembers | undefined;
+  /** What it holds besides its text, if anything. */
+  readonly members?: AnswerMembers | undefined;
   readonly usage: Usage | undefined;
   /** The tier that the provider says it served. */
-  readonly tier: string | undefined;
+  readonly tier?: string | undefined;
+  /** The model that the provider says answered. */
+  readonly model?: string | undefined;
+  /** The provider's id of the request. */
+  readonly requestId?: string | undefined;
 }
 
 /** It ended as usual. */
 export function ended(answer: ReadAnswer): Decoded {
   const { members } = answer;
-  if (members?.tool_calls !== undefined) return kept(answer, "tool_calls");
-  if (members?.refusal !== undefined) return kept(answer, "refusal");
-  if (answer.text !== "") return kept(answer, "stop");
+  if (members?.tool_calls !== undefined) return success(answer, "tool_calls");
+  if (members?.refusal !== undefined) return success(answer, "refusal");
+  if (answer.text !== "") return success(answer, "stop");
   return without(answer, "ambiguous", "empty_output", `${answer.name} answered without text`);
 }
 
 /** The token limit was reached. */
 export function cutOff(answer: ReadAnswer): Decoded {
-  if (holdsAnswer(answer)) return kept(answer, "length");
+  if (holdsAnswer(answer)) return success(answer, "length");
   const message = `${answer.name}: the token limit was reached before any text`;
   return without(answer, "permanent", "empty_output", message);
 }
 
 /** A filter of the provider stopped the answer. */
 export function filtered(answer: ReadAnswer): Decoded {
-  if (holdsAnswer(answer)) return kept(answer, "content_filter");
+  if (holdsAnswer(answer)) return success(answer, "content_filter");
   return without(answer, "permanent", "filtered", `${answer.name} filtered the answer`);
 }
 
 /** The model said that it does not answer this. */
 export function declined(answer: ReadAnswer): Decoded {
-  if (holdsAnswer(answer)) return kept(answer, "refusal");
+  if (holdsAnswer(answer)) return success(answer, "refusal");
   return without(answer, "permanent", "filtered", `${answer.name}: the model refused`);
 }
 
 /** The provider ended a turn that the model had not ended. */
 export function paused(answer: ReadAnswer): Decoded {
-  if (holdsAnswer(answer)) return kept(answer, "pause");
+  if (holdsAnswer(answer)) return success(answer, "length");
   const message = `${answer.name} paused before the model answered`;
   return without(answer, "permanent", "unsupported_request", message);
 }
@@ -82,6 +85,19 @@ function holdsAnswer({ text, members }: ReadAnswer): boolean {
   return text !== "" || members?.tool_calls !== undefined || members?.refusal !== undefined;
 }
 
-function kept({ text, members, usage, tier }: ReadAnswer, finish: "stop" | FinishReason): Decoded {
-  return success(text, finish, usage, tier, members);
+/** The answer as a success. */
+export function success(
+  { text, members, usage, tier, model, requestId }: Omit<ReadAnswer, "name">,
+  finish: FinishReason,
+): Decoded {
+  return {
+    class: "success",
+    text,
+    finish,
+    usage,
+    ...(model === undefined ? {} : { model }),
+    ...(requestId === undefined ? {} : { requestId }),
+    ...(tier === undefined ? {} : { servedTier: tier }),
+    ...(members === undefined ? {} : { members }),
+  };
 }

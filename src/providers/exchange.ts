@@ -1,11 +1,10 @@
 /**
- * What all codecs share on both ends of an exchange: finishing a body, and naming a success.
+ * What all codecs share on both ends of an exchange: finishing a body, and telling web pages apart.
  */
-import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
 import { withDigits } from "./json.ts";
-import type { Decoded, Encoded, ProviderSettings, WireAnswer } from "./provider.ts";
+import type { Encoded, ProviderSettings, WireAnswer } from "./provider.ts";
 import { besideTexts } from "./text_messages.ts";
 import { refusalOfDropped, untranslated } from "./unsupported.ts";
 
@@ -91,25 +90,6 @@ function invalid(message: string): Extract<Encoded, { readonly ok: false }> {
 
 function unsupported(message: string): Extract<Encoded, { readonly ok: false }> {
   return { ok: false, code: "unsupported_request", message };
-}
-
-/** A success. `tier` is what the provider says it served. */
-export function success(
-  text: string,
-  finish: "stop" | FinishReason,
-  usage: Usage | undefined,
-  tier: string | undefined,
-  members?: AnswerMembers,
-): Decoded {
-  if (tier === undefined && members === undefined) return { class: "success", text, finish, usage };
-  return {
-    class: "success",
-    text,
-    finish,
-    usage,
-    ...(tier === undefined ? {} : { servedTier: tier }),
-    ...(members === undefined ? {} : { members }),
-  };
 }
 
 /** Whether the answer says that it is a web page (a proxy's, a captcha's), whatever its bytes. */

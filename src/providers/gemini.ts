@@ -18,7 +18,7 @@ import { geminiMembers } from "./answer_members.ts";
 import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
 import { encoded, isHtml, translated } from "./exchange.ts";
-import { arrayOf, firstByIndex, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
+import { arrayOf, firstByIndex, nameOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "./refusals.ts";
 import { geminiUsage } from "./usage.ts";
@@ -143,6 +143,8 @@ function decode(answer: WireAnswer, name: string): Decoded {
     members: geminiMembers(candidate),
     usage,
     tier,
+    model: nameOf(body["modelVersion"]),
+    requestId: nameOf(answer.headers["x-request-id"] ?? body["responseId"]),
   });
   return tier === undefined ? outcome : { ...outcome, servedTier: tier };
 }
@@ -154,7 +156,7 @@ function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefine
   if (usage === undefined && body["candidates"] === undefined) {
     return itemFailure("ambiguous", "invalid_response", `${name} answered without candidates`);
   }
-  return ended({ name, text: "", members: undefined, usage, tier: undefined });
+  return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
 }
 
 const FILTERED: ReadonlySet<unknown> = new Set([

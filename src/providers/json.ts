@@ -44,6 +44,15 @@ export function stringOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
+/** Characters of a name that a provider gives: a model, the id of a request. */
+const NAME_CHARS_MAX = 256;
+const NAME = /^[\x20-\x7e]+$/;
+
+/** The value when it is a name: printable ASCII of at most 256 characters. */
+export function nameOf(value: unknown): string | undefined {
+  return typeof value === "string" && value.length <= NAME_CHARS_MAX && NAME.test(value) ? value : undefined;
+}
+
 /** The value when it counts something: a whole number from 0 that a double holds exactly. */
 export function countOf(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined; // checked to be a number

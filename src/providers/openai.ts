@@ -22,7 +22,7 @@ import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.t
 import { errorFacts } from "./error_body.ts";
 import { type Destination, encoded, isHtml, translated } from "./exchange.ts";
 import { type GivenResult, givenBody } from "./given_body.ts";
-import { arrayOf, firstByIndex, objectOf, parseJson, stringOf } from "./json.ts";
+import { arrayOf, firstByIndex, nameOf, objectOf, parseJson, stringOf } from "./json.ts";
 import { openaiLimits } from "./limits.ts";
 import { chatBody } from "./openai_body.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
@@ -108,6 +108,8 @@ function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
     members: openaiMembers(choice, message),
     usage,
     tier,
+    model: nameOf(body["model"]),
+    requestId: nameOf(answer.headers["x-request-id"] ?? body["id"]),
   });
   return tier === undefined ? outcome : { ...outcome, servedTier: tier };
 }

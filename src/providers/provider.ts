@@ -68,8 +68,12 @@ export type Decoded =
       readonly class: "success";
       /** Empty only where `members` has tool calls or a refusal. */
       readonly text: string;
-      readonly finish: "stop" | FinishReason;
+      readonly finish: FinishReason;
       readonly usage: Usage | undefined;
+      /** The name of the model that answered, as the provider returned it. */
+      readonly model?: string;
+      /** The provider's id of this request, for questions to its support. */
+      readonly requestId?: string;
       /** The tier that the provider says it used, which decides the price. */
       readonly servedTier?: string;
       /** What the answer holds besides its text. */
@@ -94,6 +98,8 @@ export type Decoded =
       readonly reasoning?: string;
       /** The tier that the provider says it used, which decides the price of its usage. */
       readonly servedTier?: string;
+      /** The provider's id of this request. */
+      readonly requestId?: string;
     };
 
 /** A response as a codec sees it. */

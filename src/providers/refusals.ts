@@ -15,6 +15,7 @@
 import type { FailureCode } from "../errors.ts";
 import type { Usage } from "../work/outcome.ts";
 import { type ErrorFacts, readErrorBody } from "./error_body.ts";
+import { nameOf } from "./json.ts";
 import { isShownCode, withoutKeys } from "./key_text.ts";
 import type { Decoded, FailureScope, WireAnswer } from "./provider.ts";
 import { refusalWaitMs, retryAfterMs } from "./retry_after.ts";
@@ -64,6 +65,7 @@ function refusal(
   const understood = byCode(facts, status) ?? byStatus(facts, status, told !== undefined);
   const verdict = overruled(understood, answer, status);
   const code = facts.codes.find(isShownCode);
+  const requestId = nameOf(answer.headers["x-request-id"] ?? answer.headers["request-id"]);
   // A stopped account keeps its long wait (hours until the quota's day ends); a refused request is tried again sooner.
   const waitMs = verdict.class === "permanent" ? told : refusalWaitMs(told);
   return {
@@ -76,6 +78,7 @@ function refusal(
     ...(verdict.isRampLimit === true ? { isRampLimit: true } : {}),
     ...(verdict.isOverload === true ? { isOverload: true } : {}),
     ...(usage === undefined ? {} : { usage }),
+    ...(requestId === undefined ? {} : { requestId }),
   };
 }
 

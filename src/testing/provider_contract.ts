@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { Decoded, HeaderBag, Provider, WireAnswer } from "../providers/provider.ts";
+import type { FinishReason } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 import type { ContractCase } from "./contract_case.ts";
 import { createRandom } from "./random.ts";
@@ -22,6 +23,8 @@ export function providerContract(provider: Provider, model: string = "any-model"
     "decode understands any bytes under any status, the same each time": decodeIsTotal,
     "decode understands JSON of the wrong shape": decodeTakesWrongShapes,
     "a success has text and whole, non-negative usage": successIsWhole,
+    "a success says in a common word how it ended": finishIsCommon,
+    "names that a server gives are short and printable, or left out": namesAreShort,
     "only a status of success is decoded as success": successNeedsStatus,
     "waits that a provider asks for are finite and not negative": waitsAreFinite,
     "limits are undefined or not negative, whatever the headers": limitsAreSane,
@@ -89,6 +92,64 @@ function successIsWhole(provider: Provider): void {
       if (name !== "chargedUsd") assert.ok(Number.isInteger(count), `${name} is ${count}`);
     }
   }
+}
+
+const FINISHES: readonly FinishReason[] = ["stop", "length", "tool_calls", "content_filter", "refusal"];
+
+function finishIsCommon(provider: Provider): void {
+  for (const shape of [...wrongShapes(), ...wholeAnswers()]) {
+    const decoded = decode(provider, { status: 200, body: bytesOf(shape) });
+    if (decoded.class === "success") assert.ok(FINISHES.includes(decoded.finish), decoded.finish);
+  }
+}
+
+function namesAreShort(provider: Provider): void {
+  const names = [
+    "a name",
+    "x".repeat(256),
+    "x".repeat(257),
+    "",
+    "line\nend",
+    "naïve",
+    "\ud800",
+    "\u0000",
+    7,
+    null,
+    {},
+  ];
+  for (const name of names) {
+    for (const answer of wholeAnswers()) {
+      const body = bytesOf({ ...answer, id: name, responseId: name, model: name, modelVersion: name });
+      const headers = typeof name === "string" ? { "x-request-id": name, "request-id": name } : {};
+      for (const status of [200, 400, 500]) {
+        const decoded = decode(provider, { status, body, headers });
+        const given = [decoded.requestId, ...(decoded.class === "success" ? [decoded.model] : [])];
+        for (const each of given) if (each !== undefined) assert.match(each, /^[\x20-\x7e]{1,256}$/);
+      }
+    }
+  }
+}
+
+/** A plain answer in the words of each protocol. */
+function wholeAnswers(): readonly object[] {
+  const text = "text";
+  return [
+    "stop",
+    "length",
+    "tool_calls",
+    "content_filter",
+    "refusal",
+    "pause_turn",
+    "tool_use",
+    "MAX_TOKENS",
+    "SAFETY",
+    "new",
+  ].flatMap((reason) => [
+    { choices: [{ message: { content: text }, finish_reason: reason }] },
+    { content: [{ type: "text", text }], stop_reason: reason },
+    { candidates: [{ content: { parts: [{ text }] }, finishReason: reason }] },
+    { text, finish: reason },
+  ]);
 }
 
 function successNeedsStatus(provider: Provider): void {

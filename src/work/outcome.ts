@@ -45,13 +45,13 @@ export function tokensOfChars(chars: number): number {
   return Math.ceil(chars / 4);
 }
 
-/** Why a generation ended that did not simply end. */
+/** How a generation ended, in the same words for all providers. */
 export type FinishReason =
-  | "length" // cut at the token limit
-  | "tool_calls" // it waits for what its tools answer
-  | "refusal" // the model said that it does not answer this
+  | "stop" // the model ended it
+  | "length" // cut: at the token limit, or because the provider ended a long turn
+  | "tool_calls" // it waits for the results of its tools
   | "content_filter" // a filter of the provider cut the text
-  | "pause"; // the provider ended a long turn before the model did
+  | "refusal"; // the model declined to answer
 
 /** What an answer holds besides its text. */
 export interface AnswerMembers {

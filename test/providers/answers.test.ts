@@ -123,7 +123,7 @@ describe("a generation that did not simply end", () => {
     });
     expect(anthropic.decode(answer(200, { content, stop_reason: "pause_turn" }))).toMatchObject({
       text: "I will",
-      finish: "pause",
+      finish: "length",
     });
     const candidates = [{ content: { parts: [{ text: "I will" }] }, finishReason: "SAFETY" }];
     expect(gemini.decode(answer(200, { candidates }))).toMatchObject({ finish: "content_filter" });

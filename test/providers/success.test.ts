@@ -17,6 +17,8 @@ describe("a recorded success", () => {
       "openai/success",
       {
         class: "success",
+        model: "gpt-4o-mini-2024-07-18",
+        requestId: "req_1f2e3d4c5b6a",
         text: "Janet sells 9 eggs.\nAnswer: 18",
         finish: "stop",
         usage: usage(129, 58, { cachedTokens: 64, reasoningTokens: 32 }),
@@ -27,6 +29,8 @@ describe("a recorded success", () => {
       "anthropic/success",
       {
         class: "success",
+        model: "claude-sonnet-5-5",
+        requestId: "req_011CSHoEeqs5C35K2UUqR7Fy",
         text: "Janet sells 9 eggs.\nAnswer: 18",
         finish: "stop",
         members: { reasoning: "9 eggs" },
@@ -34,11 +38,23 @@ describe("a recorded success", () => {
         servedTier: "standard",
       },
     ],
-    ["anthropic/nulls_in_usage", { class: "success", text: "18", finish: "stop", usage: usage(20, 4) }],
+    [
+      "anthropic/nulls_in_usage",
+      {
+        class: "success",
+        model: "claude-sonnet-5-5",
+        requestId: "req_011CSHoEeqs5C35K2UUqR7Fy",
+        text: "18",
+        finish: "stop",
+        usage: usage(20, 4),
+      },
+    ],
     [
       "gemini/success",
       {
         class: "success",
+        model: "gemini-3.8-flash",
+        requestId: "kPgeaZ",
         text: "Janet sells 9 eggs.\nAnswer: 18",
         finish: "stop",
         members: { reasoning: "counting eggs" },
@@ -50,6 +66,8 @@ describe("a recorded success", () => {
       "deepseek/success",
       {
         class: "success",
+        model: "deepseek-v4-flash",
+        requestId: "chatcmpl-CeY1bDq3v",
         text: "Answer: 18",
         finish: "stop",
         members: { reasoning: "9 eggs at 2 dollars" },
@@ -60,6 +78,8 @@ describe("a recorded success", () => {
       "groq/success",
       {
         class: "success",
+        model: "openai/gpt-oss-120b",
+        requestId: "chatcmpl-CeY1bDq3v",
         text: "Answer: 18",
         finish: "stop",
         members: { reasoning: "9 eggs" },
@@ -71,6 +91,8 @@ describe("a recorded success", () => {
       "openrouter/success",
       {
         class: "success",
+        model: "anthropic/claude-haiku-4.5",
+        requestId: "chatcmpl-CeY1bDq3v",
         text: "Answer: 18",
         finish: "stop",
         usage: usage(80, 20, { cachedTokens: 10, cacheWriteTokens: 5, chargedUsd: 0.000123 }),
@@ -80,25 +102,84 @@ describe("a recorded success", () => {
       "mistral/success",
       {
         class: "success",
+        model: "mistral-small-2603",
+        requestId: "chatcmpl-CeY1bDq3v",
         text: "Answer: 18",
         finish: "stop",
         members: { reasoning: "9 eggs" },
         usage: usage(80, 20),
       },
     ],
-    ["mistral/model_length", { class: "success", text: "Answer", finish: "length", usage: usage(80, 1) }],
+    [
+      "mistral/model_length",
+      {
+        class: "success",
+        model: "mistral-small-2603",
+        requestId: "chatcmpl-CeY1bDq3v",
+        text: "Answer",
+        finish: "length",
+        usage: usage(80, 1),
+      },
+    ],
     [
       "llamacpp/success",
-      { class: "success", text: "Answer: 18", finish: "stop", usage: usage(20, 4, { cachedTokens: 8 }) },
+      {
+        class: "success",
+        model: "gpt-3.5-turbo",
+        requestId: "chatcmpl-1",
+        text: "Answer: 18",
+        finish: "stop",
+        usage: usage(20, 4, { cachedTokens: 8 }),
+      },
     ],
     [
       "vllm/success_without_usage",
-      { class: "success", text: "Answer: 18", finish: "stop", usage: undefined },
+      {
+        class: "success",
+        model: "m",
+        requestId: "chatcmpl-1",
+        text: "Answer: 18",
+        finish: "stop",
+        usage: undefined,
+      },
     ],
-    ["ollama/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(26, 5) }],
-    ["together/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(30, 6) }],
-    ["fireworks/success", { class: "success", text: "Answer: 18", finish: "stop", usage: usage(30, 6) }],
-  ])("of %s gives its text, its thoughts, its finish and its token counts", (path, expected) => {
-    expect(decodeFixture(path)).toEqual(expected);
-  });
+    [
+      "ollama/success",
+      {
+        class: "success",
+        model: "llama3",
+        requestId: "chatcmpl-1",
+        text: "Answer: 18",
+        finish: "stop",
+        usage: usage(26, 5),
+      },
+    ],
+    [
+      "together/success",
+      {
+        class: "success",
+        model: "meta-llama/Llama-3.3-70B-Instruct-Turbo",
+        requestId: "o1",
+        text: "Answer: 18",
+        finish: "stop",
+        usage: usage(30, 6),
+      },
+    ],
+    [
+      "fireworks/success",
+      {
+        class: "success",
+        model: "accounts/fireworks/models/x",
+        requestId: "chatcmpl-CeY1bDq3v",
+        text: "Answer: 18",
+        finish: "stop",
+        usage: usage(30, 6),
+      },
+    ],
+  ])(
+    "of %s gives its text, its model, its id, its thoughts, its finish and its token counts",
+    (path, expected) => {
+      expect(decodeFixture(path)).toEqual(expected);
+    },
+  );
 });

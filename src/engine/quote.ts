@@ -9,12 +9,12 @@ import { readBlocks } from "../jsonl/read.ts";
 import { volumeTokensOf } from "../price/factor.ts";
 import { type Quote, type QuoteFault, type QuoteInput, quote, type TimeNeeded } from "../price/quote.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
+import type { LineSet } from "../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../work/sla.ts";
 import { unlessAborted } from "./abort.ts";
 import { ASSUMED_SPEED, ExpectedUsage } from "./expected_usage.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 import { closeInput, openInput, type Source } from "./input.ts";
-import type { LineSet } from "./line_set.ts";
 import type { EngineParts } from "./parts.ts";
 
 const MINUTE_MS = 60_000;

@@ -9,12 +9,12 @@
  */
 import type { Taken } from "../price/budget.ts";
 import type { StoredEntry } from "../store/store.ts";
+import type { LineSet } from "../work/line_set.ts";
 import { checksumText } from "./checksum.ts";
 import { costEstimator } from "./estimate.ts";
 import type { OpenInput } from "./input.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { readStep, StepWriter, stamped } from "./journal.ts";
-import type { LineSet } from "./line_set.ts";
 import { type OutputFile, outputChanged } from "./output.ts";
 import type { EngineParts } from "./parts.ts";
 import { type AttemptsMade, Replay } from "./replay.ts";

@@ -5,6 +5,7 @@
  */
 import type { Made } from "../dispatch/dispatcher.ts";
 import type { Taken } from "../price/budget.ts";
+import { LineSet } from "../work/line_set.ts";
 import { combineCrc32 } from "./checksum.ts";
 import { addGone } from "./item_cost.ts";
 import {
@@ -18,7 +19,6 @@ import {
   type Step,
   type WarnedRecord,
 } from "./journal.ts";
-import { LineSet } from "./line_set.ts";
 import type { WrittenRange } from "./output.ts";
 import { RELEASES_HELD } from "./task_log.ts";
 import { Totals } from "./totals.ts";

@@ -17,12 +17,12 @@ import { asBuffer, eachLine, isBlank } from "../jsonl/lines.ts";
 import { readBlocks } from "../jsonl/read.ts";
 import { type ReadOutput, readOutputLine } from "../jsonl/write.ts";
 import type { StoredEntry } from "../store/store.ts";
+import { LineSet } from "../work/line_set.ts";
 import { type LineOfFile, writtenForms } from "./changed_file.ts";
 import { RECORDED_CODES } from "./failure_numbers.ts";
 import { type IntentRecord, isOf, readStep, voidsOf } from "./journal.ts";
 import { KeyLines } from "./key_lines.ts";
 import { readWhole } from "./line_bytes.ts";
-import { LineSet } from "./line_set.ts";
 import type { Replay } from "./replay.ts";
 import { STATES_ANEW } from "./task_journal.ts";
 

@@ -15,7 +15,6 @@ import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { Clock, Timer } from "../clock.ts";
 import { type Disk, errorCodeOf, isNoSpace } from "../disk.ts";
-import type { ProviderSettings } from "../providers/provider.ts";
 
 const FILE = "learnt.json";
 const VERSION = 1;
@@ -228,7 +227,11 @@ export function accountName({
   name,
   baseUrl,
   key,
-}: Pick<ProviderSettings, "name" | "baseUrl" | "key">): string {
+}: {
+  readonly name: string;
+  readonly baseUrl: string;
+  readonly key?: string | undefined;
+}): string {
   const fingerprint = key === undefined ? "-" : createHash("sha256").update(key).digest("hex").slice(0, 16);
   return `${name} ${addressOf(baseUrl)} ${fingerprint}`;
 }

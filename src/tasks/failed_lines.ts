@@ -5,10 +5,10 @@
  */
 
 import { brokenAnswer } from "../engine/answer_check.ts";
-import { LineSet } from "../engine/line_set.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import type { RetryFailed } from "../engine/reopen.ts";
 import type { FailureCode } from "../errors.ts";
+import { LineSet } from "../work/line_set.ts";
 import type { Failure } from "../work/outcome.ts";
 import { readPlaces } from "./answer_file.ts";
 import { UNREADABLE } from "./lot.ts";

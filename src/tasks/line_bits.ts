@@ -2,7 +2,7 @@
  * A set of lines as text: its bit table, packed. A million lines take at most 170 kB, and a few kB where they are few or in rows.
  */
 import { deflateRawSync, inflateRawSync } from "node:zlib";
-import { LineSet } from "../engine/line_set.ts";
+import { LineSet } from "../work/line_set.ts";
 
 /** Of the lines 1 to `count`. */
 export function packLines(lines: LineSet, count: number): string {

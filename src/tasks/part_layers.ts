@@ -2,7 +2,7 @@
  * Where the answers of a part of a task are: in the part's own lot, and for lines that were run again in the lot of the
  * last retry which has them. A line of a retry has the number that it has in the part.
  */
-import type { LineSet } from "../engine/line_set.ts";
+import type { LineSet } from "../work/line_set.ts";
 import { unpackLines } from "./line_bits.ts";
 import type { Lot } from "./lot.ts";
 import type { Lots } from "./lots.ts";

@@ -10,7 +10,6 @@
  */
 import { join } from "node:path";
 import type { DiskFile } from "../disk.ts";
-import type { LineSet } from "../engine/line_set.ts";
 import { checkOutput } from "../engine/output_check.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import type { RetryFailed } from "../engine/reopen.ts";
@@ -18,6 +17,7 @@ import { decodeBody } from "../engine/task_body.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import { asBuffer, eachLine } from "../jsonl/lines.ts";
 import { readBlocks } from "../jsonl/read.ts";
+import type { LineSet } from "../work/line_set.ts";
 import { type FailedLines, failedLines } from "./failed_lines.ts";
 import type { Files } from "./files.ts";
 import type { LargeIntake } from "./large_intake.ts";

@@ -8,10 +8,10 @@ import {
   StepWriter,
   stamped,
 } from "../../src/engine/journal.ts";
-import { LineSet } from "../../src/engine/line_set.ts";
 import { Replay } from "../../src/engine/replay.ts";
 import { settledLines } from "../../src/engine/settled_lines.ts";
 import type { StoredEntry } from "../../src/store/store.ts";
+import { LineSet } from "../../src/work/line_set.ts";
 
 const uint16 = fc.nat({ max: 0xffff });
 const uint32 = fc.nat({ max: 0xffffffff });

@@ -2,10 +2,15 @@
  * A set of line numbers as a bit table: 1.25 MB for ten million lines.
  */
 
-/** Grows to the highest line added. Lines count from 1. */
+/** Grows to the highest line added. Lines count from 1; items of the work log from 0. */
 export class LineSet {
-  #bits: Uint8Array<ArrayBuffer> = new Uint8Array(1024);
+  #bits: Uint8Array<ArrayBuffer>;
   #size = 0;
+
+  /** `lines`: how many it may hold before it grows. */
+  constructor(lines = 8_192) {
+    this.#bits = new Uint8Array((lines + 7) >>> 3);
+  }
 
   /** How many lines are in the set. */
   get size(): number {
@@ -36,6 +41,19 @@ export class LineSet {
     return true;
   }
 
+  /** Adds the `count` lines from `first` on. */
+  addRange(first: number, count: number): void {
+    const end = first + count;
+    if ((end + 7) >>> 3 > this.#bits.length) this.#grow((end + 7) >>> 3);
+    for (let line = first; line < end; line += 1) {
+      if ((line & 7) === 0 && line + 8 <= end && this.#bits[line >>> 3] === 0) {
+        this.#bits[line >>> 3] = 255;
+        this.#size += 8;
+        line += 7;
+      } else this.add(line);
+    }
+  }
+
   delete(line: number): void {
     if (!this.has(line)) return;
     const byte = line >>> 3;
@@ -64,6 +82,10 @@ export class LineSet {
   slice(first: number, count: number): Uint8Array<ArrayBuffer> | undefined {
     if (this.#size === 0) return undefined;
     const table = new Uint8Array((count + 7) >>> 3);
+    if (((first | count) & 7) === 0) {
+      table.set(this.#bits.subarray(first >>> 3, (first + count) >>> 3));
+      return table.some((byte) => byte !== 0) ? table : undefined;
+    }
     let any = false;
     for (let index = 0; index < count; index += 1) {
       if (!this.has(first + index)) continue;

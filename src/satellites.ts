@@ -17,10 +17,8 @@ export {
   reference,
 } from "./clusters/declaration/define_cluster.ts";
 export type { OpenedSatellites } from "./clusters/open.ts";
-export {
-  type BatchInferenceOptions,
-  batchInference,
-} from "./satellites/builtin/batch_inference/batch_inference.ts";
+export { batchInference } from "./satellites/builtin/batch_inference/batch_inference.ts";
+export type { BatchInferenceOptions } from "./satellites/builtin/batch_inference/run.ts";
 export type { TrustedSatellites } from "./satellites/kinds/known_satellites.ts";
 export {
   createOrbitHost,

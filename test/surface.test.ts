@@ -210,6 +210,7 @@ describe("the doors", () => {
       "KeyArea",
       "KeyVerifier",
       "ListenOptions",
+      "PerigeeService",
       "PerigeeServiceOptions",
       "SatelliteSettings",
       "Scope",

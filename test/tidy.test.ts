@@ -76,7 +76,7 @@ const DOORS: Readonly<Record<string, string>> = {
   opendal: "satellites/builtin/files/store_opendal.ts",
   turndown: "satellites/builtin/parse_with_docling/parse_html.ts",
   unpdf: "satellites/builtin/parse_with_docling/parse_pdf.ts",
-  yaml: "clusters/declaration/declaration.ts",
+  yaml: "clusters/declaration/yaml_declaration.ts",
   "@photostructure/sqlite": "store/sqlite_database.ts",
   "@pydantic/genai-prices": "price/base.ts",
   "@fastify/multipart": "service/fastify.ts",

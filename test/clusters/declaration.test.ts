@@ -2,7 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkDeclaration } from "../../src/clusters/declaration/check.ts";
-import { readDeclaration, readDeclarationObject } from "../../src/clusters/declaration/declaration.ts";
+import { readDeclarationObject } from "../../src/clusters/declaration/declaration.ts";
+import { readDeclaration } from "../../src/clusters/declaration/yaml_declaration.ts";
 import { ONE, resolver } from "./satellites.ts";
 
 const read = (text: string) => readDeclaration(text);

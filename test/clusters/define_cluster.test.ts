@@ -1,6 +1,6 @@
 /** The SDK of clusters. */
 import { describe, expect, it } from "vitest";
-import { readDeclaration } from "../../src/clusters/declaration/declaration.ts";
+import { readDeclaration } from "../../src/clusters/declaration/yaml_declaration.ts";
 import { defineCluster, reference } from "../../src/satellites.ts";
 
 describe("defineCluster", () => {

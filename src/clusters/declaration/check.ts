@@ -14,7 +14,7 @@ import { checkFit } from "./check_fit.ts";
 import { checkReferences } from "./check_references.ts";
 import { warnOfPlainSecrets } from "./check_secrets.ts";
 import { checkValues } from "./check_values.ts";
-import { type ReadDeclaration, readDeclaration, readDeclarationObject } from "./declaration.ts";
+import { type ReadDeclaration, readDeclarationObject } from "./declaration.ts";
 import { graphOf } from "./graph.ts";
 import type { Issues } from "./issues.ts";
 import { type Declaration, MEMBERS, shapeOf } from "./shape.ts";
@@ -72,9 +72,11 @@ export async function checkDeclaration(
   source: string | JsonObject,
   { caller, resolver, input }: CheckOptions,
 ): Promise<Checked> {
-  const { issues, value, declaration, needs } = shapeAndGraph(
-    typeof source === "string" ? readDeclaration(source) : readDeclarationObject(source),
-  );
+  const read =
+    typeof source === "string"
+      ? (await import("./yaml_declaration.ts")).readDeclaration(source)
+      : readDeclarationObject(source);
+  const { issues, value, declaration, needs } = shapeAndGraph(read);
   if (value === undefined) return { issues, checked: undefined };
   if (input !== undefined) checkInput(declaration, input, issues);
   const satellites = await satellitesOf(declaration, { caller, resolver }, issues);

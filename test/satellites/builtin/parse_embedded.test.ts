@@ -2,10 +2,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { AllowList } from "../../../src/egress/address.ts";
-import {
-  type ParseOptions,
-  parseWithDocling,
-} from "../../../src/satellites/builtin/parse_with_docling/parse_with_docling.ts";
+import { parseWithDocling } from "../../../src/satellites/builtin/parse_with_docling/parse_with_docling.ts";
+import type { ParseOptions } from "../../../src/satellites/builtin/parse_with_docling/run.ts";
 import type { Files } from "../../../src/tasks/files.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import { chunked, FileWorld, textOf } from "../../tasks/files.ts";

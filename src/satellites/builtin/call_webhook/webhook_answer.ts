@@ -10,7 +10,7 @@ import { scanStructure } from "../../../jsonl/structure.ts";
 import { z } from "../../../schema.ts";
 import type { Json, JsonObject } from "../../../work/json.ts";
 import type { GuardedResponse } from "../../sdk/guarded_http.ts";
-import { isJsonType } from "./webhook_config.ts";
+import { isJsonType } from "./config.ts";
 
 const DEPTH_MAX = 32;
 

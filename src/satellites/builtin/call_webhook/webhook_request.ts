@@ -9,8 +9,8 @@ import type { JsonObject } from "../../../work/json.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 import type { Outgoing } from "../exchange/exchange.ts";
 import { isHeaderText } from "../exchange/receiver_fields.ts";
+import { isJsonType, type WebhookConfig } from "./config.ts";
 import { fillJson, fillText, hasPlaceholder } from "./template.ts";
-import { isJsonType, type WebhookConfig } from "./webhook_config.ts";
 
 const WITH_INPUT: readonly string[] = ["POST", "PUT", "PATCH"];
 const DOTS = /^(\.|%2e){1,2}$/i;

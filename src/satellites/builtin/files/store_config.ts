@@ -4,16 +4,10 @@
  * Users choose buckets of S3 anywhere that the egress guard lets them. Folders of this machine and what opendal speaks are
  * reached by a name that the operator gave them, because nothing else guards where those lead.
  */
-import type { Clock } from "../../../clock.ts";
-import type { Egress } from "../../../egress/egress.ts";
 import { z } from "../../../schema.ts";
-import type { SatelliteCall } from "../../sdk/satellite.ts";
-import { SatelliteError } from "../../sdk/satellite_error.ts";
 import { IS_SECRET } from "../exchange/receiver_fields.ts";
-import type { ExternalStore } from "./external_store.ts";
-import { openFolder } from "./store_fs.ts";
-import { type OpendalPlace, openOpendal } from "./store_opendal.ts";
-import { openBucket, type S3Config } from "./store_s3.ts";
+import type { OpendalPlace } from "./store_opendal.ts";
+import type { S3Config } from "./store_s3.ts";
 
 /** Of the operator; no user sees more of it than the names. */
 export interface StoreOptions {
@@ -81,58 +75,11 @@ export const storeConfig: z.ZodType<StoreConfig> = z.discriminatedUnion("type", 
   }),
 ]);
 
-interface Network {
-  readonly egress: Egress;
-  readonly clock: Clock;
-}
-
 /** Executions on one store at once, of each satellite. */
 export const STORE_CONCURRENCY = 4;
-
-/** Opens the store of a config for one call, and closes it when `use` has ended. Throws as `openStore` does. */
-export async function withStore<T>(
-  config: StoreConfig,
-  options: StoreOptions,
-  { http, clock }: Pick<SatelliteCall, "http" | "clock">,
-  use: (store: ExternalStore) => Promise<T>,
-): Promise<T> {
-  const store = await openStore(config, options, { egress: http.egress, clock });
-  try {
-    return await use(store);
-  } finally {
-    store.close();
-  }
-}
-
-/** Throws `permanent` for names that the operator did not give. Close it. */
-export async function openStore(
-  config: StoreConfig,
-  options: StoreOptions,
-  network: Network,
-): Promise<ExternalStore> {
-  switch (config.type) {
-    case "s3":
-      return openBucket(config, network);
-    case "fs":
-      return openFolder(config.root, named(options.roots, config.root, "root"));
-    case "opendal":
-      return openOpendal(config.place, named(options.opendal, config.place, "place"), config.options);
-  }
-}
 
 /** For the bounds of concurrency: executions on one store wait for each other, not for others. */
 export function destinationOf(config: StoreConfig): string {
   if (config.type === "s3") return `s3:${config.endpoint ?? config.region}`;
   return config.type === "fs" ? `fs:${config.root}` : `opendal:${config.place}`;
-}
-
-function named<T>(given: Readonly<Record<string, T>> | undefined, name: string, what: string): T {
-  const found = given !== undefined && Object.hasOwn(given, name) ? given[name] : undefined;
-  if (found !== undefined) return found;
-  const place = what === "root" ? "satellites.roots" : "satellites.opendal";
-  throw new SatelliteError(
-    "permanent",
-    "unknown_store",
-    `there is no ${what} ${JSON.stringify(name)}: the configuration (--config) names them in ${place}`,
-  );
 }

@@ -8,9 +8,9 @@
 import type { SatelliteCall } from "../../sdk/satellite.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 import { fileFault, fileView } from "../files/small_file.ts";
+import type { MailConfig } from "./config.ts";
+import { type AttachmentInput, listOf, type MailInput } from "./input.ts";
 import { isHeaderSafe, type Mailbox, type MailboxInput, parseMailbox } from "./mail_address.ts";
-import type { MailConfig } from "./mail_config.ts";
-import { type AttachmentInput, listOf, type MailInput } from "./mail_input.ts";
 
 export interface MailAttachment {
   readonly filename: string;

@@ -13,8 +13,8 @@
 import type { Json, JsonObject } from "../../../work/json.ts";
 import type { Outgoing } from "../exchange/exchange.ts";
 import { baseOf } from "../exchange/receiver_fields.ts";
+import type { MailConfig, MailgunConfig, PostmarkConfig, SesConfig, TokenConfig } from "./config.ts";
 import type { Mailbox } from "./mail_address.ts";
-import type { MailConfig, MailgunConfig, PostmarkConfig, SesConfig, TokenConfig } from "./mail_config.ts";
 import type { MailAttachment, MailMessage } from "./mail_message.ts";
 import { signedByAws } from "./sigv4.ts";
 

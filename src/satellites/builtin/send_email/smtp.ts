@@ -11,8 +11,8 @@
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import type SMTPConnection from "nodemailer/lib/smtp-connection";
+import type { SmtpConfig } from "./config.ts";
 import type { Mailbox } from "./mail_address.ts";
-import type { SmtpConfig } from "./mail_config.ts";
 import type { MailMessage } from "./mail_message.ts";
 
 const OPEN_MS = 30_000;

@@ -12,7 +12,7 @@ import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
 import type { SatelliteCall } from "../../sdk/satellite.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
-import type { SmtpConfig } from "./mail_config.ts";
+import type { SmtpConfig } from "./config.ts";
 import type { Delivery, MailMessage, Rejection } from "./mail_message.ts";
 import { composeMail, openSmtp, type SmtpFault, type SmtpSession } from "./smtp.ts";
 import type { SmtpPool } from "./smtp_pool.ts";

@@ -1,0 +1,15 @@
+/**
+ * The config of `move-file`: the stores.
+ */
+import { z } from "../../../schema.ts";
+import { type StoreConfig, storeConfig } from "../files/store_config.ts";
+
+export interface MoveFileConfig {
+  readonly store: StoreConfig;
+  readonly from?: StoreConfig | undefined;
+}
+
+export const configSchema: z.ZodType<MoveFileConfig> = z.strictObject({
+  store: storeConfig.describe("The store that the file goes to, and comes from unless `from` says another."),
+  from: storeConfig.optional().describe("The store that the file comes from."),
+});

@@ -1,0 +1,182 @@
+/**
+ * The service on one engine and one data folder.
+ *
+ *   opening (folder locked, open tasks continued) -> open -> draining -> closed
+ */
+import { readFileSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { systemClock } from "../clock.ts";
+import type { OpenedSatellites } from "../clusters/open.ts";
+import type { RequestBounds } from "../engine/config_options.ts";
+import { type OpenedEngine, openEngine } from "../engine/engine.ts";
+import type { PerigeeError } from "../errors.ts";
+import { type Audit, openAuditLog } from "../store/audit_log.ts";
+import { openKeyStore } from "../store/key_store.ts";
+import { noteConfigChanges, type Settings } from "./config_changes.ts";
+import { Idempotency } from "./idempotency.ts";
+import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
+import { Observation } from "./observation.ts";
+import { PublicUrl } from "./public_url.ts";
+import type { ServerLimits } from "./server.ts";
+import { createHttpService, type HttpService } from "./service.ts";
+import { checkServiceOptions, type PerigeeServiceOptions } from "./service_options.ts";
+import { openStack } from "./stack.ts";
+import { createTransfers } from "./transfers.ts";
+
+/** The service. `listen`, `handler` and `plugin` may be used together. */
+export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {
+  /** Satellites and clusters, for the process that the service is part of. */
+  readonly satellites: Omit<OpenedSatellites, "close">;
+  /** Resolves with the error when the engine cannot go on; the process should be started again then. */
+  readonly failed: Promise<PerigeeError>;
+}
+
+/** With less free space the service is not ready: a commit may need as much. */
+const READY_BYTES_MIN = 1024 * 1024;
+
+/** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
+export async function openPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
+  checkServiceOptions(options);
+  const {
+    verifier,
+    serverLimits: _serverLimits,
+    isBehindProxy: _isBehindProxy,
+    publicUrl: _publicUrl,
+    onFault: _onFault,
+    log: _log,
+    metricsPort: _metricsPort,
+    satellites: _satellites,
+    ...engineOptions
+  } = options;
+  await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
+  const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
+  const onNotice = (message: string): void => {
+    observation.onNotice(message);
+    options.onNotice?.(message);
+  };
+  const seen = { ...engineOptions, observer: observation.observer, onNotice };
+  const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
+  const opened = await openEngine(seen, { callsPerTurn, diskWaitMs: Number.POSITIVE_INFINITY }); // first: it locks the folder
+  const { clock, disk, store } = opened.parts;
+  const { dataDir } = options;
+  const closers: (() => unknown)[] = [() => opened.engine.close()];
+  const closeAll = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
+  try {
+    const onFailure = (error: unknown): void => observation.onFault(error, "audit");
+    const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
+    closers.push(() => audit.close().catch(onFailure));
+    await noteConfigChanges({ store, clock, audit }, settingsOf(options), options.env ?? process.env);
+    if (verifier !== undefined)
+      return await open(opened, options, { verifier, audit, observation }, closeAll);
+    const keys = await openKeyStore({ dataDir, clock });
+    closers.push(() => keys.close());
+    return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
+
+/** What an operator sets; not the seams. */
+function settingsOf(options: PerigeeServiceOptions): Settings {
+  const {
+    dataDir,
+    env,
+    clock,
+    transport,
+    disk,
+    store,
+    measurer,
+    observer,
+    onNotice,
+    verifier,
+    onFault,
+    log,
+    satellites,
+    ...settings
+  } = options;
+  const { trusted: _code, onLog: _onLog, ...models } = satellites ?? {};
+  return { ...settings, satellites: satellites === undefined ? undefined : models };
+}
+
+async function open(
+  { engine, parts }: OpenedEngine,
+  options: PerigeeServiceOptions,
+  access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
+  closeRest: () => Promise<void>,
+): Promise<PerigeeService> {
+  const { dataDir, serverLimits, isBehindProxy } = options;
+  const { observation, verifier } = access;
+  const { clock, disk, store } = parts;
+  const onFault = (error: unknown): void => observation.onFault(error, "background");
+  const stack = await openStack(
+    { engine, parts },
+    {
+      ...{ ...options, verifier, audit: access.audit, onFault },
+      onSatelliteLog: (line) => observation.onSatelliteLog(line),
+    },
+  );
+  const { tasks, files, satellites, webhooks, spending } = stack;
+  observation.join({ tasks, verifier, engine, satellites });
+  const publicUrl = new PublicUrl(options.publicUrl);
+  const service = await createHttpService({
+    context: {
+      clock,
+      disk,
+      store,
+      engine,
+      tasks,
+      files,
+      satellites,
+      webhooks,
+      idempotency: new Idempotency({ clock, store }),
+      transfers: createTransfers(),
+      dataDir,
+      requestBounds: options.requests,
+      publicUrl: () => publicUrl.text,
+    },
+    onMounted: (request) => publicUrl.came(request),
+    spending,
+    ...access,
+    version: packageVersion(),
+    isDiskFull: async () =>
+      parts.storageWait() !== undefined || ((await disk.freeBytes?.(dataDir)) ?? Infinity) < READY_BYTES_MIN,
+    limits: { ...limitsOf(options.requests), ...serverLimits },
+    ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
+  });
+  const failed = new Promise<PerigeeError>((resolve) => {
+    parts.onFailure(resolve);
+  });
+  return {
+    handler: service.handler,
+    plugin: service.plugin,
+    satellites,
+    failed,
+    listen: async (where) => {
+      const address = await service.listen(where);
+      publicUrl.listensOn(address);
+      await observation.listen(where?.host ?? "127.0.0.1");
+      return address;
+    },
+    close: async () => {
+      await service.close();
+      await observation.close();
+      await stack.close();
+      await closeRest();
+    },
+  };
+}
+
+function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Partial<ServerLimits> {
+  return {
+    ...(perMinute === undefined ? {} : { requestsPerMinute: perMinute }),
+    ...(perMinuteWithoutKey === undefined ? {} : { keylessPerMinute: perMinuteWithoutKey }),
+  };
+}
+
+function packageVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+  return String((manifest as { readonly version: string }).version); // our own
+}

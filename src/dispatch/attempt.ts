@@ -57,6 +57,7 @@ export interface AttemptResult {
 
 /** What is known of an answer besides its meaning. */
 export interface AnswerFacts {
+  /** 0 where a function failed, which has none. */
   readonly status: number;
   readonly learnt: LearntLimits | undefined;
   readonly latencyMs: number;
@@ -99,7 +100,11 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
       latencyMs,
     };
   }
-  const rest = { status, latencyMs, ...(learnt === undefined ? {} : { learnt }) };
+  const rest = {
+    ...(status === 0 ? {} : { status }),
+    latencyMs,
+    ...(learnt === undefined ? {} : { learnt }),
+  };
   const billed = usage === undefined ? {} : { usage };
   if (decoded.class === "success")
     return {

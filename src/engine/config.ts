@@ -19,6 +19,7 @@ import type { RampOptions } from "../schedule/limits.ts";
 import type { LimitSettings, RampSettings } from "../work/limits.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 import { headerText, keyText } from "./header_texts.ts";
+import { isOwnProvider, type OwnProvider, ownSettings, withModulesBeside } from "./own_providers.ts";
 import { checkProviderNames } from "./provider_names.ts";
 import { checkVariables } from "./variables.ts";
 
@@ -27,6 +28,8 @@ export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 /** All settled. */
 export interface EngineConfig {
   readonly providers: readonly ProviderSettings[];
+  /** Those of them that are functions or codecs of the caller, by name. */
+  readonly own: ReadonlyMap<string, OwnProvider>;
   /** Providers whose key is not set, with what to do about it. */
   readonly keysMissing: ReadonlyMap<string, string>;
   readonly limits: Readonly<Record<string, LimitSettings>>;
@@ -56,7 +59,9 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Reads a configuration file. Throws `invalid_config` naming file, place, and what was expected. */
 export async function readConfigFile(path: string): Promise<ConfigOptions> {
-  return await checkOptions(await readJsonFile(path), path);
+  const options = await checkOptions(await readJsonFile(path), path);
+  if (options.providers === undefined) return options;
+  return { ...options, providers: withModulesBeside(options.providers, path) };
 }
 
 /** Reads a file that is a price sheet. Throws `invalid_config` as `readConfigFile` does. */
@@ -120,8 +125,12 @@ export async function checkOptions(
 /** Kept, because an `import` waits for the loader each time, which a clock that is moved by a test does not see. */
 let schemas: typeof import("./config_schema.ts") | undefined;
 
-/** Puts checked options, environment and defaults together. */
-export function resolveConfig(options: ConfigOptions, env: Environment): EngineConfig {
+/** Puts checked options, environment and defaults together. `modules` are the providers that were imported, by name. */
+export function resolveConfig(
+  options: ConfigOptions,
+  env: Environment,
+  modules: ReadonlyMap<string, OwnProvider> = new Map(),
+): EngineConfig {
   const names = new Set([
     ...KNOWN_PROVIDERS.keys(),
     ...Object.keys(options.providers ?? {}),
@@ -132,9 +141,15 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
   const notes = checkProviderNames(options, prices, names);
   const { unsupportedConfig } = options;
   const common = unsupportedConfig === undefined ? {} : { unsupportedConfig };
-  const providers = [...names].map((name) =>
-    providerSettings(name, { ...common, ...options.providers?.[name] }, env),
-  );
+  const own = new Map(modules);
+  for (const [name, given] of Object.entries(options.providers ?? {}))
+    if (isOwnProvider(given)) own.set(name, given);
+  const providers = [...names].map((name) => {
+    const given = { ...common, ...networked(options.providers?.[name]) };
+    const code = own.get(name);
+    if (code !== undefined) return ownSettings(name, code, besideCode(given));
+    return given.module === undefined ? providerSettings(name, given, env) : unimported(name);
+  });
   const limits = { ...options.limits };
   for (const name of names) {
     const fromEnv = envLimits(name, env);
@@ -142,11 +157,12 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
   }
   return {
     providers,
+    own,
     keysMissing: keysMissing(providers),
     limits,
     ramps: Object.fromEntries(
       providers.flatMap((settings) => {
-        const ramp = rampOf(settings, options.providers?.[settings.name]?.ramp);
+        const ramp = rampOf(settings, networked(options.providers?.[settings.name]).ramp);
         return ramp === undefined ? [] : [[settings.name, ramp] as const];
       }),
     ),
@@ -164,6 +180,27 @@ export function resolveConfig(options: ConfigOptions, env: Environment): EngineC
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
     notes,
+  };
+}
+
+/** The options of a provider that is not in code. */
+function networked(given: ProviderOptions | OwnProvider | undefined): ProviderOptions {
+  return given === undefined || isOwnProvider(given) ? {} : given;
+}
+
+/** Of a configuration that is checked and not used: nobody has imported its modules. */
+function unimported(name: string): ProviderSettings {
+  return { name, protocol: "function", baseUrl: "" };
+}
+
+/** What may be set beside a function or a codec. */
+function besideCode({
+  timeoutMs,
+  unsupportedConfig,
+}: ProviderOptions): Pick<ProviderSettings, "timeoutMs" | "unsupportedConfig"> {
+  return {
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(unsupportedConfig === undefined ? {} : { unsupportedConfig }),
   };
 }
 
@@ -190,7 +227,7 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
     ...variables.map((variable) => ({ place: variable, text: env[variable] })),
   ]);
   const headers = { ...headersIn(env, known?.headerVariables), ...headersOf(given, place) };
-  const { headers: _headers, baseUrl: _baseUrl, key: _key, ramp: _ramp, ...rest } = given;
+  const { headers: _headers, baseUrl: _baseUrl, key: _key, ramp: _ramp, module: _module, ...rest } = given;
   return {
     ...settings,
     ...rest,

@@ -6,11 +6,15 @@ import type { PriceOverrides } from "../price/overrides.ts";
 import type { PriceSheet } from "../price/price_sheet.ts";
 import type { FamilySettings } from "../schedule/lanes.ts";
 import type { LimitSettings, RampSettings } from "../work/limits.ts";
+import type { OwnProvider } from "./own_providers.ts";
 
 /** What a configuration file may hold, and what `createEngine` takes besides `dataDir` and seams. */
 export interface ConfigOptions {
-  /** By provider name; a name that is not known needs a `baseUrl` and is an OpenAI-compatible server unless `protocol` says otherwise. */
-  readonly providers?: Readonly<Record<string, ProviderOptions>>;
+  /**
+   * By provider name; a name that is not known needs a `baseUrl` and is an OpenAI-compatible server unless `protocol` says
+   * otherwise. In code a provider may also be a function that answers one item, or a codec (`Provider` of `perigee/providers`).
+   */
+  readonly providers?: Readonly<Record<string, ProviderOptions | OwnProvider>>;
   /** By provider name (all its models together) or `<provider>:<family>` (one family, in addition). */
   readonly limits?: Readonly<Record<string, LimitSettings>>;
   /** Provider, then model (or a prefix with `*`), to the name of the family whose limits it shares. */
@@ -111,6 +115,11 @@ export interface ProjectTerms {
 
 /** One provider's options. */
 export interface ProviderOptions {
+  /**
+   * A module whose default export is the provider: a function that answers one item, or a codec. Relative to the configuration
+   * file, in code to the working directory. With it only `timeoutMs`, `unsupportedConfig` and `ramp` may be set.
+   */
+  readonly module?: string;
   readonly protocol?: "openai" | "anthropic" | "gemini";
   readonly baseUrl?: string;
   readonly key?: string;

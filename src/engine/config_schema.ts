@@ -20,17 +20,30 @@ const ramp = z.strictObject({
   growth: z.number().positive().optional(),
   minutes: z.number().min(1).max(1_440).optional(),
 });
-const providerOptions = z.strictObject({
-  protocol: z.enum(["openai", "anthropic", "gemini"]).optional(),
-  baseUrl: z.url().optional(),
-  key: z.string().min(1).optional(),
-  apiVersion: z.string().min(1).optional(),
-  defaultMaxOutputTokens: positive.optional(),
-  unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
-  timeoutMs: z.number().int().min(1_000).max(86_400_000).optional(),
-  headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),
-  ramp: z.union([z.literal(false), ramp]).optional(),
-});
+const networked = ["protocol", "baseUrl", "key", "apiVersion", "defaultMaxOutputTokens", "headers"] as const;
+const providerOptions = z
+  .strictObject({
+    module: z.string().min(1).optional(),
+    protocol: z.enum(["openai", "anthropic", "gemini"]).optional(),
+    baseUrl: z.url().optional(),
+    key: z.string().min(1).optional(),
+    apiVersion: z.string().min(1).optional(),
+    defaultMaxOutputTokens: positive.optional(),
+    unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
+    timeoutMs: z.number().int().min(1_000).max(86_400_000).optional(),
+    headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),
+    ramp: z.union([z.literal(false), ramp]).optional(),
+  })
+  .superRefine((given, context) => {
+    const beside =
+      given.module === undefined ? undefined : networked.find((name) => given[name] !== undefined);
+    if (beside !== undefined)
+      context.addIssue({
+        code: "custom",
+        path: [beside],
+        message: "a provider with a module has no such option",
+      });
+  });
 const usd = z.number().min(0);
 const factorRate = z.strictObject({
   floor: z.number().min(0.3).max(1),

@@ -44,6 +44,7 @@ import { KeyTrials } from "./key_trials.ts";
 import { type LaneStatus, laneStatus } from "./lane_status.ts";
 import { Lanes } from "./lanes.ts";
 import { learntFigures } from "./learnt_figures.ts";
+import { importModules } from "./own_providers.ts";
 import type { EngineParts } from "./parts.ts";
 import { ItemPatience } from "./patience.ts";
 import { type QuoteOptions, quoteSource } from "./quote.ts";
@@ -55,7 +56,7 @@ import { Run } from "./run.ts";
 import { allHolds, diskHold } from "./run_holds.ts";
 import { checkRunOptions, type RunOptions } from "./run_open.ts";
 import type { RunState } from "./run_state.ts";
-import { openStore, type Seams, threads } from "./seams.ts";
+import { openStore, type Seams, threads, withOwn } from "./seams.ts";
 import { Sender } from "./sender.ts";
 import { SharedCaps } from "./shared_caps.ts";
 import { storedTasks } from "./stored_tasks.ts";
@@ -87,32 +88,27 @@ export interface EnginePlace {
 /** As `createEngine`. */
 export async function openEngine(options: EngineOptions, place: EnginePlace = {}): Promise<OpenedEngine> {
   const checked = await checkedOptions(options);
-  const { dataDir, stateDir, env, clock, transport, disk, store, measurer, observer, onNotice } = options;
+  const { dataDir, stateDir, transport, store, measurer, observer, onNotice } = options;
+  const env = options.env ?? process.env;
+  const time = { clock: options.clock ?? systemClock, disk: options.disk ?? systemDisk };
   const diskWait = place.diskWaitMs === undefined ? {} : { diskWaitMs: place.diskWaitMs };
-  const resolved = resolveConfig({ ...diskWait, ...checked }, env ?? process.env);
+  const resolved = resolveConfig({ ...diskWait, ...checked }, env, await importModules(checked.providers));
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
   const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
   const opening = openStore(dataDir, store).catch((error: unknown) =>
     counting.close().then(() => Promise.reject(error)),
   );
-  const connectionsMax = resolved.maxInFlight;
-  const proxyOf = proxiesFrom(env ?? process.env);
-  const wire = transport ?? createUndiciTransport({ clock: clock ?? systemClock, connectionsMax, proxyOf }); // loads meanwhile
-  const time = { clock: clock ?? systemClock, disk: disk ?? systemDisk };
-  const seams: Seams = {
+  const connections = { connectionsMax: resolved.maxInFlight, proxyOf: proxiesFrom(env) };
+  const wire = transport ?? createUndiciTransport({ ...time, ...connections }); // loads meanwhile
+  const opened = await opening;
+  const learnt = await LearntStore.open({
     ...time,
-    ...(await opening),
-    learnt: await LearntStore.open({
-      ...time,
-      folder: stateDir === false ? undefined : (stateDir ?? dataDir),
-      onUnusable: (reason) => onNotice?.(`${reason}; what is learnt about providers is not kept`),
-    }),
-    dataDir,
-    measurer: counting,
-    transport: wire,
-    observer,
-    notice: (message) => onNotice?.(message),
-  };
+    folder: stateDir === false ? undefined : (stateDir ?? dataDir),
+    onUnusable: (reason) => onNotice?.(`${reason}; what is learnt about providers is not kept`),
+  });
+  const notice = (message: string): void => onNotice?.(message);
+  const given = { ...time, ...opened, learnt, dataDir, measurer: counting, transport: wire };
+  const seams = withOwn({ ...given, observer, notice }, resolved);
   for (const note of [...resolved.notes, ...(seams.space?.notes ?? [])]) seams.notice(note);
   const engine = new LocalEngine(seams, resolved, place);
   try {
@@ -169,7 +165,7 @@ class LocalEngine implements Engine {
       trials,
       onAnswered: (lane) => this.#lanes.answered(lane),
       clock,
-      wires: new Wires(config.providers),
+      wires: new Wires(config.providers, seams.codecs),
       money: new ItemMoney(clock, prices, new CostBounds(seams.learnt, config.providers)),
       families: config.families,
       laneOf: (key) => this.#lanes.of(key),

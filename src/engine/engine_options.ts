@@ -17,6 +17,7 @@ import {
 } from "./call_options.ts";
 import { type ConfigOptions, checkOptions } from "./config.ts";
 import type { EngineObserver } from "./observer.ts";
+import { splitOwn } from "./own_providers.ts";
 
 /** Options of `createEngine`. */
 export interface EngineOptions extends ConfigOptions {
@@ -71,5 +72,11 @@ export async function checkedOptions(options: EngineOptions): Promise<ConfigOpti
     throw new PerigeeError("usage", "options: dataDir must be the path of a folder, got undefined");
   checkCallOptions(Object.fromEntries(inCode), IN_CODE, "options");
   const config = given.filter(([name]) => !Object.hasOwn(IN_CODE, name));
-  return checkOptions(Object.fromEntries(config), "options", Object.keys(IN_CODE));
+  const { providers, ...others } = Object.fromEntries(config);
+  if (!AN_OBJECT.isValid(providers))
+    return checkOptions(Object.fromEntries(config), "options", Object.keys(IN_CODE));
+  const { own, rest } = splitOwn(providers);
+  const named = Object.keys(rest).length === 0 ? {} : { providers: rest };
+  const checked = await checkOptions({ ...others, ...named }, "options", Object.keys(IN_CODE));
+  return { ...checked, providers: { ...checked.providers, ...own } };
 }

@@ -138,7 +138,7 @@ export class LaneHealth {
       message: messageOf(call, result),
       ...(result.status === undefined ? {} : { providerStatus: result.status }),
       model: call.model,
-      address: call.head.origin,
+      address: call.provider.settings.protocol === "function" ? "" : call.head.origin,
     };
   }
 
@@ -176,6 +176,7 @@ function budgetOf(result: AttemptResult): number {
 
 /** A provider that is sent no key can only say that it accepts none. */
 function messageOf({ provider: { settings } }: ItemCall, { code, message }: AttemptResult): string {
+  if (settings.protocol === "function" || settings.hasOwnCodec === true) return message;
   const isKeyless = settings.key === undefined && Object.keys(settings.headers ?? {}).length === 0;
   return code === "authentication_failed" && isKeyless
     ? `no key is set (${keyVariable(settings.name)}): ${message}`

@@ -3,9 +3,14 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
+import { FunctionTransport } from "../dispatch/function_transport.ts";
 import type { Transport } from "../dispatch/transport.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { DEPTH_MAX, KEY_BYTES_MAX } from "../jsonl/record.ts";
+import { functionOrigin, type ProviderFunction } from "../providers/function.ts";
+import { ownCodec } from "../providers/own_codec.ts";
+import type { Provider } from "../providers/provider.ts";
+import { OwnCodecMeasurer } from "../shard/own_codecs.ts";
 import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
@@ -21,6 +26,8 @@ export interface Seams {
   readonly disk: Disk;
   readonly measurer: Measurer;
   readonly transport: Transport;
+  /** Those that the caller brought, by provider. */
+  readonly codecs: ReadonlyMap<string, Provider>;
   readonly store: Store;
   readonly learnt: LearntStore;
   readonly space?: SqliteStore | undefined;
@@ -36,6 +43,24 @@ export async function openStore(
   if (given !== undefined) return { store: given };
   const store = await openSqliteStore({ dataDir });
   return { store, space: store };
+}
+
+/** The seams with the caller's functions and codecs in their places. */
+export function withOwn(seams: Omit<Seams, "codecs">, { providers, own }: EngineConfig): Seams {
+  const codecs = new Map<string, Provider>();
+  const functions = new Map<string, ProviderFunction>();
+  for (const settings of providers) {
+    const found = own.get(settings.name);
+    if (typeof found === "function") functions.set(functionOrigin(settings.name), found);
+    else if (found !== undefined) codecs.set(settings.name, ownCodec(found, settings));
+  }
+  const { transport, measurer, clock } = seams;
+  return {
+    ...seams,
+    codecs,
+    transport: functions.size === 0 ? transport : new FunctionTransport(transport, clock, functions),
+    measurer: codecs.size === 0 ? measurer : new OwnCodecMeasurer(measurer, codecs),
+  };
 }
 
 /** The threads that measure. */

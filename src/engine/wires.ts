@@ -19,8 +19,9 @@ export class Wires {
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #byModel = new Map<string, Wire>();
 
-  constructor(settings: readonly ProviderSettings[]) {
-    this.#providers = new Map(settings.map((one) => [one.name, createProvider(one)]));
+  /** `codecs`: those that callers brought, by provider. */
+  constructor(settings: readonly ProviderSettings[], codecs: ReadonlyMap<string, Provider>) {
+    this.#providers = new Map(settings.map((one) => [one.name, codecs.get(one.name) ?? createProvider(one)]));
   }
 
   /** The model must name a known provider, as every measured item does. */

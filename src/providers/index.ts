@@ -2,6 +2,12 @@
  * The door `perigee/providers`: codecs by settings, what is known of providers, and the contract for one's own.
  */
 export type {
+  FunctionAnswer,
+  FunctionMessage,
+  FunctionRequest,
+  ProviderFunction,
+} from "./function.ts";
+export type {
   Decoded,
   Encoded,
   FailureScope,

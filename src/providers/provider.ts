@@ -9,8 +9,11 @@ import type { LearntLimits } from "../work/limits.ts";
 import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 
-/** Whose wire format a provider speaks; `echo` answers without a wire. */
-export type Protocol = "openai" | "anthropic" | "gemini" | "echo";
+/**
+ * Whose wire format a provider speaks; `echo` answers without a wire. `function` is a function in this process (function.ts);
+ * `own` is the format of a codec that its user wrote.
+ */
+export type Protocol = "openai" | "anthropic" | "gemini" | "echo" | "function" | "own";
 
 /** Plain data (it crosses threads) from which a codec is built. */
 export interface ProviderSettings {
@@ -34,6 +37,8 @@ export interface ProviderSettings {
   readonly timeoutMs?: number;
   /** More headers for every request, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Set by the engine: its codec was passed in, so threads hand requests on as they are, and the main thread encodes them. */
+  readonly hasOwnCodec?: true;
 }
 
 /** What precedes the body of every request for one model. */

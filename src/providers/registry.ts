@@ -7,11 +7,14 @@
  * Base URLs are those of the official SDKs and API pages, state 2026-11-20; self-hosted servers have their default
  * ports. Anthropic's version stays at `2023-06-01`: see `anthropic.ts`.
  */
+import { PerigeeError } from "../errors.ts";
 import { ANTHROPIC_VERSION, anthropicProvider } from "./anthropic.ts";
 import { echoProvider } from "./echo.ts";
+import { functionProvider } from "./function.ts";
 import { GEMINI_VERSION, geminiProvider } from "./gemini.ts";
 import { keepingKeys } from "./key_text.ts";
 import { openaiProvider } from "./openai.ts";
+import { laterEncoded } from "./own_codec.ts";
 import type { Protocol, Provider, ProviderSettings } from "./provider.ts";
 
 /** What is known of a provider before anything is configured. */
@@ -91,6 +94,7 @@ export function createProvider(settings: ProviderSettings): Provider {
 }
 
 function codecOf(settings: ProviderSettings): Provider {
+  if (settings.hasOwnCodec === true) return laterEncoded(settings);
   switch (settings.protocol) {
     case "openai":
       return openaiProvider(settings);
@@ -100,6 +104,13 @@ function codecOf(settings: ProviderSettings): Provider {
       return geminiProvider(settings);
     case "echo":
       return echoProvider(settings);
+    case "function":
+      return functionProvider(settings);
+    case "own":
+      throw new PerigeeError(
+        "invalid_config",
+        `provider ${settings.name}: protocol "own" is that of a codec in code; pass the codec to createEngine`,
+      );
   }
 }
 

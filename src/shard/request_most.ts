@@ -20,7 +20,7 @@
  * Hot path: once per item; reads each text once (bench/shard.ts).
  */
 import { laneFactorOf } from "../price/lane_factors.ts";
-import type { ProviderSettings } from "../providers/provider.ts";
+import type { Protocol, ProviderSettings } from "../providers/provider.ts";
 import { countTokens } from "../tokens/count.ts";
 import type { Tokenizer } from "../tokens/models.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
@@ -108,10 +108,13 @@ const FREE_MEMBERS: ReadonlySet<string> = new Set([
   "chat_template_kwargs",
 ]);
 
+/** Protocols that pass on all of a body in OpenAI's layout, whatever is in it. */
+const BODY_AS_GIVEN: ReadonlySet<Protocol> = new Set(["openai", "function", "own"]);
+
 /** Returns the most tokens that one attempt of a request can use. */
 export function requestMost(measured: MeasuredRequest): RequestMost {
   const { request, settings, tokenizer, outputLimit } = measured;
-  const body = settings.protocol === "openai" ? request.openaiBody : undefined;
+  const body = BODY_AS_GIVEN.has(settings.protocol) ? request.openaiBody : undefined;
   const given = body === undefined ? schemaMost(request, settings, tokenizer) : mostOfBody(body, measured);
   const tierFactor = tierOf(body, settings);
   const tier = Math.max(1, tierFactor);

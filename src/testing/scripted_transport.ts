@@ -5,6 +5,7 @@
  * after `close` every call is answered `aborted`.
  */
 import type { Clock, Timer } from "../clock.ts";
+import { SharedSignals } from "../dispatch/shared_signals.ts";
 import type { SendOptions, Transport, WireRequest, WireResult } from "../dispatch/transport.ts";
 import { NO_USAGE, type Usage } from "../work/outcome.ts";
 
@@ -46,8 +47,7 @@ export class ScriptedTransport implements Transport {
   readonly #attempts = new Map<string, number>();
   /** Ends each call in flight with `aborted`. */
   readonly #inFlight = new Set<() => void>();
-  /** The same by their signals: each is listened to once, for a look at a signal's listeners takes as long as there are any. */
-  readonly #bySignal = new WeakMap<AbortSignal, Set<() => void>>();
+  readonly #signals = new SharedSignals();
   #isClosed = false;
 
   constructor(clock: Clock, script: (request: WireRequest, context: ScriptContext) => Script) {
@@ -73,7 +73,7 @@ export class ScriptedTransport implements Transport {
       const abort = (): void => settle(failed("aborted", "aborted in flight"));
       const settle = (result: WireResult): void => {
         timer.cancel();
-        if (options.signal !== undefined) this.#forget(options.signal, abort);
+        if (options.signal !== undefined) this.#signals.forget(options.signal, abort);
         this.#inFlight.delete(abort);
         entry.result = result;
         entry.settledMs = this.#clock.nowMs();
@@ -91,7 +91,7 @@ export class ScriptedTransport implements Transport {
             });
       };
       wait(options.timeoutMs, script.kind === "answer" ? script.afterMs : Number.POSITIVE_INFINITY);
-      if (options.signal !== undefined) this.#follow(options.signal, abort);
+      if (options.signal !== undefined) this.#signals.follow(options.signal, abort);
       this.#inFlight.add(abort);
     });
   }
@@ -105,25 +105,6 @@ export class ScriptedTransport implements Transport {
   restart(): void {
     for (const abort of [...this.#inFlight]) abort();
     this.#isClosed = false;
-  }
-
-  #follow(signal: AbortSignal, abort: () => void): void {
-    const known = this.#bySignal.get(signal);
-    if (known !== undefined) {
-      known.add(abort);
-      return;
-    }
-    const calls = new Set([abort]);
-    this.#bySignal.set(signal, calls);
-    const abortAll = (): void => {
-      for (const one of [...calls]) one();
-      this.#bySignal.delete(signal);
-    };
-    signal.addEventListener("abort", abortAll, { once: true });
-  }
-
-  #forget(signal: AbortSignal, abort: () => void): void {
-    this.#bySignal.get(signal)?.delete(abort);
   }
 
   #enter(request: WireRequest): OpenLedgerEntry {

@@ -8,6 +8,7 @@ import type { WireResult } from "../../src/dispatch/transport.ts";
 import { type ConfigOptions, resolveConfig } from "../../src/engine/config.ts";
 import { type Engine, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import type { EngineObserver } from "../../src/engine/observer.ts";
+import { importModules } from "../../src/engine/own_providers.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import {
   type CrashableStore,
@@ -91,7 +92,8 @@ export class World {
 
   /** `life` is that of a process which a test can kill. */
   async opened(clock: Clock = this.clock, life?: Life): Promise<OpenedEngine> {
-    const providers = resolveConfig(this.#config, {}).providers;
+    const modules = await importModules(this.#config.providers);
+    const { providers } = resolveConfig(this.#config, {}, modules);
     this.wire.restart();
     return openEngine({
       ...this.#config,

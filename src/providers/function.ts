@@ -1,0 +1,264 @@
+/**
+ * A provider that is a function of the caller: `(request, { signal }) => answer`.
+ *
+ *   item -> request as JSON (`encode`, in any thread) -> function on the main thread -> answer as JSON -> `decode`
+ *
+ * How a call of the function ends, and what that means (docs/guide/own-provider.md):
+ *
+ *   { text, ... }                            success; no text, tool calls or refusal is `empty_output`
+ *   anything else                            ambiguous `invalid_response`
+ *   throws, retryable true or retryAfterMs   refused: no work was done, repeating is free; with a wait, a rate limit
+ *   throws, retryable false                  permanent: the item's own fault
+ *   throws, numeric status (as SDKs do)      as an HTTP answer of that status (refusals.ts)
+ *   throws anything else                     ambiguous: like a 5xx, it may have been answered and billed
+ *
+ * `function_transport.ts` calls it and writes what it throws in the form that `decode` reads.
+ */
+import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
+import type { GenerationConfig, JsonValue, ModelRequest } from "../work/request.ts";
+import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
+import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
+import { arrayOf, countOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
+import { withoutKeys } from "./key_text.ts";
+import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
+import { itemFailure, refusalOf } from "./refusals.ts";
+import { refusalWaitMs } from "./retry_after.ts";
+import { refusalOfDropped, untranslated } from "./unsupported.ts";
+
+/** A message in OpenAI's form; of an item in OpenAI's layout exactly as given. */
+export interface FunctionMessage {
+  readonly role: string;
+  /** A text, or OpenAI's content parts where the item has several texts or more than text in one message. */
+  readonly content: JsonValue;
+  readonly [member: string]: JsonValue;
+}
+
+/** One item, as a provider function receives it. A fresh object for each call. */
+export interface FunctionRequest {
+  /** Without the provider's name: `small` of `mine:small`. */
+  readonly model: string;
+  /** The system instruction first, if the item has one. */
+  readonly messages: readonly FunctionMessage[];
+  /** What the item asks for. Under a cost cap, `maxOutputTokens` is always set, and the function must obey it. */
+  readonly settings: GenerationConfig;
+  /** Members of a body in OpenAI's layout that `settings` does not have, under their own names: `tools`, `user`, ... */
+  readonly more?: { readonly [name: string]: JsonValue };
+}
+
+/** What a provider function returns. */
+export interface FunctionAnswer {
+  /** May be empty or absent only beside `toolCalls` or a `refusal`. At most 32 MiB for the whole answer as JSON. */
+  readonly text?: string;
+  /** Whole numbers from 0. Absent: estimated from the texts. */
+  readonly usage?: {
+    /** All input tokens, cached ones included. */
+    readonly inputTokens: number;
+    /** All output tokens, reasoning included. */
+    readonly outputTokens: number;
+    readonly cachedTokens?: number;
+    readonly cacheWriteTokens?: number;
+    readonly reasoningTokens?: number;
+    /** What the call cost, in USD; it is used in place of a computed price. */
+    readonly chargedUsd?: number;
+  };
+  /** Default: `tool_calls` with tool calls, `refusal` with a refusal, otherwise `stop`. */
+  readonly finishReason?: "stop" | FinishReason;
+  /** In OpenAI's form: `{ id, type: "function", function: { name, arguments } }`. */
+  readonly toolCalls?: readonly JsonValue[];
+  /** The model's words for not answering. */
+  readonly refusal?: string;
+  /** The model's thoughts. */
+  readonly reasoning?: string;
+}
+
+/**
+ * Answers one item. Called on the main thread, concurrently up to the limits of its provider, and again for each attempt.
+ * `signal` is aborted when nobody waits for the answer any more: at the deadline, a time-out or a stop. A function that
+ * ignores it goes on unobserved, and counts against no limit. An error that it throws may have `retryable`, `retryAfterMs`
+ * (milliseconds) or `status`; see the guide.
+ */
+export type ProviderFunction = (
+  request: FunctionRequest,
+  options: { readonly signal: AbortSignal },
+) => FunctionAnswer | PromiseLike<FunctionAnswer>;
+
+/** The origin under which the transport finds the function of a provider. */
+export function functionOrigin(name: string): string {
+  return `function:${name}`;
+}
+
+/** Characters of a function's own words that are shown. */
+const SAID_CHARS_MAX = 200;
+const NONE: readonly string[] = [];
+
+/** The codec between items and a function. */
+export function functionProvider(settings: ProviderSettings): Provider {
+  const head = { origin: functionOrigin(settings.name), path: "", headers: {} };
+  return {
+    settings,
+    head: () => head,
+    encode: (request, model, isCheckOnly) => encode(request, model, settings, isCheckOnly === true),
+    decode: (answer) => decode(answer, settings.name),
+    limits: () => undefined,
+  };
+}
+
+function encode(
+  request: ModelRequest,
+  model: string,
+  settings: ProviderSettings,
+  isCheckOnly: boolean,
+): Encoded {
+  const { openaiBody, unknownFields, config } = request;
+  if (config.responseSchema !== undefined && config.responseJsonSchema !== undefined)
+    return invalid("response_schema and response_json_schema are the same field, give one");
+  if (openaiBody === undefined) {
+    const refusal = refusalOfDropped(unknownFields, model, settings);
+    if (refusal !== undefined) return refusal;
+    const body = isCheckOnly
+      ? ""
+      : JSON.stringify({ model, messages: messagesOf(request), settings: config });
+    return { ok: true, body, dropped: unknownFields };
+  }
+  const { messages = [], n } = openaiBody;
+  const misspelt = misspeltMember(unknownFields, false) ?? misspeltInMessages(messages, false);
+  if (misspelt !== undefined) return invalid(misspelt);
+  if (typeof n === "number" && n > 1)
+    return { ok: false, code: "unsupported_request", message: `n: expected 1 or absent, got ${n}` };
+  const others = untranslated(request);
+  const more = others.length === 0 ? undefined : pick(openaiBody, others);
+  const body = isCheckOnly ? "" : JSON.stringify({ model, messages, settings: config, more });
+  return { ok: true, body, dropped: NONE };
+}
+
+function invalid(message: string): Encoded {
+  return { ok: false, code: "invalid_config", message };
+}
+
+function pick(body: Readonly<Record<string, JsonValue>>, names: readonly string[]): object {
+  const found = names.flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]] as const]));
+  return Object.fromEntries(found);
+}
+
+function messagesOf({ system, turns }: ModelRequest): object[] {
+  const said = turns.map(({ role, texts }) => ({
+    role: role === "model" ? "assistant" : "user",
+    content: contentOf(texts),
+  }));
+  return system.length === 0 ? said : [{ role: "system", content: contentOf(system) }, ...said];
+}
+
+function contentOf(texts: readonly string[]): string | object[] {
+  const [first] = texts;
+  return texts.length === 1 && first !== undefined ? first : texts.map((text) => ({ type: "text", text }));
+}
+
+function decode(answer: WireAnswer, name: string): Decoded {
+  const body = parseJson(answer.body);
+  if (answer.status === 200) return read(body, name);
+  const thrown = objectOf(objectOf(body)?.["thrown"]);
+  return thrown === undefined ? refusalOf(name, answer) : understood(thrown, answer, name);
+}
+
+function read(value: unknown, name: string): Decoded {
+  const answer = objectOf(value);
+  const text = answer?.["text"] ?? "";
+  const toolCalls = answer?.["toolCalls"] ?? undefined;
+  const isAnswer =
+    answer !== undefined &&
+    typeof text === "string" &&
+    (toolCalls === undefined || Array.isArray(toolCalls)) &&
+    ["text", "toolCalls", "refusal"].some((member) => Object.hasOwn(answer, member));
+  if (!isAnswer) return itemFailure("ambiguous", "invalid_response", nonsense(value, name));
+  const given: ReadAnswer = {
+    name,
+    text,
+    members: membersOf(answer),
+    usage: usageOf(answer["usage"]),
+    tier: undefined,
+  };
+  switch (answer["finishReason"]) {
+    case "length":
+      return cutOff(given);
+    case "content_filter":
+      return filtered(given);
+    case "pause":
+      return brokenOff(given);
+    default:
+      return ended(given);
+  }
+}
+
+/** What was returned instead of an answer, by its kind alone: its texts may be anybody's. */
+function nonsense(value: unknown, name: string): string {
+  const object = objectOf(value);
+  const members = Object.keys(object ?? {}).slice(0, 5);
+  const kind =
+    value === null || value === undefined ? "nothing" : Array.isArray(value) ? "a list" : typeof value;
+  const found =
+    object === undefined ? kind : `an object with ${members.length === 0 ? "nothing" : members.join(", ")}`;
+  return `the function of provider "${name}" returned ${found}; expected { text, usage?, finishReason?, toolCalls? }`;
+}
+
+function membersOf(answer: Unchecked): AnswerMembers | undefined {
+  const calls = arrayOf(answer["toolCalls"]) ?? NONE;
+  const refusal = stringOf(answer["refusal"]) ?? "";
+  const reasoning = stringOf(answer["reasoning"]) ?? "";
+  if (calls.length === 0 && refusal === "" && reasoning === "") return undefined;
+  return {
+    ...(calls.length === 0 ? {} : { tool_calls: calls as readonly JsonValue[] }), // they were read from JSON
+    ...(refusal === "" ? {} : { refusal }),
+    ...(reasoning === "" ? {} : { reasoning }),
+  };
+}
+
+/** Undefined where a total is missing; what cannot be true is sorted out for all providers by `believable`. */
+function usageOf(value: unknown): Usage | undefined {
+  const usage = objectOf(value);
+  const inputTokens = countOf(usage?.["inputTokens"]);
+  const outputTokens = countOf(usage?.["outputTokens"]);
+  if (usage === undefined || inputTokens === undefined || outputTokens === undefined) return undefined;
+  const chargedUsd = usage["chargedUsd"];
+  return {
+    inputTokens,
+    cachedTokens: countOf(usage["cachedTokens"]) ?? 0,
+    cacheWriteTokens: countOf(usage["cacheWriteTokens"]) ?? 0,
+    outputTokens,
+    reasoningTokens: countOf(usage["reasoningTokens"]) ?? 0,
+    isEstimated: false,
+    ...(typeof chargedUsd === "number" ? { chargedUsd } : {}),
+  };
+}
+
+/** What an error of the function means: its own marks first, then the status of an HTTP answer that it passes on. */
+function understood(thrown: Unchecked, answer: WireAnswer, name: string): Decoded {
+  const { retryable } = thrown;
+  const waitMs = retryable === false ? undefined : waitOf(thrown["retryAfterMs"]);
+  const base = thrown["hasStatus"] === true ? refusalOf(name, answer) : unmarked(thrown, name);
+  if (retryable === false) {
+    if (base.class === "permanent") return base;
+    return { class: "permanent", code: "invalid_request", message: base.message, scope: "item" };
+  }
+  if (retryable !== true && waitMs === undefined) return base;
+  const { code, message, isOverload } = base;
+  return {
+    class: "refused",
+    code: waitMs !== undefined && code === "provider_error" ? "rate_limited" : code,
+    message,
+    scope: "item",
+    ...(waitMs === undefined ? {} : { retryAfterMs: waitMs, isRateLimit: isOverload !== true }),
+    ...(isOverload === true ? { isOverload } : {}),
+  };
+}
+
+function unmarked(thrown: Unchecked, name: string): Exclude<Decoded, { readonly class: "success" }> {
+  const said = withoutKeys(stringOf(thrown["message"])?.replace(/[\p{Cc}\s]+/gu, " ") ?? "");
+  const what = [stringOf(thrown["name"]) ?? "an error", said].filter((text) => text !== "").join(": ");
+  const message = `the function of provider "${name}" threw ${what.slice(0, SAID_CHARS_MAX)}`;
+  return itemFailure("ambiguous", "provider_error", message);
+}
+
+function waitOf(value: unknown): number | undefined {
+  if (typeof value !== "number" || !(value > 0) || !Number.isFinite(value)) return undefined;
+  return refusalWaitMs(value);
+}

@@ -1,0 +1,175 @@
+import { describe, expect, it } from "vitest";
+import type { ProviderOptions } from "../../src/engine/config.ts";
+import { createProvider, type Provider } from "../../src/providers/index.ts";
+import { openaiAnswer } from "../../src/testing/index.ts";
+import { itemLine, OUTPUT, World } from "./world.ts";
+
+const OPTIONS = { out: OUTPUT };
+const BASE = createProvider({ name: "any", protocol: "openai", baseUrl: "http://mine.test/v2" });
+
+/** A codec that speaks chat completions with one more member, and no penalties. */
+const MINE: Provider = {
+  ...BASE,
+  encode: (request, model, isCheckOnly) => {
+    const { presencePenalty, ...config } = request.config;
+    const encoded = BASE.encode({ ...request, config }, model, isCheckOnly);
+    if (!encoded.ok) return encoded;
+    if (request.turns.some(({ texts }) => texts.some((text) => text.includes("[[3]]"))))
+      return { ok: false, code: "unsupported_request", message: "not this one" };
+    const dropped =
+      presencePenalty === undefined ? encoded.dropped : [...encoded.dropped, "presence_penalty"];
+    const body = isCheckOnly === true ? "" : JSON.stringify({ ...JSON.parse(encoded.body), extra: 1 });
+    return { ...encoded, dropped, body };
+  },
+};
+
+function worldOf(mine: Provider | ProviderOptions, bodies: unknown[] = []): World {
+  return new World({
+    config: { providers: { mine, alpha: { baseUrl: "http://alpha.test/v1" } } },
+    answer: (line, _attempt, _model, body) => {
+      bodies.push(body);
+      return openaiAnswer(`answer ${line}`, { inputTokens: 10, outputTokens: 5 });
+    },
+  });
+}
+
+async function run(world: World, options: object = {}) {
+  const engine = await world.engine();
+  const summary = await world.settle(engine.run("/in.jsonl", { ...OPTIONS, ...options }).finished);
+  await world.settle(engine.close());
+  return summary;
+}
+
+describe("a provider that is a codec of the caller", () => {
+  it("makes the bodies, reads the answers, and refuses items before they are sent", async () => {
+    const bodies: unknown[] = [];
+    const world = worldOf(MINE, bodies);
+    world.input(5, (line) => (line === 4 ? "alpha:m1" : "mine:m1"));
+    const summary = await run(world);
+    expect(summary.counts).toMatchObject({ completed: 4, failed: 1 });
+    expect(world.wire.ledger.map(({ origin, path }) => `${origin}${path}`).sort()).toEqual([
+      "http://alpha.test/v1/chat/completions",
+      ...Array.from({ length: 3 }, () => "http://mine.test/v2/chat/completions"),
+    ]);
+    expect(bodies.filter((body) => (body as { extra?: number }).extra === 1)).toHaveLength(3);
+    const outputs = new Map(world.output().map((line) => [line.key, line]));
+    expect(outputs.get("k1")).toMatchObject({ output: { text: "answer 1" } });
+    expect(outputs.get("k3")).toMatchObject({
+      output: null,
+      error: { code: "unsupported_request", message: "not this one", attempts: 0, line: 3 },
+    });
+    expect(outputs.get("k4")).toMatchObject({ output: { text: "answer 4" } });
+    expect(outputs.get("k5")).toMatchObject({ output: { text: "answer 5" } });
+  });
+
+  it("names in the warnings of a line what it left out", async () => {
+    const world = worldOf(MINE);
+    const contents = [{ parts: [{ text: "[[1]] \ud800" }] }];
+    const request = { model: "mine:m", contents, generation_config: { presence_penalty: 1 } };
+    world.disk.put("/in.jsonl", `${JSON.stringify({ key: "a", request })}\n${itemLine(2, "mine:m", "b")}`);
+    await run(world);
+    const warnings = new Map(
+      world.output().map((line) => [line.key, (line as { warnings?: unknown }).warnings]),
+    );
+    expect(warnings.get("a")).toEqual([
+      { code: "dropped", setting: "presence_penalty" },
+      { code: "text_replaced" },
+    ]);
+    expect(warnings.get("b")).toBeUndefined();
+  });
+
+  it("is asked for each item of a quote whether it takes it, and sends nothing", async () => {
+    const world = worldOf(MINE);
+    world.input(5, "mine:m1");
+    const engine = await world.engine();
+    const quote = await world.settle(engine.quote("/in.jsonl"));
+    expect(quote).toMatchObject({ items: 4 });
+    expect(world.sent).toEqual([]);
+    await world.settle(engine.close());
+  });
+
+  it("ends an item whose codec throws as it encodes, and goes on with the others", async () => {
+    const world = worldOf({
+      ...BASE,
+      encode: (request, model, isCheckOnly) => {
+        if (JSON.stringify(request.turns).includes("[[2]]")) throw new TypeError("no such thing");
+        return BASE.encode(request, model, isCheckOnly);
+      },
+    });
+    world.input(3, "mine:m1");
+    const summary = await run(world);
+    expect(summary.counts).toMatchObject({ completed: 2, failed: 1 });
+    expect(world.output().find(({ key }) => key === "k2")).toMatchObject({
+      error: { code: "invalid_config", message: expect.stringContaining("TypeError: no such thing") },
+    });
+  });
+
+  it.each([
+    ["throws", () => JSON.parse("{")],
+    ["returns nothing", () => undefined],
+    ["returns a class that does not exist", () => ({ class: "fine", text: "a" })],
+    ["returns a success without text", () => ({ class: "success", finish: "stop", usage: undefined })],
+  ])("counts an answer whose decode %s as one that is not valid, and fails no run", async (_, broken) => {
+    const world = worldOf({
+      ...BASE,
+      decode: (answer) =>
+        Buffer.from(answer.body).toString().includes(`"answer 2"`) ? broken() : BASE.decode(answer),
+    });
+    world.input(30, "mine:m1");
+    const summary = await run(world);
+    expect(summary.counts).toMatchObject({ completed: 29, failed: 1 });
+    expect(world.output().find(({ key }) => key === "k2")).toMatchObject({
+      error: { code: "invalid_response" },
+    });
+  });
+
+  it("ends an item for which its codec has no address", async () => {
+    const world = worldOf({ ...BASE, head: () => ({ origin: "nowhere", path: "", headers: {} }) });
+    world.input(1, "mine:m1");
+    await run(world);
+    expect(world.output()).toMatchObject([{ error: { code: "invalid_config", attempts: 0 } }]);
+  });
+
+  it("keeps its keys out of what is written", async () => {
+    const key = "key-of-mine-0123456789";
+    const settings = { ...BASE.settings, key };
+    const decode: Provider["decode"] = () => {
+      throw new Error(`refused ${key}`);
+    };
+    const world = worldOf({ ...BASE, settings, decode });
+    world.input(1, "mine:m1");
+    await run(world, { waitMs: 0, finish: true });
+    expect(world.output()).toHaveLength(1);
+    expect(world.disk.text(OUTPUT)).not.toContain(key);
+  });
+
+  it("restores the bodies that memory had no place for as they were", async () => {
+    const world = worldOf(MINE);
+    const long = "x".repeat(60_000);
+    const lines = Array.from({ length: 400 }, (_, index) =>
+      itemLine(index + 10, "mine:m1").replace("hello", long),
+    );
+    world.disk.put("/in.jsonl", lines.join(""));
+    const summary = await run(world);
+    expect(summary.counts.completed).toBe(400);
+  });
+
+  it.each([
+    ["a codec without decode", { ...BASE, decode: undefined }, /providers\.mine: .*decode is not a function/],
+    ["a codec without settings", { ...BASE, settings: undefined }, /providers\.mine: .*settings/],
+  ])("is refused as %s", async (_, mine, message) => {
+    const world = worldOf(mine as unknown as Provider);
+    await expect(world.engine()).rejects.toMatchObject({
+      code: "invalid_config",
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it("is refused under a name that no provider can have", async () => {
+    const world = new World({ config: { providers: { "Not Mine": () => ({ text: "a" }) } } });
+    await expect(world.engine()).rejects.toMatchObject({
+      code: "invalid_config",
+      message: expect.stringMatching(/Not Mine/),
+    });
+  });
+});

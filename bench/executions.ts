@@ -13,7 +13,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../src/clock.ts";
-import { endChanges } from "../src/satellites/executions/execution_record.ts";
+import { endChanges } from "../src/jobs/job_records.ts";
+import { EXECUTION_FORM } from "../src/satellites/executions/execution_record.ts";
 import { openExecutions } from "../src/satellites/executions/executions.ts";
 import type { Executions } from "../src/satellites/sdk/execution.ts";
 import type { Satellite } from "../src/satellites/sdk/satellite.ts";
@@ -174,11 +175,13 @@ async function startWith(old: number): Promise<void> {
       output,
       error: null,
       wallMs: facts.createdWallMs,
-      retries: 0,
+      attempts: 1,
     };
     for (let made = 0; made < old; made += 1_000)
       await store.change(
-        Array.from({ length: 1_000 }, () => endChanges({ ...facts, id: randomUUID() }, end)).flat(),
+        Array.from({ length: 1_000 }, () =>
+          endChanges(EXECUTION_FORM, { ...facts, id: randomUUID() }, end, false),
+        ).flat(),
       );
     const startMs = performance.now();
     const executions = await open(store);

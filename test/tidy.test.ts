@@ -33,6 +33,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   testing: 5,
   "index.ts": 6,
   tasks: 6,
+  jobs: 6,
   satellites: 7,
   fleet: 7,
   clusters: 8,
@@ -68,7 +69,7 @@ const CROWDED = ["cli", "engine", "providers", "schedule", "service", "store", "
 /** The one file that may import a runtime package. */
 const DOORS: Readonly<Record<string, string>> = {
   "@standard-schema/spec": "satellites/sdk/satellite.ts",
-  bottleneck: "satellites/executions/destinations.ts",
+  bottleneck: "jobs/destinations.ts",
   "csv-parse": "satellites/builtin/parse_with_docling/parse_csv.ts",
   mammoth: "satellites/builtin/parse_with_docling/parse_docx.ts",
   nodemailer: "satellites/builtin/send_email/smtp.ts",

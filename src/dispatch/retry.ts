@@ -16,6 +16,8 @@
  * Wait: full jitter, random x min(30 s, 0.5 s x 2^(attempts - 1)), at most half of the remaining time, and at least
  * what the provider asked for (formula: AWS Architecture Blog, "Exponential Backoff And Jitter", 2015).
  *
+ * A policy with waits of its own (`delaysMs`) has those instead, each up to a tenth longer.
+ *
  * An attempt is one request. Where two requests of one item are under way (hedge.ts), the decision follows the end of both.
  */
 import type { FailureCode } from "../errors.ts";
@@ -31,6 +33,8 @@ export interface RetryPolicy {
   readonly emptyOutputsMax: number;
   readonly backoffFirstMs: number;
   readonly backoffMaxMs: number;
+  /** Waits after the first attempt, the second, and so on, in place of backoff; each is up to a tenth longer by chance. */
+  readonly delaysMs?: readonly number[] | undefined;
 }
 
 /** At-least-once delivery. */
@@ -63,6 +67,9 @@ export type RetryDecision =
 
 /** The shortest time that an attempt is given; with less left, none is made. */
 export const ATTEMPT_MS_MIN = 50;
+
+/** So that what failed together does not come back together. */
+const DELAY_JITTER = 0.1;
 
 /** `random` is a number in [0, 1). The result must not be a success. */
 export function decideRetry(
@@ -115,9 +122,11 @@ function endCode(result: AttemptResult, policy: RetryPolicy): FailureCode {
 }
 
 function delayBefore(state: RetryState, result: AttemptResult, policy: RetryPolicy, random: number): number {
-  const exponent = Math.min(Math.max(0, state.attempts - 1), 50); // beyond, the bound below decides anyway
-  const backoffMs = random * Math.min(policy.backoffMaxMs, policy.backoffFirstMs * 2 ** exponent);
   const { retryAfterMs = 0 } = result;
   const askedMs = retryAfterMs > 0 && retryAfterMs < Number.POSITIVE_INFINITY ? retryAfterMs : 0;
+  const setMs = policy.delaysMs?.[state.attempts - 1];
+  if (setMs !== undefined) return Math.max(askedMs, Math.ceil(setMs * (1 + DELAY_JITTER * random)));
+  const exponent = Math.min(Math.max(0, state.attempts - 1), 50); // beyond, the bound below decides anyway
+  const backoffMs = random * Math.min(policy.backoffMaxMs, policy.backoffFirstMs * 2 ** exponent);
   return Math.max(askedMs, Math.min(backoffMs, Math.max(0, state.remainingMs / 2)));
 }

@@ -8,7 +8,8 @@ import { keptClusters } from "../clusters/runs/cluster_retention.ts";
 import type { Disk } from "../disk.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
-import { keptExecutions } from "../satellites/executions/execution_retention.ts";
+import { keptJobs } from "../jobs/job_records.ts";
+import { EXECUTIONS } from "../satellites/executions/execution_record.ts";
 import type { Vault } from "../satellites/secrets/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
 import type { StoredRecord } from "../store/records.ts";
@@ -110,7 +111,7 @@ function keptKinds(
   return [
     keptBatches(store, keepMs),
     keptClusters(store, keepMs),
-    keptExecutions(store, keepMs),
+    keptJobs(store, EXECUTIONS, keepMs),
     noted(keptTasks(tasks, keepMs), (record) =>
       audit?.note({ kind: "task.deleted", project: record.project, taskId: recordToTask(record).id, by }),
     ),

@@ -2,7 +2,8 @@
  * What is taken as an execution and what is refused, and how executions are found again.
  */
 import { describe, expect, it } from "vitest";
-import { keptExecutions } from "../../src/satellites/executions/execution_retention.ts";
+import { keptJobs } from "../../src/jobs/job_records.ts";
+import { EXECUTIONS } from "../../src/satellites/executions/execution_record.ts";
 import type { ExecutionRequest } from "../../src/satellites/sdk/execution.ts";
 import { z } from "../../src/schema.ts";
 import { EVERY_PROJECT } from "../../src/store/records.ts";
@@ -151,7 +152,7 @@ describe("executions are found", () => {
     await executions.close();
     world.crash();
     const store = await world.store.open();
-    const kinds = [keptExecutions(store, 86_400_000)];
+    const kinds = [keptJobs(store, EXECUTIONS, 86_400_000)];
     const retention = startRetention({ clock: world.clock, store, kinds });
     await world.clock.advance(120_000);
     expect(await store.record(EVERY_PROJECT, "execution", quick.id)).toBeUndefined();

@@ -229,7 +229,9 @@ describe("a satellite is looked up again before every attempt", () => {
 
   it("and tried again, uncounted, when that cannot be told now", async () => {
     const world = new ExecutionWorld();
-    world.add(satellite("fine", { run: async ({ attempt }) => ({ attempt }) }));
+    // It waits for a slot of its destination: one that can begin at once runs with what its submission has looked up.
+    const run: Satellite["run"] = async ({ attempt }) => ({ attempt });
+    world.add(satellite("fine", { destination: () => "fine.test", run }));
     const executions = await world.open();
     const { id } = await executions.submit(CALLER, requestOf("fine"));
     world.mayRun = () => {

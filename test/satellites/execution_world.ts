@@ -21,7 +21,7 @@ import type { Tasks } from "../../src/tasks/tasks.ts";
 import { type CrashableStore, createCrashableStore } from "../../src/testing/crashable_store.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import type { JsonObject } from "../../src/work/json.ts";
-import { CountedDestinations } from "./counted_destinations.ts";
+import { CountedDestinations } from "../jobs/counted_destinations.ts";
 
 export const CALLER: ExecutionCaller = { project: "one", keyId: "key", isBeta: true };
 

@@ -9,7 +9,7 @@
  * Limits: 32 secrets of 128 Ki characters in all, on either side; 1 Mi characters once they are filled in wherever they are named.
  */
 import { PerigeeError } from "../../errors.ts";
-import type { RecordStore } from "../../store/records.ts";
+import type { JobRetries } from "../../jobs/job.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import type { ResolvedSatellite, SatelliteResolver } from "../sdk/catalogue.ts";
 import type { ExecutionError } from "../sdk/execution.ts";
@@ -18,17 +18,17 @@ import { createRedactor, type Redactor } from "../secrets/redaction.ts";
 import { isExpanded } from "../secrets/secret_fields.ts";
 import { fillSecrets, isSecretName, secretNames, secretPointers, textAt } from "../secrets/secret_texts.ts";
 import type { Secrets } from "../secrets/secrets.ts";
-import { ATTEMPTS_MAX, type RetryRules } from "./attempt_retry.ts";
-import { EXECUTIONS, type ExecutionFacts, type GivenInput, recordToGiven } from "./execution_record.ts";
+import type { ExecutionFacts, GivenInput } from "./execution_record.ts";
 import { checkSchemas } from "./execution_request.ts";
 
 const SECRETS_MAX = 32;
 const VALUES_CHARACTERS_MAX = 128 * 1024;
 const FILLED_CHARACTERS_MAX = 1024 * 1024;
 
+const ATTEMPTS_MAX = 8;
+
 /** Where satellites, schemas and secrets are looked up, anew for each attempt. */
-export interface PrepareParts {
-  readonly store: RecordStore;
+export interface Lookups {
   readonly resolver: SatelliteResolver;
   readonly secrets: Pick<Secrets, "reveal">;
 }
@@ -41,41 +41,42 @@ export interface PreparedAttempt {
   /** Of secrets, as they were filled in. */
   readonly secretValues: readonly string[];
   readonly redaction: Redactor;
-  readonly rules: RetryRules;
+  readonly retries: JobRetries;
 }
 
 /** Rejects with what is the process's own trouble: then it is tried again later. */
 export async function prepareAttempt(
-  parts: PrepareParts,
+  lookups: Lookups,
   facts: ExecutionFacts,
+  given: GivenInput,
 ): Promise<
   | { readonly ok: true; readonly prepared: PreparedAttempt }
   | { readonly ok: false; readonly error: ExecutionError }
 > {
-  const record = await parts.store.record(facts.project, EXECUTIONS, facts.id);
-  const given = record === undefined ? undefined : recordToGiven(record);
-  if (given === undefined)
-    throw new PerigeeError("internal_error", `execution ${facts.id} has nothing to run with`);
-  const resolved = await resolve(parts.resolver, facts);
+  const resolved = await resolve(lookups.resolver, facts);
   if ("code" in resolved) return { ok: false, error: resolved };
-  const filled = await fill(parts.secrets, facts, given, resolved);
+  const filled = await fill(lookups.secrets, facts, given, resolved);
   if ("code" in filled) return { ok: false, error: filled };
-  const { satellite } = resolved;
-  const { values: secretValues } = filled;
-  const redaction = createRedactor(secretValues);
-  const checked = await checkSchemas(satellite, filled);
-  if (!checked.ok) {
-    const [first] = checked.issues;
-    const message = redaction.redact(
-      `${first?.path ?? "input"}: ${first?.message ?? "is not as documented"}`,
-    );
-    return { ok: false, error: { code: "invalid_input", message, retryable: false } };
-  }
-  const rules = {
+  const checked = await checkSchemas(resolved.satellite, filled);
+  if (checked.ok)
+    return { ok: true, prepared: preparedAttempt(resolved.satellite, checked.value, filled.values) };
+  const [first] = checked.issues;
+  const shown = `${first?.path ?? "input"}: ${first?.message ?? "is not as documented"}`;
+  const message = createRedactor(filled.values).redact(shown);
+  return { ok: false, error: { code: "invalid_input", message, retryable: false } };
+}
+
+/** What has passed the schemas and names no secret but `secretValues`. */
+export function preparedAttempt(
+  satellite: Satellite,
+  given: SatelliteArguments<JsonObject, JsonObject>,
+  secretValues: readonly string[],
+): PreparedAttempt {
+  const retries = {
     attemptsMax: Math.max(1, satellite.attemptsMax ?? ATTEMPTS_MAX),
-    isRepeatable: isRepeatable(satellite, checked.value),
+    isRepeatable: isRepeatable(satellite, given),
   };
-  return { ok: true, prepared: { satellite, given: checked.value, secretValues, redaction, rules } };
+  return { satellite, given, secretValues, redaction: createRedactor(secretValues), retries };
 }
 
 async function resolve(

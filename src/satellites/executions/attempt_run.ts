@@ -11,7 +11,7 @@
  * Limits: output 1 MiB, message 1,000 characters, log line 2,000.
  */
 import type { Clock } from "../../clock.ts";
-import { PerigeeError } from "../../errors.ts";
+import type { AttemptEnd, FailedAttempt, JobAttempt } from "../../jobs/job.ts";
 import type { Files } from "../../tasks/files.ts";
 import type { Tasks } from "../../tasks/tasks.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
@@ -21,7 +21,6 @@ import { referenceText } from "../sdk/reference.ts";
 import type { Notes, OtherExecution, SatelliteCall } from "../sdk/satellite.ts";
 import { isSatelliteError, SatelliteError } from "../sdk/satellite_error.ts";
 import type { PreparedAttempt } from "./attempt_prepare.ts";
-import type { FailedAttempt } from "./attempt_retry.ts";
 import type { ExecutionFacts } from "./execution_record.ts";
 
 const OUTPUT_BYTES_MAX = 1 << 20;
@@ -41,7 +40,7 @@ export interface SatelliteLogLine {
 }
 
 /** What all attempts share. */
-export interface RunParts {
+export interface RunContext {
   readonly clock: Clock;
   readonly http: GuardedHttp;
   readonly files: Files;
@@ -51,85 +50,67 @@ export interface RunParts {
   readonly graceMs: number;
 }
 
-/** What is this attempt's own. `attempt` counts from 1 over all processes. */
+/** What is this attempt's own. */
 export interface RunOptions {
   readonly prepared: PreparedAttempt;
   readonly facts: ExecutionFacts;
-  readonly attempt: number;
-  readonly onProgress: (done: number, total: number | undefined) => void;
-  readonly execute: (name: string, other: OtherExecution, signal: AbortSignal) => Promise<JsonObject>;
+  readonly attempt: JobAttempt;
+  readonly notes: Notes;
+  readonly execute: (name: string, other: OtherExecution) => Promise<JsonObject>;
 }
 
-/** What came of an attempt, without the values of secrets. */
-export type AttemptEnd =
-  | { readonly kind: "completed"; readonly output: JsonObject }
-  | { readonly kind: "failed"; readonly failed: FailedAttempt };
-
-/** For one attempt: `run` may be called once, `stop` at any time and again. */
+/** For one attempt: `run` may be called once. What comes of it is without the values of secrets. */
 export class AttemptRun {
-  readonly #parts: RunParts;
+  readonly #context: RunContext;
   readonly #options: RunOptions;
-  readonly #stopping = new AbortController();
   #isOver = false;
 
-  constructor(parts: RunParts, options: RunOptions) {
-    this.#parts = parts;
+  constructor(context: RunContext, options: RunOptions) {
+    this.#context = context;
     this.#options = options;
   }
 
-  /** Ends it before its time; the first reason stays. */
-  stop(reason: unknown): void {
-    if (!this.#isOver) this.#stopping.abort(reason);
-  }
-
-  /** Throws `closed` when it is over: what it does from then on is nobody's. */
-  assertCurrent(): void {
-    if (this.#isOver) throw new PerigeeError("closed", "this attempt is over");
-  }
-
-  /** Called once; never rejects. */
-  async run(notes: Notes): Promise<AttemptEnd> {
-    const { clock, graceMs } = this.#parts;
-    const { satellite } = this.#options.prepared;
-    const call = this.#call(notes);
-    const { signal } = this.#stopping;
+  /** Never rejects. */
+  async run(): Promise<AttemptEnd> {
+    const { clock, graceMs } = this.#context;
+    const { prepared, attempt } = this.#options;
+    const { satellite } = prepared;
     const limitMs = satellite.attemptMsMax;
-    const timer = limitMs === undefined ? undefined : clock.timer(limitMs, () => this.stop(tooLong(limitMs)));
-    const settled = settle(async () => satellite.run(call));
-    const left = new Promise<undefined>((resolve) => {
-      const leave = (): void => void clock.timer(graceMs, () => resolve(undefined), { keepsAlive: false });
-      if (signal.aborted) leave();
-      else signal.addEventListener("abort", leave, { once: true });
+    const timer =
+      limitMs === undefined ? undefined : clock.timer(limitMs, () => attempt.stop(tooLong(limitMs)));
+    const ended = await new Promise<Settled>((resolve) => {
+      const leave = (): void => resolve("left behind");
+      attempt.onStop(() => void clock.timer(graceMs, leave, { keepsAlive: false }));
+      void settle(() => satellite.run(this.#call())).then(resolve);
     });
-    const ended = await Promise.race([settled, left]);
     this.#isOver = true;
     timer?.cancel();
-    if (ended === undefined) {
+    if (ended === "left behind") {
       this.#log("warn", "left behind: it did not stop when it was told to");
-      return this.#failed(signal.reason);
+      return this.#failed(attempt.stopReason);
     }
     return ended.ok ? this.#completed(ended.value) : this.#failed(ended.error);
   }
 
-  #call(notes: Notes): SatelliteCall {
-    const { clock, http, files, tasks } = this.#parts;
-    const { facts, attempt, prepared, onProgress, execute } = this.#options;
+  #call(): SatelliteCall {
+    const { clock, http, files, tasks } = this.#context;
+    const { facts, attempt, prepared, notes, execute } = this.#options;
     return {
       ...prepared.given,
       executionId: facts.id,
       project: facts.project,
-      attempt,
+      attempt: attempt.number,
       secretValues: prepared.secretValues,
-      signal: this.#stopping.signal,
+      get signal(): AbortSignal {
+        return attempt.signal;
+      },
       deadlineWallMs: facts.deadlineWallMs,
       ...{ clock, http, files, tasks },
       notes,
-      progress: (done, total) => {
-        if (!this.#isOver) onProgress(done, total);
-      },
+      progress: (done, total) => attempt.show(total === undefined ? { done } : { done, total }),
       execute: async (name, other) => {
-        this.assertCurrent();
-        return await execute(name, other, this.#stopping.signal);
+        attempt.assertCurrent();
+        return await execute(name, other);
       },
       log: (level, message) => {
         if (!this.#isOver) this.#log(level, message);
@@ -139,13 +120,13 @@ export class AttemptRun {
 
   #log(level: SatelliteLogLine["level"], message: string): void {
     const { facts, attempt, prepared } = this.#options;
-    this.#parts.log({
+    this.#context.log({
       level,
       message: prepared.redaction.redact(String(message)).slice(0, LINE_CHARS_MAX),
       project: facts.project,
       executionId: facts.id,
       satellite: referenceText(facts.satellite),
-      attempt,
+      attempt: attempt.number,
     });
   }
 
@@ -162,10 +143,10 @@ export class AttemptRun {
   }
 
   #failed(error: unknown): AttemptEnd {
-    const { signal } = this.#stopping;
+    const { stopReason } = this.#options.attempt;
     if (!isSatelliteError(error)) {
       this.#log("error", error instanceof Error ? `${error.name} thrown` : "a value thrown that is no error");
-      if (signal.aborted && isSatelliteError(signal.reason)) return this.#failed(signal.reason);
+      if (isSatelliteError(stopReason)) return this.#failed(stopReason);
       return { kind: "failed", failed: UNKNOWN };
     }
     const { failure, code, message, retryAfterMs } = error;
@@ -195,6 +176,7 @@ function permanent(code: string, message: string): AttemptEnd {
 }
 
 type Settled =
+  | "left behind"
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly error: unknown };
 

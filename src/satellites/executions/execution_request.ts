@@ -60,34 +60,42 @@ export function checkRequest(request: ExecutionRequest, satellite: MarkedSatelli
   return { given, payload, slaMs };
 }
 
+/** What the satellite will see. */
+export interface CheckedArguments {
+  readonly value: SatelliteArguments<JsonObject, JsonObject>;
+  /** Nothing is to be filled in, and nothing of it is the satellite's owner's: an attempt may run with it. */
+  readonly isWhole: boolean;
+}
+
 /** What the satellite will see, as far as its schemas can tell before secrets are filled in. Throws `invalid_request`. */
 export async function checkArguments(
   { satellite, fixedConfig }: ResolvedSatellite,
   { input, config, secrets }: GivenInput,
-): Promise<SatelliteArguments<JsonObject, JsonObject>> {
+): Promise<CheckedArguments> {
   const merged = { ...config, ...fixedConfig };
   const fixed = secretPointers({ config: fixedConfig }).filter((pointer) => isExpanded(satellite, pointer));
   const pointers = [...secrets, ...fixed];
   const checked = await checkSchemas(satellite, { input, config: merged });
-  if (checked.ok) return checked.value;
+  const isWhole = pointers.length === 0 && Object.keys(fixedConfig).length === 0;
+  if (checked.ok) return { value: checked.value, isWhole };
   const named = new Set(pointers);
   const around = pointersUpFrom(pointers);
   refuse(
     checked.issues.filter(({ pointer, isUnion }) => !(isUnion ? around : named).has(pointer)).map(shown),
   );
-  return { input, config: merged };
+  return { value: { input, config: merged }, isWhole: false };
 }
 
 /** Where it goes; of whatever was not checked for the sake of its secrets, as far as the satellite can tell. */
 export function destinationOf(
   { reference, satellite }: ResolvedSatellite,
   project: string,
-  checked: SatelliteArguments<JsonObject, JsonObject>,
+  { value }: CheckedArguments,
   { input, config, secrets }: GivenInput,
 ): ExecutionFacts["destination"] {
   let destination: string | undefined;
   try {
-    destination = satellite.destination?.(checked)?.slice(0, DESTINATION_CHARS_MAX);
+    destination = satellite.destination?.(value)?.slice(0, DESTINATION_CHARS_MAX);
   } catch {
     return undefined; // it reads what is not filled in yet
   }

@@ -1,13 +1,7 @@
 /**
- * Executions: accepted durably, run by `execution_runner.ts`, shown to their projects.
+ * Executions: jobs (`jobs/job_queue.ts`) whose function is a satellite, shown to their projects.
  *
- *   (none) -> pending -> completed     `run` gave an output
- *                     -> failed        an attempt failed for good, none was left, or one was ambiguous and may not be repeated
- *                     -> cancelled     asked for
- *                     -> expired       its sla was over first
- *
- * A pending one is queued, running or retrying; states only move forward, and the first end is the end. What is shown of a
- * pending one comes from memory, of a final one from the store.
+ * What is shown of a pending one comes from memory, of a final one from the store.
  *
  * Hot: `submit` at 1,000 a second, each durable (bench/executions.ts).
  *
@@ -15,7 +9,11 @@
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../../store/records.ts";
+import { BottleneckDestinations, type Destinations } from "../../jobs/destinations.ts";
+import type { JobEnd, JobProgress, PendingJob } from "../../jobs/job.ts";
+import { JobQueue } from "../../jobs/job_queue.ts";
+import { JobRecords } from "../../jobs/job_records.ts";
+import type { RecordStore } from "../../store/records.ts";
 import type { Files } from "../../tasks/files.ts";
 import { isId } from "../../tasks/ids.ts";
 import type { Page, PageQuery } from "../../tasks/task_view.ts";
@@ -27,22 +25,19 @@ import type { GuardedHttp } from "../sdk/guarded_http.ts";
 import type { SatelliteReference } from "../sdk/reference.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { SatelliteLogLine } from "./attempt_run.ts";
-import { BottleneckDestinations, type Destinations } from "./destinations.ts";
 import { OtherExecutions } from "./execute_other.ts";
 import {
+  EXECUTION_FORM,
   EXECUTIONS,
-  type ExecutionEnd,
   type ExecutionFacts,
-  type ExecutionProgress,
-  executionInserts,
+  endView,
+  factsView,
   listedUnder,
-  OPEN_EXECUTIONS,
-  recordToOpen,
   recordToView,
+  retriesOf,
 } from "./execution_record.ts";
 import { checkArguments, checkRequest, destinationOf } from "./execution_request.ts";
-import { ExecutionRunner, type PendingExecution } from "./execution_runner.ts";
-import { PendingCounts } from "./pending_counts.ts";
+import { ExecutionSender } from "./execution_sender.ts";
 
 /** Each with a default. */
 export interface ExecutionBounds {
@@ -83,16 +78,8 @@ const BOUNDS: ExecutionBounds = {
   graceMs: 5_000,
   closeMs: 10_000,
 };
-const OPEN_PAGE = 1_000;
 const LIST_PAGE = 32;
 const LIST_BYTES_MAX = 8 << 20;
-
-const NOT_BEGUN: Omit<ExecutionProgress, "updatedWallMs"> = {
-  attempts: 0,
-  ambiguousAttempts: 0,
-  isUnderWay: false,
-  isRepeatable: false,
-};
 
 /** Goes on with what an earlier process has left pending. */
 export async function openExecutions(options: ExecutionsOptions): Promise<Executions> {
@@ -103,49 +90,34 @@ export async function openExecutions(options: ExecutionsOptions): Promise<Execut
 
 class StoredExecutions implements Executions {
   readonly #options: ExecutionsOptions;
-  readonly #runner: ExecutionRunner;
-  readonly #pending: PendingCounts;
+  readonly #sender: ExecutionSender;
+  readonly #queue: JobQueue<ExecutionFacts>;
   readonly #listeners = new Set<(execution: ExecutionView) => void>();
   #closing: Promise<void> | undefined;
 
   constructor(options: ExecutionsOptions) {
     this.#options = options;
+    const { clock, store, resolver, secrets, http, files, tasks } = options;
+    const { log = () => undefined, destinations = new BottleneckDestinations() } = options;
     const bounds = { ...BOUNDS, ...options.bounds };
-    this.#pending = new PendingCounts(bounds);
-    const others = new OtherExecutions(this);
-    this.#runner = new ExecutionRunner({
-      ...options,
-      execute: (facts, name, other, given) => others.execute(facts, name, other, given),
-      destinations: options.destinations ?? new BottleneckDestinations(),
-      placesMax: bounds.places,
-      graceMs: bounds.graceMs,
-      closeMs: bounds.closeMs,
-      log: options.log ?? (() => undefined),
-      onFault: (error) => this.#fault(error),
-      onEnded: (facts, end) => this.#ended(facts, end),
+    const { graceMs, closeMs, places: placesMax, pending: pendingMax, projectPending } = bounds;
+    const context = { clock, http, files, tasks, log, graceMs };
+    this.#sender = new ExecutionSender(context, { resolver, secrets }, new OtherExecutions(this), {
+      ended: (facts, end) => this.#ended(facts, end),
+      fault: (error) => this.#fault(error),
     });
+    const limits = { placesMax, pendingMax, groupPendingMax: projectPending, closeMs, storesIntents: true };
+    const jobs = new JobRecords(store, EXECUTION_FORM);
+    this.#queue = new JobQueue({ clock, log: jobs, sender: this.#sender, destinations, limits });
   }
 
-  /** Reads them all first: what ends meanwhile is no place to read on from. */
-  async start(): Promise<void> {
-    const open: StoredRecord[] = [];
-    for (let isWhole = false; !isWhole; ) {
-      const last = open.at(-1);
-      const place = last === undefined ? {} : { after: last.id };
-      const query = { collection: OPEN_EXECUTIONS, limit: OPEN_PAGE, ...place };
-      const records = await this.#options.store.records(EVERY_PROJECT, query);
-      open.push(...records);
-      isWhole = records.length < OPEN_PAGE;
-    }
-    for (const { facts, progress } of open.map(recordToOpen)) {
-      this.#pending.count(facts.project, 1);
-      this.#runner.add(facts, progress);
-    }
+  start(): Promise<void> {
+    return this.#queue.start();
   }
 
   async submit(caller: ExecutionCaller, request: ExecutionRequest): Promise<ExecutionView> {
     this.#assertOpen();
-    const { store, clock, resolver } = this.#options;
+    const { clock, resolver } = this.#options;
     const { id = newId(), satellite, sla, member, parent } = request;
     if (!isId(id)) throw new PerigeeError("usage", "the id of an execution must be a UUID in small letters");
     const resolved = await resolver.resolve(caller, satellite);
@@ -159,23 +131,14 @@ class StoredExecutions implements Executions {
       deadlineWallMs: Math.min(createdWallMs + slaMs, request.deadlineWallMs ?? Number.POSITIVE_INFINITY),
       destination: destinationOf(resolved, project, checked, given),
     };
-    const progress = { ...NOT_BEGUN, updatedWallMs: createdWallMs };
-    this.#pending.reserve(project);
-    try {
-      await store.change(executionInserts(facts, progress, payload));
-    } catch (error) {
-      this.#pending.count(project, -1);
-      throw error;
-    }
-    const view = pendingView({ facts, progress, phase: "queued", shown: undefined });
-    if (this.#closing === undefined) this.#runner.add(facts, progress);
-    return view;
+    const first = checked.isWhole ? this.#sender.first(facts, resolved.satellite, checked.value) : undefined;
+    return pendingView(await this.#queue.accept(facts, payload, first));
   }
 
   async execution(project: string, id: string): Promise<ExecutionView> {
-    const pending = this.#runner.find(id);
+    const pending = this.#queue.find(id);
     if (pending !== undefined && pending.facts.project === project) return pendingView(pending);
-    const record = await this.#options.store.record(project, EXECUTIONS, id);
+    const record = await this.#options.store.record(project, EXECUTIONS.shown, id);
     if (record === undefined) throw notFound(id);
     return recordToView(record);
   }
@@ -193,13 +156,13 @@ class StoredExecutions implements Executions {
       const wanted = Math.min(LIST_PAGE, limit + 1 - items.length);
       const place = last === undefined ? {} : { after: last };
       const records = await this.#options.store.records(project, {
-        ...{ collection: EXECUTIONS, ...parent, ...place, limit: wanted },
+        ...{ collection: EXECUTIONS.shown, ...parent, ...place, limit: wanted },
         ...{ isNewestFirst: true, withoutPayloads: isBrief },
       });
       for (const record of records) {
         if (items.length === limit || (bytes > LIST_BYTES_MAX && items.length > 0))
           return { items, hasMore: true };
-        const pending = this.#runner.find(record.id);
+        const pending = this.#queue.find(record.id);
         items.push(pending === undefined ? recordToView(record) : pendingView(pending));
         bytes += pending === undefined ? (record.payload?.byteLength ?? 0) : 0;
       }
@@ -211,7 +174,7 @@ class StoredExecutions implements Executions {
     this.#assertOpen();
     const view = await this.execution(project, id);
     if (view.status !== "pending") return view;
-    await this.#runner.cancel(id);
+    await this.#queue.cancel(id);
     return this.execution(project, id);
   }
 
@@ -221,18 +184,17 @@ class StoredExecutions implements Executions {
   }
 
   counts(): { readonly queued: number; readonly running: number } {
-    const { running } = this.#runner;
-    return { queued: Math.max(0, this.#pending.all - running), running };
+    return this.#queue.counts;
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#runner.close();
+    this.#closing ??= this.#queue.close();
     return this.#closing;
   }
 
-  #ended(facts: ExecutionFacts, { wallMs, ...end }: ExecutionEnd): void {
-    this.#pending.count(facts.project, -1);
-    const view: ExecutionView = { ...factsView(facts), ...end, updatedWallMs: wallMs };
+  #ended(facts: ExecutionFacts, end: JobEnd): void {
+    if (this.#listeners.size === 0) return;
+    const view = endView(facts, end);
     for (const listener of this.#listeners) {
       try {
         listener(view);
@@ -243,7 +205,7 @@ class StoredExecutions implements Executions {
   }
 
   async #assertListed(project: string, after: string, parent: string | undefined): Promise<void> {
-    const record = await this.#options.store.record(project, EXECUTIONS, after);
+    const record = await this.#options.store.record(project, EXECUTIONS.shown, after);
     if (record === undefined || (parent !== undefined && record.parent !== parent))
       throw new PerigeeError("not_found", "no such execution", { details: { param: "after" } });
   }
@@ -257,35 +219,28 @@ class StoredExecutions implements Executions {
   }
 }
 
-function pendingView({ facts, progress, phase, shown }: PendingExecution): ExecutionView {
-  const { held, nextWallMs: nextTryWallMs = progress.updatedWallMs } = progress;
+function pendingView({ facts, progress, phase, shown }: PendingJob<ExecutionFacts>): ExecutionView {
+  const held = phase === "retrying" ? holdOf(progress) : undefined;
   return {
     ...factsView(facts),
     status: "pending",
     phase,
     ...(shown === undefined ? {} : { progress: shown }),
-    ...(held === undefined || phase !== "retrying" ? {} : { held: { ...held, nextTryWallMs } }),
+    ...(held === undefined ? {} : { held }),
     updatedWallMs: progress.updatedWallMs,
     output: null,
     error: null,
-    retries: Math.max(0, progress.attempts - 1),
+    retries: retriesOf(progress.attempts),
   };
 }
 
-function factsView({
-  id,
-  project,
-  satellite,
-  sla,
-  createdWallMs,
-  deadlineWallMs,
-  member,
-}: ExecutionFacts): Pick<
-  ExecutionView,
-  "id" | "project" | "satellite" | "sla" | "createdWallMs" | "deadlineWallMs" | "member"
-> {
-  const place = member === undefined ? {} : { member };
-  return { id, project, satellite, sla, createdWallMs, deadlineWallMs, ...place };
+/** Undefined after an attempt that may have done something. */
+function holdOf({ last, updatedWallMs, nextWallMs = updatedWallMs }: JobProgress): ExecutionView["held"] {
+  if (last === undefined || last.failure === "ambiguous") return undefined;
+  const { failure, code, message, sinceWallMs } = last;
+  const refusal = code === "http_429" ? "rate_limited" : "overloaded";
+  const reason = failure === "not_sent" ? "outage" : refusal;
+  return { reason, code, message, sinceWallMs, nextTryWallMs: nextWallMs };
 }
 
 function notFound(id: string): PerigeeError {

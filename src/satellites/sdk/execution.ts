@@ -6,6 +6,7 @@
  *                     -> cancelled     asked for by the project, or by its cluster
  *                     -> expired       its sla was over first
  */
+import type { JobError } from "../../jobs/job.ts";
 import type { Page, PageQuery } from "../../tasks/task_view.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { Member } from "./member.ts";
@@ -14,15 +15,11 @@ import type { SatelliteReference } from "./reference.ts";
 /** As drawn above; all but `pending` are final. */
 export type ExecutionStatus = "pending" | "completed" | "failed" | "cancelled" | "expired";
 
-/** Why an execution has no output. */
-export interface ExecutionError {
-  /** The satellite's own, or `ambiguous`, `expired`, `cancelled`, `invalid_input`, `forbidden`, `secret_missing`, `output_too_large`, `satellite_error`. */
-  readonly code: string;
-  /** Without the values of secrets. */
-  readonly message: string;
-  /** Whether a new execution may fare better. */
-  readonly retryable: boolean;
-}
+/**
+ * Why an execution has no output, without the values of secrets. `code`: the satellite's own, or `ambiguous`, `expired`, `cancelled`,
+ * `invalid_input`, `forbidden`, `secret_missing`, `output_too_large`, `satellite_error`.
+ */
+export type ExecutionError = JobError;
 
 /** Why an execution waits for its next attempt: nothing was done by the one before. Times are Unix time in milliseconds. */
 export interface ExecutionHold {

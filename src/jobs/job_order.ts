@@ -1,26 +1,26 @@
 /**
- * Which execution may begin its next attempt, and when.
+ * Which job may begin its next attempt, and when.
  *
  *   waiting -> (its destination has a slot, its project's turn, a place) -> running -> ended
  *      \-> removed
  *
  * Order: projects take turns by start-time fair queueing (`schedule/fair_share.ts`), each with the earliest deadline of those
  * whose destination has a slot. So of one project and one destination the earliest deadline is first; what waits for
- * its destination holds no place and nobody up; and 100,000 executions of one project delay ten of another's by as many.
+ * its destination holds no place and nobody up; and 100,000 jobs of one project delay ten of another's by as many.
  *
  * A project may hold at most twice as many places as are free (dynamic thresholds: Choudhury and Hahne 1998, "Dynamic queue
  * length thresholds for shared-memory packet switches"): alone it has two thirds of them, and who comes finds room,
  * however long attempts take.
  *
- * A slot of a destination goes to the next execution there is, and back to bottleneck when there is none.
+ * A slot of a destination goes to the next job there is, and back to bottleneck when there is none.
  *
  * Limits: `placesMax` attempts at once; 32 slots asked for and not yet given, of each destination.
  */
-import { FairShare } from "../../schedule/fair_share.ts";
+import { FairShare } from "../schedule/fair_share.ts";
 import type { Destinations } from "./destinations.ts";
 import { Heap } from "./heap.ts";
 
-/** An execution that waits, as far as its order goes. */
+/** A job that waits, as far as its order goes. */
 export interface Waiting {
   readonly project: string;
   /** Undefined: nowhere in particular. */
@@ -28,24 +28,24 @@ export interface Waiting {
   readonly deadlineMs: number;
 }
 
-/** Bounds of the queue, and what it begins. */
-export interface QueueOptions<T extends Waiting> {
+/** Bounds of the order, and what it begins. */
+export interface OrderOptions<T extends Waiting> {
   readonly placesMax: number;
   readonly destinations: Destinations;
   /** Begins an attempt; its end is to be told to `ended`. Must not throw. */
-  readonly start: (execution: T) => void;
+  readonly start: (job: T) => void;
 }
 
 const SLOTS_ASKED_MAX = 32;
 const FREE_SHARE = 2;
 
-/** Executions to one destination, of all projects. */
+/** Jobs to one destination, of all projects. */
 interface Lane<T> {
   readonly name: string;
   readonly concurrency: number;
   /** What each project has waiting here. */
   readonly byProject: Map<string, LaneOfProject<T>>;
-  /** Slots without an execution. */
+  /** Slots without a job. */
   readonly idle: (() => void)[];
   waiting: number;
   running: number;
@@ -71,7 +71,7 @@ interface Project<T> {
 }
 
 /** Where a waiting or running one stands. */
-interface Standing<T> {
+interface Entered<T> {
   readonly project: Project<T>;
   readonly place: LaneOfProject<T>;
   /** Once it runs: gives the slot on or back. */
@@ -79,17 +79,17 @@ interface Standing<T> {
 }
 
 /** In memory alone: what waits in it is pending in the store, and a new process fills it again. */
-export class ExecutionQueue<T extends Waiting> {
-  readonly #options: QueueOptions<T>;
+export class JobOrder<T extends Waiting> {
+  readonly #options: OrderOptions<T>;
   readonly #projects = new Map<string, Project<T>>();
   readonly #lanes = new Map<string, Lane<T>>();
   readonly #share = new FairShare<Project<T>>({ weightOf: () => 1, nameOf: ({ name }) => name });
-  readonly #waiting = new Map<T, Standing<T>>();
-  readonly #running = new Map<T, Standing<T>>();
+  readonly #waiting = new Map<T, Entered<T>>();
+  readonly #running = new Map<T, Entered<T>>();
   #isPaused = false;
   #isClosed = false;
 
-  constructor(options: QueueOptions<T>) {
+  constructor(options: OrderOptions<T>) {
     this.#options = options;
   }
 
@@ -97,13 +97,17 @@ export class ExecutionQueue<T extends Waiting> {
     return this.#running.size;
   }
 
+  get #free(): number {
+    return this.#options.placesMax - this.#running.size;
+  }
+
   /** It waits from now on; it may begin at once. */
-  push(execution: T): void {
+  push(job: T): void {
     if (this.#isClosed) return;
-    const project = this.#project(execution.project);
-    const place = this.#place(project, execution);
-    place.heap.push(execution.deadlineMs, execution);
-    this.#waiting.set(execution, { project, place });
+    const project = this.#project(job.project);
+    const place = this.#place(project, job);
+    place.heap.push(job.deadlineMs, job);
+    this.#waiting.set(job, { project, place });
     place.waiting += 1;
     project.waiting += 1;
     if (place.lane !== undefined) place.lane.waiting += 1;
@@ -113,21 +117,36 @@ export class ExecutionQueue<T extends Waiting> {
     this.#fill();
   }
 
+  /**
+   * A place for a job that never waited and has no destination; its end is to be told to `ended`. False when it has to
+   * wait: whatever else could begin has begun, so the others lose nothing by it.
+   */
+  take(job: T): boolean {
+    if (this.#isPaused || this.#isClosed || job.destination !== undefined) return false;
+    const project = this.#project(job.project);
+    const isFree = project.waiting === 0 && project.running < FREE_SHARE * this.#free;
+    if (isFree) {
+      project.running += 1;
+      this.#running.set(job, { project, place: project.nowhere });
+    } else this.#forget(project);
+    return isFree;
+  }
+
   /** It waits no more; nothing when it does not. */
-  remove(execution: T): void {
-    const standing = this.#waiting.get(execution);
-    if (standing === undefined) return;
-    this.#leave(execution, standing);
-    if (standing.place.lane !== undefined) this.#balance(standing.place.lane);
-    this.#forget(standing.project);
+  remove(job: T): void {
+    const entered = this.#waiting.get(job);
+    if (entered === undefined) return;
+    this.#leave(job, entered);
+    if (entered.place.lane !== undefined) this.#balance(entered.place.lane);
+    this.#forget(entered.project);
   }
 
   /** Its attempt has ended; nothing when that had been told. */
-  ended(execution: T): void {
-    const standing = this.#running.get(execution);
-    if (standing === undefined) return;
-    this.#running.delete(execution);
-    const { project, place, slot } = standing;
+  ended(job: T): void {
+    const entered = this.#running.get(job);
+    if (entered === undefined) return;
+    this.#running.delete(job);
+    const { project, place, slot } = entered;
     project.running -= 1;
     if (place.lane !== undefined && slot !== undefined) {
       place.lane.running -= 1;
@@ -146,38 +165,38 @@ export class ExecutionQueue<T extends Waiting> {
   /** Nothing begins any more; what runs may still be told of. */
   close(): void {
     this.#isClosed = true;
-    for (const execution of [...this.#waiting.keys()]) this.remove(execution);
+    for (const job of [...this.#waiting.keys()]) this.remove(job);
   }
 
   #fill(): void {
-    while (!this.#isPaused && !this.#isClosed && this.#running.size < this.#options.placesMax) {
-      const free = this.#options.placesMax - this.#running.size;
+    while (!this.#isPaused && !this.#isClosed && this.#free > 0) {
+      const free = this.#free;
       const canServe = (one: Project<T>): boolean =>
         one.running < FREE_SHARE * free && this.#head(one) !== undefined;
       const project = this.#share.next(canServe);
       if (project === undefined || !canServe(project)) return;
-      const execution = this.#head(project) as T; // `canServe` has seen it
+      const job = this.#head(project) as T; // `canServe` has seen it
       this.#share.served(project, 1);
-      this.#start(execution, this.#waiting.get(execution) as Standing<T>); // heads are waiting
+      this.#start(job, this.#waiting.get(job) as Entered<T>); // heads are waiting
     }
   }
 
-  #start(execution: T, standing: Standing<T>): void {
-    const { project, place } = standing;
+  #start(job: T, entered: Entered<T>): void {
+    const { project, place } = entered;
     const { lane } = place;
-    this.#leave(execution, standing);
+    this.#leave(job, entered);
     if (lane !== undefined) {
-      standing.slot = lane.idle.pop();
+      entered.slot = lane.idle.pop();
       lane.running += 1;
     }
     project.running += 1;
-    this.#running.set(execution, standing);
-    this.#options.start(execution);
+    this.#running.set(job, entered);
+    this.#options.start(job);
   }
 
   /** Out of what waits; the heap passes over it, and drops such when they are the most. */
-  #leave(execution: T, { project, place }: Standing<T>): void {
-    this.#waiting.delete(execution);
+  #leave(job: T, { project, place }: Entered<T>): void {
+    this.#waiting.delete(job);
     place.waiting -= 1;
     project.waiting -= 1;
     if (place.lane !== undefined) place.lane.waiting -= 1;
@@ -227,7 +246,7 @@ export class ExecutionQueue<T extends Waiting> {
     this.#balance(lane);
   }
 
-  /** As many slots as there are executions for them, no more. */
+  /** As many slots as there are jobs for them, no more. */
   #balance(lane: Lane<T>): void {
     while (lane.idle.length > lane.waiting) lane.idle.pop()?.();
     while (lane.asked < SLOTS_ASKED_MAX && lane.asked + lane.idle.length < lane.waiting) {

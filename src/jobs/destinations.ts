@@ -1,10 +1,10 @@
 /**
- * The door of bottleneck: how many executions go to one destination at once.
+ * The door of bottleneck: how many jobs go to one destination at once.
  *
  *   asked -> slot (called back) -> released
  *
  * A limiter for each destination, from a Group for each bound; gone as soon as nobody has or wants a slot of it. A slot may
- * serve one execution after another, because a job of bottleneck takes 2.3 ms, however short it is (2.19.5, 2 cores).
+ * serve one job after another, because a job of bottleneck takes 2.3 ms, however short it is (2.19.5, 2 cores).
  *
  * Never `expiration`, reservoirs or the Redis mode. The Group's own clean-up looks at when jobs began and not at whether
  * they run (its `__groupCheck__`), so it is put off for ever, and limiters with slots are held here.

@@ -2,9 +2,9 @@
  * The order of attempts: deadlines, destinations, projects.
  */
 import { describe, expect, it } from "vitest";
-import { Alarms } from "../../src/satellites/executions/alarms.ts";
-import { ExecutionQueue, type Waiting } from "../../src/satellites/executions/execution_queue.ts";
-import { Heap } from "../../src/satellites/executions/heap.ts";
+import { Alarms } from "../../src/jobs/alarms.ts";
+import { Heap } from "../../src/jobs/heap.ts";
+import { JobOrder, type Waiting } from "../../src/jobs/job_order.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import { CountedDestinations } from "./counted_destinations.ts";
@@ -21,14 +21,14 @@ function one(name: string, project: string, deadlineMs: number, host?: string, c
 function open(placesMax: number) {
   const started: One[] = [];
   const destinations = new CountedDestinations();
-  const queue = new ExecutionQueue<One>({ placesMax, destinations, start: (given) => started.push(given) });
+  const queue = new JobOrder<One>({ placesMax, destinations, start: (given) => started.push(given) });
   const names = (): string => started.map(({ name }) => name).join(" ");
   /** Lets slots be given. */
   const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   return { queue, started, names, settle, destinations };
 }
 
-describe("the queue of executions", () => {
+describe("the order of jobs", () => {
   it("takes the earliest deadline of a project first", async () => {
     const { queue, started, names } = open(1);
     queue.push(one("busy", "a", 0));

@@ -1,7 +1,7 @@
 /**
  * Slots of destinations without timers of their own, for clocks of tests.
  */
-import type { Destinations } from "../../src/satellites/executions/destinations.ts";
+import type { Destinations } from "../../src/jobs/destinations.ts";
 
 /** A count and a list for each destination. */
 export class CountedDestinations implements Destinations {

@@ -1,17 +1,17 @@
 /**
- * Destinations that nothing reaches: one execution at a time looks whether they are back, the others wait for that.
+ * Destinations that nothing reaches: one job at a time looks whether they are back, the others wait for that.
  *
- *   up --an attempt that was never sent--> down: the execution waits, a probe is due
- *   down --the probe is due--> probing: the execution that has waited longest makes its attempt
+ *   up --an attempt that was never sent--> down: the job waits, a probe is due
+ *   down --the probe is due--> probing: the job that has waited longest makes its attempt
  *   probing --never sent--> down: it waits behind the others, the next probe is due later
  *   down | probing --any attempt that was sent, whatever came of it--> up: all that wait begin again
  *
- * So a thousand executions to a host that is down are one request at each wait of the retry layer, and an execution that fails
+ * So a thousand jobs to a host that is down are one request at each wait of the retry layer, and a job that fails
  * by itself keeps the others waiting for one probe at most. In memory alone: after a restart each finds out anew.
  */
 import type { Alarms } from "./alarms.ts";
 
-/** After a probe whose execution has ended: its deadline came, or it was cancelled. */
+/** After a probe whose job has ended: its deadline came, or it was cancelled. */
 const NEXT_PROBE_MS = 30_000;
 
 interface Going {
@@ -33,7 +33,7 @@ interface DownOptions<T> {
   readonly alarms: Pick<Alarms, "set">;
   readonly nowMs: () => number;
   /** It may make its attempt; what it leads to must not come synchronously. */
-  readonly begin: (execution: T) => void;
+  readonly begin: (job: T) => void;
 }
 
 /** One for a runner. What goes nowhere in particular never waits here. */
@@ -46,21 +46,21 @@ export class DownDestinations<T extends Going> {
   }
 
   /** Attempts in a row that did not reach its destination; 0 while that is up. */
-  failures(execution: T): number {
-    return this.#of(execution)?.failures ?? 0;
+  failures(job: T): number {
+    return this.#of(job)?.failures ?? 0;
   }
 
   /** When the probe is due that it waits for (monotonic). */
-  dueMs(execution: T): number | undefined {
-    const down = this.#of(execution);
-    return down?.waiting.has(execution) === true ? down.nextMs : undefined;
+  dueMs(job: T): number | undefined {
+    const down = this.#of(job);
+    return down?.waiting.has(job) === true ? down.nextMs : undefined;
   }
 
   /** Whether it has to wait for the probe of another; then it does from now on. */
-  holdBack(execution: T): boolean {
-    const down = this.#of(execution);
-    if (down === undefined || down.probing === execution) return false;
-    down.waiting.add(execution);
+  holdBack(job: T): boolean {
+    const down = this.#of(job);
+    if (down === undefined || down.probing === job) return false;
+    down.waiting.add(job);
     return true;
   }
 
@@ -68,16 +68,16 @@ export class DownDestinations<T extends Going> {
    * Its attempt was never sent: it waits. The next probe is due at `dueMs` (monotonic), unless one is due or under way. False
    * when it goes nowhere in particular, and waits for itself.
    */
-  failed(execution: T, dueMs: number): boolean {
-    const { destination } = execution;
+  failed(job: T, dueMs: number): boolean {
+    const { destination } = job;
     if (destination === undefined) return false;
-    const down = this.#of(execution) ?? {
+    const down = this.#of(job) ?? {
       ...{ name: destination.name, waiting: new Set<T>(), probing: undefined },
       ...{ alarm: undefined, failures: 0, nextMs: 0 },
     };
     this.#down.set(down.name, down);
-    down.waiting.add(execution);
-    const isOther = down.probing !== undefined && down.probing !== execution;
+    down.waiting.add(job);
+    const isOther = down.probing !== undefined && down.probing !== job;
     if (isOther || down.alarm !== undefined) return true; // it was under way when another found out
     down.failures += 1;
     down.probing = undefined;
@@ -86,8 +86,8 @@ export class DownDestinations<T extends Going> {
   }
 
   /** An attempt of it was sent: all that wait for its destination begin. */
-  reached(execution: T): void {
-    const down = this.#of(execution);
+  reached(job: T): void {
+    const down = this.#of(job);
     if (down === undefined) return;
     this.#down.delete(down.name);
     down.alarm?.cancel();
@@ -95,11 +95,11 @@ export class DownDestinations<T extends Going> {
   }
 
   /** It has ended: another probes in its place. */
-  remove(execution: T): void {
-    const down = this.#of(execution);
+  remove(job: T): void {
+    const down = this.#of(job);
     if (down === undefined) return;
-    down.waiting.delete(execution);
-    if (down.probing === execution) {
+    down.waiting.delete(job);
+    if (down.probing === job) {
       down.probing = undefined;
       this.#probeAt(down, this.#options.nowMs() + NEXT_PROBE_MS);
     }

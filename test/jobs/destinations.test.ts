@@ -2,7 +2,7 @@
  * Slots of destinations, by bottleneck.
  */
 import { expect, it, vi } from "vitest";
-import { BottleneckDestinations } from "../../src/satellites/executions/destinations.ts";
+import { BottleneckDestinations } from "../../src/jobs/destinations.ts";
 
 it("gives as many slots of a destination at once as it may have, in order, and forgets those not in use", async () => {
   const destinations = new BottleneckDestinations();

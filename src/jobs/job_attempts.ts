@@ -1,0 +1,214 @@
+/**
+ * One attempt of a job, from its place in the queue to what comes next.
+ *
+ *   held back by a destination that is down -> waits
+ *   prepared anew -> cannot be attempted: ends | goes elsewhere: waits there
+ *        \-> intent stored -> run -> completed: ends
+ *                                \-> failed: ends, or waits by the retry decision (`job_retry.ts`)
+ *
+ * The intent is durable before the function is called, so that after a crash the number of the attempt is known and what may have been
+ * done is not done twice.
+ */
+import type { Clock, Timer } from "../clock.ts";
+import type { DownDestinations } from "./down_destinations.ts";
+import type {
+  AttemptEnd,
+  JobEnd,
+  JobFacts,
+  JobLimits,
+  JobProgress,
+  JobRetries,
+  JobSender,
+  LastFailure,
+  PendingJob,
+  ReadyJob,
+} from "./job.ts";
+import { RunningAttempt } from "./job_attempt.ts";
+import type { JobLog } from "./job_log.ts";
+import type { Waiting } from "./job_order.ts";
+import { decideAgain, decideAttempt } from "./job_retry.ts";
+import type { PatientWrites } from "./patient_writes.ts";
+
+/** A pending job of this process. */
+export interface Standing<F extends JobFacts> extends Waiting {
+  readonly facts: F;
+  destination: JobFacts["destination"];
+  progress: JobProgress;
+  phase: PendingJob["phase"];
+  deadline: Timer | undefined;
+  retry: Timer | undefined;
+  attempt: RunningAttempt | undefined;
+  hasNotes: boolean;
+  /** Once its end is decided: settles when that is durable. */
+  ending: Promise<void> | undefined;
+}
+
+/** How a job ends. */
+export type Outcome = Pick<JobEnd, "status" | "output" | "error">;
+
+/** What follows an attempt; "none": the job waits for a probe, has ended, or goes on in the next process. */
+export type Next =
+  | { readonly kind: "end"; readonly outcome: Outcome }
+  | { readonly kind: "wait"; readonly delayMs: number }
+  | { readonly kind: "none" };
+
+/** What attempts stand on. */
+export interface AttemptsOptions<F extends JobFacts> {
+  readonly clock: Clock;
+  readonly log: JobLog<F>;
+  readonly sender: JobSender<F>;
+  readonly limits: Pick<JobLimits, "storesIntents">;
+}
+
+const NONE: Next = { kind: "none" };
+
+/** One for a queue. */
+export class JobAttempts<F extends JobFacts> {
+  readonly #options: AttemptsOptions<F>;
+  readonly #down: DownDestinations<Standing<F>>;
+  readonly #writes: PatientWrites;
+  /** Frees the place of a job. */
+  readonly #release: (standing: Standing<F>) => void;
+
+  constructor(
+    options: AttemptsOptions<F>,
+    down: DownDestinations<Standing<F>>,
+    writes: PatientWrites,
+    release: (standing: Standing<F>) => void,
+  ) {
+    this.#options = options;
+    this.#down = down;
+    this.#writes = writes;
+    this.#release = release;
+  }
+
+  /** With `ready`, the intent is stored already. Rejects with what is the process's own fault. */
+  async make(standing: Standing<F>, ready: ReadyJob | undefined): Promise<Next> {
+    if (ready !== undefined) return await this.#run(standing, ready);
+    const { facts, progress } = standing;
+    if (this.#down.holdBack(standing)) {
+      standing.phase = phaseOf(progress);
+      return NONE;
+    }
+    const { log, sender } = this.#options;
+    const notes = async (): Promise<Uint8Array | undefined> =>
+      standing.hasNotes ? await log.notes(facts) : undefined;
+    const made = await sender.prepare(facts, { given: () => log.given(facts), notes });
+    if (this.#isPassed(standing)) return NONE;
+    if (!made.ok && "destination" in made) {
+      standing.destination = made.destination;
+      return { kind: "wait", delayMs: 1 };
+    }
+    const begun = made.ok ? decideAgain(progress, made.retries) : made;
+    if (!begun.ok) return failed(begun.error);
+    if (made.ok && (await this.#intend(standing, made.retries))) return await this.#run(standing, made);
+    return NONE;
+  }
+
+  /** Takes back an intent: the attempt was never begun. */
+  takeBack(standing: Standing<F>): Promise<void> {
+    return this.#note(standing, { attempts: standing.progress.attempts - 1, isUnderWay: false });
+  }
+
+  /** False when the attempt is not to begin after all. */
+  async #intend(standing: Standing<F>, { isRepeatable }: JobRetries): Promise<boolean> {
+    const { storesIntents } = this.#options.limits;
+    const attempts = standing.progress.attempts + 1;
+    const intent = { attempts, isUnderWay: storesIntents, isRepeatable, nextWallMs: undefined };
+    if (storesIntents) await this.#note(standing, intent);
+    else standing.progress = { ...standing.progress, ...intent };
+    if (!this.#isPassed(standing)) return true;
+    if (storesIntents && standing.ending === undefined) await this.takeBack(standing);
+    return false;
+  }
+
+  async #run(standing: Standing<F>, ready: ReadyJob): Promise<Next> {
+    const { facts, progress } = standing;
+    const attempt = new RunningAttempt(progress.attempts, {
+      releasePlace: () => this.#release(standing),
+      keepNotes: async (notes) => {
+        standing.hasNotes = true;
+        await this.#writes.whenRoom(async () => {
+          attempt.assertCurrent(); // it may have ended while there was no space, and its notes are deleted with it
+          await this.#options.log.keepNotes(facts, notes);
+        });
+      },
+    });
+    standing.attempt = attempt;
+    let end: AttemptEnd;
+    try {
+      end = await ready.run(attempt);
+    } finally {
+      attempt.end();
+    }
+    return standing.ending === undefined ? await this.#decide(standing, ready.retries, end) : NONE;
+  }
+
+  async #decide(standing: Standing<F>, retries: JobRetries, end: AttemptEnd): Promise<Next> {
+    const isUnsent = end.kind !== "completed" && end.failed.failure === "not_sent";
+    if (!isUnsent) this.#down.reached(standing);
+    if (end.kind === "completed")
+      return { kind: "end", outcome: { status: "completed", output: end.output, error: null } };
+    const { clock, limits } = this.#options;
+    const { progress } = standing;
+    const isAmbiguous = end.failed.failure === "ambiguous";
+    if (this.#writes.isClosed && isAmbiguous) {
+      // Else it stays as it is stored: begun, and perhaps done.
+      if (retries.isRepeatable && limits.storesIntents) await this.#note(standing, { isUnderWay: false });
+      return NONE;
+    }
+    const ambiguousAttempts = progress.ambiguousAttempts + (isAmbiguous ? 1 : 0);
+    const remainingMs = standing.deadlineMs - clock.nowMs();
+    const failures = isUnsent ? this.#down.failures(standing) : 0;
+    const counts = { ambiguousAttempts, attempts: Math.max(progress.attempts, failures) };
+    const decided = decideAttempt(end.failed, counts, retries, { remainingMs, random: clock.random() });
+    if (!decided.retry) return failed(decided.error);
+    const delayMs = Math.max(1, decided.delayMs); // it leaves its place first
+    const dueMs = clock.nowMs() + delayMs;
+    const nextWallMs = clock.wallMs() + Math.ceil(delayMs);
+    const last = lastOf(end.failed, progress.last, clock.wallMs());
+    await this.#note(standing, { ambiguousAttempts, isUnderWay: false, nextWallMs, last });
+    if (this.#isPassed(standing)) return NONE;
+    // A job with waits of its own keeps to them.
+    if (isUnsent && retries.delaysMs === undefined && this.#down.failed(standing, dueMs)) {
+      standing.phase = "retrying";
+      return NONE;
+    }
+    return { kind: "wait", delayMs };
+  }
+
+  /** Its end is decided already, or up to the next process. */
+  #isPassed(standing: Standing<F>): boolean {
+    return standing.ending !== undefined || this.#writes.isClosed;
+  }
+
+  /** Durable when it resolves. */
+  async #note(standing: Standing<F>, change: Partial<JobProgress>): Promise<void> {
+    const { log, clock } = this.#options;
+    const updatedWallMs = Math.max(standing.progress.updatedWallMs, clock.wallMs());
+    const progress = { ...standing.progress, ...change, updatedWallMs };
+    await this.#writes.whenRoom(async () => {
+      if (standing.ending === undefined) await log.progress(standing.facts, progress);
+    });
+    standing.progress = progress;
+  }
+}
+
+/** Of a job that waits. */
+export function phaseOf({ attempts }: JobProgress): "retrying" | "queued" {
+  return attempts > 0 ? "retrying" : "queued";
+}
+
+function failed(error: JobEnd["error"]): Next {
+  return { kind: "end", outcome: { status: "failed", output: null, error } };
+}
+
+/** Since when attempts in a row did nothing. */
+function lastOf(
+  { failure, code, message }: LastFailure | Omit<LastFailure, "sinceWallMs">,
+  before: LastFailure | undefined,
+  wallMs: number,
+): LastFailure {
+  const isSame = before !== undefined && failure !== "ambiguous" && before.failure !== "ambiguous";
+  return { failure, code, message, sinceWallMs: isSame ? before.sinceWallMs : wallMs };
+}

@@ -1,0 +1,75 @@
+/**
+ * The function behind executions: an attempt calls `run` of the satellite once (`attempt_run.ts`), with what was given and secrets
+ * (`attempt_prepare.ts`).
+ */
+import type { JobEnd, JobSender, JobTexts, Prepared, ReadyJob } from "../../jobs/job.ts";
+import type { JsonObject } from "../../work/json.ts";
+import type { Satellite, SatelliteArguments } from "../sdk/satellite.ts";
+import { type Lookups, type PreparedAttempt, prepareAttempt, preparedAttempt } from "./attempt_prepare.ts";
+import { AttemptRun, type RunContext } from "./attempt_run.ts";
+import type { OtherExecutions } from "./execute_other.ts";
+import { ExecutionNotes } from "./execution_notes.ts";
+import { type ExecutionFacts, givenOf } from "./execution_record.ts";
+
+/** Who is told of executions. */
+export interface ExecutionListener {
+  /** The end is durable. */
+  readonly ended: (facts: ExecutionFacts, end: JobEnd) => void;
+  readonly fault: (error: unknown) => void;
+}
+
+export class ExecutionSender implements JobSender<ExecutionFacts> {
+  readonly #context: RunContext;
+  readonly #lookups: Lookups;
+  readonly #others: OtherExecutions;
+  readonly #listener: ExecutionListener;
+
+  constructor(context: RunContext, lookups: Lookups, others: OtherExecutions, listener: ExecutionListener) {
+    this.#context = context;
+    this.#lookups = lookups;
+    this.#others = others;
+    this.#listener = listener;
+  }
+
+  groupOf({ project }: ExecutionFacts): string {
+    return project;
+  }
+
+  async prepare(facts: ExecutionFacts, texts: JobTexts): Promise<Prepared> {
+    const made = await prepareAttempt(this.#lookups, facts, givenOf(await texts.given()));
+    return made.ok ? this.#ready(facts, made.prepared, await texts.notes()) : made;
+  }
+
+  /** The first attempt of an execution whose arguments have passed the schemas and name no secrets. */
+  first(
+    facts: ExecutionFacts,
+    satellite: Satellite,
+    given: SatelliteArguments<JsonObject, JsonObject>,
+  ): ReadyJob {
+    return this.#ready(facts, preparedAttempt(satellite, given, []), undefined);
+  }
+
+  ended(facts: ExecutionFacts, end: JobEnd): void {
+    this.#listener.ended(facts, end);
+  }
+
+  fault(error: unknown): void {
+    this.#listener.fault(error);
+  }
+
+  #ready(facts: ExecutionFacts, prepared: PreparedAttempt, before: Uint8Array | undefined): ReadyJob {
+    return {
+      ok: true,
+      retries: prepared.retries,
+      run: (attempt) => {
+        const notes = new ExecutionNotes(attempt, prepared.redaction, before);
+        const execute = (name: string, other: Parameters<OtherExecutions["execute"]>[2]) =>
+          this.#others.execute(facts, name, other, {
+            signal: attempt.signal,
+            onWait: () => attempt.releasePlace(),
+          });
+        return new AttemptRun(this.#context, { prepared, facts, attempt, notes, execute }).run();
+      },
+    };
+  }
+}

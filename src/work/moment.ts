@@ -36,12 +36,17 @@ export function wallJumpMs(earlier: Moment, later: Moment): number {
   return offMs < 0 || offMs > DAY_MS ? offMs : 0;
 }
 
+/** Wall times are rounded down to it: what is carried over many boots would become earlier by up to this at each. */
+const WALL_STEP_MS = 1;
+
 /**
- * Milliseconds by which the wall clock was set between two moments of one boot, positive if forward; 0 over another boot, or
- * without an earlier moment.
+ * Milliseconds by which a wall time moves that was right at the earlier moment, so that it is never too early at the later one:
+ * as far as the wall clock was set between two moments of one boot, positive if forward; over another boot, by what rounding
+ * may have taken. 0 without an earlier moment.
  */
 export function jumpMsSince(earlier: Moment | undefined, later: Moment): number {
-  return earlier !== undefined && isSameBoot(earlier, later) ? wallJumpMs(earlier, later) : 0;
+  if (earlier === undefined) return 0;
+  return isSameBoot(earlier, later) ? wallJumpMs(earlier, later) : WALL_STEP_MS;
 }
 
 /** Whether both were taken since the machine was booted for the last time. */

@@ -293,9 +293,8 @@ class Simulation {
     };
     run.opened.then(accept, () => undefined);
     try {
-      return await run.finished;
+      return await process.whileAlive(() => run.finished); // of the end of a dead one nobody hears
     } catch (error) {
-      if (process.isDead) return undefined; // nobody hears of it
       this.#excuse(error);
       this.#observer.failed(book);
       return undefined;

@@ -29,7 +29,7 @@ export async function openBudget(
   const shared = await Promise.all(
     parts.caps.termsOf(cap).map((terms) => parts.room.waitFor(() => parts.caps.join(terms, taskId))),
   );
-  return new Budget([...own, ...shared, ...caps], taken);
+  return new Budget([...own, ...shared.map((capOf) => capOf()), ...caps], taken);
 }
 
 /** What it held is in doubt; runs that share a cap with it may go on. */

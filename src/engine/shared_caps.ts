@@ -75,17 +75,22 @@ export class SharedCaps {
     return isOne ? terms : [...terms, this.#ofEngine as CapTerms];
   }
 
-  /** The cap for a run's budget. Once it resolves, the run is known to have joined, in whatever process. */
-  async join({ name, usd }: CapTerms, taskId: string): Promise<Cap> {
+  /**
+   * Once it resolves, the run is known to have joined, in whatever process. What it returns gives the cap for its budget, to be
+   * called when that is made, in one turn: what the run has spent is counted by one or the other at every moment.
+   */
+  async join({ name, usd }: CapTerms, taskId: string): Promise<() => Cap> {
     const { cap, left, joined } = await this.#shared(name);
     if (!joined.has(taskId)) await this.#store.change(memberChanges(name, taskId, {}));
     joined.add(taskId);
     const isRaised = usd > cap.capUsd;
     cap.limit(usd);
-    cap.forget(left.get(taskId) ?? 0); // its own budget counts it from now on
-    left.delete(taskId);
     if (isRaised) this.#onRaised();
-    return cap;
+    return () => {
+      cap.forget(left.get(taskId) ?? 0);
+      left.delete(taskId);
+      return cap;
+    };
   }
 
   /** The run is over in this process; its budget is closed. */

@@ -3,6 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { SharedCaps } from "../../src/engine/shared_caps.ts";
+import { Budget } from "../../src/price/budget.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, World, type WorldOptions } from "./world.ts";
 
@@ -129,6 +130,25 @@ describe("what a forgotten task has cost", () => {
     await caps.keep("t");
     await store.deleteTask("t");
     const later = new SharedCaps(store, undefined, () => undefined);
-    for (const name of names) expect((await later.join({ name, usd: 10 }, "another")).spentUsd, name).toBe(2);
+    for (const name of names)
+      expect((await later.join({ name, usd: 10 }, "another"))().spentUsd, name).toBe(2);
   });
+});
+
+it("What a run has spent is counted by its shared cap until its own budget counts it", async () => {
+  const store = createMemoryStore();
+  const summary = { cost: { billed_usd: 2, ambiguous_usd: 0 } };
+  await store.putTask({
+    id: "t",
+    name: "t",
+    createdWallMs: 0,
+    body: JSON.stringify({ version: 1, status: "stopped", summary }),
+  });
+  await new SharedCaps(store, undefined, () => undefined).join(CAP, "t");
+  const caps = new SharedCaps(store, undefined, () => undefined);
+  const enter = await caps.join(CAP, "t");
+  const cap = (await caps.join(CAP, "another"))();
+  expect(cap.spentUsd).toBe(2);
+  void new Budget([enter()], { billedUsd: 2, ambiguousUsd: 0 });
+  expect(cap.spentUsd).toBe(2);
 });

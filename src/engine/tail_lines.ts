@@ -3,7 +3,8 @@
  *
  *   own        answers an open line of the input, found by the key of a request under way or by the keys of the input
  *   repeated   is, byte for byte, a line that is recorded
- *   nothing    is blank, torn, or has a gap of zeros where a power cut lost a write
+ *   nothing    is blank, torn, or has a gap of zeros where a power cut lost a write; or is an error that was recorded and whose
+ *              line was opened again since: it is written again, or has ended otherwise
  *   foreign    everything else: another program wrote or changed it, or its line was opened again since (retry, update)
  *
  * After most crashes, the requests under way explain every line. Only if a line remains unexplained, the tail, the journal and the
@@ -107,7 +108,7 @@ export class TailLines {
     }
     this.#index ??= await TailIndex.of(this.#sources, this.#lines());
     const recorded = this.#index.recordedLine(bytes);
-    if (recorded === "stale") return FOREIGN;
+    if (recorded === "stale") return found.ok ? FOREIGN : NOTHING;
     const line = this.#index.lineOf(found) ?? recorded;
     if (line === undefined) return FOREIGN;
     if (!this.#isOpen(line)) return recorded === undefined ? FOREIGN : REPEATED;

@@ -71,4 +71,12 @@ export const FAILED_SEEDS: readonly number[] = [
   108_008_611,
   // Power cuts that damaged an answer made attempts of earlier restarts count against its line.
   108_002_073,
+  // Runs that were called in one instant did not see, for a moment, what another had spent under their shared cap.
+  112_013_009,
+  // With each boot, a deadline could come earlier by a fraction of a millisecond.
+  112_010_237, 112_017_809,
+  // An error that an update wrote again, and of which a kill left no record, was taken for the line of another program.
+  112_006_365,
+  // The checker heard how the run of a dead process ended.
+  112_000_417,
 ];

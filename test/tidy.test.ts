@@ -179,9 +179,11 @@ describe("the house", () => {
   it("imports each runtime package in one file, its door", () => {
     const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
       dependencies: Record<string, string>;
+      optionalDependencies: Record<string, string>;
       peerDependencies: Record<string, string>;
     };
-    const runtime = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies });
+    const { dependencies, optionalDependencies, peerDependencies } = manifest;
+    const runtime = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
     const wrong = files.flatMap((file) =>
       file.imports
         .filter(

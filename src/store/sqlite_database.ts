@@ -28,6 +28,9 @@ export interface SqliteDatabase {
 /** Opens or makes the database file. */
 export type OpenDatabase = (path: string) => SqliteDatabase;
 
+/** An optional dependency: npm leaves it out with `--omit=optional`. The version is that of package.json. */
+const SQLITE_PACKAGE = "@photostructure/sqlite@1.2.1";
+
 interface SqliteModule {
   readonly DatabaseSync: new (path: string) => SqliteDatabase;
 }
@@ -58,9 +61,12 @@ async function packagedSqlite(): Promise<SqliteModule> {
     const loaded = await import("@photostructure/sqlite");
     return { DatabaseSync: loaded.DatabaseSync };
   } catch (cause) {
+    const isMissing = (cause as NodeJS.ErrnoException).code === "ERR_MODULE_NOT_FOUND"; // import() throws errors of Node
+    const found = isMissing ? "is not installed" : `cannot be loaded on ${process.platform} ${process.arch}`;
+    const remedy = isMissing ? `run "npm install ${SQLITE_PACKAGE}", or ` : "";
     throw new PerigeeError(
       "store_failed",
-      `no SQLite for Node ${process.versions.node} on ${process.platform} ${process.arch}: use Node 22.13 or later`,
+      `Node ${process.versions.node} has no SQLite, and ${SQLITE_PACKAGE} ${found}: ${remedy}use Node 22.13 or later`,
       { cause },
     );
   }

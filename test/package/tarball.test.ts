@@ -89,13 +89,7 @@ describe("the package", () => {
 
 describe.each(nodes)("the package on Node %s", (version, node) => {
   it("runs a file from the command line, worker threads included, and says nothing else", async () => {
-    const lines = Array.from({ length: 2_000 }, (_, index) =>
-      JSON.stringify({
-        key: `k${index}`,
-        request: { model: "echo:x", contents: [{ parts: [{ text: `t${index}` }] }] },
-      }),
-    );
-    writeFileSync(join(project, "in.jsonl"), `${lines.join("\n")}\n`);
+    writeFileSync(join(project, "in.jsonl"), requestLines(2_000));
     const out = `out-${version}.jsonl`;
     const command = [join("node_modules", ".bin", "perigee"), "run", "in.jsonl", "--out", out, "--json"];
     const ran = await run(node, command, { cwd: project, env: bareEnv() });
@@ -129,6 +123,57 @@ await engine.close();
     expect(stderr).toBe("");
   });
 });
+
+describe("the package without optional dependencies", () => {
+  const { optionalDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+    optionalDependencies: Record<string, string>;
+  };
+  let bare: string;
+  beforeAll(async () => {
+    bare = mkdtempSync(join(tmpdir(), "perigee-bare-"));
+    writeFileSync(join(bare, "package.json"), '{"name":"bare","private":true,"type":"module"}');
+    writeFileSync(join(bare, "in.jsonl"), requestLines(10));
+    const quiet = ["--omit=optional", "--prefer-offline", "--no-audit", "--no-fund"];
+    await run("npm", ["install", ...quiet, join(project, packed.filename)], { cwd: bare });
+    await run("npm", ["ci", ...quiet], { cwd: bare });
+  }, 120_000);
+  afterAll(() => rmSync(bare, { recursive: true, force: true }));
+
+  it("is installed by npm ci without the SQLite of Node 20", () => {
+    expect(optionalDependencies).toEqual({ "@photostructure/sqlite": expect.any(String) });
+    expect(existsSync(join(bare, "node_modules/@photostructure"))).toBe(false);
+    expect(existsSync(join(bare, "node_modules/perigee"))).toBe(true);
+  });
+
+  it.each(nodes)("on Node %s, runs a file or says which package to install", async (version, node) => {
+    const words = ["node_modules/.bin/perigee", "run", "in.jsonl", "--out", `out-${version}.jsonl`];
+    const ran = await run(node, words, { cwd: bare, env: bareEnv() }).catch(
+      (error: { readonly code: number; readonly stderr: string }) => error,
+    );
+    if (!version.startsWith("v20.")) {
+      expect(
+        readFileSync(join(bare, `out-${version}.jsonl`), "utf8")
+          .trimEnd()
+          .split("\n"),
+      ).toHaveLength(10);
+      return;
+    }
+    const name = `@photostructure/sqlite@${optionalDependencies["@photostructure/sqlite"]}`;
+    expect(ran).toMatchObject({ code: 74 });
+    expect(ran.stderr).toContain(`Node ${version.slice(1)} has no SQLite, and ${name} is not installed`);
+    expect(ran.stderr).toContain(`run "npm install ${name}", or use Node 22.13 or later`);
+  });
+});
+
+function requestLines(count: number): string {
+  const lines = Array.from({ length: count }, (_, index) =>
+    JSON.stringify({
+      key: `k${index}`,
+      request: { model: "echo:x", contents: [{ parts: [{ text: `t${index}` }] }] },
+    }),
+  );
+  return `${lines.join("\n")}\n`;
+}
 
 /** Version and binary of this Node and of those at hand; one that does not run is a failure, not left out. */
 function nodesAtHand(): readonly (readonly [version: string, node: string])[] {

@@ -6,6 +6,7 @@
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config_options.ts";
+import type { Destinations } from "../jobs/destinations.ts";
 import { vendorSatellites } from "../satellites/builtin/vendor.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import { openExecutions } from "../satellites/executions/executions.ts";
@@ -31,6 +32,8 @@ export interface OpenSatellitesOptions {
   readonly tasks: Tasks;
   readonly egress: Egress;
   readonly vault: Vault;
+  /** Shared by all that goes to hosts of users. Default: its own. */
+  readonly destinations?: Destinations | undefined;
   readonly vendor?: SatelliteTerms | undefined;
   readonly trusted?: readonly TrustedSatellites[] | undefined;
   readonly isBetaKey?: CatalogueOptions["isBetaKey"];
@@ -62,6 +65,7 @@ export async function openSatellites(options: OpenSatellitesOptions): Promise<Op
   const resolver = catalogue;
   const executions = await openExecutions({
     ...{ clock, store, resolver, secrets, http, files, tasks, onFault, log },
+    destinations: options.destinations,
   });
   const clusters = await openClusters({ clock, store, executions, resolver, files, onFault });
   return {

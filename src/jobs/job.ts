@@ -131,20 +131,19 @@ export interface JobAttempt {
 export interface ReadyJob {
   readonly ok: true;
   readonly retries: JobRetries;
+  /** Where the attempt goes; the job waits for a slot there when it has one of another. Absent: where it was accepted for. */
+  readonly destination?: JobDestination;
   /** Called once. Settles soon after `signal` aborts. Rejects with what is the process's own fault; then it is repeated later. */
   run(attempt: JobAttempt): Promise<AttemptEnd>;
 }
 
-/** A job that cannot be attempted ends with `error`; one whose destination has changed waits there. */
-export type Prepared =
-  | ReadyJob
-  | { readonly ok: false; readonly error: JobError }
-  | { readonly ok: false; readonly destination: JobDestination | undefined };
+/** A job that cannot be attempted ends with `error`. */
+export type Prepared = ReadyJob | { readonly ok: false; readonly error: JobError };
 
 /** What is stored of a job for its attempts. */
 export interface JobTexts {
-  /** What it was accepted with. */
-  given(): Promise<Uint8Array>;
+  /** What it was accepted with; undefined when that is gone. */
+  given(): Promise<Uint8Array | undefined>;
   /** What earlier attempts kept. */
   notes(): Promise<Uint8Array | undefined>;
 }

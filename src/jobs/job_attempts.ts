@@ -95,7 +95,7 @@ export class JobAttempts<F extends JobFacts> {
       standing.hasNotes ? await log.notes(facts) : undefined;
     const made = await sender.prepare(facts, { given: () => log.given(facts), notes });
     if (this.#isPassed(standing)) return NONE;
-    if (!made.ok && "destination" in made) {
+    if (made.ok && made.destination !== undefined && made.destination.name !== standing.destination?.name) {
       standing.destination = made.destination;
       return { kind: "wait", delayMs: 1 };
     }

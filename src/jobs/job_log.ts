@@ -18,8 +18,8 @@ export interface JobLog<F extends JobFacts> {
   keepNotes(facts: F, notes: Uint8Array): Promise<void>;
   /** Replaces what was given by what came of it; `hasNotes`: notes may have been kept. */
   end(facts: F, end: JobEnd, hasNotes: boolean): Promise<void>;
-  /** What the job was accepted with. Throws `internal_error` when there is nothing. */
-  given(facts: F): Promise<Uint8Array>;
+  /** What the job was accepted with; undefined once it is final. */
+  given(facts: F): Promise<Uint8Array | undefined>;
   notes(facts: F): Promise<Uint8Array | undefined>;
   /** All pending jobs, for the start. */
   pending(): Promise<readonly { readonly facts: F; readonly progress: JobProgress }[]>;

@@ -8,7 +8,6 @@
  *
  * What was given goes when a job is final: only its outcome is kept.
  */
-import { PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordChange, type RecordStore, type StoredRecord } from "../store/records.ts";
 import type { JobEnd, JobFacts, JobProgress, LastFailure } from "./job.ts";
 import type { JobLog } from "./job_log.ts";
@@ -77,11 +76,8 @@ export class JobRecords<F extends JobFacts> implements JobLog<F> {
     return this.#store.change(endChanges(this.#form, facts, end, hasNotes));
   }
 
-  async given({ project, id }: F): Promise<Uint8Array> {
-    const record = await this.#store.record(project, this.#form.collections.shown, id);
-    if (record?.payload === undefined)
-      throw new PerigeeError("internal_error", `job ${id} has nothing to run with`);
-    return record.payload;
+  async given({ project, id }: F): Promise<Uint8Array | undefined> {
+    return (await this.#store.record(project, this.#form.collections.shown, id))?.payload;
   }
 
   async notes({ project, id }: F): Promise<Uint8Array | undefined> {

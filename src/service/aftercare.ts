@@ -8,6 +8,7 @@ import { keptClusters } from "../clusters/runs/cluster_retention.ts";
 import type { Disk } from "../disk.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
+import type { Destinations } from "../jobs/destinations.ts";
 import { keptJobs } from "../jobs/job_records.ts";
 import { EXECUTIONS } from "../satellites/executions/execution_record.ts";
 import type { Vault } from "../satellites/secrets/vault.ts";
@@ -24,8 +25,8 @@ import type { OpenedTasks } from "../tasks/task_desk.ts";
 import { recordToTask } from "../tasks/task_record.ts";
 import type { TaskEvent } from "../tasks/tasks.ts";
 import { keptBatches } from "./batch_record.ts";
+import { DELIVERIES } from "./delivery_record.ts";
 import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./idempotency.ts";
-import { DELIVERIES } from "./webhook_records.ts";
 import { openWebhooks, type Webhooks } from "./webhooks.ts";
 
 export interface AftercareOptions {
@@ -39,6 +40,7 @@ export interface AftercareOptions {
   readonly openTasks: (onFinished: (event: TaskEvent) => Promise<void>) => Promise<OpenedTasks>;
   readonly egress: Egress;
   readonly vault: Vault;
+  readonly destinations: Destinations;
   /** Default 30. */
   readonly retentionDays: number | undefined;
   readonly onFault?: ((error: unknown) => void) | undefined;
@@ -58,7 +60,7 @@ const DAYS_MAX = 3_650;
 
 /** Throws `invalid_config` for days that are none. */
 export async function openAftercare(options: AftercareOptions): Promise<Aftercare> {
-  const { clock, store, files, egress, vault, retentionDays = 30, onFault } = options;
+  const { clock, store, files, egress, vault, destinations, retentionDays = 30, onFault } = options;
   if (!(retentionDays >= 1 && retentionDays <= DAYS_MAX))
     throw new PerigeeError("invalid_config", `retentionDays must be 1 to ${DAYS_MAX}, got ${retentionDays}`);
   const fault = onFault === undefined ? {} : { onFault };
@@ -68,7 +70,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
     clock,
     store,
     egress,
-    vault,
+    ...{ vault, destinations },
     tasks: {
       task: async (project, id) => {
         const tasks = await opening.tasks;
@@ -118,7 +120,7 @@ function keptKinds(
     noted(keptFiles(files, keepMs), ({ project, id }) =>
       audit?.note({ kind: "file.deleted", project, fileId: id, by }),
     ),
-    { collection: DELIVERIES, keepMs },
+    keptJobs(store, DELIVERIES, keepMs),
     { collection: IDEMPOTENCY, keepMs: IDEMPOTENCY_MS },
     // A task is told of again until it has gone: longer than that, so that it is not counted twice.
     { collection: USAGE_SOURCES, keepMs: keepMs + 45 * DAY_MS },

@@ -9,6 +9,7 @@ import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
+import { BottleneckDestinations } from "../jobs/destinations.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import type { AnySatellite } from "../satellites/sdk/satellite.ts";
 import { openVault } from "../satellites/secrets/vault.ts";
@@ -59,15 +60,16 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
   const vault = await openVault({ clock, store, dataDir, env });
+  const destinations = new BottleneckDestinations();
   const aftercare = await openAftercare({
-    ...{ clock, store, disk, dataDir, notice, files, egress, vault, audit, onFault },
+    ...{ clock, store, disk, dataDir, notice, files, egress, vault, destinations, audit, onFault },
     retentionDays: options.retentionDays,
     openTasks: (onFinished) =>
       openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
   });
   const { tasks, webhooks } = aftercare;
   const satellites = await openSatellites({
-    ...{ clock, store, files, tasks, egress, vault, onFault },
+    ...{ clock, store, files, tasks, egress, vault, destinations, onFault },
     vendor: options.satellites,
     trusted: options.satellites?.trusted,
     log: (line) => {

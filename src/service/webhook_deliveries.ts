@@ -1,50 +1,76 @@
 /**
- * Deliveries of webhooks: durable before their first attempt, repeated by the schedule of `webhook_schedule.ts`, under
- * one id. States in `webhook_records.ts`.
+ * Deliveries of webhooks: jobs (`jobs/job_queue.ts`) whose function sends one message to one endpoint, repeated under one id.
  *
- *   stored -> (timer) -> queued for its destination -> attempt -> ended, or stored anew with the time of the next attempt
+ *   2xx -> delivered       410 -> failed, the endpoint wants no more       else -> again, until the waits are used up: failed
+ *
+ * Attempts: at once, then after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h (the schedule of Svix, docs.svix.com/retries,
+ * 2026-11-21), each up to a tenth longer. A longer wait that the receiver asks for by Retry-After is kept, up to 24 h.
  *
  * At least once: an attempt whose outcome a crash keeps from the store is made again, with the same `webhook-id`. What a
- * closing process cuts off counts as no attempt.
+ * crash or a closing process cuts off counts as no attempt.
  *
- * Limits: 15 s and 64 KiB of answer an attempt, 10,000 waiting deliveries an endpoint (those beyond end as failed at once), an
- * endpoint that fails for five days is disabled.
+ * Limits: 15 s and 64 KiB of answer an attempt, 8 attempts to one host at once and 512 to all, 10,000 waiting deliveries an
+ * endpoint (those beyond end as failed at once), an endpoint that fails for five days is disabled.
  */
-import { setMaxListeners } from "node:events";
-import type { Clock, Timer } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import type { Egress, GuardedResult } from "../egress/egress.ts";
 import { signedHeaders } from "../egress/webhook_signature.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
-import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
+import type { Destinations } from "../jobs/destinations.ts";
+import type {
+  AttemptEnd,
+  FailedAttempt,
+  JobDestination,
+  JobEnd,
+  JobSender,
+  JobTexts,
+  Prepared,
+} from "../jobs/job.ts";
+import { JobQueue } from "../jobs/job_queue.ts";
+import { JobRecords } from "../jobs/job_records.ts";
+import { retryAfterMs } from "../providers/retry_after.ts";
+import type { RecordStore } from "../store/records.ts";
 import type { Page, PageQuery } from "../tasks/task_view.ts";
-import { DestinationQueue } from "./destination_queue.ts";
-import { type WebhookEndpoints, withoutFailures } from "./webhook_endpoints.ts";
 import {
   DELIVERIES,
+  DELIVERY_FORM,
   type Delivery,
-  DUE,
-  deliveryToRecord,
-  dueRecord,
-  type Endpoint,
+  type DeliveryFacts,
   recordToDelivery,
-} from "./webhook_records.ts";
-import { decide } from "./webhook_schedule.ts";
+  statusCode,
+  waitingDelivery,
+} from "./delivery_record.ts";
+import { type WebhookEndpoints, withoutFailures } from "./webhook_endpoints.ts";
+import type { Endpoint } from "./webhook_records.ts";
 
 const ATTEMPT_MS = 15_000;
 const ANSWER_BYTES_MAX = 64 * 1024;
-const WAITING_MAX = 10_000;
 const FAILING_MS_MAX = 5 * 86_400_000;
-const PAGE = 1_000;
-/** No wait is longer; one that seems so was stored by a clock that was put right since. */
-const DELAY_MS_MAX = 86_400_000;
-/** After a disk without room, or a fault. */
-const AGAIN_MS = 30_000;
+const HOUR_MS = 3_600_000;
+const DELAYS_MS: readonly number[] = [
+  5_000,
+  300_000,
+  1_800_000,
+  2 * HOUR_MS,
+  5 * HOUR_MS,
+  10 * HOUR_MS,
+  10 * HOUR_MS,
+];
+const PER_HOST = 8;
+const LIMITS = {
+  placesMax: 512,
+  groupPendingMax: 10_000,
+  pendingMax: 1_000_000,
+  closeMs: 20_000,
+  storesIntents: false,
+};
 
 export interface DeliveryParts {
   readonly clock: Clock;
   readonly store: RecordStore;
-  readonly egress: Pick<Egress, "check" | "request">;
+  readonly egress: Pick<Egress, "request">;
   readonly endpoints: WebhookEndpoints;
+  readonly destinations: Destinations;
   /** Told of what ought not to happen; the delivery is tried again. */
   readonly onFault: (error: unknown) => void;
 }
@@ -52,89 +78,61 @@ export interface DeliveryParts {
 /** What is sent, to whichever endpoints. */
 export interface Message {
   readonly id: string;
-  readonly type: Delivery["type"];
+  readonly type: DeliveryFacts["type"];
   /** JSON. */
   readonly body: string;
 }
 
-/** A waiting delivery, as it is kept in memory. */
-interface Waiting {
-  readonly id: string;
-  readonly project: string;
-  readonly endpointId: string;
-}
-
 /** At least once: a message may arrive twice, and its id tells. */
-export class WebhookDeliveries {
+export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   readonly #parts: DeliveryParts;
-  readonly #queue = new DestinationQueue();
-  readonly #timers = new Map<string, Timer>();
-  /** Waiting deliveries by endpoint. */
-  readonly #counts = new Map<string, number>();
-  /** Who waits for the first attempt of a delivery. */
+  readonly #log: JobRecords<DeliveryFacts>;
+  readonly #queue: JobQueue<DeliveryFacts>;
+  /** Who waits for the end of a delivery. */
   readonly #watchers = new Map<string, () => void>();
-  readonly #closing = new AbortController();
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
-    setMaxListeners(0, this.#closing.signal); // one for each attempt under way
+    const { clock, store, destinations } = parts;
+    this.#log = new JobRecords(store, DELIVERY_FORM);
+    this.#queue = new JobQueue({ clock, log: this.#log, sender: this, destinations, limits: LIMITS });
   }
 
   /** Goes on with what an earlier process has left. */
-  async start(): Promise<void> {
-    const { store, clock } = this.#parts;
-    for (let after: string | undefined; ; ) {
-      const query = { collection: DUE, limit: PAGE, ...(after === undefined ? {} : { after }) };
-      const records = await store.records(EVERY_PROJECT, query);
-      for (const { id, project, parent, body } of records) {
-        this.#count(parent, 1);
-        this.#schedule(
-          { id, project, endpointId: parent },
-          Math.min(Number(body) - clock.wallMs(), DELAY_MS_MAX),
-        );
-      }
-      after = records.at(-1)?.id;
-      if (records.length < PAGE) return;
-    }
+  start(): Promise<void> {
+    return this.#queue.start();
   }
 
   /** Stores the message for an endpoint, and begins; nothing when the endpoint has it already. */
-  async add({ id: endpointId, project }: Endpoint, { id: messageId, type, body }: Message): Promise<string> {
-    const { clock, store } = this.#parts;
+  async add(endpoint: Endpoint, { id: messageId, type, body }: Message): Promise<void> {
+    const { id: endpointId, project } = endpoint;
     const id = `${endpointId}.${messageId}`;
-    const base = { id, project, endpointId, createdWallMs: clock.wallMs(), messageId, type, attempts: 0 };
-    const isTooMany = type !== "webhook.test" && (this.#counts.get(endpointId) ?? 0) >= WAITING_MAX;
-    const delivery: Delivery = isTooMany
-      ? { ...base, status: "failed", lastError: "too_many_waiting" }
-      : { ...base, status: "waiting", nextWallMs: clock.wallMs(), message: body };
+    const createdWallMs = this.#parts.clock.wallMs();
+    const facts: DeliveryFacts = {
+      ...{ id, project, createdWallMs, endpointId, messageId, type },
+      ...{ deadlineWallMs: undefined, destination: destinationOf(endpoint) },
+    };
     try {
-      await store.change([
-        { kind: "insert", record: deliveryToRecord(delivery) },
-        ...(isTooMany ? [] : [{ kind: "put" as const, record: dueRecord(delivery) }]),
-      ]);
+      await this.#queue.accept(facts, new TextEncoder().encode(body));
     } catch (error) {
-      if (hasCode(error, "conflict")) return id;
-      throw error;
+      if (hasCode(error, "too_many")) await this.#refuse(facts);
+      else if (!hasCode(error, "conflict")) throw error;
     }
-    if (isTooMany) return id;
-    this.#count(endpointId, 1);
-    this.#schedule({ id, project, endpointId }, 0);
-    return id;
   }
 
-  /** As `add`, and waits for the first attempt. */
+  /** As `add`, and waits for the end, which for a test message is that of its first attempt. */
   async tryOnce(endpoint: Endpoint, message: Message): Promise<Delivery> {
     const id = `${endpoint.id}.${message.id}`;
-    const attempted = new Promise<void>((resolve) => {
+    const ended = new Promise<void>((resolve) => {
       this.#watchers.set(id, resolve);
     });
     try {
       await this.add(endpoint, message);
-      await attempted;
+      await ended;
     } finally {
       this.#watchers.delete(id);
     }
-    const record = await this.#parts.store.record(endpoint.project, DELIVERIES, id);
+    const record = await this.#parts.store.record(endpoint.project, DELIVERIES.shown, id);
     if (record === undefined) throw new PerigeeError("not_found", "the webhook was removed meanwhile");
     return recordToDelivery(record);
   }
@@ -142,163 +140,140 @@ export class WebhookDeliveries {
   /** The newest first. Throws `not_found` when `after` is none. */
   async list(project: string, endpointId: string, { after, limit }: PageQuery): Promise<Page<Delivery>> {
     const { store } = this.#parts;
+    const collection = DELIVERIES.shown;
     const isKnown =
-      after === undefined || (await store.record(project, DELIVERIES, after))?.parent === endpointId;
+      after === undefined || (await store.record(project, collection, after))?.parent === endpointId;
     if (!isKnown) throw new PerigeeError("not_found", "no such delivery", { details: { param: "after" } });
     const records = await store.records(project, {
-      collection: DELIVERIES,
-      parent: endpointId,
-      limit: limit + 1,
-      isNewestFirst: true,
+      ...{ collection, parent: endpointId, limit: limit + 1, isNewestFirst: true, withoutPayloads: true },
       ...(after === undefined ? {} : { after }),
     });
-    return { items: records.slice(0, limit).map(recordToDelivery), hasMore: records.length > limit };
+    const items = records.slice(0, limit).map((record) => {
+      const waiting = this.#queue.find(record.id);
+      return waiting === undefined ? recordToDelivery(record) : waitingDelivery(waiting);
+    });
+    return { items, hasMore: records.length > limit };
+  }
+
+  /** Removes an endpoint with its deliveries. Throws `not_found`. */
+  async removeEndpoint(project: string, endpointId: string): Promise<void> {
+    const isOfIt = (facts: DeliveryFacts): boolean => facts.endpointId === endpointId;
+    await this.#queue.remove(isOfIt, () => this.#parts.endpoints.remove(project, endpointId));
+    for (const [id, told] of this.#watchers) if (id.startsWith(`${endpointId}.`)) told();
   }
 
   /** Cuts off attempts under way; they are made again by the next process. */
   async close(): Promise<void> {
-    this.#closing.abort();
-    for (const timer of this.#timers.values()) timer.cancel();
-    this.#timers.clear();
     await this.#queue.close();
-    for (const watcher of this.#watchers.values()) watcher();
+    for (const told of this.#watchers.values()) told();
   }
 
-  #schedule(waiting: Waiting, delayMs: number): void {
-    if (this.#closing.signal.aborted) return;
-    this.#timers.set(
-      waiting.id,
-      this.#parts.clock.timer(delayMs, () => void this.#enqueue(waiting), { keepsAlive: false }),
-    );
+  groupOf({ type, endpointId }: DeliveryFacts): string {
+    return type === "webhook.test" ? type : endpointId;
   }
 
-  async #enqueue(waiting: Waiting): Promise<void> {
-    this.#timers.delete(waiting.id);
-    try {
-      const endpoint = await this.#parts.endpoints.find(waiting.project, waiting.endpointId);
-      const destination = endpoint === undefined ? "" : new URL(endpoint.url).host;
-      this.#queue.push(destination, () => this.#run(waiting));
-    } catch (error) {
-      this.#failed(waiting, error);
-    }
+  async prepare(facts: DeliveryFacts, texts: JobTexts): Promise<Prepared> {
+    const endpoint = await this.#parts.endpoints.find(facts.project, facts.endpointId);
+    const isTest = facts.type === "webhook.test";
+    if (endpoint === undefined) return refused("endpoint_removed");
+    if (endpoint.disabled !== null && !isTest) return refused("endpoint_disabled");
+    const message = await texts.given();
+    if (message === undefined) return refused("lost");
+    const delaysMs = isTest ? [] : DELAYS_MS;
+    return {
+      ok: true,
+      retries: { attemptsMax: delaysMs.length + 1, isRepeatable: true, delaysMs },
+      destination: destinationOf(endpoint),
+      run: async ({ signal }) => {
+        const result = await this.#send(endpoint, facts.messageId, message, signal);
+        const wallMs = this.#parts.clock.wallMs();
+        if (!isTest && (result.ok || result.failure !== "aborted"))
+          await this.#teach(endpoint, result, wallMs);
+        return endOf(result, wallMs);
+      },
+    };
   }
 
-  async #run(waiting: Waiting): Promise<void> {
-    try {
-      await this.#attempt(waiting);
-    } catch (error) {
-      this.#failed(waiting, error);
-    }
+  ended({ id }: DeliveryFacts): void {
+    this.#watchers.get(id)?.();
   }
 
-  /** What is stored still says that it waits: it is tried again later, or by the next process. */
-  #failed(waiting: Waiting, error: unknown): void {
-    const code = error instanceof PerigeeError ? error.code : undefined;
-    if (code === "closed" || this.#closing.signal.aborted) return;
-    if (code !== "disk_full") this.#parts.onFault(error);
-    this.#schedule(waiting, AGAIN_MS);
+  fault(error: unknown): void {
+    this.#parts.onFault(error);
   }
 
-  async #attempt(waiting: Waiting): Promise<void> {
-    const { store, endpoints, clock } = this.#parts;
-    const record = await store.record(waiting.project, DELIVERIES, waiting.id);
-    const delivery = record === undefined ? undefined : recordToDelivery(record);
-    const endpoint = await endpoints.find(waiting.project, waiting.endpointId);
-    if (endpoint === undefined || delivery?.status !== "waiting") return this.#forget(waiting);
-    const isTest = delivery.type === "webhook.test";
-    if (endpoint.disabled !== null && !isTest)
-      return this.#end(endOf(delivery, { status: "failed", lastError: "endpoint_disabled" }));
-    const result = await this.#send(endpoint, delivery);
-    if (!result.ok && result.failure === "aborted") return;
-    const attempts = delivery.attempts + 1;
-    const wallMs = clock.wallMs();
-    const decided = decide(result, { attempts, wallMs, random: clock.random() });
-    const shown = result.ok ? { lastStatus: result.status } : { lastError: result.failure };
-    if (decided.kind === "retry" && !isTest) {
-      const nextWallMs = wallMs + decided.delayMs;
-      await this.#again({ ...withoutLast(delivery), ...shown, attempts, nextWallMs }, decided.delayMs);
-    } else {
-      const status = decided.kind === "delivered" ? "delivered" : "failed";
-      await this.#end(endOf(delivery, { ...shown, attempts, status }));
-    }
-    if (!isTest)
-      await endpoints.note(endpoint.project, endpoint.id, (one) => taught(one, decided.kind, wallMs));
+  /** It ends as failed, unless the endpoint has it already. */
+  async #refuse(facts: DeliveryFacts): Promise<void> {
+    const { store, clock } = this.#parts;
+    if ((await store.record(facts.project, DELIVERIES.shown, facts.id)) !== undefined) return;
+    const error = { code: "too_many_waiting", message: "too many deliveries wait", retryable: true };
+    const end: JobEnd = { status: "failed", output: null, error, wallMs: clock.wallMs(), attempts: 0 };
+    await this.#log.end(facts, end, false);
+    this.ended(facts);
   }
 
-  #send({ url, secrets }: Endpoint, { messageId, message = "" }: Delivery): Promise<GuardedResult> {
+  #send(
+    { url, secrets }: Endpoint,
+    id: string,
+    message: Uint8Array,
+    signal: AbortSignal,
+  ): Promise<GuardedResult> {
     const { clock, egress } = this.#parts;
     const wallMs = clock.wallMs();
     const valid = secrets.filter(({ expiresWallMs = Number.POSITIVE_INFINITY }) => wallMs < expiresWallMs);
     const signed = signedHeaders(
-      { id: messageId, wallMs, body: message },
+      { id, wallMs, body: new TextDecoder().decode(message) },
       valid.map(({ text }) => text),
     );
     return egress.request({
-      url,
-      method: "POST",
+      ...{ url, method: "POST", body: message, signal },
       headers: { "content-type": "application/json", "user-agent": "perigee-webhooks/1", ...signed },
-      body: new TextEncoder().encode(message),
       timeoutMs: ATTEMPT_MS,
       responseBytesMax: ANSWER_BYTES_MAX,
-      signal: this.#closing.signal,
     });
   }
 
-  async #again(delivery: Delivery, delayMs: number): Promise<void> {
-    if ((await this.#parts.endpoints.find(delivery.project, delivery.endpointId)) === undefined) {
-      return this.#forget(delivery);
+  /** What cannot be stored of it is learnt from the next attempt: the delivery is not made again for it. */
+  async #teach({ project, id }: Endpoint, result: GuardedResult, wallMs: number): Promise<void> {
+    try {
+      await this.#parts.endpoints.note(project, id, (endpoint) => taught(endpoint, result, wallMs));
+    } catch (error) {
+      if (!hasCode(error, "disk_full") && !hasCode(error, "closed")) this.#parts.onFault(error);
     }
-    await this.#parts.store.change([
-      { kind: "put", record: deliveryToRecord(delivery) },
-      { kind: "put", record: dueRecord(delivery) },
-    ]);
-    this.#schedule(delivery, delayMs);
-  }
-
-  async #end(delivery: Delivery): Promise<void> {
-    if ((await this.#parts.endpoints.find(delivery.project, delivery.endpointId)) === undefined) {
-      return this.#forget(delivery);
-    }
-    await this.#parts.store.change([
-      { kind: "put", record: deliveryToRecord(delivery) },
-      { kind: "delete", collection: DUE, id: delivery.id },
-    ]);
-    this.#over(delivery);
-  }
-
-  /** Of an endpoint that was removed, or ended before. */
-  async #forget(waiting: Waiting): Promise<void> {
-    await this.#parts.store.change([{ kind: "delete", collection: DUE, id: waiting.id }]);
-    this.#over(waiting);
-  }
-
-  #over({ id, endpointId }: Waiting): void {
-    this.#count(endpointId, -1);
-    this.#watchers.get(id)?.();
-  }
-
-  #count(endpointId: string, change: number): void {
-    const count = (this.#counts.get(endpointId) ?? 0) + change;
-    if (count > 0) this.#counts.set(endpointId, count);
-    else this.#counts.delete(endpointId);
   }
 }
 
-function withoutLast({ lastStatus: _status, lastError: _error, ...rest }: Delivery): Delivery {
-  return rest;
+function destinationOf({ url }: Endpoint): JobDestination {
+  return { name: `webhook ${new URL(url).host}`, concurrency: PER_HOST };
 }
 
-/** The message is not kept once it is over. */
-function endOf(delivery: Delivery, end: Partial<Delivery>): Delivery {
-  const { nextWallMs: _next, message: _message, ...rest } = withoutLast(delivery);
-  return { ...rest, ...end };
+function refused(code: string): Prepared {
+  return { ok: false, error: { code, message: code, retryable: false } };
+}
+
+function endOf(result: GuardedResult, wallMs: number): AttemptEnd {
+  if (!result.ok) {
+    const { failure: code, message } = result;
+    const isUnsent = code === "not_sent" || code === "blocked_destination";
+    return { kind: "failed", failed: { failure: isUnsent ? "not_sent" : "ambiguous", code, message } };
+  }
+  const { status, headers } = result;
+  if (isTaken(status)) return { kind: "completed", output: { status } };
+  const code = statusCode(status);
+  const failure: FailedAttempt["failure"] = status === 410 ? "permanent" : "refused";
+  const failed = { failure, code, message: code, retryAfterMs: retryAfterMs(headers, wallMs) };
+  return { kind: "failed", failed };
+}
+
+function isTaken(status: number): boolean {
+  return status >= 200 && status < 300;
 }
 
 /** The endpoint after an attempt; itself when nothing changes. */
-function taught(endpoint: Endpoint, kind: ReturnType<typeof decide>["kind"], wallMs: number): Endpoint {
-  if (kind === "delivered") return withoutFailures(endpoint);
+function taught(endpoint: Endpoint, result: GuardedResult, wallMs: number): Endpoint {
+  if (result.ok && isTaken(result.status)) return withoutFailures(endpoint);
   if (endpoint.disabled !== null) return endpoint;
-  if (kind === "gone") return { ...endpoint, disabled: "gone" };
+  if (result.ok && result.status === 410) return { ...endpoint, disabled: "gone" };
   const { failingSinceWallMs } = endpoint;
   if (failingSinceWallMs === undefined) return { ...endpoint, failingSinceWallMs: wallMs };
   return wallMs - failingSinceWallMs >= FAILING_MS_MAX ? { ...endpoint, disabled: "failing" } : endpoint;

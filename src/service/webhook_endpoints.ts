@@ -15,9 +15,8 @@ import { newSecret } from "../egress/webhook_signature.ts";
 import { PerigeeError } from "../errors.ts";
 import { everyRecord, type Vault } from "../satellites/secrets/vault.ts";
 import type { RecordStore } from "../store/records.ts";
+import { DELIVERIES } from "./delivery_record.ts";
 import {
-  DELIVERIES,
-  DUE,
   ENDPOINTS,
   type Endpoint,
   type EventType,
@@ -115,7 +114,7 @@ export class WebhookEndpoints {
     });
   }
 
-  /** Removes it with its deliveries. Throws `not_found`. */
+  /** Removes it and what is stored of its deliveries; `WebhookDeliveries.removeEndpoint` ends those that wait. Throws `not_found`. */
   remove(project: string, id: string): Promise<void> {
     return this.#serially(project, async (endpoints) => {
       const endpoint = endpoints.get(id);
@@ -124,8 +123,8 @@ export class WebhookEndpoints {
       try {
         await this.#parts.store.change([
           { kind: "delete", collection: ENDPOINTS, id },
-          { kind: "deleteOf", collection: DUE, parent: id },
-          { kind: "deleteOf", collection: DELIVERIES, parent: id },
+          { kind: "deleteOf", collection: DELIVERIES.open, parent: id },
+          { kind: "deleteOf", collection: DELIVERIES.shown, parent: id },
         ]);
       } catch (error) {
         endpoints.set(id, endpoint);

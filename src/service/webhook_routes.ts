@@ -131,7 +131,7 @@ function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhoo
 }
 
 function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
-  const { endpoints } = webhooks;
+  const { endpoints, deliveries } = webhooks;
   app.patch<ById>(ONE, {
     config: { ...SCOPE, event: "webhook.changed" },
     // Whose it is comes first: the body is checked in the handler.
@@ -164,7 +164,7 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
       response: { 200: webhookAnswers.removed },
     },
     handler: async ({ caller, params }) => {
-      await endpoints.remove(caller.project, params.id);
+      await deliveries.removeEndpoint(caller.project, params.id);
       return { id: params.id, deleted: true };
     },
   });

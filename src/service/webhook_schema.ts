@@ -2,9 +2,10 @@
  * The shapes of webhooks over HTTP: as schemas for checks and for the description, and as bodies of answers.
  */
 import { z } from "../schema.ts";
+import type { Delivery } from "./delivery_record.ts";
 import { pageFields } from "./list_page.ts";
 import { timestamp, timestampOrNull } from "./timestamp.ts";
-import { type Delivery, type Endpoint, EVENT_TYPES, type EventType } from "./webhook_records.ts";
+import { type Endpoint, EVENT_TYPES, type EventType } from "./webhook_records.ts";
 
 const url = z.string().min(1).max(2_048).describe("A public http or https address, at port 80, 443 or 8443.");
 const events = z

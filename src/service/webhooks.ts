@@ -10,20 +10,24 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { hasCode, ifFound, PerigeeError } from "../errors.ts";
+import type { Destinations } from "../jobs/destinations.ts";
 import type { Vault } from "../satellites/secrets/vault.ts";
 import type { RecordStore } from "../store/records.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { TaskEvent, Tasks } from "../tasks/tasks.ts";
+import type { Delivery } from "./delivery_record.ts";
 import { timestamp } from "./timestamp.ts";
 import { type Message, WebhookDeliveries } from "./webhook_deliveries.ts";
 import { sealEndpoints, WebhookEndpoints } from "./webhook_endpoints.ts";
-import type { Delivery, EventType } from "./webhook_records.ts";
+import type { EventType } from "./webhook_records.ts";
 
 export interface WebhookParts {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly egress: Pick<Egress, "check" | "request">;
   readonly tasks: Pick<Tasks, "task">;
+  /** Shared by all that goes to hosts of users. */
+  readonly destinations: Destinations;
   /** Encrypts the secrets that sign. */
   readonly vault: Vault;
   /** Told of faults of ours, for the log. */

@@ -1,10 +1,12 @@
 /** What goes because it is too old leaves a trace, as what somebody deletes does. */
+
 import { expect, it } from "vitest";
 import { createEgress } from "../../src/egress/egress.ts";
 import { openAftercare } from "../../src/service/aftercare.ts";
 import type { AuditEvent } from "../../src/store/audit_line.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import { itemLine } from "../engine/world.ts";
+import { CountedDestinations } from "../jobs/counted_destinations.ts";
 import { testVault } from "../satellites/test_vault.ts";
 import { chunked } from "../tasks/files.ts";
 import { item, PROJECT, submit, TaskWorld } from "../tasks/world.ts";
@@ -29,6 +31,7 @@ it("tells the audit log of each task and file that retention has removed, and of
     openTasks: async () => tasks,
     egress: createEgress({ clock: world.clock }),
     vault: testVault,
+    destinations: new CountedDestinations(),
     retentionDays: 10,
     audit: { note: (event) => noted.push(event) },
   });

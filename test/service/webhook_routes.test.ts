@@ -1,4 +1,5 @@
 /** Webhooks over HTTP. */
+
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
@@ -9,6 +10,7 @@ import { createEgress } from "../../src/egress/egress.ts";
 import { registerWebhookRoutes } from "../../src/service/webhook_routes.ts";
 import { openWebhooks, type Webhooks } from "../../src/service/webhooks.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
+import { CountedDestinations } from "../jobs/counted_destinations.ts";
 import { testVault } from "../satellites/test_vault.ts";
 import { taskView } from "./webhook_world.ts";
 import { openWorld, type World } from "./world.ts";
@@ -24,6 +26,7 @@ beforeEach(async () => {
     clock: systemClock,
     store: createMemoryStore(),
     vault: testVault,
+    destinations: new CountedDestinations(),
     egress: createEgress({ clock: systemClock, allow: new AllowList(["127.0.0.1"]) }),
     tasks: {
       task: async (_project, id) => taskView(id),

@@ -1,6 +1,7 @@
 /**
  * Webhooks on a store in memory and a clock of the test's, with receivers that are functions.
  */
+
 import type { Egress, GuardedRequest, GuardedResult } from "../../src/egress/egress.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { openWebhooks, type Webhooks } from "../../src/service/webhooks.ts";
@@ -9,6 +10,7 @@ import type { Store } from "../../src/store/store.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
 import type { TaskEvent } from "../../src/tasks/tasks.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
+import { CountedDestinations } from "../jobs/counted_destinations.ts";
 import { testVault } from "../satellites/test_vault.ts";
 
 export interface Seen extends GuardedRequest {
@@ -86,6 +88,7 @@ export async function openWebhookWorld(
       store,
       egress,
       vault: testVault,
+      destinations: new CountedDestinations(),
       onFault: (error) => world.faults.push(error),
       tasks: {
         task: async (project, id) => {

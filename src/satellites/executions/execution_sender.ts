@@ -2,6 +2,7 @@
  * The function behind executions: an attempt calls `run` of the satellite once (`attempt_run.ts`), with what was given and secrets
  * (`attempt_prepare.ts`).
  */
+import { PerigeeError } from "../../errors.ts";
 import type { JobEnd, JobSender, JobTexts, Prepared, ReadyJob } from "../../jobs/job.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { Satellite, SatelliteArguments } from "../sdk/satellite.ts";
@@ -36,7 +37,10 @@ export class ExecutionSender implements JobSender<ExecutionFacts> {
   }
 
   async prepare(facts: ExecutionFacts, texts: JobTexts): Promise<Prepared> {
-    const made = await prepareAttempt(this.#lookups, facts, givenOf(await texts.given()));
+    const given = await texts.given();
+    if (given === undefined)
+      throw new PerigeeError("internal_error", `execution ${facts.id} has nothing to run with`);
+    const made = await prepareAttempt(this.#lookups, facts, givenOf(given));
     return made.ok ? this.#ready(facts, made.prepared, await texts.notes()) : made;
   }
 

@@ -234,6 +234,7 @@ describe("the doors", () => {
       "createMemoryStore",
       "createRandom",
       "durableStoreContract",
+      "durableWorkLogContract",
       "functionContract",
       "jsonAnswer",
       "openaiAnswer",
@@ -241,6 +242,7 @@ describe("the doors", () => {
       "providerContract",
       "storeContract",
       "transportContract",
+      "workLogContract",
     ]);
     expect(namesOf("testing/index.ts").types).toEqual([
       "ClockUnderTest",
@@ -257,6 +259,7 @@ describe("the doors", () => {
       "ScriptContext",
       "StorageUnderTest",
       "TransportUnderTest",
+      "WorkLogUnderTest",
     ]);
   });
 });

@@ -28,6 +28,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   store: 3,
   shard: 4,
   dispatch: 4,
+  log: 4,
   egress: 5,
   engine: 5,
   testing: 5,

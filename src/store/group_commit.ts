@@ -16,6 +16,7 @@ import { fdatasync, writeSync } from "node:fs";
 import type { PerigeeError } from "../errors.ts";
 import { outputError } from "./outputs.ts";
 import { packedBytes, unpackChanges } from "./pack_changes.ts";
+import { packedLogBytes } from "./pack_log.ts";
 import { EVERY_PROJECT } from "./records.ts";
 import type {
   LoneRequest,
@@ -77,7 +78,7 @@ export class GroupCommit {
     for (const request of requests) {
       if (isLone(request)) {
         await commitGroup();
-        replies.push(request.kind === "scrub" ? this.#scrub(request.id) : this.#takeReserve(request.id));
+        replies.push(this.#doAlone(request));
         continue;
       }
       const bytes = bytesOf(request);
@@ -95,7 +96,7 @@ export class GroupCommit {
     const refused = new Map<number, StoreReply>();
     const syncs: Promise<void>[] = [];
     for (const request of group) {
-      const { outputs } = request.kind === "append" ? request.packed : {};
+      const { outputs } = request.kind === "append" || request.kind === "commitLog" ? request.packed : {};
       if (outputs === undefined || this.#fatal !== undefined) continue;
       const refuse = (error: PerigeeError): unknown => refused.set(request.id, refusal(request.id, error));
       const failure = this.#writeOutputs(outputs);
@@ -185,6 +186,17 @@ export class GroupCommit {
     }
   }
 
+  #doAlone({ kind, id }: LoneRequest): StoreReply {
+    if (kind === "takeReserve") return this.#takeReserve(id);
+    if (kind === "scrub") return this.#scrub(id);
+    try {
+      this.#assertUsable();
+      return { id, ok: true, value: this.#tables.log.open() };
+    } catch (error) {
+      return refusal(id, this.#note(error, "cannot open the work log"));
+    }
+  }
+
   #takeReserve(id: number): StoreReply {
     return this.#fatal === undefined
       ? { id, ok: true, value: this.#reserve.take() }
@@ -212,6 +224,16 @@ export class GroupCommit {
         return this.#tables.deleteTask(request.taskId);
       case "change":
         return this.#tables.records.change(unpackChanges(request.packed));
+      case "commitLog":
+        return this.#tables.log.commit(request.packed);
+      case "logEntries":
+        return this.#tables.log.entries(request.after);
+      case "loggedTask":
+        return this.#tables.log.task(request.key);
+      case "loggedTasks":
+        return this.#tables.log.tasks(request.query);
+      case "loggedAnswers":
+        return this.#tables.log.answers(request.task, request.from, request.limit);
       case "task":
         return this.#tables.task(request.taskId);
       case "taskByName":
@@ -259,16 +281,17 @@ export function refusal(id: number, error: PerigeeError): StoreReply {
 }
 
 function isLone(request: WorkRequest): request is LoneRequest {
-  return request.kind === "takeReserve" || request.kind === "scrub";
+  return request.kind === "takeReserve" || request.kind === "scrub" || request.kind === "openLog";
 }
 
 function isRead(request: GroupedRequest): request is GroupedRead {
-  return !["append", "putTask", "deleteTask", "change"].includes(request.kind);
+  return !["append", "putTask", "deleteTask", "change", "commitLog"].includes(request.kind);
 }
 
 /** Bytes of records and outputs that a request brings. */
 export function bytesOf(request: WorkRequest): number {
   if (request.kind === "change") return packedBytes(request.packed);
+  if (request.kind === "commitLog") return packedLogBytes(request.packed);
   if (request.kind !== "append") return 0;
   return request.packed.bytes.byteLength + (request.packed.outputs?.bytes.byteLength ?? 0);
 }

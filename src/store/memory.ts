@@ -4,8 +4,18 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { CallOrder } from "./call_order.ts";
+import type {
+  LogCommit,
+  LoggedAnswer,
+  LoggedTask,
+  LoggedTaskQuery,
+  OpenedLog,
+  StoredLogEntry,
+} from "./log_rows.ts";
+import { MemoryLog } from "./memory_log.ts";
 import { MemoryRecords } from "./memory_records.ts";
-import { hasOutputs, syncOutputs, writeOutputs } from "./outputs.ts";
+import { hasOutputs, type OwnedOutput, syncOutputs, writeOutputs } from "./outputs.ts";
+import { ownedOutputs } from "./pack_log.ts";
 import { copyChanges } from "./record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
@@ -23,6 +33,7 @@ class MemoryStore implements Store {
   /** All entries in the order of their appends. */
   #entries: StoredEntry[] = [];
   readonly #records = new MemoryRecords();
+  readonly #log = new MemoryLog();
   #isClosed = false;
   readonly #order = new CallOrder();
 
@@ -72,12 +83,16 @@ class MemoryStore implements Store {
   async append(entries: readonly JournalEntry[]): Promise<void> {
     this.#assertOpen();
     const copies = entries.map((entry) => ({ ...entry, records: entry.records.slice() }));
-    if (!hasOutputs(entries)) return this.#order.behind(async () => this.#push(copies));
+    return this.#write(entries, () => this.#push(copies));
+  }
+
+  async #write(outputs: readonly OwnedOutput[], apply: () => void): Promise<void> {
+    if (!hasOutputs(outputs)) return this.#order.behind(async () => apply());
     await this.#order.after(
-      () => writeOutputs(entries),
-      async () => this.#push(copies),
+      () => writeOutputs(outputs),
+      async () => apply(),
     );
-    await syncOutputs(entries);
+    await syncOutputs(outputs);
   }
 
   #push(entries: readonly JournalEntry[]): void {
@@ -148,6 +163,47 @@ class MemoryStore implements Store {
     return this.#order.behind(async () => {
       this.#assertOpen();
       return this.#records.records(project, query);
+    });
+  }
+
+  openLog(): Promise<OpenedLog> {
+    return this.#readLog(() => this.#log.open());
+  }
+
+  async commitLog(commit: LogCommit): Promise<void> {
+    this.#assertOpen();
+    return this.#write(ownedOutputs(commit.outputs), () => {
+      this.#assertOpen();
+      this.#log.commit(commit);
+    });
+  }
+
+  async *logEntries(): AsyncGenerator<StoredLogEntry, void, undefined> {
+    for (let after = 0; ; ) {
+      const page = await this.#readLog(() => this.#log.entries(after));
+      const last = page.at(-1);
+      if (last === undefined) return;
+      yield* page;
+      after = last.sequence;
+    }
+  }
+
+  loggedTask(key: string | number): Promise<LoggedTask | undefined> {
+    return this.#readLog(() => this.#log.task(key));
+  }
+
+  loggedTasks(query: LoggedTaskQuery): Promise<readonly LoggedTask[]> {
+    return this.#readLog(() => this.#log.tasks(query));
+  }
+
+  loggedAnswers(task: number, from: number, limit: number): Promise<readonly LoggedAnswer[]> {
+    return this.#readLog(() => this.#log.answers(task, from, limit));
+  }
+
+  #readLog<T>(read: () => T): Promise<T> {
+    return this.#order.behind(async () => {
+      this.#assertOpen();
+      return read();
     });
   }
 

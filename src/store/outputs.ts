@@ -8,6 +8,9 @@ import { type DiskFile, errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { JournalEntry } from "./store.ts";
 
+/** An output, and whose it is. */
+export type OwnedOutput = Pick<JournalEntry, "taskId" | "output">;
+
 /** What an `output_unwritable` of `append` says of itself. */
 export interface OutputFailure {
   readonly taskId: string;
@@ -38,7 +41,7 @@ export function outputFailureOf(error: unknown): OutputFailure | undefined {
 }
 
 /** For stores that have no thread of their own: writes all outputs, one after another. */
-export async function writeOutputs(entries: readonly JournalEntry[]): Promise<void> {
+export async function writeOutputs(entries: readonly OwnedOutput[]): Promise<void> {
   for (const { taskId, output } of entries) {
     if (output === undefined) continue;
     await output.file.write(output.bytes, output.position).catch((error: unknown) => {
@@ -48,7 +51,7 @@ export async function writeOutputs(entries: readonly JournalEntry[]): Promise<vo
 }
 
 /** For stores that have no thread of their own: syncs each file once. */
-export async function syncOutputs(entries: readonly JournalEntry[]): Promise<void> {
+export async function syncOutputs(entries: readonly OwnedOutput[]): Promise<void> {
   const taskOf = new Map<DiskFile, string>();
   for (const { taskId, output } of entries) if (output !== undefined) taskOf.set(output.file, taskId);
   await Promise.all(
@@ -61,12 +64,12 @@ export async function syncOutputs(entries: readonly JournalEntry[]): Promise<voi
 }
 
 /** Syncs the outputs while their entries are appended. Settles when both have, so that nothing of a rejected call takes effect later. */
-export async function besideSync(appended: Promise<void>, entries: readonly JournalEntry[]): Promise<void> {
+export async function besideSync(appended: Promise<void>, entries: readonly OwnedOutput[]): Promise<void> {
   const both = [appended, syncOutputs(entries)];
   await Promise.allSettled(both);
   await Promise.all(both);
 }
 
-export function hasOutputs(entries: readonly JournalEntry[]): boolean {
+export function hasOutputs(entries: readonly OwnedOutput[]): boolean {
   return entries.some((entry) => entry.output !== undefined);
 }

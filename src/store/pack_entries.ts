@@ -4,11 +4,12 @@
 import assert from "node:assert";
 import { PerigeeError } from "../errors.ts";
 import { allocate } from "../large_bytes.ts";
+import type { OwnedOutput } from "./outputs.ts";
 import type { PackedEntries, PackedOutputs } from "./requests.ts";
 import type { JournalEntry } from "./store.ts";
 
 /** SQLite holds at most 1,000,000,000 bytes in a row. */
-const CALL_BYTES_MAX = 512 << 20;
+export const CALL_BYTES_MAX: number = 512 << 20;
 
 /** Copies the records of all entries end to end. Throws `usage` above 512 MiB. */
 export function pack(entries: readonly JournalEntry[], outputs: PackedOutputs | undefined): PackedEntries {
@@ -24,7 +25,7 @@ export function pack(entries: readonly JournalEntry[], outputs: PackedOutputs | 
 }
 
 /** Copies the outputs end to end; undefined when there are none, or one is no file of the system. */
-export function packOutputs(entries: readonly JournalEntry[]): PackedOutputs | undefined {
+export function packOutputs(entries: readonly OwnedOutput[]): PackedOutputs | undefined {
   const taskIds: string[] = [];
   const descriptors: number[] = [];
   const positions: number[] = [];

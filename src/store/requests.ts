@@ -6,6 +6,7 @@
  */
 import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "../errors.ts";
+import type { LogCommit, LoggedTaskQuery } from "./log_rows.ts";
 import type { PackedChanges } from "./pack_changes.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordQuery } from "./records.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
@@ -39,6 +40,11 @@ export interface PackedOutputs {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
+/** A commit of the work log; its outputs as columns. */
+export interface PackedLog extends Omit<LogCommit, "outputs"> {
+  readonly outputs?: PackedOutputs | undefined;
+}
+
 /** Where a page begins: of a task's entries after a sequence, or of all entries, newest first, before a row. */
 export type PageStart =
   | { readonly taskId: string; readonly afterSequence: number }
@@ -54,7 +60,8 @@ export type WriteRequest =
   | { readonly kind: "append"; readonly id: number; readonly packed: PackedEntries }
   | { readonly kind: "putTask"; readonly id: number; readonly task: StoredTask }
   | { readonly kind: "deleteTask"; readonly id: number; readonly taskId: string }
-  | { readonly kind: "change"; readonly id: number; readonly packed: PackedChanges };
+  | { readonly kind: "change"; readonly id: number; readonly packed: PackedChanges }
+  | { readonly kind: "commitLog"; readonly id: number; readonly packed: PackedLog };
 
 export type ReadRequest =
   | { readonly kind: "task"; readonly id: number; readonly taskId: string }
@@ -79,11 +86,21 @@ export type ReadRequest =
       readonly project: PackedScope;
       readonly query: RecordQuery;
     }
+  | { readonly kind: "logEntries"; readonly id: number; readonly after: number }
+  | { readonly kind: "loggedTask"; readonly id: number; readonly key: string | number }
+  | { readonly kind: "loggedTasks"; readonly id: number; readonly query: LoggedTaskQuery }
+  | {
+      readonly kind: "loggedAnswers";
+      readonly id: number;
+      readonly task: number;
+      readonly from: number;
+      readonly limit: number;
+    }
   | LoneRequest;
 
 /** Done between two groups. */
 export interface LoneRequest {
-  readonly kind: "takeReserve" | "scrub";
+  readonly kind: "takeReserve" | "scrub" | "openLog";
   readonly id: number;
 }
 

@@ -17,9 +17,18 @@ import { fileURLToPath } from "node:url";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { PerigeeError } from "../errors.ts";
 import { CallOrder } from "./call_order.ts";
-import { besideSync, hasOutputs, writeOutputs } from "./outputs.ts";
+import type {
+  LogCommit,
+  LoggedAnswer,
+  LoggedTask,
+  LoggedTaskQuery,
+  OpenedLog,
+  StoredLogEntry,
+} from "./log_rows.ts";
+import { besideSync, hasOutputs, type OwnedOutput, writeOutputs } from "./outputs.ts";
 import { packChanges } from "./pack_changes.ts";
 import { pack, packOutputs } from "./pack_entries.ts";
+import { buffersOfLog, ownedOutputs, packLog } from "./pack_log.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import {
   type EntryPage,
@@ -149,11 +158,20 @@ class ThreadedStore implements SqliteStore {
     const packed = pack(entries, outputs);
     const buffers = [packed.bytes.buffer];
     if (outputs !== undefined) buffers.push(outputs.bytes.buffer);
-    if (outputs !== undefined || !hasOutputs(entries)) return this.#call({ kind: "append", packed }, buffers);
+    return this.#write({ kind: "append", packed }, buffers, outputs === undefined ? entries : []);
+  }
+
+  /** `beside`: outputs that the thread may not reach. */
+  async #write(
+    request: Unnumbered<StoreRequest>,
+    buffers: readonly ArrayBuffer[],
+    beside: readonly OwnedOutput[],
+  ): Promise<void> {
+    if (!hasOutputs(beside)) return this.#call(request, buffers);
     if (this.#ended !== undefined) throw this.#ended;
     await this.#order.after(
-      () => writeOutputs(entries), // files that the thread cannot reach
-      () => besideSync(this.#post({ kind: "append", packed }, buffers), entries),
+      () => writeOutputs(beside),
+      () => besideSync(this.#post(request, buffers), beside),
     );
   }
 
@@ -192,6 +210,43 @@ class ThreadedStore implements SqliteStore {
 
   records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]> {
     return this.#call({ kind: "records", project: packScope(project), query });
+  }
+
+  openLog(): Promise<OpenedLog> {
+    return this.#call({ kind: "openLog" });
+  }
+
+  async commitLog(commit: LogCommit): Promise<void> {
+    const owned = ownedOutputs(commit.outputs);
+    const outputs = packOutputs(owned);
+    const packed = packLog({ ...commit, outputs: [] }, outputs);
+    return this.#write(
+      { kind: "commitLog", packed },
+      buffersOfLog(packed),
+      outputs === undefined ? owned : [],
+    );
+  }
+
+  async *logEntries(): AsyncGenerator<StoredLogEntry, void, undefined> {
+    for (let after = 0; ; ) {
+      const page = await this.#call<readonly StoredLogEntry[]>({ kind: "logEntries", after });
+      const last = page.at(-1);
+      if (last === undefined) return;
+      yield* page;
+      after = last.sequence;
+    }
+  }
+
+  loggedTask(key: string | number): Promise<LoggedTask | undefined> {
+    return this.#call({ kind: "loggedTask", key });
+  }
+
+  loggedTasks(query: LoggedTaskQuery): Promise<readonly LoggedTask[]> {
+    return this.#call({ kind: "loggedTasks", query });
+  }
+
+  loggedAnswers(task: number, from: number, limit: number): Promise<readonly LoggedAnswer[]> {
+    return this.#call({ kind: "loggedAnswers", task, from, limit });
   }
 
   isSpaceLow(): boolean {

@@ -235,6 +235,6 @@ function checksumOf(record: StoredRecord): number {
 }
 
 /** Not of empty bytes: zlib may see no buffer there at all. */
-function payloadChecksum(payload: Uint8Array): number {
+export function payloadChecksum(payload: Uint8Array): number {
   return payload.byteLength === 0 ? 0 : crc32(payload);
 }

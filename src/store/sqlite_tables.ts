@@ -15,22 +15,22 @@ import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
 import type { FolderMark } from "./folder_identity.ts";
 import { checkVersion } from "./known_version.ts";
+import { countWithin, PAGE_ROWS_MAX } from "./page_bounds.ts";
 import type { EntryPage, PackedEntries, PageStart } from "./requests.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
 import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
+import { LOG_SCHEMA_VERSION, SqliteLog } from "./sqlite_log.ts";
 import { SqliteRecords } from "./sqlite_records.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
 
 /**
- * Version of the tables below. 1 had no `folder` table and is given one. A folder with a higher version was written by a newer
- * perigee, one with a lower version by one whose folders this version cannot read: both are refused.
+ * Version of the tables below. 1 had no `folder` table and is given one; the first opening of the work log makes it
+ * `LOG_SCHEMA_VERSION`. A folder with a higher version was written by a newer perigee, one with a lower version by one whose folders
+ * this version cannot read: both are refused.
  */
 const SCHEMA_VERSION = 2;
 const SCHEMA_OLDEST = 1;
 
-/** A page of entries ends with the first that reaches either bound. */
-const PAGE_BYTES_MAX = 1 << 20;
-const PAGE_ENTRIES_MAX = 256;
 /** Tasks whose next sequence is kept in memory. */
 const SEQUENCES_MAX = 4_096;
 
@@ -87,10 +87,10 @@ const STATEMENTS = {
   append: `INSERT INTO entries (task_id, sequence, wall_ms, crc, records) VALUES (?, ?, ?, ?, coalesce(?, x''))`,
   lastSequence: "SELECT max(sequence) AS last FROM entries WHERE task_id = ?",
   sizesOfTask: `SELECT length(records) AS size FROM entries WHERE task_id = ? AND sequence > ?
-    ORDER BY sequence LIMIT ${PAGE_ENTRIES_MAX + 1}`,
+    ORDER BY sequence LIMIT ${PAGE_ROWS_MAX + 1}`,
   pageOfTask: `SELECT ${ENTRY_COLUMNS} FROM entries WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?`,
   sizesOfLatest: `SELECT length(records) AS size FROM entries WHERE row < ?
-    ORDER BY row DESC LIMIT ${PAGE_ENTRIES_MAX + 1}`,
+    ORDER BY row DESC LIMIT ${PAGE_ROWS_MAX + 1}`,
   pageOfLatest: `SELECT ${ENTRY_COLUMNS} FROM entries WHERE row < ? ORDER BY row DESC LIMIT ?`,
 } as const;
 
@@ -115,6 +115,7 @@ interface EntryRow {
 /** The tables of one open database. */
 export class SqliteTables {
   readonly records: SqliteRecords;
+  readonly log: SqliteLog;
   /** The journal's identity before this start; undefined if this start made it. */
   readonly markBefore: FolderMark | undefined;
   /** What the operator should know of how it was opened. */
@@ -131,6 +132,7 @@ export class SqliteTables {
     this.notes = ensureSchema(database);
     this.markBefore = readFolder(database);
     this.records = new SqliteRecords(database);
+    this.log = new SqliteLog(database);
     this.#statements = Object.fromEntries(
       Object.entries(STATEMENTS).map(([name, sql]) => [name, database.prepare(sql)]),
     ) as Record<keyof typeof STATEMENTS, SqliteStatement>; // built from the same names
@@ -240,7 +242,7 @@ export class SqliteTables {
         ? [this.#statements.sizesOfLatest, this.#statements.pageOfLatest, [start.beforeRow]]
         : [this.#statements.sizesOfTask, this.#statements.pageOfTask, [taskId, start.afterSequence]];
     const found = sizes.all(...from) as { readonly size: number }[]; // as selected
-    const count = countWithin(found.map((row) => row.size));
+    const count = countWithin(found);
     if (count === 0) return { entries: [], next: undefined };
     const rows = page.all(...from, count) as EntryRow[]; // as selected
     const entries = rows.map(readEntry);
@@ -294,25 +296,13 @@ function ensureSchema(database: SqliteDatabase): string[] {
     readonly version: number | null; // an aggregate has one row
   };
   const { version } = row;
-  if (version === SCHEMA_VERSION) return [];
+  if (version === SCHEMA_VERSION || version === LOG_SCHEMA_VERSION) return [];
   if (version === null) throw damaged("the store has no schema version", {});
-  checkVersion("the data folder has schema", version, { oldest: SCHEMA_OLDEST, newest: SCHEMA_VERSION });
+  checkVersion("the data folder has schema", version, { oldest: SCHEMA_OLDEST, newest: LOG_SCHEMA_VERSION });
   database.exec(`BEGIN; ${FOLDER_SCHEMA} UPDATE schema SET version = ${SCHEMA_VERSION}; COMMIT;`);
   return [
     `the data folder was migrated from schema ${version} to ${SCHEMA_VERSION}; earlier versions of perigee can no longer open it`,
   ];
-}
-
-/** How many of these rows fit a page; one that is larger than a page makes a page of its own. */
-function countWithin(sizes: readonly number[]): number {
-  let bytes = 0;
-  let count = 0;
-  for (const size of sizes) {
-    if (count === PAGE_ENTRIES_MAX || (count > 0 && bytes + size > PAGE_BYTES_MAX)) break;
-    bytes += size;
-    count += 1;
-  }
-  return count;
 }
 
 function readTask(found: unknown): StoredTask | undefined {

@@ -1,12 +1,15 @@
 /**
- * The port for durable state: tasks, one append-only journal per task, and records (`records.ts`).
+ * The port for durable state: tasks, one append-only journal per task, records (`records.ts`), and the rows of the work log
+ * (`log_rows.ts`).
  *
  * The journal holds what the write protocol needs (docs/decisions/0004-journal.md): which requests were about to be
  * sent, how items ended, how far the output file was written. Its `records` are opaque here; `engine/journal.ts`
  * reads and writes them.
  */
-import type { DiskFile } from "../disk.ts";
+import type { LogStore, OutputWrite } from "./log_rows.ts";
 import type { RecordStore } from "./records.ts";
+
+export type { OutputWrite };
 
 /** A task as stored. `body` is the engine's JSON; the store never looks inside. */
 export interface StoredTask {
@@ -28,13 +31,6 @@ export interface JournalEntry {
   readonly output?: OutputWrite | undefined;
 }
 
-/** Bytes that become durable together with an entry. The file stays the caller's, who keeps it open meanwhile. */
-export interface OutputWrite {
-  readonly file: DiskFile;
-  readonly position: number;
-  readonly bytes: Uint8Array;
-}
-
 /** A journal entry as read back; `sequence` rises within a task, without gaps or repeats. */
 export interface StoredEntry extends Omit<JournalEntry, "output"> {
   readonly sequence: number;
@@ -47,7 +43,7 @@ export interface StoredEntry extends Omit<JournalEntry, "output"> {
  * it happened and it may be called again; when it rejects with `store_failed`, the store is unusable and every later
  * call rejects likewise (an fsync that failed is not repeated). After `close` every call rejects with `closed`.
  */
-export interface Store extends RecordStore {
+export interface Store extends RecordStore, LogStore {
   /** Inserts or replaces by id; throws `conflict` when another task has the name. */
   putTask(task: StoredTask): Promise<void>;
   task(id: string): Promise<StoredTask | undefined>;

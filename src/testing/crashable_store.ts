@@ -10,8 +10,17 @@
 import type { Clock } from "../clock.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
 import { CallOrder } from "../store/call_order.ts";
+import type {
+  LogCommit,
+  LoggedAnswer,
+  LoggedTask,
+  LoggedTaskQuery,
+  OpenedLog,
+  StoredLogEntry,
+} from "../store/log_rows.ts";
 import { createMemoryStore } from "../store/memory.ts";
-import { besideSync, hasOutputs, writeOutputs } from "../store/outputs.ts";
+import { besideSync, hasOutputs, type OwnedOutput, writeOutputs } from "../store/outputs.ts";
+import { ownedOutputs } from "../store/pack_log.ts";
 import { copyChanges } from "../store/record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "../store/records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";
@@ -152,18 +161,48 @@ class Session implements Store {
 
   async append(entries: readonly JournalEntry[]): Promise<void> {
     const copies = entries.map(({ output, ...entry }) => ({ ...entry, records: entry.records.slice() }));
-    if (!hasOutputs(entries)) return this.#begin(() => this.#memory.append(copies));
+    return this.#writeWith(entries, () => this.#memory.append(copies));
+  }
+
+  async #writeWith(outputs: readonly OwnedOutput[], apply: () => Promise<void>): Promise<void> {
+    if (!hasOutputs(outputs)) return this.#begin(apply);
     this.#assertUsable();
     const written = this.#order.after(
-      () => writeOutputs(entries),
-      () =>
-        besideSync(
-          this.#writeNow(() => this.#memory.append(copies)),
-          entries,
-        ),
+      () => writeOutputs(outputs),
+      () => besideSync(this.#writeNow(apply), outputs),
     );
     this.#wrote(written);
     await written;
+  }
+
+  openLog(): Promise<OpenedLog> {
+    return this.#behindWrites(() => this.#memory.openLog());
+  }
+
+  async commitLog(commit: LogCommit): Promise<void> {
+    return this.#writeWith(ownedOutputs(commit.outputs), () =>
+      this.#memory.commitLog({ ...commit, outputs: [] }),
+    );
+  }
+
+  async *logEntries(): AsyncGenerator<StoredLogEntry, void, undefined> {
+    await this.#behindWrites(async () => undefined);
+    for await (const entry of this.#memory.logEntries()) {
+      this.#assertUsable();
+      yield entry;
+    }
+  }
+
+  loggedTask(key: string | number): Promise<LoggedTask | undefined> {
+    return this.#behindWrites(() => this.#memory.loggedTask(key));
+  }
+
+  loggedTasks(query: LoggedTaskQuery): Promise<readonly LoggedTask[]> {
+    return this.#behindWrites(() => this.#memory.loggedTasks(query));
+  }
+
+  loggedAnswers(task: number, from: number, limit: number): Promise<readonly LoggedAnswer[]> {
+    return this.#behindWrites(() => this.#memory.loggedAnswers(task, from, limit));
   }
 
   deleteTask(id: string): Promise<void> {

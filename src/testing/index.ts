@@ -24,3 +24,4 @@ export {
 } from "./scripted_transport.ts";
 export { durableStoreContract, type StorageUnderTest, storeContract } from "./store_contract.ts";
 export { type TransportUnderTest, transportContract } from "./transport_contract.ts";
+export { durableWorkLogContract, type WorkLogUnderTest, workLogContract } from "./work_log_contract.ts";

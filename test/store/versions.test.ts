@@ -9,6 +9,7 @@ import { createEngine } from "../../src/engine/engine.ts";
 import { readStep, StepWriter } from "../../src/engine/journal.ts";
 import { decodeBody } from "../../src/engine/task_body.ts";
 import { hasCode, PerigeeError } from "../../src/errors.ts";
+import { readHeader, writeEntry } from "../../src/log/records.ts";
 import { backupFolder, restoreFolder } from "../../src/store/backup.ts";
 import { openKeyStore } from "../../src/store/key_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
@@ -76,7 +77,7 @@ const VERSIONED: Readonly<
   >
 > = {
   "journal.sqlite": {
-    newest: 2,
+    newest: 3,
     older: 0,
     words: "the data folder has schema",
     set: (version) => execute("journal.sqlite", `UPDATE schema SET version = ${version}`),
@@ -111,6 +112,13 @@ const VERSIONED: Readonly<
     set: (version) => rewrite(join(folder, "step"), (text) => String.fromCharCode(version) + text.slice(1)),
     open: () => readStep(readFileSync(join(folder, "step"))),
   },
+  "entries of the work log": {
+    newest: 1,
+    older: 0,
+    words: "an entry of the work log has version",
+    set: (version) => rewrite(join(folder, "entry"), (text) => String.fromCharCode(version) + text.slice(1)),
+    open: () => readHeader(readFileSync(join(folder, "entry"))),
+  },
   "a backup": {
     newest: 1,
     older: 0,
@@ -139,6 +147,8 @@ describe("each version of what is stored", () => {
     writeFileSync(join(folder, "task"), '{"version":1}');
     const header = { outStart: 0, outEnd: 0, outCrc32: 0, voids: 0, committedUsd: 0 };
     writeFileSync(join(folder, "step"), new StepWriter().finish(header));
+    const moment = new FakeClock().moment();
+    writeFileSync(join(folder, "entry"), writeEntry({ firstSequence: 1, nextTask: 1, moment }, []));
   });
 
   it.each(Object.entries(VERSIONED))(

@@ -1,0 +1,198 @@
+/**
+ * The commits of the work log, one at a time: what is staged while one is under way makes the next.
+ *
+ *   idle -> due -> under way -> idle      due: when the events of this turn have been handled
+ *   any -> failed                         a sync or the store failed
+ *   any -> closed                         once nothing is staged any more
+ *
+ * Limit: 256 MiB of records and texts are staged at most; a caller above it is refused with `too_large`.
+ */
+import type { Clock } from "../clock.ts";
+import { hasCode, PerigeeError } from "../errors.ts";
+import { outputFailureOf } from "../store/outputs.ts";
+import type { Store } from "../store/store.ts";
+import type { LogCut, Restated } from "./log_cut.ts";
+import type { LogNames } from "./log_names.ts";
+import { LogOutputs } from "./log_outputs.ts";
+import type { OpenWork, TaskSums } from "./open_work.ts";
+import type { LogPlace, ReadLog } from "./read_log.ts";
+import { bytesOfRecord, eachRecord, LogRecords, SUMS_ITEM, writeEntry } from "./records.ts";
+import { StagedCommit } from "./staged_commit.ts";
+
+const STAGED_BYTES_MAX = 256 << 20;
+const NO_TEXT = new Uint8Array();
+
+export interface LogCommitsOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** A task of several items is final, durably. */
+  readonly onFinal?: ((task: number, sums: TaskSums) => void) | undefined;
+  /** The output of a task takes no bytes (`outputs.ts` tells why); its lines become answers until `release`. */
+  readonly onHeldOutput?: ((task: number, error: unknown) => void) | undefined;
+}
+
+/** An entry that was committed. */
+interface Committed {
+  readonly entry: Uint8Array;
+  readonly restated: Restated;
+  readonly names: number;
+}
+
+export class LogCommits {
+  readonly outputs: LogOutputs = new LogOutputs();
+  readonly place: LogPlace;
+  readonly #options: LogCommitsOptions;
+  readonly #work: OpenWork;
+  readonly #names: LogNames;
+  readonly #cut: LogCut;
+  #staged: StagedCommit = new StagedCommit();
+  #underWay: StagedCommit | undefined;
+  #isDue = false;
+  /** What every later call is refused with. */
+  #ended: PerigeeError | undefined;
+
+  constructor(options: LogCommitsOptions, { work, names, cut, place }: ReadLog) {
+    this.#options = options;
+    this.#work = work;
+    this.#names = names;
+    this.#cut = cut;
+    this.place = place;
+    this.#stageFinals();
+    this.#arm();
+  }
+
+  /** What goes into the next commit, which is due from now on. Throws `closed`, `store_failed`, `too_large`. */
+  stage(): StagedCommit {
+    if (this.#ended !== undefined) throw this.#ended;
+    if (this.#underWay !== undefined) this.#options.store.poll?.();
+    if (this.#staged.byteLength > STAGED_BYTES_MAX)
+      throw new PerigeeError("too_large", `more than ${STAGED_BYTES_MAX} bytes wait to be committed`);
+    this.#staged.ask();
+    this.#arm();
+    return this.#staged;
+  }
+
+  /** Whether an accepted task that is not committed yet has the id. */
+  hasId(id: string): boolean {
+    return this.#staged.hasId(id) || this.#underWay?.hasId(id) === true;
+  }
+
+  /** Whether it is about to be final. */
+  isEnding(task: number): boolean {
+    return this.#staged.finals.has(task) || this.#underWay?.finals.has(task) === true;
+  }
+
+  /** Resolves when all that was staged has been committed or refused. */
+  async close(): Promise<void> {
+    this.#ended ??= new PerigeeError("closed", "the work log is closed");
+    for (;;) {
+      const last = this.#underWay ?? this.#staged;
+      if (last.isEmpty || this.#hasFailed) return;
+      if (this.#underWay === undefined) this.#arm();
+      await last.durable.catch(() => undefined);
+    }
+  }
+
+  #arm(): void {
+    if (this.#isDue || this.#underWay !== undefined) return;
+    if (this.#staged.isEmpty && !this.#cut.isRestating) return;
+    this.#isDue = true;
+    this.#options.clock.soon(() => {
+      this.#isDue = false;
+      if (this.#hasFailed) return;
+      this.#underWay = this.#staged;
+      this.#staged = new StagedCommit();
+      void this.#commit(this.#underWay); // it never rejects: waiters are told
+    });
+  }
+
+  get #hasFailed(): boolean {
+    return this.#ended !== undefined && !hasCode(this.#ended, "closed");
+  }
+
+  async #commit(staged: StagedCommit): Promise<void> {
+    try {
+      this.#take(await this.#write(staged));
+    } catch (error) {
+      this.#underWay = undefined;
+      this.#refuse(staged, error);
+      if (!this.#staged.isEmpty) this.#arm(); // not for what is only restated: the disk may be full
+      return;
+    }
+    this.#underWay = undefined;
+    this.#stageFinals();
+    this.#arm();
+    staged.committed();
+    for (const [task, sums] of staged.finals) this.#options.onFinal?.(task, sums);
+  }
+
+  /** Tries again without the lines of tasks whose output takes none. */
+  async #write(staged: StagedCommit): Promise<Committed> {
+    const { store, clock, onHeldOutput } = this.#options;
+    const moment = clock.moment();
+    const { sequence: lastSequence, firstSequence, nextTask } = this.place;
+    const restated = this.#cut.plan(this.#work, staged.records.byteLength, lastSequence, moment);
+    const { cutTo } = restated;
+    for (;;) {
+      const wrote = new LogRecords();
+      const outputs = staged.outputs((task) => this.#outputOf(task), wrote);
+      const header = { firstSequence: cutTo > 0 ? cutTo + 1 : firstSequence, nextTask, moment };
+      const entry = writeEntry(header, [restated.records, staged.records, wrote]);
+      const names = this.#names.unstored();
+      const sequence = lastSequence + 1;
+      try {
+        await store.commitLog({ ...staged.rows(), outputs, names, sequence, records: entry.slice(), cutTo });
+        this.#work.lanes.advance(moment);
+        return { entry, restated, names: names.length };
+      } catch (error) {
+        const failure = outputFailureOf(error);
+        if (failure?.operation !== "write") throw error;
+        const task = Number(failure.taskId);
+        this.outputs.hold(task);
+        staged.holdLines(task);
+        onHeldOutput?.(task, error);
+      }
+    }
+  }
+
+  #outputOf(task: number): { readonly file: ReturnType<LogOutputs["fileOf"]>; readonly position: number } {
+    return { file: this.outputs.fileOf(task), position: this.#work.sumsOf(task).outBytes };
+  }
+
+  #take({ entry, restated: { cutTo }, names }: Committed): void {
+    const { place } = this;
+    place.sequence += 1;
+    if (cutTo > 0) place.firstSequence = cutTo + 1;
+    this.#names.stored(names);
+    eachRecord(entry, (record) => this.#work.apply(record, place.sequence));
+    this.#cut.committed(this.#work, entry.byteLength, cutTo);
+  }
+
+  /** A task whose last item has ended is final in the next commit: its sums are known only now. */
+  #stageFinals(): void {
+    for (const task of this.#work.finished) {
+      if (this.isEnding(task)) continue;
+      const sums = this.#work.sumsOf(task);
+      this.#staged.records.add("final", { task });
+      this.#staged.answer(task, SUMS_ITEM, bytesOfRecord("sums", { task, ...sums }), NO_TEXT);
+      this.#staged.finals.set(task, sums);
+    }
+  }
+
+  #refuse(staged: StagedCommit, error: unknown): void {
+    const isOver = hasCode(error, "disk_full") || hasCode(error, "conflict") || hasCode(error, "usage");
+    if (isOver) {
+      staged.refuse(error);
+      return;
+    }
+    const failure =
+      error instanceof PerigeeError && outputFailureOf(error) === undefined
+        ? error
+        : new PerigeeError("store_failed", "a commit of the work log failed in an unknown state", {
+            cause: error,
+          });
+    if (!this.#hasFailed) this.#ended = failure;
+    staged.refuse(failure);
+    this.#staged.refuse(failure);
+  }
+}

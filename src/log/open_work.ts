@@ -1,0 +1,370 @@
+/**
+ * What is open, as the records of the log say it: the same records, applied in the same order, give the same work, while they
+ * are committed and when they are read again.
+ *
+ *   task   absent -> accepted -> all items ended -> final -> absent          one item: absent as soon as it ended
+ *          ended -> accepted, sums, items done, reopened (`WorkLog.reopen`)
+ *   item   open -> [intent -> [attemptEnded -> intent]*] -> ended            by an outcome, or by `restEnded` if not under way
+ *          ended -> open                                                     reopened
+ *
+ * An item is under way while an intent of it has neither an `attemptEnded` of its attempt nor an outcome behind it: read
+ * again after a crash, that attempt is in doubt. The first end of an item is its end: later ones change nothing.
+ *
+ * A task of one item has a row of columns and nothing else; one of several has also a bit for each item once one has ended, and
+ * sums. Items that were tried have an object each.
+ */
+import { LineSet } from "../work/line_set.ts";
+import type { LaneMemory } from "./lane_memory.ts";
+import { OpenColumns, type OpenTask } from "./open_columns.ts";
+import {
+  BITS_ITEMS,
+  ENDED_STATUSES,
+  type EndedStatus,
+  type FieldsOf,
+  type LogRecord,
+  type LogRecords,
+  recordBytes,
+  UNCOUNTED_ITEMS,
+} from "./records.ts";
+
+/** An open item that was tried. */
+export interface TriedItem {
+  /** What its attempts came to so far; undefined before the first has ended. */
+  readonly ended: FieldsOf<"attemptEnded"> | undefined;
+  /** Attempts under way, or in doubt. */
+  readonly intents: readonly FieldsOf<"intent">[];
+}
+
+/** What the ended items of a task took together; `completed` to `cancelled` count them. */
+export type TaskSums = Omit<FieldsOf<"sums">, "task">;
+
+interface TaskParts {
+  readonly done: LineSet;
+  sums: TaskSums;
+}
+
+const NO_SUMS: TaskSums = {
+  completed: 0,
+  failed: 0,
+  expired: 0,
+  cancelled: 0,
+  outBytes: 0,
+  attempts: 0,
+  ambiguousAttempts: 0,
+  inputTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  listUsd: 0,
+  usd: 0,
+  billedUsd: 0,
+  ambiguousUsd: 0,
+};
+const NEVER_TRIED: TriedItem = { ended: undefined, intents: [] };
+
+export class OpenWork {
+  readonly tasks: OpenColumns = new OpenColumns();
+  readonly lanes: LaneMemory;
+  readonly #parts = new Map<number, TaskParts>();
+  readonly #tried = new Map<number, Map<number, TriedItem>>();
+  readonly #holds = new Map<number, FieldsOf<"held">>();
+  /** Tasks whose last item has ended, and that are not final. */
+  readonly #finished = new Set<number>();
+
+  constructor(lanes: LaneMemory) {
+    this.lanes = lanes;
+  }
+
+  /** Whether an item has not ended. */
+  isOpen(task: number, item: number): boolean {
+    const row = this.tasks.get(task);
+    return row !== undefined && item < row.items && this.#parts.get(task)?.done.has(item) !== true;
+  }
+
+  /** What was tried of an open item. */
+  tried(task: number, item: number): TriedItem {
+    return this.#tried.get(task)?.get(item) ?? NEVER_TRIED;
+  }
+
+  /** The open items of a task that were tried. */
+  triedItems(task: number): ReadonlyMap<number, TriedItem> {
+    return this.#tried.get(task) ?? new Map<number, TriedItem>();
+  }
+
+  /** Of ended items; all 0 of a task of which none has ended, or that is not open. */
+  sumsOf(task: number): TaskSums {
+    return this.#parts.get(task)?.sums ?? NO_SUMS;
+  }
+
+  /** The sums of a task of one item that ended so. */
+  sumsWith(outcome: FieldsOf<"outcome">): TaskSums {
+    return added(NO_SUMS, outcome, outcome.status, 1);
+  }
+
+  holdOf(task: number): FieldsOf<"held"> | undefined {
+    return this.#holds.get(task);
+  }
+
+  /** Tasks whose last item has ended, and that are not final. */
+  get finished(): ReadonlySet<number> {
+    return this.#finished;
+  }
+
+  /** About what it takes to state all of it. */
+  get statedBytes(): number {
+    let bytes = this.tasks.size * recordBytes("accepted") + this.#holds.size * recordBytes("held");
+    for (const { done } of this.#parts.values())
+      bytes += recordBytes("sums") + (1 + done.highest / BITS_ITEMS) * recordBytes("doneBits");
+    for (const { size } of this.#tried.values())
+      bytes += size * (recordBytes("attemptEnded") + recordBytes("intent"));
+    return bytes;
+  }
+
+  /** `sequence`: of the entry that the record is in. */
+  apply(record: LogRecord, sequence: number): void {
+    switch (record.is) {
+      case "accepted":
+        this.#accept(record, sequence);
+        break;
+      case "intent":
+        this.#intend(record);
+        break;
+      case "attemptEnded":
+        this.#endAttempt(record);
+        break;
+      case "outcome":
+        this.#end(record);
+        break;
+      case "restEnded":
+        this.#endRest(record);
+        break;
+      case "laneFact":
+        this.lanes.learn(record);
+        break;
+      case "sent":
+        this.lanes.sent(record);
+        break;
+      case "moved":
+        break;
+      default:
+        this.#applyToTask(record);
+        break;
+    }
+  }
+
+  /** Writes what there is of an open task, as records that give the same again. */
+  state(task: OpenTask, records: LogRecords): void {
+    const { number, items, deadlineMs, project, kind, restStatus } = task;
+    records.add("accepted", { task: number, items, deadlineMs, project, kind });
+    const hold = this.#holds.get(number);
+    if (hold !== undefined) records.add("held", hold);
+    const parts = this.#parts.get(number);
+    if (parts !== undefined) {
+      records.add("sums", { task: number, ...parts.sums });
+      stateDone(number, parts.done, records);
+    }
+    for (const { ended, intents } of this.triedItems(number).values()) {
+      if (ended !== undefined) records.add("attemptEnded", ended);
+      for (const intent of intents) records.add("intent", { ...intent, lane: 0 });
+    }
+    const status = ENDED_STATUSES[restStatus - 1];
+    if (status !== undefined) records.add("restEnded", { task: number, status, code: 0 });
+  }
+
+  #applyToTask(
+    record: Extract<
+      LogRecord,
+      { readonly is: "counted" | "reopened" | "final" | "held" | "wrote" | "sums" | "doneRange" | "doneBits" }
+    >,
+  ): void {
+    const row = this.tasks.get(record.task);
+    if (row === undefined) return;
+    switch (record.is) {
+      case "counted":
+        this.#change(row, { items: record.items, left: row.left - (row.items - record.items) });
+        break;
+      case "reopened":
+        this.#reopen(row, record);
+        break;
+      case "final":
+        if (row.left === 0) this.#forget(row.number);
+        break;
+      case "held":
+        if (record.reason === 0) this.#holds.delete(row.number);
+        else this.#holds.set(row.number, record);
+        break;
+      case "wrote":
+        this.#partsOf(row).sums = { ...this.#partsOf(row).sums, outBytes: record.end };
+        break;
+      case "sums":
+        this.#takeSums(row, record);
+        break;
+      case "doneRange":
+        this.#partsOf(row).done.addRange(record.first, record.count);
+        break;
+      case "doneBits":
+        for (let index = 0; index < BITS_ITEMS; index += 1)
+          if (((record.bits[index >>> 3] ?? 0) & (1 << (index & 7))) !== 0)
+            this.#partsOf(row).done.add(record.first + index);
+    }
+  }
+
+  #accept({ task, items, deadlineMs, project, kind }: FieldsOf<"accepted">, sequence: number): void {
+    this.#forget(task);
+    const row = { number: task, items, left: items, deadlineMs, project, kind, restStatus: 0, sequence };
+    this.tasks.put(row);
+    if (items === 0) this.#finished.add(task);
+    if (items === 0 || items === UNCOUNTED_ITEMS) this.#partsOf(row);
+  }
+
+  #intend(intent: FieldsOf<"intent">): void {
+    const { task, item, lane, inputTokens, outputTokens } = intent;
+    this.lanes.sent({ lane, requests: 1, inputTokens, outputTokens });
+    if (!this.isOpen(task, item)) return;
+    const { ended, intents } = this.tried(task, item);
+    this.#try(task, item, { ended, intents: [...intents, intent] });
+  }
+
+  #endAttempt(record: FieldsOf<"attemptEnded">): void {
+    const { task, item, attempt } = record;
+    if (!this.isOpen(task, item)) return;
+    const intents = this.tried(task, item).intents.filter((intent) => intent.attempt !== attempt);
+    this.#try(task, item, { ended: record, intents });
+    const row = this.tasks.get(task);
+    const rest = ENDED_STATUSES[(row?.restStatus ?? 0) - 1];
+    if (rest !== undefined) this.#endRest({ task, status: rest, code: 0 });
+  }
+
+  #end(outcome: FieldsOf<"outcome">): void {
+    const { task, item, status } = outcome;
+    const row = this.tasks.get(task);
+    if (row === undefined || !this.isOpen(task, item)) return;
+    if (row.items === 1 && !this.#parts.has(task)) {
+      this.#forget(task);
+      return;
+    }
+    const parts = this.#partsOf(row);
+    parts.done.add(item);
+    parts.sums = added(parts.sums, outcome, status, 1);
+    this.#untry(task, item);
+    this.#change(row, { left: row.left - 1 });
+  }
+
+  #endRest({ task, status }: FieldsOf<"restEnded">): void {
+    const row = this.tasks.get(task);
+    if (row === undefined) return;
+    const underWay = [...this.triedItems(task)]
+      .filter(([, { intents }]) => intents.length > 0)
+      .map(([item]) => item);
+    const count = row.left - underWay.length;
+    if (count > 0) {
+      const parts = this.#partsOf(row);
+      parts.sums = added(parts.sums, undefined, status, count);
+      for (const [item, { ended, intents }] of [...this.triedItems(task)]) {
+        if (intents.length > 0) continue;
+        parts.sums = added(parts.sums, ended, status, 0);
+        this.#untry(task, item);
+      }
+      parts.done.addRange(0, row.items);
+      for (const item of underWay) parts.done.delete(item);
+    }
+    this.#change(row, { left: underWay.length, restStatus: ENDED_STATUSES.indexOf(status) + 1 });
+  }
+
+  #reopen(row: OpenTask, { item, status }: FieldsOf<"reopened">): void {
+    const parts = this.#partsOf(row);
+    if (!parts.done.has(item)) return;
+    parts.done.delete(item);
+    parts.sums = added(parts.sums, undefined, status, -1);
+    this.#finished.delete(row.number);
+    this.#change(row, { left: row.left + 1, restStatus: 0 });
+  }
+
+  #takeSums(row: OpenTask, record: LogRecord & { readonly is: "sums" }): void {
+    const { is: _is, task: _task, ...sums } = record;
+    this.#partsOf(row).sums = sums;
+    const ended = sums.completed + sums.failed + sums.expired + sums.cancelled;
+    this.#change(row, { left: row.items - ended });
+  }
+
+  #partsOf({ number, items }: Pick<OpenTask, "number" | "items">): TaskParts {
+    const known = this.#parts.get(number);
+    if (known !== undefined) return known;
+    const parts = { done: new LineSet(Math.min(items, 8_192)), sums: NO_SUMS };
+    this.#parts.set(number, parts);
+    return parts;
+  }
+
+  #change(row: OpenTask, change: Partial<Pick<OpenTask, "items" | "left" | "restStatus">>): void {
+    const { items, left, restStatus, kind } = { ...row, ...change };
+    this.tasks.update(row.number, { items, left, restStatus, kind });
+    if (left === 0) this.#finished.add(row.number);
+  }
+
+  #try(task: number, item: number, tried: TriedItem): void {
+    const items = this.#tried.get(task) ?? new Map<number, TriedItem>();
+    this.#tried.set(task, items);
+    items.set(item, tried);
+  }
+
+  #untry(task: number, item: number): void {
+    const items = this.#tried.get(task);
+    items?.delete(item);
+    if (items?.size === 0) this.#tried.delete(task);
+  }
+
+  #forget(task: number): void {
+    this.tasks.delete(task);
+    this.#parts.delete(task);
+    this.#tried.delete(task);
+    this.#holds.delete(task);
+    this.#finished.delete(task);
+  }
+}
+
+/** Runs of items that are done as ranges, the rest as bits. */
+function stateDone(task: number, done: LineSet, records: LogRecords): void {
+  if (done.size === 0) return;
+  let range = { first: 0, count: 0 };
+  for (let first = 0; first <= done.highest; first += BITS_ITEMS) {
+    const bits = done.slice(first, BITS_ITEMS);
+    if (bits === undefined) continue;
+    if (bits.some((byte) => byte !== 0xff)) {
+      records.add("doneBits", { task, first, bits });
+    } else if (range.first + range.count === first) {
+      range.count += BITS_ITEMS;
+    } else {
+      if (range.count > 0) records.add("doneRange", { task, ...range });
+      range = { first, count: BITS_ITEMS };
+    }
+  }
+  if (range.count > 0) records.add("doneRange", { task, ...range });
+}
+
+type Taken = Pick<
+  FieldsOf<"outcome">,
+  "attempts" | "ambiguousAttempts" | (keyof TaskSums & keyof FieldsOf<"outcome">)
+>;
+
+/** Hot. Names each part, because V8 is slow to spread objects with fractions. */
+function added(sums: TaskSums, taken: Taken | undefined, status: EndedStatus, items: number): TaskSums {
+  return {
+    completed: sums.completed + (status === "completed" ? items : 0),
+    failed: sums.failed + (status === "failed" ? items : 0),
+    expired: sums.expired + (status === "expired" ? items : 0),
+    cancelled: sums.cancelled + (status === "cancelled" ? items : 0),
+    outBytes: sums.outBytes,
+    attempts: sums.attempts + (taken?.attempts ?? 0),
+    ambiguousAttempts: sums.ambiguousAttempts + (taken?.ambiguousAttempts ?? 0),
+    inputTokens: sums.inputTokens + (taken?.inputTokens ?? 0),
+    cachedTokens: sums.cachedTokens + (taken?.cachedTokens ?? 0),
+    cacheWriteTokens: sums.cacheWriteTokens + (taken?.cacheWriteTokens ?? 0),
+    outputTokens: sums.outputTokens + (taken?.outputTokens ?? 0),
+    reasoningTokens: sums.reasoningTokens + (taken?.reasoningTokens ?? 0),
+    listUsd: sums.listUsd + (taken?.listUsd ?? 0),
+    usd: sums.usd + (taken?.usd ?? 0),
+    billedUsd: sums.billedUsd + (taken?.billedUsd ?? 0),
+    ambiguousUsd: sums.ambiguousUsd + (taken?.ambiguousUsd ?? 0),
+  };
+}

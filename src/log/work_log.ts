@@ -1,0 +1,382 @@
+/**
+ * THE work log: what is to be done, what was tried and how it ended, for all tasks of a store in one log.
+ *
+ *   opening -> open -> closed
+ *              open -> failed     a sync or the store itself failed: every later call is refused with `store_failed`
+ *   call       staged -> under way -> committed     one commit at a time; what is staged meanwhile makes the next one
+ *                        under way -> refused       `disk_full`, `conflict`: nothing of it has happened, it may be called again
+ *                        under way -> under way     the output of a task takes no bytes: its lines become answers, and it goes on
+ *
+ * What a call says counts once its commit is durable: until then the log answers as if it had not been called. A task is a
+ * number, an item a task and its place from 0. `open_work.ts` draws the states of both.
+ *
+ * Texts are rows (the request of a task in its row, answers by task and item) or lines of a file that is written and synced with the
+ * commit. Records hold none, so what is erased is gone.
+ *
+ * Hot: 5,000 posts or 9,000 lines a second (bench/work_log.ts, docs/decisions/0022-work-log.md).
+ */
+import assert from "node:assert";
+import { crc32 } from "node:zlib";
+import type { DiskFile } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import type { LogStore } from "../store/log_rows.ts";
+import type { KeptFact, SentSum } from "./lane_memory.ts";
+import { LogCommits, type LogCommitsOptions } from "./log_commits.ts";
+import type { LogCutOptions } from "./log_cut.ts";
+import type { OpenTask } from "./open_columns.ts";
+import type { OpenWork, TaskSums, TriedItem } from "./open_work.ts";
+import { type ReadLog, readLog, type UnsureWrite } from "./read_log.ts";
+import {
+  bytesOfRecord,
+  type EndedStatus,
+  type FieldsOf,
+  recordOf,
+  SUMS_ITEM,
+  UNCOUNTED_ITEMS,
+} from "./records.ts";
+
+export interface WorkLogOptions extends LogCommitsOptions, LogCutOptions {}
+
+/** A task as it is accepted. */
+export interface AcceptedWork {
+  /** In use by no other task: look with `rows.loggedTask`, and accept in the same turn. */
+  readonly id: string;
+  readonly project: string;
+  /** 0 to 255, its owner's. */
+  readonly kind: number;
+  /** 0 to 4,294,967,294; absent: not counted yet, then `count` follows. */
+  readonly items?: number | undefined;
+  /** Unix time; absent: none. */
+  readonly deadlineMs?: number | undefined;
+  readonly createdWallMs: number;
+  /** JSON of its owner, without texts of users. */
+  readonly body: string;
+  /** Texts of users; absent: its requests are elsewhere. */
+  readonly request?: Uint8Array | undefined;
+}
+
+/** How an item ended; the log adds what it says of the text. */
+export type OutcomeFields = Omit<FieldsOf<"outcome">, "textBytes" | "textCrc32" | "isLine">;
+
+/** An item that had ended, and how. */
+export interface EndedItem {
+  readonly item: number;
+  readonly status: EndedStatus;
+}
+
+const OPENED = new WeakSet<LogStore>();
+const NO_BYTES = new Uint8Array();
+const HELD_PAGE = 256;
+
+/**
+ * Opens the log of a store, which stays open when the log is closed. Throws `data_dir_in_use` while another log of it is open, and
+ * what reading throws: `store_damaged`, `data_dir_newer`, `data_dir_older`.
+ */
+export async function openWorkLog(options: WorkLogOptions): Promise<WorkLog> {
+  if (OPENED.has(options.store))
+    throw new PerigeeError("data_dir_in_use", "the work log of this store is open already");
+  OPENED.add(options.store);
+  try {
+    return new WorkLog(options, await readLog(options.store, options));
+  } catch (error) {
+    OPENED.delete(options.store);
+    throw error;
+  }
+}
+
+/**
+ * The log of one store. Calls may overlap; they take effect in their order. Those that write return a promise that resolves
+ * when what they say has survived a power cut, and rejects with `disk_full` or `conflict` (another task of the same commit has an id that
+ * is in use) when nothing of it has happened, or with `store_failed`. All calls of one commit return the same promise, which
+ * nobody needs to wait for. Writing calls throw `closed`, `store_failed`, and `too_large` above 256 MiB that wait.
+ */
+export class WorkLog {
+  /** Rows of tasks and answers, as of the last commit and those before the call. */
+  readonly rows: Pick<LogStore, "loggedTask" | "loggedTasks" | "loggedAnswers">;
+  /** Writes of the last process that may not have survived a power cut. */
+  readonly unsure: readonly UnsureWrite[];
+  readonly #options: WorkLogOptions;
+  readonly #work: OpenWork;
+  readonly #read: ReadLog;
+  readonly #commits: LogCommits;
+
+  constructor(options: WorkLogOptions, read: ReadLog) {
+    this.rows = options.store;
+    this.unsure = read.unsure;
+    this.#options = options;
+    this.#read = read;
+    this.#work = read.work;
+    this.#commits = new LogCommits(options, read);
+  }
+
+  /** A task's number and when it is durable. Throws `conflict` when a task with its id was accepted a moment ago. */
+  accept(work: AcceptedWork): { readonly task: number; readonly durable: Promise<void> } {
+    const {
+      id,
+      kind,
+      createdWallMs,
+      body,
+      items = UNCOUNTED_ITEMS,
+      deadlineMs = Number.POSITIVE_INFINITY,
+    } = work;
+    assert(
+      Number.isInteger(items) && items >= 0 && items <= UNCOUNTED_ITEMS,
+      "a task's items are a count of 32 bits",
+    );
+    assert(Number.isInteger(kind) && kind >= 0 && kind <= 0xff, "a task's kind is a number of 8 bits");
+    const staged = this.#commits.stage();
+    if (this.#commits.hasId(id))
+      throw new PerigeeError("conflict", `another task has the id ${JSON.stringify(id)}`);
+    const project = this.number(work.project);
+    const task = this.#commits.place.nextTask;
+    this.#commits.place.nextTask += 1;
+    staged.records.add("accepted", { task, items, deadlineMs, project, kind });
+    staged.accept({
+      number: task,
+      id,
+      project,
+      kind,
+      createdWallMs,
+      body,
+      request: work.request ?? NO_BYTES,
+    });
+    return { task, durable: staged.durable };
+  }
+
+  /** Says how many items a task has that was accepted without a count. */
+  count(task: number, items: number): Promise<void> {
+    assert(items < UNCOUNTED_ITEMS, "a task has at most 4,294,967,294 items");
+    return this.#add("counted", { task, items });
+  }
+
+  /** A request is about to be sent: it may be once this is durable. Counts against its lane, whatever becomes of it. */
+  intend(intent: FieldsOf<"intent">): Promise<void> {
+    return this.#add("intent", intent);
+  }
+
+  /** An attempt ended, and its item goes on. One whose request never left counts in `attempts` no more. */
+  endAttempt(ended: FieldsOf<"attemptEnded">): Promise<void> {
+    return this.#add("attemptEnded", ended);
+  }
+
+  /**
+   * An item ended, with its answer or the text of its error. The text is a line of its task's output where one is open, and
+   * else an answer. Nothing may be staged for an item that is not open: its caller looks first.
+   */
+  end(outcome: OutcomeFields, text: Uint8Array): Promise<void> {
+    const { task, item } = outcome;
+    const staged = this.#commits.stage();
+    const isLine = this.#commits.outputs.takesLines(task);
+    const fields = {
+      ...outcome,
+      textBytes: text.byteLength,
+      textCrc32: text.byteLength === 0 ? 0 : crc32(text),
+      isLine: isLine ? 1 : 0,
+    };
+    staged.records.add("outcome", fields);
+    if (isLine) staged.line(task, item, fields, text);
+    else staged.answer(task, item, bytesOfRecord("outcome", fields), text);
+    return staged.durable;
+  }
+
+  /**
+   * All items of a counted task that are not under way end so: cancelled, expired. Those under way end by their outcomes, or so as
+   * well when an attempt of them ends without one.
+   */
+  endRest(task: number, status: EndedStatus, code: number): Promise<void> {
+    assert(this.#work.tasks.get(task)?.items !== UNCOUNTED_ITEMS, "a task is counted before its rest ends");
+    return this.#add("restEnded", { task, status, code });
+  }
+
+  /**
+   * Opens items again that have ended, as if they had never been tried; what they took stays in the task's sums, their answers go.
+   * A task that is final is open again, with this deadline. Throws `not_found`, and `not_ready` for a task that is ending just now.
+   */
+  async reopen(
+    task: number,
+    items: readonly EndedItem[],
+    deadlineMs: number = Number.POSITIVE_INFINITY,
+  ): Promise<void> {
+    const sums = this.#work.tasks.get(task) === undefined ? await this.sumsOf(task) : undefined;
+    const row = sums === undefined ? undefined : await this.rows.loggedTask(task);
+    if (this.#commits.isEnding(task)) throw new PerigeeError("not_ready", `task ${task} is ending just now`);
+    const staged = this.#commits.stage();
+    if (this.#work.tasks.get(task) === undefined) {
+      if (sums === undefined || row === undefined)
+        throw new PerigeeError("not_found", `there is no task ${task}`);
+      const count = sums.completed + sums.failed + sums.expired + sums.cancelled;
+      const { project, kind } = row;
+      staged.records.add("accepted", { task, items: count, deadlineMs, project, kind });
+      staged.records.add("sums", { task, ...sums });
+      staged.records.add("doneRange", { task, first: 0, count });
+      staged.drop(task, SUMS_ITEM);
+    }
+    for (const { item, status } of items) {
+      staged.records.add("reopened", { task, item, status });
+      staged.drop(task, item);
+    }
+    return staged.durable;
+  }
+
+  /** A task waits for a reason that is not its own (a name's number), or, with reason 0, no more. */
+  hold(held: FieldsOf<"held">): Promise<void> {
+    return this.#add("held", held);
+  }
+
+  /** Replaces what was learnt before of this fact of this lane. */
+  learn(lane: number, fact: number, value: number, forMs: number): Promise<void> {
+    return this.#add("laneFact", { lane, fact, value, forMs, ageMs: 0 });
+  }
+
+  /** Tokens that an answer took beyond what its intent said. */
+  sentMore(lane: number, inputTokens: number, outputTokens: number): Promise<void> {
+    return this.#add("sent", { lane, requests: 0, inputTokens, outputTokens, ageMs: 0 });
+  }
+
+  /** Replaces the body of a task's row. */
+  rewrite(task: number, body: string): Promise<void> {
+    const staged = this.#commits.stage();
+    staged.bodies.push([task, body]);
+    return staged.durable;
+  }
+
+  /**
+   * Erases tasks that are not open: the texts of `texts` (their rows stay), the rows of `all`. When it resolves, no file of the
+   * store holds a byte of these texts. Throws `conflict` for an open one.
+   */
+  async erase({
+    texts = [],
+    all = [],
+  }: {
+    readonly texts?: readonly number[];
+    readonly all?: readonly number[];
+  }): Promise<void> {
+    const open = [...texts, ...all].find(
+      (task) => this.#work.tasks.get(task) !== undefined || this.#commits.isEnding(task),
+    );
+    if (open !== undefined) throw new PerigeeError("conflict", `task ${open} is open`);
+    const staged = this.#commits.stage();
+    staged.erased.push(...texts);
+    staged.removed.push(...all);
+    await staged.durable;
+    await this.#options.store.scrub();
+  }
+
+  /** Lines of a task go to this file from now on, behind those of it that are committed. It stays open until `closeOutput` resolves. */
+  openOutput(task: number, file: DiskFile): void {
+    this.#commits.outputs.open(task, file);
+  }
+
+  /** Waits for what is staged. */
+  async closeOutput(task: number): Promise<void> {
+    await this.#commits.stage().durable.finally(() => this.#commits.outputs.close(task));
+  }
+
+  /** Whether the output of a task took no bytes: its lines are answers until they are released. */
+  isOutputHeld(task: number): boolean {
+    return this.#commits.outputs.isHeld(task);
+  }
+
+  /**
+   * Writes lines of a task that are answers to its output, which is open; cheap when there are none. Throws `output_unwritable` when
+   * it still takes no bytes.
+   */
+  async releaseOutput(task: number): Promise<void> {
+    this.#commits.outputs.unhold(task);
+    for (let from = 0; from < SUMS_ITEM; ) {
+      await this.#commits.stage().durable;
+      const page = await this.rows.loggedAnswers(task, from, HELD_PAGE);
+      const held = page.filter(({ item }) => item !== SUMS_ITEM);
+      if (held.length === 0) return;
+      const staged = this.#commits.stage();
+      for (const { item, record, text = NO_BYTES } of held) {
+        const fields = recordOf("outcome", record);
+        staged.records.add("moved", { task, item, textBytes: fields.textBytes, textCrc32: fields.textCrc32 });
+        staged.line(task, item, fields, text);
+      }
+      await staged.durable;
+      if (this.isOutputHeld(task))
+        throw new PerigeeError("output_unwritable", `the output of task ${task} still takes no bytes`);
+      const dropping = this.#commits.stage(); // only now: a power cut may have taken the lines of the last write
+      for (const { item } of held) dropping.drop(task, item);
+      await dropping.durable;
+      from = (held.at(-1)?.item ?? 0) + 1;
+    }
+  }
+
+  /** The number of a text (project, lane, price, reason) in records; the same for good. */
+  number(text: string): number {
+    return this.#read.names.numberOf(text);
+  }
+
+  /** The text of a number; undefined for 0. */
+  text(number: number): string | undefined {
+    return this.#read.names.textOf(number);
+  }
+
+  /** An open task; undefined for one that has ended, or is not durable yet. */
+  task(task: number): OpenTask | undefined {
+    return this.#work.tasks.get(task);
+  }
+
+  /** All open tasks, in the order in which the log states them. Nothing may be awaited between two. */
+  openTasks(): Iterable<OpenTask> {
+    return this.#work.tasks;
+  }
+
+  /** Whether an item has not ended. */
+  isOpen(task: number, item: number): boolean {
+    return this.#work.isOpen(task, item);
+  }
+
+  /** Open items of a task that were tried; intents in them are in doubt when the log has just been opened. */
+  triedItems(task: number): ReadonlyMap<number, TriedItem> {
+    return this.#work.triedItems(task);
+  }
+
+  /** What holds a task. */
+  holdOf(task: number): FieldsOf<"held"> | undefined {
+    return this.#work.holdOf(task);
+  }
+
+  /** What the ended items of a task took, which may have ended itself; undefined when there is no such task. */
+  async sumsOf(task: number): Promise<TaskSums | undefined> {
+    if (this.#work.tasks.get(task) !== undefined) return this.#work.sumsOf(task);
+    const [sums] = await this.rows.loggedAnswers(task, SUMS_ITEM, 1);
+    if (sums !== undefined) return recordOf("sums", sums.record);
+    const [only] = await this.rows.loggedAnswers(task, 0, 1); // of a task of one item
+    if (only === undefined) return undefined;
+    const outcome = recordOf("outcome", only.record);
+    return this.#work.sumsWith(outcome);
+  }
+
+  /** What was learnt of lanes. */
+  facts(): readonly KeptFact[] {
+    return this.#work.lanes.facts(this.#options.clock.moment());
+  }
+
+  /** What was sent in the last minute, in sums of a second or less. */
+  recentlySent(): readonly SentSum[] {
+    return this.#work.lanes.recent(this.#options.clock.moment());
+  }
+
+  /** Bytes of all entries. */
+  get logBytes(): number {
+    return this.#read.cut.logBytes;
+  }
+
+  /** Waits for what was called before. May be called twice. */
+  async close(): Promise<void> {
+    await this.#commits.close();
+    OPENED.delete(this.#options.store);
+  }
+
+  #add<K extends "counted" | "intent" | "attemptEnded" | "restEnded" | "held" | "laneFact" | "sent">(
+    is: K,
+    fields: FieldsOf<K>,
+  ): Promise<void> {
+    const staged = this.#commits.stage();
+    staged.records.add(is, fields);
+    return staged.durable;
+  }
+}

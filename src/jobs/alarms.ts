@@ -11,10 +11,23 @@ import { Heap } from "./heap.ts";
 
 const CALLS_A_TURN = 200;
 
-interface Alarm {
+class Alarm implements Timer {
   readonly atMs: number;
   readonly call: () => void;
-  isCancelled: boolean;
+  isCancelled = false;
+  readonly #onCancel: () => void;
+
+  constructor(atMs: number, call: () => void, onCancel: () => void) {
+    this.atMs = atMs;
+    this.call = call;
+    this.#onCancel = onCancel;
+  }
+
+  cancel(): void {
+    if (this.isCancelled) return;
+    this.isCancelled = true;
+    this.#onCancel();
+  }
 }
 
 /** Does not keep a process from ending. */
@@ -24,6 +37,10 @@ export class Alarms {
   #cancelled = 0;
   #timer: Timer | undefined;
   #dueMs = Number.POSITIVE_INFINITY;
+  readonly #onCancel = (): void => {
+    this.#cancelled += 1;
+    this.#sweep();
+  };
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -31,17 +48,10 @@ export class Alarms {
 
   /** Calls once at `atMs` of the monotonic clock or later, never synchronously; `call` must not throw. */
   set(atMs: number, call: () => void): Timer {
-    const alarm: Alarm = { atMs, call, isCancelled: false };
+    const alarm = new Alarm(atMs, call, this.#onCancel);
     this.#alarms.push(atMs, alarm);
     this.#arm();
-    return {
-      cancel: () => {
-        if (alarm.isCancelled) return;
-        alarm.isCancelled = true;
-        this.#cancelled += 1;
-        this.#sweep();
-      },
-    };
+    return alarm;
   }
 
   /** Calls nothing any more. */

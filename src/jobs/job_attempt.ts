@@ -9,24 +9,20 @@
 import { PerigeeError } from "../errors.ts";
 import type { JobAttempt, JobShown } from "./job.ts";
 
-/** What an attempt asks of its queue. */
-interface AttemptPlace {
-  readonly releasePlace: () => void;
-  readonly keepNotes: (notes: Uint8Array) => Promise<void>;
-}
-
 export class RunningAttempt implements JobAttempt {
   readonly number: number;
-  readonly #place: AttemptPlace;
+  readonly #release: () => void;
+  readonly #keep: (notes: Uint8Array) => Promise<void>;
   #controller: AbortController | undefined;
   #stopped: { readonly reason: unknown } | undefined;
   #onStop: (() => void) | undefined;
   #isCurrent = true;
   #shown: JobShown | undefined;
 
-  constructor(number: number, place: AttemptPlace) {
+  constructor(number: number, release: () => void, keep: (notes: Uint8Array) => Promise<void>) {
     this.number = number;
-    this.#place = place;
+    this.#release = release;
+    this.#keep = keep;
   }
 
   get isCurrent(): boolean {
@@ -75,11 +71,11 @@ export class RunningAttempt implements JobAttempt {
   }
 
   releasePlace(): void {
-    this.#place.releasePlace();
+    this.#release();
   }
 
   async keepNotes(notes: Uint8Array): Promise<void> {
     this.assertCurrent();
-    await this.#place.keepNotes(notes);
+    await this.#keep(notes);
   }
 }

@@ -9,7 +9,7 @@
  * The intent is durable before the function is called, so that after a crash the number of the attempt is known and what may have been
  * done is not done twice.
  */
-import type { Clock, Timer } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import type { DownDestinations } from "./down_destinations.ts";
 import type {
   AttemptEnd,
@@ -20,28 +20,13 @@ import type {
   JobRetries,
   JobSender,
   LastFailure,
-  PendingJob,
   ReadyJob,
 } from "./job.ts";
 import { RunningAttempt } from "./job_attempt.ts";
 import type { JobLog } from "./job_log.ts";
-import type { Waiting } from "./job_order.ts";
 import { decideAgain, decideAttempt } from "./job_retry.ts";
 import type { PatientWrites } from "./patient_writes.ts";
-
-/** A pending job of this process. */
-export interface Standing<F extends JobFacts> extends Waiting {
-  readonly facts: F;
-  destination: JobFacts["destination"];
-  progress: JobProgress;
-  phase: PendingJob["phase"];
-  deadline: Timer | undefined;
-  retry: Timer | undefined;
-  attempt: RunningAttempt | undefined;
-  hasNotes: boolean;
-  /** Once its end is decided: settles when that is durable. */
-  ending: Promise<void> | undefined;
-}
+import type { Standing } from "./standing.ts";
 
 /** How a job ends. */
 export type Outcome = Pick<JobEnd, "status" | "output" | "error">;
@@ -124,16 +109,14 @@ export class JobAttempts<F extends JobFacts> {
 
   async #run(standing: Standing<F>, ready: ReadyJob): Promise<Next> {
     const { facts, progress } = standing;
-    const attempt = new RunningAttempt(progress.attempts, {
-      releasePlace: () => this.#release(standing),
-      keepNotes: async (notes) => {
-        standing.hasNotes = true;
-        await this.#writes.whenRoom(async () => {
-          attempt.assertCurrent(); // it may have ended while there was no space, and its notes are deleted with it
-          await this.#options.log.keepNotes(facts, notes);
-        });
-      },
-    });
+    const keepNotes = async (notes: Uint8Array): Promise<void> => {
+      standing.hasNotes = true;
+      await this.#writes.whenRoom(async () => {
+        attempt.assertCurrent(); // it may have ended while there was no space, and its notes are deleted with it
+        await this.#options.log.keepNotes(facts, notes);
+      });
+    };
+    const attempt = new RunningAttempt(progress.attempts, () => this.#release(standing), keepNotes);
     standing.attempt = attempt;
     let end: AttemptEnd;
     try {

@@ -35,12 +35,13 @@ import type {
   PendingJob,
   ReadyJob,
 } from "./job.ts";
-import { JobAttempts, type Outcome, phaseOf, type Standing } from "./job_attempts.ts";
+import { JobAttempts, type Outcome, phaseOf } from "./job_attempts.ts";
 import type { JobLog } from "./job_log.ts";
 import { JobOrder } from "./job_order.ts";
 import { LOST } from "./job_retry.ts";
 import { PatientWrites } from "./patient_writes.ts";
 import { PendingCounts } from "./pending_counts.ts";
+import { Standing } from "./standing.ts";
 
 /** After a fault of this process. */
 const AGAIN_MS = 30_000;
@@ -119,8 +120,7 @@ export class JobQueue<F extends JobFacts> {
     const group = sender.groupOf(facts);
     this.#counts.reserve(group);
     const atOnce = ready?.retries.isRepeatable === true && this.#order.take(standing) ? ready : undefined;
-    if (atOnce !== undefined)
-      standing.progress = { ...standing.progress, attempts: 1, isUnderWay: true, isRepeatable: true };
+    if (atOnce !== undefined) standing.progress = begunAtOnce(facts.createdWallMs);
     try {
       await log.accept(facts, standing.progress, given);
     } catch (error) {
@@ -128,9 +128,7 @@ export class JobQueue<F extends JobFacts> {
       this.#counts.count(group, -1);
       throw error;
     }
-    const accepted: PendingJob<F> = {
-      ...{ facts, progress: standing.progress, phase: "queued", shown: undefined },
-    };
+    const accepted: PendingJob<F> = { facts, progress: standing.progress, phase: "queued", shown: undefined };
     if (atOnce !== undefined && this.isClosed) await this.#attempts.takeBack(standing);
     else if (!this.isClosed) this.#begin(standing, atOnce);
     return accepted;
@@ -189,13 +187,10 @@ export class JobQueue<F extends JobFacts> {
   }
 
   #standing(facts: F, progress: JobProgress): Standing<F> {
-    const { project, destination, deadlineWallMs } = facts;
+    const { deadlineWallMs } = facts;
     const deadlineMs =
       deadlineWallMs === undefined ? Number.POSITIVE_INFINITY : overAtMs(this.#options.clock, deadlineWallMs);
-    return {
-      ...{ facts, project, destination, deadlineMs, progress, phase: "queued" },
-      ...{ deadline: undefined, retry: undefined, attempt: undefined, hasNotes: false, ending: undefined },
-    };
+    return new Standing(facts, progress, deadlineMs);
   }
 
   /** Takes over a job that is stored as pending. */
@@ -326,6 +321,10 @@ export class JobQueue<F extends JobFacts> {
     if (code === "store_failed" || code === "closed") this.#order.close(); // nothing can be written any more
     if (code !== "closed" && !this.isClosed) this.#options.sender.fault(error);
   }
+}
+
+function begunAtOnce(updatedWallMs: number): JobProgress {
+  return { attempts: 1, ambiguousAttempts: 0, isUnderWay: true, isRepeatable: true, updatedWallMs };
 }
 
 function notBegun(updatedWallMs: number): JobProgress {

@@ -13,6 +13,7 @@ import type { JobEnd, JobFacts, JobProgress, LastFailure } from "./job.ts";
 import type { JobLog } from "./job_log.ts";
 
 const OPEN_PAGE = 1_000;
+const text = new TextEncoder();
 
 /** How one kind of jobs is stored. */
 export interface JobForm<F extends JobFacts> {
@@ -37,7 +38,7 @@ export interface JobCollections {
 /** Of a shown record. */
 export interface JobBody {
   readonly status: string;
-  readonly updatedWallMs?: number;
+  readonly updatedWallMs?: number | undefined;
 }
 
 export interface OpenJob<F extends JobFacts> {
@@ -115,10 +116,10 @@ function shownRecord<F extends JobFacts>(
 ): StoredRecord {
   const { id, project, createdWallMs } = facts;
   const output = keepsOutput ? (end?.output ?? null) : null;
-  const payload = output === null ? given : new TextEncoder().encode(JSON.stringify(output));
+  const payload = output === null ? given : text.encode(JSON.stringify(output));
   const body = JSON.stringify(bodyOf(facts, end));
-  const record = { collection: collections.shown, id, project, parent: parentOf(facts).shown, createdWallMs };
-  return payload === undefined ? { ...record, body } : { ...record, body, payload };
+  const parent = parentOf(facts).shown;
+  return { collection: collections.shown, id, project, parent, createdWallMs, body, payload };
 }
 
 /** A job is final: what was given is replaced by what came of it. */

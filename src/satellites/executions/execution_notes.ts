@@ -25,8 +25,8 @@ export class ExecutionNotes implements Notes {
   ) {
     this.#attempt = attempt;
     this.#redaction = redaction;
-    const text = before === undefined ? "{}" : new TextDecoder().decode(before);
-    this.#values = new Map(Object.entries(JSON.parse(text) as JsonObject)); // written below
+    const noted = before === undefined ? {} : (JSON.parse(new TextDecoder().decode(before)) as JsonObject); // written below
+    this.#values = new Map(Object.entries(noted));
   }
 
   get(name: string): Json | undefined {

@@ -115,25 +115,26 @@ interface StoredExecution {
   readonly satellite: SatelliteReference;
   readonly sla: string;
   readonly deadlineWallMs: number;
-  readonly member?: Member;
+  readonly member?: Member | undefined;
   readonly status: ExecutionStatus;
-  readonly updatedWallMs?: number;
-  readonly error?: ExecutionError | null;
-  readonly retries?: number;
+  readonly updatedWallMs?: number | undefined;
+  readonly error?: ExecutionError | null | undefined;
+  readonly retries?: number | undefined;
 }
 
 function storedExecution(
   { satellite, sla, deadlineWallMs, member }: ExecutionFacts,
   end: JobEnd | undefined,
 ): StoredExecution {
+  // JSON leaves out what is undefined.
   return {
-    ...{ satellite, sla, deadlineWallMs },
-    ...(member === undefined ? {} : { member }),
-    ...(end === undefined
-      ? { status: "pending" }
-      : {
-          ...{ status: end.status, error: end.error, retries: retriesOf(end.attempts) },
-          updatedWallMs: end.wallMs,
-        }),
+    satellite,
+    sla,
+    deadlineWallMs,
+    member,
+    status: end === undefined ? "pending" : end.status,
+    updatedWallMs: end?.wallMs,
+    error: end?.error,
+    retries: end === undefined ? undefined : retriesOf(end.attempts),
   };
 }

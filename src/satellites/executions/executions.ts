@@ -127,7 +127,15 @@ class StoredExecutions implements Executions {
     const createdWallMs = clock.wallMs();
     const { project, keyId, isBeta } = caller;
     const facts: ExecutionFacts = {
-      ...{ id, project, satellite, sla, createdWallMs, keyId, isBeta, member, parent },
+      id,
+      project,
+      satellite,
+      sla,
+      createdWallMs,
+      keyId,
+      isBeta,
+      member,
+      parent,
       deadlineWallMs: Math.min(createdWallMs + slaMs, request.deadlineWallMs ?? Number.POSITIVE_INFINITY),
       destination: destinationOf(resolved, project, checked, given),
     };

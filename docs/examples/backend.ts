@@ -12,7 +12,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
-import { createEngine, type Engine, type InlineItem, PerigeeError, type Task } from "perigee";
+import { createEngine, type Engine, type Item, PerigeeError, type Task } from "perigee";
 
 /** Codes of errors that are the client's, and their status. */
 const STATUS: Readonly<Record<string, number>> = { usage: 422, not_found: 404 };
@@ -21,7 +21,7 @@ async function handle(engine: Engine, request: IncomingMessage, response: Server
   try {
     const [, kind, id = ""] = (request.url ?? "").split("/");
     if (request.method === "POST" && kind === "tasks") {
-      const items = (await json(request)) as InlineItem[]; // submit checks every item
+      const items = (await json(request)) as Item[]; // submit checks every item
       return answer(response, 202, await engine.submit(items));
     }
     if (kind === "tasks") return answer(response, 200, await engine.task(id));
@@ -39,7 +39,7 @@ function answer(response: ServerResponse, status: number, body: object): void {
 
 /** Submits a list to be done within the hour, and asks until it is done. */
 async function client(base: string): Promise<Task> {
-  const items: InlineItem[] = ["Hello", "How are you?", "Goodbye"].map((input) => ({
+  const items: Item[] = ["Hello", "How are you?", "Goodbye"].map((input) => ({
     model: "echo:small",
     input,
     sla: 60,

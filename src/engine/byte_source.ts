@@ -7,12 +7,12 @@ import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { arrayAsLines } from "../jsonl/array_as_lines.ts";
 import { ArrayStart } from "../jsonl/array_start.ts";
-import { itemLine } from "../jsonl/items.ts";
+import { itemLine, type KeyedItem } from "../jsonl/items.ts";
 import { type Foreign, sniff } from "../jsonl/sniff.ts";
-import type { LineItem } from "../work/item.ts";
+import type { Item, LineItem } from "../work/item.ts";
 
 /** Bytes of JSONL, or items; read once and in order. */
-export type OnceSource = AsyncIterable<LineItem | Uint8Array> | Iterable<LineItem | Uint8Array>;
+export type OnceSource = AsyncIterable<LineItem | Item | Uint8Array> | Iterable<LineItem | Item | Uint8Array>;
 
 /** Bytes that come once, and how to let go of them without waiting for the next ones. */
 export interface ByteSource {
@@ -32,7 +32,7 @@ export function iterableBytes(source: OnceSource): ByteSource {
     for await (const one of source) {
       yield one instanceof Uint8Array
         ? one
-        : Buffer.from(`${itemLine(checked(one, number), `item ${number}`)}\n`);
+        : Buffer.from(`${itemLine(keyed(one, number), `item ${number}`)}\n`);
       number += 1;
     }
   };
@@ -88,10 +88,13 @@ const WAYS_ON: Readonly<Record<Foreign["kind"], string>> = {
   binary: "pass a file of requests instead",
 };
 
-/** A run has one window for all that it answers. */
-function checked(item: LineItem, number: number): LineItem {
-  if (typeof item !== "object" || item === null || !("sla" in item)) return item;
-  throw new PerigeeError("usage", `item ${number}: sla is an option of the run, not of its items`);
+/** The item under its key, or under its number. A run has one window for all that it answers. */
+function keyed(item: LineItem | Item, number: number): LineItem | KeyedItem {
+  if (typeof item !== "object" || item === null) return item;
+  if ("sla" in item)
+    throw new PerigeeError("usage", `item ${number}: sla is an option of the run, not of its items`);
+  if ("request" in item || "body" in item) return item;
+  return { ...item, key: item.key ?? String(number) };
 }
 
 /** The same bytes, unless the first line or the first bytes tell that they are no text. */

@@ -17,7 +17,7 @@ import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { PriceBook } from "../price/price_book.ts";
 import type { Quote } from "../price/quote.ts";
 import { LearntStore } from "../store/learnt.ts";
-import type { InlineItem } from "../work/item.ts";
+import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { Arrivals } from "./arrivals.ts";
 import { Backlog } from "./backlog.ts";
@@ -222,7 +222,7 @@ class LocalEngine implements Engine {
     return run;
   }
 
-  submit(items: readonly InlineItem[], options: SubmitOptions = {}): Promise<Task> {
+  submit(items: readonly Item[], options: SubmitOptions = {}): Promise<Task> {
     this.#assertOpen();
     checkItems(items, "submit");
     checkCallOptions(options, SUBMIT_OPTIONS, "submit");

@@ -2,7 +2,7 @@
  * What callers see of an engine.
  */
 import type { Quote } from "../price/quote.ts";
-import type { InlineItem } from "../work/item.ts";
+import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import type { Hold } from "./holds.ts";
 import type { Source } from "./input.ts";
@@ -26,7 +26,7 @@ export interface Engine {
    * `paused`, and they go on in the background. Throws `usage` for an empty list, an invalid item, or more than 64 different
    * slas. Aborting rejects with the signal's reason; a task that is stored by then goes on all the same.
    */
-  submit(items: readonly InlineItem[], options?: SubmitOptions): Promise<Task>;
+  submit(items: readonly Item[], options?: SubmitOptions): Promise<Task>;
   /** A task by its id; throws `not_found`. */
   task(id: string): Promise<Task>;
   /** An object by its id; throws `not_found`. */

@@ -16,7 +16,7 @@ import { errorCodeOf } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import type { StoredTask } from "../store/store.ts";
-import type { InlineItem } from "../work/item.ts";
+import type { Item } from "../work/item.ts";
 import { objectId, objectNumber, stemOf } from "../work/object_id.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
@@ -99,7 +99,7 @@ export class Submissions {
   }
 
   /** Throws `usage`, before anything is stored. */
-  async submit(items: readonly InlineItem[], options: SubmitOptions = {}): Promise<Task> {
+  async submit(items: readonly Item[], options: SubmitOptions = {}): Promise<Task> {
     const { signal } = options;
     checkProgressOptions(options, "submit");
     signal?.throwIfAborted();
@@ -239,12 +239,7 @@ export class Submissions {
   }
 
   /** Writes the lines of one part, durable. */
-  async #spool(
-    id: string,
-    part: number,
-    items: readonly InlineItem[],
-    partOf: readonly number[],
-  ): Promise<void> {
+  async #spool(id: string, part: number, items: readonly Item[], partOf: readonly number[]): Promise<void> {
     const file = await this.#parts.disk.open(submittedPath(this.#parts, id, part), "write");
     try {
       let position = 0;
@@ -276,7 +271,7 @@ function rethrowFileError(error: unknown): never {
 }
 
 /** The lines of one part, about a megabyte at a time. */
-function* chunksOf(items: readonly InlineItem[], partOf: readonly number[], part: number): Generator<string> {
+function* chunksOf(items: readonly Item[], partOf: readonly number[], part: number): Generator<string> {
   let text = "";
   for (const [index, item] of items.entries()) {
     if (partOf[index] !== part) continue;
@@ -294,7 +289,7 @@ interface Groups {
 }
 
 /** One part for each different sla, in the order of their first items. */
-function groupBySla(items: readonly InlineItem[]): Groups {
+function groupBySla(items: readonly Item[]): Groups {
   const numbers = new Map<number | null, number>();
   const parts: { sla: number | null; items: number }[] = [];
   const partOf = items.map((item, index) => {
@@ -350,18 +345,20 @@ async function taskOf(id: string, { parts, places }: Submission): Promise<Task> 
   return { status, task_id: id, total_items: total, counts, objects };
 }
 
-function lineOf(item: InlineItem, index: number): string {
+function lineOf(item: Item, index: number): string {
   return `${itemLine({ ...item, key: String(index) }, `item ${index}`)}\n`;
 }
 
-function checked(item: InlineItem, index: number): InlineItem {
-  const isItem =
-    typeof item === "object" &&
-    item !== null &&
-    typeof item.model === "string" &&
-    typeof item.input === "string";
-  if (!isItem) throw new PerigeeError("usage", `item ${index} must have a model and an input, both text`);
-  return item;
+function checked(item: Item, index: number): Item {
+  const isObject = typeof item === "object" && item !== null;
+  const { input, contents, messages } = isObject ? item : ({} as Partial<Item>);
+  const isPrompt = typeof input === "string" && contents === undefined && messages === undefined;
+  const isItem = isPrompt || (input === undefined && Array.isArray(contents) !== Array.isArray(messages));
+  if (isItem && typeof item.model === "string") return item;
+  throw new PerigeeError(
+    "usage",
+    `item ${index} must have a model, which is a text, and one of input (a text), contents and messages (lists)`,
+  );
 }
 
 /** Under which a task is found by its own id and those of its objects. */

@@ -75,15 +75,6 @@ const GENERATION_FIELDS: Fields = bothSpellings(
   },
 );
 
-/** Names of settings that a request may also have directly, outside `generation_config`. */
-export const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
-  "max_tokens",
-  "maxTokens",
-  "max_completion_tokens",
-  "maxCompletionTokens",
-  "stop",
-]);
-
 const OPENAI_FIELDS: Fields = new Map([
   ["temperature", { field: "temperature", read: numberBetween(0, 2) }],
   ["top_p", { field: "topP", read: numberBetween(0, 1) }],
@@ -102,6 +93,17 @@ const OPENAI_FIELDS: Fields = new Map([
   ["audio", { field: "audio", read: unsupported }],
 ]);
 
+/** Of settings that have the same values in both layouts. */
+const OPENAI_NAMES: ReadonlyMap<string, string> = new Map([
+  ["topP", "top_p"],
+  ["topK", "top_k"],
+  ["maxOutputTokens", "max_tokens"],
+  ["stopSequences", "stop"],
+  ["presencePenalty", "presence_penalty"],
+  ["frequencyPenalty", "frequency_penalty"],
+  ["responseLogprobs", "logprobs"],
+]);
+
 const NONE: ReadonlySet<string> = new Set();
 
 /** Reads `request.generation_config`, and settings directly in the request. An unknown name is a fault. */
@@ -117,9 +119,7 @@ export function readGenerationConfig(
   const read = readFields(settings, GENERATION_FIELDS, NONE);
   if (read instanceof LineFault) return read;
   const [unknown] = read.unknownFields;
-  return unknown === undefined
-    ? read.config
-    : unknownField("generation_config", unknown, [...GENERATION_FIELDS.keys()]);
+  return unknown === undefined ? read.config : unknownField("generation_config", unknown, SETTING_NAMES);
 }
 
 function isGiven(settings: JsonObject | null | undefined, name: string): boolean {
@@ -129,6 +129,16 @@ function isGiven(settings: JsonObject | null | undefined, name: string): boolean
 /** Whether it is the name of a setting, under any spelling. */
 export function isSetting(name: string): boolean {
   return GENERATION_FIELDS.has(name);
+}
+
+/** Names of settings, under all spellings. */
+export const SETTING_NAMES: readonly string[] = [...GENERATION_FIELDS.keys()];
+
+/** What OpenAI's body calls a setting; undefined for one that it does not have in this form. */
+export function openaiName(name: string): string | undefined {
+  if (OPENAI_FIELDS.has(name)) return name;
+  const field = GENERATION_FIELDS.get(name)?.field;
+  return field === "logprobs" ? "top_logprobs" : OPENAI_NAMES.get(field ?? "");
 }
 
 /** A member that is not known, by the path of its object (empty for a line), with the one that was meant. */

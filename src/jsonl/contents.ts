@@ -1,17 +1,22 @@
 /**
- * The interface's own layout (interface 2.5, which is Gemini's): `request` with contents, a system instruction and
- * settings, each name in snake_case or camelCase.
+ * One item, as all faces have it: a model with `input`, `contents` (interface 2.5, which is Gemini's) or `messages`, a system
+ * instruction and settings, beside it or in `generation_config`; each name in snake_case or camelCase.
+ *
+ *   input, contents                  text; settings of perigee alone
+ *   messages, text and settings      the same
+ *   messages with anything more      OpenAI's body (openai_batch.ts), with settings under OpenAI's names
  *
  * Only text is carried. A part that holds anything else is `invalid_contents`. A request that uses tools or cached content is
  * `unsupported_request`, because leaving those out would change what is asked. An unknown member is `invalid_config`.
- * `system` may also have Anthropic's layout; `cache_control` of its blocks becomes a warning. An output limit and stop
- * sequences are also read beside `generation_config`.
+ * `system` may also have Anthropic's layout; `cache_control` of its blocks becomes a warning.
  */
+import { nearest } from "../nearest.ts";
 import { isEmptyList, isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
-import { isSetting, REQUEST_SETTINGS, readGenerationConfig, unknownField } from "./config.ts";
+import { isSetting, openaiName, readGenerationConfig, SETTING_NAMES, unknownField } from "./config.ts";
 import { givenTwice, LineFault, shown, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
+import { readMessages, readOpenaiBody } from "./openai_batch.ts";
 
 /** Members that change what the model sees or returns; they cannot be dropped. */
 const REFUSED: ReadonlySet<string> = new Set([
@@ -25,14 +30,17 @@ const REFUSED: ReadonlySet<string> = new Set([
   "safetySettings",
 ]);
 
-const KNOWN = [
+const KNOWN: readonly string[] = [
   "model",
+  "input",
   "contents",
+  "messages",
   "generation_config",
   "system_instruction",
   "system",
-  ...REQUEST_SETTINGS,
-] as const;
+];
+/** Members that hold the question; an item has one of them. */
+const QUESTIONS = ["input", "contents", "messages"] as const;
 
 /** Second spellings of known members. */
 const OTHER_NAMES: ReadonlySet<string> = new Set(["generationConfig", "systemInstruction"]);
@@ -73,15 +81,59 @@ const NULLABLE: ReadonlySet<string> = new Set([
   "video_metadata",
 ]);
 
-/** Reads `request`, all but its model. */
-export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFault {
+/** Whether an object is an item by itself: it has a model, or what an item asks. */
+export function isItem(object: JsonObject): boolean {
+  return Object.hasOwn(object, "model") || QUESTIONS.some((name) => Object.hasOwn(object, name));
+}
+
+/** Reads an item, all but its model. `place` is where it is, for messages: `request`, or empty for the line itself. */
+export function readItem(request: JsonObject, place: "request" | ""): ModelRequest | LineFault {
+  if (request["input"] === undefined && request["messages"] === undefined)
+    return readInterfaceRequest(request, place); // most items
+  const [question, other] = QUESTIONS.filter((name) => request[name] !== undefined && request[name] !== null);
+  if (question !== undefined && other !== undefined) return givenTwice(question, other);
+  if (question !== "messages") return readInterfaceRequest(request, place);
+  if (Object.keys(request).some((name) => isOpenaiAlone(name, request[name]))) return readAsOpenai(request);
+  const conversation = readMessages(request["messages"]);
+  if (conversation instanceof LineFault) return conversation;
+  if (!conversation.isTextAlone || conversation.turns.length === 0) return readAsOpenai(request);
+  const read = readInterfaceRequest(request, place);
+  if (read instanceof LineFault) return read;
+  const { system, turns } = conversation;
+  return { ...read, system: [...read.system, ...system], turns };
+}
+
+/** Whether perigee's own settings do not have the member, so that it is one of OpenAI's body. */
+function isOpenaiAlone(name: string, value: JsonValue | undefined): boolean {
+  if (name === "logprobs") return typeof value === "boolean";
+  return !isKnown(name) || (REFUSED.has(name) && !isEmptyList(value));
+}
+
+function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
+  const body: Record<string, JsonValue> = {};
+  for (const [name, value] of Object.entries(request)) {
+    if (value === null || (isSetting(name) && value === undefined)) continue;
+    const isOther = isSetting(name) || OTHER_NAMES.has(name) || name === "generation_config";
+    const own = isOther ? openaiName(name) : name === "system_instruction" ? "system" : name;
+    if (own === undefined)
+      return new LineFault(
+        "invalid_config",
+        `${name} cannot be used beside messages that only OpenAI's protocol has; use OpenAI's names for settings`,
+      );
+    if (body[own] !== undefined) return givenTwice(own, name);
+    body[own] = value;
+  }
+  return readOpenaiBody(body);
+}
+
+function readInterfaceRequest(request: JsonObject, place: "request" | ""): ModelRequest | LineFault {
   let settings: JsonValue | undefined;
   let beside: Record<string, JsonValue> | undefined;
   let instruction: JsonValue | undefined;
   let instructionName = "";
   for (const name of Object.keys(request)) {
     const value = request[name] as JsonValue; // an own member
-    if (name === "model" || name === "contents") continue;
+    if (name === "model" || (QUESTIONS as readonly string[]).includes(name)) continue;
     if (value === null && isKnown(name)) continue;
     if (name === "generation_config" || name === "generationConfig") {
       if (settings !== undefined) return givenTwice("generation_config", "generationConfig");
@@ -90,15 +142,15 @@ export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFa
       if (instruction !== undefined) return givenTwice(instructionName, name);
       instruction = value;
       instructionName = name;
-    } else if (REQUEST_SETTINGS.has(name)) {
+    } else if (isSetting(name)) {
       beside = { ...beside, [name]: value };
     } else if (!REFUSED.has(name) || !isEmptyList(value)) {
-      return refusedMember(name);
+      return refusedMember(name, place);
     }
   }
   const config = readGenerationConfig(settings, beside);
   if (config instanceof LineFault) return config;
-  const turns = readContents(request["contents"]);
+  const turns = readQuestion(request);
   if (turns instanceof LineFault) return turns;
   const system = readInstruction(instruction, instructionName);
   if (system instanceof LineFault) return system;
@@ -106,7 +158,7 @@ export function readInterfaceRequest(request: JsonObject): ModelRequest | LineFa
 }
 
 function isKnown(name: string): boolean {
-  return (KNOWN as readonly string[]).includes(name) || OTHER_NAMES.has(name) || REFUSED.has(name);
+  return KNOWN.includes(name) || OTHER_NAMES.has(name) || REFUSED.has(name) || isSetting(name);
 }
 
 /** Names, for `warnings`, of what is left out of a system instruction. */
@@ -115,19 +167,18 @@ function leftOf(instruction: JsonValue | undefined): readonly string[] {
   return isObject(instruction) && instruction["role"] === "user" ? [INSTRUCTION_ROLE] : [];
 }
 
-function refusedMember(name: string): LineFault {
+function refusedMember(name: string, place: "request" | ""): LineFault {
   if (REFUSED.has(name)) return new LineFault("unsupported_request", `${name} is not supported`);
-  if (name === "messages")
-    return new LineFault(
-      "invalid_config",
-      '"messages" is not a known member of request; use contents, or OpenAI\'s layout with custom_id and body',
-    );
-  if (isSetting(name))
-    return new LineFault(
-      "invalid_config",
-      `"${name}" is not a known member of request; did you mean "generation_config.${name}"?`,
-    );
-  return unknownField("request", name, KNOWN);
+  const hint = nearest(name, [...KNOWN, ...SETTING_NAMES]);
+  return unknownField(place, name, hint === undefined ? KNOWN : [hint]);
+}
+
+/** The turns of an item; those of `messages` are read by the caller. */
+function readQuestion(request: JsonObject): Turn[] | LineFault {
+  const { input, messages } = request;
+  if (messages !== undefined && messages !== null) return [];
+  if (input === undefined || input === null) return readContents(request["contents"]);
+  return isText(input) ? [{ role: "user", texts: [input] }] : wrongContents("input", "a string", input);
 }
 
 function readContents(contents: JsonValue | undefined): Turn[] | LineFault {

@@ -5,40 +5,44 @@
  * written with all its digits. Whether the line is a valid request is decided when it is read.
  */
 import { PerigeeError } from "../errors.ts";
-import { suggestion } from "../nearest.ts";
-import type { InlineItem, LineItem } from "../work/item.ts";
+import { nearest, suggestion } from "../nearest.ts";
+import type { Item, LineItem } from "../work/item.ts";
+import { SETTING_NAMES } from "./config.ts";
 import { isText, markedNumber, restoreNumbers } from "./numbers.ts";
 
-/** An inline item (interface 2.1) under a key. */
-export type KeyedInlineItem = InlineItem & { readonly key: string };
+/** An item under a key. */
+export type KeyedItem = Item & { readonly key: string };
 
-/** Members that an inline item may have, those of its request included. */
-const INLINE_FIELDS = [
+/** Members that every item may have, besides settings. */
+const ITEM_FIELDS = [
   "key",
   "model",
   "input",
+  "contents",
+  "messages",
   "sla",
-  "generation_config",
   "system",
-  "max_tokens",
-  "max_completion_tokens",
-  "stop",
+  "system_instruction",
+  "systemInstruction",
+  "generation_config",
+  "generationConfig",
 ] as const;
-const KNOWN: ReadonlySet<string> = new Set(INLINE_FIELDS);
+const KNOWN: ReadonlySet<string> = new Set([...ITEM_FIELDS, ...SETTING_NAMES]);
 
 /**
  * One line of JSON without a newline. `where` names the item in messages, e.g. `item 3`.
  * Throws `usage` when the item is no object, has a member that is not known, or holds something that JSON cannot. The sla
  * of an item is not written: it is of the run that the line is for.
  */
-export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): string {
+export function itemLine(item: LineItem | KeyedItem, where = "item"): string {
   if (typeof item !== "object" || item === null || Array.isArray(item))
     throw new PerigeeError(
       "usage",
       `${where} must be an object, got ${item === null ? "null" : kindOf(item)}`,
     );
-  if ("input" in item && isPlain(item, where)) return plainLine(item);
-  const line = "input" in item ? lineOfInline(item) : item;
+  const isLine = "request" in item || "body" in item;
+  if (!isLine && isPlain(item, where)) return plainLine(item);
+  const line = isLine ? item : withRequest(item);
   try {
     const json = JSON.stringify(line, (name, value: unknown) => {
       if (typeof value === "bigint") return markedNumber(value.toString());
@@ -54,12 +58,15 @@ export function itemLine(item: LineItem | KeyedInlineItem, where = "item"): stri
   }
 }
 
-/** Whether it holds only texts. */
-function isPlain(item: KeyedInlineItem, where: string): boolean {
+/** A prompt of which nothing is given but texts. */
+type Plain = KeyedItem & { readonly input: string };
+
+/** Whether it is a prompt that holds only texts. Members beside `messages` may be OpenAI's, which are checked where they are read. */
+function isPlain(item: KeyedItem, where: string): item is Plain {
   let count = 0;
   for (const name in item) {
-    if (!KNOWN.has(name)) throw unknownMember(where, name);
-    if (name !== "sla" && item[name as keyof InlineItem] !== undefined) count += 1; // any name will do here
+    if (!KNOWN.has(name) && item.messages === undefined) throw unknownMember(where, name);
+    if (name !== "sla" && item[name as keyof Item] !== undefined) count += 1; // any name will do here
   }
   return count === 3 && isText(item.input) && isText(item.key) && isText(item.model);
 }
@@ -68,18 +75,20 @@ function isPlain(item: KeyedInlineItem, where: string): boolean {
 function unknownMember(where: string, name: string): PerigeeError {
   if (!/^[\w.-]{1,64}$/.test(name))
     return new PerigeeError("usage", `${where} has a member whose name is not known`);
-  const hint = suggestion(name, INLINE_FIELDS);
+  const near = nearest(name, [...KNOWN]);
+  const hint = suggestion(name, near === undefined ? ITEM_FIELDS : [near]);
   return new PerigeeError("usage", `${where}: "${name}" is not a known name; ${hint}`);
 }
 
 /** Hot: texts alone hold nothing that JSON changes, and a replacer would be called nine times. */
-function plainLine({ key, model, input }: KeyedInlineItem): string {
+function plainLine({ key, model, input }: Plain): string {
   const parts = `[{"text":${JSON.stringify(input)}}]`;
   return `{"key":${JSON.stringify(key)},"request":{"model":${JSON.stringify(model)},"contents":[{"parts":${parts}}]}}`;
 }
 
-function lineOfInline(item: KeyedInlineItem): object {
-  const { key, model, input, sla: _, ...settings } = item;
+function withRequest({ key, sla: _, ...item }: KeyedItem): object {
+  if (item.input === undefined) return { key, request: item };
+  const { model, input, ...settings } = item;
   return { key, request: { model, contents: [{ parts: [{ text: input }] }], ...settings } };
 }
 

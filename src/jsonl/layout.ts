@@ -1,6 +1,6 @@
 /**
- * From the bytes of one line to a request, or to the reason why it is none. Two layouts are told apart line by line:
- * the interface's own (2.5: `key`, `request`) and OpenAI's batch layout (`custom_id`, `body`).
+ * From the bytes of one line to a request, or to the reason why it is none. Layouts are told apart line by line: an item with
+ * its key, the same with the item in `request` (interface 2.5), and OpenAI's batch layout (`custom_id`, `body`).
  *
  *   record (UTF-8, depth, JSON, object, members, key) -> names of members -> model -> settings -> contents
  *
@@ -15,7 +15,7 @@ import { meantModel } from "../work/model_owner.ts";
 import { type JsonValue, type ModelId, type ModelRequest, parseModelId } from "../work/request.ts";
 import { unknownProviderMessage } from "../work/unknown_provider.ts";
 import { unknownField } from "./config.ts";
-import { readInterfaceRequest } from "./contents.ts";
+import { isItem, readItem } from "./contents.ts";
 import { LineFault, shown, shownKind } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { readOpenaiRequest } from "./openai_batch.ts";
@@ -75,9 +75,10 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
   const record = readRecord(bytes, options);
   if (record.kind !== "record") return record;
   const { key, object, layout } = record;
-  const unknown = unknownMember(object, LINE_FIELDS[layout]);
+  const isFlat = layout === "interface" && object["request"] === undefined && isItem(object);
+  const unknown = isFlat ? slaFault(object) : unknownMember(object, LINE_FIELDS[layout]);
   if (unknown !== undefined) return rejected(key, unknown);
-  const source = object[layout === "openai" ? "body" : "request"];
+  const source = isFlat ? withoutKey(object) : object[layout === "openai" ? "body" : "request"];
   if (!isObject(source)) {
     const name = layout === "openai" ? "body" : "request";
     return rejected(
@@ -87,7 +88,7 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
   }
   const model = readModel(source["model"], layout, options);
   if (model instanceof LineFault) return rejected(key, model);
-  const request = layout === "openai" ? readOpenaiRequest(object) : readInterfaceRequest(source);
+  const request = layout === "openai" ? readOpenaiRequest(object) : readItem(source, isFlat ? "" : "request");
   if (request instanceof LineFault) return rejected(key, request);
   return {
     kind: "item",
@@ -104,14 +105,19 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
 function unknownMember(line: JsonObject, known: readonly string[]): LineFault | undefined {
   for (const name of Object.keys(line)) {
     if (known.includes(name) || name === "__proto__") continue;
-    if (name === "sla")
-      return new LineFault(
-        "invalid_line",
-        '"sla" is not a known member of the line; set it for the whole run',
-      );
-    return unknownField("", name, known);
+    return slaFault(line) ?? unknownField("", name, known);
   }
   return undefined;
+}
+
+function slaFault(line: JsonObject): LineFault | undefined {
+  if (!Object.hasOwn(line, "sla")) return undefined;
+  return new LineFault("invalid_line", '"sla" is not a known member of the line; set it for the whole run');
+}
+
+/** A line that is an item by itself, as that item. */
+function withoutKey({ key: _, ...item }: JsonObject): JsonObject {
+  return item;
 }
 
 function readModel(

@@ -28,6 +28,11 @@ export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
   const given = line["body"];
   if (!isObject(given))
     return new LineFault("invalid_line", `body must be an object, got ${shownKind(given)}`);
+  return readOpenaiBody(given);
+}
+
+/** Reads a chat completion's body, all but its model. */
+export function readOpenaiBody(given: JsonObject): ModelRequest | LineFault {
   const whole = withExtraMembers(given);
   const body = whole instanceof LineFault ? whole : underOwnNames(whole);
   if (body instanceof LineFault) return body;
@@ -97,7 +102,8 @@ interface Conversation {
   readonly isTextAlone: boolean;
 }
 
-function readMessages(messages: JsonValue | undefined): Conversation | LineFault {
+/** Reads the messages of a chat. */
+export function readMessages(messages: JsonValue | undefined): Conversation | LineFault {
   if (!Array.isArray(messages)) return wrongContents("messages", "an array", messages);
   if (messages.length === 0) return new LineFault("invalid_contents", "messages is empty");
   const system: string[] = [];

@@ -5,6 +5,7 @@
 import { RECORDED_CODES } from "../engine/failure_numbers.ts";
 import { HOLD_REASONS } from "../engine/holds.ts";
 import type { FailureCode } from "../errors.ts";
+import { SETTING_NAMES } from "../jsonl/config.ts";
 import { suggestion } from "../nearest.ts";
 import { issuesOf, namedErrors, z } from "../schema.ts";
 import type { RequestItem } from "../tasks/requests.ts";
@@ -28,15 +29,47 @@ const slaMinutes = z
   .describe("Completion window in minutes; absent: at once.");
 const TOKENS_FAULT = "must be a whole number from 1";
 const outputTokens = z.number(TOKENS_FAULT).int(TOKENS_FAULT).min(1, TOKENS_FAULT);
+const modelName = z
+  .string('must be "<provider>:<name>"')
+  .max(512)
+  .refine((id) => parseModelId(id) !== undefined, 'must be "<provider>:<name>"')
+  .describe("Model as <provider>:<name>.")
+  .meta({ examples: ["echo:test"] });
+const QUESTIONS = ["input", "contents", "messages"] as const;
+/** Settings beside a question; their values are checked as those of a file's line are. */
+const settings = Object.fromEntries(
+  SETTING_NAMES.filter((name) => name === name.toLowerCase()).map((name) => [name, z.unknown().optional()]),
+);
+/** Members of OpenAI's body that an item with messages may have. */
+const CHAT_MEMBERS = [
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "response_format",
+  "reasoning_effort",
+  "service_tier",
+  "user",
+] as const;
+const chatMembers = Object.fromEntries(
+  CHAT_MEMBERS.map((name) => [
+    name,
+    z.unknown().optional().describe("With messages, as in OpenAI's chat completions."),
+  ]),
+);
 const inlineItem = z
   .strictObject({
-    model: z
-      .string('must be "<provider>:<name>"')
-      .max(512)
-      .refine((id) => parseModelId(id) !== undefined, 'must be "<provider>:<name>"')
-      .describe("Model as <provider>:<name>.")
-      .meta({ examples: ["echo:test"] }),
-    input: z.string("must be text").describe("Prompt text."),
+    ...settings,
+    ...chatMembers,
+    model: modelName,
+    input: z.string("must be text").optional().describe("Prompt text; or contents, or messages."),
+    contents: z
+      .array(z.record(z.string(), z.unknown()), "must be a list of objects")
+      .optional()
+      .describe("Turns as in a line of a file."),
+    messages: z
+      .array(z.record(z.string(), z.unknown()), "must be a list of objects")
+      .optional()
+      .describe("OpenAI's messages."),
     sla: slaMinutes.optional(),
     generation_config: z
       .record(z.string(), z.unknown(), "must be an object")
@@ -50,9 +83,24 @@ const inlineItem = z
       .optional()
       .describe("As generation_config.stop_sequences."),
   })
+  .superRefine((item, context) => {
+    const [question, other] = QUESTIONS.filter((name) => item[name] !== undefined);
+    if (question === undefined)
+      context.addIssue({
+        code: "custom",
+        path: ["input"],
+        message: "must be text; or give contents, or messages",
+      });
+    else if (other !== undefined)
+      context.addIssue({ code: "custom", path: [other], message: `must not stand beside ${question}` });
+    const chat =
+      item.messages === undefined ? CHAT_MEMBERS.find((name) => Object.hasOwn(item, name)) : undefined;
+    if (chat !== undefined)
+      context.addIssue({ code: "custom", path: [chat], message: "must stand beside messages" });
+  })
   .meta({ id: "InlineItem" });
 /** The fields of most items. Checking them is faster: zod takes as long for an absent field as for a present one. */
-const plainItem = inlineItem.pick({ model: true, input: true, sla: true });
+const plainItem = z.strictObject({ model: modelName, input: z.string(), sla: slaMinutes.optional() });
 const PLAIN_FIELDS_MAX = 3;
 const fileItem = z
   .strictObject({
@@ -87,7 +135,10 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
     return { field: issue.message.includes(`"${given}"`) ? given : undefined, message: issue.message };
   }
   if (field === undefined)
-    return { field, message: "must be an object with model and input, or with file_id" };
+    return {
+      field,
+      message: "must be an object with model and input, contents or messages, or with file_id",
+    };
   return { field: String(field), message: `${String(field)} ${issue?.message ?? "is not as documented"}` };
 }
 

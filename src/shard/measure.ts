@@ -61,7 +61,7 @@ export interface CapOptions {
   readonly allowsUnbounded: boolean;
 }
 
-type Item = Extract<ParsedLine, { kind: "item" }>;
+type ItemLine = Extract<ParsedLine, { kind: "item" }>;
 
 interface Model {
   /** `<provider>:<name>`. */
@@ -147,7 +147,7 @@ export class BlockMeasurer {
     }
   }
 
-  #measureItem(item: Item, options: MeasureOptions): void {
+  #measureItem(item: ItemLine, options: MeasureOptions): void {
     const model = this.#model(item);
     const request = limited(item.request, options.cap, model.provider.settings);
     const encoded = model.provider.encode(request, model.name, !options.wantBodies);
@@ -188,7 +188,7 @@ export class BlockMeasurer {
     });
   }
 
-  #model(item: Item): Model {
+  #model(item: ItemLine): Model {
     const id = `${item.provider}:${item.model}`;
     const known = this.#models.get(id);
     if (known !== undefined) return known;

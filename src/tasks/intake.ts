@@ -12,6 +12,7 @@ import { itemLine } from "../jsonl/items.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { MeasuredBlock, RejectedLine } from "../shard/measured.ts";
 import type { RecordChange } from "../store/records.ts";
+import type { Item } from "../work/item.ts";
 import { newId } from "../work/new_id.ts";
 import { objectId } from "../work/object_id.ts";
 import type { Admission, Admitted, Work } from "./admission.ts";
@@ -19,7 +20,6 @@ import type { Gathering, GivenLines } from "./gathering.ts";
 import type { Lot } from "./lot.ts";
 import { lotToRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
-import type { InlineRequest } from "./requests.ts";
 import { type TaskRecord, taskToRecord } from "./task_record.ts";
 
 /** Lines and bytes that are counted in one go. */
@@ -43,7 +43,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 export interface SmallTask {
   readonly id?: string | undefined;
   readonly project: string;
-  readonly items: readonly InlineRequest[];
+  readonly items: readonly Item[];
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
   readonly note?: string | undefined;

@@ -12,12 +12,13 @@ import type { EngineParts } from "../engine/parts.ts";
 import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { volumeTokensOf } from "../price/factor.ts";
+import type { Item } from "../work/item.ts";
 import { newId } from "../work/new_id.ts";
 import { objectId } from "../work/object_id.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { FileIndex, Files, NamedIndex } from "./files.ts";
 import { baseOf } from "./ids.ts";
-import type { InlineRequest, RequestItem, TaskRequest } from "./requests.ts";
+import { questionChars, type RequestItem, type TaskRequest } from "./requests.ts";
 import { onDisk } from "./upload.ts";
 
 const SMALL_ITEMS_MAX = 1_000;
@@ -45,7 +46,7 @@ export interface SpooledPart {
 
 /** Small ones stay in memory; the lines of large ones are on the disk. */
 export type SpooledRequest =
-  | { readonly kind: "small"; readonly items: readonly InlineRequest[]; readonly slaMinutes: number | null }
+  | { readonly kind: "small"; readonly items: readonly Item[]; readonly slaMinutes: number | null }
   | {
       readonly kind: "large";
       readonly taskId: string;
@@ -91,12 +92,12 @@ function smallOf({
   const requests = items as readonly RequestItem[]; // the other kind is a stream
   const [first] = requests;
   if (first === undefined || requests.length > SMALL_ITEMS_MAX) return undefined;
-  const small: InlineRequest[] = [];
+  const small: Item[] = [];
   const slaMinutes = slaOf(first, 0);
   let chars = 0;
   for (const [index, item] of requests.entries()) {
     if ("file_id" in item || slaOf(item, index) !== slaMinutes) return undefined;
-    chars += item.input.length;
+    chars += questionChars(item);
     small.push(item);
   }
   return chars > SMALL_CHARS_MAX ? undefined : { kind: "small", items: small, slaMinutes };
@@ -153,7 +154,7 @@ class LineWriter {
 class RequestSpool {
   readonly #home: SpoolHome;
   readonly #taskId: string;
-  #small: InlineRequest[] | undefined = [];
+  #small: Item[] | undefined = [];
   #smallSla: number | null | undefined;
   #chars = 0;
   #count = 0;
@@ -178,7 +179,7 @@ class RequestSpool {
     const slaMinutes = slaOf(item, index);
     if ("file_id" in item) return this.#addFile(item.file_id, slaMinutes);
     if (slaMinutes === null) this.#countImmediate(1);
-    this.#chars += item.input.length;
+    this.#chars += questionChars(item);
     const small = this.#small;
     if (small === undefined) return this.#write(item, slaMinutes, index);
     const isSmall =
@@ -241,7 +242,7 @@ class RequestSpool {
     for (const [index, item] of small.entries()) await this.#write(item, this.#smallSla ?? null, index);
   }
 
-  async #write(item: InlineRequest, slaMinutes: number | null, index: number): Promise<void> {
+  async #write(item: Item, slaMinutes: number | null, index: number): Promise<void> {
     this.#assertServed(item.model, index);
     let writer = this.#writers.get(slaMinutes);
     if (writer === undefined) {

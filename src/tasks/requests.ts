@@ -2,25 +2,11 @@
  * What projects ask of the tasks room: items to answer, as the interface (2.1) gives them.
  */
 
-import type { JsonValue } from "../work/request.ts";
+import type { Item } from "../work/item.ts";
 
-/** A prompt of its own. */
-export interface InlineRequest {
-  /** `<provider>:<name>`. */
-  readonly model: string;
-  readonly input: string;
-  /** Minutes, 1 to 43,200; absent: at once. */
-  readonly sla?: number;
-  /** Settings as in a file's line (interface 2.5). */
-  readonly generation_config?: { readonly [name: string]: JsonValue };
-  /** System instruction. */
-  readonly system?: string;
-  /** As `generation_config.max_output_tokens`. */
-  readonly max_tokens?: number;
-  /** The same. */
-  readonly max_completion_tokens?: number;
-  /** As `generation_config.stop_sequences`. */
-  readonly stop?: string | readonly string[];
+/** Characters of what an item asks, its settings aside. */
+export function questionChars({ input, contents, messages }: Item): number {
+  return input?.length ?? JSON.stringify(contents ?? messages ?? "").length;
 }
 
 /** All lines of an uploaded file. */
@@ -31,7 +17,7 @@ export interface FileRequest {
 }
 
 /** One member of a list that is submitted. */
-export type RequestItem = InlineRequest | FileRequest;
+export type RequestItem = Item | FileRequest;
 
 /** A task to make. */
 export interface TaskRequest {

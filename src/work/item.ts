@@ -1,29 +1,66 @@
 /**
  * Items as callers give them: inline (interface 2.1), or with a key and a full request (interface 2.5).
  */
+
+import type { ModelName } from "./model_name.ts";
 import type { Output } from "./outcome.ts";
-import type { JsonValue } from "./request.ts";
+import type { GenerationConfig, JsonValue } from "./request.ts";
 import type { Warning } from "./warning.ts";
 
-/** An inline item (interface 2.1). */
-export interface InlineItem {
+/** What an item is besides its question. Settings may also have the interface's names (`max_output_tokens`). */
+interface ItemMembers extends GenerationConfig {
+  /** 1 to 512 bytes, once in a run. Default in `run`: the item's number, from 1. `submit` has ids instead. */
+  readonly key?: string;
   /** `<provider>:<name>`. */
-  readonly model: string;
-  /** Prompt text. */
-  readonly input: string;
-  /** Minutes, 1 to 43,200; absent: at once. */
+  readonly model: ModelName;
+  /** Minutes, 1 to 43,200; absent: at once. For `submit`; in `run` it is an option of the run. */
   readonly sla?: number;
-  /** Settings as in a file's line (interface 2.5), such as `{ "temperature": 0.6 }`. */
-  readonly generation_config?: { readonly [name: string]: JsonValue };
   /** System instruction. */
   readonly system?: string;
-  /** Output tokens at most, as `generation_config.max_output_tokens`. */
+  /** Settings as in a file's line (interface 2.5), such as `{ "temperature": 0.6 }`. */
+  readonly generation_config?: { readonly [name: string]: JsonValue };
+  /** Output tokens at most, as `maxOutputTokens`. */
   readonly max_tokens?: number;
   /** The same. */
   readonly max_completion_tokens?: number;
-  /** As `generation_config.stop_sequences`. */
+  /** As `stopSequences`. */
   readonly stop?: string | readonly string[];
 }
+
+/** A prompt (interface 2.1). */
+interface PromptItem extends ItemMembers {
+  readonly input: string;
+  readonly contents?: never;
+  readonly messages?: never;
+}
+
+/** A conversation in the form of the interface's files (2.5). */
+interface ContentsItem extends ItemMembers {
+  readonly contents: readonly {
+    /** Default `user`. */
+    readonly role?: "user" | "model";
+    readonly parts: readonly { readonly text: string }[];
+  }[];
+  readonly input?: never;
+  readonly messages?: never;
+}
+
+/** A conversation in OpenAI's form; other members of OpenAI's body may stand beside it, under OpenAI's names. */
+interface MessagesItem extends ItemMembers {
+  readonly messages: readonly { readonly role: string; readonly [member: string]: JsonValue }[];
+  readonly tools?: readonly JsonValue[];
+  readonly tool_choice?: JsonValue;
+  readonly parallel_tool_calls?: boolean;
+  readonly response_format?: { readonly [name: string]: JsonValue };
+  readonly reasoning_effort?: string;
+  readonly service_tier?: string;
+  readonly user?: string;
+  readonly input?: never;
+  readonly contents?: never;
+}
+
+/** One item: a model, a question (`input`, `contents` or `messages`), and settings. */
+export type Item = PromptItem | ContentsItem | MessagesItem;
 
 /** A keyed item: the interface's file line (2.5) or OpenAI's batch line, as an object. Checked when it is read. */
 export type LineItem =

@@ -143,7 +143,7 @@ function callsWithoutThem(): [name: string, make: (given: Engine) => unknown, sa
     [
       "submit([null])",
       (given) => given.submit([nil]),
-      "usage: item 0 must have a model and an input, both text",
+      "usage: item 0 must have a model, which is a text, and one of input (a text), contents and messages (lists)",
     ],
     [
       "submit(null options)",

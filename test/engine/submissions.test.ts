@@ -35,6 +35,55 @@ describe("a submitted list", () => {
     expect(await world.settle(engine.object(second?.object_id ?? ""))).toEqual(second);
   });
 
+  it("takes items with messages or contents, and settings beside them", async () => {
+    const bodies: unknown[] = [];
+    const world = new World({
+      answer: (line, _attempt, _model, body) => {
+        bodies.push(body);
+        return ok(line);
+      },
+    });
+    const engine = await world.engine();
+    const { counts } = await world.settle(
+      engine.submit([
+        {
+          model: "alpha:m1",
+          messages: [{ role: "user", content: "[[1]]" }],
+          temperature: 0.5,
+          maxOutputTokens: 9,
+        },
+        { model: "alpha:m1", contents: [{ parts: [{ text: "[[2]]" }] }], system: "Be brief.", topP: 0.5 },
+      ]),
+    );
+    expect(counts.completed).toBe(2);
+    expect(bodies).toEqual([
+      { model: "m1", messages: [{ role: "user", content: "[[1]]" }], max_tokens: 9, temperature: 0.5 },
+      {
+        model: "m1",
+        messages: [
+          { role: "system", content: "Be brief." },
+          { role: "user", content: "[[2]]" },
+        ],
+        top_p: 0.5,
+      },
+    ]);
+  });
+
+  it.each([
+    ["no question", { model: "alpha:m1" }],
+    ["two questions", { model: "alpha:m1", input: "a", messages: [] }],
+    ["two conversations", { model: "alpha:m1", contents: [], messages: [] }],
+    ["a prompt that is no text", { model: "alpha:m1", input: 5 }],
+    ["no model", { input: "a" }],
+  ])("refuses an item with %s", async (_, wrong) => {
+    const world = new World();
+    const engine = await world.engine();
+    await expect(engine.submit([item(1), wrong as never])).rejects.toMatchObject({
+      code: "usage",
+      message: expect.stringContaining("item 1 must have a model, which is a text, and one of input"),
+    });
+  });
+
   it("with sla is submitted at once, with a price factor within [0.3, 1], and completed later", async () => {
     const world = new World({ latencyMs: 5_000 });
     const engine = await world.engine();

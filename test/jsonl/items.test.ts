@@ -47,8 +47,11 @@ describe("itemLine", () => {
     expect(refusal({ max_token: 5 })).toThrow(
       'item 3: "max_token" is not a known name; did you mean "max_tokens"?',
     );
-    expect(refusal({ temperature: 0 })).toThrow(
-      'item 3: "temperature" is not a known name; expected one of key, model, input, sla, generation_config, system, max_tokens, max_completion_tokens, stop',
+    expect(refusal({ temprature: 0 })).toThrow(
+      'item 3: "temprature" is not a known name; did you mean "temperature"?',
+    );
+    expect(refusal({ tools: [] })).toThrow(
+      'item 3: "tools" is not a known name; expected one of key, model, input,',
     );
     expect(refusal({ "a whole prompt": 0 })).toThrow("item 3 has a member whose name is not known");
   });

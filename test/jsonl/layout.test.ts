@@ -337,12 +337,10 @@ describe("the interface's layout", () => {
     expect(refused({ generaton_config: {} })).toBe(
       '"generaton_config" is not a known member of request; did you mean "generation_config"?',
     );
-    expect(refused({ temperature: 1 })).toBe(
-      '"temperature" is not a known member of request; did you mean "generation_config.temperature"?',
+    expect(refused({ temprature: 1 })).toBe(
+      '"temprature" is not a known member of request; did you mean "temperature"?',
     );
-    expect(refused({ messages: [{}] })).toBe(
-      '"messages" is not a known member of request; use contents, or OpenAI\'s layout with custom_id and body',
-    );
+    expect(refused({ messages: [{}] })).toBe("contents and messages are the same field, give one");
     expect(refused({ generation_config: { temprature: 1 } })).toBe(
       '"temprature" is not a known member of generation_config; did you mean "temperature"?',
     );

@@ -29,11 +29,12 @@ export class FakeTasks implements Tasks {
     const inputs: string[] = [];
     for await (const item of request.items) {
       if ("file_id" in item) throw new PerigeeError("not_found", `no file ${item.file_id}`);
-      const usage = { input_tokens: item.input.length, price_factor: item.sla === undefined ? 1 : 0.5 };
-      inputs.push(item.input);
+      const { input = "" } = item;
+      const usage = { input_tokens: input.length, price_factor: item.sla === undefined ? 1 : 0.5 };
+      inputs.push(input);
       objects.push(
         item.sla === undefined
-          ? answered({ object_id: randomUUID(), status: "submitted", usage, error: null }, item.input)
+          ? answered({ object_id: randomUUID(), status: "submitted", usage, error: null }, input)
           : { object_id: randomUUID(), status: "submitted", phase: "queued", usage, error: null },
       );
     }

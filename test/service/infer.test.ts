@@ -100,8 +100,8 @@ describe("POST /v0/infer/", () => {
   it.each([
     [{ ...item, sla: "60" }, "item 0: sla must be whole minutes from 1 to 43200"],
     [{ input: "x" }, 'item 0: model must be "<provider>:<name>"'],
-    [{ model: "echo:test" }, "item 0: input must be text"],
-    ["text", "item 0: must be an object with model and input, or with file_id"],
+    [{ model: "echo:test" }, "item 0: input must be text; or give contents, or messages"],
+    ["text", "item 0: must be an object with model and input, contents or messages, or with file_id"],
   ])("says of %j what was expected", async (wrong, message) => {
     const { call } = await openWorld();
     const { json } = await call("POST", "/v0/infer/", { body: [wrong] });

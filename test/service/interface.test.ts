@@ -54,6 +54,25 @@ describe("2.1 request items", () => {
     expect(await submit(call, [LATER])).toMatchObject({ status: 200, body: { total_items: 1 } });
   });
 
+  it("takes an item with messages or contents, and settings beside them", async () => {
+    const messages = [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "hello" },
+    ];
+    const task = await submit(call, [
+      { model: "echo:small", messages, temperature: 0.5 },
+      { model: "echo:small", contents: [{ parts: [{ text: "there" }] }], max_output_tokens: 64 },
+    ]);
+    expect(task.body.objects).toMatchObject([{ output: { text: "hello" } }, { output: { text: "there" } }]);
+  });
+
+  it("takes a file whose lines are items by themselves", async () => {
+    const item = { key: "a", model: "echo:small", input: "hello", temperature: 0.5 };
+    const file = await upload(call, "in.jsonl", `${JSON.stringify(item)}\n`);
+    const task = await submit(call, [{ file_id: file.body.file_id }]);
+    expect(task.body.objects).toMatchObject([{ output: { text: "hello" } }]);
+  });
+
   it("takes a file item of file_id and sla, and one object is made of each line", async () => {
     const file = await upload(call, "in.jsonl", lines(line("a", "one"), line("b", "two")));
     const task = await submit(call, [{ file_id: file.body.file_id, sla: 60 }]);

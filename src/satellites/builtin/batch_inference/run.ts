@@ -24,6 +24,7 @@ import { referenceOf } from "../files/file_reference.ts";
 import type { Config } from "./config.ts";
 import type { Input } from "./input.ts";
 import { requestLines } from "./request_lines.ts";
+import { endsOf } from "./task_ends.ts";
 
 const OUTPUT_CHARS_MAX = 512 * 1024;
 
@@ -140,16 +141,14 @@ class Inference {
     const { tasks, project, signal } = this.#call;
     const task = {
       listen: (tell: (view: Promise<TaskView>) => void) =>
-        tasks.onFinished(({ taskId }) => {
-          if (taskId === id) tell(tasks.task(project, id));
-        }),
+        endsOf(tasks).listen(id, () => tell(tasks.task(project, id))),
       look: async () => {
         const now = await tasks.task(project, id);
         return now.status === "submitted" ? undefined : now;
       },
       cancel: () => tasks.cancel(project, id),
     };
-    return untilFinal(task, signal);
+    return untilFinal(task, signal, () => this.#call.releasePlace?.()); // the engine has the order and the limits
   }
 
   #facts(task: TaskView): JsonObject {

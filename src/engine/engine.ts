@@ -62,6 +62,7 @@ import { Sender } from "./sender.ts";
 import { SharedCaps } from "./shared_caps.ts";
 import { storedTasks } from "./stored_tasks.ts";
 import { Submissions, type SubmitOptions } from "./submissions.ts";
+import type { SubmittedTask } from "./submitted_task.ts";
 import { Wires } from "./wires.ts";
 
 export type { Engine } from "./engine_calls.ts";
@@ -224,7 +225,7 @@ class LocalEngine implements Engine {
     return run;
   }
 
-  submit(items: readonly Item[], options: SubmitOptions = {}): Promise<Task> {
+  submit(items: readonly Item[], options: SubmitOptions = {}): SubmittedTask {
     this.#assertOpen();
     checkItems(items, "submit");
     checkCallOptions(options, SUBMIT_OPTIONS, "submit");

@@ -130,6 +130,11 @@ export class SubmittedPart {
     return Promise.race([this.#run.finished.then(() => true), this.#stopped.then(() => false)]);
   }
 
+  /** The numbers in the list, from 0, of its items as they become final; those that are final come first. */
+  async *ended(): AsyncGenerator<number> {
+    for await (const { key } of this.#run.follow()) yield Number(key); // the keys that `submit` gives
+  }
+
   progress(): Progress {
     return this.#run.progress();
   }

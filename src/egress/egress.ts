@@ -17,7 +17,6 @@ import assert from "node:assert/strict";
 import { isIP, isIPv6, Socket } from "node:net";
 import type { Clock, Timer } from "../clock.ts";
 import { openPinnedClient } from "../dispatch/pinned.ts";
-import { loadUndici, type UndiciParts } from "../dispatch/undici.ts";
 import type { HeaderBag } from "../providers/provider.ts";
 import { AllowList, isGlobalAddress, isSameAddress } from "./address.ts";
 import { type Blocked, type Destination, destinationOf } from "./destination.ts";
@@ -106,12 +105,11 @@ export function createEgress(options: EgressOptions): Egress {
     async request(request) {
       const destination = check(request.url);
       if (!destination.ok) return failed("blocked_destination", destination.message);
-      const parts = await loadUndici();
       const end = new CallEnd(clock, request);
       try {
         const found = await Promise.race([addressesOf(destination, { allow, resolve }), end.reached]);
         if ("ok" in found) return found;
-        return await sendToFirst(found, { destination, request, end, parts });
+        return await sendToFirst(found, { destination, request, end });
       } finally {
         end.cancel();
       }
@@ -163,7 +161,6 @@ interface Sending {
   readonly destination: Destination;
   readonly request: GuardedRequest;
   readonly end: CallEnd;
-  readonly parts: UndiciParts;
 }
 
 async function sendToFirst(addresses: readonly string[], sending: Sending): Promise<GuardedResult> {
@@ -175,14 +172,13 @@ async function sendToFirst(addresses: readonly string[], sending: Sending): Prom
   return result;
 }
 
-async function send(address: string, { destination, request, end, parts }: Sending): Promise<GuardedResult> {
-  const options = {
+async function send(address: string, { destination, request, end }: Sending): Promise<GuardedResult> {
+  const client = openPinnedClient({
     origin: destination.origin,
     address,
     connectTimeoutMs: CONNECT_MS,
-    isPeer: (peer: string) => isSameAddress(peer, address),
-  };
-  const client = openPinnedClient(options, parts);
+    isPeer: (peer) => isSameAddress(peer, address),
+  });
   const answer = new Answer(request);
   const over = new Promise<GuardedResult>((resolve) => {
     client.send(

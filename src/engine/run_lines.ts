@@ -3,7 +3,6 @@
  * reader costs no memory.
  */
 import type { Disk } from "../disk.ts";
-import { parseOutputLine } from "../jsonl/write.ts";
 import type { OutputLine } from "../work/item.ts";
 
 const CHUNK_BYTES = 256 * 1024;
@@ -42,7 +41,7 @@ export async function* followLines(
       const whole = text.lastIndexOf(0x0a) + 1;
       rest = text.subarray(whole);
       for (const line of text.subarray(0, whole).toString().split("\n")) {
-        if (line !== "") yield parseOutputLine(line);
+        if (line !== "") yield JSON.parse(line) as OutputLine; // our own lines, read back
       }
     } else if (wasOver) {
       return;

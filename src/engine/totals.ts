@@ -12,7 +12,6 @@ export class Totals {
   cancelled = 0;
   inputTokens = 0;
   cachedTokens = 0;
-  cacheWriteTokens = 0;
   outputTokens = 0;
   reasoningTokens = 0;
   /** Requests sent for settled lines. */
@@ -72,7 +71,6 @@ export class Totals {
   carry(record: Spent & Pick<ClosedRecord, "attempts" | "ambiguousAttempts">): void {
     this.inputTokens += record.inputTokens;
     this.cachedTokens += record.cachedTokens;
-    this.cacheWriteTokens += record.cacheWriteTokens;
     this.outputTokens += record.outputTokens;
     this.reasoningTokens += record.reasoningTokens;
     this.attempts += record.attempts;
@@ -89,7 +87,6 @@ export class Totals {
     this[record.status] -= 1;
     this.inputTokens -= record.inputTokens;
     this.cachedTokens -= record.cachedTokens;
-    this.cacheWriteTokens -= record.cacheWriteTokens;
     this.outputTokens -= record.outputTokens;
     this.reasoningTokens -= record.reasoningTokens;
     this.attempts -= record.attempts;

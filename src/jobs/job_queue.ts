@@ -102,7 +102,7 @@ export class JobQueue<F extends JobFacts> {
   }
 
   get counts(): { readonly queued: number; readonly running: number } {
-    const { running } = this.#attempts;
+    const { running } = this.#order;
     return { queued: Math.max(0, this.#counts.all - running), running };
   }
 

@@ -27,15 +27,11 @@ export class PendingCounts {
     return this.#all;
   }
 
-  hasPlace(group: string): boolean {
-    return this.#all < this.#max && (this.#byGroup.get(group) ?? 0) < this.#groupMax;
-  }
-
   /** Counts one more. Throws `too_many` (`details.retryAfterSeconds`) when there is no place for it. */
   reserve(group: string): void {
-    if (!this.hasPlace(group)) {
-      const own = this.#byGroup.get(group) ?? 0;
-      const [count, whose] = own >= this.#groupMax ? [own, "of your project"] : [this.#all, "of the service"];
+    const own = this.#byGroup.get(group) ?? 0;
+    const [count, whose] = own >= this.#groupMax ? [own, "of your project"] : [this.#all, "of the service"];
+    if (own >= this.#groupMax || this.#all >= this.#max)
       throw new PerigeeError(
         "too_many",
         `${count} executions ${whose} are pending, which is as many as may be`,
@@ -43,7 +39,6 @@ export class PendingCounts {
           details: { retryAfterSeconds: RETRY_AFTER_SECONDS },
         },
       );
-    }
     this.count(group, 1);
   }
 

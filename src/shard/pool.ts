@@ -1,5 +1,5 @@
 /**
- * Measuring in worker threads.
+ * Measuring in worker threads, and the one door of piscina.
  *
  *   call -> waits for a slot -> in a thread -> answered
  *                                 thread died -> alone in a fresh thread (salvage.ts) -> answered
@@ -10,8 +10,10 @@
  *
  * Limits: two blocks a thread are under way; more calls wait. The heap of a thread is at most `THREAD_HEAP_MB`.
  */
+import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { builtFile } from "../built_files.ts";
+import { fileURLToPath } from "node:url";
+import { Piscina } from "piscina";
 import type { Block } from "../jsonl/block.ts";
 import type { KeyColumns, KeyScanOptions } from "../jsonl/keys.ts";
 import { readKey } from "../jsonl/record.ts";
@@ -20,7 +22,6 @@ import type { MeasureOptions, MeasureSettings } from "./measure.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { type Measurer, measurerClosed } from "./measurer.ts";
 import { salvageBlock } from "./salvage.ts";
-import { Threads } from "./threads.ts";
 
 export { createInlineMeasurer, type Measurer } from "./measurer.ts";
 
@@ -53,10 +54,24 @@ export function createThreadMeasurer(settings: ThreadSettings): Measurer {
   return new ThreadMeasurer(settings);
 }
 
+/** Makes a thread's answer leave by transfer; `buffers` must be all different. For `worker.ts`. */
+export function transferring<T extends object>(answer: T, buffers: readonly ArrayBuffer[]): T {
+  // piscina unwraps this on the way, so the caller of the thread receives a T.
+  const moved = Piscina.move({
+    get [Piscina.transferableSymbol](): object {
+      return buffers;
+    },
+    get [Piscina.valueSymbol](): object {
+      return answer;
+    },
+  } as never);
+  return moved as unknown as T;
+}
+
 class ThreadMeasurer implements Measurer {
   readonly concurrency: number;
   readonly #settings: WorkerSettings;
-  readonly #pool: Threads;
+  readonly #pool: Piscina;
   #free: number;
   readonly #waiting: (() => void)[] = [];
   /** Salvage runs one block at a time, so that no innocent block shares a thread with poison. */
@@ -69,7 +84,9 @@ class ThreadMeasurer implements Measurer {
     this.#settings = { ...settings, providers: settings.providers.map(withoutSecrets) };
     this.concurrency = threadCount * BLOCKS_PER_THREAD;
     this.#free = this.concurrency;
-    this.#pool = threadsFor(this.#settings, threadCount, (error) => this.#noteDeath(error));
+    this.#pool = startThreads(this.#settings, threadCount, BLOCKS_PER_THREAD);
+    // An idle thread died; the pool starts another by itself when it is asked for something.
+    this.#pool.on("error", (error) => this.#noteDeath(error));
     for (let thread = 0; thread < threadCount; thread += 1) void this.#warm();
   }
 
@@ -122,7 +139,7 @@ class ThreadMeasurer implements Measurer {
   /** Asks for an answer that needs no block: starts a thread and waits until its tables are loaded. */
   async #warm(): Promise<void> {
     try {
-      await this.#pool.run("warm", undefined);
+      await this.#pool.run(undefined, { name: "warm" });
       this.#deathsInARow = 0;
     } catch (error) {
       this.#noteDeath(error);
@@ -150,10 +167,11 @@ class ThreadMeasurer implements Measurer {
   }
 
   async #measureAlone(block: Block, options: MeasureOptions): Promise<MeasuredBlock> {
-    const lone = threadsFor(this.#settings, 1, () => undefined);
+    const lone = startThreads(this.#settings, 1, 1);
+    lone.on("error", () => undefined);
     try {
       // A thread that cannot even start says nothing about the block.
-      await lone.run("warm", undefined).catch((error: unknown) => this.#break(error));
+      await lone.run(undefined, { name: "warm" }).catch((error: unknown) => this.#break(error));
       const measured = await salvageBlock(
         block,
         options,
@@ -174,8 +192,8 @@ class ThreadMeasurer implements Measurer {
   }
 }
 
-function runIn<T>(pool: Threads, name: string, block: Block, options: unknown): Promise<T> {
-  return pool.run<T>(name, { block, options }, [block.bytes.buffer]);
+function runIn<T>(pool: Piscina, name: string, block: Block, options: unknown): Promise<T> {
+  return pool.run({ block, options }, { name, transferList: [block.bytes.buffer] }) as Promise<T>;
 }
 
 function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
@@ -184,17 +202,32 @@ function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(copy.buffer);
 }
 
-function threadsFor(settings: WorkerSettings, count: number, onIdleDeath: (error: unknown) => void): Threads {
-  return new Threads({
-    file: builtFile("measuring_thread.mjs"),
-    count,
+function startThreads(settings: WorkerSettings, threads: number, blocksPerThread: number): Piscina {
+  return new Piscina({
+    filename: workerFile(),
+    name: "warm",
+    minThreads: threads,
+    maxThreads: threads,
+    concurrentTasksPerWorker: blocksPerThread,
+    maxQueue: threads * (blocksPerThread + 1) + DEATHS_IN_A_ROW_MAX,
+    idleTimeout: Number.POSITIVE_INFINITY,
     workerData: settings,
+    // A loader given on the command line of this process is of no use to built files.
+    execArgv: [],
     resourceLimits: {
       maxOldGenerationSizeMb: THREAD_HEAP_MB,
       maxYoungGenerationSizeMb: THREAD_YOUNG_HEAP_MB,
     },
-    onIdleDeath,
   });
+}
+
+/** Worker threads of Node 20 cannot load TypeScript: run from source, the built worker is started. */
+function workerFile(): string {
+  const isSource = import.meta.url.endsWith(".ts");
+  const url = new URL(isSource ? "../../dist/shard/worker.js" : "./worker.js", import.meta.url);
+  const path = fileURLToPath(url);
+  if (!existsSync(path)) throw new Error(`no worker at ${path}: run \`npm run build\` first`);
+  return path;
 }
 
 function withoutSecrets(

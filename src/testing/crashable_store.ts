@@ -269,7 +269,7 @@ class Session implements Store {
 
   /** One that fails at once does not end the wait for those before it. */
   #wrote(written: Promise<void>): void {
-    this.#lastWrite = Promise.allSettled([this.#lastWrite, written]);
+    this.#lastWrite = Promise.allSettled([this.#lastWrite, written]).then(() => undefined); // their results would hold all before them
   }
 
   /** In its turn; the process may have died meanwhile. */

@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import { builtFile } from "../../src/built_files.ts";
-import { readTables } from "../../src/tokens/ranks.ts";
+import { ranksUrl, readTables } from "../../src/tokens/ranks.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-ranks-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -32,8 +31,8 @@ describe("the tables", () => {
   });
 
   it("are at most 10 MB an encoding", () => {
-    expect(readFileSync(builtFile("ranks/o200k_base.bin")).byteLength).toBeLessThan(10e6);
-    expect(readFileSync(builtFile("ranks/cl100k_base.bin")).byteLength).toBeLessThan(10e6);
+    expect(readFileSync(ranksUrl("o200k_base")).byteLength).toBeLessThan(10e6);
+    expect(readFileSync(ranksUrl("cl100k_base")).byteLength).toBeLessThan(10e6);
   });
 });
 
@@ -44,7 +43,7 @@ describe("a table file that cannot be used", () => {
   });
 
   it("is refused when it is cut short, of another format, or no table at all", () => {
-    const whole = readFileSync(builtFile("ranks/cl100k_base.bin"));
+    const whole = readFileSync(ranksUrl("cl100k_base"));
     const otherFormat = Buffer.from(whole);
     otherFormat.writeInt32LE(99, 4);
     for (const bytes of [whole.subarray(0, 4000), otherFormat, Buffer.alloc(4096), Buffer.alloc(3)]) {

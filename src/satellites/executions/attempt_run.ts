@@ -57,7 +57,6 @@ export interface RunOptions {
   readonly attempt: JobAttempt;
   readonly notes: Notes;
   readonly execute: (name: string, other: OtherExecution) => Promise<JsonObject>;
-  readonly releasePlace: () => void;
 }
 
 /** For one attempt: `run` may be called once. What comes of it is without the values of secrets. */
@@ -95,7 +94,7 @@ export class AttemptRun {
 
   #call(): SatelliteCall {
     const { clock, http, files, tasks } = this.#context;
-    const { facts, attempt, prepared, notes, execute, releasePlace } = this.#options;
+    const { facts, attempt, prepared, notes, execute } = this.#options;
     return {
       ...prepared.given,
       executionId: facts.id,
@@ -113,7 +112,6 @@ export class AttemptRun {
         attempt.assertCurrent();
         return await execute(name, other);
       },
-      releasePlace,
       log: (level, message) => {
         if (!this.#isOver) this.#log(level, message);
       },

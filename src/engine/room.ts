@@ -28,6 +28,8 @@ export interface RoomOptions {
 export class Room {
   readonly #options: RoomOptions;
   readonly #lacks = new Set<Lack>();
+  /** Who does not wait for room. */
+  readonly #impatient = new Set<() => void>();
   #lackingSinceMs: number | undefined;
 
   constructor(options: RoomOptions) {
@@ -87,8 +89,24 @@ export class Room {
     return this.waitFor(write, { ...options, waitMs: Math.min(CALL_WAIT_MS, this.#options.waitMs) });
   }
 
+  /** Throws `disk_full` as soon as somebody has no room; `work`, once begun, goes on nevertheless. */
+  async orRefuse<T>(work: () => Promise<T>): Promise<T> {
+    let refuse = (): void => undefined;
+    const refused = new Promise<never>((_resolve, reject) => {
+      refuse = () => reject(new PerigeeError("disk_full", "no space left on the disk"));
+    });
+    if (this.#lackingSinceMs !== undefined) refuse();
+    this.#impatient.add(refuse);
+    try {
+      return await Promise.race([refused, ...(this.#lackingSinceMs === undefined ? [work()] : [])]);
+    } finally {
+      this.#impatient.delete(refuse);
+    }
+  }
+
   #change(lackingSinceMs: number | undefined): void {
     this.#lackingSinceMs = lackingSinceMs;
+    if (lackingSinceMs !== undefined) for (const refuse of this.#impatient) refuse();
     this.#options.onRoom(lackingSinceMs === undefined);
   }
 }

@@ -10,6 +10,7 @@
  * done is not done twice.
  */
 import type { Clock } from "../clock.ts";
+import type { Room } from "../engine/room.ts";
 import type { DownDestinations } from "./down_destinations.ts";
 import type {
   AttemptEnd,
@@ -25,7 +26,6 @@ import type {
 import { RunningAttempt } from "./job_attempt.ts";
 import type { JobLog } from "./job_log.ts";
 import { decideAgain, decideAttempt } from "./job_retry.ts";
-import type { PatientWrites } from "./patient_writes.ts";
 import type { Standing } from "./standing.ts";
 
 /** How a job ends. */
@@ -51,20 +51,24 @@ const NONE: Next = { kind: "none" };
 export class JobAttempts<F extends JobFacts> {
   readonly #options: AttemptsOptions<F>;
   readonly #down: DownDestinations<Standing<F>>;
-  readonly #writes: PatientWrites;
+  readonly #room: Room;
+  /** The queue is closing. */
+  readonly #signal: AbortSignal;
   /** Frees the place of a job. */
   readonly #release: (standing: Standing<F>) => void;
 
   constructor(
     options: AttemptsOptions<F>,
     down: DownDestinations<Standing<F>>,
-    writes: PatientWrites,
+    room: Room,
     release: (standing: Standing<F>) => void,
+    signal: AbortSignal,
   ) {
     this.#options = options;
     this.#down = down;
-    this.#writes = writes;
+    this.#room = room;
     this.#release = release;
+    this.#signal = signal;
   }
 
   /** With `ready`, the intent is stored already. Rejects with what is the process's own fault. */
@@ -111,7 +115,7 @@ export class JobAttempts<F extends JobFacts> {
     const { facts, progress } = standing;
     const keepNotes = async (notes: Uint8Array): Promise<void> => {
       standing.hasNotes = true;
-      await this.#writes.whenRoom(async () => {
+      await this.#whenRoom(async () => {
         attempt.assertCurrent(); // it may have ended while there was no space, and its notes are deleted with it
         await this.#options.log.keepNotes(facts, notes);
       });
@@ -135,7 +139,7 @@ export class JobAttempts<F extends JobFacts> {
     const { clock, limits } = this.#options;
     const { progress } = standing;
     const isAmbiguous = end.failed.failure === "ambiguous";
-    if (this.#writes.isClosed && isAmbiguous) {
+    if (this.#signal.aborted && isAmbiguous) {
       // Else it stays as it is stored: begun, and perhaps done.
       if (retries.isRepeatable && limits.storesIntents) await this.#note(standing, { isUnderWay: false });
       return NONE;
@@ -162,7 +166,11 @@ export class JobAttempts<F extends JobFacts> {
 
   /** Its end is decided already, or up to the next process. */
   #isPassed(standing: Standing<F>): boolean {
-    return standing.ending !== undefined || this.#writes.isClosed;
+    return standing.ending !== undefined || this.#signal.aborted;
+  }
+
+  #whenRoom(write: () => Promise<void>): Promise<void> {
+    return this.#room.waitFor(write, { signal: this.#signal });
   }
 
   /** Durable when it resolves. */
@@ -170,7 +178,7 @@ export class JobAttempts<F extends JobFacts> {
     const { log, clock } = this.#options;
     const updatedWallMs = Math.max(standing.progress.updatedWallMs, clock.wallMs());
     const progress = { ...standing.progress, ...change, updatedWallMs };
-    await this.#writes.whenRoom(async () => {
+    await this.#whenRoom(async () => {
       if (standing.ending === undefined) await log.progress(standing.facts, progress);
     });
     standing.progress = progress;

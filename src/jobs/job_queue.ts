@@ -20,6 +20,7 @@
  */
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../clock.ts";
+import { Room } from "../engine/room.ts";
 import { PerigeeError } from "../errors.ts";
 import { overAtMs } from "../work/sla.ts";
 import { Alarms } from "./alarms.ts";
@@ -39,7 +40,6 @@ import { JobAttempts, type Outcome, phaseOf } from "./job_attempts.ts";
 import type { JobLog } from "./job_log.ts";
 import { JobOrder } from "./job_order.ts";
 import { LOST } from "./job_retry.ts";
-import { PatientWrites } from "./patient_writes.ts";
 import { PendingCounts } from "./pending_counts.ts";
 import { Standing } from "./standing.ts";
 
@@ -63,7 +63,7 @@ export class JobQueue<F extends JobFacts> {
   readonly #order: JobOrder<Standing<F>>;
   readonly #alarms: Alarms;
   readonly #down: DownDestinations<Standing<F>>;
-  readonly #writes: PatientWrites;
+  readonly #room: Room;
   readonly #attempts: JobAttempts<F>;
   readonly #counts: PendingCounts;
   readonly #closing = new AbortController();
@@ -88,9 +88,10 @@ export class JobQueue<F extends JobFacts> {
       ...{ placesMax: limits.placesMax, destinations },
       start: (standing) => this.#track(this.#attempt(standing)),
     });
-    this.#writes = new PatientWrites({ clock, signal, onRoom: (hasRoom) => this.#order.pause(!hasRoom) });
+    const onRoom = (hasRoom: boolean): void => this.#order.pause(!hasRoom);
+    this.#room = new Room({ clock, waitMs: Number.POSITIVE_INFINITY, onRoom });
     const release = (standing: Standing<F>): void => this.#order.ended(standing);
-    this.#attempts = new JobAttempts(options, this.#down, this.#writes, release);
+    this.#attempts = new JobAttempts(options, this.#down, this.#room, release, signal);
   }
 
   /** Goes on with the jobs that an earlier process has left pending. Reads all first: what ends meanwhile is no place to read on from. */
@@ -148,7 +149,7 @@ export class JobQueue<F extends JobFacts> {
   async cancel(id: string): Promise<void> {
     const standing = this.#standings.get(id);
     if (standing === undefined) return;
-    await this.#writes.orRefuse(() => this.#end(standing, unfinished("cancelled")));
+    await this.#room.orRefuse(() => this.#end(standing, unfinished("cancelled")));
   }
 
   /** Takes jobs out without an end, while `remove` deletes what is stored of them; when that fails they go on. */
@@ -300,7 +301,7 @@ export class JobQueue<F extends JobFacts> {
   async #store({ facts, hasNotes }: Standing<F>, end: JobEnd): Promise<void> {
     const { log, sender } = this.#options;
     try {
-      await this.#writes.whenRoom(() => log.end(facts, end, hasNotes));
+      await this.#room.waitFor(() => log.end(facts, end, hasNotes), { signal: this.#closing.signal });
     } catch (error) {
       this.#tell(error);
       throw error;

@@ -20,6 +20,29 @@ import { completedLine } from "../src/jsonl/write.ts";
 const ROUNDS = 5;
 const OPTIONS = { providers: new Set(["openai", "echo"]) };
 
+const ANSWER = { finish: "stop", members: undefined, attempts: 1 } as const;
+const FACTS = {
+  used: {
+    inputTokens: 230,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    outputTokens: 58,
+    reasoningTokens: 0,
+    listUsd: 0.0000693,
+    billedUsd: 0.0000693,
+    ambiguousUsd: 0,
+    isEstimated: false,
+  },
+  priceVersion: "genai-prices 0.1.8",
+  last: {
+    latencyMs: 412.31,
+    model: "gpt-4o-mini-2024-07-18",
+    requestId: "req_1f2e3d4c5b6a",
+    servedTier: "default",
+  },
+  requestedModel: "openai:gpt-4o-mini",
+};
+
 await main(Number(process.argv[2] ?? 200_000));
 
 async function main(lineCount: number): Promise<void> {
@@ -51,7 +74,8 @@ async function main(lineCount: number): Promise<void> {
     }
     const text = "word ".repeat(60);
     await bench("completedLine (300 characters)", lineCount * 350, lineCount, () => {
-      for (let index = 0; index < lineCount; index++) completedLine('"item-000000"', { type: "text", text });
+      for (let index = 0; index < lineCount; index++)
+        completedLine('"item-000000"', { ...ANSWER, output: { type: "text", text } }, FACTS);
     });
     await benchArray(Math.min(lineCount, 50_000));
   } finally {

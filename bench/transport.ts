@@ -14,8 +14,10 @@ import { type Dispatcher, Pool } from "undici";
 import { systemClock } from "../src/clock.ts";
 import { createDispatcher } from "../src/dispatch/dispatcher.ts";
 import { RETRY_POLICY } from "../src/dispatch/retry.ts";
-import { createUndiciTransport } from "../src/dispatch/undici.ts";
+import { createUndiciTransport, loadUndici } from "../src/dispatch/undici.ts";
 import type { Provider } from "../src/providers/provider.ts";
+
+const undici = await loadUndici();
 
 const { values } = parseArgs({
   options: {
@@ -82,7 +84,7 @@ const contenders: readonly Contender[] = [
   {
     name: "perigee",
     open(origin) {
-      const transport = createUndiciTransport({ clock: systemClock, connectionsMax: inflight });
+      const transport = createUndiciTransport({ clock: systemClock, connectionsMax: inflight }, undici);
       const send = async (): Promise<number> => {
         const result = await transport.send({ origin, path, headers, body }, { timeoutMs: 600_000 });
         if (!result.ok) throw new Error(result.message);
@@ -94,7 +96,7 @@ const contenders: readonly Contender[] = [
   {
     name: "dispatcher",
     open(origin) {
-      const transport = createUndiciTransport({ clock: systemClock, connectionsMax: inflight });
+      const transport = createUndiciTransport({ clock: systemClock, connectionsMax: inflight }, undici);
       const admission = { admit: () => Promise.resolve(), attempted: () => true };
       const dispatcher = createDispatcher({
         clock: systemClock,

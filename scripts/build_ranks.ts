@@ -1,5 +1,5 @@
 /**
- * Writes the tables of the encodings to `dist/tokens/ranks/<encoding>.bin` (format: `src/tokens/ranks.ts`).
+ * Writes the tables of the encodings to `dist/files/ranks/<encoding>.bin` (format: `src/tokens/ranks.ts`).
  *
  * Ranks and classes of characters both come from the dev dependency tiktoken, the reference, so that they agree with it
  * whatever Unicode version Node has. The result depends on nothing else; a file that was written from the same source
@@ -27,7 +27,7 @@ const TIKTOKEN_VERSION = "1.0.22";
 const ENCODINGS: readonly EncodingName[] = ["o200k_base", "cl100k_base"];
 
 const require = createRequire(import.meta.url);
-const folder = new URL("../dist/tokens/ranks/", import.meta.url);
+const folder = new URL("../dist/files/ranks/", import.meta.url);
 
 function main(): void {
   const manifest = new URL("../node_modules/tiktoken/package.json", import.meta.url);

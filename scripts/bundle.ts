@@ -14,7 +14,12 @@ import { build, type Metafile, type Plugin } from "esbuild";
 const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 const MAIN = "cli/main.js";
 const RUN = "cli/run.js";
-const THREADS = ["shard/worker.js", "store/sqlite_worker.js", "cli/watchdog_worker.js"];
+/** Each thread, and where its file is looked for (src/built_files.ts). */
+const THREADS: Readonly<Record<string, string>> = {
+  "shard/worker.js": "files/measuring_thread.mjs",
+  "store/sqlite_worker.js": "files/store_thread.mjs",
+  "cli/watchdog_worker.js": "cli/watchdog_worker.js",
+};
 
 const settings = {
   absWorkingDir: dist,
@@ -26,7 +31,7 @@ const settings = {
 
 const kept = await importedBy(MAIN);
 await bundle(RUN, kept);
-for (const thread of THREADS) await bundle(thread, new Set());
+for (const [thread, file] of Object.entries(THREADS)) await bundle(thread, new Set(), file);
 
 /** A module and all that it imports at once, and what those do, as paths in `dist`. */
 async function importedBy(entry: string): Promise<Set<string>> {
@@ -43,19 +48,19 @@ function reachedFrom(entry: string, { inputs }: Metafile): Set<string> {
   return reached;
 }
 
-async function bundle(entry: string, others: ReadonlySet<string>): Promise<void> {
+async function bundle(entry: string, others: ReadonlySet<string>, outfile: string = entry): Promise<void> {
   await build({
     ...settings,
     entryPoints: [entry],
-    outfile: entry,
+    outfile,
     allowOverwrite: true,
-    plugins: [asFilesOf(entry, others)],
+    plugins: [asFilesOf(outfile, others)],
   });
 }
 
 /** Leaves `others` and what is imported later outside, and lets each module know where it was. */
-function asFilesOf(entry: string, others: ReadonlySet<string>): Plugin {
-  const folder = dirname(resolve(dist, entry));
+function asFilesOf(outfile: string, others: ReadonlySet<string>): Plugin {
+  const folder = dirname(resolve(dist, outfile));
   return {
     name: "perigee",
     setup(builder) {

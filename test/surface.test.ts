@@ -115,6 +115,7 @@ describe("the doors", () => {
         "StoredEntry",
         "StoredTask",
         "SubmitOptions",
+        "SubmittedTask",
         "Summary",
         "Task",
         "TaskCounts",
@@ -293,7 +294,10 @@ describe("the fixed calls", () => {
 
   it("submit, task, object, forget, quote and close", () => {
     expectTypeOf<Engine["submit"]>().toBeCallableWith([{ model: "echo:x", input: "Hi", sla: 60 }]);
-    expectTypeOf<Engine["submit"]>().returns.resolves.toEqualTypeOf<door.Task>();
+    expectTypeOf<Engine["submit"]>().returns.toEqualTypeOf<door.SubmittedTask>();
+    expectTypeOf<Awaited<door.SubmittedTask>>().toEqualTypeOf<door.Task>();
+    expectTypeOf<door.SubmittedTask["finished"]>().toEqualTypeOf<Promise<door.Task>>();
+    expectTypeOf<door.SubmittedTask>().toExtend<AsyncIterable<door.TaskObject>>();
     expectTypeOf<Engine["task"]>().toEqualTypeOf<(id: string) => Promise<door.Task>>();
     expectTypeOf<Engine["object"]>().toEqualTypeOf<(id: string) => Promise<door.TaskObject>>();
     expectTypeOf<Engine["forget"]>().toEqualTypeOf<(taskId: string) => Promise<void>>();

@@ -11,10 +11,12 @@
 import type { FailureCode } from "../errors.ts";
 import type { Decoded, FailureScope } from "../providers/provider.ts";
 import { believable } from "../providers/usage.ts";
+import { jsonOf } from "../work/json.ts";
 import type { LearntLimits } from "../work/limits.ts";
 import {
   type AnswerMembers,
   type AttemptClass,
+  type AttemptFacts,
   type FinishReason,
   tokensOfChars,
   type Usage,
@@ -22,7 +24,7 @@ import {
 import type { WireFailure } from "./transport.ts";
 
 /** How one attempt ended. */
-export interface AttemptResult {
+export interface AttemptResult extends AttemptFacts {
   readonly class: AttemptClass;
   /** Absent on success. */
   readonly code?: FailureCode;
@@ -36,13 +38,11 @@ export interface AttemptResult {
   /** On success; empty only where `members` holds the answer. */
   readonly text?: string;
   /** On success. */
-  readonly finish?: "stop" | FinishReason;
+  readonly finish?: FinishReason;
   /** On success: what the answer holds besides its text. */
   readonly members?: AnswerMembers | undefined;
   /** Of an answer without text: what the model thought. */
   readonly reasoning?: string;
-  /** The tier that the provider says it used. */
-  readonly servedTier?: string | undefined;
   /** The wait that the provider asked for. */
   readonly retryAfterMs?: number;
   readonly isRateLimit?: boolean;
@@ -51,8 +51,6 @@ export interface AttemptResult {
   readonly isOverload?: boolean;
   /** Limits that the answer's headers told. */
   readonly learnt?: LearntLimits | undefined;
-  /** From the send to the decoded answer or failure. */
-  readonly latencyMs: number;
 }
 
 /** What is known of an answer besides its meaning. */
@@ -94,6 +92,8 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
       finish: decoded.finish,
       members: decoded.members,
       usage: usage ?? estimate(inputTokens, decoded),
+      model: decoded.model,
+      requestId: decoded.requestId,
       servedTier: decoded.servedTier,
       status,
       learnt,
@@ -125,6 +125,7 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
     ...(decoded.isRampLimit === undefined ? {} : { isRampLimit: decoded.isRampLimit }),
     ...(decoded.isOverload === undefined ? {} : { isOverload: decoded.isOverload }),
     ...(decoded.servedTier === undefined ? {} : { servedTier: decoded.servedTier }),
+    ...(decoded.requestId === undefined ? {} : { requestId: decoded.requestId }),
     ...(decoded.reasoning === undefined ? {} : { reasoning: decoded.reasoning }),
     ...billed,
     ...rest,
@@ -163,7 +164,7 @@ function holdsAnswer({ text, members }: Extract<Decoded, { readonly class: "succ
 /** The usage of an answer without one: `inputTokens` as perigee counted them, and the output by its characters. */
 function estimate(inputTokens: number, { text, members }: { text: string; members?: AnswerMembers }): Usage {
   const { reasoning = "", refusal = "", tool_calls } = members ?? {};
-  const calls = tool_calls === undefined ? "" : JSON.stringify(tool_calls);
+  const calls = jsonOf(tool_calls) ?? "";
   const chars = text.length + reasoning.length + refusal.length + calls.length;
   return {
     inputTokens,

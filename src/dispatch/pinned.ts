@@ -8,7 +8,7 @@
 import { Socket } from "node:net";
 import type { HeaderBag } from "../providers/provider.ts";
 import { HeaderReader } from "./response_headers.ts";
-import { loadUndici, type UndiciParts } from "./undici.ts";
+import type { UndiciParts } from "./undici.ts";
 
 /** One request to come over one connection, to one address. */
 export interface PinnedClientOptions {
@@ -45,8 +45,8 @@ export interface PinnedClient {
 }
 
 /** Nothing is opened before `send`. */
-export function openPinnedClient(options: PinnedClientOptions): PinnedClient {
-  return new UndiciPinnedClient(options, loadUndici());
+export function openPinnedClient(options: PinnedClientOptions, parts: UndiciParts): PinnedClient {
+  return new UndiciPinnedClient(options, parts);
 }
 
 class UndiciPinnedClient implements PinnedClient {

@@ -73,15 +73,23 @@ function sums({ attempts, ambiguousAttempts, usage }: Tally): {
   return { attempts, ambiguousAttempts, usage };
 }
 
-export function completed(
-  tally: Tally,
-  { text = "", finish = "stop", members }: AttemptResult,
-): DispatchResult {
-  const plain: Output =
-    finish === "stop" ? { type: "text", text } : { type: "text", text, finish_reason: finish };
-  const output = members === undefined ? plain : { ...plain, ...members };
+export function completed(tally: Tally, result: AttemptResult): DispatchResult {
+  const { text = "", finish = "stop", members } = result;
   const { attempts, ambiguousAttempts, usage } = tally;
-  return { kind: "outcome", outcome: { status: "completed", output, attempts, ambiguousAttempts, usage } };
+  const output: Output = { type: "text", text };
+  return {
+    kind: "outcome",
+    outcome: {
+      status: "completed",
+      output,
+      finish,
+      members,
+      last: result,
+      attempts,
+      ambiguousAttempts,
+      usage,
+    },
+  };
 }
 
 /** Under at-most-once delivery, what may have been answered is not offered to be asked again. */
@@ -97,7 +105,7 @@ export function failed(
   const failed = failureOf(call, tally, code, result.message, isRetryable, result.status);
   const { reasoning } = result;
   const failure = reasoning === undefined ? failed : { ...failed, reasoning };
-  return { kind: "outcome", outcome: { status: "failed", failure, ...sums(tally) } };
+  return { kind: "outcome", outcome: { status: "failed", failure, last: result, ...sums(tally) } };
 }
 
 export function expired(call: Called, tally: Tally, message: string, status?: number): DispatchResult {

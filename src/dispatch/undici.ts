@@ -13,7 +13,6 @@
  * Hot path: at most 52 microseconds of CPU a request at 2,048 in flight, undici and the kernel included (42 measured on
  * a quiet machine; bench/transport.ts). One timer for all calls sweeps over their deadlines; signals are listened to once, not per call.
  */
-import { createRequire } from "node:module";
 import { Socket } from "node:net";
 import type * as undici from "undici";
 import type { Clock, Timer } from "../clock.ts";
@@ -57,24 +56,25 @@ const UPLOAD_PIECE_BYTES = 256 * 1024;
 const SWEEP_MS_MIN = 4;
 const SWEEP_MS_MAX = 1_000;
 
-const require = createRequire(import.meta.url);
-
-/** A transport over sockets. `close` it, or idle connections stay for some seconds. */
-export function createUndiciTransport(options: UndiciTransportOptions): Transport {
-  return new UndiciTransport(options, loadUndici());
-}
-
 export interface UndiciParts {
   readonly Client: typeof undici.Client;
   readonly buildConnector: typeof undici.buildConnector;
 }
 
+/** A transport over sockets. `close` it, or idle connections stay for some seconds. */
+export function createUndiciTransport(options: UndiciTransportOptions, parts: UndiciParts): Transport {
+  return new UndiciTransport(options, parts);
+}
+
 /** The two files that are needed: the whole of undici takes 40 ms more to load and 9 MB. Its version is pinned. */
-export function loadUndici(): UndiciParts {
-  return {
-    Client: require("undici/lib/dispatcher/client.js") as typeof undici.Client,
-    buildConnector: require("undici/lib/core/connect.js") as typeof undici.buildConnector,
-  };
+export async function loadUndici(): Promise<UndiciParts> {
+  const [client, connect] = await Promise.all([
+    // @ts-expect-error: undici has no types for its files.
+    import("undici/lib/dispatcher/client.js"),
+    // @ts-expect-error: likewise.
+    import("undici/lib/core/connect.js"),
+  ]);
+  return { Client: client.default, buildConnector: connect.default };
 }
 
 class UndiciTransport implements Transport {

@@ -109,6 +109,7 @@ async function adoptedOutcome(
     isEstimated: isEstimated || intent !== undefined,
     inputTokens: sums.inputTokens,
     cachedTokens: sums.cachedTokens,
+    cacheWriteTokens: sums.cacheWriteTokens,
     outputTokens: sums.outputTokens,
     reasoningTokens: sums.reasoningTokens,
     listUsd: sums.listUsd,

@@ -10,10 +10,11 @@ import { makeFolder, systemDisk } from "../disk.ts";
 import { createDispatcher } from "../dispatch/dispatcher.ts";
 import { proxiesFrom } from "../dispatch/proxy.ts";
 import { RETRY_POLICY } from "../dispatch/retry.ts";
-import { createUndiciTransport } from "../dispatch/undici.ts";
+import { createUndiciTransport, loadUndici } from "../dispatch/undici.ts";
 import { PerigeeError } from "../errors.ts";
 import { modelFault } from "../jsonl/layout.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
+import { loadBundledPrices } from "../price/base.ts";
 import { PriceBook } from "../price/price_book.ts";
 import type { Quote } from "../price/quote.ts";
 import { LearntStore } from "../store/learnt.ts";
@@ -61,6 +62,7 @@ import { Sender } from "./sender.ts";
 import { SharedCaps } from "./shared_caps.ts";
 import { storedTasks } from "./stored_tasks.ts";
 import { Submissions, type SubmitOptions } from "./submissions.ts";
+import type { SubmittedTask } from "./submitted_task.ts";
 import { Wires } from "./wires.ts";
 
 export type { Engine } from "./engine_calls.ts";
@@ -99,8 +101,9 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
     counting.close().then(() => Promise.reject(error)),
   );
   const connections = { connectionsMax: resolved.maxInFlight, proxyOf: proxiesFrom(env) };
-  const wire = transport ?? createUndiciTransport({ ...time, ...connections }); // loads meanwhile
-  const opened = await opening;
+  const wiring =
+    transport ?? loadUndici().then((parts) => createUndiciTransport({ ...time, ...connections }, parts));
+  const [opened, wire] = await Promise.all([opening, wiring, loadBundledPrices()]);
   const learnt = await LearntStore.open({
     ...time,
     folder: stateDir === false ? undefined : (stateDir ?? dataDir),
@@ -222,7 +225,7 @@ class LocalEngine implements Engine {
     return run;
   }
 
-  submit(items: readonly Item[], options: SubmitOptions = {}): Promise<Task> {
+  submit(items: readonly Item[], options: SubmitOptions = {}): SubmittedTask {
     this.#assertOpen();
     checkItems(items, "submit");
     checkCallOptions(options, SUBMIT_OPTIONS, "submit");

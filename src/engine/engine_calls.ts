@@ -12,6 +12,7 @@ import type { RetryOptions, RetryTaskOptions } from "./retry.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import type { SubmitOptions } from "./submissions.ts";
+import type { SubmittedTask } from "./submitted_task.ts";
 
 /** Runs work; every method may be called at any time until `close`. */
 export interface Engine {
@@ -25,8 +26,9 @@ export interface Engine {
    * task then holds their outcome. When the provider's account stops them, it resolves where a run would end as
    * `paused`, and they go on in the background. Throws `usage` for an empty list, an invalid item, or more than 64 different
    * slas. Aborting rejects with the signal's reason; a task that is stored by then goes on all the same.
+   * What it returns also has `finished`, and is iterated for its objects as they become final.
    */
-  submit(items: readonly Item[], options?: SubmitOptions): Promise<Task>;
+  submit(items: readonly Item[], options?: SubmitOptions): SubmittedTask;
   /** A task by its id; throws `not_found`. */
   task(id: string): Promise<Task>;
   /** An object by its id; throws `not_found`. */

@@ -11,7 +11,7 @@ import { type CostTerms, type PricedCost, priced } from "./item_cost.ts";
 
 /**
  * The cost of a usage by the item that stands in `line`, a line of the input without its end; `answeredBy` is the model
- * that its answer names.
+ * that its answer names. A provider may name it as no price list does: then the model counts that the item requests.
  */
 export type EstimateCost = (line: Uint8Array, usage: Usage, answeredBy?: string) => Promise<PricedCost>;
 
@@ -23,9 +23,15 @@ export function costEstimator(
 ): EstimateCost {
   return async (line, usage, answeredBy) => {
     const block = { bytes: Uint8Array.from(line), offset: 0, firstLine: 1, lineCount: 1 };
-    const options = { wantBodies: false, wantCounts: false, modelOverride: answeredBy ?? modelOverride };
+    const wallMs = parts.clock.wallMs();
+    const isPriced = answeredBy !== undefined && parts.prices.priceOf(answeredBy, wallMs).price !== undefined;
+    const options = {
+      wantBodies: false,
+      wantCounts: false,
+      modelOverride: isPriced ? answeredBy : modelOverride,
+    };
     const { groups } = await parts.measurer.measure(block, options);
     const model = groups[0]?.model ?? "";
-    return priced(parts.prices, terms, model, usage, { wallMs: parts.clock.wallMs() });
+    return priced(parts.prices, terms, model, usage, { wallMs });
   };
 }

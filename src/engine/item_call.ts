@@ -146,11 +146,6 @@ export class ItemCall implements Call {
     return this.shard.model;
   }
 
-  /** The model, when its line names another one. */
-  get otherModel(): string | undefined {
-    return this.shard.group.isOverridden === true ? this.shard.model : undefined;
-  }
-
   /** Its line was cancelled by itself. */
   get isSkipped(): boolean {
     return this.run.skips(this.line);

@@ -49,8 +49,8 @@ export {
   type StagedOutcome,
 } from "./journal_rows.ts";
 
-/** Version 1 had no boot in its header, which was shorter by it; up to version 2 rows had less money (journal_rows.ts). */
-const VERSION = 3;
+/** Version 1 had no boot in its header, which was shorter by it; rows of versions 1 to 3 were shorter (journal_rows.ts). */
+const VERSION = 4;
 const HEADER_BYTES = 96;
 const HEADER_BYTES_1 = 64;
 const VOIDS_AT = 24;

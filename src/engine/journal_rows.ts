@@ -2,11 +2,12 @@
  * The rows of a step in the journal, one size each: a request about to be sent, attempts that ended, a line that is settled.
  *
  *   intent    36 bytes   line 0, offset 4, length 12, attempt 16, ambiguous 18, tokens 20 and 24, most USD 28
- *   closed    64 bytes   line 0, attempts 4 and 6, estimated 8, refusals 10, price 12, spent 16
- *   outcome   72 bytes   line 0, status 4, code 5, estimated 6, attempts 8 and 10, bytes 12, spent 16, price 64, CRC 68
+ *   closed    68 bytes   line 0, attempts 4 and 6, estimated 8, refusals 10, price 12, spent 16, written to cache 64
+ *   outcome   76 bytes   line 0, status 4, code 5, estimated 6, attempts 8 and 10, bytes 12, spent 16, price 64, CRC 68,
+ *                        written to cache 72
  *   spent     48 bytes   tokens 0 to 15, list USD 16, charged USD 24, billed USD 32, USD in doubt 40
  *
- * Up to version 2 rows had neither what was billed nor what is in doubt, and an outcome its price at 48 and its CRC at 52.
+ * Up to version 3 rows did not say how many tokens were written to a cache. Up to version 2 rows had neither what was billed nor what is in doubt, and an outcome its price at 48 and its CRC at 52.
  * Numbers are little-endian.
  */
 import { crc32 } from "node:zlib";
@@ -14,10 +15,11 @@ import type { FailureCode } from "../errors.ts";
 import { codeOfNumber, numberOfCode } from "./failure_numbers.ts";
 
 const INTENT_BYTES = 36;
-const CLOSED_BYTES = 64;
-const OUTCOME_BYTES = 72;
-/** The same up to version 2. */
-const OLD_ROW_BYTES = { intent: 28, closed: 48, outcome: 56 } as const;
+const CLOSED_BYTES = 68;
+const OUTCOME_BYTES = 76;
+/** The same in version 3, and up to version 2. */
+const ROW_BYTES_3 = { closed: 64, outcome: 72 } as const;
+const ROW_BYTES_2 = { intent: 28, closed: 48, outcome: 56 } as const;
 
 /** A request about to be sent. */
 export interface IntentRecord {
@@ -51,6 +53,8 @@ export interface Spent {
   readonly isEstimated: boolean;
   readonly inputTokens: number;
   readonly cachedTokens: number;
+  /** Written to the provider's cache. 0 up to version 3. */
+  readonly cacheWriteTokens: number;
   readonly outputTokens: number;
   readonly reasoningTokens: number;
   /** At list price. */
@@ -69,6 +73,7 @@ export const NOTHING_SPENT: Spent = {
   isEstimated: false,
   inputTokens: 0,
   cachedTokens: 0,
+  cacheWriteTokens: 0,
   outputTokens: 0,
   reasoningTokens: 0,
   listUsd: 0,
@@ -131,6 +136,7 @@ export class RowsWriter {
     view.setUint16(at + 12, record.priceNumber, true);
     view.setUint16(at + 14, record.uncountedAmbiguous, true);
     writeSpent(view, at + 16, record);
+    view.setUint32(at + 64, record.cacheWriteTokens, true);
   }
 
   outcome(record: StagedOutcome, lineBytes: number, lineCrc32: number): void {
@@ -145,6 +151,7 @@ export class RowsWriter {
     writeSpent(view, at + 16, record);
     view.setUint16(at + 64, record.priceNumber, true);
     view.setUint32(at + 68, lineCrc32, true);
+    view.setUint32(at + 72, record.cacheWriteTokens, true);
   }
 
   /** Intents, closed attempts, outcomes. */
@@ -165,16 +172,22 @@ export function readRows(
   version: number,
   { intents, closed, outcomes }: Rows<Buffer, Buffer, Buffer>,
 ): Rows<IntentRecord[], ClosedRecord[], OutcomeRecord[]> {
-  if (version >= 3)
+  if (version >= 4)
     return {
       intents: rows(intents, INTENT_BYTES, readIntent),
       closed: rows(closed, CLOSED_BYTES, readClosed),
       outcomes: rows(outcomes, OUTCOME_BYTES, readOutcome),
     };
+  if (version === 3)
+    return {
+      intents: rows(intents, INTENT_BYTES, readIntent),
+      closed: rows(closed, ROW_BYTES_3.closed, readClosed3),
+      outcomes: rows(outcomes, ROW_BYTES_3.outcome, readOutcome3),
+    };
   return {
-    intents: rows(intents, OLD_ROW_BYTES.intent, readOldIntent),
-    closed: rows(closed, OLD_ROW_BYTES.closed, readOldClosed),
-    outcomes: rows(outcomes, OLD_ROW_BYTES.outcome, readOldOutcome),
+    intents: rows(intents, ROW_BYTES_2.intent, readIntent2),
+    closed: rows(closed, ROW_BYTES_2.closed, readClosed2),
+    outcomes: rows(outcomes, ROW_BYTES_2.outcome, readOutcome2),
   };
 }
 
@@ -188,7 +201,7 @@ function readIntent(section: Buffer, at: number): IntentRecord {
   return intentAt(section, at, section.readDoubleLE(at + 28));
 }
 
-function readOldIntent(section: Buffer, at: number): IntentRecord {
+function readIntent2(section: Buffer, at: number): IntentRecord {
   return intentAt(section, at, 0);
 }
 
@@ -206,14 +219,25 @@ function intentAt(section: Buffer, at: number, mostUsd: number): IntentRecord {
 }
 
 function readClosed(section: Buffer, at: number): ClosedRecord {
-  return closedAt(section, at, section.readDoubleLE(at + 48), section.readDoubleLE(at + 56));
+  const money = { billedUsd: section.readDoubleLE(at + 48), ambiguousUsd: section.readDoubleLE(at + 56) };
+  return closedAt(section, at, money, section.readUInt32LE(at + 64));
 }
 
-function readOldClosed(section: Buffer, at: number): ClosedRecord {
-  return closedAt(section, at, section.readDoubleLE(at + 32), 0);
+function readClosed3(section: Buffer, at: number): ClosedRecord {
+  const money = { billedUsd: section.readDoubleLE(at + 48), ambiguousUsd: section.readDoubleLE(at + 56) };
+  return closedAt(section, at, money, 0);
 }
 
-function closedAt(section: Buffer, at: number, billedUsd: number, ambiguousUsd: number): ClosedRecord {
+function readClosed2(section: Buffer, at: number): ClosedRecord {
+  return closedAt(section, at, { billedUsd: section.readDoubleLE(at + 32), ambiguousUsd: 0 }, 0);
+}
+
+function closedAt(
+  section: Buffer,
+  at: number,
+  { billedUsd, ambiguousUsd }: Pick<Spent, "billedUsd" | "ambiguousUsd">,
+  cacheWriteTokens: number,
+): ClosedRecord {
   return {
     line: section.readUInt32LE(at),
     attempts: section.readUInt16LE(at + 4),
@@ -223,6 +247,7 @@ function closedAt(section: Buffer, at: number, billedUsd: number, ambiguousUsd: 
     isEstimated: section.readUInt8(at + 8) === 1,
     inputTokens: section.readUInt32LE(at + 16),
     cachedTokens: section.readUInt32LE(at + 20),
+    cacheWriteTokens,
     outputTokens: section.readUInt32LE(at + 24),
     reasoningTokens: section.readUInt32LE(at + 28),
     listUsd: section.readDoubleLE(at + 32),
@@ -234,19 +259,25 @@ function closedAt(section: Buffer, at: number, billedUsd: number, ambiguousUsd: 
 }
 
 function readOutcome(section: Buffer, at: number): OutcomeRecord {
-  return outcomeAt(section, at, section.readDoubleLE(at + 48), section.readDoubleLE(at + 56), at + 64);
+  const money = { billedUsd: section.readDoubleLE(at + 48), ambiguousUsd: section.readDoubleLE(at + 56) };
+  return outcomeAt(section, at, money, section.readUInt32LE(at + 72), at + 64);
 }
 
-function readOldOutcome(section: Buffer, at: number): OutcomeRecord {
-  return outcomeAt(section, at, section.readDoubleLE(at + 32), 0, at + 48);
+function readOutcome3(section: Buffer, at: number): OutcomeRecord {
+  const money = { billedUsd: section.readDoubleLE(at + 48), ambiguousUsd: section.readDoubleLE(at + 56) };
+  return outcomeAt(section, at, money, 0, at + 64);
+}
+
+function readOutcome2(section: Buffer, at: number): OutcomeRecord {
+  return outcomeAt(section, at, { billedUsd: section.readDoubleLE(at + 32), ambiguousUsd: 0 }, 0, at + 48);
 }
 
 /** Hot path while steps are read. Names each part, because V8 is slow to spread objects with fractions. */
 function outcomeAt(
   section: Buffer,
   at: number,
-  billedUsd: number,
-  ambiguousUsd: number,
+  { billedUsd, ambiguousUsd }: Pick<Spent, "billedUsd" | "ambiguousUsd">,
+  cacheWriteTokens: number,
   endAt: number,
 ): OutcomeRecord {
   return {
@@ -258,6 +289,7 @@ function outcomeAt(
     isEstimated: section.readUInt8(at + 6) === 1,
     inputTokens: section.readUInt32LE(at + 16),
     cachedTokens: section.readUInt32LE(at + 20),
+    cacheWriteTokens,
     outputTokens: section.readUInt32LE(at + 24),
     reasoningTokens: section.readUInt32LE(at + 28),
     listUsd: section.readDoubleLE(at + 32),

@@ -35,6 +35,11 @@ export class PriceTable {
     return this.#prices;
   }
 
+  /** Where the price of a number comes from; null when none is known, as for 0. */
+  sourceOf(number: number): string | null {
+    return this.#prices[number - 1]?.source ?? null;
+  }
+
   /** Prices that an earlier call recorded, in their order. */
   restore(prices: readonly UsedPrice[]): void {
     for (const price of prices) this.#put(price);

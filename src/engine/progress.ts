@@ -71,6 +71,8 @@ export interface Summary {
   readonly usage: {
     readonly input_tokens: number;
     readonly cached_tokens: number;
+    /** Written to providers' caches. */
+    readonly cache_write_tokens: number;
     readonly output_tokens: number;
     readonly reasoning_tokens: number;
     readonly attempts: number;

@@ -158,12 +158,17 @@ export class Run implements AsyncIterable<OutputLine> {
     return readErrors(this.#parts, taskId, opened.body);
   }
 
+  /** The lines of the output, from the first on, as they become durable; until the run ends. */
+  async *follow(): AsyncGenerator<OutputLine> {
+    await this.opened;
+    yield* followLines(this.#parts.disk, this.finished, () => this.#answers());
+  }
+
   /** Breaking out of the loop stops the run. */
   async *[Symbol.asyncIterator](): AsyncGenerator<OutputLine> {
     let isWhole = false;
-    await this.opened;
     try {
-      yield* followLines(this.#parts.disk, this.finished, () => this.#answers());
+      yield* this.follow();
       isWhole = true;
     } finally {
       if (!isWhole) this.stop("the reader left");

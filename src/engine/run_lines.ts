@@ -3,6 +3,7 @@
  * reader costs no memory.
  */
 import type { Disk } from "../disk.ts";
+import { parseOutputLine } from "../jsonl/write.ts";
 import type { OutputLine } from "../work/item.ts";
 
 const CHUNK_BYTES = 256 * 1024;
@@ -41,7 +42,7 @@ export async function* followLines(
       const whole = text.lastIndexOf(0x0a) + 1;
       rest = text.subarray(whole);
       for (const line of text.subarray(0, whole).toString().split("\n")) {
-        if (line !== "") yield JSON.parse(line) as OutputLine; // our own lines, read back
+        if (line !== "") yield parseOutputLine(line);
       }
     } else if (wasOver) {
       return;

@@ -134,6 +134,7 @@ export class RunReport {
       usage: {
         input_tokens: totals.inputTokens,
         cached_tokens: totals.cachedTokens,
+        cache_write_tokens: totals.cacheWriteTokens,
         output_tokens: totals.outputTokens,
         reasoning_tokens: totals.reasoningTokens,
         attempts: totals.attempts + open.attempts,

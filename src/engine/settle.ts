@@ -12,10 +12,22 @@ import type { UnsentEnd } from "./run_stopped.ts";
 export function settleOutcome(call: ItemCall, outcome: Outcome, whenDurable: () => void): void {
   const { run, warnings } = call;
   const record = recordOf(call, outcome);
+  const facts = {
+    used: call.spent,
+    priceVersion: run.settings.prices.sourceOf(call.spent.priceNumber),
+    last: outcome.last,
+    requestedModel: call.model,
+  };
   const line =
     outcome.status === "completed"
-      ? completedLine(call.keyJson, outcome.output, warnings, call.otherModel)
-      : failedLine(call.keyJson, call.line, { ...outcome.failure, line: call.line }, warnings);
+      ? completedLine(call.keyJson, outcome, facts, warnings)
+      : failedLine(
+          call.keyJson,
+          call.line,
+          { ...outcome.failure, line: call.line },
+          outcome.attempts === 0 ? undefined : facts,
+          warnings,
+        );
   if (warnings !== "") warn(run, warnings);
   stage(run, record, line, whenDurable);
 }
@@ -47,7 +59,10 @@ export function settleUnsent(
     ambiguousAttempts: failure.ambiguous_attempts,
     ...spentOf(made?.spent ?? NOTHING_SPENT),
   };
-  stage(run, record, failedLine(keyJson, line, failure), whenDurable);
+  const { spent } = made ?? {};
+  const priceVersion = run.settings.prices.sourceOf(spent?.priceNumber ?? 0);
+  const facts = failure.attempts === 0 || spent === undefined ? undefined : { used: spent, priceVersion };
+  stage(run, record, failedLine(keyJson, line, failure, facts), whenDurable);
 }
 
 /** Goes with the step of the line that is staged next. */
@@ -82,6 +97,7 @@ function recordOf(call: ItemCall, outcome: Outcome): StagedOutcome {
     isEstimated: spent.isEstimated,
     inputTokens: spent.inputTokens,
     cachedTokens: spent.cachedTokens,
+    cacheWriteTokens: spent.cacheWriteTokens,
     outputTokens: spent.outputTokens,
     reasoningTokens: spent.reasoningTokens,
     listUsd: spent.listUsd,
@@ -94,12 +110,13 @@ function recordOf(call: ItemCall, outcome: Outcome): StagedOutcome {
 
 /** Without what else the record holds. */
 function spentOf(spent: Spent): Spent {
-  const { isEstimated, inputTokens, cachedTokens, outputTokens, reasoningTokens } = spent;
+  const { isEstimated, inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens } = spent;
   const { listUsd, usd, billedUsd, ambiguousUsd, priceNumber } = spent;
   return {
     isEstimated,
     inputTokens,
     cachedTokens,
+    cacheWriteTokens,
     outputTokens,
     reasoningTokens,
     listUsd,

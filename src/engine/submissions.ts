@@ -17,7 +17,7 @@ import { PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import type { StoredTask } from "../store/store.ts";
 import type { Item } from "../work/item.ts";
-import { objectId, objectNumber, stemOf } from "../work/object_id.ts";
+import { objectNumber, stemOf } from "../work/object_id.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { unlessAborted } from "./abort.ts";
@@ -36,7 +36,15 @@ import type { RetryFailed } from "./reopen.ts";
 import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
-import { type Answers, SubmittedPart } from "./submitted_part.ts";
+import { SubmittedPart } from "./submitted_part.ts";
+import {
+  type ItemPlaces,
+  type StoredList,
+  type Submission,
+  type SubmittedTask,
+  submittedTask,
+  taskOf,
+} from "./submitted_task.ts";
 import { submittedPath } from "./task_files.ts";
 
 /** Items of one list at most. */
@@ -51,19 +59,6 @@ const SPOOL_CHUNK_CHARS = 1024 * 1024;
 export interface SubmitOptions extends ProgressOptions {
   /** Aborting rejects `submit` with its reason. A task that is stored by then goes on all the same. */
   readonly signal?: AbortSignal;
-}
-
-interface Submission {
-  readonly parts: readonly SubmittedPart[];
-  /** Where each item stands, by its number. */
-  readonly places: Places;
-}
-
-/** Columns over all items of a list: the part, and the line in that part's file. */
-interface Places {
-  readonly total: number;
-  readonly partOf: Uint8Array;
-  readonly lineOf: Uint32Array;
 }
 
 type RunItems = (source: Source, options: RunOptions) => Run;
@@ -98,8 +93,16 @@ export class Submissions {
     this.#open.delete(id);
   }
 
-  /** Throws `usage`, before anything is stored. */
-  async submit(items: readonly Item[], options: SubmitOptions = {}): Promise<Task> {
+  /** Rejects with `usage`, before anything is stored. */
+  submit(items: readonly Item[], options: SubmitOptions = {}): SubmittedTask {
+    const stored = this.#accept(items, options);
+    return submittedTask(
+      stored,
+      stored.then(({ id, begun }) => this.#answer(id, begun, options)),
+    );
+  }
+
+  async #accept(items: readonly Item[], options: SubmitOptions): Promise<StoredList> {
     const { signal } = options;
     checkProgressOptions(options, "submit");
     signal?.throwIfAborted();
@@ -124,7 +127,7 @@ export class Submissions {
         await this.#parts.disk.remove(submittedPath(this.#parts, id, part)).catch(() => undefined); // the cause is told below
       throw error;
     }
-    return this.#answer(id, this.#begin(id, body), options);
+    return { id, begun: this.#begin(id, body) };
   }
 
   /** Throws `not_found`, `conflict` while it is at work. */
@@ -309,7 +312,7 @@ function groupBySla(items: readonly Item[]): Groups {
   return { parts, partOf };
 }
 
-function placesOf(body: SubmissionBody): Places {
+function placesOf(body: SubmissionBody): ItemPlaces {
   const total = body.parts.reduce((sum, part) => sum + part.items, 0);
   const partOf = Uint8Array.from(body.partOf ?? new Uint8Array(total));
   const lineOf = new Uint32Array(total);
@@ -320,29 +323,6 @@ function placesOf(body: SubmissionBody): Places {
     lineOf[index] = lines[part] as number;
   }
   return { total, partOf, lineOf };
-}
-
-async function taskOf(id: string, { parts, places }: Submission): Promise<Task> {
-  const { total, partOf, lineOf } = places;
-  const counts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
-  const objects: TaskObject[] = [];
-  const answers: readonly Answers[] = parts.map((part) => part.answers());
-  try {
-    for (let index = 0; index < total; index += 1) {
-      const part = partOf[index] as number;
-      const object = await (parts[part] as SubmittedPart).object(
-        objectId(id, index + 1),
-        lineOf[index] as number,
-        answers[part] as Answers,
-      );
-      counts[object.status] += 1;
-      objects.push(object);
-    }
-  } finally {
-    for (const each of answers) await each.close();
-  }
-  const status = counts.submitted > 0 ? "submitted" : "completed";
-  return { status, task_id: id, total_items: total, counts, objects };
 }
 
 function lineOf(item: Item, index: number): string {

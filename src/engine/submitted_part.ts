@@ -3,12 +3,13 @@
  */
 import type { DiskFile } from "../disk.ts";
 import { readBlocks } from "../jsonl/read.ts";
+import { parseOutputLine } from "../jsonl/write.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { OutputLine } from "../work/item.ts";
-import type { Failure } from "../work/outcome.ts";
 import type { ObjectPhase, TaskObject } from "../work/task.ts";
 import { brokenAnswer, isAnswerWhole } from "./answer_check.ts";
 import { AnswerIndex, type IndexedAnswer } from "./answer_index.ts";
+import { answeredObject } from "./answered_object.ts";
 import { readStep } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Progress, Summary } from "./progress.ts";
@@ -129,6 +130,11 @@ export class SubmittedPart {
     return Promise.race([this.#run.finished.then(() => true), this.#stopped.then(() => false)]);
   }
 
+  /** The numbers in the list, from 0, of its items as they become final; those that are final come first. */
+  async *ended(): AsyncGenerator<number> {
+    for await (const { key } of this.#run.follow()) yield Number(key); // the keys that `submit` gives
+  }
+
   progress(): Progress {
     return this.#run.progress();
   }
@@ -158,26 +164,10 @@ export class SubmittedPart {
     }
     const bytes = await answers.read(answer.start, answer.lengthBytes);
     const isWhole = isAnswerWhole(bytes, answer);
-    const text: AnswerText = isWhole
-      ? parseLine(bytes)
-      : { output: null, error: brokenAnswer(await this.#path(), answer) };
-    const { output, error } = text;
-    const warned = text.warnings === undefined ? {} : { warnings: text.warnings };
-    if (answer.status !== "completed" || output === null) {
-      return {
-        object_id: objectId,
-        status: isWhole ? answer.status : "failed",
-        usage: { input_tokens: counted, price_factor },
-        error: error ?? null,
-        ...warned,
-      };
-    }
-    const usage = {
-      input_tokens: answer.inputTokens || counted,
-      price_factor,
-      output_tokens: answer.outputTokens,
-    };
-    return { object_id: objectId, status: "completed", usage, output, error: null, ...warned };
+    const text: OutputLine = isWhole
+      ? parseOutputLine(Buffer.from(bytes).toString())
+      : { key: null, output: null, error: brokenAnswer(await this.#path(), answer) };
+    return answeredObject({ objectId, inputTokens: counted, priceFactor: price_factor }, answer, text);
   }
 
   /** An attempt failed and the next has not begun: the item waits for it, here or in its lane. */
@@ -205,10 +195,4 @@ export class SubmittedPart {
       await file.close();
     }
   }
-}
-
-type AnswerText = Pick<OutputLine, "output" | "warnings"> & { readonly error?: Failure };
-
-function parseLine(bytes: Uint8Array): AnswerText {
-  return JSON.parse(Buffer.from(bytes).toString()) as AnswerText; // a line of our own
 }

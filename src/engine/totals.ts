@@ -12,6 +12,7 @@ export class Totals {
   cancelled = 0;
   inputTokens = 0;
   cachedTokens = 0;
+  cacheWriteTokens = 0;
   outputTokens = 0;
   reasoningTokens = 0;
   /** Requests sent for settled lines. */
@@ -71,6 +72,7 @@ export class Totals {
   carry(record: Spent & Pick<ClosedRecord, "attempts" | "ambiguousAttempts">): void {
     this.inputTokens += record.inputTokens;
     this.cachedTokens += record.cachedTokens;
+    this.cacheWriteTokens += record.cacheWriteTokens;
     this.outputTokens += record.outputTokens;
     this.reasoningTokens += record.reasoningTokens;
     this.attempts += record.attempts;
@@ -87,6 +89,7 @@ export class Totals {
     this[record.status] -= 1;
     this.inputTokens -= record.inputTokens;
     this.cachedTokens -= record.cachedTokens;
+    this.cacheWriteTokens -= record.cacheWriteTokens;
     this.outputTokens -= record.outputTokens;
     this.reasoningTokens -= record.reasoningTokens;
     this.attempts -= record.attempts;

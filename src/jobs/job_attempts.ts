@@ -56,6 +56,7 @@ export class JobAttempts<F extends JobFacts> {
   readonly #signal: AbortSignal;
   /** Frees the place of a job. */
   readonly #release: (standing: Standing<F>) => void;
+  #running = 0;
 
   constructor(
     options: AttemptsOptions<F>,
@@ -69,6 +70,11 @@ export class JobAttempts<F extends JobFacts> {
     this.#room = room;
     this.#release = release;
     this.#signal = signal;
+  }
+
+  /** Functions under way, those included that hold no place. */
+  get running(): number {
+    return this.#running;
   }
 
   /** With `ready`, the intent is stored already. Rejects with what is the process's own fault. */
@@ -123,9 +129,11 @@ export class JobAttempts<F extends JobFacts> {
     const attempt = new RunningAttempt(progress.attempts, () => this.#release(standing), keepNotes);
     standing.attempt = attempt;
     let end: AttemptEnd;
+    this.#running += 1;
     try {
       end = await ready.run(attempt);
     } finally {
+      this.#running -= 1;
       attempt.end();
     }
     return standing.ending === undefined ? await this.#decide(standing, ready.retries, end) : NONE;

@@ -103,7 +103,7 @@ export class JobQueue<F extends JobFacts> {
   }
 
   get counts(): { readonly queued: number; readonly running: number } {
-    const { running } = this.#order;
+    const { running } = this.#attempts;
     return { queued: Math.max(0, this.#counts.all - running), running };
   }
 

@@ -27,11 +27,15 @@ export class PendingCounts {
     return this.#all;
   }
 
+  hasPlace(group: string): boolean {
+    return this.#all < this.#max && (this.#byGroup.get(group) ?? 0) < this.#groupMax;
+  }
+
   /** Counts one more. Throws `too_many` (`details.retryAfterSeconds`) when there is no place for it. */
   reserve(group: string): void {
-    const own = this.#byGroup.get(group) ?? 0;
-    const [count, whose] = own >= this.#groupMax ? [own, "of your project"] : [this.#all, "of the service"];
-    if (own >= this.#groupMax || this.#all >= this.#max)
+    if (!this.hasPlace(group)) {
+      const own = this.#byGroup.get(group) ?? 0;
+      const [count, whose] = own >= this.#groupMax ? [own, "of your project"] : [this.#all, "of the service"];
       throw new PerigeeError(
         "too_many",
         `${count} executions ${whose} are pending, which is as many as may be`,
@@ -39,6 +43,7 @@ export class PendingCounts {
           details: { retryAfterSeconds: RETRY_AFTER_SECONDS },
         },
       );
+    }
     this.count(group, 1);
   }
 

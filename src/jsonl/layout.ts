@@ -42,8 +42,6 @@ export type ParsedLine =
       readonly provider: string;
       /** The model's name, what follows the first colon. */
       readonly model: string;
-      /** The line names another model than `modelOverride`, or none. */
-      readonly isOverridden?: true;
       readonly request: ModelRequest;
       /** Some text was changed: half surrogate pairs became U+FFFD. */
       readonly hasReplacedText: boolean;
@@ -95,7 +93,6 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
     key,
     provider: model.provider,
     model: model.name,
-    ...(isOverridden(source["model"], layout, options) ? { isOverridden: true } : {}),
     request,
     hasReplacedText: record.hasReplacedText,
     hasExactNumbers: record.hasExactNumbers,
@@ -146,17 +143,6 @@ function readModel(
 
 function providerMissing(name: string, { providers }: ModelOptions): LineFault {
   return new LineFault("provider_missing", unknownProviderMessage(name, providers), name);
-}
-
-function isOverridden(
-  given: JsonValue | undefined,
-  layout: "interface" | "openai",
-  options: ModelOptions,
-): boolean {
-  const { modelOverride, ...own } = options;
-  if (modelOverride === undefined || given === modelOverride) return false;
-  const model = readModel(given, layout, own);
-  return model instanceof LineFault || `${model.provider}:${model.name}` !== modelOverride;
 }
 
 /** Why an inline item of this model would fail as it is read; undefined when somebody serves it. */

@@ -1,18 +1,20 @@
 /**
  * Output lines: one per accepted key, success or error, each with its newline (interface 2.6, `work/item.ts`).
  *
- *   {"key":K,"output":{"type":"text","text":T}}           inside output also why it ended, and what came with the text,
- *                                                         `"model":M` behind it when another than the line's own answered
- *   {"key":K,"output":null,"error":{...}}
- *   {"key":null,"line":N,"output":null,"error":{...}}     the input line's key could not be read
+ *   {"key":K,"output":{"type":"text","text":T},"finish_reason":F,...}     how it ended, and what came with the text
+ *   {"key":K,"output":null,"error":{...},...}
+ *   {"key":null,"line":N,"output":null,"error":{...}}                     the input line's key could not be read
  *
- * Behind them `"warnings":[...]`, when something was left out of the request or changed in it.
+ * After them, of a line for which requests were sent: `model`, `usage`, `cost`, `latency_ms`, `attempts`, `provider_request_id`.
+ * At the end `"warnings":[...]`, when something was left out of the request or changed in it. Lines of earlier versions have
+ * what came with the text inside `output`, and only `model` and `warnings` after it.
  *
  * Keys come as JSON string literals, made once where the line was parsed. Hot path: one call per item (`bench/jsonl.ts`).
  */
 import type { FailureCode } from "../errors.ts";
-import { isObject, type JsonObject } from "../work/json.ts";
-import type { Failure, Output } from "../work/outcome.ts";
+import type { OutputLine } from "../work/item.ts";
+import { isObject, type JsonObject, jsonOf } from "../work/json.ts";
+import type { AnswerMembers, AttemptFacts, Failure, FinishReason, Output } from "../work/outcome.ts";
 import { asBuffer } from "./lines.ts";
 
 export { wholeLinesEnd } from "./lines.ts";
@@ -21,6 +23,41 @@ export { wholeLinesEnd } from "./lines.ts";
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const ESCAPED = /["\\\u0000-\u001f\ud800-\udfff]/;
 
+/** What all requests for an item took. */
+export interface LineUsage {
+  /** Cached and written ones included. */
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly cacheWriteTokens: number;
+  /** Reasoning included. */
+  readonly outputTokens: number;
+  readonly reasoningTokens: number;
+  readonly listUsd: number;
+  readonly billedUsd: number;
+  readonly ambiguousUsd: number;
+  /** Whether tokens were counted here because the provider did not count them, or the price is not known for sure. */
+  readonly isEstimated: boolean;
+}
+
+/** What a line says of the requests for its item. */
+export interface LineFacts {
+  readonly used: LineUsage;
+  /** Where its price comes from; null when none is known. */
+  readonly priceVersion: string | null;
+  /** Of the last request; absent when there was none in this process. */
+  readonly last?: AttemptFacts | undefined;
+  /** `<provider>:<name>` of the model that was requested. */
+  readonly requestedModel?: string;
+}
+
+/** An answer as its line has it. */
+export interface LineAnswer {
+  readonly output: Output;
+  readonly finish: FinishReason;
+  readonly members: AnswerMembers | undefined;
+  readonly attempts: number;
+}
+
 /** What recovery needs to know of an output line. */
 export interface ReadOutput {
   readonly key: string | null;
@@ -28,7 +65,7 @@ export interface ReadOutput {
   readonly line?: number;
   /** Whether it holds an answer, not an error. */
   readonly ok: boolean;
-  /** The model that answered, where it was not the line's own. */
+  /** The model that answered, as the line names it. */
   readonly model?: string;
   readonly errorCode?: FailureCode;
   /** Of an answer: UTF-16 units of its text and of what came with it. */
@@ -41,22 +78,22 @@ export interface ReadOutput {
 
 /**
  * The line of an answered item. `keyJson` is the key as a JSON string literal, as text or in UTF-8; `warnings` are a list
- * in JSON, or empty; `model` is given when it is not the line's own.
+ * in JSON, or empty.
  */
 export function completedLine(
   keyJson: string | Uint8Array,
-  output: Output,
+  { output, finish, members, attempts }: LineAnswer,
+  facts: LineFacts,
   warnings = "",
-  model?: string,
 ): string {
-  const { text, finish_reason } = output;
-  const reason = finish_reason === undefined ? "" : `,"finish_reason":"${finish_reason}"`;
-  const answeredBy = model === undefined ? "" : `,"model":${textLiteral(model)}`;
-  const end = warnings === "" ? "}\n" : `,"warnings":${warnings}}\n`;
-  return `{"key":${literal(keyJson)},"output":{"type":"text","text":${textLiteral(text)}${reason}${membersOf(output)}}${answeredBy}${end}`;
+  const answer = `{"type":"text","text":${textLiteral(output.text)}},"finish_reason":"${finish}"${membersOf(members)}`;
+  const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
+  return `{"key":${literal(keyJson)},"output":${answer}${factsOf(facts, attempts)}${warned}}\n`;
 }
 
-function membersOf({ tool_calls, refusal, reasoning, logprobs, annotations }: Output): string {
+function membersOf(members: AnswerMembers | undefined): string {
+  if (members === undefined) return "";
+  const { tool_calls, refusal, reasoning, logprobs, annotations } = members;
   return (
     memberOf("tool_calls", tool_calls) +
     memberOf("refusal", refusal) +
@@ -67,17 +104,46 @@ function membersOf({ tool_calls, refusal, reasoning, logprobs, annotations }: Ou
 }
 
 function memberOf(name: string, value: unknown): string {
-  return value === undefined ? "" : `,"${name}":${JSON.stringify(value)}`;
+  if (value === undefined) return "";
+  const json = jsonOf(value);
+  return json === undefined ? "" : `,"${name}":${json}`;
+}
+
+/** `attempts` is absent where the line has it in its error. */
+function factsOf({ used, priceVersion, last, requestedModel }: LineFacts, attempts?: number): string {
+  const estimated = used.isEstimated ? ',"is_estimated":true' : "";
+  const usage = `{"input_tokens":${used.inputTokens},"cached_tokens":${used.cachedTokens},"cache_write_tokens":${used.cacheWriteTokens},"output_tokens":${used.outputTokens},"reasoning_tokens":${used.reasoningTokens}}`;
+  const tier = last?.servedTier === undefined ? "null" : textLiteral(last.servedTier);
+  const version = priceVersion === null ? "null" : textLiteral(priceVersion);
+  const cost = `{"list_usd":${usdText(used.listUsd)},"billed_usd":${usdText(used.billedUsd)},"ambiguous_usd":${usdText(used.ambiguousUsd)},"tier":${tier},"price_version":${version}${estimated}}`;
+  const model = requestedModel === undefined ? "" : `,"model":${textLiteral(modelOf(requestedModel, last))}`;
+  const latency = last === undefined ? "" : `,"latency_ms":${Math.round(last.latencyMs)}`;
+  const tries = attempts === undefined ? "" : `,"attempts":${attempts}`;
+  const id = last?.requestId === undefined ? "" : `,"provider_request_id":${textLiteral(last.requestId)}`;
+  return `${model},"usage":${usage},"cost":${cost}${latency}${tries}${id}`;
+}
+
+/** With the provider's name before the name that the provider returned. */
+function modelOf(requested: string, last: AttemptFacts | undefined): string {
+  const answered = last?.model;
+  return answered === undefined ? requested : `${requested.slice(0, requested.indexOf(":") + 1)}${answered}`;
+}
+
+/** To the pico-dollar: what floats differ by beyond that is no money, and takes up to 20 digits a line. */
+function usdText(usd: number): string {
+  return usd === 0 ? "0" : String(Math.round(usd * 1e12) / 1e12);
 }
 
 /**
  * The line of an item that ended without an answer. `keyJson` is null when the key could not be read, and `line`,
- * from 1, then stands beside it. The line is written into the error too. `warnings` are a list in JSON, or empty.
+ * from 1, then stands beside it. The line is written into the error too. `facts` are absent when no request was sent;
+ * `warnings` are a list in JSON, or empty.
  */
 export function failedLine(
   keyJson: string | Uint8Array | null,
   line: number | undefined,
   failure: Failure,
+  facts?: LineFacts,
   warnings = "",
 ): string {
   const { code, message, retryable, attempts, ambiguous_attempts, provider, provider_status, reasoning } =
@@ -93,7 +159,8 @@ export function failedLine(
     line: failure.line ?? line,
     reasoning,
   });
-  const end = warnings === "" ? "}\n" : `,"warnings":${warnings}}\n`;
+  const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
+  const end = `${facts === undefined ? "" : factsOf(facts)}${warned}}\n`;
   if (keyJson !== null) return `{"key":${literal(keyJson)},"output":null,"error":${error}${end}`;
   const place = line === undefined ? "" : `"line":${line},`;
   return `{"key":null,${place}"output":null,"error":${error}${end}`;
@@ -110,7 +177,7 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
     return {
       key,
       ok: true,
-      textChars: charsOf(output),
+      textChars: charsOf(value, output),
       ...(typeof model === "string" ? { model } : {}),
       ...warned,
     };
@@ -128,8 +195,35 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
   };
 }
 
+/** An output line as callers see it, from one that was written by this version or an earlier one; `text` is such a line. */
+export function parseOutputLine(text: string): OutputLine {
+  const line = JSON.parse(text) as OutputLine;
+  return line.output !== null && isOld(line.output) ? inThisForm(line) : line;
+}
+
+/** Whether more than type and text are inside, as in earlier versions. */
+function isOld(output: Output): boolean {
+  let members = 0;
+  for (const _ in output) members += 1;
+  return members > 2;
+}
+
+function inThisForm({ output, ...line }: OutputLine): OutputLine {
+  const { type, text, ...members } = output as Output & AnswerMembers & { readonly finish_reason?: string };
+  const { finish_reason, ...others } = members;
+  const finish = finish_reason === "pause" ? "length" : (finish_reason as FinishReason | undefined);
+  return {
+    ...line,
+    output: { type, text },
+    ...(finish === undefined ? {} : { finish_reason: finish }),
+    ...others,
+  };
+}
+
 /** What was generated: `logprobs` and `annotations` are no output tokens. */
-function charsOf({ text, tool_calls, refusal, reasoning }: JsonObject): number {
+function charsOf(line: JsonObject, output: JsonObject): number {
+  const { text } = output;
+  const { tool_calls, refusal, reasoning } = { ...output, ...line }; // earlier versions had them inside
   const calls = tool_calls === undefined ? 0 : JSON.stringify(tool_calls).length;
   return [text, refusal, reasoning].reduce<number>(
     (sum, one) => sum + (typeof one === "string" ? one.length : 0),

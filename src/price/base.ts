@@ -105,6 +105,15 @@ function priceList(): typeof genaiPrices {
   return loaded;
 }
 
+/** In a bundle, from which Node does not find the package: loads the bundle's copy, since prices are read synchronously later. */
+export async function loadBundledPrices(): Promise<void> {
+  try {
+    createRequire(import.meta.url).resolve("@pydantic/genai-prices");
+  } catch {
+    loaded ??= await import("@pydantic/genai-prices");
+  }
+}
+
 /** The entry for a model and the prices that hold at `wallMs`. */
 function listed(
   provider: string,

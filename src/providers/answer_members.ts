@@ -3,6 +3,7 @@
  * another shape than documented are left out; nothing here throws.
  */
 
+import { jsonOf } from "../work/json.ts";
 import type { AnswerMembers } from "../work/outcome.ts";
 import type { JsonValue } from "../work/request.ts";
 import { arrayOf, objectOf, stringOf, type Unchecked } from "./json.ts";
@@ -89,7 +90,7 @@ function thoughtsOf(message: Unchecked): string {
 
 /** A call in OpenAI's form, whose arguments are JSON as text. */
 function call(id: unknown, name: unknown, input: unknown): JsonValue {
-  const called = { name: stringOf(name) ?? "", arguments: JSON.stringify(input ?? {}) };
+  const called = { name: stringOf(name) ?? "", arguments: jsonOf(input ?? {}) ?? "" };
   const known = stringOf(id);
   return { ...(known === undefined ? {} : { id: known }), type: "function", function: called };
 }

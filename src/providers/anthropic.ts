@@ -76,7 +76,7 @@ function decode(answer: WireAnswer, name: string): Decoded {
   if (blocks === undefined) {
     return itemFailure("ambiguous", "invalid_response", `${name} answered without content`, usage);
   }
-  const tier = stringOf(objectOf(body["usage"])?.["service_tier"]);
+  const tier = nameOf(objectOf(body["usage"])?.["service_tier"]);
   const text = textOf(blocks);
   return outcomeOf(body["stop_reason"], {
     name,

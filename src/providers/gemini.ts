@@ -136,7 +136,7 @@ function decode(answer: WireAnswer, name: string): Decoded {
   if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
   const candidate = objectOf(firstByIndex(arrayOf(body["candidates"]) ?? []));
   if (candidate === undefined) return withoutCandidate(name, body, usage);
-  const tier = answer.headers["x-gemini-service-tier"];
+  const tier = nameOf(answer.headers["x-gemini-service-tier"]);
   const outcome = outcomeOf(candidate["finishReason"], {
     name,
     text: textOf(candidate["content"]),

@@ -101,7 +101,7 @@ function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
   const inner = choice?.["error"] ?? undefined;
   if (inner !== undefined) return refusalInside(name, answer, errorFacts(inner), usage);
   const message = objectOf(choice?.["message"]);
-  const tier = stringOf(body["service_tier"]);
+  const tier = nameOf(body["service_tier"]);
   const outcome = outcomeOf(choice?.["finish_reason"], {
     name,
     text: textOf(message?.["content"]),

@@ -7,7 +7,7 @@
  * Source: https://platform.openai.com/docs/api-reference/batch/request-output
  */
 import type { AnsweredLine } from "../tasks/task_view.ts";
-import type { FinishReason, Output } from "../work/outcome.ts";
+import type { FinishReason } from "../work/outcome.ts";
 
 /** Bytes handed on at once. */
 const CHUNK_CHARS = 64 * 1024;
@@ -19,15 +19,13 @@ const CODES: Readonly<Record<string, string>> = { expired: "batch_expired", canc
 export function answerLine(line: AnsweredLine, model: string | null, createdSeconds: number): string {
   const id = line.objectId.replaceAll("-", "");
   const { input_tokens, output_tokens } = line.usage;
-  const { finish_reason, logprobs = null } = line.output ?? {};
+  const { finish_reason, logprobs = null } = line.facts;
   const body = {
     id: `chatcmpl-${id}`,
     object: "chat.completion",
     created: createdSeconds,
     model: model ?? "",
-    choices: [
-      { index: 0, message: messageOf(line.output), logprobs, finish_reason: reasonOf(finish_reason) },
-    ],
+    choices: [{ index: 0, message: messageOf(line), logprobs, finish_reason: reasonOf(finish_reason) }],
     usage: {
       prompt_tokens: input_tokens,
       completion_tokens: output_tokens,
@@ -38,8 +36,9 @@ export function answerLine(line: AnsweredLine, model: string | null, createdSeco
   return `${JSON.stringify({ id: `batch_req_${id}`, custom_id: line.key, response, error: null })}\n`;
 }
 
-function messageOf(output: Output | null): object {
-  const { text = "", tool_calls, refusal = null, reasoning, annotations } = output ?? {};
+function messageOf({ output, facts }: AnsweredLine): object {
+  const { text = "" } = output ?? {};
+  const { tool_calls, refusal = null, reasoning, annotations } = facts;
   const isEmpty = text === "" && (tool_calls !== undefined || refusal !== null);
   return {
     role: "assistant",

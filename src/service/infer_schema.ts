@@ -143,21 +143,39 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
 }
 
 const tokens = z.number().int().min(0);
-const output = z
-  .object({
-    type: z.literal("text"),
-    text: z.string(),
-    finish_reason: z
-      .enum(["length", "tool_calls", "refusal", "content_filter", "pause"])
-      .optional()
-      .describe("Why it did not simply end, such as length: cut at the token limit."),
-    tool_calls: z.array(z.unknown()).optional().describe("In OpenAI's form."),
-    refusal: z.string().optional().describe("The model's words for not answering."),
-    reasoning: z.string().optional().describe("The model's thoughts, as far as the provider returns them."),
-    logprobs: z.unknown().optional().describe("In the provider's form."),
-    annotations: z.array(z.unknown()).optional().describe("In the provider's form."),
-  })
-  .meta({ id: "Output" });
+const output = z.object({ type: z.literal("text"), text: z.string() }).meta({ id: "Output" });
+/** What an answer holds besides its text, and what is known of the requests for it. */
+const factFields = {
+  finish_reason: z
+    .enum(["stop", "length", "tool_calls", "content_filter", "refusal"])
+    .optional()
+    .describe("How the answer ended, such as length: cut at the token limit."),
+  tool_calls: z.array(z.unknown()).optional().describe("In OpenAI's form."),
+  refusal: z.string().optional().describe("The model's words for not answering."),
+  reasoning: z.string().optional().describe("The model's thoughts, as far as the provider returns them."),
+  logprobs: z.unknown().optional().describe("In the provider's form."),
+  annotations: z.array(z.unknown()).optional().describe("In the provider's form."),
+  model: z.string().optional().describe("The model that answered."),
+  cost: z
+    .object({
+      list_usd: z.number(),
+      billed_usd: z.number().describe("What the provider bills."),
+      ambiguous_usd: z
+        .number()
+        .describe("The most that requests without a known result may have cost besides."),
+      tier: z.string().nullable().describe("The tier that the provider served; null: not known."),
+      price_version: z.string().nullable().describe("Where the price comes from; null: none is known."),
+      is_estimated: z.boolean().optional(),
+    })
+    .optional(),
+  latency_ms: tokens.optional().describe("Of the last request."),
+  attempts: tokens.optional().describe("Requests sent for the answer."),
+  provider_request_id: z.string().optional().describe("The provider's id of the last request."),
+  warnings: z
+    .array(z.object({ code: z.enum(["dropped", "text_replaced"]), setting: z.string().optional() }))
+    .optional()
+    .describe("What was left out of the request, or changed in it."),
+};
 const failure = z
   .object({
     code: z.string(),
@@ -191,14 +209,14 @@ const itemObject = z
     usage: z.object({
       input_tokens: tokens,
       price_factor: z.number(),
-      output_tokens: tokens.optional().describe("Once completed."),
+      output_tokens: tokens.optional().describe("Once final; reasoning included."),
+      cached_tokens: tokens.optional(),
+      cache_write_tokens: tokens.optional(),
+      reasoning_tokens: tokens.optional(),
     }),
     output: output.optional().describe("Once completed."),
     error: failure.nullable(),
-    warnings: z
-      .array(z.object({ code: z.enum(["dropped", "text_replaced"]), setting: z.string().optional() }))
-      .optional()
-      .describe("What was left out of its request, or changed in it."),
+    ...factFields,
   })
   .meta({ id: "Object" });
 const count = z.number().int().min(0);

@@ -56,7 +56,7 @@ export function taskHold(hold: Hold): Record<string, unknown> {
 
 /** An object (interface 2.3). */
 export function objectBody(object: TaskObject): Record<string, unknown> {
-  const { object_id, status, phase, held, usage, output, error } = object;
+  const { object_id, status, phase, held, usage, output, error, ...facts } = object;
   return {
     object_id,
     status,
@@ -65,6 +65,7 @@ export function objectBody(object: TaskObject): Record<string, unknown> {
     usage,
     ...(output === undefined ? {} : { output }),
     error,
+    ...facts,
   };
 }
 

@@ -176,7 +176,6 @@ export class BlockMeasurer {
     this.#columns.addItem({
       key: item.key,
       model: model.id,
-      isOverridden: item.isOverridden,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
       inputTokens: tokens.inputTokens,

@@ -15,8 +15,6 @@ export interface MeasuredGroup {
   readonly prefixTokens: number;
   /** True when the model's tokenizer is not public and counts carry a factor. */
   readonly isEstimated: boolean;
-  /** Its lines name another model than the run's `model`. */
-  readonly isOverridden?: true;
   /** What the group's items hold besides their texts (request_most.ts); absent if nothing. */
   readonly beyond?: BeyondTexts;
 }

@@ -12,8 +12,6 @@ export interface MeasuredItem {
   readonly key: string;
   /** `<provider>:<name>`. */
   readonly model: string;
-  /** Whether its line names another one. */
-  readonly isOverridden: true | undefined;
   /** Texts of the system instruction. */
   readonly system: readonly string[];
   readonly isEstimated: boolean;
@@ -155,8 +153,7 @@ export class MeasuredColumns {
   #groupIndex(item: MeasuredItem): number {
     const { model, system } = item;
     // A control character cannot be in a model's name, so it ends there.
-    const name = item.isOverridden === true ? `${model}\u0001` : model;
-    const text = system.length === 0 ? name : `${name}\u0000${system.join("\u0000")}`;
+    const text = system.length === 0 ? model : `${model}\u0000${system.join("\u0000")}`;
     const known = this.#groupIndexes.get(text);
     if (known !== undefined) return known;
     if (this.#groups.length === GROUPS_MAX)
@@ -168,7 +165,6 @@ export class MeasuredColumns {
       prefixHash: prefixHashOf(system),
       prefixTokens: item.prefixTokens,
       isEstimated: item.isEstimated,
-      ...(item.isOverridden === true ? { isOverridden: true } : {}),
     });
     return index;
   }

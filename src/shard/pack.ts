@@ -159,7 +159,6 @@ export class Packer {
   #hasCompany(group: OpenGroup): boolean {
     for (const other of this.#open.values()) {
       if (other === group || other.group.model !== group.group.model) continue;
-      if (other.group.isOverridden !== group.group.isOverridden) continue;
       if (other.group.prefixHash === 0 || this.#isTooFew(other)) return true;
     }
     return false;
@@ -167,6 +166,6 @@ export class Packer {
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, isOverridden, model }: MeasuredGroup): string {
-  return `${prefixHash}/${prefixTokens}${isOverridden === true ? "*" : ""} ${model}`;
+function keyOf({ prefixHash, prefixTokens, model }: MeasuredGroup): string {
+  return `${prefixHash}/${prefixTokens} ${model}`;
 }

@@ -1,5 +1,5 @@
 /**
- * Measuring in worker threads, and the one door of piscina.
+ * Measuring in worker threads.
  *
  *   call -> waits for a slot -> in a thread -> answered
  *                                 thread died -> alone in a fresh thread (salvage.ts) -> answered
@@ -10,10 +10,8 @@
  *
  * Limits: two blocks a thread are under way; more calls wait. The heap of a thread is at most `THREAD_HEAP_MB`.
  */
-import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { fileURLToPath } from "node:url";
-import { Piscina } from "piscina";
+import { builtFile } from "../built_files.ts";
 import type { Block } from "../jsonl/block.ts";
 import type { KeyColumns, KeyScanOptions } from "../jsonl/keys.ts";
 import { readKey } from "../jsonl/record.ts";
@@ -22,6 +20,7 @@ import type { MeasureOptions, MeasureSettings } from "./measure.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { type Measurer, measurerClosed } from "./measurer.ts";
 import { salvageBlock } from "./salvage.ts";
+import { Threads } from "./threads.ts";
 
 export { createInlineMeasurer, type Measurer } from "./measurer.ts";
 
@@ -54,24 +53,10 @@ export function createThreadMeasurer(settings: ThreadSettings): Measurer {
   return new ThreadMeasurer(settings);
 }
 
-/** Makes a thread's answer leave by transfer; `buffers` must be all different. For `worker.ts`. */
-export function transferring<T extends object>(answer: T, buffers: readonly ArrayBuffer[]): T {
-  // piscina unwraps this on the way, so the caller of the thread receives a T.
-  const moved = Piscina.move({
-    get [Piscina.transferableSymbol](): object {
-      return buffers;
-    },
-    get [Piscina.valueSymbol](): object {
-      return answer;
-    },
-  } as never);
-  return moved as unknown as T;
-}
-
 class ThreadMeasurer implements Measurer {
   readonly concurrency: number;
   readonly #settings: WorkerSettings;
-  readonly #pool: Piscina;
+  readonly #pool: Threads;
   #free: number;
   readonly #waiting: (() => void)[] = [];
   /** Salvage runs one block at a time, so that no innocent block shares a thread with poison. */
@@ -84,9 +69,7 @@ class ThreadMeasurer implements Measurer {
     this.#settings = { ...settings, providers: settings.providers.map(withoutSecrets) };
     this.concurrency = threadCount * BLOCKS_PER_THREAD;
     this.#free = this.concurrency;
-    this.#pool = startThreads(this.#settings, threadCount, BLOCKS_PER_THREAD);
-    // An idle thread died; the pool starts another by itself when it is asked for something.
-    this.#pool.on("error", (error) => this.#noteDeath(error));
+    this.#pool = threadsFor(this.#settings, threadCount, (error) => this.#noteDeath(error));
     for (let thread = 0; thread < threadCount; thread += 1) void this.#warm();
   }
 
@@ -139,7 +122,7 @@ class ThreadMeasurer implements Measurer {
   /** Asks for an answer that needs no block: starts a thread and waits until its tables are loaded. */
   async #warm(): Promise<void> {
     try {
-      await this.#pool.run(undefined, { name: "warm" });
+      await this.#pool.run("warm", undefined);
       this.#deathsInARow = 0;
     } catch (error) {
       this.#noteDeath(error);
@@ -167,11 +150,10 @@ class ThreadMeasurer implements Measurer {
   }
 
   async #measureAlone(block: Block, options: MeasureOptions): Promise<MeasuredBlock> {
-    const lone = startThreads(this.#settings, 1, 1);
-    lone.on("error", () => undefined);
+    const lone = threadsFor(this.#settings, 1, () => undefined);
     try {
       // A thread that cannot even start says nothing about the block.
-      await lone.run(undefined, { name: "warm" }).catch((error: unknown) => this.#break(error));
+      await lone.run("warm", undefined).catch((error: unknown) => this.#break(error));
       const measured = await salvageBlock(
         block,
         options,
@@ -192,8 +174,8 @@ class ThreadMeasurer implements Measurer {
   }
 }
 
-function runIn<T>(pool: Piscina, name: string, block: Block, options: unknown): Promise<T> {
-  return pool.run({ block, options }, { name, transferList: [block.bytes.buffer] }) as Promise<T>;
+function runIn<T>(pool: Threads, name: string, block: Block, options: unknown): Promise<T> {
+  return pool.run<T>(name, { block, options }, [block.bytes.buffer]);
 }
 
 function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
@@ -202,32 +184,17 @@ function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(copy.buffer);
 }
 
-function startThreads(settings: WorkerSettings, threads: number, blocksPerThread: number): Piscina {
-  return new Piscina({
-    filename: workerFile(),
-    name: "warm",
-    minThreads: threads,
-    maxThreads: threads,
-    concurrentTasksPerWorker: blocksPerThread,
-    maxQueue: threads * (blocksPerThread + 1) + DEATHS_IN_A_ROW_MAX,
-    idleTimeout: Number.POSITIVE_INFINITY,
+function threadsFor(settings: WorkerSettings, count: number, onIdleDeath: (error: unknown) => void): Threads {
+  return new Threads({
+    file: builtFile("measuring_thread.mjs"),
+    count,
     workerData: settings,
-    // A loader given on the command line of this process is of no use to built files.
-    execArgv: [],
     resourceLimits: {
       maxOldGenerationSizeMb: THREAD_HEAP_MB,
       maxYoungGenerationSizeMb: THREAD_YOUNG_HEAP_MB,
     },
+    onIdleDeath,
   });
-}
-
-/** Worker threads of Node 20 cannot load TypeScript: run from source, the built worker is started. */
-function workerFile(): string {
-  const isSource = import.meta.url.endsWith(".ts");
-  const url = new URL(isSource ? "../../dist/shard/worker.js" : "./worker.js", import.meta.url);
-  const path = fileURLToPath(url);
-  if (!existsSync(path)) throw new Error(`no worker at ${path}: run \`npm run build\` first`);
-  return path;
 }
 
 function withoutSecrets(

@@ -29,8 +29,6 @@ export interface ShardGroup {
   readonly prefixTokens: number;
   /** True when counts carry a factor, because the model's tokenizer is not public. */
   readonly isEstimated: boolean;
-  /** Its lines name another model than the run's `model`. */
-  readonly isOverridden?: true;
 }
 
 /** The columns from which a shard is made; all of one length. They are copied. */

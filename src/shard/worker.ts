@@ -1,62 +1,81 @@
 /**
- * Thread entry: what piscina loads in each worker thread of `pool.ts`. Nothing imports this file.
+ * What each worker thread of `pool.ts` loads (`threads.ts`). Nothing imports this file.
  *
  * Loading it builds the measurer and its token tables, so that a thread is ready when its first block comes. Blocks
  * come in and arrays go out by transfer; no object per line crosses. A thread shares nothing with others.
  */
-import { workerData } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import type { Block } from "../jsonl/block.ts";
 import { type KeyColumns, type KeyScanOptions, scanKeys as scan } from "../jsonl/keys.ts";
 import { noteLargeBytes } from "../large_bytes.ts";
 import { BlockMeasurer, type MeasureOptions } from "./measure.ts";
 import type { MeasuredBlock } from "./measured.ts";
-import { type Poison, transferring, type WorkerSettings } from "./pool.ts";
+import type { Poison, WorkerSettings } from "./pool.ts";
 import { isSkipped } from "./skip.ts";
+import type { ThreadAnswer, ThreadCall } from "./threads.ts";
 
 const settings = workerData as WorkerSettings; // pool.ts starts this file with these alone
 if (settings.poison?.death === "at_start") throw new RangeError("thrown at start");
 const measurer = new BlockMeasurer(settings);
 
-/** Nothing to do: a thread that answers has loaded its tables. */
-export function warm(): null {
-  return null;
+/** An answer, and the buffers that leave with it: all different. */
+interface Moved {
+  readonly answer: unknown;
+  readonly buffers: readonly ArrayBuffer[];
 }
 
-export function measure(task: {
+interface Task {
+  readonly block: Block;
+  readonly options: never; // those of the function that is called
+}
+
+const FUNCTIONS: Readonly<Record<string, (task: Task) => Moved | Promise<never>>> = {
+  /** Nothing to do: a thread that answers has loaded its tables. */
+  warm: () => ({ answer: null, buffers: [] }),
+  measure,
+  scanKeys,
+};
+
+parentPort?.on("message", async ({ id, name, task }: ThreadCall) => {
+  try {
+    const call = FUNCTIONS[name];
+    if (call === undefined) throw new RangeError(`no function ${name}`);
+    const { answer, buffers } = await call(task as Task); // by pool.ts
+    parentPort?.postMessage({ id, ok: true, answer } satisfies ThreadAnswer, buffers);
+  } catch (error) {
+    parentPort?.postMessage({ id, ok: false, error } satisfies ThreadAnswer);
+  }
+});
+
+function measure({
+  block,
+  options,
+}: {
   readonly block: Block;
   readonly options: MeasureOptions;
-}): MeasuredBlock | Promise<never> {
-  if (settings.poison !== undefined && hasPoison(settings.poison, task)) return dieOf(settings.poison);
-  const measured = measurer.measure(task.block, task.options);
-  noteLargeBytes(task.block.bytes.byteLength);
-  return transferring(measured, [
-    measured.lines.buffer,
-    measured.offsets.buffer,
-    measured.lengths.buffer,
-    measured.inputTokens.buffer,
-    measured.maxOutputTokens.buffer,
-    measured.most.buffer,
-    measured.groupOf.buffer,
-    measured.warnings.buffer,
-    measured.keys.buffer,
-    measured.keyEnds.buffer,
-    measured.bodies.buffer,
-    measured.bodyEnds.buffer,
-  ]);
+}): Moved | Promise<never> {
+  if (settings.poison !== undefined && hasPoison(settings.poison, { block, options }))
+    return dieOf(settings.poison);
+  const measured: MeasuredBlock = measurer.measure(block, options);
+  noteLargeBytes(block.bytes.byteLength);
+  const { lines, offsets, lengths, inputTokens, maxOutputTokens, most } = measured;
+  const { groupOf, warnings, keys, keyEnds, bodies, bodyEnds } = measured;
+  const columns = [lines, offsets, lengths, inputTokens, maxOutputTokens, most, groupOf, warnings];
+  const moved = [...columns, keys, keyEnds, bodies, bodyEnds];
+  return { answer: measured, buffers: moved.map(({ buffer }) => buffer) };
 }
 
-export function scanKeys(task: {
+function scanKeys({
+  block,
+  options,
+}: {
   readonly block: Block;
   readonly options: KeyScanOptions | undefined;
-}): KeyColumns {
-  const columns = scan(task.block, task.options);
-  noteLargeBytes(task.block.bytes.byteLength);
-  return transferring(columns, [
-    columns.lines.buffer,
-    columns.hashes.buffer,
-    columns.keys.buffer,
-    columns.keyEnds.buffer,
-  ]);
+}): Moved {
+  const columns: KeyColumns = scan(block, options);
+  noteLargeBytes(block.bytes.byteLength);
+  const { lines, hashes, keys, keyEnds } = columns;
+  return { answer: columns, buffers: [lines, hashes, keys, keyEnds].map(({ buffer }) => buffer) };
 }
 
 /** Whether a line that is not skipped holds the poison of a test. */

@@ -11,10 +11,9 @@
  * Hot: `append` may take the main thread 60 us for an entry of 16 KB (bench/store.ts); records and outputs are copied
  * once, into buffers that move to the thread. Outputs are written and synced there: one hop a commit instead of three.
  */
-import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
+import { builtFile } from "../built_files.ts";
 import { PerigeeError } from "../errors.ts";
 import { CallOrder } from "./call_order.ts";
 import type {
@@ -70,7 +69,7 @@ export interface SqliteStore extends Store {
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
   const { port1, port2 } = new MessageChannel();
   const answered = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-  const worker = new Worker(threadFile(), {
+  const worker = new Worker(builtFile("store_thread.mjs"), {
     name: "perigee-store",
     // None of the program's own: a loader of TypeScript costs time here, and `--input-type` would refuse the file.
     execArgv: [],
@@ -323,19 +322,6 @@ class ThreadedStore implements SqliteStore {
     for (const call of this.#pending.values()) call.reject(error);
     this.#pending.clear();
   }
-}
-
-/** Node 20 cannot load TypeScript in a thread: run from source, the compiled file is started instead. */
-function threadFile(): URL {
-  const isSource = import.meta.url.endsWith(".ts");
-  const file = new URL(
-    isSource ? "../../dist/store/sqlite_worker.js" : "./sqlite_worker.js",
-    import.meta.url,
-  );
-  if (isSource && !existsSync(file)) {
-    throw new PerigeeError("store_failed", `${fileURLToPath(file)} is missing: run npm run build first`);
-  }
-  return file;
 }
 
 function threadLost(cause: unknown): PerigeeError {

@@ -3,13 +3,15 @@
  */
 import { brokenAnswer } from "../engine/answer_check.ts";
 import type { IndexedAnswer } from "../engine/answer_index.ts";
+import { answeredObject } from "../engine/answered_object.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { endMessage } from "../engine/run_stopped.ts";
+import { parseOutputLine } from "../jsonl/write.ts";
 import { priceFactor } from "../price/factor.ts";
+import type { OutputLine } from "../work/item.ts";
 import { objectId, objectNumber } from "../work/object_id.ts";
-import type { Failure, Output } from "../work/outcome.ts";
+import type { Failure } from "../work/outcome.ts";
 import type { TaskObject } from "../work/task.ts";
-import type { Warning } from "../work/warning.ts";
 import type { Work } from "./admission.ts";
 import { type LinePlace, readPlaces } from "./answer_file.ts";
 import { HeldItems } from "./held_items.ts";
@@ -42,13 +44,6 @@ interface RowsOfLot {
 interface Place {
   readonly lot: Lot;
   readonly line: number;
-}
-
-interface OutputText {
-  readonly key: string | null;
-  readonly output: Output | null;
-  readonly error?: Failure;
-  readonly warnings?: readonly Warning[];
 }
 
 /** Reads: nothing is stored for each object. */
@@ -108,7 +103,7 @@ export class TaskObjects {
       const status = lot.index.statusOf(place.line);
       if (status === undefined) continue;
       const number = place.line - part.firstLine + 1;
-      const { key, output, error } = textOf(lot, place, bytes);
+      const { key, line: _, output, error, ...facts } = textOf(lot, place, bytes);
       const { inputTokens, outputTokens } = lot.index.get(place.line);
       yield {
         objectId: objectId(task.id, baseOf(base) + number),
@@ -117,6 +112,7 @@ export class TaskObjects {
         output,
         error: error === undefined ? null : failureOf(lot, error),
         usage: { input_tokens: inputTokens, output_tokens: outputTokens },
+        facts,
       };
     }
   }
@@ -273,19 +269,13 @@ function unsettled(
   return { object_id, status: "submitted", phase, usage, error: null };
 }
 
-function settled(task: TaskRecord, { lot, line }: Place, row: ObjectRow, text: OutputText): TaskObject {
-  const object_id = objectId(task.id, baseOf(row.part) + row.number);
-  const answer = lot.index.get(line);
-  const input_tokens = answer.inputTokens || row.inputTokens;
-  const usage = { input_tokens, price_factor: row.factor };
-  const warned = text.warnings === undefined ? {} : { warnings: text.warnings };
-  if (answer.status === "completed" && text.output !== null) {
-    const all = { ...usage, output_tokens: answer.outputTokens };
-    return { object_id, status: "completed", usage: all, output: text.output, error: null, ...warned };
-  }
-  const error = text.error === undefined ? null : failureOf(lot, text.error);
-  const isBroken = answer.status === "completed"; // its answer cannot be read
-  return { object_id, status: isBroken ? "failed" : (answer.status ?? "failed"), usage, error, ...warned };
+function settled(task: TaskRecord, { lot, line }: Place, row: ObjectRow, text: OutputLine): TaskObject {
+  const head = {
+    objectId: objectId(task.id, baseOf(row.part) + row.number),
+    inputTokens: row.inputTokens,
+    priceFactor: row.factor,
+  };
+  return answeredObject(head, lot.index.get(line), text, (failure) => failureOf(lot, failure));
 }
 
 /** What an item ends with that was cancelled before it was sent. */
@@ -306,7 +296,7 @@ function placeIn({ start, lengthBytes, lineCrc32 }: IndexedAnswer): Omit<LinePla
   return { start, lengthBytes, lineCrc32 };
 }
 
-function textOf(lot: Lot, place: LinePlace, bytes: Uint8Array | undefined): OutputText {
+function textOf(lot: Lot, place: LinePlace, bytes: Uint8Array | undefined): OutputLine {
   if (bytes === undefined) return { key: null, output: null, error: brokenAnswer(lot.out ?? "", place) };
-  return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as OutputText; // a line of our own
+  return parseOutputLine(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString());
 }

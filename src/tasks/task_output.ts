@@ -161,7 +161,7 @@ function withoutLine(lot: Lot, bytes: Uint8Array): Uint8Array {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
   const { key, error, warnings } = JSON.parse(text) as FailedLine; // a line of our own
   const list = warnings === undefined ? "" : JSON.stringify(warnings);
-  return Buffer.from(failedLine(JSON.stringify(key), undefined, failureOf(lot, error), list));
+  return Buffer.from(failedLine(JSON.stringify(key), undefined, failureOf(lot, error), undefined, list));
 }
 
 function cancelledLine(key: string): Uint8Array {

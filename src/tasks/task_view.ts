@@ -7,6 +7,7 @@
  */
 import type { Hold } from "../engine/holds.ts";
 import type { Money } from "../price/money.ts";
+import type { ItemFacts } from "../work/item.ts";
 import type { Failure, Output } from "../work/outcome.ts";
 import type { ObjectStatus, TaskCounts } from "../work/task.ts";
 
@@ -73,6 +74,8 @@ export interface AnsweredLine {
   readonly error: Failure | null;
   /** As the provider counted; 0 when it did not answer. */
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number };
+  /** What its line says besides. */
+  readonly facts: ItemFacts;
 }
 
 /** Which lines of a task's answers. */

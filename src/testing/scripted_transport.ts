@@ -130,19 +130,22 @@ export class ScriptedTransport implements Transport {
 }
 
 /** A response of 200 with the body of OpenAI's chat completions. */
-export function openaiAnswer(text: string, usage: Partial<Usage> = {}): WireResult {
-  const { inputTokens, cachedTokens, outputTokens, reasoningTokens } = { ...NO_USAGE, ...usage };
+export function openaiAnswer(text: string, usage: Partial<Usage> = {}, model = "scripted"): WireResult {
+  const { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens } = {
+    ...NO_USAGE,
+    ...usage,
+  };
   return jsonAnswer(200, {
     id: "chatcmpl-scripted",
     object: "chat.completion",
     created: 0,
-    model: "scripted",
+    model,
     choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }],
     usage: {
       prompt_tokens: inputTokens,
       completion_tokens: outputTokens,
       total_tokens: inputTokens + outputTokens,
-      prompt_tokens_details: { cached_tokens: cachedTokens },
+      prompt_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
       completion_tokens_details: { reasoning_tokens: reasoningTokens },
     },
   });

@@ -19,6 +19,7 @@
 import { readFileSync } from "node:fs";
 import { endianness } from "node:os";
 import { fileURLToPath } from "node:url";
+import { builtFile } from "../built_files.ts";
 import { PerigeeError } from "../errors.ts";
 
 /** The encodings that can be counted exactly. */
@@ -62,14 +63,11 @@ export function tagOfHash(hash: number): number {
   return (hash & ((1 << TAG_BITS) - 1)) << 18;
 }
 
-/** Where the file of an encoding lies: beside the compiled code, also when the source is run. */
-export function ranksUrl(encoding: EncodingName): URL {
-  const folder = import.meta.url.endsWith(".ts") ? "../../dist/tokens/ranks/" : "./ranks/";
-  return new URL(`${folder}${encoding}.bin`, import.meta.url);
-}
-
 /** Reads the tables of an encoding; throws `store_damaged` when the file is missing or not of this version. */
-export function readTables(encoding: EncodingName, url: URL = ranksUrl(encoding)): EncodingTables {
+export function readTables(
+  encoding: EncodingName,
+  url: URL = builtFile(`ranks/${encoding}.bin`),
+): EncodingTables {
   const path = fileURLToPath(url);
   let file: Buffer;
   try {

@@ -3,7 +3,7 @@
  */
 
 import type { ModelName } from "./model_name.ts";
-import type { Output } from "./outcome.ts";
+import type { AnswerMembers, Failure, FinishReason, Output } from "./outcome.ts";
 import type { GenerationConfig, JsonValue } from "./request.ts";
 import type { Warning } from "./warning.ts";
 
@@ -67,25 +67,60 @@ export type LineItem =
   | { readonly key: string; readonly request: { readonly [name: string]: JsonValue } }
   | { readonly custom_id: string; readonly body: { readonly [name: string]: JsonValue } };
 
+/** What all requests for an item took. Counts are whole tokens. */
+export interface ItemUsage {
+  /** Cached and written ones included. */
+  readonly input_tokens: number;
+  /** Read from the provider's cache. */
+  readonly cached_tokens: number;
+  /** Written to the provider's cache. */
+  readonly cache_write_tokens: number;
+  /** Reasoning included. */
+  readonly output_tokens: number;
+  readonly reasoning_tokens: number;
+}
+
+/** What they cost, in USD. */
+export interface ItemCost {
+  /** At list price; 0 when the model has no known price. */
+  readonly list_usd: number;
+  /** What the provider bills. */
+  readonly billed_usd: number;
+  /** The most that requests without a known result may have cost besides. */
+  readonly ambiguous_usd: number;
+  /** The tier that the provider says it served; null when it says nothing. */
+  readonly tier: string | null;
+  /** Where the price comes from, such as `genai-prices 0.1.8`; null when none is known. */
+  readonly price_version: string | null;
+  /** The provider did not count the tokens, so perigee did; or no exact price is known. */
+  readonly is_estimated?: true;
+}
+
+/** What is known of an item besides its output, once it has ended. */
+export interface ItemFacts extends AnswerMembers {
+  /** How the answer ended; absent without one. */
+  readonly finish_reason?: FinishReason;
+  /** The model that answered: `<provider>:` and the name that the provider returned, or else the one requested. */
+  readonly model?: string;
+  /** Absent when no request was sent. */
+  readonly usage?: ItemUsage;
+  /** The same. */
+  readonly cost?: ItemCost;
+  /** Of the last request, in milliseconds. */
+  readonly latency_ms?: number;
+  /** Requests sent; of an item that failed, `error` has them. */
+  readonly attempts?: number;
+  /** The provider's id of the last request. */
+  readonly provider_request_id?: string;
+  /** What was left out of the request, or changed in it. */
+  readonly warnings?: readonly Warning[];
+}
+
 /** One output line (interface 2.6, with the error of a failed item). */
-export interface OutputLine {
+export interface OutputLine extends ItemFacts {
   /** Null when the input line's key could not be read; `line` then tells which line it was. */
   readonly key: string | null;
   readonly line?: number;
   readonly output: Output | null;
-  /** The model that answered, `<provider>:<name>`, where it was not the line's own (`model` of a run). */
-  readonly model?: string;
-  readonly error?: {
-    readonly code: string;
-    readonly message: string;
-    readonly retryable: boolean;
-    readonly attempts: number;
-    readonly ambiguous_attempts: number;
-    readonly provider?: string;
-    readonly provider_status?: number;
-    readonly reasoning?: string;
-    readonly line?: number;
-  };
-  /** What was left out of the request, or changed in it. */
-  readonly warnings?: readonly Warning[];
+  readonly error?: Failure;
 }

@@ -67,13 +67,23 @@ export interface AnswerMembers {
   readonly annotations?: readonly JsonValue[];
 }
 
-/** The interface's Output (2.3), with the reason when generation did not simply end, and what came with the text. */
-export interface Output extends AnswerMembers {
+/** The interface's Output (2.3). */
+export interface Output {
   readonly type: "text";
-  /** Empty only beside `tool_calls` or a `refusal`. */
+  /** Empty only for an answer that consists of tool calls or a refusal. */
   readonly text: string;
-  /** Absent when the model stopped by itself. */
-  readonly finish_reason?: FinishReason;
+}
+
+/** What a provider and its wire say of an attempt. */
+export interface AttemptFacts {
+  /** From the send to the decoded answer or failure. */
+  readonly latencyMs: number;
+  /** The model that answered, as the provider names it. */
+  readonly model?: string | undefined;
+  /** The provider's id of the request. */
+  readonly requestId?: string | undefined;
+  /** The tier that the provider says it used. */
+  readonly servedTier?: string | undefined;
 }
 
 /** The error object of a failed item. Never a prompt, and of a provider's body no more than the model's thoughts. */
@@ -111,6 +121,11 @@ export type Outcome =
   | {
       readonly status: "completed";
       readonly output: Output;
+      readonly finish: FinishReason;
+      /** What the answer holds besides its text. */
+      readonly members: AnswerMembers | undefined;
+      /** Of the attempt that was answered. */
+      readonly last: AttemptFacts;
       readonly usage: Usage;
       readonly attempts: number;
       readonly ambiguousAttempts: number;
@@ -118,6 +133,8 @@ export type Outcome =
   | {
       readonly status: "failed" | "expired" | "cancelled";
       readonly failure: Failure;
+      /** Of the last attempt; absent when there was none. */
+      readonly last?: AttemptFacts;
       readonly usage: Usage;
       readonly attempts: number;
       readonly ambiguousAttempts: number;

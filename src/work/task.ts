@@ -4,8 +4,8 @@
  *   task:   submitted -> completed (every object final), or failed (no object could be made)
  *   object: submitted -> completed | failed | expired | cancelled
  */
+import type { ItemFacts, ItemUsage } from "./item.ts";
 import type { Failure, Output } from "./outcome.ts";
-import type { Warning } from "./warning.ts";
 
 /** What an item has come to; all but `submitted` are final. */
 export type ObjectStatus = "submitted" | "completed" | "failed" | "expired" | "cancelled";
@@ -25,24 +25,18 @@ export interface ObjectHold {
   readonly model?: string;
 }
 
-/** An item inside a task (interface 2.3). */
-export interface TaskObject {
+/** An item inside a task (interface 2.3), with what is known of its answer once it is final. */
+export interface TaskObject extends Omit<ItemFacts, "usage"> {
   readonly object_id: string;
   readonly status: ObjectStatus;
   readonly phase?: ObjectPhase;
   /** While something holds it. */
   readonly held?: ObjectHold;
-  readonly usage: {
-    readonly input_tokens: number;
-    readonly price_factor: number;
-    /** Once completed. */
-    readonly output_tokens?: number;
-  };
+  /** `input_tokens` and `price_factor` from the start. */
+  readonly usage: Partial<ItemUsage> & { readonly input_tokens: number; readonly price_factor: number };
   /** Once completed. */
   readonly output?: Output;
   readonly error: Failure | null;
-  /** Once final: what was left out of its request, or changed in it. */
-  readonly warnings?: readonly Warning[];
 }
 
 /** A task (interface 2.2). */

@@ -48,6 +48,7 @@ const SUMMARY: Summary = {
   usage: {
     input_tokens: 1_200,
     cached_tokens: 0,
+    cache_write_tokens: 0,
     output_tokens: 34,
     reasoning_tokens: 0,
     attempts: 2,

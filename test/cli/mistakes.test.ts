@@ -338,7 +338,9 @@ describe("the environment", () => {
     server.close();
     expect(code).toBe(0);
     expect(seen).toEqual(["/v1/chat/completions Bearer secret"]);
-    expect(desk.lines("out.jsonl")).toEqual([{ key: "a", output: { type: "text", text: "from the box" } }]);
+    expect(desk.lines("out.jsonl")).toMatchObject([
+      { key: "a", output: { type: "text", text: "from the box" }, model: expect.stringMatching(/^mybox:/) },
+    ]);
     expect(stderr).not.toContain("secret");
   });
 

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { proxiesFrom } from "../../src/dispatch/proxy.ts";
 import type { Transport } from "../../src/dispatch/transport.ts";
-import { createUndiciTransport } from "../../src/dispatch/undici.ts";
+import { createUndiciTransport, loadUndici } from "../../src/dispatch/undici.ts";
 import { CERTIFICATE, KEY } from "../satellites/builtin/mail_server.ts";
 
 const closers: (() => unknown)[] = [];
@@ -68,8 +68,11 @@ async function proxy(): Promise<TestProxy> {
   return { address: `http://user:pass%20word@127.0.0.1:${port}`, asked };
 }
 
+const undici = await loadUndici();
+
 function transport(env: Record<string, string>): Transport {
-  const made = createUndiciTransport({ clock: systemClock, connectionsMax: 4, proxyOf: proxiesFrom(env) });
+  const options = { clock: systemClock, connectionsMax: 4, proxyOf: proxiesFrom(env) };
+  const made = createUndiciTransport(options, undici);
   closers.push(() => made.close());
   return made;
 }

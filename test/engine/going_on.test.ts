@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { endOf, finish } from "./runs.ts";
 import type { OutputRecord } from "./world.ts";
-import { INPUT, itemLine, mortal, OUTPUT, ok, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, ok, okFrom, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 const PRICES = { "*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" } };
@@ -24,12 +24,13 @@ async function stopped(world: World, options: object = {}): Promise<void> {
 
 const narrow = (config: object = {}): World => {
   const world = new World({ config: { maxInFlight: 1, ...config } });
+  world.answer = (line, _attempt, model) => okFrom(line, model);
   world.input(5);
   return world;
 };
 
 describe("a stopped run that is called again", () => {
-  it("goes on with another model, and each line says which one answered when it is not its own", async () => {
+  it("goes on with another model, and each line says which one answered", async () => {
     const world = narrow();
     world.disk.put(INPUT, [1, 2, 3, 4].map((line) => itemLine(line)).join("") + itemLine(5, "beta:m2"));
     await stopped(world, { model: "alpha:m1" });
@@ -44,14 +45,12 @@ describe("a stopped run that is called again", () => {
     ]);
     const models = (world.output() as Answered[]).map(({ key, model }) => [key, model]);
     expect(models).toEqual([
-      ["k1", undefined],
-      ["k2", undefined],
+      ["k1", "alpha:m1"],
+      ["k2", "alpha:m1"],
       ["k3", "beta:m2"],
       ["k4", "beta:m2"],
-      ["k5", undefined],
+      ["k5", "beta:m2"],
     ]);
-    const lines = world.disk.text(OUTPUT)?.split("\n");
-    expect(lines?.[2]).toBe('{"key":"k3","output":{"type":"text","text":"answer 3"},"model":"beta:m2"}');
   });
 
   it("goes back to the models of its lines when none is named any more", async () => {
@@ -61,9 +60,9 @@ describe("a stopped run that is called again", () => {
     expect((world.output() as Answered[]).map(({ model }) => model)).toEqual([
       "beta:m2",
       "beta:m2",
-      undefined,
-      undefined,
-      undefined,
+      "alpha:m1",
+      "alpha:m1",
+      "alpha:m1",
     ]);
   });
 

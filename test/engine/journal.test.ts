@@ -20,6 +20,7 @@ const spent = {
   isEstimated: fc.boolean(),
   inputTokens: uint32,
   cachedTokens: uint32,
+  cacheWriteTokens: uint32,
   outputTokens: uint32,
   reasoningTokens: uint32,
   listUsd: usd,
@@ -156,7 +157,8 @@ describe("a step of the journal", () => {
   it("of version 2 is read: what was billed was the list price, and what is in doubt is not said", () => {
     const writer = new StepWriter();
     const money = { listUsd: 4, usd: 2, billedUsd: 9, ambiguousUsd: 9 };
-    const tokens = { inputTokens: 10, cachedTokens: 1, outputTokens: 5, reasoningTokens: 2 };
+    const counted = { inputTokens: 10, cachedTokens: 1, outputTokens: 5, reasoningTokens: 2 };
+    const tokens = { ...counted, cacheWriteTokens: 3 };
     const spent = { isEstimated: true, priceNumber: 7, ...tokens, ...money };
     const counts = { attempts: 3, ambiguousAttempts: 1 };
     const reserved = { inputTokens: 10, outputTokens: 5 };
@@ -167,18 +169,18 @@ describe("a step of the journal", () => {
     const bytes = Buffer.from(
       writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 }),
     );
-    const [intent, closed, outcome] = [bytes.subarray(96), bytes.subarray(132), bytes.subarray(196)];
+    const [intent, closed, outcome] = [bytes.subarray(96), bytes.subarray(132), bytes.subarray(200)];
     const old = Buffer.concat([
       bytes.subarray(0, 96),
       intent.subarray(0, 28),
       closed.subarray(0, 48),
       outcome.subarray(0, 48),
       outcome.subarray(64, 72), // the number of its price stood there
-      bytes.subarray(268),
+      bytes.subarray(276),
     ]);
     old[0] = 2;
     for (const [at, length] of [28, 48, 56].entries()) old.writeUInt32LE(length, 32 + 4 * at);
-    const before = { ...money, billedUsd: 4, ambiguousUsd: 0 };
+    const before = { ...money, cacheWriteTokens: 0, billedUsd: 4, ambiguousUsd: 0 };
     expect(readStep(old)).toMatchObject({
       hasMoney: false,
       committedUsd: 6,
@@ -186,6 +188,35 @@ describe("a step of the journal", () => {
       closed: [{ line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, ...spent, ...before }],
       outcomes: [{ line: 3, code: "timeout", lineBytes: 77, lineCrc32: 1_234, ...spent, ...before }],
       sent: [{ lane: "a", requests: 1, ...reserved }],
+    });
+  });
+
+  it("of version 3 is read: what was written to a cache is not said", () => {
+    const writer = new StepWriter();
+    const money = { listUsd: 4, usd: 2, billedUsd: 3, ambiguousUsd: 1 };
+    const tokens = { inputTokens: 10, cachedTokens: 1, outputTokens: 5, reasoningTokens: 2 };
+    const spent = { isEstimated: true, priceNumber: 7, ...tokens, cacheWriteTokens: 3, ...money };
+    const counts = { attempts: 3, ambiguousAttempts: 1 };
+    const closedRow = { line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, ...spent };
+    const outcomeRow = { line: 3, status: "failed", code: "timeout", ...counts, ...spent } as const;
+    for (const line of [2, 4]) writer.closed({ ...closedRow, line });
+    for (const line of [3, 5]) writer.outcome({ ...outcomeRow, line }, 77, 1_234);
+    const bytes = writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 });
+    const rows = Buffer.from(bytes.subarray(96));
+    const old = Buffer.concat([
+      bytes.subarray(0, 96),
+      ...[0, 68].map((at) => rows.subarray(at, at + 64)),
+      ...[136, 212].map((at) => rows.subarray(at, at + 72)),
+      rows.subarray(288),
+    ]);
+    old[0] = 3;
+    old.writeUInt32LE(128, 36);
+    old.writeUInt32LE(144, 40);
+    const before = { ...spent, cacheWriteTokens: 0 };
+    expect(readStep(old)).toMatchObject({
+      hasMoney: true,
+      closed: [2, 4].map((line) => ({ ...closedRow, ...before, line })),
+      outcomes: [3, 5].map((line) => ({ ...outcomeRow, ...before, line, lineBytes: 77, lineCrc32: 1_234 })),
     });
   });
 

@@ -144,20 +144,21 @@ describe("what a provider answers besides text", () => {
       return { ok: true, status: 200, headers: {}, body };
     };
     const summary = await finish(world);
-    const outputs = new Map(linesOf(world).map(({ key, output }) => [key, output]));
-    expect(outputs.get("k1")).toEqual({
-      type: "text",
-      text: "",
+    const lines = new Map(linesOf(world).map((line) => [line.key, line]));
+    const plain = (text: string): object => ({ type: "text", text });
+    expect(lines.get("k1")).toMatchObject({
+      output: plain(""),
       finish_reason: "tool_calls",
       tool_calls: calls,
     });
-    expect(outputs.get("k2")).toEqual({
-      type: "text",
-      text: "18",
+    expect(lines.get("k2")).toMatchObject({
+      output: plain("18"),
+      finish_reason: "stop",
       reasoning: "hm",
       logprobs: { content: [] },
     });
-    expect(outputs.get("k3")).toEqual({ type: "text", text: "", finish_reason: "refusal", refusal: "No." });
+    expect(lines.get("k3")).toMatchObject({ output: plain(""), finish_reason: "refusal", refusal: "No." });
+    expect(lines.get("k3")?.output).toEqual(plain(""));
     expect(summary).toMatchObject({
       counts: { completed: 3 },
       usage: { output_tokens: 21 },

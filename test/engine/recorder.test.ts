@@ -19,6 +19,7 @@ const RECORD = {
   isEstimated: false,
   inputTokens: 0,
   cachedTokens: 0,
+  cacheWriteTokens: 0,
   outputTokens: 0,
   reasoningTokens: 0,
   listUsd: 0,

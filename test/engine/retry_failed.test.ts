@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { dataFiles, endOf, finish } from "./runs.ts";
-import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, ok, okFrom, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 const PRICES = { "*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" } };
@@ -57,13 +57,14 @@ describe("retryFailed", () => {
 
   it("asks the model of this call for lines of a finished run", async () => {
     const world = await failed();
+    world.answer = (line, _attempt, model) => okFrom(line, model);
     const sent = world.sent.length;
     const again = { ...OPTIONS, sla: 1, retryFailed: ["filtered"], model: "beta:m2" };
     const summary = await finish(world, again);
     expect(summary).toMatchObject({ status: "completed", requests_sent: 1, counts: { completed: 4 } });
     expect(world.sent.slice(sent)).toMatchObject([{ line: 2, model: "m2" }]);
     expect(world.output().find(({ key }) => key === "k2")).toMatchObject({ model: "beta:m2" });
-    expect(world.output().find(({ key }) => key === "k1")).not.toHaveProperty("model");
+    expect(world.output().find(({ key }) => key === "k1")).toMatchObject({ model: "alpha:scripted" });
   });
 
   it("asks the lines' own model again when the call names none any more", async () => {

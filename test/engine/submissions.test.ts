@@ -25,9 +25,22 @@ describe("a submitted list", () => {
       objects: [1, 2].map((line) => ({
         object_id: expect.stringMatching(UUID),
         status: "completed",
-        usage: { input_tokens: 10, price_factor: 1, output_tokens: 5 },
+        usage: {
+          input_tokens: 10,
+          price_factor: 1,
+          output_tokens: 5,
+          cached_tokens: 0,
+          cache_write_tokens: 0,
+          reasoning_tokens: 0,
+        },
         output: { type: "text", text: `answer ${line}` },
         error: null,
+        finish_reason: "stop",
+        model: "alpha:scripted",
+        cost: expect.objectContaining({ ambiguous_usd: 0 }),
+        latency_ms: expect.any(Number),
+        attempts: 1,
+        provider_request_id: "chatcmpl-scripted",
       })),
     });
     expect(await world.settle(engine.task(task.task_id))).toEqual(task);

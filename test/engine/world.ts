@@ -38,8 +38,10 @@ export interface WorldOptions {
   readonly observer?: EngineObserver;
 }
 
-export const ok = (line: number): WireResult =>
-  openaiAnswer(`answer ${line}`, { inputTokens: 10, outputTokens: 5 });
+export const ok = (line: number): WireResult => okFrom(line, undefined);
+/** The same, in which the provider names the model. */
+export const okFrom = (line: number, model: string | undefined): WireResult =>
+  openaiAnswer(`answer ${line}`, { inputTokens: 10, outputTokens: 5 }, model);
 export const status = (code: number, name = "error", headers: Record<string, string> = {}): WireResult =>
   openaiError(code, { message: name, code: name, type: name }, headers);
 

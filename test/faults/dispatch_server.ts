@@ -6,7 +6,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { afterEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import type { Transport, WireResult } from "../../src/dispatch/transport.ts";
-import { createUndiciTransport, type UndiciTransportOptions } from "../../src/dispatch/undici.ts";
+import { createUndiciTransport, loadUndici, type UndiciTransportOptions } from "../../src/dispatch/undici.ts";
 
 /** A request as it came. */
 export interface Received {
@@ -80,8 +80,10 @@ export async function listen(
   return raw;
 }
 
+const undici = await loadUndici();
+
 export function open(options: Partial<UndiciTransportOptions> = {}): Transport {
-  const transport = createUndiciTransport({ clock: systemClock, connectionsMax: 64, ...options });
+  const transport = createUndiciTransport({ clock: systemClock, connectionsMax: 64, ...options }, undici);
   closers.push(() => transport.close());
   return transport;
 }

@@ -1,6 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { completedLine, failedLine, readOutputLine, wholeLinesEnd } from "../../src/jsonl/write.ts";
-import type { Failure, Output } from "../../src/work/outcome.ts";
+import {
+  completedLine,
+  failedLine,
+  type LineAnswer,
+  type LineFacts,
+  type LineUsage,
+  parseOutputLine,
+  readOutputLine,
+  wholeLinesEnd,
+} from "../../src/jsonl/write.ts";
+import type { AnswerMembers, Failure, FinishReason } from "../../src/work/outcome.ts";
 
 const FAILURE: Failure = {
   code: "timeout",
@@ -10,36 +19,115 @@ const FAILURE: Failure = {
   ambiguous_attempts: 1,
 };
 
-const answer = (text: string): Output => ({ type: "text", text });
+const USED: LineUsage = {
+  inputTokens: 40,
+  cachedTokens: 8,
+  cacheWriteTokens: 4,
+  outputTokens: 20,
+  reasoningTokens: 6,
+  listUsd: 0.1 + 0.2,
+  billedUsd: 1.5e-7,
+  ambiguousUsd: 0,
+  isEstimated: false,
+};
+
+const FACTS: LineFacts = {
+  used: USED,
+  priceVersion: "genai-prices 0.1.8",
+  last: { latencyMs: 412.6, model: "gpt-4o-mini-2024-07-18", requestId: "req_1", servedTier: "default" },
+  requestedModel: "openai:gpt-4o-mini",
+};
+
+/** What every line of these facts ends with. */
+const FACTS_TEXT =
+  '"model":"openai:gpt-4o-mini-2024-07-18","usage":{"input_tokens":40,"cached_tokens":8,"cache_write_tokens":4,"output_tokens":20,"reasoning_tokens":6},' +
+  '"cost":{"list_usd":0.3,"billed_usd":1.5e-7,"ambiguous_usd":0,"tier":"default","price_version":"genai-prices 0.1.8"},"latency_ms":413,"attempts":2,"provider_request_id":"req_1"';
+
+const answer = (text: string, finish: FinishReason = "stop"): LineAnswer => ({
+  output: { type: "text", text },
+  finish,
+  members: undefined,
+  attempts: 2,
+});
 
 describe("output lines", () => {
-  it("answer under the key as it came, with a finish reason only when the text was cut", () => {
-    expect(completedLine('"a\\u00e9"', answer('x"\ny'))).toBe(
-      '{"key":"a\\u00e9","output":{"type":"text","text":"x\\"\\ny"}}\n',
+  it("answer under the key as it came, with how the answer ended, what was used, and what it cost", () => {
+    expect(completedLine('"a\\u00e9"', answer('x"\ny'), FACTS)).toBe(
+      `{"key":"a\\u00e9","output":{"type":"text","text":"x\\"\\ny"},"finish_reason":"stop",${FACTS_TEXT}}\n`,
     );
-    expect(completedLine(Buffer.from('"é"'), { ...answer("t"), finish_reason: "length" })).toBe(
-      '{"key":"é","output":{"type":"text","text":"t","finish_reason":"length"}}\n',
+    expect(completedLine(Buffer.from('"é"'), answer("t", "length"), FACTS)).toBe(
+      `{"key":"é","output":{"type":"text","text":"t"},"finish_reason":"length",${FACTS_TEXT}}\n`,
     );
   });
 
+  it("name the requested model where the provider names none, and say what is not known", () => {
+    const facts = {
+      ...FACTS,
+      priceVersion: null,
+      used: { ...USED, isEstimated: true },
+      last: { latencyMs: 0 },
+    };
+    const line: unknown = JSON.parse(completedLine('"a"', answer("t"), facts));
+    expect(line).toMatchObject({
+      model: "openai:gpt-4o-mini",
+      cost: { tier: null, price_version: null, is_estimated: true },
+      latency_ms: 0,
+    });
+    expect(line).not.toHaveProperty("provider_request_id");
+  });
+
   it("hold what came with the text, and what was left out of the request", () => {
-    const output: Output = {
-      ...answer(""),
-      finish_reason: "tool_calls",
+    const members: AnswerMembers = {
       tool_calls: [{ id: "1", type: "function", function: { name: "add", arguments: "{}" } }],
       reasoning: 'so "it" is',
       logprobs: { content: [] },
     };
     const warnings = '[{"code":"dropped","setting":"seed"}]';
-    const line = completedLine('"a"', output, warnings);
-    expect(JSON.parse(line)).toEqual({ key: "a", output, warnings: JSON.parse(warnings) });
-    const chars = JSON.stringify(output.tool_calls).length + 'so "it" is'.length;
-    expect(readOutputLine(line)).toEqual({ key: "a", ok: true, textChars: chars, warnings });
-    const refusal = completedLine('"a"', { ...answer(""), finish_reason: "refusal", refusal: "no" });
-    expect(JSON.parse(refusal)).toMatchObject({ output: { text: "", refusal: "no" } });
-    const failed = failedLine('"a"', 3, FAILURE, warnings);
-    expect(JSON.parse(failed)).toMatchObject({ output: null, warnings: [{ setting: "seed" }] });
+    const line = completedLine('"a"', { ...answer("", "tool_calls"), members }, FACTS, warnings);
+    expect(JSON.parse(line)).toEqual({
+      key: "a",
+      output: { type: "text", text: "" },
+      finish_reason: "tool_calls",
+      ...members,
+      ...(JSON.parse(`{${FACTS_TEXT}}`) as object),
+      warnings: JSON.parse(warnings),
+    });
+    const textChars = JSON.stringify(members.tool_calls).length + 'so "it" is'.length;
+    const model = "openai:gpt-4o-mini-2024-07-18";
+    expect(readOutputLine(line)).toEqual({ key: "a", ok: true, textChars, model, warnings });
+    const refused = { ...answer("", "refusal"), members: { refusal: "no" } };
+    expect(JSON.parse(completedLine('"a"', refused, FACTS))).toMatchObject({
+      output: { text: "" },
+      finish_reason: "refusal",
+      refusal: "no",
+    });
+    const failed = failedLine('"a"', 3, FAILURE, FACTS, warnings);
+    expect(JSON.parse(failed)).toMatchObject({
+      output: null,
+      cost: { list_usd: 0.3 },
+      warnings: [{ setting: "seed" }],
+    });
     expect(readOutputLine(failed)).toMatchObject({ ok: false, warnings });
+  });
+
+  it("of earlier versions are read with their members beside the output", () => {
+    const old =
+      '{"key":"a","output":{"type":"text","text":"t","finish_reason":"pause","reasoning":"hm"},"model":"beta:m2","warnings":[]}';
+    expect(parseOutputLine(old)).toEqual({
+      key: "a",
+      output: { type: "text", text: "t" },
+      finish_reason: "length",
+      reasoning: "hm",
+      model: "beta:m2",
+      warnings: [],
+    });
+    expect(readOutputLine(old)).toMatchObject({ ok: true, textChars: 3, model: "beta:m2" });
+    for (const line of [
+      completedLine('"a"', answer("t"), FACTS),
+      failedLine('"a"', 3, FAILURE),
+      '{"key":"a","output":{"type":"text","text":"t"}}',
+    ])
+      expect(parseOutputLine(line)).toEqual(JSON.parse(line));
   });
 
   // asked for in openai/openai-openapi#302: a failed line has its error in `error`, and no output
@@ -60,20 +148,22 @@ describe("output lines", () => {
   it("spell each character of a text as JSON.stringify does", () => {
     for (let unit = 0; unit <= 0xffff; unit += 1) {
       const text = `a${String.fromCharCode(unit)}b`;
-      const expected = `{"key":"k","output":{"type":"text","text":${JSON.stringify(text)}}}\n`;
-      if (completedLine('"k"', answer(text)) !== expected)
-        expect.fail(`unit ${unit}: ${completedLine('"k"', answer(text))}`);
+      const line = completedLine('"k"', answer(text), FACTS);
+      if (!line.startsWith(`{"key":"k","output":{"type":"text","text":${JSON.stringify(text)}},`))
+        expect.fail(`unit ${unit}: ${line}`);
     }
   });
 
   it("are valid UTF-8 JSON on one line even when the text is not well formed", () => {
-    const text = completedLine('"a"', answer("\ud800\u2028\r\n"));
+    const text = completedLine('"a"', answer("\ud800\u2028\r\n"), FACTS);
     expect(text.indexOf("\n")).toBe(text.length - 1);
     expect(Buffer.from(text).toString()).toBe(text);
   });
 
   it("are read back for recovery", () => {
-    expect(readOutputLine(completedLine('"a"', answer("t")))).toEqual({ key: "a", ok: true, textChars: 1 });
+    const model = "openai:gpt-4o-mini-2024-07-18";
+    const read = readOutputLine(completedLine('"a"', answer("t"), FACTS));
+    expect(read).toEqual({ key: "a", ok: true, textChars: 1, model });
     expect(readOutputLine(Buffer.from(failedLine('"a"', 3, FAILURE)))).toEqual({
       key: "a",
       line: 3,
@@ -85,7 +175,7 @@ describe("output lines", () => {
   });
 
   it("that are torn or foreign are undefined", () => {
-    const whole = completedLine('"a"', answer("t"));
+    const whole = completedLine('"a"', answer("t"), FACTS);
     for (const text of [
       "",
       "null",

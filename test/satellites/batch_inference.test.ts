@@ -23,7 +23,10 @@ const satellite = batchInference({ name: "small-model", description: "x", model:
 interface Home {
   readonly tasks: Tasks;
   readonly files: Files;
-  run(input: unknown, given?: { config?: unknown; signal?: AbortSignal; id?: string }): Promise<unknown>;
+  run(
+    input: unknown,
+    given?: { config?: unknown; signal?: AbortSignal; id?: string; releasePlace?: () => void },
+  ): Promise<unknown>;
 }
 
 async function home(): Promise<Home> {
@@ -53,6 +56,7 @@ async function home(): Promise<Home> {
         config = {},
         signal = new AbortController().signal,
         id = "5a0c8f86-1d4c-4c5f-9a5c-0b7f3a5d9e01",
+        releasePlace,
       } = {},
     ) =>
       satellite.run({
@@ -66,6 +70,7 @@ async function home(): Promise<Home> {
         clock,
         files,
         tasks,
+        releasePlace,
       } as unknown as SatelliteCall<never, never>),
   };
 }
@@ -163,6 +168,41 @@ describe("batch inference", () => {
     const [first, second] = [await run({ prompt: "x" }), await run({ prompt: "x" })];
     expect(second).toEqual(first);
     expect((await tasks.list(PROJECT, { limit: 10 })).items).toHaveLength(1);
+  });
+
+  it("holds no place while it waits for its task, and listens once however many wait", async () => {
+    const { run, tasks } = await home();
+    const submitted = tasks.submit.bind(tasks);
+    let isLooking = false;
+    const task = tasks.task.bind(tasks);
+    // As the look right after the submission may find it: not final yet.
+    tasks.task = async (project, id) => {
+      const view = await task(project, id);
+      return isLooking ? { ...view, status: "submitted" } : view;
+    };
+    tasks.submit = async (project, request) => {
+      isLooking = true;
+      return await submitted(project, request);
+    };
+    let listeners = 0;
+    const onFinished = tasks.onFinished.bind(tasks);
+    tasks.onFinished = (listener) => {
+      listeners += 1;
+      return onFinished((event) => {
+        isLooking = false;
+        return listener(event);
+      });
+    };
+    let released = 0;
+    const releasePlace = (): void => {
+      released += 1;
+    };
+    for (const n of [1, 2, 3]) {
+      const id = `5a0c8f86-1d4c-4c5f-9a5c-0b7f3a5d9e2${n}`;
+      const done = await run({ prompt: `p${n}` }, { id, releasePlace });
+      expect(done).toMatchObject({ response: expect.stringContaining(`p${n}`) });
+    }
+    expect([released, listeners]).toEqual([3, 1]);
   });
 
   it("fails as its only prompt fails, for good", async () => {

@@ -292,6 +292,35 @@ describe("executions", () => {
     expect(await executions.execution("one", id)).toMatchObject({ progress: { done: 3, total: 10 } });
   });
 
+  it("hold no place while they only wait, up to 2,048 of a project", async () => {
+    const world = new ExecutionWorld({ bounds: { places: 6 } });
+    let begun = 0;
+    let finish: () => void = () => undefined;
+    const finished = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    world.add(
+      satellite("wait", {
+        run: async (call) => {
+          begun += 1;
+          call.releasePlace?.();
+          call.releasePlace?.(); // once is enough
+          await finished;
+          return {};
+        },
+      }),
+    );
+    const executions = await world.open();
+    for (let count = 0; count < 2_100; count += 1) await executions.submit(CALLER, requestOf("wait"));
+    await world.clock.advance(1_000);
+    expect(begun).toBe(2_048 + 4); // a project alone has two thirds of the places
+    expect(executions.counts()).toEqual({ queued: 48, running: 2_052 });
+    finish();
+    await world.clock.advance(1_000);
+    expect(executions.counts()).toEqual({ queued: 0, running: 0 });
+    expect(world.finished).toHaveLength(2_100);
+  });
+
   it("keep notes from one attempt to the next, and no more than 64 KiB", async () => {
     const world = new ExecutionWorld();
     const seen: unknown[] = [];

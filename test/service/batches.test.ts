@@ -52,7 +52,7 @@ class TwoLineTasks {
 
   async *answers(_project: string, id: string, view: string): AsyncGenerator<AnsweredLine> {
     const usage = { input_tokens: 1, output_tokens: 2 };
-    const line = { key: view === "errors" ? "r2" : "r1", usage, error: null, output: null };
+    const line = { key: view === "errors" ? "r2" : "r1", usage, error: null, output: null, facts: {} };
     if (view === "errors") yield { ...line, objectId: objectId(id, 2), status: "expired" };
     else
       yield {

@@ -109,6 +109,22 @@ describe("2.4 files", () => {
   });
 });
 
+/** Beside the output of every answer of the echo provider, which has no ids of requests. */
+const ANSWERED = {
+  finish_reason: "stop",
+  model: "echo:small",
+  usage: {
+    input_tokens: expect.any(Number),
+    cached_tokens: 0,
+    cache_write_tokens: 0,
+    output_tokens: expect.any(Number),
+    reasoning_tokens: 0,
+  },
+  cost: { list_usd: 0, billed_usd: 0, ambiguous_usd: 0, tier: null, price_version: expect.anything() },
+  latency_ms: expect.any(Number),
+  attempts: 1,
+};
+
 describe("2.5 input lines", () => {
   it("carry key, contents, generation_config and model", async () => {
     const request = {
@@ -117,7 +133,7 @@ describe("2.5 input lines", () => {
       generation_config: { temperature: 0.2 },
     };
     expect(await answered(lines({ key: "q1", request }))).toEqual([
-      { key: "q1", output: { type: "text", text: "What is a quark?" } },
+      { key: "q1", output: { type: "text", text: "What is a quark?" }, ...ANSWERED },
     ]);
   });
 
@@ -137,7 +153,9 @@ describe("2.5 input lines", () => {
   it("may be in OpenAI's batch layout", async () => {
     const body = { model: "echo:small", messages: [{ role: "user", content: "hello" }], temperature: 0.2 };
     const text = lines({ custom_id: "q1", method: "POST", url: "/v1/chat/completions", body });
-    expect(await answered(text)).toEqual([{ key: "q1", output: { type: "text", text: "hello" } }]);
+    expect(await answered(text)).toEqual([
+      { key: "q1", output: { type: "text", text: "hello" }, ...ANSWERED },
+    ]);
   });
 
   it("may be of both layouts in one file", async () => {
@@ -208,12 +226,12 @@ describe("2.5 input lines", () => {
 });
 
 describe("2.6 output lines", () => {
-  it("have the key of their input line and an output of type and text, and nothing else", async () => {
+  it("have the key of their input line and an output of type and text only, and beside it what is known of the answer", async () => {
     const text = lines(line("a", "one"), line("b", "two"), line('ключ/1 "x"', "three"));
     expect(await answered(text)).toEqual([
-      { key: "a", output: { type: "text", text: "one" } },
-      { key: "b", output: { type: "text", text: "two" } },
-      { key: 'ключ/1 "x"', output: { type: "text", text: "three" } },
+      { key: "a", output: { type: "text", text: "one" }, ...ANSWERED },
+      { key: "b", output: { type: "text", text: "two" }, ...ANSWERED },
+      { key: 'ключ/1 "x"', output: { type: "text", text: "three" }, ...ANSWERED },
     ]);
   });
 
@@ -221,7 +239,7 @@ describe("2.6 output lines", () => {
     const keys = Array.from({ length: 2000 }, (_, index) => `k${String(index).padStart(4, "0")}`);
     const values = await answered(lines(...keys.map((name) => line(name, `text of ${name}`))));
     expect(values).toEqual(
-      keys.map((name) => ({ key: name, output: { type: "text", text: `text of ${name}` } })),
+      keys.map((name) => ({ key: name, output: { type: "text", text: `text of ${name}` }, ...ANSWERED })),
     );
   });
 
@@ -245,7 +263,7 @@ describe("2.6 output lines", () => {
     await completedTask(call, body.task_id);
     const values = parsed(await call("GET", body.output_url));
     expect(values).toHaveLength(2);
-    expect(values).toContainEqual({ key: "a", output: { type: "text", text: "one" } });
+    expect(values).toContainEqual({ key: "a", output: { type: "text", text: "one" }, ...ANSWERED });
     expect(values).toContainEqual(expect.objectContaining({ output: { type: "text", text: "inline" } }));
   });
 });

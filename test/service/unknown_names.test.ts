@@ -140,7 +140,7 @@ describe("settings of an item", () => {
     const { status, text } = await call(...posted("/v0/infer/", [cut]));
     expect(status).toBe(200);
     expect(JSON.parse(text)).toMatchObject({
-      objects: [{ status: "completed", output: { text: "hell", finish_reason: "length" } }],
+      objects: [{ status: "completed", output: { type: "text", text: "hell" }, finish_reason: "length" }],
     });
     const wrong = { ...NOW, generation_config: { temprature: 0 } };
     expect(await refusal(...posted("/v0/infer/", [cut, wrong]))).toEqual([

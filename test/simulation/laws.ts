@@ -112,7 +112,7 @@ export class Laws {
   }
 
   /** I0 and I3: the text is the line's own; who fails had a reason. */
-  #checkLine(book: RunBook, { key, output, error }: OutputLine): void {
+  #checkLine(book: RunBook, { key, output, error, finish_reason }: OutputLine): void {
     const id = key === null ? undefined : book.lineOfKey.get(key);
     const line = id === undefined ? undefined : this.#lines.get(id);
     if (line === undefined || line.kind !== "item") {
@@ -123,7 +123,7 @@ export class Laws {
     if (output !== null) {
       if (output.text !== answerOf(line.id)) this.#violate(`I3 wrong text for line ${line.id}`);
       const isCut = served.some(({ what }) => what === "cut_answer");
-      if ((output.finish_reason === "length") !== isCut) this.#violate(`I3 wrong finish of line ${line.id}`);
+      if ((finish_reason === "length") !== isCut) this.#violate(`I3 wrong finish of line ${line.id}`);
       return;
     }
     if (error === undefined) this.#violate(`I3 line ${line.id} has neither output nor error`);

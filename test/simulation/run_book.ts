@@ -11,7 +11,8 @@ import type { SimulatedLine, SimulatedRun } from "./workload.ts";
 export interface OutputLine {
   readonly key: string | null;
   readonly line?: number;
-  readonly output: { readonly text: string; readonly finish_reason?: string } | null;
+  readonly output: { readonly text: string } | null;
+  readonly finish_reason?: string;
   readonly error?: {
     readonly code: string;
     readonly attempts: number;

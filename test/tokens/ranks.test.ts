@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import { ranksUrl, readTables } from "../../src/tokens/ranks.ts";
+import { builtFile } from "../../src/built_files.ts";
+import { readTables } from "../../src/tokens/ranks.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-ranks-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -31,8 +32,8 @@ describe("the tables", () => {
   });
 
   it("are at most 10 MB an encoding", () => {
-    expect(readFileSync(ranksUrl("o200k_base")).byteLength).toBeLessThan(10e6);
-    expect(readFileSync(ranksUrl("cl100k_base")).byteLength).toBeLessThan(10e6);
+    expect(readFileSync(builtFile("ranks/o200k_base.bin")).byteLength).toBeLessThan(10e6);
+    expect(readFileSync(builtFile("ranks/cl100k_base.bin")).byteLength).toBeLessThan(10e6);
   });
 });
 
@@ -43,7 +44,7 @@ describe("a table file that cannot be used", () => {
   });
 
   it("is refused when it is cut short, of another format, or no table at all", () => {
-    const whole = readFileSync(ranksUrl("cl100k_base"));
+    const whole = readFileSync(builtFile("ranks/cl100k_base.bin"));
     const otherFormat = Buffer.from(whole);
     otherFormat.writeInt32LE(99, 4);
     for (const bytes of [whole.subarray(0, 4000), otherFormat, Buffer.alloc(4096), Buffer.alloc(3)]) {

@@ -57,6 +57,7 @@ export interface RunOptions {
   readonly attempt: JobAttempt;
   readonly notes: Notes;
   readonly execute: (name: string, other: OtherExecution) => Promise<JsonObject>;
+  readonly releasePlace: () => void;
 }
 
 /** For one attempt: `run` may be called once. What comes of it is without the values of secrets. */
@@ -94,7 +95,7 @@ export class AttemptRun {
 
   #call(): SatelliteCall {
     const { clock, http, files, tasks } = this.#context;
-    const { facts, attempt, prepared, notes, execute } = this.#options;
+    const { facts, attempt, prepared, notes, execute, releasePlace } = this.#options;
     return {
       ...prepared.given,
       executionId: facts.id,
@@ -112,6 +113,7 @@ export class AttemptRun {
         attempt.assertCurrent();
         return await execute(name, other);
       },
+      releasePlace,
       log: (level, message) => {
         if (!this.#isOver) this.#log(level, message);
       },

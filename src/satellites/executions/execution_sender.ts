@@ -4,6 +4,7 @@
  */
 import { PerigeeError } from "../../errors.ts";
 import type { JobEnd, JobSender, JobTexts, Prepared, ReadyJob } from "../../jobs/job.ts";
+import { PendingCounts } from "../../jobs/pending_counts.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { Satellite, SatelliteArguments } from "../sdk/satellite.ts";
 import { type Lookups, type PreparedAttempt, prepareAttempt, preparedAttempt } from "./attempt_prepare.ts";
@@ -11,6 +12,9 @@ import { AttemptRun, type RunContext } from "./attempt_run.ts";
 import type { OtherExecutions } from "./execute_other.ts";
 import { ExecutionNotes } from "./execution_notes.ts";
 import { type ExecutionFacts, givenOf } from "./execution_record.ts";
+
+/** As many requests of one project as a provider may have in flight. */
+const WAITING = { groupPendingMax: 2_048, pendingMax: 4_096 };
 
 /** Who is told of executions. */
 export interface ExecutionListener {
@@ -24,6 +28,8 @@ export class ExecutionSender implements JobSender<ExecutionFacts> {
   readonly #lookups: Lookups;
   readonly #others: OtherExecutions;
   readonly #listener: ExecutionListener;
+  /** Attempts that wait without a place. */
+  readonly #waiting = new PendingCounts(WAITING);
 
   constructor(context: RunContext, lookups: Lookups, others: OtherExecutions, listener: ExecutionListener) {
     this.#context = context;
@@ -65,14 +71,26 @@ export class ExecutionSender implements JobSender<ExecutionFacts> {
     return {
       ok: true,
       retries: prepared.retries,
-      run: (attempt) => {
+      run: async (attempt) => {
         const notes = new ExecutionNotes(attempt, prepared.redaction, before);
         const execute = (name: string, other: Parameters<OtherExecutions["execute"]>[2]) =>
           this.#others.execute(facts, name, other, {
             signal: attempt.signal,
             onWait: () => attempt.releasePlace(),
           });
-        return new AttemptRun(this.#context, { prepared, facts, attempt, notes, execute }).run();
+        let isWaiting = false;
+        const releasePlace = (): void => {
+          if (isWaiting || !this.#waiting.hasPlace(facts.project)) return;
+          isWaiting = true;
+          this.#waiting.count(facts.project, 1);
+          attempt.releasePlace();
+        };
+        const options = { prepared, facts, attempt, notes, execute, releasePlace };
+        try {
+          return await new AttemptRun(this.#context, options).run();
+        } finally {
+          if (isWaiting) this.#waiting.count(facts.project, -1);
+        }
       },
     };
   }

@@ -63,6 +63,11 @@ export interface SatelliteCall<Input = JsonObject, Config = JsonObject>
    * when that failed. What is passed on names no secrets.
    */
   execute(name: string, other: OtherExecution): Promise<JsonObject>;
+  /**
+   * From now on the attempt only waits for the engine or for another service: another execution may begin in its place. Nothing
+   * happens while 4,096 attempts wait so, or 2,048 of the project. Absent on hosts, whose attempts hold no place.
+   */
+  releasePlace?(): void;
   /** Lines for the operator's log; values of secrets are taken out, and nothing of users' texts belongs in it. */
   log(level: "info" | "warn" | "error", message: string): void;
 }

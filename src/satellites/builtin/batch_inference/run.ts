@@ -24,6 +24,7 @@ import { referenceOf } from "../files/file_reference.ts";
 import type { Config } from "./config.ts";
 import type { Input } from "./input.ts";
 import { requestLines } from "./request_lines.ts";
+import { endsOf } from "./task_ends.ts";
 
 const OUTPUT_CHARS_MAX = 512 * 1024;
 
@@ -57,6 +58,8 @@ export function runWith(
   return async (call) => new Inference(call, modelFor(call.config, options)).run();
 }
 
+type WithUsage = JsonObject & { readonly usage: JsonObject };
+
 class Inference {
   readonly #call: SatelliteCall<Input, Config>;
   readonly #model: string;
@@ -75,7 +78,9 @@ class Inference {
       return { ...(await this.#asFile(task)), ...this.#facts(task) };
     if (typeof input.prompt !== "string") return { ...(await this.#responses(task)), ...this.#facts(task) };
     const [object] = (await this.#call.tasks.objects(this.#call.project, task, { limit: 1 })).items;
-    return { ...responseOf(object), ...this.#facts(task), price_factor: object?.usage.price_factor ?? 1 };
+    const facts = this.#facts(task);
+    const { usage, ...answer } = answerOf(object);
+    return { ...answer, ...facts, usage: { ...usage, ...facts.usage } };
   }
 
   /** The task, made now or by an attempt before. */
@@ -140,19 +145,17 @@ class Inference {
     const { tasks, project, signal } = this.#call;
     const task = {
       listen: (tell: (view: Promise<TaskView>) => void) =>
-        tasks.onFinished(({ taskId }) => {
-          if (taskId === id) tell(tasks.task(project, id));
-        }),
+        endsOf(tasks).listen(id, () => tell(tasks.task(project, id))),
       look: async () => {
         const now = await tasks.task(project, id);
         return now.status === "submitted" ? undefined : now;
       },
       cancel: () => tasks.cancel(project, id),
     };
-    return untilFinal(task, signal);
+    return untilFinal(task, signal, () => this.#call.releasePlace?.()); // the engine has the order and the limits
   }
 
-  #facts(task: TaskView): JsonObject {
+  #facts(task: TaskView): WithUsage {
     const { counts, usage } = task;
     return {
       model: this.#model,
@@ -208,22 +211,28 @@ class Inference {
   }
 }
 
-function entryOf({ output, error, usage }: TaskObject): JsonObject {
-  const { price_factor } = usage;
-  return output === undefined
-    ? {
-        response: null,
-        error: { code: error?.code ?? "failed", message: error?.message ?? "" },
-        price_factor,
-      }
-    : { response: output.text, price_factor };
+function entryOf(object: TaskObject): JsonObject {
+  const { output, error, usage } = object;
+  if (output !== undefined) return answerOf(object);
+  return {
+    response: null,
+    error: { code: error?.code ?? "failed", message: error?.message ?? "" },
+    price_factor: usage.price_factor,
+  };
 }
 
-/** Of a single prompt, whose failure is the execution's: the engine has repeated what could be repeated. */
-function responseOf(object: TaskObject | undefined): JsonObject {
-  if (object?.output !== undefined) return { response: object.output.text };
-  const { code = "failed", message = "there is no answer" } = object?.error ?? {};
-  throw new SatelliteError("permanent", code, message);
+/**
+ * The answer and what is known of it. Throws the failure of an object without one: the engine has repeated what could be
+ * repeated.
+ */
+function answerOf(object: TaskObject | undefined): WithUsage {
+  if (object?.output === undefined) {
+    const { code = "failed", message = "there is no answer" } = object?.error ?? {};
+    throw new SatelliteError("permanent", code, message);
+  }
+  const { object_id, status, output, error, usage, ...facts } = object;
+  const { price_factor, ...tokens } = usage;
+  return { response: output.text, price_factor, usage: tokens, ...(facts as JsonObject) }; // read from JSON
 }
 
 /** What comes to be well later is `refused`, the caller's own faults are for good; faults of ours stay what they are. */

@@ -29,7 +29,7 @@ export type { Quote, QuoteModel, QuoteSla } from "./price/quote.ts";
 export type { UsedPrice } from "./price/used_prices.ts";
 export type { Measurer } from "./shard/pool.ts";
 export type { JournalEntry, Store, StoredEntry, StoredTask } from "./store/store.ts";
-export type { Item, LineItem, OutputLine } from "./work/item.ts";
+export type { Item, LineItem, OutputLine, ResultLine } from "./work/item.ts";
 export type { LimitSettings } from "./work/limits.ts";
 export type { KnownModel, ModelName } from "./work/model_name.ts";
 export type { AnswerMembers, Failure, FinishReason, Outcome, Output, Usage } from "./work/outcome.ts";

@@ -102,6 +102,7 @@ describe("the doors", () => {
         "QuoteOptions",
         "QuoteSla",
         "RateCard",
+        "ResultLine",
         "RetryFailed",
         "RetryOptions",
         "RetryTaskOptions",
@@ -287,7 +288,7 @@ describe("the fixed calls", () => {
     expectTypeOf<Engine["run"]>().toBeCallableWith([
       { custom_id: "a", body: { model: "echo:x", messages: [] } },
     ]);
-    expectTypeOf<ReturnType<Engine["run"]>>().toExtend<AsyncIterable<door.OutputLine>>();
+    expectTypeOf<ReturnType<Engine["run"]>>().toExtend<AsyncIterable<door.ResultLine>>();
     expectTypeOf<door.Run["finished"]>().resolves.toEqualTypeOf<door.Summary>();
     expectTypeOf<door.Run["progress"]>().returns.toEqualTypeOf<door.Progress>();
   });

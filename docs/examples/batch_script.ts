@@ -29,7 +29,7 @@ const work = engine.run(input, { sla: 60, maxCostUsd: 5, onProgress, progressEve
 let answered = 0;
 let failed = 0;
 for await (const line of work) {
-  if (line.output === null) failed += 1;
+  if (line.status !== "completed") failed += 1;
   else answered += 1;
 }
 

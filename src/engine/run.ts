@@ -13,7 +13,7 @@
  *                                                   failed; then `finished` rejects
  */
 import { hasCode, PerigeeError } from "../errors.ts";
-import type { OutputLine } from "../work/item.ts";
+import type { ResultLine } from "../work/item.ts";
 import { rethrowFileError, rethrowReadError } from "./file_errors.ts";
 import { HoldNote } from "./hold_note.ts";
 import type { Hold, HoldReason } from "./holds.ts";
@@ -43,7 +43,7 @@ type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 export const PILOT_DECLINED = "onPilot declined to continue after the pilot";
 
 /** A run at work. Iterating gives its output lines from the first on, also those of earlier calls. */
-export class Run implements AsyncIterable<OutputLine> {
+export class Run implements AsyncIterable<ResultLine> {
   /** Resolves with the run's terms when its input is accepted; rejects like `finished` when it is not. */
   readonly opened: Promise<TaskBody>;
   /** Resolves when the run is over or stopped; rejects with a `PerigeeError` when it cannot go on. */
@@ -159,13 +159,13 @@ export class Run implements AsyncIterable<OutputLine> {
   }
 
   /** The lines of the output, from the first on, as they become durable; until the run ends. */
-  async *follow(): AsyncGenerator<OutputLine> {
+  async *follow(): AsyncGenerator<ResultLine> {
     await this.opened;
     yield* followLines(this.#parts.disk, this.finished, () => this.#answers());
   }
 
   /** Breaking out of the loop stops the run. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<OutputLine> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<ResultLine> {
     let isWhole = false;
     try {
       yield* this.follow();

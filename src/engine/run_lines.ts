@@ -4,7 +4,7 @@
  */
 import type { Disk } from "../disk.ts";
 import { parseOutputLine } from "../jsonl/write.ts";
-import type { OutputLine } from "../work/item.ts";
+import { type ResultLine, resultOf } from "../work/item.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 
@@ -20,7 +20,7 @@ export async function* followLines(
   disk: Disk,
   finished: Promise<unknown>,
   answers: () => Answers | undefined,
-): AsyncGenerator<OutputLine> {
+): AsyncGenerator<ResultLine> {
   let isOver = false;
   const over = finished.then(
     () => {
@@ -42,7 +42,7 @@ export async function* followLines(
       const whole = text.lastIndexOf(0x0a) + 1;
       rest = text.subarray(whole);
       for (const line of text.subarray(0, whole).toString().split("\n")) {
-        if (line !== "") yield parseOutputLine(line);
+        if (line !== "") yield resultOf(parseOutputLine(line));
       }
     } else if (wasOver) {
       return;

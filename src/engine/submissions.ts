@@ -38,7 +38,7 @@ import type { RunOptions } from "./run_open.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
 import { SubmittedPart } from "./submitted_part.ts";
 import {
-  type ItemPlaces,
+  type ListPlaces,
   type StoredList,
   type Submission,
   type SubmittedTask,
@@ -312,7 +312,7 @@ function groupBySla(items: readonly Item[]): Groups {
   return { parts, partOf };
 }
 
-function placesOf(body: SubmissionBody): ItemPlaces {
+function placesOf(body: SubmissionBody): ListPlaces {
   const total = body.parts.reduce((sum, part) => sum + part.items, 0);
   const partOf = Uint8Array.from(body.partOf ?? new Uint8Array(total));
   const lineOf = new Uint32Array(total);

@@ -25,11 +25,11 @@ export interface SubmittedTask extends Promise<Task>, AsyncIterable<TaskObject> 
 export interface Submission {
   readonly parts: readonly SubmittedPart[];
   /** Where each item stands, by its number. */
-  readonly places: ItemPlaces;
+  readonly places: ListPlaces;
 }
 
 /** Columns over all items of a list: the part, and the line in that part's file. */
-export interface ItemPlaces {
+export interface ListPlaces {
   readonly total: number;
   readonly partOf: Uint8Array;
   readonly lineOf: Uint32Array;

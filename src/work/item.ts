@@ -124,3 +124,23 @@ export interface OutputLine extends ItemFacts {
   readonly output: Output | null;
   readonly error?: Failure;
 }
+
+/** An output line as a run gives it: `status` tells what it holds. */
+export type ResultLine = OutputLine &
+  (
+    | { readonly status: "completed"; readonly output: Output; readonly error?: never }
+    | {
+        readonly status: "failed" | "expired" | "cancelled";
+        readonly output: null;
+        readonly error: Failure;
+      }
+  );
+
+/** The line with its status, which its error's code names. */
+export function resultOf(line: OutputLine): ResultLine {
+  const { error } = line;
+  if (error === undefined) return { ...line, status: "completed" } as ResultLine; // a line has an output or an error
+  const { code } = error;
+  const status = code === "expired" || code === "cancelled" ? code : "failed";
+  return { ...line, status, output: null, error };
+}

@@ -92,7 +92,6 @@ const DOORS: Readonly<Record<string, string>> = {
   // Imported by fastify alone: its newest version needs a package for Node 22.
   "light-my-request": "",
   "openapi-types": "service/fastify.ts",
-  "p-retry": "dispatch/dispatcher.ts",
   "stream-json": "jsonl/array.ts",
   "prom-client": "service/metrics.ts",
   standardwebhooks: "egress/webhook_signature.ts",

@@ -8,13 +8,12 @@
  *                  +-----> else: wait -> admit -> attempt
  *   attempt: one request, or with `hedging` a second one beside a first that hangs (hedge.ts)
  *
- * The only retry layer: p-retry drives the attempts after a failed first one, `retry.ts` decides, the Clock waits. Every attempt
+ * The only retry layer: `retry.ts` decides, the Clock waits. Every attempt
  * passes admission, and has all the time that is left, up to its provider's time-out, unless `patience` gives it up before.
  *
  * Hot path: a call that succeeds at once costs 0.7 us on top of the transport and the codec
- * (docs/decisions/0006-transport.md, bench/transport.ts); p-retry is not entered.
+ * (docs/decisions/0006-transport.md, bench/transport.ts).
  */
-import pRetry from "p-retry";
 import type { Clock } from "../clock.ts";
 import type { FailureCode } from "../errors.ts";
 import type { HeaderBag, Provider, WireHead } from "../providers/provider.ts";
@@ -176,29 +175,14 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   async #retry(call: C, tally: Tally, firstDelayMs: number): Promise<DispatchResult> {
-    let decision = { retry: true, delayMs: firstDelayMs } as RetryDecision; // widened: it changes inside p-retry
-    const again = async (): Promise<DispatchResult> => {
-      const delayMs = decision.retry ? decision.delayMs : 0;
+    for (let delayMs = firstDelayMs; ; ) {
       const refused = await this.#admitAfter(call, tally, delayMs);
       if (refused !== undefined) return refused;
       const result = await this.#attempt(call, tally);
       if (result.class === "success") return completed(tally, result);
-      throw new AttemptFailed(result);
-    };
-    try {
-      return await pRetry(again, {
-        retries: Number.POSITIVE_INFINITY, // what counts as one is decided in retry.ts
-        minTimeout: 0,
-        factor: 1,
-        shouldRetry: ({ error }) => {
-          if (!(error instanceof AttemptFailed)) return false;
-          decision = this.#decide(call, tally, error.result);
-          return decision.retry;
-        },
-      });
-    } catch (error) {
-      if (!(error instanceof AttemptFailed) || decision.retry) throw error;
-      return this.#conclude(call, tally, error.result, decision.code);
+      const decision = this.#decide(call, tally, result);
+      if (!decision.retry) return this.#conclude(call, tally, result, decision.code);
+      delayMs = decision.delayMs;
     }
   }
 
@@ -381,17 +365,6 @@ export class Dispatcher<C extends Call = Call> {
 
   #remainingMs(call: C): number {
     return call.deadlineMs - this.#clock.nowMs();
-  }
-}
-
-/** How a failed attempt passes through p-retry. */
-class AttemptFailed extends Error {
-  readonly result: AttemptResult;
-
-  constructor(result: AttemptResult) {
-    super(result.message);
-    this.name = "AttemptFailed";
-    this.result = result;
   }
 }
 

@@ -9,7 +9,7 @@
  * Speed: about 35 MB/s, nearly all of it the parser's tokens (`bench/jsonl.ts`); lines are split 70 times as fast.
  */
 import { finished } from "node:stream/promises";
-import parser from "stream-json/parser.js";
+import type parser from "stream-json/parser.js";
 import { PerigeeError } from "../errors.ts";
 import { LINE_BYTES_MAX } from "./read.ts";
 import { DEPTH_MAX } from "./record.ts";
@@ -50,7 +50,9 @@ export async function* arrayLines(
   chunks: AsyncIterable<Uint8Array>,
   options: ArrayOptions = {},
 ): AsyncGenerator<readonly ArrayElement[]> {
-  const reader = new ArrayReader(options.elementCharsMax ?? LINE_BYTES_MAX);
+  const { default: parser } = await import("stream-json/parser.js"); // few inputs are an array
+  const stream = parser.asStream({ packValues: false });
+  const reader = new ArrayReader(stream, options.elementCharsMax ?? LINE_BYTES_MAX);
   try {
     for await (const chunk of chunks) {
       for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
@@ -71,13 +73,14 @@ export async function* arrayLines(
 /** Drives the parser's stream, whose tokens arrive while it is written to. */
 class ArrayReader {
   readonly #decoder = new TextDecoder("utf-8", { fatal: true });
-  readonly #stream = parser.asStream({ packValues: false });
+  readonly #stream: ReturnType<typeof parser.asStream>;
   readonly #builder: ElementBuilder;
   readonly #ended: Promise<void>;
   #bytes = 0;
   #sliceStart = 0;
 
-  constructor(elementCharsMax: number) {
+  constructor(stream: ReturnType<typeof parser.asStream>, elementCharsMax: number) {
+    this.#stream = stream;
     this.#builder = new ElementBuilder(elementCharsMax);
     this.#ended = finished(this.#stream);
     this.#ended.catch(() => undefined); // awaited in `end`; before that `write` meets the same failure

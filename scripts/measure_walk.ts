@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { type Profiler, Session } from "node:inspector";
 import type { AddressInfo } from "node:net";
@@ -111,6 +111,16 @@ async function ofPosts(options: Options, kind: Walk, other: ChildProcess): Promi
   return figures;
 }
 
+/** Where the modules begin in a file of several: esbuild writes the path of each before it. */
+function modulesOf(url: string): (offset: number) => string {
+  const text = readFileSync(fileURLToPath(url), "utf8");
+  const begins = [...text.matchAll(/^\/\/ ([\w/]+\.js)$/gm)].map(({ index, 1: path = "" }) => ({
+    index,
+    path,
+  }));
+  return (offset) => begins.findLast(({ index }) => index <= offset)?.path ?? url;
+}
+
 /** Counts calls of all functions from `begin` to `end`. */
 class Coverage {
   readonly #session = new Session();
@@ -128,11 +138,14 @@ class Coverage {
       "Profiler.takePreciseCoverage",
     );
     this.#session.disconnect();
-    const called = result
+    const modules = result
       .filter(({ url }) => url.startsWith(dist))
-      .map(({ functions }) => functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) >= CALLS_MIN).length)
-      .filter((count) => count > 0);
-    return { functions: called.reduce((sum, count) => sum + count, 0), files: called.length };
+      .flatMap(({ url, functions }) => {
+        const called = functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) >= CALLS_MIN);
+        const moduleAt = called.length > 0 ? modulesOf(url) : () => url;
+        return called.map(({ ranges }) => moduleAt(ranges[0]?.startOffset ?? 0));
+      });
+    return { functions: modules.length, files: new Set(modules).size };
   }
 
   #ask<T>(method: string, parameters: object = {}): Promise<T> {

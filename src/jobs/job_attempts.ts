@@ -107,13 +107,11 @@ export class JobAttempts<F extends JobFacts> {
 
   /** False when the attempt is not to begin after all. */
   async #intend(standing: Standing<F>, { isRepeatable }: JobRetries): Promise<boolean> {
-    const { storesIntents } = this.#options.limits;
+    if (!this.#options.limits.storesIntents) return true;
     const attempts = standing.progress.attempts + 1;
-    const intent = { attempts, isUnderWay: storesIntents, isRepeatable, nextWallMs: undefined };
-    if (storesIntents) await this.#note(standing, intent);
-    else standing.progress = { ...standing.progress, ...intent };
+    await this.#note(standing, { attempts, isUnderWay: true, isRepeatable, nextWallMs: undefined });
     if (!this.#isPassed(standing)) return true;
-    if (storesIntents && standing.ending === undefined) await this.takeBack(standing);
+    if (standing.ending === undefined) await this.takeBack(standing);
     return false;
   }
 
@@ -126,7 +124,8 @@ export class JobAttempts<F extends JobFacts> {
         await this.#options.log.keepNotes(facts, notes);
       });
     };
-    const attempt = new RunningAttempt(progress.attempts, () => this.#release(standing), keepNotes);
+    const number = progress.attempts + (this.#options.limits.storesIntents ? 0 : 1);
+    const attempt = new RunningAttempt(number, () => this.#release(standing), keepNotes);
     standing.attempt = attempt;
     let end: AttemptEnd;
     this.#running += 1;
@@ -142,12 +141,15 @@ export class JobAttempts<F extends JobFacts> {
   async #decide(standing: Standing<F>, retries: JobRetries, end: AttemptEnd): Promise<Next> {
     const isUnsent = end.kind !== "completed" && end.failed.failure === "not_sent";
     if (!isUnsent) this.#down.reached(standing);
+    const { clock, limits } = this.#options;
+    const isAmbiguous = end.kind !== "completed" && end.failed.failure === "ambiguous";
+    const isCutOff = this.#signal.aborted && isAmbiguous;
+    if (!limits.storesIntents && !isCutOff)
+      standing.progress = { ...standing.progress, attempts: standing.progress.attempts + 1 };
     if (end.kind === "completed")
       return { kind: "end", outcome: { status: "completed", output: end.output, error: null } };
-    const { clock, limits } = this.#options;
     const { progress } = standing;
-    const isAmbiguous = end.failed.failure === "ambiguous";
-    if (this.#signal.aborted && isAmbiguous) {
+    if (isCutOff) {
       // Else it stays as it is stored: begun, and perhaps done.
       if (retries.isRepeatable && limits.storesIntents) await this.#note(standing, { isUnderWay: false });
       return NONE;

@@ -10,12 +10,14 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import { systemClock } from "../clock.ts";
 import { checkVariables } from "../engine/variables.ts";
 import { PerigeeError } from "../errors.ts";
+import { LINE_FORMATS } from "../work/line_layout.ts";
 import { ignoreClosedOutput } from "./closed_output.ts";
 import { exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { addOrbitCommands } from "./orbit_commands.ts";
 import { UNSUPPORTED } from "./prices.ts";
+import { DELIVERY, FIELDS, FORMAT } from "./run_choices.ts";
 import { addStatusCommands } from "./status_commands.ts";
 import {
   amount,
@@ -98,6 +100,8 @@ function declareRun(root: Command): void {
     )
     .option("--model <id>", "run every line on this model instead, such as echo:test", checked(modelId))
     .option("--ordered", "write the answers in the order of the input")
+    .addOption(new Option(...FORMAT).choices([...LINE_FORMATS]))
+    .option(...FIELDS, checked(list))
     .option(
       "--retry-failed [codes]",
       "run lines again that ended with one of these codes (comma separated); without codes, those whose error is retryable or that expired",
@@ -121,12 +125,7 @@ function declareRun(root: Command): void {
       "end held items in an error that has the reason, instead of leaving them for the next run",
     )
     .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
-    .addOption(
-      new Option(
-        "--delivery <mode>",
-        "whether to ask again when an answer may have been lost (default: at_least_once)",
-      ).choices(["at_least_once", "at_most_once"]),
-    )
+    .addOption(new Option(...DELIVERY).choices(["at_least_once", "at_most_once"]))
     .option("--hedge", "send a second request beside one that hangs; the first complete answer counts")
     .addOption(stateOption())
     .option(...NO_LEARN)

@@ -11,6 +11,7 @@ import type { RetryFailed } from "../engine/reopen.ts";
 import type { Run } from "../engine/run.ts";
 import type { ErrorGroup } from "../engine/run_errors.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
+import type { LineField, LineFormat } from "../work/line_layout.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { continueLine, type Stopped } from "./continue.ts";
 import { errorJson, printError } from "./exit.ts";
@@ -35,6 +36,8 @@ interface RunArguments extends StateArguments, ConfigArguments {
   readonly cap?: { readonly name: string; readonly usd: number };
   readonly model?: string;
   readonly ordered?: boolean;
+  readonly format?: LineFormat;
+  readonly fields?: readonly string[];
   readonly retryFailed?: true | readonly string[];
   readonly update?: boolean;
   readonly prune?: boolean;
@@ -98,6 +101,8 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       ...(given.wait === undefined ? {} : { waitMs: given.wait }),
       finish: given.finish === true,
       ordered: given.ordered === true,
+      ...(given.format === undefined ? {} : { format: given.format }),
+      ...(given.fields === undefined ? {} : { fields: fieldsOf(given.fields) }),
       update: given.update === true,
       prune: given.prune === true,
       ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
@@ -120,6 +125,11 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
     asking.abort();
     await engine.close();
   }
+}
+
+/** The engine checks them. */
+function fieldsOf(names: readonly string[]): readonly LineField[] {
+  return names.length === 1 && names[0] === "none" ? [] : (names as readonly LineField[]);
 }
 
 /** What would be ignored in silence. */

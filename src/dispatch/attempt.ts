@@ -95,6 +95,7 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
       model: decoded.model,
       requestId: decoded.requestId,
       servedTier: decoded.servedTier,
+      body: decoded.body,
       status,
       learnt,
       latencyMs,

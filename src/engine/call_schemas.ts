@@ -57,6 +57,8 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   out: A_TEXT,
   id: A_TEXT,
   ordered: A_TRUTH,
+  format: CHECKED_LATER,
+  fields: CHECKED_LATER,
   hedge: A_TRUTH,
   maxCostUsd: AN_AMOUNT,
   maxCostUnbounded: A_TRUTH,

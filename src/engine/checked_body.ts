@@ -55,6 +55,7 @@ export async function checkedBody(
     ...keys,
     out: resolve(options.out ?? ownOutputPath(parts, task.id)),
     isOrdered: options.ordered === true,
+    ...(options.format === undefined || options.format === "perigee" ? {} : { format: options.format }),
     ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),
     ...acceptedAt(options.accepted ?? now),
     volumeTokens: options.volumeTokens ?? volumeTokensOf(input.identity?.sizeBytes),

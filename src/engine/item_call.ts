@@ -3,6 +3,7 @@
  */
 import type { Call, Made } from "../dispatch/dispatcher.ts";
 import type { Reservation } from "../price/budget.ts";
+import { keepingBody } from "../providers/kept_body.ts";
 import type { Provider, WireHead } from "../providers/provider.ts";
 import type { FailureSeries, Refusals } from "../schedule/blame.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
@@ -82,7 +83,8 @@ export class ItemCall implements Call {
     this.lane = lane;
     this.shard = shard;
     this.index = index;
-    this.provider = wire.provider;
+    const isPlain = run.settings.layout.format === "perigee";
+    this.provider = isPlain ? wire.provider : keepingBody(wire.provider);
     this.head = wire.head;
     this.expectedInputTokens = expected.inputTokens;
     this.expectedOutputTokens = expected.outputTokens;

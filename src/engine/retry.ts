@@ -33,7 +33,7 @@ export async function retryOptions(
   const kind = /^(id|out|in|once):/.exec(task?.name ?? "")?.[1];
   if (task === undefined || kind === undefined)
     throw new PerigeeError("not_found", `no run has the id ${JSON.stringify(taskId)}`);
-  const { input, out, slaMinutes, model, isOrdered } = decodeBody(task.body);
+  const { input, out, slaMinutes, model, isOrdered, format } = decodeBody(task.body);
   if (input === undefined) {
     throw new PerigeeError(
       "usage",
@@ -48,6 +48,7 @@ export async function retryOptions(
     ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
     ...(model === undefined ? {} : { model }),
     ordered: isOrdered,
+    ...(format === undefined ? {} : { format }),
     retryFailed: codes ?? true,
   };
 }

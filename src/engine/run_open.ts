@@ -10,6 +10,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { PerigeeError } from "../errors.ts";
 import type { StoredTask } from "../store/store.ts";
+import { layoutFault, lineLayout } from "../work/line_layout.ts";
 import { overAtMs, parseSlaMinutes } from "../work/sla.ts";
 import { arrayCopyPath } from "./array_copy.ts";
 import { checkedBody, checkPrune, isPrunable, otherInput } from "./checked_body.ts";
@@ -28,7 +29,7 @@ import { askAgain, checkFinished, type FinishedRun } from "./run_again.ts";
 import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
 import type { RunOptions } from "./run_options.ts";
 import { RunState } from "./run_state.ts";
-import { costTerms, onThisClock, refuseOtherOrder } from "./run_terms.ts";
+import { costTerms, onThisClock, refuseOtherFormat, refuseOtherOrder } from "./run_terms.ts";
 import { checkCap } from "./shared_caps.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
 import { answersPath, spoolPath } from "./task_files.ts";
@@ -69,6 +70,8 @@ export function checkRunOptions(options: RunOptions, where: string): void {
   checkPilot(options.pilot, where);
   checkCap(options.cap, where);
   checkPrune(options, where);
+  const fault = layoutFault(options);
+  if (fault !== undefined) throw new PerigeeError("usage", `${where}: ${fault}`);
 }
 
 /** Throws `usage` for a weight that is none; `where` names the call. */
@@ -132,7 +135,10 @@ async function open(
     );
   const found = await findTask(parts, name, options);
   const before = found === undefined ? undefined : await mended(parts, found, opening.stopped);
-  if (before !== undefined) refuseOtherOrder(before, options);
+  if (before !== undefined) {
+    refuseOtherOrder(before, options);
+    refuseOtherFormat(before, options);
+  }
   const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
   if (before?.status === "completed") {
     await checkFinished(parts, task, before);
@@ -312,6 +318,7 @@ async function openState(
   const state = new RunState({
     taskId,
     input: input.file,
+    layout: lineLayout(options),
     measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(parts, options, budget) },
     log,
     totals: recovered.totals,

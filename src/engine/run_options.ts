@@ -3,6 +3,7 @@
  */
 import type { Moment } from "../clock.ts";
 import type { RateCard } from "../price/factor.ts";
+import type { LineField, LineFormat } from "../work/line_layout.ts";
 import type { HoldReason } from "./holds.ts";
 import type { PilotOptions } from "./pilot_options.ts";
 import type { ProgressOptions } from "./progress_feed.ts";
@@ -23,6 +24,13 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   readonly hedge?: boolean;
   /** Answers in the order of the input. */
   readonly ordered?: boolean;
+  /**
+   * Of the output lines: `perigee` (default); `openai`: the layout of OpenAI's batch output, `raw`: `{"key","body"}`, both with
+   * the provider's own body. `lines()` then yields lines of that form. A run keeps the format that it began with.
+   */
+  readonly format?: LineFormat;
+  /** Members beside `key` and `output`, for lines written from this call on; default: all. Only with `perigee`. */
+  readonly fields?: readonly LineField[];
   /** From when the sla counts, as it was read then, perhaps in another process; default: when the run is first opened. */
   readonly accepted?: Moment;
   /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */

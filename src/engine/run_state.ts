@@ -14,6 +14,7 @@ import type { DiskFile } from "../disk.ts";
 import type { Block } from "../jsonl/block.ts";
 import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
+import type { LineLayout } from "../work/line_layout.ts";
 import { LineSet } from "../work/line_set.ts";
 import type { HeldEnd, HeldLines, Hold, HoldReason } from "./holds.ts";
 import type { CostTerms } from "./item_cost.ts";
@@ -53,6 +54,8 @@ export interface RunSettings extends CostTerms {
   /** Of its project, above 0. */
   readonly weight: number;
   readonly skip: ((line: number) => boolean) | undefined;
+  /** Of its output lines. */
+  readonly layout: LineLayout;
 }
 
 /** Lines that are held for one reason. */

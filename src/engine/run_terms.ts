@@ -10,13 +10,14 @@
 import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { priceFactor, type RateCard } from "../price/factor.ts";
+import type { LayoutTerms } from "../work/line_layout.ts";
 import { jumpMsSince } from "../work/moment.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { PriceTable } from "./price_table.ts";
 import type { TaskBody } from "./task_body.ts";
 
 /** What a call says of them; see `RunOptions`. */
-export interface AskedTerms {
+export interface AskedTerms extends LayoutTerms {
   readonly sla?: number;
   readonly model?: string;
   readonly ordered?: boolean;
@@ -32,6 +33,19 @@ export function refuseOtherOrder({ isOrdered, out }: TaskBody, { ordered = false
   throw new PerigeeError(
     "conflict",
     `${out} was begun with its answers ${began}, now they are requested ${asked}: repeat the order that the run began with, or use another output`,
+  );
+}
+
+/** Throws `conflict` when a run that began in one format is called for another. */
+export function refuseOtherFormat(
+  { format: begun, out }: TaskBody,
+  { format = "perigee" }: AskedTerms,
+): void {
+  const before = begun ?? "perigee";
+  if (before === format) return;
+  throw new PerigeeError(
+    "conflict",
+    `${out} was begun with lines in the format ${before}, now the format ${format} is requested: repeat the format that the run began with, or use another output`,
   );
 }
 

@@ -1,7 +1,8 @@
 /**
  * Settling: an outcome becomes a price, a journal record and an output line.
  */
-import { completedLine, failedLine } from "../jsonl/write.ts";
+import { bodilessLine, bodyLine, type LineOwner } from "../jsonl/body_lines.ts";
+import { completedLine, errorJson, failedLine, type LineFacts } from "../jsonl/write.ts";
 import type { Failure, Outcome } from "../work/outcome.ts";
 import type { ItemCall } from "./item_call.ts";
 import { NOTHING_SPENT, type Spent, type StagedOutcome } from "./journal.ts";
@@ -18,18 +19,26 @@ export function settleOutcome(call: ItemCall, outcome: Outcome, whenDurable: () 
     last: outcome.last,
     requestedModel: call.model,
   };
-  const line =
-    outcome.status === "completed"
-      ? completedLine(call.keyJson, outcome, facts, warnings)
-      : failedLine(
-          call.keyJson,
-          call.line,
-          { ...outcome.failure, line: call.line },
-          outcome.attempts === 0 ? undefined : facts,
-          warnings,
-        );
+  const line = lineOf(call, outcome, facts, warnings);
   if (warnings !== "") warn(run, warnings);
   stage(run, record, line, whenDurable);
+}
+
+function lineOf(call: ItemCall, outcome: Outcome, facts: LineFacts, warnings: string): string {
+  const { run, keyJson, line } = call;
+  const { format, fields } = run.settings.layout;
+  if (outcome.status === "completed") {
+    if (format === "perigee") return completedLine(keyJson, outcome, facts, warnings, fields);
+    return bodyLine(format, ownerOf(run, keyJson, line), outcome.last, warnings);
+  }
+  const failure = { ...outcome.failure, line };
+  if (format !== "perigee")
+    return bodilessLine(format, ownerOf(run, keyJson, line), errorJson(failure, line), warnings);
+  return failedLine(keyJson, line, failure, outcome.attempts === 0 ? undefined : facts, warnings, fields);
+}
+
+function ownerOf(run: RunState, keyJson: string | null, line: number): LineOwner {
+  return { keyJson, line, taskId: run.settings.taskId };
 }
 
 /** Records an item or line that ends without a request. `keyJson` is null when the key could not be read. */
@@ -62,7 +71,12 @@ export function settleUnsent(
   const { spent } = made ?? {};
   const priceVersion = run.settings.prices.sourceOf(spent?.priceNumber ?? 0);
   const facts = failure.attempts === 0 || spent === undefined ? undefined : { used: spent, priceVersion };
-  stage(run, record, failedLine(keyJson, line, failure, facts), whenDurable);
+  const { format, fields } = run.settings.layout;
+  const text =
+    format === "perigee"
+      ? failedLine(keyJson, line, failure, facts, "", fields)
+      : bodilessLine(format, ownerOf(run, keyJson, line), errorJson(failure, line), "");
+  stage(run, record, text, whenDurable);
 }
 
 /** Goes with the step of the line that is staged next. */

@@ -12,6 +12,7 @@
  */
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../disk.ts";
+import { OPENAI_LINE_START } from "../jsonl/body_lines.ts";
 import { hashKey, keyFilter, scanKeys } from "../jsonl/keys.ts";
 import { readKey } from "../jsonl/layout.ts";
 import { asBuffer, eachLine, isBlank } from "../jsonl/lines.ts";
@@ -28,7 +29,7 @@ import type { Replay } from "./replay.ts";
 import { STATES_ANEW } from "./task_journal.ts";
 
 const LINE_END = 0x0a;
-const LINE_START = Buffer.from('{"key":');
+const LINE_STARTS = ['{"key":', OPENAI_LINE_START].map((text) => Buffer.from(text));
 /** No text has so many in a row. */
 const GAP = Buffer.alloc(4);
 /** Values in tables; numbers of lines follow them. */
@@ -148,8 +149,10 @@ function hasGap(bytes: Uint8Array): boolean {
 
 /** Whether a line without its end is the beginning of one that this engine writes. */
 function isBegun(bytes: Uint8Array): boolean {
-  const length = Math.min(bytes.byteLength, LINE_START.byteLength);
-  return Buffer.compare(bytes.subarray(0, length), LINE_START.subarray(0, length)) === 0;
+  return LINE_STARTS.some((start) => {
+    const length = Math.min(bytes.byteLength, start.byteLength);
+    return Buffer.compare(bytes.subarray(0, length), start.subarray(0, length)) === 0;
+  });
 }
 
 /** Keys of the lines whose request was under way, read from the input. */

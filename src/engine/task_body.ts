@@ -31,6 +31,8 @@ export interface TaskBody {
   readonly keptLines?: number;
   readonly out: string;
   readonly isOrdered: boolean;
+  /** Of its output lines; absent for perigee's own. */
+  readonly format?: "openai" | "raw";
   readonly slaMinutes?: number;
   readonly acceptedWallMs: number;
   /** When it was last opened; absent where an earlier version opened it. */

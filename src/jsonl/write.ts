@@ -15,6 +15,7 @@ import type { FailureCode } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";
 import { isObject, type JsonObject, jsonOf } from "../work/json.ts";
 import type { AnswerMembers, AttemptFacts, Failure, FinishReason, Output } from "../work/outcome.ts";
+import { asOwnLine } from "./body_lines.ts";
 import { asBuffer } from "./lines.ts";
 
 export { wholeLinesEnd } from "./lines.ts";
@@ -85,10 +86,26 @@ export function completedLine(
   { output, finish, members, attempts }: LineAnswer,
   facts: LineFacts,
   warnings = "",
+  fields?: LineFields,
 ): string {
-  const answer = `{"type":"text","text":${textLiteral(output.text)}},"finish_reason":"${finish}"${membersOf(members)}`;
+  const text = `{"type":"text","text":${textLiteral(output.text)}}`;
+  const beside =
+    fields === undefined
+      ? `,"finish_reason":"${finish}"${membersOf(members)}${factsOf(facts, attempts)}`
+      : trimmed(`"finish_reason":"${finish}"${membersOf(members)}${factsOf(facts, attempts)}`, fields);
   const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
-  return `{"key":${literal(keyJson)},"output":${answer}${factsOf(facts, attempts)}${warned}}\n`;
+  return `{"key":${literal(keyJson)},"output":${text}${beside}${warned}}\n`;
+}
+
+/** Names of the members that are written; undefined for all. */
+type LineFields = ReadonlySet<string> | undefined;
+
+/** The members in `json` that have these names, each after a comma. */
+function trimmed(json: string, fields: ReadonlySet<string>): string {
+  const all = JSON.parse(`{${json}}`) as JsonObject;
+  return Object.entries(all)
+    .map(([name, value]) => (fields.has(name) ? memberOf(name, value) : ""))
+    .join("");
 }
 
 function membersOf(members: AnswerMembers | undefined): string {
@@ -145,10 +162,22 @@ export function failedLine(
   failure: Failure,
   facts?: LineFacts,
   warnings = "",
+  fields?: LineFields,
 ): string {
+  const error = errorJson(failure, line);
+  const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
+  const all = facts === undefined ? "" : factsOf(facts);
+  const end = `${fields === undefined || all === "" ? all : trimmed(all.slice(1), fields)}${warned}}\n`;
+  if (keyJson !== null) return `{"key":${literal(keyJson)},"output":null,"error":${error}${end}`;
+  const place = line === undefined ? "" : `"line":${line},`;
+  return `{"key":null,${place}"output":null,"error":${error}${end}`;
+}
+
+/** The error of a line in JSON, with the number of the input line where it is known. */
+export function errorJson(failure: Failure, line: number | undefined): string {
   const { code, message, retryable, attempts, ambiguous_attempts, provider, provider_status, reasoning } =
     failure;
-  const error = JSON.stringify({
+  return JSON.stringify({
     code,
     message,
     retryable,
@@ -159,17 +188,13 @@ export function failedLine(
     line: failure.line ?? line,
     reasoning,
   });
-  const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
-  const end = `${facts === undefined ? "" : factsOf(facts)}${warned}}\n`;
-  if (keyJson !== null) return `{"key":${literal(keyJson)},"output":null,"error":${error}${end}`;
-  const place = line === undefined ? "" : `"line":${line},`;
-  return `{"key":null,${place}"output":null,"error":${error}${end}`;
 }
 
 /** Reads an output line, with or without its newline; undefined when it is not a whole one. Never throws. */
 export function readOutputLine(line: string | Uint8Array): ReadOutput | undefined {
-  const value = parse(typeof line === "string" ? line : asBuffer(line).toString());
-  if (!isObject(value)) return undefined;
+  const parsed = parse(typeof line === "string" ? line : asBuffer(line).toString());
+  if (!isObject(parsed)) return undefined;
+  const value = asOwnLine(parsed);
   const { key, output, error, model } = value;
   if (typeof key !== "string" && key !== null) return undefined;
   const warned = Array.isArray(value["warnings"]) ? { warnings: JSON.stringify(value["warnings"]) } : {};
@@ -195,10 +220,10 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
   };
 }
 
-/** An output line as callers see it, from one that was written by this version or an earlier one; `text` is such a line. */
+/** An output line as callers see it (one with a provider's body as it is), from one that was written by this version or an earlier one; `text` is such a line. */
 export function parseOutputLine(text: string): OutputLine {
   const line = JSON.parse(text) as OutputLine;
-  return line.output !== null && isOld(line.output) ? inThisForm(line) : line;
+  return isObject(line.output) && isOld(line.output) ? inThisForm(line) : line;
 }
 
 /** Whether more than type and text are inside, as in earlier versions. */

@@ -83,6 +83,8 @@ export type Decoded =
       readonly servedTier?: string;
       /** What the answer holds besides its text. */
       readonly members?: AnswerMembers;
+      /** The answer's bytes, from a provider that keeps them (kept_body.ts). */
+      readonly body?: Uint8Array;
     }
   | {
       readonly class: "refused" | "ambiguous" | "permanent";

@@ -84,6 +84,8 @@ export interface AttemptFacts {
   readonly requestId?: string | undefined;
   /** The tier that the provider says it used. */
   readonly servedTier?: string | undefined;
+  /** The provider's body of an answer, where lines have it. */
+  readonly body?: Uint8Array | undefined;
 }
 
 /** The error object of a failed item. Never a prompt, and of a provider's body no more than the model's thoughts. */

@@ -1,0 +1,72 @@
+/**
+ * How output lines are laid out.
+ *
+ *   perigee   {"key","output","finish_reason",...}; `fields` says which members stand beside key and output
+ *   openai    OpenAI's batch output: {"id","custom_id","response":{"status_code","request_id","body"},"error"}
+ *   raw       {"key","body"}
+ *
+ * The body is the provider's own, with no byte changed but line ends between tokens, which go.
+ */
+import { suggestion } from "../nearest.ts";
+
+export const LINE_FORMATS = ["perigee", "openai", "raw"] as const;
+
+export type LineFormat = (typeof LINE_FORMATS)[number];
+
+/** Members that may stand beside `key` and `output` (`error`, and `warnings` where there are some, always do). */
+export const LINE_FIELDS = [
+  "finish_reason",
+  "tool_calls",
+  "refusal",
+  "reasoning",
+  "logprobs",
+  "annotations",
+  "model",
+  "usage",
+  "cost",
+  "latency_ms",
+  "attempts",
+  "provider_request_id",
+] as const;
+
+export type LineField = (typeof LINE_FIELDS)[number];
+
+export interface LineLayout {
+  readonly format: LineFormat;
+  /** Undefined: all. */
+  readonly fields: ReadonlySet<LineField> | undefined;
+}
+
+/** What a call says of it. */
+export interface LayoutTerms {
+  /** Default `perigee`. */
+  readonly format?: LineFormat;
+  /** Default: all. Empty: none. */
+  readonly fields?: readonly LineField[];
+}
+
+export function lineLayout({ format = "perigee", fields }: LayoutTerms): LineLayout {
+  return { format, fields: fields === undefined ? undefined : new Set(fields) };
+}
+
+/** Why a layout cannot be; undefined when it can. */
+export function layoutFault({
+  format,
+  fields,
+}: {
+  readonly format?: unknown;
+  readonly fields?: unknown;
+}): string | undefined {
+  if (format !== undefined && !LINE_FORMATS.some((each) => each === format))
+    return `format must be one of ${LINE_FORMATS.join(", ")}, got ${JSON.stringify(format)}`;
+  if (fields === undefined) return undefined;
+  if (!Array.isArray(fields)) return `fields must be a list of names, got ${JSON.stringify(fields)}`;
+  const unknown: unknown = fields.find((name) => !LINE_FIELDS.some((each) => each === name));
+  if (unknown !== undefined) {
+    const hint = suggestion(String(unknown), LINE_FIELDS);
+    return `fields: ${JSON.stringify(unknown)} is not a member of a line${hint === "" ? `; expected some of ${LINE_FIELDS.join(", ")}` : `; ${hint}`}`;
+  }
+  return format === undefined || format === "perigee"
+    ? undefined
+    : `fields cannot be combined with format ${String(format)}`;
+}

@@ -139,6 +139,11 @@ export class ItemCall implements Call {
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
   }
 
+  /** In JSON; empty text for none. */
+  get metadata(): string {
+    return this.shard.metadata(this.index);
+  }
+
   /** What was left out of it, as JSON; empty text for nothing. */
   get warnings(): string {
     return this.shard.warnings(this.index);

@@ -6,7 +6,7 @@
  * thousand lines are staged at a time; the disk sets the pace.
  */
 import { readBlocks } from "../jsonl/read.ts";
-import { keyJsonOf, type MeasuredBlock } from "../shard/measured.ts";
+import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../shard/measured.ts";
 import { parseModelId } from "../work/request.ts";
 import { codeOfHold, type HeldEnd } from "./holds.ts";
 import type { EngineParts } from "./parts.ts";
@@ -63,7 +63,8 @@ export async function endRest(
     }
     for (let index = 0; index < measured.count; index += 1) {
       const model = measured.groups[measured.groupOf[index] as number]?.model ?? "";
-      end(measured.lines[index] as number, keyJsonOf(measured, index), endOf(state, status, model));
+      const unsent = { ...endOf(state, status, model), metadata: metadataJsonOf(measured, index) };
+      end(measured.lines[index] as number, keyJsonOf(measured, index), unsent);
     }
     if (staged < STAGED_MAX) return;
     staged = 0;

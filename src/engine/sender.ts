@@ -316,7 +316,8 @@ export class Sender implements Admission<ItemCall> {
   /** Ends an item that is not sent, or not again. */
   #end(call: ItemCall, status: "expired" | "cancelled" | "giving_up"): void {
     const { run, model } = call;
-    settleUnsent(run, call.line, call.keyJson, endOf(run, status, model), () => this.#options.onChange(run));
+    const unsent = { ...endOf(run, status, model), metadata: call.metadata };
+    settleUnsent(run, call.line, call.keyJson, unsent, () => this.#options.onChange(run));
   }
 
   #freeAll(call: ItemCall): void {

@@ -18,6 +18,7 @@ export function settleOutcome(call: ItemCall, outcome: Outcome, whenDurable: () 
     priceVersion: run.settings.prices.sourceOf(call.spent.priceNumber),
     last: outcome.last,
     requestedModel: call.model,
+    metadata: call.metadata,
   };
   const line = lineOf(call, outcome, facts, warnings);
   if (warnings !== "") warn(run, warnings);
@@ -34,7 +35,14 @@ function lineOf(call: ItemCall, outcome: Outcome, facts: LineFacts, warnings: st
   const failure = { ...outcome.failure, line };
   if (format !== "perigee")
     return bodilessLine(format, ownerOf(run, keyJson, line), errorJson(failure, line), warnings);
-  return failedLine(keyJson, line, failure, outcome.attempts === 0 ? undefined : facts, warnings, fields);
+  return failedLine(
+    keyJson,
+    line,
+    failure,
+    outcome.attempts === 0 ? { metadata: facts.metadata ?? "", priceVersion: null } : facts,
+    warnings,
+    fields,
+  );
 }
 
 function ownerOf(run: RunState, keyJson: string | null, line: number): LineOwner {
@@ -70,7 +78,8 @@ export function settleUnsent(
   };
   const { spent } = made ?? {};
   const priceVersion = run.settings.prices.sourceOf(spent?.priceNumber ?? 0);
-  const facts = failure.attempts === 0 || spent === undefined ? undefined : { used: spent, priceVersion };
+  const used = failure.attempts === 0 ? undefined : spent;
+  const facts = { used, priceVersion, metadata: end.metadata ?? "" };
   const { format, fields } = run.settings.layout;
   const text =
     format === "perigee"

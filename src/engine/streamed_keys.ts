@@ -2,7 +2,7 @@
  * Duplicate keys in an input that cannot be read twice: the later line gets the error.
  */
 import { hashKey } from "../jsonl/keys.ts";
-import type { MeasuredBlock, RejectedLine } from "../shard/measured.ts";
+import { keyIn, type MeasuredBlock, type RejectedLine } from "../shard/measured.ts";
 import { SeenKeys } from "../shard/streaming_keys.ts";
 import { pickItems } from "./pick_items.ts";
 import type { RunState } from "./run_state.ts";
@@ -25,7 +25,8 @@ export class StreamedKeys {
     }
     for (let item = 0; item < measured.count; item += 1) {
       const line = measured.lines[item] as number;
-      const keyJson = measured.keys.subarray(startOf(measured.keyEnds, item), measured.keyEnds[item]);
+      const bytes = measured.keys.subarray(startOf(measured.keyEnds, item), measured.keyEnds[item]);
+      const keyJson = keyIn(bytes);
       if (!this.#isNew(keyJson)) rejected.push(repeated(line, keyJson));
       else if (!this.#state.settings.done.has(line)) kept.push(item);
     }

@@ -21,6 +21,7 @@ const ITEM_FIELDS = [
   "contents",
   "messages",
   "sla",
+  "metadata",
   "system",
   "system_instruction",
   "systemInstruction",
@@ -86,10 +87,10 @@ function plainLine({ key, model, input }: Plain): string {
   return `{"key":${JSON.stringify(key)},"request":{"model":${JSON.stringify(model)},"contents":[{"parts":${parts}}]}}`;
 }
 
-function withRequest({ key, sla: _, ...item }: KeyedItem): object {
-  if (item.input === undefined) return { key, request: item };
+function withRequest({ key, sla: _, metadata, ...item }: KeyedItem): object {
+  if (item.input === undefined) return { key, request: item, metadata }; // left out of the JSON when it is undefined
   const { model, input, ...settings } = item;
-  return { key, request: { model, contents: [{ parts: [{ text: input }] }], ...settings } };
+  return { key, request: { model, contents: [{ parts: [{ text: input }] }], ...settings }, metadata };
 }
 
 function kindOf(value: unknown): string {

@@ -43,6 +43,8 @@ export type ParsedLine =
       /** The model's name, what follows the first colon. */
       readonly model: string;
       readonly request: ModelRequest;
+      /** The caller's own, for its output line. */
+      readonly metadata?: JsonObject;
       /** Some text was changed: half surrogate pairs became U+FFFD. */
       readonly hasReplacedText: boolean;
       /** Encoded bodies must pass through `restoreNumbers`, in the thread that parsed the line. */
@@ -61,8 +63,8 @@ export type ParsedLine =
 
 /** Members that a line may have. `__proto__` carries nothing: writers that know no better leave it there. */
 const LINE_FIELDS = {
-  interface: ["key", "request"],
-  openai: ["custom_id", "method", "url", "body"],
+  interface: ["key", "request", "metadata"],
+  openai: ["custom_id", "method", "url", "body", "metadata"],
 } as const;
 
 /** Longest name of a model, in UTF-16 units; it becomes part of URLs and of every record. */
@@ -84,6 +86,8 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
       new LineFault("invalid_line", `${name} must be an object, got ${shownKind(source)}`),
     );
   }
+  const metadata = readMetadata(object, layout);
+  if (metadata instanceof LineFault) return rejected(key, metadata);
   const model = readModel(source["model"], layout, options);
   if (model instanceof LineFault) return rejected(key, model);
   const request = layout === "openai" ? readOpenaiRequest(object) : readItem(source, isFlat ? "" : "request");
@@ -94,6 +98,7 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
     provider: model.provider,
     model: model.name,
     request,
+    ...(metadata === undefined ? {} : { metadata }),
     hasReplacedText: record.hasReplacedText,
     hasExactNumbers: record.hasExactNumbers,
   };
@@ -113,8 +118,20 @@ function slaFault(line: JsonObject): LineFault | undefined {
 }
 
 /** A line that is an item by itself, as that item. */
-function withoutKey({ key: _, ...item }: JsonObject): JsonObject {
+function withoutKey({ key: _, metadata: __, ...item }: JsonObject): JsonObject {
   return item;
+}
+
+/** Of the line; in OpenAI's layout else that of the body, which is sent as well. */
+function readMetadata(line: JsonObject, layout: "interface" | "openai"): JsonObject | LineFault | undefined {
+  const { metadata } = line;
+  if (metadata === undefined || metadata === null) {
+    const body = layout === "openai" ? line["body"] : undefined;
+    const inBody = isObject(body) ? body["metadata"] : undefined;
+    return isObject(inBody) ? inBody : undefined;
+  }
+  if (isObject(metadata)) return metadata;
+  return new LineFault("invalid_line", `metadata must be an object, got ${shownKind(metadata)}`);
 }
 
 function readModel(

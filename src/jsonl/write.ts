@@ -42,7 +42,10 @@ export interface LineUsage {
 
 /** What a line says of the requests for its item. */
 export interface LineFacts {
-  readonly used: LineUsage;
+  /** Absent when no request was sent. */
+  readonly used?: LineUsage | undefined;
+  /** The item's own, in JSON; empty text for none. */
+  readonly metadata?: string;
   /** Where its price comes from; null when none is known. */
   readonly priceVersion: string | null;
   /** Of the last request; absent when there was none in this process. */
@@ -89,10 +92,8 @@ export function completedLine(
   fields?: LineFields,
 ): string {
   const text = `{"type":"text","text":${textLiteral(output.text)}}`;
-  const beside =
-    fields === undefined
-      ? `,"finish_reason":"${finish}"${membersOf(members)}${factsOf(facts, attempts)}`
-      : trimmed(`"finish_reason":"${finish}"${membersOf(members)}${factsOf(facts, attempts)}`, fields);
+  const all = `,"finish_reason":"${finish}"${membersOf(members)}${factsOf(facts, attempts)}`;
+  const beside = `${trimmed(all, fields)}${metadataOf(facts, fields)}`;
   const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
   return `{"key":${literal(keyJson)},"output":${text}${beside}${warned}}\n`;
 }
@@ -100,9 +101,10 @@ export function completedLine(
 /** Names of the members that are written; undefined for all. */
 type LineFields = ReadonlySet<string> | undefined;
 
-/** The members in `json` that have these names, each after a comma. */
-function trimmed(json: string, fields: ReadonlySet<string>): string {
-  const all = JSON.parse(`{${json}}`) as JsonObject;
+/** The members in `json`, each after a comma, that have these names. */
+function trimmed(json: string, fields: LineFields): string {
+  if (fields === undefined || json === "") return json;
+  const all = JSON.parse(`{${json.slice(1)}}`) as JsonObject;
   return Object.entries(all)
     .map(([name, value]) => (fields.has(name) ? memberOf(name, value) : ""))
     .join("");
@@ -126,8 +128,14 @@ function memberOf(name: string, value: unknown): string {
   return json === undefined ? "" : `,"${name}":${json}`;
 }
 
+/** As it was given, byte by byte but for spaces. */
+function metadataOf({ metadata = "" }: LineFacts, fields: LineFields): string {
+  return metadata === "" || fields?.has("metadata") === false ? "" : `,"metadata":${metadata}`;
+}
+
 /** `attempts` is absent where the line has it in its error. */
 function factsOf({ used, priceVersion, last, requestedModel }: LineFacts, attempts?: number): string {
+  if (used === undefined) return "";
   const estimated = used.isEstimated ? ',"is_estimated":true' : "";
   const usage = `{"input_tokens":${used.inputTokens},"cached_tokens":${used.cachedTokens},"cache_write_tokens":${used.cacheWriteTokens},"output_tokens":${used.outputTokens},"reasoning_tokens":${used.reasoningTokens}}`;
   const tier = last?.servedTier === undefined ? "null" : textLiteral(last.servedTier);
@@ -166,8 +174,8 @@ export function failedLine(
 ): string {
   const error = errorJson(failure, line);
   const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
-  const all = facts === undefined ? "" : factsOf(facts);
-  const end = `${fields === undefined || all === "" ? all : trimmed(all.slice(1), fields)}${warned}}\n`;
+  const all = facts === undefined ? "" : `${trimmed(factsOf(facts), fields)}${metadataOf(facts, fields)}`;
+  const end = `${all}${warned}}\n`;
   if (keyJson !== null) return `{"key":${literal(keyJson)},"output":null,"error":${error}${end}`;
   const place = line === undefined ? "" : `"line":${line},`;
   return `{"key":null,${place}"output":null,"error":${error}${end}`;

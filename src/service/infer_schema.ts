@@ -75,6 +75,10 @@ const inlineItem = z
       .record(z.string(), z.unknown(), "must be an object")
       .optional()
       .describe("Settings as in a line of a file; one that is not known fails the item."),
+    metadata: z
+      .record(z.string(), z.unknown(), "must be an object")
+      .optional()
+      .describe("Your own; it is given back with the answer."),
     system: z.string("must be text").optional().describe("System instruction."),
     max_tokens: outputTokens.optional().describe("As generation_config.max_output_tokens."),
     max_completion_tokens: outputTokens.optional().describe("The same."),
@@ -171,6 +175,7 @@ const factFields = {
   latency_ms: tokens.optional().describe("Of the last request."),
   attempts: tokens.optional().describe("Requests sent for the answer."),
   provider_request_id: z.string().optional().describe("The provider's id of the last request."),
+  metadata: z.record(z.string(), z.unknown()).optional().describe("The item's own."),
   warnings: z
     .array(z.object({ code: z.enum(["dropped", "text_replaced"]), setting: z.string().optional() }))
     .optional()

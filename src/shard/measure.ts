@@ -175,6 +175,7 @@ export class BlockMeasurer {
     const isExact = options.wantBodies && item.hasExactNumbers;
     this.#columns.addItem({
       key: item.key,
+      metadata: metadataOf(item),
       model: model.id,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
@@ -221,4 +222,11 @@ function limited(
 
 function unboundedMessage(what: string): string {
   return `a cost cap cannot bound ${what}: leave it out, or allow unbounded requests`;
+}
+
+/** In JSON, with the numbers as they were given. */
+function metadataOf({ metadata, hasExactNumbers }: ItemLine): string {
+  if (metadata === undefined) return "";
+  const json = JSON.stringify(metadata);
+  return hasExactNumbers ? restoreNumbers(json) : json;
 }

@@ -5,6 +5,7 @@
  * Column `i` of every array speaks of the same item. Items stand in the order of their lines.
  */
 import type { FailureCode } from "../errors.ts";
+import { asBuffer } from "../jsonl/lines.ts";
 
 /** Items that can be packed together: one model and one shared prefix (system instruction). */
 export interface MeasuredGroup {
@@ -62,7 +63,10 @@ export interface MeasuredBlock {
   readonly warnings: Uint16Array<ArrayBuffer>;
   /** The different lists of warnings, each as JSON (`work/warning.ts`); few, because lines of a file are alike. */
   readonly warningLists: readonly string[];
-  /** Keys as JSON string literals in UTF-8, end to end; item `i` spans `keyEnds[i-1]..keyEnds[i]`. */
+  /**
+   * Keys as JSON string literals in UTF-8, end to end; item `i` spans `keyEnds[i-1]..keyEnds[i]`. After a key, behind a line
+   * end, its item's metadata in JSON, where it has some.
+   */
   readonly keys: Uint8Array<ArrayBuffer>;
   readonly keyEnds: Uint32Array<ArrayBuffer>;
   /** Wire bodies in UTF-8, end to end; item `i` spans `bodyEnds[i-1]..bodyEnds[i]`. */
@@ -77,5 +81,24 @@ export interface MeasuredBlock {
 /** The key of an item, as a JSON string literal. */
 export function keyJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): string {
   const start = item === 0 ? 0 : (keyEnds[item - 1] as number);
-  return Buffer.from(keys.buffer, keys.byteOffset + start, (keyEnds[item] as number) - start).toString();
+  return asBuffer(keyIn(keys.subarray(start, keyEnds[item]))).toString();
 }
+
+/** The metadata of an item in JSON; empty text for none. */
+export function metadataJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): string {
+  return metadataIn(keys.subarray(item === 0 ? 0 : keyEnds[item - 1], keyEnds[item]));
+}
+
+/** The key in the bytes of a key and its metadata. */
+export function keyIn(bytes: Uint8Array): Uint8Array {
+  const end = bytes.indexOf(LINE_END);
+  return end < 0 ? bytes : bytes.subarray(0, end);
+}
+
+/** The metadata there, in JSON; empty text for none. */
+export function metadataIn(bytes: Uint8Array): string {
+  const end = bytes.indexOf(LINE_END);
+  return end < 0 ? "" : asBuffer(bytes.subarray(end + 1)).toString();
+}
+
+const LINE_END = 0x0a;

@@ -10,6 +10,8 @@ import { WarningLists } from "./warning_lists.ts";
 /** One measured item. */
 export interface MeasuredItem {
   readonly key: string;
+  /** In JSON; empty text for none. */
+  readonly metadata: string;
   /** `<provider>:<name>`. */
   readonly model: string;
   /** Texts of the system instruction. */
@@ -84,7 +86,9 @@ export class MeasuredColumns {
     const index = this.#count;
     const group = this.#groupIndex(item);
     this.#addBeyond(group, item.most);
-    this.#keys.addText(JSON.stringify(item.key));
+    this.#keys.addText(
+      item.metadata === "" ? JSON.stringify(item.key) : `${JSON.stringify(item.key)}\n${item.metadata}`,
+    );
     if (item.body === "") this.#bodies.addEmpty();
     else this.#bodies.addText(item.body);
     this.#lines[index] = this.#line;

@@ -8,10 +8,11 @@
  */
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
+import { keyIn, metadataIn } from "./measured.ts";
 
 /** Keys and wire bodies of a shard's items, end to end; item `i` spans `ends[i-1]..ends[i]`. */
 export interface PreparedBytes {
-  /** Keys as JSON string literals in UTF-8. */
+  /** Keys as JSON string literals in UTF-8, and metadata, as in `MeasuredBlock`. */
   readonly keys: Uint8Array;
   readonly keyEnds: Uint32Array;
   /** Wire bodies in UTF-8. */
@@ -153,6 +154,15 @@ export class Shard {
 
   /** The key of an item as a JSON string literal in UTF-8: a view, not a copy. Only while prepared. */
   keyJson(item: number): Uint8Array {
+    return keyIn(this.#keyBytes(item));
+  }
+
+  /** Its metadata in JSON; empty text for none. Only while prepared. */
+  metadata(item: number): string {
+    return metadataIn(this.#keyBytes(item));
+  }
+
+  #keyBytes(item: number): Uint8Array {
     const { keys, keyEnds } = this.#bytes();
     return keys.subarray(item === 0 ? 0 : keyEnds[item - 1], keyEnds[item]);
   }

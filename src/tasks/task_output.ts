@@ -153,15 +153,14 @@ function errorLine(lot: Lot, { place, bytes }: ReadLine, key: string): Uint8Arra
 
 interface FailedLine {
   readonly key: string;
+  readonly output: null;
   readonly error: Failure;
-  readonly warnings?: unknown;
 }
 
 function withoutLine(lot: Lot, bytes: Uint8Array): Uint8Array {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
-  const { key, error, warnings } = JSON.parse(text) as FailedLine; // a line of our own
-  const list = warnings === undefined ? "" : JSON.stringify(warnings);
-  return Buffer.from(failedLine(JSON.stringify(key), undefined, failureOf(lot, error), undefined, list));
+  const line = JSON.parse(text) as FailedLine; // a line of our own
+  return Buffer.from(`${JSON.stringify({ ...line, error: failureOf(lot, line.error) })}\n`);
 }
 
 function cancelledLine(key: string): Uint8Array {

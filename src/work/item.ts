@@ -15,6 +15,8 @@ interface ItemMembers extends GenerationConfig {
   readonly model: ModelName;
   /** Minutes, 1 to 43,200; absent: at once. For `submit`; in `run` it is an option of the run. */
   readonly sla?: number;
+  /** The caller's own, sent nowhere and given back with the answer. */
+  readonly metadata?: ItemMetadata;
   /** System instruction. */
   readonly system?: string;
   /** Settings as in a file's line (interface 2.5), such as `{ "temperature": 0.6 }`. */
@@ -62,10 +64,21 @@ interface MessagesItem extends ItemMembers {
 /** One item: a model, a question (`input`, `contents` or `messages`), and settings. */
 export type Item = PromptItem | ContentsItem | MessagesItem;
 
+/** A caller's own words for an item. */
+type ItemMetadata = { readonly [name: string]: JsonValue };
+
 /** A keyed item: the interface's file line (2.5) or OpenAI's batch line, as an object. Checked when it is read. */
 export type LineItem =
-  | { readonly key: string; readonly request: { readonly [name: string]: JsonValue } }
-  | { readonly custom_id: string; readonly body: { readonly [name: string]: JsonValue } };
+  | {
+      readonly key: string;
+      readonly request: { readonly [name: string]: JsonValue };
+      readonly metadata?: ItemMetadata;
+    }
+  | {
+      readonly custom_id: string;
+      readonly body: { readonly [name: string]: JsonValue };
+      readonly metadata?: ItemMetadata;
+    };
 
 /** What all requests for an item took. Counts are whole tokens. */
 export interface ItemUsage {
@@ -112,6 +125,8 @@ export interface ItemFacts extends AnswerMembers {
   readonly attempts?: number;
   /** The provider's id of the last request. */
   readonly provider_request_id?: string;
+  /** The item's own, as it was given. */
+  readonly metadata?: ItemMetadata;
   /** What was left out of the request, or changed in it. */
   readonly warnings?: readonly Warning[];
 }

@@ -27,6 +27,7 @@ export const LINE_FIELDS = [
   "latency_ms",
   "attempts",
   "provider_request_id",
+  "metadata",
 ] as const;
 
 export type LineField = (typeof LINE_FIELDS)[number];

@@ -330,7 +330,7 @@ describe("the interface's layout", () => {
     expect(message({ ...line(), requset: {} })).toBe(
       '"requset" is not a known member of the line; did you mean "request"?',
     );
-    expect(fault({ ...line(), metadata: {} })).toBe("a: invalid_line");
+    expect(fault({ ...line(), extra: {} })).toBe("a: invalid_line");
     expect(message({ ...line(), sla: 60 })).toBe(
       '"sla" is not a known member of the line; set it for the whole run',
     );

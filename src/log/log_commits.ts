@@ -130,13 +130,18 @@ export class LogCommits {
   async #write(staged: StagedCommit): Promise<Committed> {
     const { store, clock, onHeldOutput } = this.#options;
     const moment = clock.moment();
-    const { sequence: lastSequence, firstSequence, nextTask } = this.place;
+    const { sequence: lastSequence, firstSequence } = this.place;
     const restated = this.#cut.plan(this.#work, staged.records.byteLength, lastSequence, moment);
     const { cutTo } = restated;
     for (;;) {
       const wrote = new LogRecords();
       const outputs = staged.outputs((task) => this.#outputOf(task), wrote);
-      const header = { firstSequence: cutTo > 0 ? cutTo + 1 : firstSequence, nextTask, moment };
+      const header = {
+        firstSequence: cutTo > 0 ? cutTo + 1 : firstSequence,
+        nextTask: this.place.nextTask,
+        names: this.#names.count,
+        moment,
+      };
       const entry = writeEntry(header, [restated.records, staged.records, wrote]);
       const names = this.#names.unstored();
       const sequence = lastSequence + 1;

@@ -36,6 +36,10 @@ export class LogNames {
     return this.#texts[number - 1];
   }
 
+  get count(): number {
+    return this.#texts.length;
+  }
+
   /** Those that no commit has stored yet. */
   unstored(): (readonly [number: number, text: string])[] {
     return this.#texts.slice(this.#stored).map((text, index) => [this.#stored + index + 1, text]);

@@ -71,6 +71,8 @@ export async function readLog(store: LogStore, options: LogCutOptions): Promise<
     if (place.firstSequence > last.header.firstSequence)
       throw damagedLog(`entries ${last.header.firstSequence} to ${place.firstSequence - 1} are missing`);
   }
+  const namesMin = last?.header.names ?? 0;
+  if (names.length < namesMin) throw damagedLog(`it has ${names.length} names, of ${namesMin}`);
   if (lastTask >= place.nextTask) throw damagedLog(`it ends before task ${lastTask}, which has a row`);
   return {
     work,

@@ -2,7 +2,7 @@
  * The records of the work log, as bytes in its entries: one size for each kind, no texts, numbers little-endian.
  *
  *   entry      header, then records in the order in which they take effect
- *   header     version u8, first sequence that is still needed f64, next task number f64, wall ms f64, ms since boot f64, boot id 16
+ *   header     version u8, first sequence that is still needed f64, next task number f64, names so far u32, wall ms f64, ms since boot f64, boot id 16
  *   record     kind u8, then the fields of its kind in the order of `FIELDS`
  *
  * Texts that records speak of (projects, lanes, prices, reasons) are names, and stand here as their numbers; 0 is none.
@@ -14,9 +14,10 @@ import { PerigeeError } from "../errors.ts";
 import { checkVersion } from "../store/known_version.ts";
 
 const VERSION = 1;
-const HEADER_BYTES = 1 + 4 * 8 + 16;
-const BOOT_ID_AT = 33;
+const HEADER_BYTES = 1 + 4 * 8 + 4 + 16;
+const BOOT_ID_AT = 37;
 const U16_MAX = 0xffff;
+const NO_NUMBERS: readonly number[] = [];
 
 /** Items told by one record of bits. */
 export const BITS_ITEMS = 2_048;
@@ -82,10 +83,6 @@ const FIELDS = {
     code: "u16",
     attempts: "u16",
     ambiguousAttempts: "u16",
-    textBytes: "u32",
-    textCrc32: "u32",
-    /** 1 if its text is a line of the output, 0 if it is an answer. */
-    isLine: "u8",
     isEstimated: "u8",
     price: "u32",
     inputTokens: "u32",
@@ -97,6 +94,10 @@ const FIELDS = {
     usd: "f64",
     billedUsd: "f64",
     ambiguousUsd: "f64",
+    textBytes: "u32",
+    textCrc32: "u32",
+    /** 1 if its text is a line of the output, 0 if it is an answer. */
+    isLine: "u8",
   },
   /** All items of a task that are neither done nor under way ended so. */
   restEnded: { task: "f64", status: "status", code: "u16" },
@@ -146,6 +147,8 @@ export type RecordKind = keyof Fields;
 export type FieldsOf<K extends RecordKind> = {
   readonly [F in keyof Fields[K]]: ValueOf<Fields[K][F] & FieldType>;
 };
+/** How an item ended; the log adds what it says of the text. */
+export type OutcomeFields = Omit<FieldsOf<"outcome">, "textBytes" | "textCrc32" | "isLine">;
 /** A record as read back. */
 export type LogRecord = { [K in RecordKind]: { readonly is: K } & FieldsOf<K> }[RecordKind];
 
@@ -182,6 +185,8 @@ export interface EntryHeader {
   /** The oldest entry that is needed to read the log, after the cut that goes with this one. */
   readonly firstSequence: number;
   readonly nextTask: number;
+  /** How many names there are with it. */
+  readonly names: number;
   readonly moment: Moment;
 }
 
@@ -202,15 +207,33 @@ export class LogRecords {
   }
 
   add<K extends RecordKind>(is: K, fields: FieldsOf<K>): void {
-    const { kind, names, types, bytes } = LAYOUT_OF[is];
+    this.#add(LAYOUT_OF[is], fields, NO_NUMBERS);
+  }
+
+  /** Returns where it begins, for `slice`. Its text is given apart, because V8 is slow to spread objects with fractions. */
+  addOutcome(fields: OutcomeFields, textBytes: number, textCrc32: number, isLine: boolean): number {
+    const start = this.#end;
+    this.#add(LAYOUT_OF.outcome, fields, [textBytes, textCrc32, isLine ? 1 : 0]);
+    return start;
+  }
+
+  /** A copy of the record that begins here. */
+  slice(start: number): Uint8Array {
+    const bytes = LAYOUTS[(this.#buffer[start] ?? 0) - 1]?.bytes ?? 0;
+    return new Uint8Array(this.#buffer.subarray(start, start + bytes));
+  }
+
+  /** `last`: the values of its last fields. */
+  #add({ kind, names, types, bytes }: RecordLayout, fields: object, last: readonly number[]): void {
     if (this.#end + bytes > this.#buffer.byteLength) this.#grow(bytes);
     const values = fields as Readonly<Record<string, unknown>>; // by the names of its layout
+    const given = types.length - last.length;
     let at = this.#end;
     this.#buffer[at] = kind;
     at += 1;
     for (let index = 0; index < types.length; index += 1) {
       const type = types[index] as FieldType; // within the bounds
-      write(this.#view, at, type, values[names[index] as string]);
+      write(this.#view, at, type, index < given ? values[names[index] as string] : last[index - given]);
       at += SIZES[type];
     }
     this.#end = at;
@@ -236,8 +259,9 @@ export function writeEntry(header: EntryHeader, parts: readonly LogRecords[]): U
   entry.writeUInt8(VERSION, 0);
   entry.writeDoubleLE(header.firstSequence, 1);
   entry.writeDoubleLE(header.nextTask, 9);
-  entry.writeDoubleLE(moment.wallMs, 17);
-  entry.writeDoubleLE(moment.sinceBootMs, 25);
+  entry.writeUInt32LE(header.names, 17);
+  entry.writeDoubleLE(moment.wallMs, 21);
+  entry.writeDoubleLE(moment.sinceBootMs, 29);
   entry.write((moment.bootId ?? "").replaceAll("-", ""), BOOT_ID_AT, 16, "hex");
   let at = HEADER_BYTES;
   for (const part of parts) {
@@ -258,11 +282,12 @@ export function readHeader(bytes: Uint8Array): EntryHeader {
   const hex = entry.toString("hex", BOOT_ID_AT, HEADER_BYTES);
   const id = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
   const moment = {
-    wallMs: entry.readDoubleLE(17),
-    sinceBootMs: entry.readDoubleLE(25),
+    wallMs: entry.readDoubleLE(21),
+    sinceBootMs: entry.readDoubleLE(29),
     bootId: /^[0-]+$/.test(id) ? undefined : id,
   };
-  return { firstSequence: entry.readDoubleLE(1), nextTask: entry.readDoubleLE(9), moment };
+  const [firstSequence, nextTask] = [entry.readDoubleLE(1), entry.readDoubleLE(9)];
+  return { firstSequence, nextTask, names: entry.readUInt32LE(17), moment };
 }
 
 /** The records of an entry, in order. Throws `store_damaged` for a kind that is not known, or half a record. */

@@ -7,10 +7,10 @@
  */
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../disk.ts";
-import { allocate } from "../large_bytes.ts";
 import type { LogCommit, LogOutput } from "../store/log_rows.ts";
 import type { TaskSums } from "./open_work.ts";
-import { bytesOfRecord, type FieldsOf, LogRecords } from "./records.ts";
+import { LogRecords } from "./records.ts";
+import { StagedTexts } from "./staged_texts.ts";
 
 /** The row of a task that is accepted. */
 export interface StagedTask {
@@ -20,7 +20,6 @@ export interface StagedTask {
   readonly kind: number;
   readonly createdWallMs: number;
   readonly body: string;
-  readonly request: Uint8Array;
 }
 
 /** Where the lines of a task go. */
@@ -30,11 +29,14 @@ export interface TaskOutput {
   readonly position: number;
 }
 
-/** A line, with what it becomes when it finds no room in its file. */
-interface StagedLine {
-  readonly item: number;
-  readonly outcome: FieldsOf<"outcome">;
-  readonly text: Uint8Array;
+/** A record of an outcome: where it begins among those of the commit, or bytes of its own. */
+type StagedRecord = number | Uint8Array;
+
+/** Lines of one task, with the records that stand beside them if they become answers. */
+interface StagedLines {
+  readonly items: number[];
+  readonly records: StagedRecord[];
+  readonly texts: StagedTexts;
 }
 
 export class StagedCommit {
@@ -48,8 +50,10 @@ export class StagedCommit {
   readonly erased: number[] = [];
   readonly removed: number[] = [];
   readonly #tasks = new Map<string, StagedTask>();
-  readonly #answers: { task: number; item: number; record: Uint8Array; text: Uint8Array }[] = [];
-  readonly #lines = new Map<number, StagedLine[]>();
+  readonly #requests = new StagedTexts();
+  readonly #answers = { tasks: [] as number[], items: [] as number[], records: [] as StagedRecord[] };
+  readonly #answerTexts = new StagedTexts();
+  readonly #lines = new Map<number, StagedLines>();
   #end: { resolve: () => void; reject: (error: unknown) => void } | undefined;
   #textBytes = 0;
   #isAsked = false;
@@ -80,14 +84,18 @@ export class StagedCommit {
     return this.#tasks.has(id);
   }
 
-  accept(task: StagedTask): void {
-    this.#textBytes += task.request.byteLength;
-    this.#tasks.set(task.id, { ...task, request: copyOf(task.request) });
+  accept(task: StagedTask, request: Uint8Array): void {
+    this.#textBytes += request.byteLength;
+    this.#tasks.set(task.id, task);
+    this.#requests.add(request);
   }
 
-  answer(task: number, item: number, record: Uint8Array, text: Uint8Array): void {
+  answer(task: number, item: number, record: StagedRecord, text: Uint8Array): void {
     this.#textBytes += text.byteLength;
-    this.#answers.push({ task, item, record, text: copyOf(text) });
+    this.#answers.tasks.push(task);
+    this.#answers.items.push(item);
+    this.#answers.records.push(record);
+    this.#answerTexts.add(text);
   }
 
   /** The answer goes, if there is one. */
@@ -97,26 +105,33 @@ export class StagedCommit {
   }
 
   /** A line for the output of a task; as an answer, the record of its outcome stands beside it. */
-  line(task: number, item: number, outcome: FieldsOf<"outcome">, text: Uint8Array): void {
+  line(task: number, item: number, record: StagedRecord, text: Uint8Array): void {
     this.#textBytes += text.byteLength;
-    const lines = this.#lines.get(task);
-    const line = { item, outcome, text: copyOf(text) };
-    if (lines === undefined) this.#lines.set(task, [line]);
-    else lines.push(line);
+    const lines = this.#lines.get(task) ?? { items: [], records: [], texts: new StagedTexts() };
+    this.#lines.set(task, lines);
+    lines.items.push(item);
+    lines.records.push(record);
+    lines.texts.add(text);
   }
 
   /** Lines of a task become answers. */
   holdLines(task: number): void {
-    for (const { item, outcome, text } of this.#lines.get(task) ?? [])
-      this.#answers.push({ task, item, record: bytesOfRecord("outcome", { ...outcome, isLine: 0 }), text });
+    const lines = this.#lines.get(task);
     this.#lines.delete(task);
+    let start = 0;
+    for (const [index, item] of (lines?.items ?? []).entries()) {
+      const end = start + (lines?.texts.sizes[index] ?? 0);
+      const text = lines?.texts.view().subarray(start, end) ?? NO_BYTES;
+      this.answer(task, item, lines?.records[index] ?? NO_BYTES, text);
+      start = end;
+    }
   }
 
   /** What is written to files, and the records that say so. `outputOf`: of a task that has lines. */
   outputs(outputOf: (task: number) => TaskOutput, wrote: LogRecords): LogOutput[] {
-    return [...this.#lines].map(([task, lines]) => {
+    return [...this.#lines].map(([task, { texts }]) => {
       const { file, position } = outputOf(task);
-      const bytes = joined(lines.map(({ text }) => text));
+      const bytes = texts.view();
       wrote.add("wrote", { task, start: position, end: position + bytes.byteLength, crc32: crc32(bytes) });
       return { task, file, position, bytes };
     });
@@ -126,6 +141,9 @@ export class StagedCommit {
   rows(): Pick<LogCommit, "accepted" | "answers" | "dropped" | "bodies" | "erased" | "removed"> {
     const tasks = [...this.#tasks.values()];
     const { dropped, bodies, erased, removed } = this;
+    const records = this.#answers.records.map((record) =>
+      typeof record === "number" ? this.records.slice(record) : record,
+    );
     return {
       accepted: {
         numbers: tasks.map(({ number }) => number),
@@ -134,15 +152,16 @@ export class StagedCommit {
         kinds: tasks.map(({ kind }) => kind),
         createdWallMs: tasks.map(({ createdWallMs }) => createdWallMs),
         bodies: tasks.map(({ body }) => body),
-        requestSizes: tasks.map(({ request }) => request.byteLength),
-        requests: joined(tasks.map(({ request }) => request)),
+        requestSizes: this.#requests.sizes,
+        requests: this.#requests.copy(),
       },
       answers: {
-        tasks: this.#answers.map(({ task }) => task),
-        items: this.#answers.map(({ item }) => item),
-        recordSizes: this.#answers.map(({ record }) => record.byteLength),
-        textSizes: this.#answers.map(({ text }) => text.byteLength),
-        bytes: joined(this.#answers.flatMap(({ record, text }) => [record, text])),
+        tasks: this.#answers.tasks,
+        items: this.#answers.items,
+        recordSizes: records.map(({ byteLength }) => byteLength),
+        textSizes: this.#answerTexts.sizes,
+        records: joined(records),
+        texts: this.#answerTexts.copy(),
       },
       dropped,
       bodies,
@@ -160,12 +179,10 @@ export class StagedCommit {
   }
 }
 
-function copyOf(bytes: Uint8Array): Uint8Array {
-  return new Uint8Array(bytes); // not by `slice`, which gives another view of a `Buffer`
-}
+const NO_BYTES = new Uint8Array();
 
 function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(allocate(parts.reduce((sum, part) => sum + part.byteLength, 0)).buffer);
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.byteLength, 0));
   let end = 0;
   for (const part of parts) {
     bytes.set(part, end);

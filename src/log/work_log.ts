@@ -27,9 +27,9 @@ import type { OpenTask } from "./open_columns.ts";
 import type { OpenWork, TaskSums, TriedItem } from "./open_work.ts";
 import { type ReadLog, readLog, type UnsureWrite } from "./read_log.ts";
 import {
-  bytesOfRecord,
   type EndedStatus,
   type FieldsOf,
+  type OutcomeFields,
   recordOf,
   SUMS_ITEM,
   UNCOUNTED_ITEMS,
@@ -54,9 +54,6 @@ export interface AcceptedWork {
   /** Texts of users; absent: its requests are elsewhere. */
   readonly request?: Uint8Array | undefined;
 }
-
-/** How an item ended; the log adds what it says of the text. */
-export type OutcomeFields = Omit<FieldsOf<"outcome">, "textBytes" | "textCrc32" | "isLine">;
 
 /** An item that had ended, and how. */
 export interface EndedItem {
@@ -131,15 +128,7 @@ export class WorkLog {
     const task = this.#commits.place.nextTask;
     this.#commits.place.nextTask += 1;
     staged.records.add("accepted", { task, items, deadlineMs, project, kind });
-    staged.accept({
-      number: task,
-      id,
-      project,
-      kind,
-      createdWallMs,
-      body,
-      request: work.request ?? NO_BYTES,
-    });
+    staged.accept({ number: task, id, project, kind, createdWallMs, body }, work.request ?? NO_BYTES);
     return { task, durable: staged.durable };
   }
 
@@ -167,15 +156,10 @@ export class WorkLog {
     const { task, item } = outcome;
     const staged = this.#commits.stage();
     const isLine = this.#commits.outputs.takesLines(task);
-    const fields = {
-      ...outcome,
-      textBytes: text.byteLength,
-      textCrc32: text.byteLength === 0 ? 0 : crc32(text),
-      isLine: isLine ? 1 : 0,
-    };
-    staged.records.add("outcome", fields);
-    if (isLine) staged.line(task, item, fields, text);
-    else staged.answer(task, item, bytesOfRecord("outcome", fields), text);
+    const textCrc32 = text.byteLength === 0 ? 0 : crc32(text);
+    const record = staged.records.addOutcome(outcome, text.byteLength, textCrc32, isLine);
+    if (isLine) staged.line(task, item, record, text);
+    else staged.answer(task, item, record, text);
     return staged.durable;
   }
 
@@ -292,7 +276,7 @@ export class WorkLog {
       for (const { item, record, text = NO_BYTES } of held) {
         const fields = recordOf("outcome", record);
         staged.records.add("moved", { task, item, textBytes: fields.textBytes, textCrc32: fields.textCrc32 });
-        staged.line(task, item, fields, text);
+        staged.line(task, item, record, text);
       }
       await staged.durable;
       if (this.isOutputHeld(task))

@@ -25,13 +25,14 @@ export interface AcceptedRows {
   readonly requests: Uint8Array<ArrayBuffer>;
 }
 
-/** Answers as columns. `bytes` holds record, text, record, text and so on, end to end. */
+/** Answers as columns; `records` and `texts` hold those of all, end to end. */
 export interface AnswerRows {
   readonly tasks: readonly number[];
   readonly items: readonly number[];
   readonly recordSizes: readonly number[];
   readonly textSizes: readonly number[];
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly records: Uint8Array<ArrayBuffer>;
+  readonly texts: Uint8Array<ArrayBuffer>;
 }
 
 /** Items as columns. */

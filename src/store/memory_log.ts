@@ -96,20 +96,17 @@ export class MemoryLog {
     }
   }
 
-  #answer({ tasks, items, recordSizes, textSizes, bytes }: LogCommit["answers"]): void {
-    let start = 0;
+  #answer({ tasks, items, recordSizes, textSizes, records, texts }: LogCommit["answers"]): void {
+    let [recordEnd, textEnd] = [0, 0];
     for (const [index, task] of tasks.entries()) {
       const item = items[index] ?? 0;
-      const textStart = start + (recordSizes[index] ?? 0);
-      const end = textStart + (textSizes[index] ?? 0);
+      const record = records.subarray(recordEnd, recordEnd + (recordSizes[index] ?? 0));
+      const text = texts.subarray(textEnd, textEnd + (textSizes[index] ?? 0));
       const answers = this.#answers.get(task) ?? new Map<number, LoggedAnswer>();
       this.#answers.set(task, answers);
-      answers.set(item, {
-        item,
-        record: bytes.subarray(start, textStart),
-        text: bytes.subarray(textStart, end),
-      });
-      start = end;
+      answers.set(item, { item, record, text });
+      recordEnd += record.byteLength;
+      textEnd += text.byteLength;
     }
   }
 

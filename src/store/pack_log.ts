@@ -22,12 +22,12 @@ export function packLog(commit: LogCommit, outputs: PackedOutputs | undefined): 
 
 /** What moves instead of being copied. */
 export function buffersOfLog({ records, accepted, answers, outputs }: PackedLog): ArrayBuffer[] {
-  const all = [records, accepted.requests, answers.bytes, outputs?.bytes];
+  const all = [records, accepted.requests, answers.records, answers.texts, outputs?.bytes];
   return all.flatMap((bytes) => (bytes === undefined ? [] : bytes.buffer));
 }
 
 /** About what it takes in the store. */
 export function packedLogBytes({ records, accepted, answers, outputs }: PackedLog): number {
-  const own = records.byteLength + accepted.requests.byteLength + answers.bytes.byteLength;
+  const own = records.byteLength + accepted.requests.byteLength + answers.texts.byteLength;
   return own + (outputs?.bytes.byteLength ?? 0);
 }

@@ -231,19 +231,18 @@ export class SqliteLog {
     }
   }
 
-  #answer({ tasks, items, recordSizes, textSizes, bytes }: AnswerRows): void {
+  #answer({ tasks, items, recordSizes, textSizes, records, texts }: AnswerRows): void {
     const insert = this.#statement(
       "INSERT OR REPLACE INTO log_answers VALUES (?, ?, ?, ?, ?, coalesce(?, x''))",
     );
-    let start = 0;
+    let [recordEnd, textEnd] = [0, 0];
     for (const [index, task] of tasks.entries()) {
       const item = items[index] ?? 0;
-      const textStart = start + (recordSizes[index] ?? 0);
-      const end = textStart + (textSizes[index] ?? 0);
-      const record = bytes.subarray(start, textStart);
-      const text = bytes.subarray(textStart, end);
+      const record = records.subarray(recordEnd, recordEnd + (recordSizes[index] ?? 0));
+      const text = texts.subarray(textEnd, textEnd + (textSizes[index] ?? 0));
       insert.run(task, item, answerCrc(task, item, record), record, payloadChecksum(text), text);
-      start = end;
+      recordEnd += record.byteLength;
+      textEnd += text.byteLength;
     }
   }
 

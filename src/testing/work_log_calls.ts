@@ -2,8 +2,8 @@
  * Calls of the work log for tests, with what a case does not say filled in, and what a log says of open work as plain data.
  */
 import type { DiskFile } from "../disk.ts";
-import type { FieldsOf } from "../log/records.ts";
-import type { AcceptedWork, OutcomeFields, WorkLog } from "../log/work_log.ts";
+import type { FieldsOf, OutcomeFields } from "../log/records.ts";
+import type { AcceptedWork, WorkLog } from "../log/work_log.ts";
 
 /** Everything that a log says of open work, as plain data. */
 export async function stateOf(log: WorkLog): Promise<unknown> {

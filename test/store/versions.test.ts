@@ -148,7 +148,7 @@ describe("each version of what is stored", () => {
     const header = { outStart: 0, outEnd: 0, outCrc32: 0, voids: 0, committedUsd: 0 };
     writeFileSync(join(folder, "step"), new StepWriter().finish(header));
     const moment = new FakeClock().moment();
-    writeFileSync(join(folder, "entry"), writeEntry({ firstSequence: 1, nextTask: 1, moment }, []));
+    writeFileSync(join(folder, "entry"), writeEntry({ firstSequence: 1, nextTask: 1, names: 0, moment }, []));
   });
 
   it.each(Object.entries(VERSIONED))(

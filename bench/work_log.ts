@@ -195,7 +195,9 @@ async function restart(dataDir: string): Promise<void> {
   const beganMs = performance.now();
   const [log, end] = await opened(dataDir);
   const readS = seconds(beganMs);
-  const deadlines = Float64Array.from([...log.openTasks()], ({ deadlineMs }) => deadlineMs).sort();
+  const deadlines: number[] = [];
+  for (const { deadlineMs } of log.openTasks()) deadlines.push(deadlineMs);
+  Float64Array.from(deadlines).sort();
   const rss = mb(process.memoryUsage.rss());
   console.log(
     `restart: ${deadlines.length} open, read in ${readS} s, in order after ${seconds(beganMs)} s; ${rss} MB`,

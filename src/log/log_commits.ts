@@ -176,7 +176,7 @@ export class LogCommits {
   /** A task whose last item has ended is final in the next commit: its sums are known only now. */
   #stageFinals(): void {
     for (const task of this.#work.finished) {
-      if (this.isEnding(task)) continue;
+      if (this.isEnding(task) || this.#staged.reopened.has(task)) continue;
       const sums = this.#work.sumsOf(task);
       this.#staged.records.add("final", { task });
       this.#staged.answer(task, SUMS_ITEM, bytesOfRecord("sums", { task, ...sums }), NO_TEXT);

@@ -47,6 +47,8 @@ export class StagedCommit {
   readonly bodies: [task: number, body: string][] = [];
   /** Tasks that become final with it, and what they took. */
   readonly finals: Map<number, TaskSums> = new Map();
+  /** Tasks of which items are opened again with it: their last item may have ended meanwhile, and they are not final. */
+  readonly reopened: Set<number> = new Set();
   readonly erased: number[] = [];
   readonly removed: number[] = [];
   readonly #tasks = new Map<string, StagedTask>();

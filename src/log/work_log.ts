@@ -195,6 +195,7 @@ export class WorkLog {
       staged.records.add("doneRange", { task, first: 0, count });
       staged.drop(task, SUMS_ITEM);
     }
+    staged.reopened.add(task);
     for (const { item, status } of items) {
       staged.records.add("reopened", { task, item, status });
       staged.drop(task, item);

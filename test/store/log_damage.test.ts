@@ -131,6 +131,7 @@ describe("a work log with wrong bytes", () => {
     ["an entry in the middle is gone", "DELETE FROM log_entries WHERE sequence = 30"],
     ["the first entry is gone", "DELETE FROM log_entries WHERE sequence = 1"],
     ["the last entries are gone", "DELETE FROM log_entries WHERE sequence > 50"],
+    ["the last entry is gone", "DELETE FROM log_entries WHERE sequence = 60"],
     ["all entries are gone", "DELETE FROM log_entries"],
     ["an entry has another's number", "UPDATE log_entries SET sequence = 100 WHERE sequence = 60"],
     [

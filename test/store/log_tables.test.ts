@@ -1,10 +1,13 @@
 /** The tables of the work log in a folder that has none yet, and what older versions make of it. */
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
+import { FakeClock } from "../../src/testing/fake_clock.ts";
+import { outcomeOf, settled, text, work } from "../../src/testing/work_log_calls.ts";
 
 let dataDir: string;
 beforeEach(() => {
@@ -43,4 +46,33 @@ it("a folder gets the tables, and the version that goes with them, when its log 
   expect((await third.taskByName("n"))?.id).toBe("t");
   for await (const { records } of third.journal("t")) expect([...records]).toEqual([1]);
   await third.close();
+});
+
+it("no file of the folder holds a byte of texts that were erased, while others are written", async () => {
+  const store = await openSqliteStore({ dataDir, reserveBytes: 0 });
+  const log = await openWorkLog({ store, clock: new FakeClock() });
+  const holding = (canary: string): string[] =>
+    readdirSync(dataDir)
+      .filter((name) => !name.endsWith(".part")) // renamed meanwhile
+      .filter((name) => readFileSync(join(dataDir, name)).includes(canary));
+  const request = text("the erased prompt ".repeat(2_000));
+  const erased = log.accept(work("erased", { items: 2, request })).task;
+  const removed = log.accept(work("removed", { request })).task;
+  void log.end(outcomeOf(removed, 0), text("the erased answer"));
+  void log.end(outcomeOf(erased, 0), text("the erased answer ".repeat(500)));
+  await log.end(outcomeOf(erased, 1), text("the erased answer"));
+  await settled(log);
+  await store.scrub(); // it stands in the database by now
+  await log.rewrite(erased, "{}");
+  expect(holding("the erased prompt").length).toBeGreaterThan(0);
+  const others = Array.from({ length: 50 }, (_, index) => {
+    const { task } = log.accept(work(`other ${index}`, { request: text("the kept prompt") }));
+    return log.end(outcomeOf(task, 0), text("the kept answer"));
+  });
+  await log.erase({ texts: [erased], all: [removed] });
+  expect(holding("the erased")).toEqual([]);
+  await Promise.all(others);
+  expect(holding("the kept answer").length).toBeGreaterThan(0);
+  await log.close();
+  await store.close();
 });

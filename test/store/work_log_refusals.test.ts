@@ -68,6 +68,29 @@ describe("a work log", () => {
     expect((await log.sumsOf(task))?.completed).toBe(2);
   });
 
+  it("leaves a task open of which an item is opened again while its last one ends", async () => {
+    const finals: number[] = [];
+    const clock = new FakeClock();
+    const store = await createCrashableStore({ clock, commitMs: 10 }).open();
+    const done = <T>(call: Promise<T>): Promise<T> => clock.runUntilSettled(call);
+    const log = await done(openWorkLog({ store, clock, onFinal: (task) => finals.push(task) }));
+    const { task } = log.accept(work("a", { items: 2 }));
+    await done(log.end(outcomeOf(task, 0, { status: "failed" }), text("bad")));
+    const last = log.end(outcomeOf(task, 1), text("good"));
+    await clock.advance(5); // it is under way
+    const reopened = log.reopen(task, [{ item: 0, status: "failed" }]);
+    await done(Promise.all([last, reopened]));
+    for (let round = 0; round < 3; round += 1) await done(log.learn(1, 1, 1, 1));
+    expect([log.task(task)?.left, log.isOpen(task, 0), finals]).toEqual([1, true, []]);
+    await done(log.end(outcomeOf(task, 0), text("good")));
+    for (let round = 0; round < 3; round += 1) await done(log.learn(1, 1, 1, 1));
+    expect([log.task(task), finals, (await done(log.sumsOf(task)))?.completed]).toEqual([
+      undefined,
+      [task],
+      2,
+    ]);
+  });
+
   it("refuses every call once its store has failed", async () => {
     const { state, log } = await setUp();
     const { durable } = log.accept(work("a"));
@@ -134,9 +157,10 @@ describe("a work log", () => {
       await log.intend({ ...intentOf(task, 2, 1), lane: 2 });
       await clock.advance(57_999);
       for (let round = 0; round < 5; round += 1) await log.learn(5, 5, round, 5);
+      const total = (of: typeof log) => sums(of).reduce((sum, [, requests]) => sum + (requests ?? 0), 0);
+      expect(total(log)).toBe(3);
       await log.close();
       const again = await openWorkLog({ store, clock });
-      const total = (of: typeof log) => sums(of).reduce((sum, [, requests]) => sum + (requests ?? 0), 0);
       expect(total(again)).toBe(3);
       await clock.advance(1);
       expect(total(again)).toBe(3); // at 60,000 ms

@@ -106,7 +106,7 @@ const VERSIONED: Readonly<
     open: () => decodeBody(readFileSync(join(folder, "task"), "utf8")),
   },
   "steps of the journal": {
-    newest: 3,
+    newest: 4,
     older: 0,
     words: "a step of the journal has version",
     set: (version) => rewrite(join(folder, "step"), (text) => String.fromCharCode(version) + text.slice(1)),

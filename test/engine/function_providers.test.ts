@@ -98,9 +98,14 @@ describe("a provider that is a function", () => {
       },
     ]);
     expect(world.output()).toMatchObject([
-      { key: "k", output: { type: "text", text: "for small:v2", finish_reason: "length" } },
+      {
+        key: "k",
+        output: { type: "text", text: "for small:v2" },
+        finish_reason: "length",
+        tool_calls: [{ id: "a" }],
+        usage: { input_tokens: 30, cached_tokens: 10, output_tokens: 7, reasoning_tokens: 2 },
+      },
     ]);
-    expect(world.output()[0]?.output).toMatchObject({ tool_calls: [{ id: "a" }] });
     expect(summary.usage).toMatchObject({ input_tokens: 30, output_tokens: 7 });
   });
 

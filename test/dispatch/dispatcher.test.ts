@@ -18,6 +18,14 @@ describe("the dispatcher", () => {
       outcome: {
         status: "completed",
         output: { type: "text", text: "yes" },
+        finish: "stop",
+        last: expect.objectContaining({
+          class: "success",
+          status: 200,
+          text: "yes",
+          usage: USAGE,
+          latencyMs: 0,
+        }),
         usage: USAGE,
         attempts: 1,
         ambiguousAttempts: 0,
@@ -27,9 +35,9 @@ describe("the dispatcher", () => {
     expect(stage.told).toMatchObject([{ class: "success", status: 200, text: "yes" }]);
   });
 
-  it("shows a finish by length and nothing else", async () => {
+  it("shows how the answer ended", async () => {
     const result = await new Stage([{ ...SUCCESS, finish: "length" } as Decoded]).run();
-    expect(result).toMatchObject({ outcome: { output: { text: "yes", finish_reason: "length" } } });
+    expect(result).toMatchObject({ outcome: { output: { text: "yes" }, finish: "length" } });
   });
 
   it("estimates usage that a success does not tell", async () => {

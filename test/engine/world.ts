@@ -2,6 +2,7 @@
  * A world for engine tests: virtual time, a disk in memory, a store that can crash, and a provider that a test scripts
  * by the line number that each prompt carries as `[[n]]`.
  */
+import "stream-json/parser.js"; // the engine loads it with the first array, which would take real time
 import type { Clock } from "../../src/clock.ts";
 import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";

@@ -106,7 +106,7 @@ describe("a store whose process is killed", () => {
     const dataDir = freshFolder();
     await (await openSqliteStore({ dataDir, reserveBytes: 0 })).close();
     const database = (await loadSqlite())(join(dataDir, "journal.sqlite"));
-    database.exec("INSERT INTO schema VALUES (3)");
+    database.exec("INSERT INTO schema VALUES (1000)");
     database.close();
     const before = readFileSync(join(dataDir, "journal.sqlite"));
     await expect(openSqliteStore({ dataDir })).rejects.toMatchObject({

@@ -41,6 +41,18 @@ describe("README.md", () => {
   });
 });
 
+describe("CONTRIBUTING.md", () => {
+  it("names files, folders and scripts that are there", () => {
+    const text = read("CONTRIBUTING.md");
+    const paths = text.match(/\b(?:src|test|docs|bench)\/[\w./-]*\w/g) ?? [];
+    expect(paths.length).toBeGreaterThan(15);
+    expect(paths.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+    const { scripts } = JSON.parse(read("package.json")) as { readonly scripts: object };
+    const named = [...text.matchAll(/npm run ([\w:]+)/g)].map(([, script]) => script);
+    expect(named.filter((script) => !Object.hasOwn(scripts, script ?? ""))).toEqual([]);
+  });
+});
+
 describe("docs/reference/cli.md", () => {
   it("shows the help of each command as it is", async () => {
     const text = read("docs/reference/cli.md");

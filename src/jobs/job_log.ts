@@ -4,7 +4,7 @@
  *   accept -> progress (intent, attempt ended), notes -> end
  *                                    \-> removed with its parent
  *
- * Each call is durable when it resolves, and calls on one job take effect in their order. All reject with `disk_full` when there is no room.
+ * Each call is durable when it resolves, and calls on one job take effect in their order. All reject with `disk_full` if the disk is full.
  * Implementation on records: `job_records.ts`.
  */
 import type { JobEnd, JobFacts, JobProgress } from "./job.ts";

@@ -94,7 +94,7 @@ export class JobQueue<F extends JobFacts> {
     this.#attempts = new JobAttempts(options, this.#down, this.#room, release, signal);
   }
 
-  /** Goes on with the jobs that an earlier process has left pending. Reads all first: what ends meanwhile is no place to read on from. */
+  /** Goes on with the jobs that an earlier process has left pending. Reads all first: a page cannot begin at a job that has ended meanwhile. */
   async start(): Promise<void> {
     for (const { facts, progress } of await this.#options.log.pending()) {
       this.#counts.count(this.#options.sender.groupOf(facts), 1);
@@ -135,7 +135,7 @@ export class JobQueue<F extends JobFacts> {
     return accepted;
   }
 
-  /** Undefined when its end is stored, or there is no such job. */
+  /** Undefined if its end is stored, or if no job has this id. */
   find(id: string): PendingJob<F> | undefined {
     const standing = this.#standings.get(id);
     if (standing === undefined) return undefined;

@@ -31,7 +31,7 @@ export class PendingCounts {
     return this.#all < this.#max && (this.#byGroup.get(group) ?? 0) < this.#groupMax;
   }
 
-  /** Counts one more. Throws `too_many` (`details.retryAfterSeconds`) when there is no place for it. */
+  /** Counts one more. Throws `too_many` (`details.retryAfterSeconds`) if all places are taken. */
   reserve(group: string): void {
     if (!this.hasPlace(group)) {
       const own = this.#byGroup.get(group) ?? 0;

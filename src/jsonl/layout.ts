@@ -1,5 +1,5 @@
 /**
- * From the bytes of one line to a request, or to the reason why it is none. Layouts are told apart line by line: an item with
+ * From the bytes of one line to a request, or to the reason why it is not a request. Each line may have another layout: an item with
  * its key, the same with the item in `request` (interface 2.5), and OpenAI's batch layout (`custom_id`, `body`).
  *
  *   record (UTF-8, depth, JSON, object, members, key) -> names of members -> model -> settings -> contents

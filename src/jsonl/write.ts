@@ -161,7 +161,7 @@ function usdText(usd: number): string {
 
 /**
  * The line of an item that ended without an answer. `keyJson` is null when the key could not be read, and `line`,
- * from 1, then stands beside it. The line is written into the error too. `facts` are absent when no request was sent;
+ * from 1, is then written beside it. The line is written into the error too. `facts` are absent when no request was sent;
  * `warnings` are a list in JSON, or empty.
  */
 export function failedLine(

@@ -102,7 +102,7 @@ export class LogCommits {
       if (this.#hasFailed) return;
       this.#underWay = this.#staged;
       this.#staged = new StagedCommit();
-      void this.#commit(this.#underWay); // it never rejects: waiters are told
+      void this.#commit(this.#underWay); // it never rejects: it rejects the promises of its waiters
     });
   }
 

@@ -4,7 +4,7 @@
  *
  *   absent -> last row (`put`) -> last row again (`put`, stated anew) -> absent (`delete`)
  *
- * A row that goes leaves a hole; when there is no place at the end, holes are closed if they are half of all, or the columns
+ * A row that goes leaves a hole; if the end is reached, holes are closed if they are half of all, or the columns
  * double. The index is a table with open addressing, at most half full.
  *
  * Limit: 1,073,741,824 rows and holes.
@@ -41,7 +41,7 @@ export class OpenColumns {
   #flags = new Uint16Array(ROWS_MIN); // kind, and restStatus above it
   /** Rows and holes, from `#first` to `#end`. */
   #span = { first: 0, end: 0, size: 0 };
-  /** Row and one by hash of the number; 0 where there is none. */
+  /** Row plus one, by hash of the number; 0 if the slot is free. */
   #index = new Int32Array(ROWS_MIN * 2);
 
   get size(): number {

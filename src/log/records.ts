@@ -5,7 +5,7 @@
  *   header     version u8, first sequence that is still needed f64, next task number f64, names so far u32, wall ms f64, ms since boot f64, boot id 16
  *   record     kind u8, then the fields of its kind in the order of `FIELDS`
  *
- * Texts that records speak of (projects, lanes, prices, reasons) are names, and stand here as their numbers; 0 is none.
+ * Texts that records speak of (projects, lanes, prices, reasons) are names, and are written here as their numbers; 0 means no name.
  *
  * Hot path: an intent and an outcome for each item, written once and read once (bench/work_log.ts).
  */
@@ -302,7 +302,7 @@ export function eachRecord(bytes: Uint8Array, visit: (record: LogRecord) => void
   }
 }
 
-/** The fields of one record, without its kind: what stands beside an answer. */
+/** The fields of one record, without its kind, as it is stored with an answer. */
 export function recordOf<K extends RecordKind>(is: K, bytes: Uint8Array): FieldsOf<K> {
   const layout = LAYOUT_OF[is];
   if (bytes.byteLength !== layout.bytes || bytes[0] !== layout.kind)

@@ -1,7 +1,7 @@
 /**
  * What goes into the next commit of the work log: records, and the rows and lines that belong to them.
  *
- *   staged -> under way -> committed | refused        the waiters of a refused one are told why; nothing of it has happened
+ *   staged -> under way -> committed | refused        the promises of a refused one reject with the reason; nothing of it has happened
  *
  * Bytes are copied when they are staged, and once more for each try to commit them, because those move to the store's thread.
  */
@@ -106,7 +106,7 @@ export class StagedCommit {
     this.dropped.items.push(item);
   }
 
-  /** A line for the output of a task; as an answer, the record of its outcome stands beside it. */
+  /** A line for the output of a task; as an answer, it is stored with the record of its outcome. */
   line(task: number, item: number, record: StagedRecord, text: Uint8Array): void {
     this.#textBytes += text.byteLength;
     const lines = this.#lines.get(task) ?? { items: [], records: [], texts: new StagedTexts() };

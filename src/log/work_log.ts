@@ -324,7 +324,7 @@ export class WorkLog {
     return this.#work.holdOf(task);
   }
 
-  /** What the ended items of a task took, which may have ended itself; undefined when there is no such task. */
+  /** What the ended items of a task took, which may have ended itself; undefined if no task has this number. */
   async sumsOf(task: number): Promise<TaskSums | undefined> {
     if (this.#work.tasks.get(task) !== undefined) return this.#work.sumsOf(task);
     const [sums] = await this.rows.loggedAnswers(task, SUMS_ITEM, 1);

@@ -62,7 +62,7 @@ export interface LogCommit {
   /** Each a number, from 1 without gaps, and its text. */
   readonly names: readonly (readonly [number: number, text: string])[];
   readonly accepted: AcceptedRows;
-  /** Answers that go, text and record. No error when there is none. */
+  /** Removes answers, text and record. No error if nothing is stored. */
   readonly dropped: ItemRows;
   /** Replace what is there. */
   readonly answers: AnswerRows;

@@ -27,6 +27,8 @@ export interface JobFacts {
 export interface JobDestination {
   readonly name: string;
   readonly concurrency: number;
+  /** A part of the destination, such as one endpoint of a host: see `job_order.ts`. Undefined: no bound besides `concurrency`. */
+  readonly share?: string | undefined;
 }
 
 /** How far a pending job is. */

@@ -14,6 +14,7 @@ import type { Room } from "../engine/room.ts";
 import type { DownDestinations } from "./down_destinations.ts";
 import type {
   AttemptEnd,
+  JobDestination,
   JobEnd,
   JobFacts,
   JobLimits,
@@ -90,7 +91,7 @@ export class JobAttempts<F extends JobFacts> {
       standing.hasNotes ? await log.notes(facts) : undefined;
     const made = await sender.prepare(facts, { given: () => log.given(facts), notes });
     if (this.#isPassed(standing)) return NONE;
-    if (made.ok && made.destination !== undefined && made.destination.name !== standing.destination?.name) {
+    if (made.ok && made.destination !== undefined && !isSame(made.destination, standing.destination)) {
       standing.destination = made.destination;
       return { kind: "wait", delayMs: 1 };
     }
@@ -202,6 +203,11 @@ export function phaseOf({ attempts }: JobProgress): "retrying" | "queued" {
 
 function failed(error: JobEnd["error"]): Next {
   return { kind: "end", outcome: { status: "failed", output: null, error } };
+}
+
+/** A bound that has changed since it was stored is none of it. */
+function isSame(one: JobDestination, other: JobDestination | undefined): boolean {
+  return one.name === other?.name && one.share === other.share;
 }
 
 /** Since when attempts in a row did nothing. */

@@ -12,6 +12,10 @@
  * length thresholds for shared-memory packet switches"): alone it has two thirds of them, and who comes finds room,
  * however long attempts take.
  *
+ * The same rule holds inside a destination for jobs that name a share of it, such as an endpoint of a host: a share begins another
+ * job only while it has fewer under way than twice the free slots, so that one that hangs leaves slots to the others. Of 12 slots,
+ * one share alone has 8.
+ *
  * A slot of a destination goes to the next job there is, and back to bottleneck when there is none.
  *
  * Limits: `placesMax` attempts at once; 32 slots asked for and not yet given, of each destination.
@@ -19,12 +23,13 @@
 import { FairShare } from "../schedule/fair_share.ts";
 import type { Destinations } from "./destinations.ts";
 import { Heap } from "./heap.ts";
+import type { JobDestination } from "./job.ts";
 
 /** A job that waits, as far as its order goes. */
 export interface Waiting {
   readonly project: string;
   /** Undefined: nowhere in particular. */
-  readonly destination: { readonly name: string; readonly concurrency: number } | undefined;
+  readonly destination: JobDestination | undefined;
   readonly deadlineMs: number;
 }
 
@@ -43,8 +48,8 @@ const FREE_SHARE = 2;
 interface Lane<T> {
   readonly name: string;
   readonly concurrency: number;
-  /** What each project has waiting here. */
-  readonly byProject: Map<string, LaneOfProject<T>>;
+  /** What each project has here, each share of it by itself. */
+  readonly places: Map<string, LaneOfProject<T>>;
   /** Slots without a job. */
   readonly idle: (() => void)[];
   waiting: number;
@@ -54,9 +59,13 @@ interface Lane<T> {
 
 interface LaneOfProject<T> {
   readonly lane: Lane<T> | undefined;
+  readonly projectName: string;
+  /** Undefined: no bound but the lane's. */
+  readonly share: string | undefined;
   /** By deadline; those that were removed are passed over. */
   readonly heap: Heap<T>;
   waiting: number;
+  running: number;
   /** The deadline under which its project has it as ready; undefined: none. */
   readyMs: number | undefined;
 }
@@ -150,6 +159,8 @@ export class JobOrder<T extends Waiting> {
     project.running -= 1;
     if (place.lane !== undefined && slot !== undefined) {
       place.lane.running -= 1;
+      place.running -= 1;
+      dropUnused(place);
       this.#opened(place.lane, slot);
     }
     this.#forget(project);
@@ -188,6 +199,8 @@ export class JobOrder<T extends Waiting> {
     if (lane !== undefined) {
       entered.slot = lane.idle.pop();
       lane.running += 1;
+      place.running += 1;
+      lane.places.set(keyOf(place), place); // it left with its last waiting job
     }
     project.running += 1;
     this.#running.set(job, entered);
@@ -201,7 +214,7 @@ export class JobOrder<T extends Waiting> {
     project.waiting -= 1;
     if (place.lane !== undefined) place.lane.waiting -= 1;
     if (project.waiting === 0) this.#share.leave(project);
-    if (place.waiting === 0) place.lane?.byProject.delete(project.name);
+    dropUnused(place);
     if (place.heap.size > 2 * place.waiting + 16) place.heap.keep((one) => this.#waiting.has(one));
     this.#list(project, place);
   }
@@ -213,9 +226,8 @@ export class JobOrder<T extends Waiting> {
       if (top === undefined) return undefined;
       const place = top.value;
       const head = this.#headOf(place);
-      const hasSlot = place.lane === undefined || place.lane.idle.length > 0;
-      if (head?.deadlineMs === top.key && hasSlot) return head;
-      ready.pop(); // listed again with its next slot, or under another deadline
+      if (head?.deadlineMs === top.key && hasSlot(place)) return head;
+      ready.pop(); // listed again with its lane's next slot, or under another deadline
       if (place.readyMs === top.key) place.readyMs = undefined;
     }
   }
@@ -239,8 +251,8 @@ export class JobOrder<T extends Waiting> {
   /** It has one slot more: whoever waits there may be served. */
   #opened(lane: Lane<T>, slot: () => void): void {
     lane.idle.push(slot);
-    for (const [name, place] of lane.byProject) {
-      const project = this.#projects.get(name);
+    for (const place of lane.places.values()) {
+      const project = this.#projects.get(place.projectName);
       if (project !== undefined) this.#list(project, place);
     }
     this.#balance(lane);
@@ -262,18 +274,19 @@ export class JobOrder<T extends Waiting> {
 
   #place(project: Project<T>, { destination }: T): LaneOfProject<T> {
     if (destination === undefined) return project.nowhere;
-    const { name, concurrency } = destination;
+    const { name, concurrency, share } = destination;
     const lane = this.#lanes.get(name) ?? newLane<T>(name, concurrency);
     this.#lanes.set(name, lane);
-    const place = lane.byProject.get(project.name) ?? newPlace(lane);
-    lane.byProject.set(project.name, place);
+    const made = newPlace(lane, project.name, share);
+    const place = lane.places.get(keyOf(made)) ?? made;
+    lane.places.set(keyOf(place), place);
     return place;
   }
 
   #project(name: string): Project<T> {
     const known = this.#projects.get(name);
     if (known !== undefined) return known;
-    const nowhere = newPlace<T>(undefined);
+    const nowhere = newPlace<T>(undefined, name, undefined);
     const project: Project<T> = { name, ready: new Heap(), nowhere, waiting: 0, running: 0 };
     this.#projects.set(name, project);
     return project;
@@ -285,9 +298,28 @@ export class JobOrder<T extends Waiting> {
 }
 
 function newLane<T>(name: string, concurrency: number): Lane<T> {
-  return { name, concurrency, byProject: new Map(), idle: [], waiting: 0, running: 0, asked: 0 };
+  return { name, concurrency, places: new Map(), idle: [], waiting: 0, running: 0, asked: 0 };
 }
 
-function newPlace<T>(lane: Lane<T> | undefined): LaneOfProject<T> {
-  return { lane, heap: new Heap(), waiting: 0, readyMs: undefined };
+function newPlace<T>(
+  lane: Lane<T> | undefined,
+  projectName: string,
+  share: string | undefined,
+): LaneOfProject<T> {
+  return { lane, projectName, share, heap: new Heap(), waiting: 0, running: 0, readyMs: undefined };
+}
+
+function keyOf({ projectName, share = "" }: LaneOfProject<unknown>): string {
+  return `${projectName}\n${share}`;
+}
+
+/** Whether one more may begin there. */
+function hasSlot({ lane, share, running }: LaneOfProject<unknown>): boolean {
+  if (lane === undefined) return true;
+  const isInShare = share === undefined || running < FREE_SHARE * (lane.concurrency - lane.running);
+  return isInShare && lane.idle.length > 0;
+}
+
+function dropUnused(place: LaneOfProject<unknown>): void {
+  if (place.waiting + place.running === 0) place.lane?.places.delete(keyOf(place));
 }

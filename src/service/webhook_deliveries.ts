@@ -9,8 +9,8 @@
  * At least once: an attempt whose outcome a crash keeps from the store is made again, with the same `webhook-id`. What a
  * crash or a closing process cuts off counts as no attempt.
  *
- * Limits: 15 s and 64 KiB of answer an attempt, 8 attempts to one host at once and 512 to all, 10,000 waiting deliveries an
- * endpoint (those beyond end as failed at once), an endpoint that fails for five days is disabled.
+ * Limits: 15 s and 64 KiB of answer an attempt, 8 attempts to one endpoint at once, 12 to one host and 512 to all, 10,000 waiting
+ * deliveries an endpoint (those beyond end as failed at once), an endpoint that fails for five days is disabled.
  */
 import type { Clock } from "../clock.ts";
 import type { Egress, GuardedResult } from "../egress/egress.ts";
@@ -56,7 +56,8 @@ const DELAYS_MS: readonly number[] = [
   10 * HOUR_MS,
   10 * HOUR_MS,
 ];
-const PER_HOST = 8;
+/** Of them, one endpoint alone has 8 (`jobs/job_order.ts`). */
+const PER_HOST = 12;
 const LIMITS = {
   placesMax: 512,
   groupPendingMax: 10_000,
@@ -243,8 +244,8 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   }
 }
 
-function destinationOf({ url }: Endpoint): JobDestination {
-  return { name: `webhook ${new URL(url).host}`, concurrency: PER_HOST };
+function destinationOf({ id, url }: Endpoint): JobDestination {
+  return { name: `webhook ${new URL(url).host}`, concurrency: PER_HOST, share: id };
 }
 
 function refused(code: string): Prepared {

@@ -13,8 +13,15 @@ interface One extends Waiting {
   readonly name: string;
 }
 
-function one(name: string, project: string, deadlineMs: number, host?: string, concurrency = 1): One {
-  const destination = host === undefined ? undefined : { name: host, concurrency };
+function one(
+  name: string,
+  project: string,
+  deadlineMs: number,
+  host?: string,
+  concurrency = 1,
+  share?: string,
+): One {
+  const destination = host === undefined ? undefined : { name: host, concurrency, share };
   return { name, project, deadlineMs, destination };
 }
 
@@ -51,6 +58,24 @@ describe("the order of jobs", () => {
     expect(names().split(" ").sort()).toEqual(["fast", "nowhere", "slow0", "slow1"]);
     queue.ended(started.find(({ name }) => name === "slow0") as One);
     expect(names().endsWith("slow2")).toBe(true);
+  });
+
+  it("leaves slots of a destination to its other shares, and gives them to whoever comes", async () => {
+    const { queue, started, names, settle } = open(100);
+    for (let index = 0; index < 12; index += 1) queue.push(one(`hang${index}`, "a", 0, "host", 6, "hang"));
+    await settle();
+    expect(started).toHaveLength(4); // the fifth would have four under way and two free
+    for (const project of ["a", "b"])
+      queue.push(one(`ok-${project}`, project, 100, "host", 6, `of ${project}`));
+    await settle();
+    expect(names().endsWith("hang3 ok-a ok-b")).toBe(true);
+    for (const name of ["ok-a", "hang0"]) queue.ended(started.find((job) => job.name === name) as One);
+    await settle();
+    expect(names().endsWith("ok-a ok-b hang4")).toBe(true); // three under way, two free: one more
+    for (let index = 1; index < started.length; index += 1)
+      if (started[index]?.name !== "ok-a") queue.ended(started[index] as One);
+    await settle();
+    expect(started).toHaveLength(14);
   });
 
   it("lets projects take turns, however much one of them has waiting", () => {
@@ -112,7 +137,8 @@ describe("the order of jobs", () => {
         const what = random();
         if (what < 0.5 && step < 500) {
           const host = random() < 0.3 ? undefined : `h${Math.floor(random() * 3)}`;
-          const next = one(`${all.length}`, `p${Math.floor(random() * 4)}`, random() * 100, host, 2);
+          const share = random() < 0.5 ? undefined : `s${Math.floor(random() * 2)}`;
+          const next = one(`${all.length}`, `p${Math.floor(random() * 4)}`, random() * 100, host, 2, share);
           all.push(next);
           queue.push(next);
         } else if (what < 0.6) {

@@ -322,6 +322,42 @@ describe("an endpoint", () => {
     await world.webhooks.deliveries.removeEndpoint("one", slow.id);
   });
 
+  for (const [when, hung, atOnce] of [
+    ["as they are accepted", { hang: 6, slow: 4 }, 11],
+    ["after a restart", { hang: 8, slow: 3 }, 12],
+  ] as const)
+    it(`that hangs takes no place of the others of its host, whose bound holds (${when})`, async () => {
+      const paths = ["hang", "slow", "ok"];
+      const ids = await Promise.all(paths.map(async (path) => (await endpoint(`https://a.net/${path}`)).id));
+      const never = new Promise<never>(() => undefined);
+      let underWay = 0;
+      let underWayMax = 0;
+      const begun = { hang: 0, slow: 0, ok: 0 };
+      const hangs = async ({ url }: { readonly url: string }) => {
+        const path = url.slice(url.lastIndexOf("/") + 1) as keyof typeof begun;
+        begun[path] += 1;
+        underWay += 1;
+        underWayMax = Math.max(underWayMax, underWay);
+        await (path === "ok" ? world.clock.sleep(1) : never);
+        underWay -= 1;
+        return answer(200);
+      };
+      world.receiver = when === "after a restart" ? () => never : hangs;
+      for (let task = 0; task < 30; task += 1) await world.finish(`1-${task}`);
+      await world.clock.advance(0);
+      if (when === "after a restart") {
+        world.receiver = hangs;
+        await world.restart();
+      }
+      await world.clock.advance(100);
+      expect(begun).toEqual({ ...hung, ok: 30 });
+      expect(underWayMax).toBe(atOnce);
+      const ended = await Promise.all(ids.map((id) => deliveries(id)));
+      expect(ended.map((all) => all.filter(({ status }) => status === "delivered").length)).toEqual([
+        0, 0, 30,
+      ]);
+    });
+
   it("that was removed gets nothing more, and leaves nothing", async () => {
     const { id } = await endpoint();
     world.receiver = () => answer(500);

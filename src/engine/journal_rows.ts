@@ -12,7 +12,7 @@
  */
 import { crc32 } from "node:zlib";
 import type { FailureCode } from "../errors.ts";
-import { codeOfNumber, numberOfCode } from "./failure_numbers.ts";
+import { codeOfNumber, numberOfCode } from "../work/failure_numbers.ts";
 
 const INTENT_BYTES = 36;
 const CLOSED_BYTES = 68;

@@ -2,13 +2,14 @@
  * The shapes of the inference interface (2.1 to 2.3), with what perigee adds: as schemas for checks and for the
  * description.
  */
-import { RECORDED_CODES } from "../engine/failure_numbers.ts";
+
 import { HOLD_REASONS } from "../engine/holds.ts";
 import type { FailureCode } from "../errors.ts";
 import { SETTING_NAMES } from "../jsonl/config.ts";
 import { suggestion } from "../nearest.ts";
 import { issuesOf, namedErrors, z } from "../schema.ts";
 import type { RequestItem } from "../tasks/requests.ts";
+import { RECORDED_CODES } from "../work/failure_numbers.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
 import { bodyFault } from "./body_fault.ts";

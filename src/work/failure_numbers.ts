@@ -1,5 +1,5 @@
 /**
- * Failure codes as numbers, for the journal: one byte each, 0 for none.
+ * Failure codes as numbers, for journals and the work log: one byte each, 0 for none.
  */
 import type { FailureCode } from "../errors.ts";
 

@@ -3,7 +3,7 @@
  *
  *            rate_limited                      time
  *   open ------------------> cooldown ------------------> open            (cooldown.ts: how long)
- *   open, cooldown --failures in a row--> outage --an answer--> ramp --15 s--> open
+ *   open, cooldown --failures in a row--> doubt, then outage --an answer--> ramp --15 s--> open
  *                                            ^------5 failures------'      (outage.ts: when, how steep)
  *   at any time: share = min(throttle, ramp)                              (throttle.ts: 70 % rejected -> 53 %)
  *
@@ -67,7 +67,7 @@ export class Gate {
     this.#cooldown.restore(nowMs, waitMs);
   }
 
-  /** Milliseconds until the outage's next probe; 0 when up or due. */
+  /** Milliseconds until an outage's next probe, or the next request of a lane in doubt; 0 when up or due. */
   outageMs(nowMs: number): number {
     return this.#outage.waitMs(nowMs);
   }
@@ -87,9 +87,9 @@ export class Gate {
     return this.#outage.share(nowMs);
   }
 
-  /** A probe of the outage goes out. */
-  probed(nowMs: number): void {
-    this.#outage.probed(nowMs);
+  /** A request goes out; during an outage it is a probe. */
+  sent(nowMs: number): void {
+    this.#outage.sent(nowMs);
   }
 
   /** Takes an answer in; true when it ends an outage. `roundTripMs`: how late answers of one burst may come. */

@@ -147,7 +147,7 @@ export class LaneLimits {
     }
     const isProbe = this.#pause.isPaused || this.#gate.isDown;
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
-    if (this.#gate.isDown) this.#gate.probed(nowMs);
+    this.#gate.sent(nowMs);
     this.#concurrency.take();
     // Also before a limit is known: one that is learnt later needs to know what is still in flight.
     const isFollowed = !this.#flow.isQuick;

@@ -22,6 +22,37 @@ describe("Outage", () => {
     expect(fast.isDown).toBe(true);
   });
 
+  it("is feared after five failures in a row: until an answer comes, a request goes every 250 ms", () => {
+    const outage = new Outage();
+    for (let each = 0; each < 4; each++) outage.failed(0);
+    expect(outage.waitMs(0)).toBe(0);
+    outage.sent(0);
+    outage.failed(0);
+    expect(outage.waitMs(0)).toBe(250);
+    expect(outage.waitMs(250)).toBe(0);
+    outage.sent(250);
+    outage.failed(251);
+    expect(outage.waitMs(251)).toBe(249);
+    expect(outage.isDown).toBe(false);
+    expect(outage.answered(300)).toBe(false);
+    expect(outage.waitMs(300)).toBe(0);
+    expect(outage.share(300)).toBe(1);
+  });
+
+  it("is feared less by the second: 250 requests go in the first 7 s without a failure", () => {
+    const outage = new Outage();
+    for (let each = 0; each < 5; each++) outage.failed(0);
+    let sent = 0;
+    for (let nowMs = 0; nowMs < 7_000; nowMs += 1) {
+      while (outage.waitMs(nowMs) === 0 && sent < 10_000) {
+        outage.sent(nowMs);
+        sent += 1;
+      }
+    }
+    expect(sent).toBeGreaterThan(250);
+    expect(sent).toBeLessThan(1_000);
+  });
+
   it("does not begin while anything is answered in between, nor by failures long after the last answer", () => {
     const outage = new Outage();
     for (let each = 0; each < 1_000; each++) {
@@ -37,7 +68,7 @@ describe("Outage", () => {
     const outage = fallen();
     expect(outage.waitMs(10_000)).toBe(5_000);
     expect(outage.waitMs(15_000)).toBe(0);
-    outage.probed(15_000);
+    outage.sent(15_000);
     outage.failed(15_100);
     expect(outage.waitMs(15_100)).toBe(4_900);
   });

@@ -1,0 +1,69 @@
+/** Outages of seconds, in which everything fails as fast as it is sent: few requests are lost to them, and little time. */
+import { describe, expect, it } from "vitest";
+import type { WireResult } from "../../src/dispatch/transport.ts";
+import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
+
+const FROM_MS = 5_000;
+const LOST: WireResult = { ok: false, failure: "lost", message: "connection reset" };
+const FAILS: Readonly<Record<string, WireResult>> = {
+  reset: LOST,
+  refused: { ok: false, failure: "not_sent", message: "connection refused" },
+  "503": status(503),
+};
+/** Besides what was in flight: until the lane closes, 4 a second and what the first row of failures let through. */
+const REQUESTS_MAX = 30;
+
+/** Answers take 400 ms, failures 3 ms. */
+function worldOut(kind: string, places: number, lengthMs: number, config: object = {}): World {
+  const world: World = new World({
+    config: { maxInFlight: places, ...config },
+    answer: (line) => {
+      const nowMs = world.clock.nowMs();
+      const isOut = nowMs >= FROM_MS && nowMs < FROM_MS + lengthMs;
+      return isOut ? { afterMs: 3, result: FAILS[kind] ?? LOST } : { afterMs: 400, result: ok(line) };
+    },
+  });
+  return world;
+}
+
+const cases = Object.keys(FAILS).flatMap((kind) => [1, 8, 64, 512].map((places) => [kind, places] as const));
+
+describe("an outage of 5 s in the middle of a run", () => {
+  it.each(cases)("(%s) at %i in flight is sent few requests", async (kind, places) => {
+    const world = worldOut(kind, places, 5_000);
+    const count = places * 30;
+    world.input(count);
+    const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: count } });
+    const lost = world.sent.filter(({ atMs }) => atMs >= FROM_MS && atMs < FROM_MS + 5_000).length;
+    expect(lost).toBeLessThanOrEqual(places + REQUESTS_MAX);
+  });
+
+  it("does not use up a cap that is a third larger than what the run costs", async () => {
+    const prices = { "alpha:*": { inputUsdPerMillion: 0, outputUsdPerMillion: 1_000 } };
+    const world = worldOut("reset", 8, 5_000, { prices });
+    world.input(235);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, maxCostUsd: 5 });
+    const summary = await world.settle(run.finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 235 } });
+    expect(summary.cost.ambiguous_usd).toBeLessThan(0.6);
+  });
+});
+
+describe("connections that are all lost at once", () => {
+  it("cost a run with answers of 20 s few seconds more than those answers", async () => {
+    const lengthMs = 500;
+    const world: World = new World({
+      config: { maxInFlight: 64 },
+      answer: (line) => {
+        const nowMs = world.clock.nowMs();
+        const answerMs = nowMs >= FROM_MS + lengthMs ? 20_000 : Math.max(3, FROM_MS - nowMs);
+        return { afterMs: answerMs, result: answerMs === 20_000 ? ok(line) : LOST };
+      },
+    });
+    world.input(30);
+    const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 30 } });
+    expect(world.clock.nowMs()).toBeLessThan(FROM_MS + lengthMs + 20_000 + 8_000);
+  });
+});

@@ -9,8 +9,8 @@
 import type { Clock } from "../clock.ts";
 import type { Shard } from "../shard/shard.ts";
 import type { Backlog } from "./backlog.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import type { Lanes } from "./lanes.ts";
-import type { RunState } from "./run_state.ts";
 import type { Sender } from "./sender.ts";
 import { TurnShare } from "./turn_share.ts";
 
@@ -37,35 +37,39 @@ export class Arrivals {
   }
 
   /** Hands the shards to their lanes, in their order; what is left when the run stops sending is dropped. */
-  async add(state: RunState, shards: readonly Shard[]): Promise<void> {
+  async add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> {
     let steps = 0;
     for (const shard of shards) {
       if (steps === 0) steps = await this.#turns.take();
-      if (!state.isOpen) return;
+      if (!owner.isOpen) return;
       steps -= 1;
-      this.#add(state, shard);
+      this.#add(owner, shard);
     }
   }
 
-  #add(state: RunState, shard: Shard): void {
+  #add(owner: ItemOwner, shard: Shard): void {
     const { sender, backlog, lanes, clock } = this.#parts;
     const place = sender.models.of(shard.model);
     const message = this.#parts.keysMissing.get(place.provider);
     if (message !== undefined) {
-      state.hold({ reason: "key_missing", provider: place.provider, message }, shard.count, clock.nowMs());
+      owner.items.hold(
+        { reason: "key_missing", provider: place.provider, message },
+        shard.count,
+        clock.nowMs(),
+      );
       return; // its lines are read again when the run is called with a key
     }
-    state.waitingItems += shard.count;
-    const { deadlineMs } = state.settings;
+    owner.items.waitingItems += shard.count;
+    const { deadlineMs } = owner.settings;
     const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
     const expectedOutputTokens = sender.expectedOutputTokens(shard);
     const work = { ...load, outputTokens: expectedOutputTokens, deadlineMs };
     const { key, needMs } = lanes.plan(place, work);
     const { provider, family } = place;
     backlog.add({
-      run: state,
+      owner,
       shard,
-      runId: state.id,
+      runId: owner.id,
       provider,
       family,
       ...load,
@@ -74,6 +78,6 @@ export class Arrivals {
       arrivedMs: clock.nowMs(),
       needMs,
     });
-    lanes.of(key).arrived(state);
+    lanes.of(key).arrived(owner);
   }
 }

@@ -15,11 +15,11 @@ import type { LaneKey } from "../schedule/lanes.ts";
 import type { Ticket } from "../schedule/queue.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
 import type { Shard } from "../shard/shard.ts";
-import type { RunState } from "./run_state.ts";
+import type { ItemOwner } from "./item_owner.ts";
 
 /** A shard in the scheduler's queue. */
 export interface ShardTicket extends Ticket {
-  readonly run: RunState;
+  readonly owner: ItemOwner;
   readonly shard: Shard;
   readonly provider: string;
   readonly family: string;
@@ -29,7 +29,7 @@ export interface ShardTicket extends Ticket {
 
 /** What waits of a run. */
 export interface RunLoad {
-  readonly run: RunState;
+  readonly owner: ItemOwner;
   shards: number;
   items: number;
   inputTokens: number;
@@ -74,7 +74,7 @@ export class Backlog {
     } else {
       this.#preparedBytes += bytes;
     }
-    const { project, budget } = ticket.run.settings;
+    const { project, budget } = ticket.owner.settings;
     let scheduler = this.#projects.get(project);
     if (scheduler === undefined) {
       scheduler = new Scheduler<ShardTicket>((each) => each.needMs);
@@ -121,7 +121,7 @@ export class Backlog {
     if (isIdle) this.wake();
   }
 
-  removeRun({ id, settings: { project } }: RunState): void {
+  removeRun({ id, settings: { project } }: ItemOwner): void {
     for (const [lane, runs] of this.#lanes) if (runs.delete(id) && runs.size === 0) this.#lanes.delete(lane);
     this.#shards.delete(id);
     for (const ticket of this.#projects.get(project)?.removeRun(id) ?? []) this.#removed(ticket);
@@ -157,9 +157,9 @@ export class Backlog {
   }
 
   #count(lane: LaneKey, ticket: ShardTicket, sign: 1 | -1): void {
-    const { run, runId } = ticket;
+    const { owner, runId } = ticket;
     const runs = this.#lanes.get(lane) ?? new Map<string, RunLoad>();
-    const load = runs.get(runId) ?? { run, shards: 0, items: 0, inputTokens: 0, outputTokens: 0 };
+    const load = runs.get(runId) ?? { owner, shards: 0, items: 0, inputTokens: 0, outputTokens: 0 };
     load.shards += sign;
     load.items += sign * ticket.items;
     load.inputTokens += sign * ticket.inputTokens;
@@ -174,7 +174,7 @@ export class Backlog {
   }
 
   #removed(ticket: ShardTicket): void {
-    const { project } = ticket.run.settings;
+    const { project } = ticket.owner.settings;
     if (this.#projects.get(project)?.waiting.tickets === 0) this.#projects.delete(project);
     this.#waitingItems -= ticket.items;
     this.#preparedBytes -= ticket.shard.preparedBytes;

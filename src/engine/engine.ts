@@ -41,6 +41,7 @@ import type { Hold, HoldReason, RunHolds } from "./holds.ts";
 import type { Source } from "./input.ts";
 import type { ItemCall } from "./item_call.ts";
 import { ItemMoney } from "./item_money.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import { KeyTrials } from "./key_trials.ts";
 import { type LaneStatus, laneStatus } from "./lane_status.ts";
 import { Lanes } from "./lanes.ts";
@@ -56,7 +57,6 @@ import { Room } from "./room.ts";
 import { Run } from "./run.ts";
 import { allHolds, diskHold } from "./run_holds.ts";
 import { checkRunOptions, type RunOptions } from "./run_open.ts";
-import type { RunState } from "./run_state.ts";
 import { openStore, type Seams, threads, withOwn } from "./seams.ts";
 import { Sender } from "./sender.ts";
 import { SharedCaps } from "./shared_caps.ts";
@@ -174,7 +174,6 @@ class LocalEngine implements Engine {
       laneOf: (key) => this.#lanes.of(key),
       lanesOf: (provider) => this.#lanes.lanesOf(provider),
       onFree: (lane) => this.#lanes.freed(lane),
-      onChange: (run) => run.changed(),
       observer,
       patience,
       answers,
@@ -182,7 +181,6 @@ class LocalEngine implements Engine {
     });
     this.#lanes = new Lanes({
       ...{ trials, clock, config, backlog, sender, patience, claimed },
-      measurer: seams.measurer,
       learnt: seams.learnt,
       mayAdmit: () => this.#mayAdmit(),
       onHold: () => this.#tellHolds(),
@@ -376,14 +374,14 @@ class LocalEngine implements Engine {
   }
 
   /** Of a run that a full disk holds, too, the room says how long it is waited for. */
-  #holdsOf(state: RunState): RunHolds {
-    const found = this.#lanes.holdsOf(state);
+  #holdsOf(owner: ItemOwner): RunHolds {
+    const found = this.#lanes.holdsOf(owner);
     const { clock, dataDir } = this.#seams;
     const { lackingSinceMs } = this.parts.room;
     if (lackingSinceMs === undefined) return found;
     return {
       ...found,
-      holds: [diskHold(state, dataDir, lackingSinceMs, clock), ...found.holds],
+      holds: [diskHold(owner, dataDir, lackingSinceMs, clock), ...found.holds],
       isAll: false,
     };
   }

@@ -11,12 +11,12 @@ import type { Permit } from "../schedule/limits.ts";
 import type { Shard } from "../shard/shard.ts";
 import type { TokenLoad } from "../work/limits.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import { NOTHING_SPENT, type Spent } from "./journal.ts";
-import type { RunState } from "./run_state.ts";
 
 /** Hot path: one object per item. */
 export class ItemCall implements Call {
-  readonly run: RunState;
+  readonly owner: ItemOwner;
   readonly shard: Shard;
   readonly index: number;
   readonly provider: Provider;
@@ -72,24 +72,23 @@ export class ItemCall implements Call {
   bounded: BoundedRequest | undefined;
 
   constructor(
-    run: RunState,
+    owner: ItemOwner,
     shard: Shard,
     index: number,
     wire: { readonly provider: Provider; readonly head: WireHead },
     expected: TokenLoad,
     lane: LaneKey,
   ) {
-    this.run = run;
+    this.owner = owner;
     this.lane = lane;
     this.shard = shard;
     this.index = index;
-    const isPlain = run.settings.layout.format === "perigee";
-    this.provider = isPlain ? wire.provider : keepingBody(wire.provider);
+    this.provider = owner.settings.keepsBody ? keepingBody(wire.provider) : wire.provider;
     this.head = wire.head;
     this.expectedInputTokens = expected.inputTokens;
     this.expectedOutputTokens = expected.outputTokens;
     this.load = expected;
-    const made = run.made.size === 0 ? undefined : run.made.get(this.line);
+    const made = owner.items.made.size === 0 ? undefined : owner.items.made.get(this.line);
     this.attempts = made?.attempts ?? 0;
     this.uncounted = made?.uncounted ?? 0;
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
@@ -155,18 +154,18 @@ export class ItemCall implements Call {
 
   /** Its line was cancelled by itself. */
   get isSkipped(): boolean {
-    return this.run.skips(this.line);
+    return this.owner.skips(this.line);
   }
 
   get waitSignal(): AbortSignal {
-    return this.run.left;
+    return this.owner.left;
   }
 
   get cutSignal(): AbortSignal {
-    return this.run.over;
+    return this.owner.over;
   }
 
   get deadlineMs(): number {
-    return this.run.settings.deadlineMs;
+    return this.owner.settings.deadlineMs;
   }
 }

@@ -43,7 +43,7 @@ export class ItemMoney {
   /** Holds the most that one attempt may cost; nothing changes when it is held already. */
   reserve(call: ItemCall): MoneyAnswer {
     if (call.reservation !== undefined) return "ok";
-    const { budget, allowsUnbounded } = call.run.settings;
+    const { budget, allowsUnbounded } = call.owner.settings;
     const mostUsd = this.#mostUsd(call);
     if (mostUsd === undefined && budget.isCapped && !allowsUnbounded) return "unpriced";
     const isBounded = budget.isCapped && mostUsd !== undefined && mostUsd > 0;
@@ -58,7 +58,7 @@ export class ItemMoney {
 
   /** Which cap leaves too little for an item, in words, and what the item needs. */
   capLack(call: ItemCall): { readonly message: string; readonly mostUsd: number } {
-    const { budget } = call.run.settings;
+    const { budget } = call.owner.settings;
     const mostUsd = this.#mostUsd(call) ?? 0;
     const cap = budget.exhausted(mostUsd);
     if (cap === undefined) return { message: "the cost cap leaves no money for what is left", mostUsd };
@@ -80,7 +80,7 @@ export class ItemMoney {
     const { model, item } = call;
     const mostUsd = call.reservation?.usd ?? 0;
     const ended = { model, result, mostUsd, wallMs: this.#clock.wallMs() };
-    const last = spentBy(this.#prices, call.run.settings, ended);
+    const last = spentBy(this.#prices, call.owner.settings, ended);
     item.spent = item.spent === NOTHING_SPENT ? last : addSpent(item.spent, last);
     const { usage } = result;
     if (usage !== undefined && !usage.isEstimated && usage.outputTokens > 0) {
@@ -101,7 +101,7 @@ export class ItemMoney {
   }
 
   #settle(call: ItemCall, taken: Taken): void {
-    if (call.reservation !== undefined) call.run.settings.budget.settle(call.reservation, taken);
+    if (call.reservation !== undefined) call.owner.settings.budget.settle(call.reservation, taken);
     if (call.bounded !== undefined) this.#bounds.ended(call.bounded);
     call.reservation = undefined;
     call.bounded = undefined;

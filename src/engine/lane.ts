@@ -21,12 +21,12 @@ import type { Backlog, ShardTicket } from "./backlog.ts";
 import type { ClaimedBytes } from "./claimed_bytes.ts";
 import type { ItemCall } from "./item_call.ts";
 import type { MoneyAnswer } from "./item_money.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import { LaneHealth } from "./lane_health.ts";
 import { type Intended, LaneIntents } from "./lane_intents.ts";
 import type { LaneItems, Retry, RunWaiting } from "./lane_items.ts";
 import { LaneProjects } from "./lane_projects.ts";
 import type { LaneTurns } from "./lane_turns.ts";
-import type { RunState } from "./run_state.ts";
 
 /** Items that a lane keeps open, of runs with money, so that it never waits for a shard to be loaded; split by projects. */
 const READY_ITEMS = 1_024;
@@ -150,8 +150,8 @@ export class Lane {
   }
 
   /** A shard of a run came into the backlog for this lane. */
-  arrived(run: RunState): void {
-    this.#projects.of(run);
+  arrived(owner: ItemOwner): void {
+    this.#projects.of(owner);
     this.pump();
   }
 
@@ -188,7 +188,7 @@ export class Lane {
   /** Resolves when another attempt was admitted and its intent is durable. */
   admitAgain(call: ItemCall, attempt: number, ambiguousAttempts: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#projects.of(call.run).addRetry({ call, attempt, ambiguousAttempts, resolve, reject });
+      this.#projects.of(call.owner).addRetry({ call, attempt, ambiguousAttempts, resolve, reject });
       this.pump();
     });
   }
@@ -216,8 +216,8 @@ export class Lane {
   }
 
   /** Whether something of a run was read and not sent. */
-  hasWaiting(run: RunState): boolean {
-    for (const waiting of this.waiting()) if (waiting.run === run) return true;
+  hasWaiting(owner: ItemOwner): boolean {
+    for (const waiting of this.waiting()) if (waiting.owner === owner) return true;
     return false;
   }
 
@@ -239,7 +239,7 @@ export class Lane {
 
   /** Keeps an item for later. */
   giveBack(call: ItemCall): void {
-    this.#projects.of(call.run).giveBack(call);
+    this.#projects.of(call.owner).giveBack(call);
     this.pump();
   }
 
@@ -250,21 +250,21 @@ export class Lane {
   }
 
   /** Forgets what waits of a run that no longer sends; retries in wait are rejected with `reason`. */
-  drop(run: RunState, reason: unknown): void {
-    const items = this.#projects.find(run.settings.project);
-    for (const retry of items?.drop(run) ?? []) retry.reject(reason);
+  drop(owner: ItemOwner, reason: unknown): void {
+    const items = this.#projects.find(owner.settings.project);
+    for (const retry of items?.drop(owner) ?? []) retry.reject(reason);
     if (items !== undefined) this.#projects.tidy(items);
-    this.#intents.drop(run);
+    this.#intents.drop(owner);
   }
 
   /** What this lane has of a run that waits, or that goes on only when a probe succeeds. */
-  shareOf(run: RunState): LaneShare {
-    const items = this.#projects.find(run.settings.project);
-    const retries = items?.retriesOf(run) ?? [];
+  shareOf(owner: ItemOwner): LaneShare {
+    const items = this.#projects.find(owner.settings.project);
+    const retries = items?.retriesOf(owner) ?? [];
     let waiting = -retries.length;
-    for (const load of this.waiting()) if (load.run === run) waiting += load.items;
-    const hasMore = waiting > 0 || items?.holds(run) === true;
-    return { claimed: this.health.claimedOf(run, retries), waiting, hasMore };
+    for (const load of this.waiting()) if (load.owner === owner) waiting += load.items;
+    const hasMore = waiting > 0 || items?.holds(owner) === true;
+    return { claimed: this.health.claimedOf(owner, retries), waiting, hasMore };
   }
 
   close(): void {
@@ -289,7 +289,7 @@ export class Lane {
       return true;
     }
     if (this.#services.isTooLate(call)) return items.tooLate(call) || this.#passOver(call, items);
-    const money = this.#moneyless.has(call.run.id) ? "wait" : this.#services.reserveMoney(call);
+    const money = this.#moneyless.has(call.owner.id) ? "wait" : this.#services.reserveMoney(call);
     if (money === "wait") return this.#passOver(call, items);
     if (money !== "ok") {
       items.claimed();
@@ -327,14 +327,13 @@ export class Lane {
   #claim(items: LaneItems, call: ItemCall): void {
     items.claimed();
     this.#services.claimed.take(call);
-    call.run.waitingItems -= 1;
-    call.run.claimed.add(call.line);
+    call.owner.items.claim(call.line);
   }
 
   /** Nothing more of the call's run is tried before others give its money back; the lane goes on with other runs. */
   #passOver(call: ItemCall, items?: LaneItems): true {
     items?.unpaid(call);
-    this.#moneyless.add(call.run.id);
+    this.#moneyless.add(call.owner.id);
     return true;
   }
 
@@ -382,7 +381,7 @@ export class Lane {
 
   #intend(intended: Intended): void {
     const { call } = intended;
-    call.run.inFlight += 1;
+    call.owner.items.inFlight += 1;
     this.#hasSent = true;
     this.health.sending(call);
     this.#intents.record(intended);

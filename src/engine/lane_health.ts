@@ -16,7 +16,7 @@ import { suspectsOf } from "./attempt_signal.ts";
 import { keyVariable } from "./config.ts";
 import { type HeldEnd, holdReasonOf, type Trouble } from "./holds.ts";
 import type { ItemCall } from "./item_call.ts";
-import type { RunState } from "./run_state.ts";
+import type { ItemOwner } from "./item_owner.ts";
 
 /** Of a burst, so many answers for each failure say that the failures are the items' own. */
 const BESIDE_FACTOR = 4;
@@ -160,11 +160,11 @@ export class LaneHealth {
   }
 
   /** Claimed calls of a run that do not say anything new before the lane answers; `retries` wait for their turn. */
-  claimedOf(run: RunState, retries: readonly ItemCall[]): number {
+  claimedOf(owner: ItemOwner, retries: readonly ItemCall[]): number {
     const claimed = new Set(retries);
-    for (const call of this.#failing) if (call.run === run) claimed.add(call);
+    for (const call of this.#failing) if (call.owner === owner) claimed.add(call);
     for (const { call, permit } of this.#probes)
-      if (call.run === run && call.permit === permit) claimed.add(call);
+      if (call.owner === owner && call.permit === permit) claimed.add(call);
     return claimed.size;
   }
 }

@@ -12,8 +12,8 @@ import type { LaneKey } from "../schedule/lanes.ts";
 import type { LaneLimits } from "../schedule/limits.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import type { ItemCall } from "./item_call.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import type { IntentRecord } from "./journal.ts";
-import type { RunState } from "./run_state.ts";
 
 /** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
 const LATE_MS = 150;
@@ -50,7 +50,7 @@ export class LaneIntents {
   record(intended: Intended): void {
     const { call, attempt, ambiguousAttempts } = intended;
     const record = intentOf(call, attempt, ambiguousAttempts);
-    call.run.settings.log.intent(record, this.#key, () => this.#durable(intended));
+    call.owner.records.intent(record, this.#key, () => this.#durable(intended));
   }
 
   /** The disk has space again. */
@@ -70,18 +70,18 @@ export class LaneIntents {
   }
 
   /** Drops the waiting intents of a run. */
-  drop(run: RunState): void {
-    const left = this.#waitingForRoom.filter(({ call }) => call.run === run);
-    this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.run !== run);
+  drop(owner: ItemOwner): void {
+    const left = this.#waitingForRoom.filter(({ call }) => call.owner === owner);
+    this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.owner !== owner);
     for (const intended of left) this.#giveUp(intended);
   }
 
   /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
   #durable(intended: Intended): void {
     const { call, go } = intended;
-    if (call.run.phase === "done" || call.isWithdrawn) this.#giveUp(intended);
+    if (call.owner.phase === "done" || call.isWithdrawn) this.#giveUp(intended);
     else if (!this.#services.mayAdmit()) {
-      if (call.run.isOpen) this.#waitingForRoom.push(intended);
+      if (call.owner.isOpen) this.#waitingForRoom.push(intended);
       else this.#giveUp(intended);
     } else if (!this.#isLate(call)) go();
     else if (this.#isStopped(call)) this.#giveUp(intended);

@@ -16,7 +16,7 @@ import { latestStartMs } from "../schedule/queue.ts";
 import type { TokenLoad } from "../work/limits.ts";
 import type { ShardTicket } from "./backlog.ts";
 import type { ItemCall } from "./item_call.ts";
-import type { RunState } from "./run_state.ts";
+import type { ItemOwner } from "./item_owner.ts";
 
 /** Items that are set aside, each by itself, because it is too late for them. */
 const LATE_MAX = 256;
@@ -34,7 +34,7 @@ export interface Retry {
 
 /** Items of a run that wait together. */
 export interface RunWaiting extends TokenLoad {
-  readonly run: RunState;
+  readonly owner: ItemOwner;
   readonly items: number;
 }
 
@@ -99,7 +99,7 @@ export class LaneItems {
       const share = items / ticket.shard.count;
       const tokens = { inputTokens: ticket.inputTokens, outputTokens: ticket.expectedOutputTokens };
       yield {
-        run: ticket.run,
+        owner: ticket.owner,
         items,
         inputTokens: tokens.inputTokens * share,
         outputTokens: tokens.outputTokens * share,
@@ -182,40 +182,40 @@ export class LaneItems {
   }
 
   /** Forgets what waits of a run; returns its retries, which nobody else will settle. */
-  drop(run: RunState): readonly Retry[] {
-    const isOther = (entry: { readonly run: RunState }): boolean => entry.run !== run;
+  drop(owner: ItemOwner): readonly Retry[] {
+    const isOther = (entry: { readonly owner: ItemOwner }): boolean => entry.owner !== owner;
     for (let index = this.#cursors.length - 1; index >= 0; index -= 1) {
-      if (this.#cursors[index]?.ticket.run === run) this.#cursors.splice(index, 1);
+      if (this.#cursors[index]?.ticket.owner === owner) this.#cursors.splice(index, 1);
     }
     this.#returned = this.#returned.filter(isOther);
     this.#unpaid = this.#unpaid.filter(isOther);
     this.#late = this.#late.filter(isOther);
     this.#tried = this.#tried.filter(isOther);
-    if (this.#candidate?.run === run) this.#candidate = undefined;
-    const dropped = this.#retries.filter((retry) => retry.call.run === run);
-    this.#retries = this.#retries.filter((retry) => retry.call.run !== run);
+    if (this.#candidate?.owner === owner) this.#candidate = undefined;
+    const dropped = this.#retries.filter((retry) => retry.call.owner === owner);
+    this.#retries = this.#retries.filter((retry) => retry.call.owner !== owner);
     return dropped;
   }
 
   /** Calls of a run that wait for another attempt and have none under way. */
-  retriesOf(run: RunState): readonly ItemCall[] {
-    return this.#retries.flatMap(({ call }) => (call.run === run && !call.isSecond ? [call] : []));
+  retriesOf(owner: ItemOwner): readonly ItemCall[] {
+    return this.#retries.flatMap(({ call }) => (call.owner === owner && !call.isSecond ? [call] : []));
   }
 
   /** Whether items of a run wait here that nobody has claimed, those in the backlog aside. */
-  holds(run: RunState): boolean {
-    const isOf = (call: ItemCall): boolean => call.run === run;
+  holds(owner: ItemOwner): boolean {
+    const isOf = (call: ItemCall): boolean => call.owner === owner;
     return (
       (this.#candidate !== undefined && isOf(this.#candidate)) ||
-      this.#loading?.run === run ||
-      this.#cursors.some(({ ticket }) => ticket.run === run) ||
+      this.#loading?.owner === owner ||
+      this.#cursors.some(({ ticket }) => ticket.owner === owner) ||
       this.#aside().some(isOf)
     );
   }
 
-  #hasMoney({ run }: { readonly run: RunState }): boolean {
+  #hasMoney({ owner }: { readonly owner: ItemOwner }): boolean {
     const { moneyless } = this.#parts;
-    return moneyless.size === 0 || !moneyless.has(run.id);
+    return moneyless.size === 0 || !moneyless.has(owner.id);
   }
 
   #aside(): readonly ItemCall[] {
@@ -277,7 +277,7 @@ export class LaneItems {
     this.#loading = ticket;
     void this.#parts.reload(ticket).then((isLoaded) => {
       this.#loading = undefined;
-      if (isLoaded && ticket.run.isOpen) this.#cursors.push({ ticket, next: 0 });
+      if (isLoaded && ticket.owner.isOpen) this.#cursors.push({ ticket, next: 0 });
       this.#parts.loaded();
     });
   }
@@ -292,8 +292,8 @@ export class LaneItems {
   }
 }
 
-function waitingOf({ run, load }: ItemCall): RunWaiting {
-  return { run, items: 1, ...load };
+function waitingOf({ owner, load }: ItemCall): RunWaiting {
+  return { owner, items: 1, ...load };
 }
 
 function startOf({ ticket }: Cursor): number {

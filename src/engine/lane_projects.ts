@@ -16,9 +16,9 @@ import { FairShare } from "../schedule/fair_share.ts";
 import type { LaneLimits } from "../schedule/limits.ts";
 import { isFirst, type Urgency } from "../schedule/urgency.ts";
 import type { ItemCall } from "./item_call.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import { LaneItems, type LaneItemsParts, type RunWaiting } from "./lane_items.ts";
 import type { LaneTurns, TurnTaker } from "./lane_turns.ts";
-import type { RunState } from "./run_state.ts";
 
 /** What the projects of a lane need of it. */
 export interface LaneProjectsParts extends LaneItemsParts {
@@ -60,7 +60,7 @@ export class LaneProjects {
   }
 
   /** What a run's project has here, with a turn of its own from now on. */
-  of({ settings: { project, weight } }: RunState): LaneItems {
+  of({ settings: { project, weight } }: ItemOwner): LaneItems {
     let items = this.#projects.get(project);
     if (items === undefined) {
       items = new LaneItems(project, this.#parts);
@@ -105,7 +105,7 @@ export class LaneProjects {
 
   /** Withdraws a second attempt that waits for its turn; returns false if it does not wait here. */
   withdraw(call: ItemCall): boolean {
-    const items = this.#projects.get(call.run.settings.project);
+    const items = this.#projects.get(call.owner.settings.project);
     const retry = items?.withdraw(call);
     if (items === undefined || retry === undefined) return false;
     retry.reject(new Error("the attempt beside it has ended"));
@@ -114,8 +114,8 @@ export class LaneProjects {
   }
 
   /** The attempt of a call is over. */
-  released({ run }: ItemCall): void {
-    const items = this.#projects.get(run.settings.project);
+  released({ owner }: ItemCall): void {
+    const items = this.#projects.get(owner.settings.project);
     if (items === undefined) return;
     items.inFlight -= 1;
     this.tidy(items);

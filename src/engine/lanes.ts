@@ -12,8 +12,6 @@ import { LaneLimits } from "../schedule/limits.ts";
 import { needMs, planLane, type Work } from "../schedule/planner.ts";
 import type { SentLoad } from "../schedule/quotas.ts";
 import type { Urgency } from "../schedule/urgency.ts";
-import type { Measurer } from "../shard/pool.ts";
-import { reloadShard } from "../shard/reload.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import type { Store } from "../store/store.ts";
 import { ArmedClock } from "./armed_clock.ts";
@@ -22,6 +20,7 @@ import type { ClaimedBytes } from "./claimed_bytes.ts";
 import type { EngineConfig } from "./config.ts";
 import type { ModelWork } from "./expected_usage.ts";
 import { type HeldEnd, type HoldReason, NO_HOLDS, type RunHolds } from "./holds.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import type { LaneRecord } from "./journal.ts";
 import { KeptLimits } from "./kept_limits.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -41,7 +40,6 @@ import {
 import type { ItemPatience } from "./patience.ts";
 import { recentSteps } from "./recent.ts";
 import { holdsOf } from "./run_holds.ts";
-import type { RunState } from "./run_state.ts";
 import { RunStopped } from "./run_stopped.ts";
 import type { Sender } from "./sender.ts";
 import { leftMs, type WorkTime, workTimes } from "./work_times.ts";
@@ -54,7 +52,6 @@ export interface LanesOptions {
   readonly config: EngineConfig;
   readonly backlog: Backlog;
   readonly sender: Sender;
-  readonly measurer: Measurer;
   readonly learnt: LearntStore;
   readonly trials: KeyTrials;
   readonly patience: ItemPatience;
@@ -209,9 +206,9 @@ export class Lanes {
   }
 
   /** How long what is left of a run takes; undefined while nothing of it waits here. */
-  leftMs(run: RunState): number | undefined {
+  leftMs(owner: ItemOwner): number | undefined {
     const nowMs = this.#options.clock.nowMs();
-    return leftMs(run, this.#lanes.values(), (lane) => this.#outlookOf(lane, nowMs));
+    return leftMs(owner, this.#lanes.values(), (lane) => this.#outlookOf(lane, nowMs));
   }
 
   #outlookOn(model: string): { readonly lane: Lane; readonly outlook: LaneOutlook } {
@@ -230,17 +227,17 @@ export class Lanes {
   }
 
   /** Lets no lane send for a run any more. */
-  drop(state: RunState): void {
-    this.#options.backlog.removeRun(state);
-    state.waitingItems = 0;
-    for (const lane of this.#lanes.values()) lane.drop(state, new RunStopped());
+  drop(owner: ItemOwner): void {
+    this.#options.backlog.removeRun(owner);
+    owner.items.waitingItems = 0;
+    for (const lane of this.#lanes.values()) lane.drop(owner, new RunStopped());
     this.#options.backlog.wake();
   }
 
   /** What holds the items of a run, as far as lanes know. */
-  holdsOf(run: RunState): RunHolds {
-    if (this.#held.size === 0 && run.heldLines.size === 0) return NO_HOLDS;
-    return holdsOf(run, this.#lanes.values(), {
+  holdsOf(owner: ItemOwner): RunHolds {
+    if (this.#held.size === 0 && owner.items.held.size === 0) return NO_HOLDS;
+    return holdsOf(owner, this.#lanes.values(), {
       clock: this.#options.clock,
       hasAnswered: (provider) => this.#options.sender.hasAnswered(provider),
     });
@@ -259,11 +256,11 @@ export class Lanes {
   }
 
   /** Whether something of a run waits in a lane from which nothing but probes is sent. */
-  isHeldByStop(run: RunState): boolean {
-    if (run.heldLines.size > 0) return true;
+  isHeldByStop(owner: ItemOwner): boolean {
+    if (owner.items.held.size > 0) return true;
     for (const lane of this.#held.keys()) {
       if (!isStill(lane)) continue;
-      const share = lane.shareOf(run);
+      const share = lane.shareOf(owner);
       if (share.claimed > 0 || share.hasMore) return true;
     }
     return false;
@@ -285,7 +282,7 @@ export class Lanes {
     const place = this.#options.sender.models.of(ticket.shard.model);
     if (place.key === from) return false;
     this.#options.backlog.add({ ...ticket, family: place.family });
-    this.of(place.key).arrived(ticket.run);
+    this.of(place.key).arrived(ticket.owner);
     return true;
   }
 
@@ -350,13 +347,13 @@ export class Lanes {
    * The items of a run in each lane and the state of that lane, as text; undefined while one of them, or of the lanes that share
    * its provider's limits, continues by itself.
    */
-  standstill(run: RunState): readonly string[] | undefined {
+  standstill(owner: ItemOwner): readonly string[] | undefined {
     const nowMs = this.#options.clock.nowMs();
-    const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, run));
+    const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, owner));
     const providers = new Set(holding.map(({ key }) => providerOfLane(key)));
     if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
     for (const [lane, clock] of this.#clocks) {
-      const isNear = providers.has(providerOfLane(lane.key)) || run.settings.budget.isCapped;
+      const isNear = providers.has(providerOfLane(lane.key)) || owner.settings.budget.isCapped;
       if (isNear && (clock.isArmed || lane.limits.snapshot(nowMs).inFlight > 0)) return undefined;
     }
     return holding.map((lane) => {
@@ -366,17 +363,17 @@ export class Lanes {
   }
 
   async #reload(ticket: ShardTicket): Promise<boolean> {
-    const { run, shard } = ticket;
+    const { owner, shard } = ticket;
     this.#reloading += 1;
     try {
-      await reloadShard(shard, run.settings.input, this.#options.measurer, run.settings.measureOptions);
+      await owner.reload(shard);
       return true;
     } catch (error) {
       const cause =
         error instanceof PerigeeError
           ? error
           : new PerigeeError("input_unreadable", "the input cannot be read any more", { cause: error });
-      run.fail(cause);
+      owner.fail(cause);
       return false;
     } finally {
       this.#reloading -= 1;
@@ -393,7 +390,7 @@ function measuredItemMs(lanes: readonly Lane[]): number {
   return Math.max(0, ...lanes.map((lane) => (lane.hasAnswered ? lane.itemMs : 0)));
 }
 
-function isLeftIn(lane: Lane, run: RunState): boolean {
-  const { claimed, hasMore } = lane.shareOf(run);
+function isLeftIn(lane: Lane, owner: ItemOwner): boolean {
+  const { claimed, hasMore } = lane.shareOf(owner);
   return claimed > 0 || hasMore;
 }

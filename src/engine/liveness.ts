@@ -49,17 +49,20 @@ export class Liveness {
 
   /** What waits for what, as text; undefined while something continues by itself, or nothing is left. */
   #waits(): readonly string[] | undefined {
-    const { inFlight, waitingItems, claimed, isOpen } = this.#state;
+    const { isOpen, items } = this.#state;
+    const { inFlight, waitingItems, claimed } = items;
     const isWaiting = claimed.size > 0 || (isOpen && waitingItems > 0);
     return isWaiting && inFlight === 0 ? this.#parts.standstill(this.#state) : undefined;
   }
 }
 
-function standOf({ settings, requestsSent, waitingItems, claimed, linesRead, phase }: RunState): string {
-  return [settings.done.size, requestsSent, waitingItems, claimed.size, linesRead, phase].join();
+function standOf({ items, linesRead, phase }: RunState): string {
+  const { done, requestsSent, waitingItems, claimed } = items;
+  return [done.size, requestsSent, waitingItems, claimed.size, linesRead, phase].join();
 }
 
-function standing({ waitingItems, claimed, phase }: RunState, waits: readonly string[]): PerigeeError {
+function standing({ items, phase }: RunState, waits: readonly string[]): PerigeeError {
+  const { waitingItems, claimed } = items;
   const where = waits.length === 0 ? "no lane holds them" : waits.join("; ");
   return new PerigeeError(
     "internal_error",

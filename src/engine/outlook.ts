@@ -19,8 +19,8 @@ import {
 import type { LaneLimits } from "../schedule/limits.ts";
 import type { Capacity } from "../schedule/planner.ts";
 import { type Urgency, urgencyOf } from "../schedule/urgency.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import type { Lane } from "./lane.ts";
-import type { RunState } from "./run_state.ts";
 
 const REMEMBERED_MS = 100;
 const URGENCY_MS = 500;
@@ -123,19 +123,19 @@ export class Urgencies {
 
 /** By their runs. */
 function waitingIn(lanes: Iterable<Lane>): ProjectWork[] {
-  const runs = new Map<RunState, { items: number; inputTokens: number; outputTokens: number }>();
+  const runs = new Map<ItemOwner, { items: number; inputTokens: number; outputTokens: number }>();
   for (const lane of lanes) {
-    for (const { run, items, inputTokens, outputTokens } of lane.waiting()) {
-      const load = runs.get(run) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
+    for (const { owner, items, inputTokens, outputTokens } of lane.waiting()) {
+      const load = runs.get(owner) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
       load.items += items;
       load.inputTokens += inputTokens;
       load.outputTokens += outputTokens;
-      runs.set(run, load);
+      runs.set(owner, load);
     }
   }
-  return [...runs].map(([run, load]) => {
-    const { project, weight, deadlineMs } = run.settings;
-    const more = 1 + unreadItems(run) / Math.max(1, run.waitingItems);
+  return [...runs].map(([owner, load]) => {
+    const { project, weight, deadlineMs } = owner.settings;
+    const more = 1 + owner.unreadItems / Math.max(1, owner.items.waitingItems);
     const { items, inputTokens, outputTokens } = load;
     return {
       project,
@@ -146,12 +146,6 @@ function waitingIn(lanes: Iterable<Lane>): ProjectWork[] {
       outputTokens: outputTokens * more,
     };
   });
-}
-
-/** Lines of a run that were not read yet. */
-function unreadItems({ linesTotal, linesRead, blankLines, settings: { totals } }: RunState): number {
-  if (linesTotal === undefined) return 0;
-  return Math.max(0, Math.min(linesTotal - linesRead, linesTotal - blankLines - totals.settled));
 }
 
 /** What a lane can do as its limits stand now, at `share` of its rates. */

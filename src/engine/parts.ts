@@ -14,12 +14,12 @@ import type { Arrivals } from "./arrivals.ts";
 import type { Backlog } from "./backlog.ts";
 import type { ModelWork } from "./expected_usage.ts";
 import type { HeldEnd, HoldReason, RunHolds } from "./holds.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import type { Lane } from "./lane.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { Forecast, NewWork } from "./outlook.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Room } from "./room.ts";
-import type { RunState } from "./run_state.ts";
 import type { Sender } from "./sender.ts";
 import type { SharedCaps } from "./shared_caps.ts";
 import type { WorkTime } from "./work_times.ts";
@@ -77,23 +77,23 @@ export interface EngineParts {
   /** How long work takes on each of its models, when nothing else waits. */
   workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime>;
   /** How long what is left of a run takes; undefined while nothing of it waits in a lane. */
-  leftMs(run: RunState): number | undefined;
+  leftMs(owner: ItemOwner): number | undefined;
   /** Stops lanes from sending for a run and rejects what waits. */
-  dropRun(run: RunState): void;
+  dropRun(owner: ItemOwner): void;
   /** What holds the items of a run. */
-  holdsOf(run: RunState): RunHolds;
+  holdsOf(owner: ItemOwner): RunHolds;
   /** How a held item of a model ends where its caller does not want to wait; undefined when no lane holds it. */
   heldEndOf(model: string): HeldEnd | undefined;
   /** Whether nothing of a model is sent but probes. */
   isStopped(model: string): boolean;
   /** Whether something of a run waits for a provider that nothing but probes is sent to, or for the caller. */
-  isHeldByStop(run: RunState): boolean;
+  isHeldByStop(owner: ItemOwner): boolean;
   /** Calls back when a lane is held, or no longer; returns how to stop listening. */
   onHold(listener: () => void): () => void;
   /** What held lines of runs for that reason has changed: they are read again. */
   wakeHeld(reason: HoldReason): void;
   /** Where the open items of a run wait, as text, if nothing continues with them by itself; otherwise undefined. */
-  standstill(run: RunState): readonly string[] | undefined;
+  standstill(owner: ItemOwner): readonly string[] | undefined;
   /** Why nothing can be recorded at the moment; undefined when it can. */
   storageWait(): string | undefined;
   /** Calls back when the engine cannot go on; returns how to stop listening. */

@@ -72,7 +72,7 @@ export class RefusedAccess {
     const refused = this.#refused.get(place) ?? new Set();
     if (this.#refused.size >= MODELS_COMPARED_MAX) this.#refused.clear();
     this.#refused.set(place, refused);
-    if (refused.size < 2) refused.add(`${call.run.id} ${call.line}`);
+    if (refused.size < 2) refused.add(`${call.owner.id} ${call.line}`);
     return refused.size === 1;
   }
 

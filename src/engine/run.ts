@@ -113,13 +113,13 @@ export class Run implements AsyncIterable<ResultLine> {
 
   /** Whether a lane has taken the line and its outcome is not durable yet. */
   isClaimed(line: number): boolean {
-    return this.#state?.claimed.has(line) === true;
+    return this.#state?.items.claimed.has(line) === true;
   }
 
   /** What holds items of it. */
   get holds(): readonly Hold[] {
     const state = this.#state;
-    if (state === undefined || !state.isOpen || state.isIdle) return this.#held;
+    if (state === undefined || !state.isOpen || state.items.isIdle) return this.#held;
     return this.#parts.holdsOf(state).holds;
   }
 
@@ -278,7 +278,7 @@ export class Run implements AsyncIterable<ResultLine> {
     const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
     await Promise.race([reading, watch.left]);
     const canReadAgain = opened.input.identity !== undefined;
-    await watch.until(() => state.isIdle || !state.isOpen || (canReadAgain && state.isToReadAgain));
+    await watch.until(() => state.items.isIdle || !state.isOpen || (canReadAgain && state.isToReadAgain));
   }
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
@@ -286,7 +286,7 @@ export class Run implements AsyncIterable<ResultLine> {
     const pilot = Pilot.of(this.#parts, opened, this.#options, () => this.stop(PILOT_DECLINED));
     try {
       await this.#read(opened, watch, pilot);
-      while (state.isOpen && !state.isIdle) {
+      while (state.isOpen && !state.items.isIdle) {
         state.readAgain();
         await this.#read(opened, watch, undefined);
       }
@@ -298,7 +298,7 @@ export class Run implements AsyncIterable<ResultLine> {
       }
       if (state.phase === "expired" || state.phase === "cancelled" || state.phase === "giving_up") {
         await watch.during(endRest(this.#parts, opened, state.phase).catch(rethrowReadError));
-        await watch.until(() => state.claimed.size === 0);
+        await watch.until(() => state.items.claimed.size === 0);
       }
     } catch (error) {
       this.#leave("stopping");
@@ -313,9 +313,9 @@ export class Run implements AsyncIterable<ResultLine> {
   /** The hold of a run that has waited for a full disk for as long as it may. */
   #fullDisk(state: RunState): Hold {
     const { clock, dataDir } = this.#parts;
-    const { linesTotal = state.linesRead, blankLines, settings } = state;
+    const { linesTotal = state.linesRead, blankLines } = state;
     const hold = diskHold(state, dataDir, clock.nowMs(), clock);
-    const items = Math.max(0, linesTotal - blankLines - settings.done.size); // answers that were not recorded are lost
+    const items = Math.max(0, linesTotal - blankLines - state.items.done.size); // answers that were not recorded are lost
     return { ...hold, items, since: this.#fullSince ?? hold.since };
   }
 

@@ -13,7 +13,6 @@ import type { EngineParts } from "./parts.ts";
 import type { OpenedRun } from "./run_open.ts";
 import type { RunState } from "./run_state.ts";
 import { endOf, type UnsentEnd } from "./run_stopped.ts";
-import { settleUnsent } from "./settle.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
 import { encodeBody } from "./task_body.ts";
 
@@ -47,11 +46,11 @@ export async function endRest(
   const seen = input.identity === undefined ? new StreamedKeys(state) : undefined;
   let staged = 0;
   let committed: Promise<void> = Promise.resolve();
-  const isOver = (line: number): boolean => state.settings.done.has(line) || state.claimed.has(line);
-  const end = (line: number, key: string | null, code: Parameters<typeof settleUnsent>[3]): void => {
+  const isOver = (line: number): boolean => state.items.done.has(line) || state.items.claimed.has(line);
+  const end = (line: number, key: string | null, code: UnsentEnd): void => {
     if (isOver(line)) return;
-    state.claimed.add(line);
-    settleUnsent(state, line, key, code);
+    state.items.claimed.add(line);
+    state.records.unsent(line, key, code);
     staged += 1;
   };
   const endMeasured = async (all: MeasuredBlock): Promise<void> => {
@@ -98,7 +97,7 @@ const NEVER_SENT: HeldEnd = { code: "provider_error", message: "the run ended be
 
 /** How the items of a run end that are held now, by their model; ask before the run is dropped from its lanes. */
 export function heldEndsOf(parts: EngineParts, state: RunState): (model: string) => HeldEnd {
-  const held = [...state.heldLines.values()];
+  const held = [...state.items.held.values()];
   const inLanes = new Set(
     state.holds.flatMap(({ provider, address }) => (address === undefined ? [] : provider)),
   );

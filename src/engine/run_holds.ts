@@ -4,9 +4,9 @@
 import type { Clock } from "../clock.ts";
 import { providerOfLane } from "../schedule/lanes.ts";
 import type { Hold, RunHolds } from "./holds.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import type { Lane } from "./lane.ts";
 import { ROOM_CHECK_MS } from "./room.ts";
-import type { RunState } from "./run_state.ts";
 
 export interface HoldFacts {
   readonly clock: Clock;
@@ -15,26 +15,30 @@ export interface HoldFacts {
 }
 
 /** Everything that is left of a run waits while the disk is full. */
-export function diskHold(run: RunState, dataDir: string, sinceMs: number, clock: Clock): Hold {
-  const { linesTotal = run.linesRead, blankLines, settings } = run;
+export function diskHold(
+  { openItems }: Pick<ItemOwner, "openItems">,
+  dataDir: string,
+  sinceMs: number,
+  clock: Clock,
+): Hold {
   return {
     reason: "disk_full",
     since: isoTime(sinceMs, clock),
     next_try: isoTime(clock.nowMs() + ROOM_CHECK_MS, clock),
-    items: Math.max(0, linesTotal - blankLines - settings.totals.settled),
+    items: openItems,
     message: `no space left on the disk of ${dataDir}`,
   };
 }
 
 /** Looks at every lane; cheap enough for once an attempt while something is held. */
-export function holdsOf(run: RunState, lanes: Iterable<Lane>, facts: HoldFacts): RunHolds {
+export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFacts): RunHolds {
   const nowMs = facts.clock.nowMs();
   const holds: Hold[] = [];
   let claimed = 0;
-  let sinceMs = run.settings.startedMs;
+  let sinceMs = owner.settings.startedMs;
   let isAll = true;
   for (const lane of lanes) {
-    const share = lane.shareOf(run);
+    const share = lane.shareOf(owner);
     if (share.claimed === 0 && !share.hasMore) continue;
     const { trouble } = lane.health;
     if (trouble === undefined) {
@@ -47,13 +51,13 @@ export function holdsOf(run: RunState, lanes: Iterable<Lane>, facts: HoldFacts):
     const retryMs = Math.max(lane.limits.retryMs(nowMs), share.hasMore ? 0 : lane.health.retryMs(nowMs));
     holds.push(laneHold(lane, share.claimed + share.waiting, facts, nowMs + retryMs));
   }
-  for (const { items, sinceMs: heldMs, mostUsd, allUsd, ...lines } of run.heldLines.values()) {
+  for (const { items, sinceMs: heldMs, mostUsd, allUsd, ...lines } of owner.items.held.values()) {
     sinceMs = Math.max(sinceMs, heldMs);
-    const need = lines.reason === "cap_reached" ? needOf(run, mostUsd ?? 0, allUsd) : {};
+    const need = lines.reason === "cap_reached" ? needOf(owner, mostUsd ?? 0, allUsd) : {};
     holds.push({ ...lines, since: isoTime(heldMs, facts.clock), next_try: null, items, ...need });
   }
   // Others are in flight for the first time, or wait for the disk.
-  return { holds, isAll: isAll && holds.length > 0 && claimed === run.claimed.size, sinceMs };
+  return { holds, isAll: isAll && holds.length > 0 && claimed === owner.items.claimed.size, sinceMs };
 }
 
 function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, nextTryMs: number): Hold {
@@ -76,7 +80,7 @@ function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, 
 
 /** The cap to raise, and to what amount; empty if it was raised since the items were held. */
 function needOf(
-  { settings: { budget } }: RunState,
+  { settings: { budget } }: ItemOwner,
   mostUsd: number,
   allUsd: number,
 ): Pick<Hold, "needed_usd" | "enough_usd" | "cap"> {

@@ -17,6 +17,7 @@ import { checkedBody, checkPrune, isPrunable, otherInput } from "./checked_body.
 import { assertFits } from "./disk_space.ts";
 import { findTask, mended } from "./found_task.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "./input.ts";
+import { ItemStates } from "./item_states.ts";
 import type { CheckedKeys } from "./key_check.ts";
 import { OutputFile } from "./output.ts";
 import { noteChanged } from "./output_check.ts";
@@ -28,7 +29,7 @@ import { checkRetryFailed, reopenFailed } from "./reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "./run_again.ts";
 import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
 import type { RunOptions } from "./run_options.ts";
-import { RunState } from "./run_state.ts";
+import { type RunSettings, RunState } from "./run_state.ts";
 import { costTerms, onThisClock, refuseOtherFormat, refuseOtherOrder } from "./run_terms.ts";
 import { checkCap } from "./shared_caps.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
@@ -315,15 +316,16 @@ async function openState(
       : overAtMs(clock, acceptedWallMs + slaMinutes * 60_000);
   const budget = await openBudget(parts, taskId, options, recovered.taken);
   log.committedUsd = () => budget.committedUsd;
-  const state = new RunState({
+  const layout = lineLayout(options);
+  const settings: RunSettings = {
     taskId,
     input: input.file,
-    layout: lineLayout(options),
+    measurer: parts.measurer,
+    layout,
+    keepsBody: layout.format !== "perigee",
     measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(parts, options, budget) },
     log,
     totals: recovered.totals,
-    done: recovered.done,
-    made: recovered.made,
     deadlineMs,
     startedMs: clock.nowMs(),
     slaMinutes,
@@ -335,7 +337,8 @@ async function openState(
     weight: options.weight ?? 1,
     skip: options.skip,
     ...terms,
-  });
+  };
+  const state = new RunState(settings, new ItemStates(recovered.done, recovered.made));
   if (body.lines !== undefined) state.linesTotal = body.lines + (body.keptLines ?? 0);
   return state;
 }

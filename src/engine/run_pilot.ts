@@ -77,7 +77,7 @@ export class Pilot {
         volumeTokens,
         ...(model === undefined ? {} : { model }),
         slas: slaMinutes === undefined ? [] : [slaMinutes],
-        done: state.settings.done,
+        done: state.items.done,
         signal: state.left,
       }),
       state,
@@ -108,7 +108,7 @@ async function ended(state: RunState): Promise<void> {
   state.isReading = false; // nothing is read meanwhile: what holds its items holds the run
   await new Promise<void>((resolve) => {
     const look = (): void => {
-      if (state.isIdle || !state.isOpen || state.failure !== undefined) resolve();
+      if (state.items.isIdle || !state.isOpen || state.failure !== undefined) resolve();
     };
     state.watch(look);
     state.changed();

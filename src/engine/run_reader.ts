@@ -18,7 +18,6 @@ import { pickItems } from "./pick_items.ts";
 import type { OpenedRun } from "./run_open.ts";
 import type { Pilot } from "./run_pilot.ts";
 import type { RunState } from "./run_state.ts";
-import { settleUnsent } from "./settle.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
 import type { WarningFeed } from "./warning_feed.ts";
 
@@ -129,7 +128,8 @@ class RunReader {
     canSkip: boolean,
   ): AsyncGenerator<MeasuredBlock | "pause"> {
     const { measurer, clock } = this.#parts;
-    const { done, measureOptions } = state.settings;
+    const { measureOptions } = state.settings;
+    const { done } = state.items;
     return measureAhead(blocks, {
       measure: (block) => {
         const skip = canSkip ? done.slice(block.firstLine, block.lineCount) : undefined;
@@ -142,7 +142,7 @@ class RunReader {
 
   /** Under at_most_once, lines whose request may have been answered are rejected here, because they end without a turn in a lane. */
   #withoutDoubted(measured: MeasuredBlock): MeasuredBlock {
-    const { made } = this.#opened.state;
+    const { made } = this.#opened.state.items;
     if (!this.#parts.isAtMostOnce || made.size === 0) return measured;
     const kept: number[] = [];
     const rejected = [...measured.rejected];
@@ -162,14 +162,14 @@ class RunReader {
   async #reject(state: RunState, measured: MeasuredBlock, isPilot: boolean): Promise<void> {
     state.blankLines += measured.blankLines;
     for (const { line, key, code, message, provider } of measured.rejected) {
-      if (state.settings.done.has(line)) continue;
+      if (state.items.done.has(line)) continue;
       if (code === "provider_missing") {
         const named = provider === undefined || provider.length > PROVIDER_CHARS_MAX ? {} : { provider };
-        if (!isPilot) state.hold({ reason: code, ...named, message }, 1, this.#parts.clock.nowMs());
+        if (!isPilot) state.items.hold({ reason: code, ...named, message }, 1, this.#parts.clock.nowMs());
         continue;
       }
-      if (!state.claimed.add(line)) continue;
-      settleUnsent(state, line, key === null ? null : JSON.stringify(key), {
+      if (!state.items.claimed.add(line)) continue;
+      state.records.unsent(line, key === null ? null : JSON.stringify(key), {
         status: "failed",
         code,
         message,
@@ -179,9 +179,9 @@ class RunReader {
   }
 
   async #refuse(state: RunState, line: number, lengthBytes: number): Promise<void> {
-    if (state.settings.done.has(line) || !state.claimed.add(line)) return;
+    if (state.items.done.has(line) || !state.items.claimed.add(line)) return;
     const message = `the line has ${lengthBytes} bytes, at most ${this.#parts.lineBytesMax} are read`;
-    settleUnsent(state, line, null, { status: "failed", code: "line_too_long", message });
+    state.records.unsent(line, null, { status: "failed", code: "line_too_long", message });
     await this.#boundUnsent(state, 1);
   }
 

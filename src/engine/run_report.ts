@@ -55,7 +55,7 @@ export class RunReport {
       settled: totals.settled,
       completed: totals.completed,
       errors: totals.settled - totals.completed,
-      inFlight: state.inFlight,
+      inFlight: state.items.inFlight,
       itemsPerSecond,
       tokensPerSecond: this.#tokens.update(nowMs, totals.inputTokens + totals.outputTokens),
       billedUsd: state.settings.budget.billedUsd,
@@ -100,7 +100,7 @@ export class RunReport {
   #isStill(state: RunState): boolean {
     const nowMs = this.#parts.clock.nowMs();
     const { settled } = state.settings.totals;
-    if (settled !== this.#settled || state.inFlight === 0) this.#stillSinceMs = undefined;
+    if (settled !== this.#settled || state.items.inFlight === 0) this.#stillSinceMs = undefined;
     this.#settled = settled;
     this.#stillSinceMs ??= nowMs;
     const itemMs = Math.max(
@@ -151,7 +151,7 @@ export class RunReport {
       },
       output: body.out,
       elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
-      requests_sent: state.requestsSent,
+      requests_sent: state.items.requestsSent,
       ...(stopReason === undefined ? {} : { reason: stopReason }),
       held: [],
     };
@@ -187,7 +187,9 @@ export class RunReport {
 }
 
 /** Attempts of lines that have not ended: those with a known end, and those in flight, which are in doubt when a run stops. */
-function attemptsOfOpen({ made, inFlight }: RunState): Pick<AttemptsMade, "attempts" | "ambiguousAttempts"> {
+function attemptsOfOpen({
+  items: { made, inFlight },
+}: RunState): Pick<AttemptsMade, "attempts" | "ambiguousAttempts"> {
   let [attempts, ambiguousAttempts] = [inFlight, inFlight];
   for (const each of made.values()) {
     attempts += each.attempts;

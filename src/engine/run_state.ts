@@ -1,84 +1,41 @@
 /**
  * What one run knows while it works.
  *
- *   open -> stopping                    asked to stop: nothing new is sent, what is in flight ends
- *   open -> cancelling -> ending        nothing new is sent, nothing ends before the cancel is durable
- *   open -> ending (expired|cancelled)  what was not sent ends with that status
- *   open -> ending (giving_up)          what is held ends in an error, with the reason that holds it
- *   open | stopping | ending -> done
- *
- * A line is waiting (in a shard), claimed (a lane took it: intent, request, retries) or done (its outcome is durable).
+ * `item_owner.ts` draws its phases, `item_states.ts` the states of its lines.
  */
 import { setMaxListeners } from "node:events";
 import type { DiskFile } from "../disk.ts";
 import type { Block } from "../jsonl/block.ts";
-import type { Budget } from "../price/budget.ts";
 import type { MeasureOptions } from "../shard/measure.ts";
-import type { LineLayout } from "../work/line_layout.ts";
-import { LineSet } from "../work/line_set.ts";
-import type { HeldEnd, HeldLines, Hold, HoldReason } from "./holds.ts";
-import type { CostTerms } from "./item_cost.ts";
-import type { EngineObserver } from "./observer.ts";
-import type { AttemptsMade } from "./replay.ts";
-import type { TaskLog } from "./task_log.ts";
-import type { Totals } from "./totals.ts";
+import type { Measurer } from "../shard/measurer.ts";
+import { reloadShard } from "../shard/reload.ts";
+import type { Shard } from "../shard/shard.ts";
+import type { HeldEnd, Hold, HoldReason } from "./holds.ts";
+import type { ItemOwner, ItemRecords, OwnerPhase, OwnerTerms } from "./item_owner.ts";
+import type { ItemStates } from "./item_states.ts";
+import type { PriceTable } from "./price_table.ts";
+import { type RecordTerms, RunRecords } from "./settle.ts";
 
-/** The most holds that are counted separately; further missing providers and models without a price count together. */
-const NAMED_HOLDS_MAX = 100;
-
-export type RunPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "giving_up" | "done";
-
-export interface RunSettings extends CostTerms {
-  readonly taskId: string;
-  readonly log: TaskLog;
-  readonly totals: Totals;
+export interface RunSettings extends OwnerTerms, RecordTerms {
+  readonly prices: PriceTable;
+  readonly project: string;
   /** Where its lines stand, for shards that are loaded again. */
   readonly input: Pick<DiskFile, "read">;
   /** How its lines are measured. */
   readonly measureOptions: MeasureOptions;
-  /** Lines settled before and now. */
-  readonly done: LineSet;
-  readonly made: ReadonlyMap<number, AttemptsMade>;
-  /** Monotonic; Infinity without sla. */
-  readonly deadlineMs: number;
-  readonly startedMs: number;
+  readonly measurer: Measurer;
   readonly slaMinutes: number | undefined;
-  readonly budget: Budget;
-  /** Whether what its cap cannot bound is sent all the same. */
-  readonly allowsUnbounded: boolean;
-  /** Whether a second attempt goes beside one that hangs. */
-  readonly isHedged: boolean;
-  readonly observer: EngineObserver | undefined;
-  /** Empty for all runs that name none. */
-  readonly project: string;
-  /** Of its project, above 0. */
-  readonly weight: number;
   readonly skip: ((line: number) => boolean) | undefined;
-  /** Of its output lines. */
-  readonly layout: LineLayout;
-}
-
-/** Lines that are held for one reason. */
-interface HeldCount extends HeldLines {
-  items: number;
-  readonly sinceMs: number;
-  mostUsd?: number;
-  /** What their next requests may cost together. */
-  allUsd: number;
 }
 
 /** Mutable counters of a run, with the few rules that keep them together. */
-export class RunState {
+export class RunState implements ItemOwner {
   readonly settings: RunSettings;
-  readonly claimed: LineSet = new LineSet();
-  readonly made: Map<number, AttemptsMade>;
-  #phase: RunPhase = "open";
+  readonly items: ItemStates;
+  readonly records: ItemRecords;
+  #phase: OwnerPhase = "open";
   readonly #leaving = new AbortController();
   readonly #ending = new AbortController();
-  /** Items in shards, in the backlog or in a lane. */
-  waitingItems = 0;
-  inFlight = 0;
-  requestsSent = 0;
   linesRead = 0;
   blankLines = 0;
   linesTotal: number | undefined;
@@ -88,24 +45,23 @@ export class RunState {
   isReading = false;
   /** Why it waits, as it was found last. */
   holds: readonly Hold[] = [];
-  /** Lines that wait for a change by the caller, by what holds them. */
-  readonly heldLines: Map<string, HeldCount> = new Map();
   /** How its held items end; undefined while they wait. */
   heldEnd: ((model: string) => HeldEnd) | undefined;
   readonly #watchers: (() => void)[] = [];
   #isWoken = false;
 
-  constructor(settings: RunSettings) {
+  constructor(settings: RunSettings, items: ItemStates) {
     this.settings = settings;
-    this.made = new Map(settings.made);
+    this.items = items;
+    this.records = new RunRecords(settings, items, () => this.changed());
     setMaxListeners(0, this.#leaving.signal, this.#ending.signal); // one for each item that waits for a retry or an answer
   }
 
-  get phase(): RunPhase {
+  get phase(): OwnerPhase {
     return this.#phase;
   }
 
-  set phase(phase: RunPhase) {
+  set phase(phase: OwnerPhase) {
     this.#phase = phase;
     if (phase !== "open") this.#leaving.abort();
     if (phase === "done") this.#ending.abort();
@@ -135,63 +91,48 @@ export class RunState {
     return this.settings.skip?.(line) === true;
   }
 
-  /** Nothing waits, nothing is claimed, and nothing is held. */
-  get isIdle(): boolean {
-    return this.waitingItems === 0 && this.claimed.size === 0 && this.heldLines.size === 0;
+  /** Lines that were not read yet. */
+  get unreadItems(): number {
+    const { linesTotal, linesRead, blankLines, settings } = this;
+    if (linesTotal === undefined) return 0;
+    return Math.max(0, Math.min(linesTotal - linesRead, linesTotal - blankLines - settings.totals.settled));
   }
 
-  /** Lines are neither waiting nor claimed before the caller changes something. */
-  hold(lines: HeldLines, items: number, nowMs: number): void {
-    const own = JSON.stringify([lines.reason, lines.provider, lines.model]);
-    const isNamed = this.heldLines.has(own) || this.heldLines.size < NAMED_HOLDS_MAX;
-    const { provider: _provider, model: _model, ...unnamed } = lines;
-    const key = isNamed ? own : lines.reason;
-    const held = this.heldLines.get(key);
-    if (held === undefined)
-      this.heldLines.set(key, {
-        ...(isNamed ? lines : unnamed),
-        items,
-        sinceMs: nowMs,
-        allUsd: lines.mostUsd ?? 0,
-      });
-    else {
-      held.items += items;
-      held.mostUsd = Math.min(held.mostUsd ?? 0, lines.mostUsd ?? 0);
-      held.allUsd += lines.mostUsd ?? 0;
-    }
+  /** Lines that are read, or known to come, and have not ended. */
+  get openItems(): number {
+    const { linesTotal = this.linesRead, blankLines, settings } = this;
+    return Math.max(0, linesTotal - blankLines - settings.totals.settled);
+  }
+
+  reload(shard: Shard): Promise<void> {
+    const { input, measurer, measureOptions } = this.settings;
+    return reloadShard(shard, input, measurer, measureOptions);
   }
 
   /** What held lines for that reason has changed: they are to be read again. Of a stream that waits for the next call. */
   wake(reason: HoldReason): void {
-    if (![...this.heldLines.values()].some((lines) => lines.reason === reason)) return;
+    if (!this.items.isHeldBy(reason)) return;
     this.#isWoken = true;
     this.changed();
   }
 
   /** Whether held lines are to be read again, and nothing else of the input is in memory. */
   get isToReadAgain(): boolean {
-    return this.#isWoken && this.waitingItems === 0 && this.claimed.size === 0 && this.heldLines.size > 0;
+    const { waitingItems, claimed, held } = this.items;
+    return this.#isWoken && waitingItems === 0 && claimed.size === 0 && held.size > 0;
   }
 
   /** Its input is read once more from the start. */
   readAgain(): void {
     this.#isWoken = false;
-    this.heldLines.clear();
+    this.items.held.clear();
     this.blankLines = 0;
   }
 
   /** Whether every line of a block is done. */
   hasDone({ firstLine, lineCount }: Pick<Block, "firstLine" | "lineCount">): boolean {
-    const { done } = this.settings;
+    const { done } = this.items;
     return done.size > 0 && done.countWithin(firstLine, firstLine + lineCount - 1) === lineCount;
-  }
-
-  /** A line's outcome is durable. */
-  finished(line: number): void {
-    this.settings.done.add(line);
-    this.claimed.delete(line);
-    this.made.delete(line);
-    this.changed();
   }
 
   /** The run cannot go on; what is recorded stays. */
@@ -206,7 +147,7 @@ export class RunState {
   }
 
   changed(): void {
-    const mayEnd = !this.isOpen || this.inFlight === 0 || this.isIdle;
+    const mayEnd = !this.isOpen || this.items.inFlight === 0 || this.items.isIdle;
     if (!mayEnd && this.pausedBy === undefined) return;
     for (const callback of this.#watchers) callback();
   }

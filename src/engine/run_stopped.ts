@@ -2,7 +2,7 @@
  * How items end that their run does not send any more.
  */
 import type { FailureCode } from "../errors.ts";
-import type { RunState } from "./run_state.ts";
+import type { HeldEnd } from "./holds.ts";
 
 /** Why a waiting retry was given up: its run no longer sends. */
 export class RunStopped extends Error {
@@ -34,11 +34,14 @@ export function endMessage(status: "expired" | "cancelled"): string {
 
 /** How an item of a model ends in a run that ends early. */
 export function endOf(
-  run: Pick<RunState, "heldEnd">,
+  owner: { readonly heldEnd: ((model: string) => HeldEnd) | undefined },
   status: "expired" | "cancelled" | "giving_up",
   model: string,
 ): UnsentEnd {
   if (status !== "giving_up") return { status, code: status, message: endMessage(status) };
-  const end = run.heldEnd?.(model) ?? { code: "provider_error", message: "the run ended before it was sent" };
+  const end = owner.heldEnd?.(model) ?? {
+    code: "provider_error",
+    message: "the run ended before it was sent",
+  };
   return { status: "failed", ...end, retryable: true };
 }

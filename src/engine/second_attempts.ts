@@ -38,16 +38,16 @@ export class SecondAttempts implements Hedging<ItemCall> {
     this.#options = options;
   }
 
-  isFor({ run }: ItemCall): boolean {
-    return run.settings.isHedged;
+  isFor({ owner }: ItemCall): boolean {
+    return owner.settings.isHedged;
   }
 
   async second(item: ItemCall, made: Made): Promise<ItemCall | undefined> {
-    const { run } = item;
-    if (!run.isOpen || item.isSkipped) return undefined;
+    const { owner } = item;
+    if (!owner.isOpen || item.isSkipped) return undefined;
     const { laneOf, laneKeyOf } = this.#options;
     const key = laneKeyOf(item.model);
-    const call = new ItemCall(run, item.shard, item.index, item, item.load, key);
+    const call = new ItemCall(owner, item.shard, item.index, item, item.load, key);
     call.item = item;
     call.isRequested = true;
     item.second = call;
@@ -60,7 +60,7 @@ export class SecondAttempts implements Hedging<ItemCall> {
       );
     if (isAdmitted && !call.isWithdrawn) {
       call.isRequested = false;
-      run.requestsSent += 1;
+      owner.items.requestsSent += 1;
       return call;
     }
     this.giveBack(call);
@@ -73,15 +73,15 @@ export class SecondAttempts implements Hedging<ItemCall> {
 
   giveBack(call: ItemCall): void {
     const { nowMs, laneOf, returnMoney, free, recordClosed } = this.#options;
-    const { item, permit, run } = call;
+    const { item, permit, owner } = call;
     item.second = undefined;
     returnMoney(call);
     if (permit === undefined) return;
     const lane = laneOf(call.lane);
     lane.limits.settle(nowMs(), permit, NO_USAGE);
     free(call, lane);
-    if (run.phase === "done") return;
-    run.changed(); // it may have been the only call in flight
+    if (owner.phase === "done") return;
+    owner.changed(); // it may have been the only call in flight
     if (item.isOver) return;
     recordClosed(item); // its intent is durable: without this record the next process would count it as sent
     if (item.permit !== undefined) stateAnew(item);
@@ -97,5 +97,5 @@ export function besideOf(call: ItemCall): ItemCall | undefined {
 /** Records the intent of a request that is under way again, after the ended attempts of its item. */
 export function stateAnew(call: ItemCall): void {
   const { attempts, ambiguousAttempts } = call.item.failed ?? call.item;
-  call.run.settings.log.intentAgain(intentOf(call, attempts + 1, ambiguousAttempts));
+  call.owner.records.intentAgain(intentOf(call, attempts + 1, ambiguousAttempts));
 }

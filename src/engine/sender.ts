@@ -33,10 +33,8 @@ import type { EngineObserver } from "./observer.ts";
 import type { ItemPatience } from "./patience.ts";
 import { RefusedAccess } from "./refused_access.ts";
 import type { AttemptsMade } from "./replay.ts";
-import type { RunState } from "./run_state.ts";
 import { endOf, RunStopped } from "./run_stopped.ts";
 import { besideOf, SecondAttempts, stateAnew } from "./second_attempts.ts";
-import { settleOutcome, settleUnsent } from "./settle.ts";
 import type { Wires } from "./wires.ts";
 
 export interface SenderOptions {
@@ -52,8 +50,6 @@ export interface SenderOptions {
   readonly onAnswered: (lane: Lane) => void;
   /** Called when a lane has a place again, and a run money. */
   readonly onFree: (lane: Lane) => void;
-  /** Called when something may have ended: a run, a pause, a wait for money. */
-  readonly onChange: (run: RunState) => void;
   readonly observer?: EngineObserver | undefined;
   readonly patience: ItemPatience;
   readonly answers: AnswerMeans;
@@ -114,16 +110,16 @@ export class Sender implements Admission<ItemCall> {
   }
 
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined {
-    const { run, shard } = ticket;
+    const { owner, shard } = ticket;
     const wire = this.#options.wires.of(shard.model);
     const ratio = this.#inputRatios.ratio(shard.model, shard.group.isEstimated);
     const expected = {
       inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
       outputTokens: this.#options.lengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
     };
-    const call = new ItemCall(run, shard, index, wire, expected, this.models.of(shard.model).key);
-    if (!run.isOpen || run.settings.done.has(call.line) || run.claimed.has(call.line)) {
-      run.waitingItems = Math.max(0, run.waitingItems - 1);
+    const call = new ItemCall(owner, shard, index, wire, expected, this.models.of(shard.model).key);
+    if (!owner.isOpen || !owner.items.isOpen(call.line)) {
+      owner.items.waitingItems = Math.max(0, owner.items.waitingItems - 1);
       return undefined; // its run was ended while the shard came here, and what it had left is ended with it
     }
     return call;
@@ -131,8 +127,7 @@ export class Sender implements Admission<ItemCall> {
 
   takesAway(call: ItemCall, lane: LaneKey): boolean {
     if (call.isSkipped) {
-      call.run.waitingItems -= 1;
-      call.run.claimed.add(call.line);
+      call.owner.items.claim(call.line);
       this.#end(call, "cancelled");
       return true;
     }
@@ -144,8 +139,8 @@ export class Sender implements Admission<ItemCall> {
   }
 
   hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void {
-    const { run, model } = call;
-    run.waitingItems -= 1;
+    const { owner, model } = call;
+    owner.items.waitingItems -= 1;
     const held =
       reason === "cap_reached"
         ? { reason, ...this.#options.money.capLack(call) }
@@ -155,8 +150,8 @@ export class Sender implements Admission<ItemCall> {
             model,
             message: unpricedText(model),
           };
-    run.hold(held, 1, this.#options.clock.nowMs());
-    this.#options.onChange(run);
+    owner.items.hold(held, 1, this.#options.clock.nowMs());
+    owner.changed();
   }
 
   reserveMoney(call: ItemCall): MoneyAnswer {
@@ -168,16 +163,16 @@ export class Sender implements Admission<ItemCall> {
   }
 
   send(call: ItemCall): void {
-    call.run.requestsSent += 1;
+    call.owner.items.requestsSent += 1;
     if (this.dispatcher === undefined) throw new Error("the sender has no dispatcher");
     this.dispatcher.run(call).then(
       (result) => this.#ended(call, result),
       (error: unknown) => {
         this.#options.claimed.release(call);
-        call.run.claimed.delete(call.line); // in doubt: nobody knows how far it came
+        call.owner.items.claimed.delete(call.line); // in doubt: nobody knows how far it came
         call.isOver = true;
         this.#freeAll(call);
-        call.run.fail(faultOf(error));
+        call.owner.fail(faultOf(error));
       },
     );
   }
@@ -195,13 +190,13 @@ export class Sender implements Admission<ItemCall> {
 
   /** Admission: a retry passes limits, money and the journal again. */
   admit(call: ItemCall, made: Made): Promise<void> {
-    const { run } = call;
-    if (!run.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
+    const { owner } = call;
+    if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
     const lane = this.#options.laneOf(this.models.of(call.model).key);
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
-    this.#options.onChange(run); // it may wait in a lane that is stopped now
+    owner.changed(); // it may wait in a lane that is stopped now
     return admitted.then(() => {
-      run.requestsSent += 1;
+      owner.items.requestsSent += 1;
     });
   }
 
@@ -211,9 +206,9 @@ export class Sender implements Admission<ItemCall> {
     const { permit, lane: key, item: call } = ended;
     noteLargeBytes(ended.body.byteLength);
     const lane = this.#options.laneOf(key);
-    if (result.class === "not_sent") call.run.requestsSent -= 1; // no byte of it left this machine
+    if (result.class === "not_sent") call.owner.items.requestsSent -= 1; // no byte of it left this machine
     this.#options.observer?.attempted({
-      project: call.run.settings.project,
+      project: call.owner.settings.project,
       lane: key,
       model: call.model,
       code: result.code,
@@ -244,7 +239,7 @@ export class Sender implements Admission<ItemCall> {
     if (!isOwn) this.#access.refused(call, result);
     if (ended.isSecond) call.second = undefined;
     this.#free(ended, lane);
-    if (!isOwn) this.#options.onChange(call.run); // what holds it may be all that is left, long before its next attempt
+    if (!isOwn) call.owner.changed(); // what holds it may be all that is left, long before its next attempt
     return isOwn;
   }
 
@@ -258,7 +253,7 @@ export class Sender implements Admission<ItemCall> {
       ambiguousAttempts: made.ambiguousAttempts + (isAmbiguous ? 1 : 0),
       uncountedAmbiguous: made.uncountedAmbiguous + (isAmbiguous && !isOwn ? 1 : 0),
     };
-    if (call.run.phase === "done") return;
+    if (call.owner.phase === "done") return;
     this.#recordClosed(call, call.failed);
     if (other !== undefined) stateAnew(other);
   }
@@ -267,46 +262,46 @@ export class Sender implements Admission<ItemCall> {
     const { spent } = call;
     const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = made;
     const counts = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
-    call.run.settings.log.closed({ ...spent, ...counts, line: call.line });
+    call.owner.records.closed({ ...spent, ...counts, line: call.line });
     return { ...counts, isInDoubt: false, spent };
   }
 
   #ended(call: ItemCall, result: DispatchResult): void {
-    const { run } = call;
+    const { owner } = call;
     const lane = this.#options.laneOf(call.lane);
     call.isOver = true;
     this.#options.claimed.release(call);
     lane.health.ended(call);
-    if (run.phase === "done") {
+    if (owner.phase === "done") {
       this.#freeAll(call); // it came after its run had stopped waiting: in doubt, as after a crash
       return;
     }
     if (result.kind === "outcome") {
-      settleOutcome(call, result.outcome, () => this.#options.onChange(run));
+      owner.records.outcome(call, result.outcome, () => owner.changed());
       this.#freeAll(call); // behind its outcome: who gets the place is recorded after it, and sent after that
       return;
     }
     this.#freeAll(call);
     this.#keep(call, result);
-    this.#options.onChange(run);
+    owner.changed();
   }
 
   /** An item that came back without an outcome: kept for later, or ended with its run. */
   #keep(call: ItemCall, made: Extract<DispatchResult, { kind: "returned" }>): void {
-    const { run, line } = call;
+    const { owner, line } = call;
     // Its intent is durable: without a record of its end the next call would take it for sent, and perhaps answered.
-    const isIntended = call.isUnsent && (run.isOpen || run.phase === "stopping");
-    if (made.attempts > 0 || isIntended) run.made.set(line, this.#recordClosed(call, made));
-    const status = run.isOpen && call.isSkipped ? "cancelled" : run.phase;
+    const isIntended = call.isUnsent && (owner.isOpen || owner.phase === "stopping");
+    if (made.attempts > 0 || isIntended) owner.items.made.set(line, this.#recordClosed(call, made));
+    const status = owner.isOpen && call.isSkipped ? "cancelled" : owner.phase;
     if (status === "expired" || status === "cancelled" || status === "giving_up") {
       this.#end(call, status);
       return;
     }
-    run.claimed.delete(line);
-    if (!run.isOpen) return;
-    run.waitingItems += 1;
+    owner.items.claimed.delete(line);
+    if (!owner.isOpen) return;
+    owner.items.waitingItems += 1;
     const { key } = this.models.of(call.model);
-    const again = new ItemCall(run, call.shard, call.index, call, call.load, key);
+    const again = new ItemCall(owner, call.shard, call.index, call, call.load, key);
     again.series = call.series;
     again.failuresInRow = call.failuresInRow;
     again.refusals = call.refusals;
@@ -315,9 +310,9 @@ export class Sender implements Admission<ItemCall> {
 
   /** Ends an item that is not sent, or not again. */
   #end(call: ItemCall, status: "expired" | "cancelled" | "giving_up"): void {
-    const { run, model } = call;
-    const unsent = { ...endOf(run, status, model), metadata: call.metadata };
-    settleUnsent(run, call.line, call.keyJson, unsent, () => this.#options.onChange(run));
+    const { owner, model } = call;
+    const unsent = { ...endOf(owner, status, model), metadata: call.metadata };
+    owner.records.unsent(call.line, call.keyJson, unsent, () => owner.changed());
   }
 
   #freeAll(call: ItemCall): void {
@@ -332,7 +327,7 @@ export class Sender implements Admission<ItemCall> {
     if (call.permit === undefined) return;
     lane.release(call, call.permit);
     call.permit = undefined;
-    call.run.inFlight -= 1;
+    call.owner.items.inFlight -= 1;
     this.#options.onFree(lane);
   }
 
@@ -341,7 +336,7 @@ export class Sender implements Admission<ItemCall> {
     if (usage === undefined || usage.isEstimated) return;
     const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
     const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
-    if (moreInput + moreOutput > 0) call.run.settings.log.sentMore(lane.key, moreInput, moreOutput);
+    if (moreInput + moreOutput > 0) call.owner.records.sentMore(lane.key, moreInput, moreOutput);
     this.#options.lengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
     this.#options.answers.observe(call.model, call.prefixHash, {
@@ -362,7 +357,7 @@ function madeBefore({ attempts, uncounted, ambiguousAttempts, uncountedAmbiguous
 /** What a fault of ours in the middle of a call means for its run. */
 function faultOf(error: unknown): PerigeeError {
   if (error instanceof PerigeeError) return error;
-  return new PerigeeError("internal_error", "a fault of perigee ended the run; please report it", {
+  return new PerigeeError("internal_error", "a fault of perigee ended the owner; please report it", {
     cause: error,
   });
 }

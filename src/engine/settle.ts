@@ -3,116 +3,153 @@
  */
 import { bodilessLine, bodyLine, type LineOwner } from "../jsonl/body_lines.ts";
 import { completedLine, errorJson, failedLine, type LineFacts } from "../jsonl/write.ts";
+import type { LineLayout } from "../work/line_layout.ts";
 import type { Failure, Outcome } from "../work/outcome.ts";
-import type { ItemCall } from "./item_call.ts";
-import { NOTHING_SPENT, type Spent, type StagedOutcome } from "./journal.ts";
-import type { RunState } from "./run_state.ts";
+import type { ItemRecords, SentItem } from "./item_owner.ts";
+import type { ItemStates } from "./item_states.ts";
+import {
+  type ClosedRecord,
+  type IntentRecord,
+  NOTHING_SPENT,
+  type Spent,
+  type StagedOutcome,
+} from "./journal.ts";
+import type { EngineObserver } from "./observer.ts";
+import type { PriceTable } from "./price_table.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
+import type { TaskLog } from "./task_log.ts";
+import type { Totals } from "./totals.ts";
 
-/** Records how a sent item ended and calls back when that is durable. */
-export function settleOutcome(call: ItemCall, outcome: Outcome, whenDurable: () => void): void {
-  const { run, warnings } = call;
-  const record = recordOf(call, outcome);
-  const facts = {
-    used: call.spent,
-    priceVersion: run.settings.prices.sourceOf(call.spent.priceNumber),
-    last: outcome.last,
-    requestedModel: call.model,
-    metadata: call.metadata,
-  };
-  const line = lineOf(call, outcome, facts, warnings);
-  if (warnings !== "") warn(run, warnings);
-  stage(run, record, line, whenDurable);
+/** What records of a run need of its settings. */
+export interface RecordTerms {
+  readonly taskId: string;
+  readonly log: TaskLog;
+  readonly totals: Totals;
+  readonly prices: PriceTable;
+  /** Of its output lines. */
+  readonly layout: LineLayout;
+  readonly observer: EngineObserver | undefined;
+  readonly project: string;
 }
 
-function lineOf(call: ItemCall, outcome: Outcome, facts: LineFacts, warnings: string): string {
-  const { run, keyJson, line } = call;
-  const { format, fields } = run.settings.layout;
-  if (outcome.status === "completed") {
-    if (format === "perigee") return completedLine(keyJson, outcome, facts, warnings, fields);
-    return bodyLine(format, ownerOf(run, keyJson, line), outcome.last, warnings);
+/** The records of a run, in its journal and its output. */
+export class RunRecords implements ItemRecords {
+  readonly #terms: RecordTerms;
+  readonly #items: ItemStates;
+  readonly #onFinished: () => void;
+
+  /** `onFinished`: called after an outcome has become durable. */
+  constructor(terms: RecordTerms, items: ItemStates, onFinished: () => void) {
+    this.#terms = terms;
+    this.#items = items;
+    this.#onFinished = onFinished;
   }
-  const failure = { ...outcome.failure, line };
-  if (format !== "perigee")
-    return bodilessLine(format, ownerOf(run, keyJson, line), errorJson(failure, line), warnings);
-  return failedLine(
-    keyJson,
-    line,
-    failure,
-    outcome.attempts === 0 ? { metadata: facts.metadata ?? "", priceVersion: null } : facts,
-    warnings,
-    fields,
-  );
-}
 
-function ownerOf(run: RunState, keyJson: string | null, line: number): LineOwner {
-  return { keyJson, line, taskId: run.settings.taskId };
-}
+  intent(record: IntentRecord, lane: string, whenDurable: () => void): void {
+    this.#terms.log.intent(record, lane, whenDurable);
+  }
 
-/** Records an item or line that ends without a request. `keyJson` is null when the key could not be read. */
-export function settleUnsent(
-  run: RunState,
-  line: number,
-  keyJson: string | null,
-  end: UnsentEnd,
-  whenDurable?: () => void,
-): void {
-  const made = run.made.get(line);
-  const failure: Failure = {
-    code: end.code,
-    message: end.message,
-    retryable: end.retryable ?? (end.code === "expired" || end.code === "cancelled"),
-    attempts: made?.attempts ?? 0,
-    ambiguous_attempts: made?.ambiguousAttempts ?? 0,
-    line,
-    ...(end.provider === undefined ? {} : { provider: end.provider }),
-    ...(end.providerStatus === undefined ? {} : { provider_status: end.providerStatus }),
-  };
-  const record: StagedOutcome = {
-    line,
-    status: end.status,
-    code: end.code,
-    attempts: failure.attempts,
-    ambiguousAttempts: failure.ambiguous_attempts,
-    ...spentOf(made?.spent ?? NOTHING_SPENT),
-  };
-  const { spent } = made ?? {};
-  const priceVersion = run.settings.prices.sourceOf(spent?.priceNumber ?? 0);
-  const used = failure.attempts === 0 ? undefined : spent;
-  const facts = { used, priceVersion, metadata: end.metadata ?? "" };
-  const { format, fields } = run.settings.layout;
-  const text =
-    format === "perigee"
-      ? failedLine(keyJson, line, failure, facts, "", fields)
-      : bodilessLine(format, ownerOf(run, keyJson, line), errorJson(failure, line), "");
-  stage(run, record, text, whenDurable);
-}
+  intentAgain(record: IntentRecord): void {
+    this.#terms.log.intentAgain(record);
+  }
 
-/** Goes with the step of the line that is staged next. */
-function warn(run: RunState, warnings: string): void {
-  run.settings.totals.warn(warnings, 1);
-  run.settings.log.warned(warnings);
-}
+  closed(record: ClosedRecord): void {
+    this.#terms.log.closed(record);
+  }
 
-function stage(run: RunState, record: StagedOutcome, line: string, whenDurable?: () => void): void {
-  run.settings.totals.add(record);
-  const { log, observer, project } = run.settings;
-  log.outcome(record, line, () => {
-    run.finished(record.line);
-    if (observer !== undefined) {
-      const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
-      const tokens = { inputTokens, outputTokens };
-      observer.settled({ project, status, code, ...tokens, listUsd, usd, billedUsd, ambiguousUsd });
+  sentMore(lane: string, inputTokens: number, outputTokens: number): void {
+    this.#terms.log.sentMore(lane, inputTokens, outputTokens);
+  }
+
+  outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
+    const { spent, warnings } = item;
+    const facts = {
+      used: spent,
+      priceVersion: this.#terms.prices.sourceOf(spent.priceNumber),
+      last: outcome.last,
+      requestedModel: item.model,
+      metadata: item.metadata,
+    };
+    const line = this.#lineOf(item, outcome, facts);
+    if (warnings !== "") this.#warn(warnings);
+    this.#stage(recordOf(item, outcome), line, whenDurable);
+  }
+
+  unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
+    const made = this.#items.made.get(line);
+    const failure: Failure = {
+      code: end.code,
+      message: end.message,
+      retryable: end.retryable ?? (end.code === "expired" || end.code === "cancelled"),
+      attempts: made?.attempts ?? 0,
+      ambiguous_attempts: made?.ambiguousAttempts ?? 0,
+      line,
+      ...(end.provider === undefined ? {} : { provider: end.provider }),
+      ...(end.providerStatus === undefined ? {} : { provider_status: end.providerStatus }),
+    };
+    const record: StagedOutcome = {
+      line,
+      status: end.status,
+      code: end.code,
+      attempts: failure.attempts,
+      ambiguousAttempts: failure.ambiguous_attempts,
+      ...spentOf(made?.spent ?? NOTHING_SPENT),
+    };
+    const { spent } = made ?? {};
+    const priceVersion = this.#terms.prices.sourceOf(spent?.priceNumber ?? 0);
+    const used = failure.attempts === 0 ? undefined : spent;
+    const facts = { used, priceVersion, metadata: end.metadata ?? "" };
+    const { format, fields } = this.#terms.layout;
+    const text =
+      format === "perigee"
+        ? failedLine(keyJson, line, failure, facts, "", fields)
+        : bodilessLine(format, this.#ownerOf(keyJson, line), errorJson(failure, line), "");
+    this.#stage(record, text, whenDurable);
+  }
+
+  #lineOf({ keyJson, line, warnings }: SentItem, outcome: Outcome, facts: LineFacts): string {
+    const { format, fields } = this.#terms.layout;
+    if (outcome.status === "completed") {
+      if (format === "perigee") return completedLine(keyJson, outcome, facts, warnings, fields);
+      return bodyLine(format, this.#ownerOf(keyJson, line), outcome.last, warnings);
     }
-    whenDurable?.();
-  });
+    const failure = { ...outcome.failure, line };
+    if (format !== "perigee")
+      return bodilessLine(format, this.#ownerOf(keyJson, line), errorJson(failure, line), warnings);
+    const told = outcome.attempts === 0 ? { metadata: facts.metadata ?? "", priceVersion: null } : facts;
+    return failedLine(keyJson, line, failure, told, warnings, fields);
+  }
+
+  #ownerOf(keyJson: string | null, line: number): LineOwner {
+    return { keyJson, line, taskId: this.#terms.taskId };
+  }
+
+  /** Goes with the step of the line that is staged next. */
+  #warn(warnings: string): void {
+    this.#terms.totals.warn(warnings, 1);
+    this.#terms.log.warned(warnings);
+  }
+
+  #stage(record: StagedOutcome, line: string, whenDurable?: () => void): void {
+    const { log, observer, project, totals } = this.#terms;
+    totals.add(record);
+    log.outcome(record, line, () => {
+      this.#items.finished(record.line);
+      this.#onFinished();
+      if (observer !== undefined) {
+        const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
+        const tokens = { inputTokens, outputTokens };
+        observer.settled({ project, status, code, ...tokens, listUsd, usd, billedUsd, ambiguousUsd });
+      }
+      whenDurable?.();
+    });
+  }
 }
 
 /** Hot: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it. */
-function recordOf(call: ItemCall, outcome: Outcome): StagedOutcome {
-  const { spent } = call;
+function recordOf({ line, spent }: SentItem, outcome: Outcome): StagedOutcome {
   return {
-    line: call.line,
+    line,
     status: outcome.status,
     code: outcome.status === "completed" ? undefined : outcome.failure.code,
     attempts: outcome.attempts,

@@ -28,7 +28,7 @@ export class StreamedKeys {
       const bytes = measured.keys.subarray(startOf(measured.keyEnds, item), measured.keyEnds[item]);
       const keyJson = keyIn(bytes);
       if (!this.#isNew(keyJson)) rejected.push(repeated(line, keyJson));
-      else if (!this.#state.settings.done.has(line)) kept.push(item);
+      else if (!this.#state.items.done.has(line)) kept.push(item);
     }
     return kept.length === measured.count
       ? { ...measured, rejected }

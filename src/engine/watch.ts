@@ -113,7 +113,7 @@ export class Watch {
     const { clock, drainMs } = this.#parts;
     const started = clock.nowMs();
     this.#timers.push(clock.timer(drainMs, () => this.#look()));
-    await this.#wait(() => this.#state.claimed.size === 0 || clock.nowMs() - started >= drainMs, true);
+    await this.#wait(() => this.#state.items.claimed.size === 0 || clock.nowMs() - started >= drainMs, true);
   }
 
   close(): void {
@@ -166,7 +166,7 @@ export class Watch {
     const { clock } = this.#parts;
     const leftMs = Math.max(found.sinceMs, this.#settledAtMs) + this.#waitMs(found.holds) - clock.nowMs();
     if (leftMs <= 0) {
-      if (state.inFlight === 0) this.#giveUp(found.holds); // else a probe is out, which may be answered
+      if (state.items.inFlight === 0) this.#giveUp(found.holds); // else a probe is out, which may be answered
     } else if (Number.isFinite(leftMs)) {
       this.#holdTimer = clock.timer(leftMs, () => this.#lookForHold());
     }
@@ -220,7 +220,7 @@ export class Watch {
 
   #holds(): RunHolds {
     const state = this.#state;
-    return state.isOpen && !state.isIdle ? this.#parts.holdsOf(state) : NO_HOLDS;
+    return state.isOpen && !state.items.isIdle ? this.#parts.holdsOf(state) : NO_HOLDS;
   }
 }
 

@@ -12,10 +12,10 @@ import type { LaneLimits } from "../schedule/limits.ts";
 import { boundOf } from "../schedule/planner.ts";
 import type { TimeBound } from "../work/limits.ts";
 import type { ModelWork } from "./expected_usage.ts";
+import type { ItemOwner } from "./item_owner.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelLane } from "./model_lanes.ts";
 import { capacityOf, expectedDoneMs, GUARD_SHARE } from "./outlook.ts";
-import type { RunState } from "./run_state.ts";
 
 /** How long it takes, from now. */
 export interface WorkTime {
@@ -67,19 +67,19 @@ export function workTimes(
 
 /** Of what a run has in lanes, beside what others have there; undefined when it has nothing in any. */
 export function leftMs(
-  run: RunState,
+  owner: ItemOwner,
   lanes: Iterable<Lane>,
   outlookOf: (lane: Lane) => LaneOutlook,
 ): number | undefined {
-  const { project, weight, deadlineMs } = run.settings;
+  const { project, weight, deadlineMs } = owner.settings;
   // Its items are counted among those that wait; another item after them is done after them.
   const last = { project, weight, items: 1, inputTokens: 0, outputTokens: 0, deadlineMs: deadlineMs + 1 };
   let longestMs: number | undefined;
   for (const lane of lanes) {
-    if (!lane.hasWaiting(run)) continue;
+    if (!lane.hasWaiting(owner)) continue;
     const outlook = outlookOf(lane);
     const doneMs = expectedDoneMs(outlook, last, lane) - outlook.nowMs;
-    const latencies = lane.latenciesOf(run.waitingItems + run.inFlight);
+    const latencies = lane.latenciesOf(owner.items.waitingItems + owner.items.inFlight);
     const answeredMs = lastAnswerMs(Math.max(0, doneMs - lane.itemMs), [latencies]);
     longestMs = Math.max(longestMs ?? 0, doneMs, answeredMs);
   }

@@ -145,6 +145,9 @@ export class OpenWork {
       case "sent":
         this.lanes.sent(record);
         break;
+      case "removed":
+        this.#forget(record.task);
+        break;
       case "moved":
         break;
       default:

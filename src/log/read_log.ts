@@ -48,11 +48,12 @@ export interface ReadLog {
   readonly cut: LogCut;
   readonly place: LogPlace;
   readonly unsure: readonly UnsureWrite[];
+  readonly notes: readonly string[];
 }
 
 /** Throws `store_damaged`, `data_dir_newer`, `data_dir_older`. */
 export async function readLog(store: LogStore, options: LogCutOptions): Promise<ReadLog> {
-  const { names, lastTask } = await store.openLog();
+  const { names, lastTask, notes } = await store.openLog();
   const work = new OpenWork(new LaneMemory());
   const cut = new LogCut(options);
   const place: LogPlace = { sequence: 0, firstSequence: 1, nextTask: 1 };
@@ -80,6 +81,7 @@ export async function readLog(store: LogStore, options: LogCutOptions): Promise<
     cut,
     place,
     unsure: last === undefined ? [] : writesOf(last.records),
+    notes,
   };
 }
 

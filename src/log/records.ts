@@ -139,6 +139,8 @@ const FIELDS = {
   laneFact: { lane: "u32", fact: "u8", value: "f64", forMs: "f64", ageMs: "f64" },
   /** Requests and tokens that count against the limits of a lane besides those of intents, since `ageMs` before the entry. */
   sent: { lane: "u32", requests: "u32", inputTokens: "f64", outputTokens: "f64", ageMs: "f64" },
+  /** A task is gone, with its rows. */
+  removed: { task: "f64" },
 } as const;
 
 type Fields = typeof FIELDS;
@@ -156,6 +158,8 @@ export type LogRecord = { [K in RecordKind]: { readonly is: K } & FieldsOf<K> }[
 export const UNCOUNTED_ITEMS = 0xffff_ffff;
 /** Where the sums of a final task stand among its answers. */
 export const SUMS_ITEM = 0xffff_ffff;
+/** Where the notes of an open task stand among its answers: above the last number of an item. */
+export const NOTES_ITEM = 0xffff_fffe;
 
 interface RecordLayout {
   readonly is: RecordKind;

@@ -18,6 +18,7 @@ export interface StagedTask {
   readonly id: string;
   readonly project: number;
   readonly kind: number;
+  readonly parent: string;
   readonly createdWallMs: number;
   readonly body: string;
 }
@@ -44,7 +45,7 @@ export class StagedCommit {
   /** Rejects when it is refused. Has a handler, so that nobody needs to wait for it. */
   readonly durable: Promise<void>;
   readonly dropped: { readonly tasks: number[]; readonly items: number[] } = { tasks: [], items: [] };
-  readonly bodies: [task: number, body: string][] = [];
+  readonly bodies: [task: number, body: string, isSpent: boolean][] = [];
   /** Tasks that become final with it, and what they took. */
   readonly finals: Map<number, TaskSums> = new Map();
   /** Tasks of which items are opened again with it: their last item may have ended meanwhile, and they are not final. */
@@ -152,6 +153,7 @@ export class StagedCommit {
         ids: tasks.map(({ id }) => id),
         projects: tasks.map(({ project }) => project),
         kinds: tasks.map(({ kind }) => kind),
+        parents: tasks.map(({ parent }) => parent),
         createdWallMs: tasks.map(({ createdWallMs }) => createdWallMs),
         bodies: tasks.map(({ body }) => body),
         requestSizes: this.#requests.sizes,

@@ -29,6 +29,7 @@ import { type ReadLog, readLog, type UnsureWrite } from "./read_log.ts";
 import {
   type EndedStatus,
   type FieldsOf,
+  NOTES_ITEM,
   type OutcomeFields,
   recordOf,
   SUMS_ITEM,
@@ -44,6 +45,8 @@ export interface AcceptedWork {
   readonly project: string;
   /** 0 to 255, its owner's. */
   readonly kind: number;
+  /** What it belongs to, to list it by; absent: nothing. */
+  readonly parent?: string | undefined;
   /** 0 to 4,294,967,294; absent: not counted yet, then `count` follows. */
   readonly items?: number | undefined;
   /** Unix time; absent: none. */
@@ -92,6 +95,8 @@ export class WorkLog {
   readonly rows: Pick<LogStore, "loggedTask" | "loggedTasks" | "loggedAnswers">;
   /** Writes of the last process that may not have survived a power cut. */
   readonly unsure: readonly UnsureWrite[];
+  /** What the operator should know of how it was opened. */
+  readonly notes: readonly string[];
   readonly #options: WorkLogOptions;
   readonly #work: OpenWork;
   readonly #read: ReadLog;
@@ -100,6 +105,7 @@ export class WorkLog {
   constructor(options: WorkLogOptions, read: ReadLog) {
     this.rows = options.store;
     this.unsure = read.unsure;
+    this.notes = read.notes;
     this.#options = options;
     this.#read = read;
     this.#work = read.work;
@@ -111,6 +117,7 @@ export class WorkLog {
     const {
       id,
       kind,
+      parent = "",
       createdWallMs,
       body,
       items = UNCOUNTED_ITEMS,
@@ -128,7 +135,7 @@ export class WorkLog {
     const task = this.#commits.place.nextTask;
     this.#commits.place.nextTask += 1;
     staged.records.add("accepted", { task, items, deadlineMs, project, kind });
-    staged.accept({ number: task, id, project, kind, createdWallMs, body }, work.request ?? NO_BYTES);
+    staged.accept({ number: task, id, project, kind, parent, createdWallMs, body }, work.request ?? NO_BYTES);
     return { task, durable: staged.durable };
   }
 
@@ -218,10 +225,32 @@ export class WorkLog {
     return this.#add("sent", { lane, requests: 0, inputTokens, outputTokens, ageMs: 0 });
   }
 
-  /** Replaces the body of a task's row. */
-  rewrite(task: number, body: string): Promise<void> {
+  /** Replaces the body of a task's row. `isSpent`: its request goes, which nobody needs any more. */
+  rewrite(task: number, body: string, isSpent = false): Promise<void> {
     const staged = this.#commits.stage();
-    staged.bodies.push([task, body]);
+    staged.bodies.push([task, body, isSpent]);
+    return staged.durable;
+  }
+
+  /** Replaces what attempts of a task have noted for later ones; undefined: no notes are kept. */
+  note(task: number, notes: Uint8Array | undefined): Promise<void> {
+    const staged = this.#commits.stage();
+    if (notes === undefined) staged.drop(task, NOTES_ITEM);
+    else staged.answer(task, NOTES_ITEM, NO_BYTES, notes);
+    return staged.durable;
+  }
+
+  /** What `note` has kept. */
+  async notesOf(task: number): Promise<Uint8Array | undefined> {
+    const [found] = await this.rows.loggedAnswers(task, NOTES_ITEM, 1);
+    return found?.item === NOTES_ITEM ? found.text : undefined;
+  }
+
+  /** Removes tasks and their rows, also open ones, which come to no end. Their texts are on the disk until the next `scrub` of the store. */
+  remove(tasks: readonly number[]): Promise<void> {
+    const staged = this.#commits.stage();
+    for (const task of tasks) staged.records.add("removed", { task });
+    staged.removed.push(...tasks);
     return staged.durable;
   }
 
@@ -271,7 +300,7 @@ export class WorkLog {
     for (let from = 0; from < SUMS_ITEM; ) {
       await this.#commits.stage().durable;
       const page = await this.rows.loggedAnswers(task, from, HELD_PAGE);
-      const held = page.filter(({ item }) => item !== SUMS_ITEM);
+      const held = page.filter(({ item }) => item < NOTES_ITEM);
       if (held.length === 0) return;
       const staged = this.#commits.stage();
       for (const { item, record, text = NO_BYTES } of held) {

@@ -29,6 +29,7 @@ import { systemClock } from "../clock.ts";
 import { errorCodeOf, systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { type ArchivedFile, ArchiveWriter, unpackArchive } from "./archive.ts";
+import { SCHEMA_COPY } from "./schema_copy.ts";
 import { loadSqlite, type OpenDatabase } from "./sqlite_database.ts";
 import { storeFailure } from "./sqlite_failure.ts";
 
@@ -125,7 +126,9 @@ function linkFiles(dataDir: string, work: string): void {
     if (!existsSync(source)) continue;
     mkdirSync(join(work, folder), { recursive: true, mode: 0o700 });
     for (const entry of readdirSync(source, { withFileTypes: true })) {
-      const isOurs = folder !== "" || !(LEFT_OUT.has(entry.name) || /\.(part|tmp)$/.test(entry.name));
+      const isOurs =
+        folder !== "" ||
+        !(LEFT_OUT.has(entry.name) || /\.(part|tmp)$/.test(entry.name) || SCHEMA_COPY.test(entry.name));
       if (entry.isFile() && isOurs) keep(join(source, entry.name), join(work, folder, entry.name));
     }
   }

@@ -17,6 +17,8 @@ export interface AcceptedRows {
   /** Number of a name. */
   readonly projects: readonly number[];
   readonly kinds: readonly number[];
+  /** What each belongs to, to find it by; empty when it belongs to nothing. */
+  readonly parents: readonly string[];
   readonly createdWallMs: readonly number[];
   /** JSON of its owner, without texts of users: it stays when the request is erased. */
   readonly bodies: readonly string[];
@@ -66,8 +68,8 @@ export interface LogCommit {
   readonly dropped: ItemRows;
   /** Replace what is there. */
   readonly answers: AnswerRows;
-  /** Bodies that take the place of those that tasks have. */
-  readonly bodies: readonly (readonly [task: number, body: string])[];
+  /** Bodies that take the place of those that tasks have; the request of a spent task goes. */
+  readonly bodies: readonly (readonly [task: number, body: string, isSpent: boolean])[];
   /** Tasks whose request and texts of answers go; records of answers stay. */
   readonly erased: readonly number[];
   /** Tasks whose rows go. */
@@ -91,6 +93,7 @@ export interface LoggedTask {
   /** Number of a name. */
   readonly project: number;
   readonly kind: number;
+  readonly parent: string;
   readonly createdWallMs: number;
   readonly body: string;
   /** Undefined once it is erased, and in lists. */
@@ -104,10 +107,14 @@ export interface LoggedAnswer {
   readonly text?: Uint8Array | undefined;
 }
 
-/** Which tasks to list, in the order of their numbers. */
+/** Which tasks to list, in the order of their numbers: those that are all that is said. */
 export interface LoggedTaskQuery {
-  readonly project: number;
-  readonly kind: number;
+  readonly project?: number | undefined;
+  readonly kind?: number | undefined;
+  /** Not empty. */
+  readonly parent?: string | undefined;
+  /** Some of these. */
+  readonly numbers?: readonly number[] | undefined;
   /** Begins behind this number. */
   readonly after?: number | undefined;
   readonly limit: number;
@@ -121,6 +128,8 @@ export interface OpenedLog {
   readonly names: readonly string[];
   /** The highest number among the rows of tasks; 0 without any. */
   readonly lastTask: number;
+  /** What the operator should know of how it was opened, such as that the folder was migrated. */
+  readonly notes: readonly string[];
 }
 
 /** Part of the port `Store`; its promises are those of `store.ts`. Except for `openLog`, nothing is called before `openLog` has resolved. */

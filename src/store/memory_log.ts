@@ -22,7 +22,7 @@ export class MemoryLog {
   #entries: StoredLogEntry[] = [];
 
   open(): OpenedLog {
-    return { names: [...this.#names], lastTask: [...this.#tasks.keys()].at(-1) ?? 0 };
+    return { names: [...this.#names], lastTask: [...this.#tasks.keys()].at(-1) ?? 0, notes: [] };
   }
 
   commit(commit: Omit<LogCommit, "outputs">): void {
@@ -34,9 +34,10 @@ export class MemoryLog {
     for (const [index, task] of dropped.tasks.entries())
       this.#answers.get(task)?.delete(dropped.items[index] ?? 0);
     this.#answer(answers);
-    for (const [number, body] of bodies) {
+    for (const [number, body, isSpent] of bodies) {
       const task = this.#tasks.get(number);
-      if (task !== undefined) this.#tasks.set(number, { ...task, body });
+      const request = isSpent ? undefined : task?.request;
+      if (task !== undefined) this.#tasks.set(number, { ...task, body, request });
     }
     for (const number of erased) this.#erase(number);
     for (const number of removed) {
@@ -58,8 +59,15 @@ export class MemoryLog {
     return task === undefined ? undefined : { ...task, ...copied("request", task.request) };
   }
 
-  tasks({ project, kind, after, limit, isNewestFirst }: LoggedTaskQuery): LoggedTask[] {
-    const found = [...this.#tasks.values()].filter((task) => task.project === project && task.kind === kind);
+  tasks({ after, limit, isNewestFirst, numbers, ...wanted }: LoggedTaskQuery): LoggedTask[] {
+    const { project, kind, parent } = wanted;
+    const found = [...this.#tasks.values()].filter(
+      (task) =>
+        (project === undefined || task.project === project) &&
+        (kind === undefined || task.kind === kind) &&
+        (parent === undefined || task.parent === parent) &&
+        (numbers === undefined || numbers.includes(task.number)),
+    );
     const ordered = isNewestFirst === true ? found.toReversed() : found;
     return ordered
       .filter(
@@ -88,6 +96,7 @@ export class MemoryLog {
         id,
         project: rows.projects[index] ?? 0,
         kind: rows.kinds[index] ?? 0,
+        parent: rows.parents[index] ?? "",
         createdWallMs: rows.createdWallMs[index] ?? 0,
         body: rows.bodies[index] ?? "",
         request: rows.requests.subarray(start, end),

@@ -20,6 +20,7 @@ import type {
   StoredLogEntry,
 } from "./log_rows.ts";
 import { countWithin, PAGE_ROWS_MAX } from "./page_bounds.ts";
+import { copyOfSchema } from "./schema_copy.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
 import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
 import { payloadChecksum } from "./sqlite_records.ts";
@@ -37,6 +38,7 @@ const SCHEMA = `
     id TEXT NOT NULL UNIQUE,
     project INTEGER NOT NULL,
     kind INTEGER NOT NULL,
+    parent TEXT NOT NULL,
     created_ms INTEGER NOT NULL,
     crc INTEGER NOT NULL,
     body TEXT NOT NULL,
@@ -44,6 +46,7 @@ const SCHEMA = `
     request BLOB
   );
   CREATE INDEX IF NOT EXISTS log_tasks_of_project ON log_tasks (project, kind);
+  CREATE INDEX IF NOT EXISTS log_tasks_of_parent ON log_tasks (kind, parent) WHERE parent <> '';
   CREATE TABLE IF NOT EXISTS log_answers (
     task INTEGER NOT NULL,
     item INTEGER NOT NULL,
@@ -56,13 +59,14 @@ const SCHEMA = `
   UPDATE schema SET version = ${LOG_SCHEMA_VERSION} WHERE version < ${LOG_SCHEMA_VERSION};
 `;
 
-const METADATA = "number, id, project, kind, created_ms, crc, body";
+const METADATA = "number, id, project, kind, parent, created_ms, crc, body";
 
 interface LoggedTaskRow {
   readonly number: number;
   readonly id: string;
   readonly project: number;
   readonly kind: number;
+  readonly parent: string;
   readonly created_ms: number;
   readonly crc: number;
   readonly body: string;
@@ -87,12 +91,12 @@ export class SqliteLog {
     this.#database = database;
   }
 
-  /** In a transaction of its own; synced when it returns. */
+  /** In a transaction of its own; synced when it returns. A folder of a service without these tables is copied before it gets them. */
   open(): OpenedLog {
-    const tables = this.#database
-      .prepare("SELECT count(*) AS count FROM sqlite_master WHERE name = 'log_entries'")
-      .get() as { readonly count: number }; // an aggregate has one row
-    if (tables.count === 0) {
+    const notes: string[] = [];
+    if (!this.#hasTable("log_entries")) {
+      if (this.#hasTable("records"))
+        notes.push(copiedTo(copyOfSchema(this.#database, LOG_SCHEMA_VERSION - 1)));
       try {
         this.#database.exec(`BEGIN IMMEDIATE; ${SCHEMA} COMMIT;`);
       } catch (error) {
@@ -105,7 +109,7 @@ export class SqliteLog {
       }
     }
     const last = this.#statement("SELECT coalesce(max(number), 0) AS number FROM log_tasks").get();
-    return { names: this.#names(), lastTask: (last as { readonly number: number }).number }; // an aggregate has one row
+    return { names: this.#names(), lastTask: (last as { readonly number: number }).number, notes }; // an aggregate has one row
   }
 
   /** After a `conflict` nothing of it has happened, and the transaction goes on. */
@@ -148,12 +152,22 @@ export class SqliteLog {
     return row === undefined ? undefined : readTask(row as LoggedTaskRow); // columns as selected
   }
 
-  tasks({ project, kind, after, limit, isNewestFirst }: LoggedTaskQuery): LoggedTask[] {
+  tasks({ project, kind, parent, numbers, after, limit, isNewestFirst }: LoggedTaskQuery): LoggedTask[] {
     const [behind, order, first] =
       isNewestFirst === true ? ["<", "DESC", Number.MAX_SAFE_INTEGER] : [">", "ASC", 0];
+    const list = numbers === undefined ? undefined : JSON.stringify(numbers);
+    const conditions: readonly (readonly [string, SqliteValue | undefined])[] = [
+      ["project = ?", project],
+      ["kind = ?", kind],
+      ["parent <> '' AND parent = ?", parent], // the first lets the partial index be used
+      ["number IN (SELECT value FROM json_each(?))", list],
+      [`number ${behind} ?`, after ?? first],
+    ];
+    const wanted = conditions.filter(([, value]) => value !== undefined);
     const sql = `SELECT ${METADATA}, NULL AS request_crc, NULL AS request FROM log_tasks
-      WHERE project = ? AND kind = ? AND number ${behind} ? ORDER BY number ${order} LIMIT ?`;
-    const rows = this.#statement(sql).all(project, kind, after ?? first, limit);
+      WHERE ${wanted.map(([condition]) => condition).join(" AND ")} ORDER BY number ${order} LIMIT ?`;
+    const values = wanted.flatMap(([, value]) => value ?? []);
+    const rows = this.#statement(sql).all(...values, limit);
     return (rows as LoggedTaskRow[]).map(readTask); // columns as selected
   }
 
@@ -168,6 +182,12 @@ export class SqliteLog {
     return (rows as AnswerRow[]).map((row) => readAnswer(task, row)); // columns as selected
   }
 
+  #hasTable(name: string): boolean {
+    return (
+      this.#statement("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?").get(name) !== undefined
+    );
+  }
+
   #apply(commit: Omit<LogCommit, "outputs">): void {
     const { names, accepted, dropped, answers, bodies, erased, removed, sequence, records, cutTo } = commit;
     const run = (sql: string, ...values: SqliteValue[]): unknown => this.#statement(sql).run(...values);
@@ -177,7 +197,7 @@ export class SqliteLog {
     for (const [index, task] of dropped.tasks.entries())
       run("DELETE FROM log_answers WHERE task = ? AND item = ?", task, dropped.items[index] ?? 0);
     this.#answer(answers);
-    for (const [task, body] of bodies) this.#rebody(task, body);
+    for (const [task, body, isSpent] of bodies) this.#rebody(task, body, isSpent);
     for (const task of erased) {
       run("UPDATE log_tasks SET request = NULL, request_crc = NULL WHERE number = ?", task);
       run("UPDATE log_answers SET text = NULL, text_crc = NULL WHERE task = ?", task);
@@ -195,13 +215,14 @@ export class SqliteLog {
     ids,
     projects,
     kinds,
+    parents,
     createdWallMs,
     bodies,
     requestSizes,
     requests,
   }: AcceptedRows): void {
     const insert = this.#statement(
-      "INSERT INTO log_tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, x''))", // see `append` of sqlite_tables.ts
+      "INSERT INTO log_tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, x''))", // see `append` of sqlite_tables.ts
     );
     let start = 0;
     for (const [index, number] of numbers.entries()) {
@@ -212,15 +233,17 @@ export class SqliteLog {
         id: ids[index] ?? "",
         project: projects[index] ?? 0,
         kind: kinds[index] ?? 0,
+        parent: parents[index] ?? "",
         createdWallMs: createdWallMs[index] ?? 0,
         body: bodies[index] ?? "",
       };
-      const { id, project, kind, body } = task;
+      const { id, project, kind, parent, body } = task;
       insert.run(
         number,
         id,
         project,
         kind,
+        parent,
         task.createdWallMs,
         taskCrc(task),
         body,
@@ -246,13 +269,18 @@ export class SqliteLog {
     }
   }
 
-  #rebody(number: number, body: string): void {
+  #rebody(number: number, body: string, isSpent: boolean): void {
     const row = this.#statement(
       `SELECT ${METADATA}, NULL AS request_crc, NULL AS request FROM log_tasks WHERE number = ?`,
     ).get(number);
     if (row === undefined) return;
     const crc = taskCrc({ ...readTask(row as LoggedTaskRow), body }); // columns as selected
-    this.#statement("UPDATE log_tasks SET body = ?, crc = ? WHERE number = ?").run(body, crc, number);
+    const request = isSpent ? ", request = NULL, request_crc = NULL" : "";
+    this.#statement(`UPDATE log_tasks SET body = ?, crc = ?${request} WHERE number = ?`).run(
+      body,
+      crc,
+      number,
+    );
   }
 
   #names(): string[] {
@@ -278,9 +306,13 @@ export class SqliteLog {
   }
 }
 
+function copiedTo(path: string): string {
+  return `the data folder was migrated to schema ${LOG_SCHEMA_VERSION}, which earlier versions of perigee cannot open; its database as it was is ${path}, which is deleted after 7 days`;
+}
+
 function readTask(row: LoggedTaskRow): LoggedTask {
-  const { number, id, project, kind, body, request_crc: requestCrc } = row;
-  const task = { number, id, project, kind, createdWallMs: row.created_ms, body };
+  const { number, id, project, kind, parent, body, request_crc: requestCrc } = row;
+  const task = { number, id, project, kind, parent, createdWallMs: row.created_ms, body };
   const request = row.request ?? new Uint8Array();
   if (taskCrc(task) !== row.crc || (requestCrc !== null && payloadChecksum(request) !== requestCrc))
     throw damaged(`task ${number} of the work log does not match its checksum`, { task: number });
@@ -295,8 +327,8 @@ function readAnswer(task: number, row: AnswerRow): LoggedAnswer {
   return textCrc === null ? { item, record } : { item, record, text };
 }
 
-function taskCrc({ number, id, project, kind, createdWallMs, body }: LoggedTask): number {
-  return crc32(body, crc32(`${number}\n${id}\n${project}\n${kind}\n${createdWallMs}\n`));
+function taskCrc({ number, id, project, kind, parent, createdWallMs, body }: LoggedTask): number {
+  return crc32(body, crc32(`${number}\n${id}\n${project}\n${kind}\n${parent}\n${createdWallMs}\n`));
 }
 
 function entryCrc(sequence: number, records: Uint8Array): number {

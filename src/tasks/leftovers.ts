@@ -2,11 +2,12 @@
  * Files of uploads and of lines that no record knows, as a crash leaves them before they are stored.
  *
  * Such a file is no proof that it is needed by nobody: the database may not be the right one. So it is kept for days, then
- * removed, and named.
+ * removed, and named. So is the copy of a database that was made before a migration.
  */
 import { join } from "node:path";
 import type { Disk } from "../disk.ts";
 import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
+import { SCHEMA_COPY } from "../store/schema_copy.ts";
 import { FILES } from "./file_record.ts";
 import { LOTS, OPEN_LOTS } from "./lot_record.ts";
 
@@ -23,6 +24,7 @@ export interface LeftoversOptions {
 /** Removes those that were written before a time (Unix), and names them. */
 export async function sweepLeftovers(options: LeftoversOptions, oldestWallMs: number): Promise<void> {
   const { disk, store, dataDir, notice } = options;
+  await sweepCopies(options, oldestWallMs);
   const kinds = [
     { folder: "files", collections: [FILES], idOf: (name: string) => name },
     // In this order, because a lot that ends meanwhile moves from the first to the second.
@@ -44,5 +46,16 @@ export async function sweepLeftovers(options: LeftoversOptions, oldestWallMs: nu
       await disk.remove(path);
       notice(`${folder}/${name} was removed: no record knows it, and it was written more than 7 days ago`);
     }
+  }
+}
+
+/** Texts that were deleted since are still in them. */
+async function sweepCopies({ disk, dataDir, notice }: LeftoversOptions, oldestWallMs: number): Promise<void> {
+  for (const name of await disk.list(dataDir)) {
+    if (!SCHEMA_COPY.test(name)) continue;
+    const path = join(dataDir, name);
+    if (((await disk.stat(path))?.modifiedMs ?? Number.POSITIVE_INFINITY) > oldestWallMs) continue;
+    await disk.remove(path);
+    notice(`${name}, the copy of before a migration, was removed after 7 days`);
   }
 }

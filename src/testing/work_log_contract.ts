@@ -108,7 +108,7 @@ async function acceptsTasks(open: OpeningLog): Promise<void> {
     assert.deepEqual(
       { ...row, request: undefined },
       {
-        ...{ number: 1, id: "id-a", project, kind: 7, createdWallMs: 17, body: '{"ü":1}' },
+        ...{ number: 1, id: "id-a", project, kind: 7, parent: "", createdWallMs: 17, body: '{"ü":1}' },
         request: undefined,
       },
     );

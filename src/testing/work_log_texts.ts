@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import type { WorkLog, WorkLogOptions } from "../log/work_log.ts";
+import type { LoggedTaskQuery } from "../store/log_rows.ts";
 import { rejectsWith } from "./contract_case.ts";
 import type { OutputsUnderTest } from "./store_contract.ts";
 import { contentOf, outcomeOf, settled, text, textOf, work } from "./work_log_calls.ts";
@@ -17,6 +18,9 @@ export const LOG_TEXT_CASES: Readonly<
   "lines that their output does not take are answers until they are released": holdsLines,
   "texts of a task are erased once it has ended, and its rows removed": erases,
   "tasks are listed by project and kind, in both directions": listsTasks,
+  "tasks are listed by what they belong to, and by their numbers": listsByParent,
+  "notes are replaced until they are dropped, and a spent request goes while the task is open": keepsNotes,
+  "tasks that are removed are open no more and have no rows, also after the log was read again": removes,
   "bytes given to the log may change afterwards": copiesBytes,
   "an id that is in use is a conflict": refusesTakenIds,
 };
@@ -111,6 +115,68 @@ async function listsTasks(open: OpeningLog): Promise<void> {
   await log.rewrite(3, '{"new":1}');
   assert.deepEqual((await log.rows.loggedTask(3))?.body, '{"new":1}');
   assert.deepEqual((await log.rows.loggedTask(3))?.id, "id-c");
+}
+
+async function listsByParent(open: OpeningLog): Promise<void> {
+  const log = await open();
+  for (const [id, parent] of Object.entries({ a: "x", b: "y", c: "x", d: undefined, e: "x" }))
+    void log.accept(work(id, { parent }));
+  await log.accept(work("f", { parent: "x", kind: 2 })).durable;
+  const numbers = async (query: Omit<LoggedTaskQuery, "limit">): Promise<readonly number[]> =>
+    (await log.rows.loggedTasks({ limit: 9, ...query })).map(({ number }) => number);
+  assert.deepEqual(await numbers({ kind: 1, parent: "x" }), [1, 3, 5]);
+  assert.deepEqual(await numbers({ kind: 1, parent: "x", after: 5, isNewestFirst: true }), [3, 1]);
+  assert.deepEqual(await numbers({ kind: 2, parent: "x" }), [6]);
+  assert.deepEqual(await numbers({ numbers: [6, 2, 9, 4] }), [2, 4, 6]);
+  assert.deepEqual(await numbers({ numbers: [6, 2, 4], after: 2 }), [4, 6]);
+  assert.deepEqual(await numbers({}), [1, 2, 3, 4, 5, 6]);
+  assert.deepEqual((await log.rows.loggedTask(2))?.parent, "y");
+}
+
+async function keepsNotes(open: OpeningLog): Promise<void> {
+  const log = await open();
+  const { task, durable } = log.accept(work("a", { request: text("given") }));
+  await durable;
+  assert.equal(await log.notesOf(task), undefined);
+  void log.note(task, text("first"));
+  await log.note(task, text("second"));
+  assert.equal(textOf(await log.notesOf(task)), "second");
+  await log.rewrite(task, '{"at":1}', true);
+  const { body, request } = (await log.rows.loggedTask(task)) ?? {};
+  assert.deepEqual([body, request], ['{"at":1}', undefined]);
+  assert.equal(log.isOpen(task, 0), true);
+  void log.note(task, undefined);
+  await log.end(outcomeOf(task, 0), text("answer"));
+  assert.equal(await log.notesOf(task), undefined);
+  assert.deepEqual(
+    (await log.rows.loggedAnswers(task, 0, 9)).map((row) => textOf(row.text)),
+    ["answer"],
+  );
+}
+
+async function removes(open: OpeningLog): Promise<void> {
+  const first = await open();
+  for (const id of ["a", "b", "c", "d"]) void first.accept(work(id, { items: id === "b" ? 3 : 1 }));
+  await first.note(3, text("noted"));
+  await first.end(outcomeOf(4, 0), text("answer"));
+  const accepted = first.accept(work("e")).task; // in the same commit
+  await first.remove([2, 3, 4, accepted]);
+  const check = async (log: WorkLog): Promise<void> => {
+    assert.deepEqual(
+      [...log.openTasks()].map(({ number }) => number),
+      [1],
+    );
+    assert.deepEqual(
+      (await log.rows.loggedTasks({ limit: 9 })).map(({ number }) => number),
+      [1],
+    );
+    for (const task of [2, 3, 4]) assert.deepEqual(await log.rows.loggedAnswers(task, 0, 9), []);
+  };
+  await check(first);
+  await first.close();
+  const second = await open();
+  await check(second);
+  await second.accept(work("b")).durable;
 }
 
 async function copiesBytes(open: OpeningLog): Promise<void> {

@@ -1,5 +1,13 @@
 /** The tables of the work log in a folder that has none yet, and what older versions make of it. */
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -36,16 +44,37 @@ it("a folder gets the tables, and the version that goes with them, when its log 
   await first.close();
   expect(await versionAndTables()).toEqual([2, []]);
   const second = await openSqliteStore({ dataDir, reserveBytes: 0 });
-  expect(await second.openLog()).toEqual({ names: [], lastTask: 0 });
-  expect(await second.openLog()).toEqual({ names: [], lastTask: 0 });
+  expect(await second.openLog()).toEqual({ names: [], lastTask: 0, notes: [] });
+  expect(await second.openLog()).toEqual({ names: [], lastTask: 0, notes: [] });
   await second.close();
-  const all = ["log_answers", "log_entries", "log_names", "log_tasks", "log_tasks_of_project"];
+  const indexes = ["log_tasks_of_parent", "log_tasks_of_project"];
+  const all = ["log_answers", "log_entries", "log_names", "log_tasks", ...indexes];
   expect(await versionAndTables()).toEqual([3, all]);
   const third = await openSqliteStore({ dataDir, reserveBytes: 0 });
   expect(third.notes).toEqual([]);
   expect((await third.taskByName("n"))?.id).toBe("t");
   for await (const { records } of third.journal("t")) expect([...records]).toEqual([1]);
   await third.close();
+});
+
+it("a folder of a service is copied before it gets the tables, and the copy is what earlier versions read", async () => {
+  const first = await openSqliteStore({ dataDir, reserveBytes: 0 });
+  const record = { collection: "c", id: "i", project: "p", parent: "", createdWallMs: 1, body: "{}" };
+  await first.change([{ kind: "put", record }]);
+  await first.close();
+  writeFileSync(join(dataDir, "journal.sqlite.schema-2.part"), "of a process that was killed");
+  const second = await openSqliteStore({ dataDir, reserveBytes: 0 });
+  const { notes } = await second.openLog();
+  expect(notes).toEqual([expect.stringContaining(join(dataDir, "journal.sqlite.schema-2"))]);
+  expect((await second.openLog()).notes).toEqual([]);
+  await second.close();
+  expect(readdirSync(dataDir)).not.toContain("journal.sqlite.schema-2.part");
+  rmSync(join(dataDir, "journal.sqlite"));
+  renameSync(join(dataDir, "journal.sqlite.schema-2"), join(dataDir, "journal.sqlite"));
+  expect(await versionAndTables()).toEqual([2, []]);
+  const database = (await loadSqlite())(join(dataDir, "journal.sqlite"));
+  expect(database.prepare("SELECT id FROM records").all()).toEqual([{ id: "i" }]);
+  database.close();
 });
 
 it("no file of the folder holds a byte of texts that were erased, while others are written", async () => {

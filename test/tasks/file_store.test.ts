@@ -192,6 +192,20 @@ describe("files", () => {
     ]);
   });
 
+  it("has the copy of before a migration removed after a time, and no other database", async () => {
+    const world = new FileWorld();
+    const names = ["journal.sqlite", "journal.sqlite.schema-2", "keys.sqlite"];
+    for (const name of names) await (await world.disk.open(`/data/${name}`, "write")).close();
+    const store = await world.store.open();
+    const notices: string[] = [];
+    const swept = { disk: world.disk, store, dataDir: "/data", notice: (text: string) => notices.push(text) };
+    await sweepLeftovers(swept, Number.NEGATIVE_INFINITY);
+    expect([world.disk.paths.length, notices]).toEqual([3, []]);
+    await sweepLeftovers(swept, Number.POSITIVE_INFINITY);
+    expect(world.disk.paths.toSorted()).toEqual(["/data/journal.sqlite", "/data/keys.sqlite"]);
+    expect(notices).toHaveLength(1);
+  });
+
   it("erases bytes and record, and never those that a task works on", async () => {
     const world = new FileWorld();
     const files = await world.files();

@@ -1,0 +1,44 @@
+/**
+ * A copy of the database before its tables change so that earlier versions refuse it: `journal.sqlite.schema-<version>`.
+ *
+ *   (none) -> written under another name, synced -> named
+ *
+ * It is the way back for who needs an earlier version, and is no part of a backup.
+ */
+import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import type { SqliteDatabase } from "./sqlite_database.ts";
+
+/** The name of a copy, behind that of the database. */
+export const SCHEMA_COPY: RegExp = /\.schema-\d+$/;
+
+/** Makes the copy where it is missing; returns its path. Outside of transactions. Throws the error of SQLite or the system, with no copy left. */
+export function copyOfSchema(database: SqliteDatabase, version: number): string {
+  const { file } = database.prepare("SELECT file FROM pragma_database_list WHERE name = 'main'").get() as {
+    readonly file: string; // of a database on a disk
+  };
+  const path = `${file}.schema-${version}`;
+  if (existsSync(path)) return path;
+  const part = `${path}.part`;
+  try {
+    rmSync(part, { force: true });
+    database.prepare("VACUUM INTO ?").run(part);
+    chmodSync(part, 0o600);
+    sync(part);
+    renameSync(part, path);
+    sync(dirname(path));
+    return path;
+  } catch (error) {
+    rmSync(part, { force: true });
+    throw error;
+  }
+}
+
+function sync(path: string): void {
+  const file = openSync(path, "r");
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}

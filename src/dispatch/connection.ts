@@ -53,7 +53,7 @@ export interface ConnectionSettings {
 }
 
 /** The client of one connection. */
-export interface Wire {
+export interface ConnectionClient {
   dispatch(call: WireCall, handler: Connection): void;
   /** The socket, once there is one. */
   readonly socket: Socket | undefined;
@@ -72,7 +72,7 @@ export interface ConnectionOwner {
 type Phase = "idle" | "sending" | "waiting" | "heading" | "receiving" | "held" | "unpacking" | "gone";
 
 export class Connection {
-  readonly #wire: Wire;
+  readonly #wire: ConnectionClient;
   readonly #owner: ConnectionOwner;
   readonly #settings: ConnectionSettings;
   readonly #body: BodyCollector;
@@ -95,7 +95,7 @@ export class Connection {
   #seenAmount = 0;
   #seenAtMs = 0;
 
-  constructor(wire: Wire, owner: ConnectionOwner, settings: ConnectionSettings) {
+  constructor(wire: ConnectionClient, owner: ConnectionOwner, settings: ConnectionSettings) {
     this.#wire = wire;
     this.#owner = owner;
     this.#settings = settings;

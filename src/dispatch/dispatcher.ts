@@ -64,7 +64,7 @@ export interface Call {
 }
 
 /** Port: limits, budget and durable intent. The dispatcher asks it for each attempt but the first. */
-export interface Admission<C extends Call = Call> {
+export interface AdmitAttempt<C extends Call = Call> {
   /**
    * Resolves when attempt number `made.attempts + 1` may be sent: limits are reserved and the intent is durable.
    * Rejects when the run stops, or when the call's deadline passes before its turn.
@@ -100,7 +100,7 @@ export interface DispatcherOptions<C extends Call = Call> {
   readonly clock: Clock;
   readonly transport: Transport;
   readonly policy: RetryPolicy;
-  readonly admission: Admission<C>;
+  readonly admission: AdmitAttempt<C>;
   /** The most that one attempt may take where its provider's settings have no limit. Default 10 minutes. */
   readonly attemptMsMax?: number;
   /** Default: no attempt is given up before its time is over. */
@@ -126,7 +126,7 @@ export class Dispatcher<C extends Call = Call> {
   readonly #clock: Clock;
   readonly #transport: Transport;
   readonly #policy: RetryPolicy;
-  readonly #admission: Admission<C>;
+  readonly #admission: AdmitAttempt<C>;
   readonly #attemptMsMax: number;
   readonly #patience: Patience<C> | undefined;
   readonly #hedging: Hedging<C> | undefined;

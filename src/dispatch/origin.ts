@@ -3,16 +3,16 @@
  */
 import {
   Connection,
+  type ConnectionClient,
   type ConnectionOwner,
   type ConnectionSettings,
   isOver,
-  type Wire,
   type WireCall,
 } from "./connection.ts";
 
 export interface OriginParts {
   /** Makes the client of a new connection; it connects when it is first used. */
-  readonly open: () => Wire;
+  readonly open: () => ConnectionClient;
   /** Told whenever a call ended, with its signal. */
   readonly onEnded: (signal: AbortSignal | undefined) => void;
 }

@@ -16,7 +16,7 @@
 import { Socket } from "node:net";
 import type * as undici from "undici";
 import type { Clock, Timer } from "../clock.ts";
-import type { Connection, ConnectionSettings, Wire, WireCall } from "./connection.ts";
+import type { Connection, ConnectionClient, ConnectionSettings, WireCall } from "./connection.ts";
 import { Origin } from "./origin.ts";
 import { Places } from "./places.ts";
 import { type Connect, type HttpProxy, type ProxyOf, tunnelConnector } from "./proxy.ts";
@@ -231,7 +231,7 @@ class UndiciTransport implements Transport {
 }
 
 /** One undici client, which is one connection at a time, and its socket. */
-class ClientWire implements Wire {
+class ClientWire implements ConnectionClient {
   readonly #client: undici.Client;
   /** The prefix of the path, and more headers, for requests that a proxy forwards. */
   readonly #prefix: string = "";

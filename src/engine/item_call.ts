@@ -2,7 +2,7 @@
  * One item on its way through a lane: what the dispatcher sends, and what the engine must give back afterwards.
  */
 import type { Call, Made } from "../dispatch/dispatcher.ts";
-import type { Reservation } from "../price/budget.ts";
+import type { MoneyReservation } from "../price/budget.ts";
 import { keepingBody } from "../providers/kept_body.ts";
 import type { Provider, WireHead } from "../providers/provider.ts";
 import type { FailureSeries, Refusals } from "../schedule/blame.ts";
@@ -65,7 +65,7 @@ export class ItemCall implements Call {
   /** For a second attempt: whether it may not be sent any more. */
   isWithdrawn = false;
   permit: Permit | undefined;
-  reservation: Reservation | undefined;
+  reservation: MoneyReservation | undefined;
   /** By how much its bound was raised when its money was reserved; from 1. */
   boundFactor = 1;
   /** While its money is held under a cap. */

@@ -9,7 +9,7 @@ import { PerigeeError } from "../errors.ts";
 import type { LaneOutlook, ProjectWork } from "../schedule/feasibility.ts";
 import { type LaneKey, laneKey, providerOfLane, realtimeLane } from "../schedule/lanes.ts";
 import { LaneLimits } from "../schedule/limits.ts";
-import { needMs, planLane, type Work } from "../schedule/planner.ts";
+import { needMs, type PlannedWork, planLane } from "../schedule/planner.ts";
 import type { SentLoad } from "../schedule/quotas.ts";
 import type { Urgency } from "../schedule/urgency.ts";
 import type { LearntStore } from "../store/learnt.ts";
@@ -175,7 +175,7 @@ export class Lanes {
   }
 
   /** The cheapest lane for work on a model that still meets the deadline, and how long the work takes there. */
-  plan(place: ModelLane, work: Work): { readonly key: LaneKey; readonly needMs: number } {
+  plan(place: ModelLane, work: PlannedWork): { readonly key: LaneKey; readonly needMs: number } {
     const nowMs = this.#options.clock.nowMs();
     const capacity = capacityOf(this.of(place.key), nowMs);
     const offers = [{ lane: realtimeLane(place.provider, place.family), priceFactor: 1, capacity }];

@@ -12,7 +12,13 @@
  */
 
 import type { Clock } from "../clock.ts";
-import type { Admission, AttemptResult, Dispatcher, DispatchResult, Made } from "../dispatch/dispatcher.ts";
+import type {
+  AdmitAttempt,
+  AttemptResult,
+  Dispatcher,
+  DispatchResult,
+  Made,
+} from "../dispatch/dispatcher.ts";
 import { PerigeeError } from "../errors.ts";
 import { noteLargeBytes } from "../large_bytes.ts";
 import type { AnswerMeans } from "../schedule/answer_means.ts";
@@ -57,7 +63,7 @@ export interface SenderOptions {
 }
 
 /** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
-export class Sender implements Admission<ItemCall> {
+export class Sender implements AdmitAttempt<ItemCall> {
   dispatcher: Dispatcher<ItemCall> | undefined;
   readonly #options: SenderOptions;
   readonly #inputRatios = new InputRatios();

@@ -24,7 +24,7 @@ export interface StagedTask {
 }
 
 /** Where the lines of a task go. */
-export interface TaskOutput {
+export interface StagedOutput {
   readonly file: DiskFile;
   /** The end of its lines that are committed. */
   readonly position: number;
@@ -131,7 +131,7 @@ export class StagedCommit {
   }
 
   /** What is written to files, and the records that say so. `outputOf`: of a task that has lines. */
-  outputs(outputOf: (task: number) => TaskOutput, wrote: LogRecords): LogOutput[] {
+  outputs(outputOf: (task: number) => StagedOutput, wrote: LogRecords): LogOutput[] {
     return [...this.#lines].map(([task, { texts }]) => {
       const { file, position } = outputOf(task);
       const bytes = texts.view();

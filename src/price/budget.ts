@@ -31,7 +31,7 @@ export interface Taken {
 }
 
 /** Money held for one request. Hand it back to `settle` once; a second time changes nothing. */
-export interface Reservation {
+export interface MoneyReservation {
   /** The held amount, in USD. */
   readonly usd: number;
   /** The same as its budget counts it. */
@@ -42,7 +42,7 @@ export interface Reservation {
 }
 
 export type ReserveAnswer =
-  | { readonly ok: true; readonly reservation: Reservation }
+  | { readonly ok: true; readonly reservation: MoneyReservation }
   /**
    * `wait`: requests in flight hold the money, some may come back; `exhausted`: it does not fit into `cap` even then, until
    * the cap is raised or dropped.
@@ -172,7 +172,7 @@ export class Budget implements Taken {
       if (fits === "wait") waitsFor = cap;
     }
     if (waitsFor !== undefined) return { ok: false, reason: "wait", cap: waitsFor };
-    const reservation: Reservation = { usd, nanos, closes: this.#closes, isSettled: false };
+    const reservation: MoneyReservation = { usd, nanos, closes: this.#closes, isSettled: false };
     this.#heldUsd += usd;
     this.#heldCount += 1;
     this.#heldNanos += nanos;
@@ -190,7 +190,7 @@ export class Budget implements Taken {
    * Ends a reservation with what was taken (finite, not negative; nothing when nothing was sent). For an attempt that may
    * have been billed without an answer, `ambiguousUsd` is `reservation.usd`.
    */
-  settle(reservation: Reservation, { billedUsd, ambiguousUsd }: Taken): void {
+  settle(reservation: MoneyReservation, { billedUsd, ambiguousUsd }: Taken): void {
     if (reservation.isSettled || reservation.closes !== this.#closes) return;
     const nanos = nanosOf(billedUsd + ambiguousUsd, Math.ceil);
     const heldNanos = reservation.nanos;

@@ -15,7 +15,7 @@ interface SeedPlace {
 }
 
 /** Whom a body is for. */
-export interface Destination {
+export interface RequestTarget {
   readonly settings: ProviderSettings;
   /** Without the provider's name. */
   readonly model: string;
@@ -26,7 +26,7 @@ export function encoded(
   body: object,
   request: ModelRequest,
   dropped: readonly string[],
-  { settings, model }: Destination,
+  { settings, model }: RequestTarget,
   seedPlace: SeedPlace,
   isCheckOnly = false,
 ): Encoded {

@@ -20,7 +20,7 @@ import { openaiMembers } from "./answer_members.ts";
 import { type Dialect, dialectOf, outputLimits } from "./dialects.ts";
 import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
 import { errorFacts } from "./error_body.ts";
-import { type Destination, encoded, isHtml, translated } from "./exchange.ts";
+import { encoded, isHtml, type RequestTarget, translated } from "./exchange.ts";
 import { type GivenResult, givenBody } from "./given_body.ts";
 import { arrayOf, firstByIndex, nameOf, objectOf, parseJson, stringOf } from "./json.ts";
 import { openaiLimits } from "./limits.ts";
@@ -57,7 +57,7 @@ export function openaiProvider(settings: ProviderSettings): Provider {
 
 function encode(
   request: ModelRequest,
-  destination: Destination,
+  destination: RequestTarget,
   dialect: Dialect,
   isCheckOnly: boolean | undefined,
 ): Encoded {
@@ -74,7 +74,7 @@ function encode(
 }
 
 function encodeGiven(
-  { model, settings }: Destination,
+  { model, settings }: RequestTarget,
   given: GivenResult,
   isCheckOnly: boolean | undefined,
 ): Encoded {

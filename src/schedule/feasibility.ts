@@ -12,10 +12,10 @@
  * It is an estimate: of what comes later nothing is known, answers get longer or shorter, and a place that is taken
  * is free at the end of a call.
  */
-import { type Capacity, needMs, placesMs, type Work } from "./planner.ts";
+import { type Capacity, needMs, type PlannedWork, placesMs } from "./planner.ts";
 
 /** Work of one project with one deadline. */
-export interface ProjectWork extends Work {
+export interface ProjectWork extends PlannedWork {
   readonly project: string;
   /** Of its project, above 0. */
   readonly weight: number;
@@ -108,20 +108,20 @@ function noLoad(): Load {
   return { items: 0, inputTokens: 0, outputTokens: 0 };
 }
 
-function add(load: Load, more: Omit<Work, "deadlineMs">): void {
+function add(load: Load, more: Omit<PlannedWork, "deadlineMs">): void {
   load.items += more.items;
   load.inputTokens += more.inputTokens;
   load.outputTokens += more.outputTokens;
 }
 
 /** What has no deadline wants to run at once, and goes before all that need not have started yet. */
-function isBefore(waiting: Work, work: Work, { capacity, nowMs }: LaneOutlook): boolean {
+function isBefore(waiting: PlannedWork, work: PlannedWork, { capacity, nowMs }: LaneOutlook): boolean {
   if (waiting.deadlineMs === Number.POSITIVE_INFINITY) return true;
   if (work.deadlineMs !== Number.POSITIVE_INFINITY) return waiting.deadlineMs <= work.deadlineMs;
   return waiting.deadlineMs - needMs(waiting, capacity) <= nowMs;
 }
 
 /** Milliseconds for which the lane is busy with `load`. */
-export function drainMs(load: Omit<Work, "deadlineMs">, capacity: Capacity): number {
+export function drainMs(load: Omit<PlannedWork, "deadlineMs">, capacity: Capacity): number {
   return Math.max(placesMs(load.items, capacity), needMs(load, { ...capacity, itemMs: 0, waitingMs: 0 }));
 }

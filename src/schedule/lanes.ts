@@ -7,7 +7,7 @@
 
 export type Tier = "realtime" | "flex" | "batch" | "offpeak";
 
-export interface Lane {
+export interface LaneAddress {
   /** The name before the colon of a model. */
   readonly provider: string;
   readonly tier: Tier;
@@ -26,7 +26,7 @@ export type FamilySettings = Readonly<Record<string, Readonly<Record<string, str
 export type LaneKey = string;
 
 /** The same text for equal lanes alone: neither providers nor tiers hold a colon. */
-export function laneKey(lane: Lane): LaneKey {
+export function laneKey(lane: LaneAddress): LaneKey {
   return `${lane.provider}:${lane.tier}:${lane.family}`;
 }
 
@@ -36,7 +36,7 @@ export function providerOfLane(key: LaneKey): string {
 }
 
 /** The realtime lane of a family. */
-export function realtimeLane(provider: string, family: string): Lane {
+export function realtimeLane(provider: string, family: string): LaneAddress {
   return { provider, tier: "realtime", family };
 }
 

@@ -9,10 +9,10 @@
  * Without a deadline the work wants to run at once, and the lane that finishes first is taken.
  */
 import type { TimeBound } from "../work/limits.ts";
-import type { Lane } from "./lanes.ts";
+import type { LaneAddress } from "./lanes.ts";
 
 /** Work to be placed. Counts are whole; `deadlineMs` is monotonic, Infinity for none. */
-export interface Work {
+export interface PlannedWork {
   readonly items: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -36,7 +36,7 @@ export interface Capacity {
 
 /** A lane as it stands now. */
 export interface LaneOffer {
-  readonly lane: Lane;
+  readonly lane: LaneAddress;
   /** Price relative to the list, above 0. */
   readonly priceFactor: number;
   readonly capacity: Capacity;
@@ -47,7 +47,7 @@ export interface LaneOffer {
 }
 
 export interface LanePlan {
-  readonly lane: Lane;
+  readonly lane: LaneAddress;
   /** Monotonic; Infinity when the lane never gets there. */
   readonly finishMs: number;
   /** False when no lane meets the deadline; the plan is then the fastest one. */
@@ -55,7 +55,11 @@ export interface LanePlan {
 }
 
 /** The cheapest lane that finishes by the deadline, ties to the faster; else the fastest; undefined without lanes. */
-export function planLane(lanes: readonly LaneOffer[], work: Work, nowMs: number): LanePlan | undefined {
+export function planLane(
+  lanes: readonly LaneOffer[],
+  work: PlannedWork,
+  nowMs: number,
+): LanePlan | undefined {
   let best: { readonly offer: LaneOffer; readonly plan: LanePlan } | undefined;
   for (const offer of lanes) {
     const finishMs = finishOf(offer, work, nowMs);
@@ -66,7 +70,7 @@ export function planLane(lanes: readonly LaneOffer[], work: Work, nowMs: number)
 }
 
 /** Milliseconds that `work` takes at `capacity`, what waits there included; Infinity at a rate of 0. */
-export function needMs(work: Omit<Work, "deadlineMs">, capacity: Capacity): number {
+export function needMs(work: Omit<PlannedWork, "deadlineMs">, capacity: Capacity): number {
   if (work.items <= 0) return capacity.waitingMs ?? 0;
   const rounds = Math.ceil(work.items / (capacity.concurrency ?? Number.POSITIVE_INFINITY));
   return (
@@ -92,7 +96,7 @@ export function placesMs(items: number, { itemMs, concurrency, concurrencyNow }:
 }
 
 /** Which limit keeps `work` for longest. */
-export function boundOf(work: Omit<Work, "deadlineMs">, capacity: Capacity): TimeBound {
+export function boundOf(work: Omit<PlannedWork, "deadlineMs">, capacity: Capacity): TimeBound {
   if (work.items <= 0) return "nothing";
   const times: [TimeBound, number][] = [
     ["latency", capacity.itemMs],
@@ -105,7 +109,7 @@ export function boundOf(work: Omit<Work, "deadlineMs">, capacity: Capacity): Tim
   return times.reduce((longest, next) => (next[1] > longest[1] ? next : longest))[0];
 }
 
-function finishOf(offer: LaneOffer, work: Work, nowMs: number): number {
+function finishOf(offer: LaneOffer, work: PlannedWork, nowMs: number): number {
   const startMs = Math.max(nowMs, offer.opensAtMs ?? nowMs);
   return startMs + (offer.turnaroundMs ?? 0) + needMs(work, offer.capacity);
 }
@@ -115,7 +119,7 @@ function isBetter(
   plan: LanePlan,
   than: LaneOffer,
   thanPlan: LanePlan,
-  work: Work,
+  work: PlannedWork,
 ): boolean {
   if (plan.isInTime !== thanPlan.isInTime) return plan.isInTime;
   const isCheapestFirst = plan.isInTime && work.deadlineMs !== Number.POSITIVE_INFINITY;

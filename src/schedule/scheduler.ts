@@ -16,7 +16,7 @@ export interface LaneTicket extends Ticket {
 }
 
 /** What waits in all lanes. */
-export interface Waiting {
+export interface WaitingWork {
   readonly tickets: number;
   readonly items: number;
 }
@@ -41,7 +41,7 @@ export class Scheduler<T extends LaneTicket> {
     this.#needMs = needMs;
   }
 
-  get waiting(): Waiting {
+  get waiting(): WaitingWork {
     return { tickets: this.#tickets, items: this.#items };
   }
 

@@ -37,7 +37,7 @@ export interface RecentSeconds {
 }
 
 /** Sums and rings of one project, or of all. */
-export class Tally implements ActivitySums {
+export class ActivityTally implements ActivitySums {
   readonly outcomes: Map<string, number> = new Map();
   inputTokens = 0;
   outputTokens = 0;
@@ -94,11 +94,11 @@ export class Tally implements ActivitySums {
 
 /** Counts what an engine tells; one for a process. */
 export class Activity implements Pick<EngineObserver, "attempted" | "settled"> {
-  readonly total: Tally = new Tally();
+  readonly total: ActivityTally = new ActivityTally();
   /** Attempts by `<provider> <outcome>`; providers are configured, so these are few. */
   readonly attempts: Map<string, number> = new Map();
   readonly #clock: Pick<Clock, "wallMs">;
-  readonly #projects = new Map<string, Tally>();
+  readonly #projects = new Map<string, ActivityTally>();
 
   constructor(clock: Pick<Clock, "wallMs">) {
     this.#clock = clock;
@@ -118,7 +118,7 @@ export class Activity implements Pick<EngineObserver, "attempted" | "settled"> {
   }
 
   /** Undefined before its first attempt or item. */
-  project(project: string): Tally | undefined {
+  project(project: string): ActivityTally | undefined {
     return this.#projects.get(project);
   }
 
@@ -127,10 +127,10 @@ export class Activity implements Pick<EngineObserver, "attempted" | "settled"> {
     return Math.floor(this.#clock.wallMs() / 1_000);
   }
 
-  #of(project: string): Tally | undefined {
+  #of(project: string): ActivityTally | undefined {
     const known = this.#projects.get(project);
     if (known !== undefined || this.#projects.size >= PROJECTS_MAX) return known;
-    const made = new Tally();
+    const made = new ActivityTally();
     this.#projects.set(project, made);
     return made;
   }

@@ -29,7 +29,7 @@ const LIMITS = [
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
 /** What is not final by now. */
-export interface OpenCounts {
+export interface OpenObjectCounts {
   readonly tasks: number;
   readonly objects: number;
 }
@@ -43,7 +43,7 @@ export interface PendingExecutions {
 export interface MetricsOptions {
   readonly activity: Pick<Activity, "total" | "attempts">;
   readonly lanes: () => readonly LaneStatus[];
-  readonly open: () => OpenCounts;
+  readonly open: () => OpenObjectCounts;
   readonly executions: () => PendingExecutions;
   readonly holds: () => readonly Hold[];
 }

@@ -15,7 +15,7 @@ import { moneyBody, NO_MONEY } from "../price/money.ts";
 import { laneKey } from "../schedule/lanes.ts";
 import type { TaskView } from "../tasks/task_view.ts";
 import type { Tasks } from "../tasks/tasks.ts";
-import { type Activity, SECONDS_KEPT, type Tally } from "./activity.ts";
+import { type Activity, type ActivityTally, SECONDS_KEPT } from "./activity.ts";
 import type { SatelliteFeed } from "./satellite_feed.ts";
 import { taskHold } from "./task_body.ts";
 
@@ -253,12 +253,12 @@ function oversizedBody({
   return { tokens, limit, wait_ms: Math.ceil(waitMs) };
 }
 
-function errorsOf(tally: Tally | undefined): Record<string, number> {
+function errorsOf(tally: ActivityTally | undefined): Record<string, number> {
   const failed = [...(tally?.outcomes ?? [])].filter(([outcome]) => !NO_ERRORS.includes(outcome));
   return Object.fromEntries(failed.sort((left, right) => right[1] - left[1]));
 }
 
-function totalsOf(tally: Tally | undefined): Record<string, number> {
+function totalsOf(tally: ActivityTally | undefined): Record<string, number> {
   const { inputTokens = 0, outputTokens = 0 } = tally ?? {};
   return {
     completed: tally?.outcomes.get("completed") ?? 0,

@@ -24,7 +24,7 @@ interface Actor {
 export type FileEvent = "file.uploaded" | "file.downloaded" | "file.deleted";
 
 /** What is done with a task. */
-export type TaskEvent =
+export type AuditedTaskEvent =
   | "task.created"
   | "task.cancelled"
   | "task.retried"
@@ -54,7 +54,7 @@ export type ClusterEvent = "cluster.submitted" | "cluster.cancelled";
 /** What a request may leave in the log. */
 export type RequestEvent =
   | FileEvent
-  | TaskEvent
+  | AuditedTaskEvent
   | WebhookEvent
   | SecretEvent
   | CatalogueEvent
@@ -68,7 +68,7 @@ export type AuditEvent =
   /** A request without a valid key; counted, and written once a minute. */
   | { readonly kind: "login.failed" }
   | (Actor & { readonly kind: FileEvent; readonly fileId: string })
-  | (Actor & { readonly kind: TaskEvent; readonly taskId: string })
+  | (Actor & { readonly kind: AuditedTaskEvent; readonly taskId: string })
   | (Actor & { readonly kind: WebhookEvent; readonly webhookId: string })
   /** `secret` is its name. */
   | (Actor & { readonly kind: SecretEvent; readonly secret: string })

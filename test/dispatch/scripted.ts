@@ -4,7 +4,7 @@
  */
 import { type Clock, type Moment, sleepOn, type Timer } from "../../src/clock.ts";
 import {
-  type Admission,
+  type AdmitAttempt,
   type AttemptResult,
   type Call,
   createDispatcher,
@@ -127,7 +127,7 @@ export class Stage {
 
   constructor(steps: readonly Step[], policy: Partial<RetryPolicy> = {}, patience?: Patience) {
     this.#steps = steps;
-    const admission: Admission = {
+    const admission: AdmitAttempt = {
       admit: (_call, made) => {
         this.admitted.push({ ...made, atMs: this.clock.nowMs() });
         return this.onAdmit();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { Budget, Cap, type Reservation, type Taken } from "../../src/price/budget.ts";
+import { Budget, Cap, type MoneyReservation, type Taken } from "../../src/price/budget.ts";
 
-function held(budget: Budget, usd: number): Reservation {
+function held(budget: Budget, usd: number): MoneyReservation {
   const answer = budget.reserve(usd);
   if (!answer.ok) throw new Error(answer.reason);
   return answer.reservation;
@@ -74,7 +74,7 @@ describe("the cost cap", () => {
 
   it("uses at least 97 % of a cap that is large against one request", () => {
     const { budget, cap } = capped(1);
-    const inFlight: Reservation[] = [];
+    const inFlight: MoneyReservation[] = [];
     let sent = 0;
     for (;;) {
       const answer = budget.reserve(0.02);

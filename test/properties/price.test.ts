@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Budget, Cap, type Reservation } from "../../src/price/budget.ts";
+import { Budget, Cap, type MoneyReservation } from "../../src/price/budget.ts";
 import { costOf, worstCaseUsd } from "../../src/price/cost.ts";
 import {
   checkRateCard,
@@ -210,7 +210,7 @@ describe("the cost cap", () => {
         (capUsd, steps) => {
           const cap = new Cap(capUsd);
           const budget = new Budget([cap]);
-          const open: Reservation[] = [];
+          const open: MoneyReservation[] = [];
           let spentNanos = 0n;
           let trueUsd = 0;
           for (const move of steps) {

@@ -4,9 +4,9 @@
 
 import type { ResolvedSatellite } from "../../satellites/sdk/catalogue.ts";
 import {
+  type JsonSchema,
   type JsonType,
   jsonSchemaOf,
-  type Schema,
   SchemaReader,
 } from "../../satellites/sdk/schema_reader.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
@@ -68,8 +68,8 @@ function knownOf(reference: Reference, { declaration, satellites }: FitContext):
 
 /** `[*]` makes a list of whatever the rest finds. */
 function typesAt(
-  root: Schema,
-  start: readonly Schema[],
+  root: JsonSchema,
+  start: readonly JsonSchema[],
   steps: Reference["steps"],
   reference: Reference,
 ): Known {
@@ -111,10 +111,10 @@ function misfit(
 }
 
 /** Undefined when anything is, or when the place is one that the satellite does not know. */
-function wantedAt(schema: Schema, steps: Path): readonly JsonType[] | undefined {
+function wantedAt(schema: JsonSchema, steps: Path): readonly JsonType[] | undefined {
   if (!isObject(schema)) return undefined;
   const reader = new SchemaReader(schema);
-  let at: readonly Schema[] = [schema];
+  let at: readonly JsonSchema[] = [schema];
   for (const step of steps) {
     const next = reader.below(at, step);
     if (next === undefined) return undefined;

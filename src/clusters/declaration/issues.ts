@@ -9,7 +9,7 @@ import type { ClusterIssue } from "../cluster.ts";
 export type Path = readonly (string | number)[];
 
 /** Where something stands in the text of a declaration. */
-export interface Place {
+export interface TextPosition {
   /** From 1. */
   readonly line: number;
   readonly column: number;
@@ -20,11 +20,11 @@ const ISSUES_MAX = 100;
 /** At most 100 errors and 100 warnings: what comes behind them is not kept. */
 export class Issues {
   /** Where a path stands in the text; undefined when there is none. */
-  readonly #placeOf: ((path: Path, isKey: boolean) => Place) | undefined;
+  readonly #placeOf: ((path: Path, isKey: boolean) => TextPosition) | undefined;
   readonly #errors: ClusterIssue[] = [];
   readonly #warnings: ClusterIssue[] = [];
 
-  constructor(placeOf: ((path: Path, isKey: boolean) => Place) | undefined) {
+  constructor(placeOf: ((path: Path, isKey: boolean) => TextPosition) | undefined) {
     this.#placeOf = placeOf;
   }
 
@@ -46,7 +46,7 @@ export class Issues {
   }
 
   /** Where only the place is known. */
-  addAt(place: Place, message: string, path: Path = []): void {
+  addAt(place: TextPosition, message: string, path: Path = []): void {
     keep(this.#errors, { ...place, path: pathText(path), message });
   }
 

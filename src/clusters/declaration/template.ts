@@ -17,12 +17,12 @@ import type { Path } from "./issues.ts";
 export const EVERY: unique symbol = Symbol("[*]");
 
 /** A member by name, an element by index, or every element. */
-export type Step = string | number | typeof EVERY;
+export type PathStep = string | number | typeof EVERY;
 
 /** `${{ root.step.step }}` */
 export interface Reference {
   readonly root: string;
-  readonly steps: readonly Step[];
+  readonly steps: readonly PathStep[];
   /** As it is written, without braces: the same for the same reference. */
   readonly text: string;
 }
@@ -74,7 +74,7 @@ function parseReference(written: string): Reference | undefined {
   if (match === null) return undefined;
   const root = match[1] as string; // groups of the pattern
   const steps = [...(match[2] as string).matchAll(STEP)].map(
-    ([, name, index, every, single, double]): Step => {
+    ([, name, index, every, single, double]): PathStep => {
       if (every !== undefined) return EVERY;
       return index === undefined ? ((name ?? single ?? double) as string) : Number(index);
     },
@@ -123,7 +123,7 @@ export type Found =
   | { readonly ok: false; readonly message: string };
 
 /** Follows the steps of a path. */
-export function follow(value: Json, steps: readonly Step[], name: string): Found {
+export function follow(value: Json, steps: readonly PathStep[], name: string): Found {
   let at = value;
   for (const [index, step] of steps.entries()) {
     if (at === null) return { ok: true, value: null };
@@ -135,7 +135,7 @@ export function follow(value: Json, steps: readonly Step[], name: string): Found
   return { ok: true, value: at };
 }
 
-function followEvery(value: Json, rest: readonly Step[], name: string): Found {
+function followEvery(value: Json, rest: readonly PathStep[], name: string): Found {
   if (!Array.isArray(value)) return { ok: false, message: `${name}: [*] needs a list` };
   const all: Json[] = [];
   for (const item of value as readonly Json[]) {

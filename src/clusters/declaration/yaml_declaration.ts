@@ -21,7 +21,7 @@ import {
 } from "yaml";
 import type { Json } from "../../work/json.ts";
 import { DECLARATION_BYTES_MAX, DEPTH_MAX, type ReadDeclaration, tooDeep, tooLong } from "./declaration.ts";
-import { Issues, type Path, type Place } from "./issues.ts";
+import { Issues, type Path, type TextPosition } from "./issues.ts";
 
 const TOKENS_MAX = 100_000;
 /** The parser's stack holds the document and the node at work besides. */
@@ -34,7 +34,7 @@ type Token = Parameters<Composer["next"]>[0];
 /** Never throws, whatever the text is. */
 export function readDeclaration(text: string): ReadDeclaration {
   const lines = new LineCounter();
-  const placeAt = (offset: number): Place => {
+  const placeAt = (offset: number): TextPosition => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(1, line), column: Math.max(1, col) };
   };
@@ -105,9 +105,9 @@ function compose(
 /** From nodes to JSON, of depth that was checked. */
 class Conversion {
   readonly #issues: Issues;
-  readonly #placeAt: (offset: number) => Place;
+  readonly #placeAt: (offset: number) => TextPosition;
 
-  constructor(issues: Issues, placeAt: (offset: number) => Place) {
+  constructor(issues: Issues, placeAt: (offset: number) => TextPosition) {
     this.#issues = issues;
     this.#placeAt = placeAt;
   }

@@ -23,7 +23,7 @@ import { ElementStates } from "./element_states.ts";
 import { elementsOf, withElement } from "./elements.ts";
 import type { Finishes } from "./finishes.ts";
 import type { Elements } from "./line_elements.ts";
-import type { Places } from "./places.ts";
+import type { MemberPlaces } from "./places.ts";
 import { executionIdOf, type MemberState, type StoredCluster } from "./run_record.ts";
 import {
   refusalCode,
@@ -43,12 +43,12 @@ export type Ending = "cancelled" | "expired";
 export type FinalStatus = Exclude<ExecutionStatus, "pending">;
 
 /** How a member has ended. */
-export type Outcome = Omit<MemberState, "finishedWallMs" | "status"> & {
+export type MemberOutcome = Omit<MemberState, "finishedWallMs" | "status"> & {
   readonly status: FinalStatus;
 };
 
 /** How a fan-out stands meanwhile. */
-export type Standing = Pick<MemberState, "retries" | "error"> & {
+export type MemberStanding = Pick<MemberState, "retries" | "error"> & {
   readonly fanOut: NonNullable<MemberState["fanOut"]>;
 };
 
@@ -59,7 +59,7 @@ export interface RunnerParts {
   readonly starting: Starting;
   readonly executions: Pick<Executions, "cancel">;
   readonly finishes: Finishes;
-  readonly places: Places;
+  readonly places: MemberPlaces;
   /** An earlier process may have submitted some already. */
   readonly isResumed: boolean;
   readonly ending: () => Ending | undefined;
@@ -84,7 +84,7 @@ export class MemberRunner {
   }
 
   /** Rejects when the process is closing, or the store has failed. */
-  async single(member: DeclaredMember): Promise<Outcome> {
+  async single(member: DeclaredMember): Promise<MemberOutcome> {
     const { facts, places } = this.#parts;
     const { isCutOff, ...ended } = await this.#ended(member, undefined, () =>
       places.take(async () =>
@@ -97,10 +97,10 @@ export class MemberRunner {
   /** `stored` is where an earlier process has left it. `checkpoint` resolves when it is durable. */
   async fanOut(
     member: DeclaredMember,
-    stored: Standing | undefined,
-    checkpoint: (standing: Standing) => Promise<void>,
-    changed: (shown: () => Standing) => void,
-  ): Promise<Outcome> {
+    stored: MemberStanding | undefined,
+    checkpoint: (standing: MemberStanding) => Promise<void>,
+    changed: (shown: () => MemberStanding) => void,
+  ): Promise<MemberOutcome> {
     const { facts, places } = this.#parts;
     const begun = await this.#tried(() =>
       places.take(async () => ({
@@ -226,8 +226,8 @@ class FanOut {
   readonly #total: number;
   readonly #isNew: boolean;
   readonly #states: ElementStates;
-  readonly #checkpoint: (standing: Standing) => Promise<void>;
-  readonly #changed: (shown: () => Standing) => void;
+  readonly #checkpoint: (standing: MemberStanding) => Promise<void>;
+  readonly #changed: (shown: () => MemberStanding) => void;
   #next: number;
   #sinceCheckpoint = 0;
   #isCutOff = false;
@@ -236,9 +236,9 @@ class FanOut {
 
   constructor(
     total: number,
-    stored: Standing | undefined,
-    checkpoint: (standing: Standing) => Promise<void>,
-    changed: (shown: () => Standing) => void,
+    stored: MemberStanding | undefined,
+    checkpoint: (standing: MemberStanding) => Promise<void>,
+    changed: (shown: () => MemberStanding) => void,
   ) {
     if (stored !== undefined && stored.fanOut.total !== total)
       throw new PerigeeError("store_damaged", `a list of ${stored.fanOut.total} elements has ${total} now`);
@@ -278,7 +278,7 @@ class FanOut {
     await this.#checkpoint(this.#stored());
   }
 
-  outcome(ending: Ending | undefined): Outcome {
+  outcome(ending: Ending | undefined): MemberOutcome {
     for (let index = this.next(); index !== undefined; index = this.next()) {
       const { status, error } = endedBy(ending ?? "cancelled");
       this.#states.end(index, status, 0);
@@ -300,12 +300,12 @@ class FanOut {
     };
   }
 
-  #stored(): Standing {
+  #stored(): MemberStanding {
     const fanOut = this.#states.stored();
     return { fanOut, retries: fanOut.retries, error: this.#error };
   }
 
-  #shown(): Standing {
+  #shown(): MemberStanding {
     const shown = this.#states.shown();
     return { fanOut: { ...shown, endedBelow: this.#total }, retries: shown.retries, error: this.#error };
   }

@@ -2,7 +2,7 @@
  * A bound on steps at once: those beyond wait for their turn.
  */
 /** Who waits takes turns in the order of asking. */
-export class Places {
+export class MemberPlaces {
   #free: number;
   readonly #waiting: (() => void)[] = [];
 

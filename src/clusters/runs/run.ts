@@ -26,8 +26,14 @@ import type { JsonObject } from "../../work/json.ts";
 import type { CheckedDeclaration } from "../declaration/check.ts";
 import type { DeclaredMember } from "../declaration/shape.ts";
 import { Finishes } from "./finishes.ts";
-import { type Ending, endedBy, MemberRunner, type Outcome, type Standing } from "./member_runner.ts";
-import { Places } from "./places.ts";
+import {
+  type Ending,
+  endedBy,
+  type MemberOutcome,
+  MemberRunner,
+  type MemberStanding,
+} from "./member_runner.ts";
+import { MemberPlaces } from "./places.ts";
 import {
   clusterToRecord,
   type MemberState,
@@ -76,7 +82,7 @@ export class ClusterRun {
   readonly #stopping = new AbortController();
   readonly #states = new Map<string, MemberState>();
   /** Of fan-outs at work, by identifier. */
-  readonly #standings = new Map<string, () => Standing>();
+  readonly #standings = new Map<string, () => MemberStanding>();
   /** Who waits for a member. */
   readonly #dependants = new Map<string, string[]>();
   /** How many that it waits for have not ended, by identifier of waiting members. */
@@ -106,7 +112,7 @@ export class ClusterRun {
       starting: { clock, executions, caller: cluster.caller, signal: this.#stopping.signal },
       executions,
       finishes: this.#finishes,
-      places: new Places(READING_MAX),
+      places: new MemberPlaces(READING_MAX),
       isResumed,
       ending: () => this.#ending,
     });
@@ -219,10 +225,10 @@ export class ClusterRun {
     });
   }
 
-  async #fanOut(member: DeclaredMember, before: MemberState, startedWallMs: number): Promise<Outcome> {
+  async #fanOut(member: DeclaredMember, before: MemberState, startedWallMs: number): Promise<MemberOutcome> {
     const { identifier } = member;
     const { fanOut, retries, error } = before;
-    const checkpoint = (standing: Standing): Promise<void> => {
+    const checkpoint = (standing: MemberStanding): Promise<void> => {
       const state: MemberState = {
         ...before,
         status: "pending",
@@ -232,7 +238,7 @@ export class ClusterRun {
       };
       return this.#put([{ kind: "put", record: memberToRecord(this.#cluster, identifier, state) }]);
     };
-    const changed = (shown: () => Standing): void => {
+    const changed = (shown: () => MemberStanding): void => {
       this.#standings.set(identifier, shown);
       this.#parts.onChanged();
     };
@@ -244,7 +250,7 @@ export class ClusterRun {
     );
   }
 
-  #endState(outcome: Outcome, startedWallMs: number): MemberState {
+  #endState(outcome: MemberOutcome, startedWallMs: number): MemberState {
     return { startedWallMs, ...outcome, finishedWallMs: Math.max(startedWallMs, this.#parts.clock.wallMs()) };
   }
 

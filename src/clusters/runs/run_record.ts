@@ -70,7 +70,7 @@ export const WAITING: MemberState = {
 };
 
 /** What a run was made of. */
-export interface Source {
+export interface DeclarationSource {
   readonly declaration: Json;
   readonly input: JsonObject;
 }
@@ -109,7 +109,7 @@ export function recordToCluster({ id, project, createdWallMs, body, payload }: S
 }
 
 /** All that a new run consists of. */
-export function newClusterChanges(cluster: StoredCluster, source: Source): RecordChange[] {
+export function newClusterChanges(cluster: StoredCluster, source: DeclarationSource): RecordChange[] {
   const { id, project, createdWallMs } = cluster;
   const beside = { id, project, parent: "", createdWallMs, body: "{}" };
   return [
@@ -120,8 +120,8 @@ export function newClusterChanges(cluster: StoredCluster, source: Source): Recor
 }
 
 /** Undefined for a record without payload: one that was erased. */
-export function recordToSource({ payload }: StoredRecord): Source | undefined {
-  return decode<Source>(payload);
+export function recordToSource({ payload }: StoredRecord): DeclarationSource | undefined {
+  return decode<DeclarationSource>(payload);
 }
 
 /** One record for each member; its error is in the payload. */

@@ -14,9 +14,9 @@ import {
   EVERY,
   type Found,
   follow,
+  type PathStep,
   type Reference,
   referencesOf,
-  type Step,
 } from "../declaration/template.ts";
 import { executionIdOf, type MemberState, type StoredCluster } from "./run_record.ts";
 
@@ -71,7 +71,7 @@ async function fanOutValue(
   facts: RunFacts,
   reference: Reference,
   total: number,
-  steps: readonly Step[],
+  steps: readonly PathStep[],
 ): Promise<Json> {
   const [first, ...rest] = steps;
   if (typeof first === "number" && first < total) return elementOutput(facts, reference, first, rest);
@@ -93,7 +93,7 @@ export async function elementOutput(
   facts: RunFacts,
   reference: Reference,
   index: number,
-  steps: readonly Step[],
+  steps: readonly PathStep[],
 ): Promise<Json> {
   const output = await outputOf(facts, reference.root, index);
   return bounded(valueIn(follow(output, steps, `${reference.text} at element ${index}`)), reference);

@@ -51,7 +51,7 @@ export interface RunContext {
 }
 
 /** What is this attempt's own. */
-export interface RunOptions {
+export interface AttemptRunOptions {
   readonly prepared: PreparedAttempt;
   readonly facts: ExecutionFacts;
   readonly attempt: JobAttempt;
@@ -63,10 +63,10 @@ export interface RunOptions {
 /** For one attempt: `run` may be called once. What comes of it is without the values of secrets. */
 export class AttemptRun {
   readonly #context: RunContext;
-  readonly #options: RunOptions;
+  readonly #options: AttemptRunOptions;
   #isOver = false;
 
-  constructor(context: RunContext, options: RunOptions) {
+  constructor(context: RunContext, options: AttemptRunOptions) {
     this.#context = context;
     this.#options = options;
   }

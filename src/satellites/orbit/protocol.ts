@@ -213,7 +213,7 @@ function parsed(text: string): unknown {
 }
 
 /** Whole lines of bytes that come in pieces. */
-export class LineReader {
+export class FrameReader {
   #pieces: Uint8Array[] = [];
   #bytes = 0;
 

@@ -17,7 +17,7 @@ import { SatelliteError } from "../sdk/satellite_error.ts";
 import {
   ANSWER_BYTES_MAX,
   type ExecutedOther,
-  LineReader,
+  FrameReader,
   type OrbitRequest,
   parseRunLine,
   type RunLine,
@@ -109,7 +109,7 @@ function send(
 class RemoteAttempt {
   readonly #options: RemoteOptions;
   readonly #call: SatelliteCall;
-  readonly #lines = new LineReader();
+  readonly #lines = new FrameReader();
   readonly #stop = new AbortController();
   /** What the host said when it refused. */
   readonly #refusal: Uint8Array[] = [];

@@ -10,18 +10,18 @@ import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "object";
 
 /** Undefined: anything. */
-export type Schema = JsonObject | undefined;
+export type JsonSchema = JsonObject | undefined;
 
 const ALL: readonly JsonType[] = ["null", "boolean", "number", "string", "array", "object"];
 /** Of one place: `$ref`, `anyOf` and the like. Schemas are strangers', and may refer to themselves a thousand times over. */
 const LOOKED_AT_MAX = 128;
 
-const known = new WeakMap<object, Map<string, Schema>>();
+const known = new WeakMap<object, Map<string, JsonSchema>>();
 
 /** The JSON Schema of a Standard Schema; undefined when it has none. */
-export function jsonSchemaOf(schema: object | undefined, side: "input" | "output"): Schema {
+export function jsonSchemaOf(schema: object | undefined, side: "input" | "output"): JsonSchema {
   if (schema === undefined) return undefined;
-  const sides = known.get(schema) ?? new Map<string, Schema>();
+  const sides = known.get(schema) ?? new Map<string, JsonSchema>();
   known.set(schema, sides);
   if (!sides.has(side)) sides.set(side, converted(schema, side));
   return sides.get(side);
@@ -33,27 +33,27 @@ interface WithJsonSchema {
   };
 }
 
-function converted(schema: object, side: "input" | "output"): Schema {
+function converted(schema: object, side: "input" | "output"): JsonSchema {
   const standard = (schema as WithJsonSchema)["~standard"];
   try {
     const found = standard?.jsonSchema?.[side]?.({ target: "draft-2020-12" });
     return found === undefined ? undefined : (JSON.parse(JSON.stringify(found)) as JsonObject); // an object, as the specification says
   } catch {
-    return undefined; // a schema with what JSON Schema cannot say
+    return undefined; // a schema with what JSON JsonSchema cannot say
   }
 }
 
 /** Schemas as they are read: with the document that `$ref` points into. */
 export class SchemaReader {
-  readonly #root: Schema;
+  readonly #root: JsonSchema;
 
-  constructor(root: Schema) {
+  constructor(root: JsonSchema) {
     this.#root = root;
   }
 
   /** What may be at a step below: undefined when nothing can be there; `[undefined]` for anything. */
-  below(schemas: readonly Schema[], step: string | number): readonly Schema[] | undefined {
-    const found = new Set<Schema>();
+  below(schemas: readonly JsonSchema[], step: string | number): readonly JsonSchema[] | undefined {
+    const found = new Set<JsonSchema>();
     for (const schema of this.#branches(schemas)) {
       const next = this.#stepOf(schema, step);
       if (next === "anything") return [undefined];
@@ -63,15 +63,15 @@ export class SchemaReader {
   }
 
   /** The types that are possible. */
-  types(schemas: readonly Schema[]): readonly JsonType[] {
+  types(schemas: readonly JsonSchema[]): readonly JsonType[] {
     const types = new Set(this.#branches(schemas).flatMap((one) => typesOf(one)));
     return ALL.filter((type) => types.has(type));
   }
 
   /** Alternatives without `$ref`, `anyOf` and `oneOf`, each once; anything where they are too many to tell. */
-  #branches(schemas: readonly Schema[]): readonly Schema[] {
-    const lookedAt = new Set<Schema>(schemas);
-    const found: Schema[] = [];
+  #branches(schemas: readonly JsonSchema[]): readonly JsonSchema[] {
+    const lookedAt = new Set<JsonSchema>(schemas);
+    const found: JsonSchema[] = [];
     for (const schema of lookedAt) {
       if (schema === undefined || lookedAt.size > LOOKED_AT_MAX) return [undefined];
       const next = this.#alternatives(schema);
@@ -82,7 +82,7 @@ export class SchemaReader {
   }
 
   /** Undefined for a schema that is none of others. */
-  #alternatives(schema: JsonObject): readonly Schema[] | undefined {
+  #alternatives(schema: JsonObject): readonly JsonSchema[] | undefined {
     if (Object.hasOwn(schema, "allOf")) return [undefined];
     const target = schema["$ref"];
     if (typeof target === "string") return [this.#resolve(target)];
@@ -93,7 +93,7 @@ export class SchemaReader {
       .map((one) => (isObject(one) ? one : undefined));
   }
 
-  #resolve(target: string): Schema {
+  #resolve(target: string): JsonSchema {
     if (!target.startsWith("#")) return undefined;
     let at: Json | undefined = this.#root;
     for (const step of target.slice(1).split("/").slice(1)) {
@@ -103,7 +103,7 @@ export class SchemaReader {
     return isObject(at) ? at : undefined;
   }
 
-  #stepOf(schema: Schema, step: string | number): Schema | "anything" | "nothing" {
+  #stepOf(schema: JsonSchema, step: string | number): JsonSchema | "anything" | "nothing" {
     if (schema === undefined) return "anything";
     const types = typesOf(schema);
     // What is below null is null.
@@ -120,11 +120,11 @@ export class SchemaReader {
   }
 }
 
-function open(schema: Json | undefined): Schema | "anything" {
+function open(schema: Json | undefined): JsonSchema | "anything" {
   return isObject(schema) ? schema : "anything";
 }
 
-function typesOf(schema: Schema): readonly JsonType[] {
+function typesOf(schema: JsonSchema): readonly JsonType[] {
   if (schema === undefined) return ALL;
   const { type } = schema;
   if (type !== undefined) {

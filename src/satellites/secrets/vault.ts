@@ -26,12 +26,12 @@ import {
 } from "./secret_key.ts";
 
 /** Where a text belongs: the record whose payload it is. */
-export type Place = Pick<StoredRecord, "collection" | "project" | "id">;
+export type SecretPlace = Pick<StoredRecord, "collection" | "project" | "id">;
 
 /** Synchronous; may be used at any time. */
 export interface Vault {
   /** The payload of a record; different each time. */
-  seal(place: Place, text: string): Uint8Array;
+  seal(place: SecretPlace, text: string): Uint8Array;
   /** Throws `store_damaged` for what was not sealed for this record under this key. */
   open(record: StoredRecord): string;
 }
@@ -175,7 +175,7 @@ export async function* everyRecord(store: RecordStore, collection: string): Asyn
 }
 
 /** Parts hold no NUL, so no two places have the same bytes. */
-function additionalData(head: Buffer, { collection, project, id }: Place): Buffer {
+function additionalData(head: Buffer, { collection, project, id }: SecretPlace): Buffer {
   return Buffer.concat([head, Buffer.from([collection, project, id].join("\0"), "utf8")]);
 }
 

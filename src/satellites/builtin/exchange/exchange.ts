@@ -24,7 +24,7 @@ export interface Outgoing {
 }
 
 /** Bounds of one exchange; those of the runtime hold besides. */
-export interface SendOptions {
+export interface ExchangeOptions {
   readonly timeoutMs?: number;
   /** Of the answer's body, the first bytes. Default 64 KiB. */
   readonly answerBytesMax?: number;
@@ -44,7 +44,7 @@ const REFUSED: readonly number[] = [408, 425, 429, 503];
 export function send(
   { http, signal }: Pick<SatelliteCall, "http" | "signal">,
   { url, method = "POST", headers, body }: Outgoing,
-  { timeoutMs = TIMEOUT_MS, answerBytesMax = ANSWER_BYTES_MAX }: SendOptions = {},
+  { timeoutMs = TIMEOUT_MS, answerBytesMax = ANSWER_BYTES_MAX }: ExchangeOptions = {},
 ): Promise<GuardedResponse> {
   return http.request({
     url,
@@ -67,7 +67,7 @@ export function failureOf(status: number): SatelliteFailure | undefined {
 /** Undefined for 2xx. `reason` is the receiver's own short code, when it gave one. */
 export function errorOf(
   response: Pick<GuardedResponse, "status" | "headers">,
-  { wallMs, reason, failure = failureOf(response.status) }: ErrorFacts,
+  { wallMs, reason, failure = failureOf(response.status) }: ServiceErrorFacts,
 ): SatelliteError | undefined {
   if (failure === undefined) return undefined;
   const { status, headers } = response;
@@ -82,7 +82,7 @@ export function errorOf(
 }
 
 /** What an error is made of besides the answer itself. */
-export interface ErrorFacts {
+export interface ServiceErrorFacts {
   /** Unix time, for a Retry-After that is a date. */
   readonly wallMs: number;
   readonly reason?: unknown;

@@ -29,14 +29,14 @@ const pack = promisify(gzip);
 type Call = Pick<SatelliteCall, "http" | "signal" | "clock" | "executionId">;
 
 /** A receiver as `forward-logs` sees it, whatever its protocol. */
-export interface Delivery {
+export interface LogDelivery {
   readonly bounds: BatchBounds;
   /** Throws `SatelliteError`. */
   send(batch: readonly Numbered[]): Promise<Verdict>;
 }
 
 /** Bounds are the receiver's where the config has none. */
-export function deliveryTo(config: LogConfig, call: Call): Delivery {
+export function deliveryTo(config: LogConfig, call: Call): LogDelivery {
   const { batch, timeout_ms: timeoutMs } = config;
   const plain = config.receiver === "syslog" ? toSyslog(config, call) : toHttp(config, timeoutMs, call);
   const { entries, bytes, messageBytes } = plain.bounds;
@@ -46,7 +46,7 @@ export function deliveryTo(config: LogConfig, call: Call): Delivery {
   };
 }
 
-function toSyslog(config: SyslogConfig, call: Call): Delivery {
+function toSyslog(config: SyslogConfig, call: Call): LogDelivery {
   return {
     bounds: { entries: 1_000, bytes: MIB, messageBytes: 8_000 },
     async send(batch) {
@@ -60,7 +60,7 @@ function toSyslog(config: SyslogConfig, call: Call): Delivery {
   };
 }
 
-function toHttp(config: HttpLogConfig, timeoutMs: number, call: Call): Delivery {
+function toHttp(config: HttpLogConfig, timeoutMs: number, call: Call): LogDelivery {
   const receiver = receiverOf(config, call.executionId);
   const { bounds, answerBytesMax } = receiver;
   return {

@@ -8,7 +8,7 @@ const NOTE = "reached";
 const REASONS_MAX = 5;
 
 /** Kept in the notes of the execution, so it is plain data. */
-export interface Progress {
+export interface ForwardProgress {
   /** Unix time of the first attempt: that of entries that have none, so that repeats are alike. */
   readonly wallMs: number;
   /** Entries of batches that were settled. */
@@ -25,24 +25,24 @@ export interface Progress {
 }
 
 /** As noted; `wallMs` begins it where nothing is. */
-export function readProgress(notes: Notes, wallMs: number): Progress {
+export function readProgress(notes: Notes, wallMs: number): ForwardProgress {
   const note = notes.get(NOTE);
   if (note === undefined)
     return { wallMs, entries: 0, offset: 0, batches: 0, rejected: 0, reasons: [], again: null };
-  return note as unknown as Progress; // nobody else writes this execution's notes
+  return note as unknown as ForwardProgress; // nobody else writes this execution's notes
 }
 
 /** Durable when it resolves. */
-export async function writeProgress(notes: Notes, progress: Progress): Promise<void> {
+export async function writeProgress(notes: Notes, progress: ForwardProgress): Promise<void> {
   await notes.set(NOTE, { ...progress } as unknown as Json); // plain data
 }
 
 /** With more refused entries; `first` is the number of the batch's first entry. */
 export function withRejected(
-  progress: Progress,
+  progress: ForwardProgress,
   rejected: readonly { readonly index?: number; readonly reason: string }[],
   first: number,
-): Progress {
+): ForwardProgress {
   const more = rejected.map(({ index, reason }) => ({
     entry: index === undefined ? null : first + index,
     reason,

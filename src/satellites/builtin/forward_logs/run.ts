@@ -19,9 +19,9 @@ import { SatelliteError } from "../../sdk/satellite_error.ts";
 import { fileView } from "../files/small_file.ts";
 import { batchesOf } from "./batches.ts";
 import type { LogConfig } from "./config.ts";
-import { type Delivery, deliveryTo } from "./delivery.ts";
+import { deliveryTo, type LogDelivery } from "./delivery.ts";
 import type { LogInput } from "./input.ts";
-import { type Progress, readProgress, withRejected, writeProgress } from "./reached.ts";
+import { type ForwardProgress, readProgress, withRejected, writeProgress } from "./reached.ts";
 import { fileEntries, listEntries, type SourcedEntry } from "./source.ts";
 
 type Call = SatelliteCall<LogInput, LogConfig>;
@@ -52,7 +52,7 @@ interface Source {
   release(): void;
 }
 
-async function sourceOf(call: Call, progress: Progress, { bounds }: Delivery): Promise<Source> {
+async function sourceOf(call: Call, progress: ForwardProgress, { bounds }: LogDelivery): Promise<Source> {
   const { input: given, files, project } = call;
   const entryBounds = { messageBytesMax: bounds.messageBytes, wallMs: progress.wallMs };
   if (given.file_id === undefined) {
@@ -68,10 +68,10 @@ async function sourceOf(call: Call, progress: Progress, { bounds }: Delivery): P
 /** The progress behind the batch; throws where the batch has to be tried again. */
 async function deliver(
   call: Call,
-  delivery: Delivery,
+  delivery: LogDelivery,
   batch: readonly SourcedEntry[],
-  before: Progress,
-): Promise<Progress> {
+  before: ForwardProgress,
+): Promise<ForwardProgress> {
   const wanted = before.again ?? batch.map((_, index) => index);
   const sent = wanted.flatMap((index) => {
     const one = batch[index];
@@ -96,7 +96,7 @@ async function deliver(
     const message = `the receiver had no room for ${left.length} of ${sent.length} entries`;
     throw new SatelliteError("refused", "entries_left", message);
   }
-  const after: Progress = {
+  const after: ForwardProgress = {
     ...counted,
     entries: before.entries + batch.length,
     offset: batch.at(-1)?.offset ?? before.offset,
@@ -108,7 +108,7 @@ async function deliver(
 }
 
 /** Says how far it came, since there is no output. */
-function withPlace(error: unknown, { entries }: Progress): unknown {
+function withPlace(error: unknown, { entries }: ForwardProgress): unknown {
   if (!(error instanceof SatelliteError) || entries === 0) return error;
   const { failure, code, message, retryAfterMs } = error;
   return new SatelliteError(failure, code, `${message}; the ${entries} entries before were taken`, {
@@ -117,7 +117,7 @@ function withPlace(error: unknown, { entries }: Progress): unknown {
   });
 }
 
-function rejectedError({ rejected, entries, reasons }: Progress): SatelliteError {
+function rejectedError({ rejected, entries, reasons }: ForwardProgress): SatelliteError {
   const told = reasons.map(({ entry, reason }) =>
     entry === null ? reason : `entry ${entry + 1}: ${reason}`,
   );

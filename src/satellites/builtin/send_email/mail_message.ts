@@ -46,7 +46,7 @@ export interface Rejection {
 }
 
 /** What came of one attempt. */
-export interface Delivery {
+export interface MailDelivery {
   readonly accepted: readonly string[];
   /** For good. */
   readonly rejected: readonly Rejection[];

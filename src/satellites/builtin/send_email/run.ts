@@ -17,7 +17,7 @@ import { errorOf, send } from "../exchange/exchange.ts";
 import { type MailConfig, SMTP_PORTS, type SmtpConfig } from "./config.ts";
 import type { MailInput } from "./input.ts";
 import {
-  type Delivery,
+  type MailDelivery,
   type MailMessage,
   mailMessage,
   type Rejection,
@@ -90,7 +90,7 @@ async function overSmtp(
   };
 }
 
-function putOff({ deferred }: Delivery, retryAfterMs: number): SatelliteError {
+function putOff({ deferred }: MailDelivery, retryAfterMs: number): SatelliteError {
   const [{ status, message } = { status: 0, message: "" }] = deferred;
   return new SatelliteError(
     "refused",

@@ -13,7 +13,7 @@ import type { Readable } from "node:stream";
 import type { SatelliteCall } from "../../sdk/satellite.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 import type { SmtpConfig } from "./config.ts";
-import type { Delivery, MailMessage, Rejection } from "./mail_message.ts";
+import type { MailDelivery, MailMessage, Rejection } from "./mail_message.ts";
 import { composeMail, openSmtp, type SmtpFault, type SmtpSession } from "./smtp.ts";
 import type { SmtpPool } from "./smtp_pool.ts";
 
@@ -32,7 +32,7 @@ export async function deliverBySmtp(
   config: SmtpConfig,
   { message, recipients }: { readonly message: MailMessage; readonly recipients: readonly string[] },
   pool: SmtpPool,
-): Promise<Delivery> {
+): Promise<MailDelivery> {
   const sending: Sending = { isBodySent: false, fault: undefined };
   const stream = await composeMail(message, {
     dkim: config.dkim,
@@ -120,7 +120,7 @@ function heloOf({ helo }: SmtpConfig, { from }: MailMessage): string {
 }
 
 /** Recipients that were all refused, or the failure of the whole. */
-function refusalOf(error: unknown, { isBodySent, fault: cause }: Sending, attempt: number): Delivery {
+function refusalOf(error: unknown, { isBodySent, fault: cause }: Sending, attempt: number): MailDelivery {
   if (cause instanceof SatelliteError) throw cause;
   if (cause !== undefined)
     throw new SatelliteError("not_sent", "file_unreadable", "an attachment could not be read", { cause });

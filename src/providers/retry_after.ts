@@ -1,43 +1,49 @@
 /**
- * How long a provider asks us to wait, in whatever form it says so. Only text is read here; nothing waits.
+ * How long the other side asks us to wait, in whatever form it says so: for providers, executions and webhooks. Nothing waits here.
  *
  *   retry-after-ms     milliseconds; wins over Retry-After (the official SDKs do the same)
  *   Retry-After        whole or decimal seconds, or one of the three HTTP dates (RFC 9110, section 5.6.7)
  *   RetryInfo          google.rpc, in an error body: a proto duration such as `37s` or `0.5s`
  *   x-ratelimit-reset  OpenRouter: Unix time in milliseconds
  *
- * Limits: nonsense (negative, NaN, a list, a past date), a wait under 100 ms and a wait over 24 h count as "no wait
- * told", so that the caller's own backoff applies: neither a storm of 1 ms repeats nor a run that never wakes.
+ * Limits: a wait over 24 h counts as 24 h, however many digits it has; nonsense (negative, `1e3`, nothing, a list, a past date) and a
+ * wait under 100 ms count as "no wait told", so that the caller's own backoff applies: neither a storm of 1 ms repeats nor a run
+ * that never wakes. An x-ratelimit-reset beyond 24 h is in another unit, and no wait either.
  */
 import type { HeaderBag } from "./provider.ts";
 
 /** Shorter waits than this are left to the caller's backoff, in ms. */
 const WAIT_MS_MIN = 100;
 
-/** The longest wait that is believed: 24 h, in ms. A quota per day is told this way. */
+/** The longest wait that is kept: 24 h, in ms. A quota per day is told this way. */
 const WAIT_MS_MAX = 86_400_000;
 
-/** The longest wait that is obeyed before trying again after a refusal: 15 min, in ms. */
+/** The longest wait for which one refusal stops a provider, whose limits other items need: 15 min, in ms. */
 const REFUSAL_WAIT_MS_MAX = 900_000;
 
 /** The wait told by headers in ms, 100 to 24 h, or `undefined`. `wallMs` is Unix time, for dates. */
 export function retryAfterMs(headers: HeaderBag, wallMs: number): number | undefined {
   const precise = decimal(headers["retry-after-ms"]);
-  const told = precise === undefined ? undefined : sensible(precise);
+  const told = keptWaitMs(precise);
   if (told !== undefined) return told;
   const plain = headers["retry-after"];
   if (plain !== undefined) {
     const seconds = decimal(plain);
-    return sensible(seconds === undefined ? httpDateMs(plain) - wallMs : seconds * 1_000);
+    return keptWaitMs(seconds === undefined ? httpDateMs(plain) - wallMs : seconds * 1_000);
   }
-  const resetMs = decimal(headers["x-ratelimit-reset"]);
-  return resetMs !== undefined && resetMs > 1e12 ? sensible(resetMs - wallMs) : undefined;
+  const leftMs = (decimal(headers["x-ratelimit-reset"]) ?? 0) - wallMs;
+  return leftMs <= WAIT_MS_MAX ? keptWaitMs(leftMs) : undefined;
+}
+
+/** A wait as it is kept, 100 ms to 24 h in whole ms; undefined when it counts as none. */
+export function keptWaitMs(waitMs: number | undefined): number | undefined {
+  return waitMs !== undefined && waitMs >= WAIT_MS_MIN ? Math.ceil(Math.min(waitMs, WAIT_MS_MAX)) : undefined;
 }
 
 /** A proto3 duration in JSON (`37s`, `0.5s`) in ms, 100 to 24 h, or `undefined`. */
 export function protoDurationMs(text: unknown): number | undefined {
-  const match = typeof text === "string" ? /^(\d{1,12}(?:\.\d{1,9})?)s$/.exec(text) : null;
-  return match === null ? undefined : sensible(Number(match[1]) * 1_000);
+  const match = typeof text === "string" ? /^(\d+(?:\.\d+)?)s$/.exec(text) : null;
+  return match === null ? undefined : keptWaitMs(Number(match[1]) * 1_000);
 }
 
 /** A wait cut to what a refused request obeys, at most 15 min, in ms. */
@@ -112,10 +118,6 @@ export function httpDateMs(text: string): number {
 }
 
 function decimal(text: string | undefined): number | undefined {
-  if (text === undefined || !/^\s*\d{1,15}(?:\.\d{1,9})?\s*$/.test(text)) return undefined;
+  if (text === undefined || !/^\s*\d+(?:\.\d+)?\s*$/.test(text)) return undefined;
   return Number(text);
-}
-
-function sensible(waitMs: number): number | undefined {
-  return waitMs >= WAIT_MS_MIN && waitMs <= WAIT_MS_MAX ? Math.ceil(waitMs) : undefined;
 }

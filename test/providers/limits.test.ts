@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { goDurationMs, protoDurationMs, retryAfterMs } from "../../src/providers/retry_after.ts";
-import { fixture, provider, WALL_MS } from "./answers.ts";
+import { goDurationMs } from "../../src/providers/retry_after.ts";
+import { fixture, provider } from "./answers.ts";
 
 const learnt = (path: string): unknown => provider(path.split("/")[0] ?? "").limits(fixture(path).headers);
 
@@ -74,46 +74,6 @@ describe("limits told by headers", () => {
       openai.limits({ "x-ratelimit-remaining-tokens": "-1", "x-ratelimit-reset-tokens": "soon" }),
     ).toBeUndefined();
     expect(openai.limits({ "x-ratelimit-remaining-requests": "0" })).toEqual({ remainingRequests: 0 });
-  });
-});
-
-describe("a told wait", () => {
-  it("in milliseconds wins over seconds, unless it is nonsense", () => {
-    expect(retryAfterMs({ "retry-after-ms": "1500", "retry-after": "9" }, WALL_MS)).toBe(1500);
-    expect(retryAfterMs({ "retry-after-ms": "-1", "retry-after": "9" }, WALL_MS)).toBe(9000);
-  });
-
-  it("is whole or decimal seconds", () => {
-    expect(retryAfterMs({ "retry-after": "7" }, WALL_MS)).toBe(7000);
-    expect(retryAfterMs({ "retry-after": " 0.2504 " }, WALL_MS)).toBe(251);
-  });
-
-  it("up to a day is told, beyond it is not believed", () => {
-    expect(retryAfterMs({ "retry-after": "86400" }, WALL_MS)).toBe(86_400_000);
-    expect(retryAfterMs({ "retry-after": "86401" }, WALL_MS)).toBeUndefined();
-  });
-
-  it("in no known form is none", () => {
-    for (const text of [
-      "",
-      "0",
-      "-3",
-      "1e3",
-      "0x10",
-      "+5",
-      "Infinity",
-      "2026-11-20T11:00:07Z",
-      "Fri, 20 Nov 2026",
-    ]) {
-      expect(retryAfterMs({ "retry-after": text }, WALL_MS), text).toBeUndefined();
-    }
-    expect(retryAfterMs({}, WALL_MS)).toBeUndefined();
-  });
-
-  it("in a body is a proto duration", () => {
-    expect(protoDurationMs("37s")).toBe(37_000);
-    expect(protoDurationMs("0.5s")).toBe(500);
-    for (const text of ["37", "-1s", "s", "1m", 37, null]) expect(protoDurationMs(text)).toBeUndefined();
   });
 });
 

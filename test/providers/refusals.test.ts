@@ -122,14 +122,15 @@ describe("the faults decided by a refusal", () => {
   });
 
   it("fault 49: a wait that is nonsense is no wait, and a long one is cut to 15 minutes", () => {
-    const waits = ["9999999999", "-5", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", "0", "NaN", "1, 2", "0.001"];
+    const waits = ["-5", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", "0", "NaN", "1, 2", "0.001"];
     for (const wait of waits) {
       const decoded = openai.decode(answer(429, { error: { type: "rl" } }, { "retry-after": wait }));
       expect(short(decoded), wait).toBe("refused rate_limited item rate");
     }
     const told = (headers: Record<string, string>): string => short(openai.decode(answer(429, "", headers)));
     expect(told({ "retry-after": "0.25" })).toBe("refused rate_limited item 250ms rate");
-    expect(told({ "retry-after": "3600" })).toBe("refused rate_limited item 900000ms rate");
+    for (const long of ["3600", "9999999999", "9".repeat(18)])
+      expect(told({ "retry-after": long })).toBe("refused rate_limited item 900000ms rate");
     expect(told({ "retry-after": "Fri, 20 Nov 2026 11:00:07 GMT" })).toBe(
       "refused rate_limited item 7000ms rate",
     );

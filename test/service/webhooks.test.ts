@@ -152,6 +152,26 @@ describe("a delivery that fails", () => {
     expect(world.seen).toHaveLength(2);
   });
 
+  it("is repeated after a day at the latest, and on its schedule when what the receiver asks for is no wait", async () => {
+    const { id } = await endpoint();
+    for (const [retryAfter, leastMs] of [
+      ["9".repeat(18), DAY_MS],
+      ["Fri, 31 Dec 9999 23:59:59 GMT", DAY_MS],
+      ["-5", 5_000],
+      ["1e3", 5_000],
+      ["", 5_000],
+      ["60, 120", 5_000],
+      ["Wed, 21 Oct 2015 07:28:00 GMT", 5_000],
+    ] as const) {
+      world.receiver = () => answer(503, { "retry-after": retryAfter });
+      await world.finish(`1-${retryAfter}`);
+      await world.clock.advance(10);
+      const [{ nextWallMs = 0 } = {}] = await deliveries(id);
+      const waitMs = nextWallMs - world.clock.wallMs() + 10;
+      expect([retryAfter, waitMs >= leastMs && waitMs <= 1.1 * leastMs + 20]).toEqual([retryAfter, true]);
+    }
+  });
+
   it("goes on in the next process, under its id, at its time", async () => {
     await endpoint();
     world.receiver = () => answer(500);

@@ -12,6 +12,7 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptEnd, FailedAttempt, JobAttempt } from "../../jobs/job.ts";
+import { keptWaitMs } from "../../providers/retry_after.ts";
 import type { Files } from "../../tasks/files.ts";
 import type { Tasks } from "../../tasks/tasks.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
@@ -156,7 +157,7 @@ export class AttemptRun {
       failure,
       code: CODE.test(code) ? code : "satellite_error",
       message: this.#options.prepared.redaction.redact(message).slice(0, MESSAGE_CHARS_MAX),
-      retryAfterMs: retryAfterMs !== undefined && retryAfterMs >= 0 ? retryAfterMs : undefined,
+      retryAfterMs: keptWaitMs(retryAfterMs),
     };
     return { kind: "failed", failed };
   }

@@ -134,7 +134,6 @@ export type RunLine =
 
 const LEVELS = ["info", "warn", "error"] as const;
 const CODE = /^[a-z0-9_]{1,64}$/;
-const RETRY_AFTER_MS_MAX = 7 * 86_400_000;
 
 /** Undefined for a line that is none, or of a type that is not known yet: those are passed over. */
 export function parseRunLine(text: string): RunLine | undefined {
@@ -191,7 +190,7 @@ function errorOf(given: JsonObject): RunLine {
     failure: SATELLITE_FAILURES.find((one) => one === own(given, "failure")) ?? "ambiguous",
     code: typeof code === "string" && CODE.test(code) ? code : "satellite_error",
     message: messageOf(given) || "the satellite failed",
-    ...(isCount(retryAfterMs) ? { retry_after_ms: Math.min(retryAfterMs, RETRY_AFTER_MS_MAX) } : {}),
+    ...(typeof retryAfterMs === "number" ? { retry_after_ms: retryAfterMs } : {}),
   };
 }
 

@@ -8,6 +8,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
+import { retryAfterMs } from "../../providers/retry_after.ts";
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import { fromWire, type SatelliteDescription } from "../sdk/description.ts";
 import type { GuardedHttp, GuardedResponse } from "../sdk/guarded_http.ts";
@@ -73,7 +74,7 @@ export async function describeRemote(
   satellite: string,
 ): Promise<SatelliteDescription> {
   const response = await send(http, clock, endpoint, { type: "describe", satellite });
-  if (response.status !== 200) throw refusalOf(response.status, response.body, response.headers);
+  if (response.status !== 200) throw refusalOf(response, clock);
   return fromWire(parsed(response.body));
 }
 
@@ -206,7 +207,7 @@ class RemoteAttempt {
         ...came,
       });
       if (response.status === 204 || this.#end !== undefined) return;
-      throw refusalOf(response.status, response.body, response.headers);
+      throw refusalOf(response, clock);
     } catch (error) {
       if (this.#end === undefined) this.#give(error);
     }
@@ -228,7 +229,7 @@ class RemoteAttempt {
         ...{ number, is_kept: isKept },
       });
       if (response.status === 204 || this.#end !== undefined) return;
-      throw refusalOf(response.status, response.body, response.headers);
+      throw refusalOf(response, clock);
     } catch (error) {
       if (this.#end === undefined) this.#give(error);
     }
@@ -249,8 +250,8 @@ class RemoteAttempt {
     return { cancel: () => timer.cancel() };
   }
 
-  #refused({ status, headers }: GuardedResponse): SatelliteError {
-    const refusal = refusalOf(status, Buffer.concat(this.#refusal), headers);
+  #refused(response: GuardedResponse): SatelliteError {
+    const refusal = refusalOf({ ...response, body: Buffer.concat(this.#refusal) }, this.#call.clock);
     if (refusal.code === "satellite_changed") this.#options.onChanged?.();
     return refusal;
   }
@@ -272,15 +273,14 @@ function outputOf(
 }
 
 /** What a host that refuses means: 429 and 503 come later, other 5xx may have happened, the rest is for good. */
-function refusalOf(status: number, body: Uint8Array, headers: GuardedResponse["headers"]): SatelliteError {
+function refusalOf({ status, body, headers }: GuardedResponse, clock: Clock): SatelliteError {
   const said = parsed(body);
   const error: Json | undefined = isObject(said) ? said["error"] : undefined;
   const code = isObject(error) ? error["code"] : undefined;
-  if (status === 429 || status === 503) {
-    const seconds = Number(headers["retry-after"] ?? Number.NaN);
-    const later = seconds >= 0 && seconds <= 86_400 ? { retryAfterMs: seconds * 1_000 } : {};
-    return new SatelliteError("refused", "host_busy", `the host of the satellite answered ${status}`, later);
-  }
+  const message = `the host of the satellite answered ${status}`;
+  const waitMs = retryAfterMs(headers, clock.wallMs());
+  const later = waitMs === undefined ? {} : { retryAfterMs: waitMs };
+  if (status === 429 || status === 503) return new SatelliteError("refused", "host_busy", message, later);
   if (status === 409 && code === "satellite_changed")
     return new SatelliteError("permanent", code, "the satellite is not the one that was verified any more");
   if (status === 401)
@@ -288,7 +288,7 @@ function refusalOf(status: number, body: Uint8Array, headers: GuardedResponse["h
   if (status === 404)
     return new SatelliteError("permanent", "not_hosted", "the host does not have the satellite");
   const failure = status >= 500 || status === 409 ? "ambiguous" : "permanent";
-  return new SatelliteError(failure, "host_failed", `the host of the satellite answered ${status}`);
+  return new SatelliteError(failure, "host_failed", message, failure === "permanent" ? {} : later);
 }
 
 function parsed(body: Uint8Array): unknown {

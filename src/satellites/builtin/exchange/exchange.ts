@@ -7,7 +7,7 @@
  *   other 5xx                   ambiguous: it may have been done
  *   410, 3xx, all others        permanent; redirects are not followed
  */
-import { refusalWaitMs, retryAfterMs } from "../../../providers/retry_after.ts";
+import { retryAfterMs } from "../../../providers/retry_after.ts";
 import type { GuardedResponse } from "../../sdk/guarded_http.ts";
 import type { SatelliteCall } from "../../sdk/satellite.ts";
 import { SatelliteError, type SatelliteFailure } from "../../sdk/satellite_error.ts";
@@ -71,7 +71,7 @@ export function errorOf(
 ): SatelliteError | undefined {
   if (failure === undefined) return undefined;
   const { status, headers } = response;
-  const waitMs = failure === "permanent" ? undefined : refusalWaitMs(retryAfterMs(headers, wallMs));
+  const waitMs = failure === "permanent" ? undefined : retryAfterMs(headers, wallMs);
   const told = shortCode(reason);
   return new SatelliteError(
     failure,

@@ -337,8 +337,7 @@ function failed(error: JobEnd["error"]): Outcome {
 }
 
 function unfinished(status: "expired" | "cancelled", last?: LastFailure): Outcome {
-  const isHeld = last !== undefined && last.failure !== "ambiguous";
-  const why = isHeld ? `; the last attempt ended with ${last.code}: ${last.message}` : "";
+  const why = last === undefined ? "" : `; the last attempt ended with ${last.code}: ${last.message}`;
   const message = status === "expired" ? `its sla ended before it was done${why}` : "it was cancelled";
   return { status, output: null, error: { code: status, message, retryable: true } };
 }

@@ -6,6 +6,7 @@
  *   refused     until the deadline: the receiver was not ready           the attempt's code
  *   ambiguous   where the job is repeatable, attemptsMax in all          the attempt's code; `ambiguous` where it is not
  *   permanent   never                                                    its code
+ *   any of the first three, when no attempt fits before the deadline      `expired`, at its deadline, with the last failure in the message
  *
  * Waits are those of the retry decision, up to 5 minutes, and at least what the receiver asks for. A job with waits of its own
  * (`delaysMs`) is attempted once more than there are waits, whatever the failures were. Pure.
@@ -40,6 +41,9 @@ export function decideAttempt(
   };
   const decided = decideRetry(state, result, policyOf(retries), random);
   if (decided.retry) return decided;
+  // It waits beyond its deadline, which ends it first.
+  if (decided.code === "expired")
+    return { retry: true, delayMs: Math.max(retryAfterMs ?? 0, remainingMs + 1) };
   if (failure === "ambiguous" && !retries.isRepeatable)
     return { retry: false, error: ambiguous(code, message) };
   return { retry: false, error: { code, message, retryable: failure !== "permanent" } };

@@ -8,14 +8,14 @@ import type { Moment } from "../clock.ts";
 import type { DiskFile } from "../disk.ts";
 import type { ReadOutput } from "../jsonl/write.ts";
 import type { Store } from "../store/store.ts";
-import { NO_USAGE, tokensOfChars, type Usage } from "../work/outcome.ts";
-import type { EstimateCost } from "./estimate.ts";
+import type { ReckonAdopted } from "./adopted_costs.ts";
 import {
   NOTHING_SPENT,
   type OutcomeRecord,
   readStep,
   type SettledStatus,
   StepWriter,
+  spentOf,
   stamped,
 } from "./journal.ts";
 import { readWhole } from "./line_bytes.ts";
@@ -34,8 +34,7 @@ export interface AdoptionParts {
   readonly input: Pick<DiskFile, "read">;
   readonly moment: Moment;
   readonly prices: PriceTable;
-  /** For answers whose usage was not recorded. */
-  readonly estimateCost: EstimateCost;
+  readonly reckon: ReckonAdopted;
   /** Notified of every step. */
   readonly onStep?: StepListener | undefined;
 }
@@ -85,10 +84,10 @@ export class Adoption {
   }
 }
 
-/** What is known of an item whose answer was not recorded: its earlier attempts, and an estimate of the last one. */
+/** What is known of an item whose answer was not recorded. */
 async function adoptedOutcome(
   { line, found, intent, bytes }: OwnLine,
-  { input, estimateCost }: AdoptionParts,
+  { input, reckon }: AdoptionParts,
   replay: Replay,
 ): Promise<OutcomeRecord> {
   const end = {
@@ -99,44 +98,20 @@ async function adoptedOutcome(
   } as const;
   const voided = replay.voided.get(line);
   if (voided !== undefined) return { ...voided, ...end };
-  const before = replay.spent.get(line);
-  const { isEstimated, priceNumber, ...sums } = before ?? NOTHING_SPENT;
-  const record: OutcomeRecord = {
-    line,
-    ...end,
-    attempts: intent?.attempt ?? before?.attempts ?? 0,
-    ambiguousAttempts: found.ambiguousAttempts ?? intent?.ambiguousAttempts ?? before?.ambiguousAttempts ?? 0,
-    isEstimated: isEstimated || intent !== undefined,
-    inputTokens: sums.inputTokens,
-    cachedTokens: sums.cachedTokens,
-    cacheWriteTokens: sums.cacheWriteTokens,
-    outputTokens: sums.outputTokens,
-    reasoningTokens: sums.reasoningTokens,
-    listUsd: sums.listUsd,
-    usd: sums.usd,
-    billedUsd: sums.billedUsd,
-    ambiguousUsd: sums.ambiguousUsd + (intent?.mostUsd ?? 0),
-    priceNumber,
+  const known = replay.spent.get(line);
+  const before = spentOf(known ?? NOTHING_SPENT);
+  const counts = {
+    attempts: intent?.attempt ?? known?.attempts ?? 0,
+    ambiguousAttempts: found.ambiguousAttempts ?? intent?.ambiguousAttempts ?? known?.ambiguousAttempts ?? 0,
   };
-  if (intent === undefined || !found.ok) return record;
-  const usage: Usage = {
-    ...NO_USAGE,
-    inputTokens: intent.inputTokens,
-    outputTokens: tokensOfChars(found.textChars ?? 0),
-    isEstimated: true,
-  };
-  const inputLine = await readWhole(input, intent.offset, intent.lengthBytes);
-  const cost = await estimateCost(inputLine, usage, found.model);
-  return {
-    ...record,
-    inputTokens: record.inputTokens + usage.inputTokens,
-    outputTokens: record.outputTokens + usage.outputTokens,
-    listUsd: record.listUsd + cost.listUsd,
-    usd: record.usd + cost.usd,
-    // `ambiguousUsd` has the most that it may have cost, from its intent; intents of old versions do not say it.
-    billedUsd: record.billedUsd + (intent.mostUsd > 0 ? 0 : cost.billedUsd),
-    priceNumber: cost.priceNumber,
-  };
+  if (intent === undefined) return { line, ...end, ...counts, ...before };
+  const spent = await reckon({
+    input: await readWhole(input, intent.offset, intent.lengthBytes),
+    found,
+    intent,
+    before,
+  });
+  return { line, ...end, ...counts, ...spent };
 }
 
 function statusOf({ ok, errorCode }: ReadOutput): SettledStatus {

@@ -47,6 +47,7 @@ export {
   type SettledStatus,
   type Spent,
   type StagedOutcome,
+  spentOf,
 } from "./journal_rows.ts";
 
 /** Version 1 had no boot in its header, which was shorter by it; rows of versions 1 to 3 were shorter (journal_rows.ts). */

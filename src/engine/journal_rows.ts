@@ -83,6 +83,25 @@ export const NOTHING_SPENT: Spent = {
   priceNumber: 0,
 };
 
+/** Without what else the record holds. */
+export function spentOf(spent: Spent): Spent {
+  const { isEstimated, inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens } = spent;
+  const { listUsd, usd, billedUsd, ambiguousUsd, priceNumber } = spent;
+  return {
+    isEstimated,
+    inputTokens,
+    cachedTokens,
+    cacheWriteTokens,
+    outputTokens,
+    reasoningTokens,
+    listUsd,
+    usd,
+    billedUsd,
+    ambiguousUsd,
+    priceNumber,
+  };
+}
+
 export type SettledStatus = "completed" | "failed" | "expired" | "cancelled";
 
 /** How a line ended. */

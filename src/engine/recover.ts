@@ -10,8 +10,8 @@
 import type { Taken } from "../price/budget.ts";
 import type { StoredEntry } from "../store/store.ts";
 import type { LineSet } from "../work/line_set.ts";
+import { adoptedCosts } from "./adopted_costs.ts";
 import { checksumText } from "./checksum.ts";
-import { costEstimator } from "./estimate.ts";
 import type { OpenInput } from "./input.ts";
 import type { CostTerms } from "./item_cost.ts";
 import { readStep, StepWriter, stamped } from "./journal.ts";
@@ -70,7 +70,7 @@ export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortS
     isUnchanged,
     moment: clock.moment(),
     prices: terms.prices,
-    estimateCost: costEstimator(parts, terms, { modelOverride: model }),
+    reckon: adoptedCosts(parts, terms, { modelOverride: model }),
     whenRoom,
     notice,
     onStep,

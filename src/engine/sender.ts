@@ -21,6 +21,7 @@ import type {
 } from "../dispatch/dispatcher.ts";
 import { PerigeeError } from "../errors.ts";
 import { noteLargeBytes } from "../large_bytes.ts";
+import type { Decoded, WireAnswer } from "../providers/provider.ts";
 import type { AnswerMeans } from "../schedule/answer_means.ts";
 import type { FamilySettings, LaneKey } from "../schedule/lanes.ts";
 import { InputRatios, type OutputLengths } from "../schedule/output_lengths.ts";
@@ -92,6 +93,11 @@ export class Sender implements AdmitAttempt<ItemCall> {
       lanesOf: options.lanesOf,
       onChange: onFree,
     });
+  }
+
+  /** Reads what a provider sent, as the answer to a request for the model. */
+  decode(model: string, answer: WireAnswer): Decoded {
+    return this.#options.wires.of(model).provider.decode(answer);
   }
 
   /** Output tokens that the items of a shard are expected to take together. */

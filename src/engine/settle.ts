@@ -11,8 +11,8 @@ import {
   type ClosedRecord,
   type IntentRecord,
   NOTHING_SPENT,
-  type Spent,
   type StagedOutcome,
+  spentOf,
 } from "./journal.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { PriceTable } from "./price_table.ts";
@@ -165,24 +165,5 @@ function recordOf({ line, spent }: SentItem, outcome: Outcome): StagedOutcome {
     billedUsd: spent.billedUsd,
     ambiguousUsd: spent.ambiguousUsd,
     priceNumber: spent.priceNumber,
-  };
-}
-
-/** Without what else the record holds. */
-function spentOf(spent: Spent): Spent {
-  const { isEstimated, inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens } = spent;
-  const { listUsd, usd, billedUsd, ambiguousUsd, priceNumber } = spent;
-  return {
-    isEstimated,
-    inputTokens,
-    cachedTokens,
-    cacheWriteTokens,
-    outputTokens,
-    reasoningTokens,
-    listUsd,
-    usd,
-    billedUsd,
-    ambiguousUsd,
-    priceNumber,
   };
 }

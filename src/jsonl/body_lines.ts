@@ -10,7 +10,7 @@
  * At the end `"warnings":[...]`, as in other lines. B has the bytes that the provider sent, without line ends between tokens.
  * Source of the layout: https://platform.openai.com/docs/api-reference/batch/request-output
  */
-import { isObject, type JsonObject } from "../work/json.ts";
+import { isObject, type Json, type JsonObject } from "../work/json.ts";
 import type { LineFormat } from "../work/line_layout.ts";
 import type { AttemptFacts } from "../work/outcome.ts";
 import { asBuffer } from "./lines.ts";
@@ -51,20 +51,23 @@ export function bodilessLine(format: BodyFormat, owner: LineOwner, error: string
   return `${openaiStart(owner)}${place},"response":null,${end}`;
 }
 
-/** The members of a line as `readOutputLine` reads those of perigee's own; the same object if it is one of these. */
+/**
+ * The members of a line as `readOutputLine` reads those of perigee's own, and the provider's `body` of an answer; the same object if it
+ * is one of these.
+ */
 export function asOwnLine(line: JsonObject): JsonObject {
   if ("custom_id" in line) {
     const { custom_id: key, response, ...others } = line;
-    const body = isObject(response) ? response["body"] : undefined;
-    return { ...others, key: key ?? null, output: outputOf(body) };
+    return { ...others, key: key ?? null, ...withOutput(isObject(response) ? response["body"] : null) };
   }
   if (!("body" in line)) return line;
   const { body, ...others } = line;
-  return { ...others, output: outputOf(body) };
+  return { ...others, ...withOutput(body) };
 }
 
-function outputOf(body: unknown): JsonObject | null {
-  return body === undefined || body === null ? null : { type: "text", text: textsIn(body, 0) };
+function withOutput(body: unknown): JsonObject {
+  if (body === undefined || body === null) return { output: null };
+  return { output: { type: "text", text: textsIn(body, 0) }, body: body as Json }; // it was parsed
 }
 
 /** Members of an answer that hold what was generated, in the words of each protocol. */

@@ -72,8 +72,14 @@ export interface ReadOutput {
   /** The model that answered, as the line names it. */
   readonly model?: string;
   readonly errorCode?: FailureCode;
+  /** Of an error: the HTTP status of the last answer. */
+  readonly providerStatus?: number;
   /** Of an answer: UTF-16 units of its text and of what came with it. */
   readonly textChars?: number;
+  /** What its item took, where the line says so in numbers that can be true. */
+  readonly used?: LineUsage;
+  /** The provider's body of an answer, where the line has it. */
+  readonly body?: JsonObject;
   /** Its warnings as JSON; absent when it has none. */
   readonly warnings?: string;
   /** Of an error: requests that may have been billed without an answer. */
@@ -211,21 +217,51 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
       key,
       ok: true,
       textChars: charsOf(value, output),
+      ...(isObject(value["body"]) ? { body: value["body"] } : {}),
       ...(typeof model === "string" ? { model } : {}),
+      ...usedOf(value),
       ...warned,
     };
   if (output !== null || !isObject(error) || typeof error["code"] !== "string") return undefined;
   const number = value["line"] ?? error["line"];
   const errorCode = error["code"] as FailureCode; // a line that perigee wrote; other codes match nothing
-  const ambiguous = error["ambiguous_attempts"];
+  const { ambiguous_attempts: ambiguous, provider_status: providerStatus } = error;
   return {
     key,
     ...(typeof number === "number" ? { line: number } : {}),
     ok: false,
     errorCode,
     ...(typeof ambiguous === "number" ? { ambiguousAttempts: ambiguous } : {}),
+    ...(typeof providerStatus === "number" ? { providerStatus } : {}),
+    ...usedOf(value),
     ...warned,
   };
+}
+
+/** The reverse of `factsOf`; nothing of a line that says less, or what cannot be true. */
+function usedOf({ usage, cost }: JsonObject): { readonly used?: LineUsage } {
+  if (!isObject(usage) || !isObject(cost)) return {};
+  const tokens = {
+    inputTokens: usage["input_tokens"],
+    cachedTokens: usage["cached_tokens"],
+    cacheWriteTokens: usage["cache_write_tokens"],
+    outputTokens: usage["output_tokens"],
+    reasoningTokens: usage["reasoning_tokens"],
+  };
+  const money = {
+    listUsd: cost["list_usd"],
+    billedUsd: cost["billed_usd"],
+    ambiguousUsd: cost["ambiguous_usd"],
+  };
+  const isWhole = Object.values(tokens).every((count) => isAmount(count) && Number.isInteger(count));
+  if (!isWhole || !Object.values(money).every(isAmount)) return {};
+  const used = { ...tokens, ...money, isEstimated: cost["is_estimated"] === true };
+  return { used: used as LineUsage }; // each number was checked
+}
+
+/** No record holds more tokens; and no answer costs as much. */
+function isAmount(value: unknown): boolean {
+  return typeof value === "number" && value >= 0 && value <= 0xffff_ffff;
 }
 
 /** An output line as callers see it (one with a provider's body as it is), from one that was written by this version or an earlier one; `text` is such a line. */

@@ -38,6 +38,9 @@ const FACTS: LineFacts = {
   requestedModel: "openai:gpt-4o-mini",
 };
 
+/** As a line has it: to the pico-dollar. */
+const ROUNDED: LineUsage = { ...USED, listUsd: 0.3 };
+
 /** What every line of these facts ends with. */
 const FACTS_TEXT =
   '"model":"openai:gpt-4o-mini-2024-07-18","usage":{"input_tokens":40,"cached_tokens":8,"cache_write_tokens":4,"output_tokens":20,"reasoning_tokens":6},' +
@@ -94,7 +97,7 @@ describe("output lines", () => {
     });
     const textChars = JSON.stringify(members.tool_calls).length + 'so "it" is'.length;
     const model = "openai:gpt-4o-mini-2024-07-18";
-    expect(readOutputLine(line)).toEqual({ key: "a", ok: true, textChars, model, warnings });
+    expect(readOutputLine(line)).toEqual({ key: "a", ok: true, textChars, model, used: ROUNDED, warnings });
     const refused = { ...answer("", "refusal"), members: { refusal: "no" } };
     expect(JSON.parse(completedLine('"a"', refused, FACTS))).toMatchObject({
       output: { text: "" },
@@ -163,7 +166,13 @@ describe("output lines", () => {
   it("are read back for recovery", () => {
     const model = "openai:gpt-4o-mini-2024-07-18";
     const read = readOutputLine(completedLine('"a"', answer("t"), FACTS));
-    expect(read).toEqual({ key: "a", ok: true, textChars: 1, model });
+    expect(read).toEqual({ key: "a", ok: true, textChars: 1, model, used: ROUNDED });
+    expect(readOutputLine(failedLine('"a"', 3, FAILURE, FACTS))).toMatchObject({ ok: false, used: ROUNDED });
+    const negative = completedLine('"a"', answer("t"), FACTS).replace(
+      '"output_tokens":20',
+      '"output_tokens":-20',
+    );
+    expect(readOutputLine(negative)).toEqual({ key: "a", ok: true, textChars: 1, model });
     expect(readOutputLine(Buffer.from(failedLine('"a"', 3, FAILURE)))).toEqual({
       key: "a",
       line: 3,

@@ -1,0 +1,119 @@
+/**
+ * Answers that a killed process had written but not recorded: what they took is read from their lines.
+ */
+import { describe, expect, it } from "vitest";
+import type { OutcomeRecord, Step } from "../../src/engine/journal.ts";
+import type { Summary } from "../../src/engine/progress.ts";
+import type { RunOptions } from "../../src/index.ts";
+import { openaiAnswer } from "../../src/testing/index.ts";
+import { finish } from "./runs.ts";
+import { INPUT, mortal, OUTPUT, status, World } from "./world.ts";
+
+const PRICES = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000, asOf: "2026-11-01" } };
+const LINES = 4;
+const TOKENS = {
+  inputTokens: 40,
+  cachedTokens: 8,
+  cacheWriteTokens: 4,
+  outputTokens: 20,
+  reasoningTokens: 6,
+};
+
+function priced(): World {
+  const world = new World({ config: { prices: PRICES, maxInFlight: LINES } });
+  world.input(LINES);
+  return world;
+}
+
+interface Ended {
+  readonly summary: Summary;
+  readonly outcomes: readonly OutcomeRecord[];
+  readonly text: string;
+}
+
+/** Runs to its end; `outcomes` are in the order of the lines. */
+async function ended(world: World, options: RunOptions): Promise<Ended> {
+  const steps: Step[] = [];
+  const onStep = (_: number, step: Step): void => void steps.push(step);
+  const summary = await finish(world, { ...options, onStep });
+  const outcomes = steps.flatMap((step) => step.outcomes).sort((one, other) => one.line - other.line);
+  return { summary, outcomes, text: world.disk.text(OUTPUT) ?? "" };
+}
+
+/** The second line is billed twice, the third is refused at once, the others are answered. */
+function answering(world: World): void {
+  world.answer = (line, attempt) => {
+    if (line === 3) return status(400, "refused");
+    return openaiAnswer(line === 2 && attempt === 1 ? "" : `answer ${line}`, {
+      ...TOKENS,
+      outputTokens: 20 + line,
+    });
+  };
+}
+
+/** The same work in a process that is killed before it records an answer, whose output has these lines. */
+async function adopted(text: string, options: RunOptions): Promise<Ended> {
+  const world = priced();
+  const empty = openaiAnswer("", { ...TOKENS, outputTokens: 22 });
+  world.answer = (line, attempt) => (line === 2 && attempt === 1 ? empty : "hang");
+  const process = mortal(world.clock);
+  void (await world.engine(process.clock)).run(INPUT, options).finished;
+  await world.clock.advance(20_000);
+  process.kill();
+  world.kill();
+  const before = world.sent.length;
+  world.disk.put(OUTPUT, text);
+  const end = await ended(world, options);
+  expect(world.sent).toHaveLength(before);
+  return end;
+}
+
+const costOf = ({ summary }: Ended) => summary.cost;
+
+describe("answers that are adopted after a kill", () => {
+  it.each([
+    ["perigee's own", {}],
+    ["the bodies of a raw output", { format: "raw" }],
+    ["the bodies of OpenAI's layout", { format: "openai" }],
+  ] as const)("cost what the provider billed: %s", async (_what, more) => {
+    const options: RunOptions = { out: OUTPUT, sla: 60, ...more };
+    const world = priced();
+    answering(world);
+    const whole = await ended(world, options);
+    const end = await adopted(whole.text, options);
+    expect(end.text).toBe(whole.text);
+    expect(costOf(whole).billed_usd).toBeGreaterThan(0.5);
+    expect(costOf(end)).toEqual(costOf(whole));
+    expect(costOf(end)).toMatchObject({ ambiguous_usd: 0, is_estimated: false });
+    expect(end.summary.usage).toEqual(whole.summary.usage);
+    for (const [index, outcome] of whole.outcomes.entries()) {
+      const { usd, listUsd, billedUsd, ...others } = end.outcomes[index] as OutcomeRecord;
+      expect(others).toEqual({ ...others, ...withoutMoney(outcome) });
+      for (const [found, expected] of [
+        [usd, outcome.usd],
+        [listUsd, outcome.listUsd],
+        [billedUsd, outcome.billedUsd],
+      ])
+        expect(found).toBeCloseTo(expected as number, 9);
+    }
+  });
+
+  it("is estimated where its line does not say what it took, or says what cannot be true", async () => {
+    const world = priced();
+    answering(world);
+    const { text } = await ended(world, { out: OUTPUT, fields: [] });
+    const trimmed = await adopted(text, { out: OUTPUT, fields: [] });
+    expect(costOf(trimmed)).toMatchObject({ is_estimated: true });
+    expect(costOf(trimmed).ambiguous_usd).toBeGreaterThan(0);
+    const lies = text.replaceAll(
+      /\}\n/g,
+      ',"usage":{"input_tokens":-1,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":1e30,"reasoning_tokens":0},"cost":{"list_usd":-1,"billed_usd":-1,"ambiguous_usd":0}}\n',
+    );
+    const doubted = await adopted(lies, { out: OUTPUT, fields: [] });
+    expect(costOf(doubted)).toEqual(costOf(trimmed));
+  });
+});
+
+function withoutMoney({ usd: _usd, listUsd: _list, billedUsd: _billed, ...others }: OutcomeRecord): object {
+  return others;
+}

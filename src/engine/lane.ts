@@ -277,11 +277,12 @@ export class Lane {
     const items = this.#next();
     if (items === undefined) return false;
     const { retry } = items;
-    if (retry !== undefined) return this.#stepRetry(items, retry);
-    if (this.#services.claimed.isFull) return false;
-    const call = items.candidate();
+    const { isFull } = this.#services.claimed;
+    const isRetry = retry !== undefined && !this.health.isPoorProbe(retry.call);
+    const call = isRetry || isFull ? undefined : items.candidate();
     if (call === undefined) {
-      this.#projects.tidy(items);
+      if (retry !== undefined) return this.#stepRetry(items, retry);
+      if (!isFull) this.#projects.tidy(items);
       return false;
     }
     if (this.#services.takesAway(call, this.key)) {
@@ -299,8 +300,7 @@ export class Lane {
     if (!this.#reserveLimits(call)) return false;
     this.#claim(items, call);
     this.#admitted(items, call);
-    const { ambiguousAttempts } = call;
-    const attempt = call.attempts + 1;
+    const [attempt, ambiguousAttempts] = [call.attempts + 1, call.ambiguousAttempts];
     const { send, giveUp } = this.#services;
     this.#intend({ call, attempt, ambiguousAttempts, go: () => send(call), giveUp: () => giveUp(call) });
     return true;

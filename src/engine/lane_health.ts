@@ -21,6 +21,9 @@ import type { ItemOwner } from "./item_owner.ts";
 /** Of a burst, so many answers for each failure say that the failures are the items' own. */
 const BESIDE_FACTOR = 4;
 
+/** While its lane is down, an item that failed so often in a row goes when no item does that was not sent yet. */
+const PROBES_MAX = 3;
+
 /** One per lane. */
 export class LaneHealth {
   readonly #clock: Clock;
@@ -110,6 +113,14 @@ export class LaneHealth {
     const failing = this.#failing.size + (this.#failing.has(call) ? 0 : 1);
     const answersMin = failing === 1 ? 1 : BESIDE_FACTOR * failing;
     return this.#answersBeside >= answersMin && blame.isProven(series);
+  }
+
+  /**
+   * Whether another item is a better probe of a lane that is down: items that break their provider would fail for ever, and
+   * nobody would see that it answers.
+   */
+  isPoorProbe(call: ItemCall): boolean {
+    return this.#limits.isDown && call.failuresInRow >= PROBES_MAX;
   }
 
   /** Milliseconds until the first of the items that failed is due again; 0 while one of them is out, and without any. */

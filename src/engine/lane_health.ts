@@ -20,9 +20,14 @@ import type { ItemOwner } from "./item_owner.ts";
 
 /** Of a burst, so many answers for each failure say that the failures are the items' own. */
 const BESIDE_FACTOR = 4;
-
 /** While its lane is down, an item that failed so often in a row goes when no item does that was not sent yet. */
 const PROBES_MAX = 3;
+
+/**
+ * What a failure counts against: `chance` when others were answered since the item's first failure, but chance still explains
+ * the row; it costs the item nothing, and says nothing of the lane either.
+ */
+export type Blamed = "item" | "lane" | "chance";
 
 /** One per lane. */
 export class LaneHealth {
@@ -62,12 +67,13 @@ export class LaneHealth {
   }
 
   /**
-   * Takes in how an attempt ended, for what it proves. Returns whether a failure counts against its item: by comparison
-   * with the answers of `blame`, of this lane when absent.
+   * Takes in how an attempt ended, for what it proves. Returns what a failure counts against: by comparison with the answers
+   * of `blame`, of this lane when absent. `failedAfterMs`: see ItemPatience.
    */
-  blames(call: ItemCall, result: AttemptResult, blame: Blame = this.#blame): boolean {
+  blames(call: ItemCall, result: AttemptResult, failedAfterMs: number, blame: Blame = this.#blame): Blamed {
     const nowMs = this.#clock.nowMs();
     const sentMs = nowMs - result.latencyMs;
+    const endedMs = sentMs + failedAfterMs;
     const suspects = suspectsOf(result);
     if (suspects === "item") {
       blame.answered(sentMs, nowMs);
@@ -77,21 +83,22 @@ export class LaneHealth {
       call.series = call.refusals = undefined; // its own answer proves nothing against itself
       call.isProven = false;
     }
-    if (suspects !== "either") return suspects === "item";
+    if (suspects !== "either") return suspects === "item" ? "item" : "lane";
     if (this.#limits.isDown) {
       blame.void();
       call.isProven = false;
     }
     if (result.class !== "permanent") {
-      call.series ??= { sentMs, endedMs: nowMs };
+      call.series ??= { sentMs, endedMs };
       call.isProven ||= this.#isProven(call, call.series, blame);
       call.failuresInRow += 1;
-      return call.isProven && call.failuresInRow > this.#innocent.rowMax(nowMs) - budgetOf(result);
+      if (!call.isProven) return "lane";
+      return call.failuresInRow > this.#innocent.rowMax(nowMs) - budgetOf(result) ? "item" : "chance";
     }
-    if (call.refusals?.blame === blame) return call.isRefusalProven;
-    call.refusals = { sentMs, endedMs: nowMs, blame };
+    if (call.refusals?.blame === blame) return call.isRefusalProven ? "item" : "lane";
+    call.refusals = { sentMs, endedMs, blame };
     call.isRefusalProven = false;
-    return false;
+    return "lane";
   }
 
   /**

@@ -48,6 +48,11 @@ export class ItemPatience implements Patience<ItemCall> {
     return this.#latencies.isTooLate(call, deadlineMs - nowMs, nowMs);
   }
 
+  /** Milliseconds after its sending when an attempt had failed: one that timed out, from when on it certainly hung. */
+  failedAfterMs(call: ItemCall, { code, latencyMs }: AttemptResult): number {
+    return code === "timeout" ? Math.min(latencyMs, this.#latencies.certainHangMs(call)) : latencyMs;
+  }
+
   /**
    * An attempt has ended. Returns whether that says anything of its lane: an attempt that its item's deadline has cut does so
    * only when it had taken far longer than answers do.

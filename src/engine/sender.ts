@@ -228,9 +228,11 @@ export class Sender implements AdmitAttempt<ItemCall> {
       latencyMs: result.latencyMs,
     });
     if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
-    const isProven = lane.health.blames(call, result, this.#access.blameFor(call, result));
-    const isOwn = this.#access.isAlone(call, result) && isProven;
-    const saysMore = this.#options.patience.learn(call, result);
+    const { patience } = this.#options;
+    const failedAfterMs = patience.failedAfterMs(call, result);
+    const blamed = lane.health.blames(call, result, failedAfterMs, this.#access.blameFor(call, result));
+    const isOwn = this.#access.isAlone(call, result) && blamed === "item";
+    const saysMore = patience.learn(call, result) && blamed !== "chance";
     if (saysMore && (!isOwn || suspectsOf(result) === "item"))
       lane.limits.observe(nowMs, signalOf(result), permit);
     if (result.learnt !== undefined)

@@ -44,6 +44,8 @@ const HANG_ENDS_MIN = 50;
 const HANG_MS_MIN = 5_000;
 const HANG_QUANTILE = 0.99;
 const HANG_TIMES = 2;
+/** So far beyond the 99th percentile, no answer of a heavy tail is left. */
+const CERTAIN_HANG_TIMES = 10;
 const HANG_MARGIN = 0.1;
 const OVERTAKERS_MIN = 8;
 /** An attempt about which nothing is known yet is looked at again after this long, later after half of its time. */
@@ -188,6 +190,17 @@ export class Latencies {
   /** Whether an attempt that has taken so long takes far longer than answers do. */
   isHanging(key: LatencyKey, elapsedMs: number): boolean {
     return elapsedMs >= (hangMsOf(this.#find(key)) ?? Number.POSITIVE_INFINITY);
+  }
+
+  /**
+   * The time after which an attempt certainly hangs: ten times the 99th percentile of the answers of this process. Infinity
+   * before 50 ends.
+   */
+  certainHangMs(key: LatencyKey): number {
+    const learnt = this.#find(key);
+    if (learnt === undefined || learnt.isRestored || learnt.answered.observations < HANG_ENDS_MIN)
+      return Number.POSITIVE_INFINITY;
+    return CERTAIN_HANG_TIMES * learnt.answered.quantile(HANG_QUANTILE);
   }
 
   #find({ model, maxOutputTokens }: LatencyKey): Learnt | undefined {

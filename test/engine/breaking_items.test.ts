@@ -56,3 +56,51 @@ describe.each(Object.keys(KINDS))("items that always fail (%s)", (kind) => {
     expect(tookMs).toBeLessThan(300_000);
   });
 });
+
+describe("an item that always hangs", () => {
+  it("ends after 3 attempts when quick answers to later requests showed that it hung", async () => {
+    const { summary, attemptsMax, tookMs } = await runBeside([24], 8, () => "hang");
+    expect(summary.counts).toMatchObject({ completed: 99, failed: 1 });
+    expect(attemptsMax).toBe(3);
+    expect(tookMs).toBeLessThan(240_000);
+  });
+
+  it("is held like the others when all that was sent since hangs, too", async () => {
+    const world: World = new World({
+      latencyMs: 200,
+      config: { maxInFlight: 8, providers: { alpha: { baseUrl: "http://alpha.test/v1", timeoutMs: 5_000 } } },
+      answer: (line) => {
+        const nowMs = world.clock.nowMs();
+        return nowMs > 2_000 && nowMs < 1_800_000 ? "hang" : ok(line);
+      },
+    });
+    world.input(100);
+    const engine = await world.engine();
+    const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 100, failed: 0 } });
+    await world.settle(engine.close());
+  });
+});
+
+describe("an item that always fails where others need several attempts", () => {
+  it.each(["503", "reset"])("ends although it is the only one that is left (%s)", async (kind) => {
+    const attempts = new Map<number, number>();
+    const fail = KINDS[kind] as () => Reply;
+    const world: World = new World({
+      latencyMs: 30,
+      config: { maxInFlight: 8 },
+      answer: (line) => {
+        const attempt = (attempts.get(line) ?? 0) + 1;
+        attempts.set(line, attempt);
+        return line === 90 || (line % 2 === 0 && attempt === 1) ? fail() : ok(line);
+      },
+    });
+    world.input(100);
+    const engine = await world.engine();
+    const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+    expect(summary).toMatchObject({ status: "completed", counts: { completed: 99, failed: 1 } });
+    expect(attempts.get(90)).toBeLessThanOrEqual(40);
+    expect(world.clock.nowMs()).toBeLessThan(900_000);
+    await world.settle(engine.close());
+  });
+});

@@ -47,7 +47,7 @@ export interface Call {
   readonly inputTokens: number;
   /** Monotonic; Infinity when there is none. */
   readonly deadlineMs: number;
-  /** Requests sent before this call, e.g. before a restart. */
+  /** Made before this call, e.g. before a restart. */
   readonly attempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncounted: number;
@@ -357,7 +357,7 @@ export class Dispatcher<C extends Call = Call> {
 
   /** An item whose attempts before a restart have used up what it may have; its admission is given back. */
   #refuseStart(call: C, tally: Tally, code: FailureCode): DispatchResult {
-    const message = `${tally.attempts} requests were sent before a restart, their answers were lost`;
+    const message = `tried ${tally.attempts} times before a restart, the answers were lost`;
     const result = failedOnWire("not_sent", message, 0);
     this.#admission.attempted(call, result);
     return failed(call, tally, code, result, this.#policy);

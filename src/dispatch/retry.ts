@@ -48,7 +48,7 @@ export const RETRY_POLICY: RetryPolicy = {
 
 /** What was done for an item so far, the attempt that just failed included. */
 export interface RetryState {
-  /** All requests sent. */
+  /** Those without a sent request included. */
   readonly attempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncounted: number;

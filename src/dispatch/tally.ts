@@ -9,7 +9,7 @@ import type { RetryPolicy } from "./retry.ts";
 
 /** What has been done for an item. */
 export interface Made {
-  /** All requests sent. */
+  /** Those included whose request did not leave this machine. */
   readonly attempts: number;
   /** Of these, the ones that do not count against the item: an outage, a rate limit, a stopped account. */
   readonly uncounted: number;

@@ -39,7 +39,7 @@ export interface IntentRecord {
 /** Attempts that ended without an outcome for their item, with what they took all together. */
 export interface ClosedRecord extends Spent {
   readonly line: number;
-  /** All requests sent. */
+  /** Those without a sent request included. */
   readonly attempts: number;
   readonly ambiguousAttempts: number;
   /** Of the attempts, those that do not count against the item: an outage, a rate limit, a stopped account. */

@@ -75,7 +75,9 @@ export interface Summary {
     readonly cache_write_tokens: number;
     readonly output_tokens: number;
     readonly reasoning_tokens: number;
+    /** How often items were tried, also where no request left this machine (connection refused). */
     readonly attempts: number;
+    /** Of these, those that may have been billed without an answer. */
     readonly ambiguous_attempts: number;
   };
   readonly cost: {
@@ -97,6 +99,7 @@ export interface Summary {
   readonly output: string;
   /** Wall time of this call, not of earlier ones that it continued. */
   readonly elapsed_ms: number;
+  /** Attempts of this call whose request left this machine, answered or not. */
   readonly requests_sent: number;
   /** Why the run is not complete, when it is not. */
   readonly reason?: string;

@@ -15,7 +15,7 @@ export class Totals {
   cacheWriteTokens = 0;
   outputTokens = 0;
   reasoningTokens = 0;
-  /** Requests sent for settled lines. */
+  /** Of settled lines; see Failure. */
   attempts = 0;
   /** Of them, those that may have been billed without an answer. */
   ambiguousAttempts = 0;

@@ -174,7 +174,7 @@ const factFields = {
     })
     .optional(),
   latency_ms: tokens.optional().describe("Of the last request."),
-  attempts: tokens.optional().describe("Requests sent for the answer."),
+  attempts: tokens.optional().describe("How often the item was tried."),
   provider_request_id: z.string().optional().describe("The provider's id of the last request."),
   metadata: z.record(z.string(), z.unknown()).optional().describe("The item's own."),
   warnings: z

@@ -167,7 +167,10 @@ function sums(registers: Registry[], activity: MetricsOptions["activity"]): Refr
   const items = counter("perigee_items_total", "Items by how they ended.", ["outcome"]);
   const tokens = counter("perigee_tokens_total", "Tokens of settled items.", ["direction"]);
   const cost = counter("perigee_cost_usd_total", "Cost of settled items.", ["price"]);
-  const attempts = counter("perigee_attempts_total", "Requests to providers.", ["provider", "outcome"]);
+  const attempts = counter("perigee_attempts_total", "Attempts at items, sent or not.", [
+    "provider",
+    "outcome",
+  ]);
   return () => {
     for (const one of [items, tokens, cost, attempts]) one.reset();
     const { outcomes, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = activity.total;

@@ -121,7 +121,7 @@ export interface ItemFacts extends AnswerMembers {
   readonly cost?: ItemCost;
   /** Of the last request, in milliseconds. */
   readonly latency_ms?: number;
-  /** Requests sent; of an item that failed, `error` has them. */
+  /** How often it was tried, also where no request left this machine; of an item that failed, in `error`. */
   readonly attempts?: number;
   /** The provider's id of the last request. */
   readonly provider_request_id?: string;

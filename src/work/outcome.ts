@@ -94,7 +94,7 @@ export interface Failure {
   readonly message: string;
   /** Whether the same request may succeed at another time. */
   readonly retryable: boolean;
-  /** Requests sent for this item, 0 when none was. */
+  /** How often it was tried, also where no request left this machine (connection refused); 0 if it never was. */
   readonly attempts: number;
   /** Attempts that may have been billed without an answer. */
   readonly ambiguous_attempts: number;

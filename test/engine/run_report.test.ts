@@ -7,6 +7,22 @@ import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 const CONFIGURED = { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" };
 
 describe("the summary of a run", () => {
+  it("counts an attempt that did not leave this machine as an attempt, and not as a request", async () => {
+    const world = new World({
+      answer: (line, attempt) =>
+        line === 1 && attempt <= 3 ? { ok: false, failure: "not_sent", message: "refused" } : ok(line),
+    });
+    world.input(2);
+    const engine = await world.engine();
+    const summary = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    expect(summary).toMatchObject({ requests_sent: 2, usage: { attempts: 5, ambiguous_attempts: 0 } });
+    expect(world.output()).toMatchObject([
+      { key: "k2", attempts: 1 },
+      { key: "k1", attempts: 4 },
+    ]);
+    await world.settle(engine.close());
+  });
+
   it("names the source and the day of the price of each model that was sent", async () => {
     const openai = { baseUrl: "http://openai.test/v1", key: "k" };
     const alpha = { baseUrl: "http://alpha.test/v1", key: "k" };

@@ -16,8 +16,6 @@ interface HeldCount extends HeldLines {
   items: number;
   readonly sinceMs: number;
   mostUsd?: number;
-  /** What their next requests may cost together. */
-  allUsd: number;
 }
 
 /** One for an owner. Items are told apart by their lines. */
@@ -69,17 +67,10 @@ export class ItemStates {
     const { provider: _provider, model: _model, ...unnamed } = lines;
     const key = isNamed ? own : lines.reason;
     const held = this.held.get(key);
-    if (held === undefined)
-      this.held.set(key, {
-        ...(isNamed ? lines : unnamed),
-        items,
-        sinceMs: nowMs,
-        allUsd: lines.mostUsd ?? 0,
-      });
+    if (held === undefined) this.held.set(key, { ...(isNamed ? lines : unnamed), items, sinceMs: nowMs });
     else {
       held.items += items;
       held.mostUsd = Math.min(held.mostUsd ?? 0, lines.mostUsd ?? 0);
-      held.allUsd += lines.mostUsd ?? 0;
     }
   }
 

@@ -89,6 +89,7 @@ export async function endRest(
     if (first !== undefined) await endMeasured(await first);
   }
   for (const measured of waiting) await endMeasured(await measured);
+  state.settings.budget.wantNothing();
   await log.settled();
 }
 

@@ -51,9 +51,9 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
     const retryMs = Math.max(lane.limits.retryMs(nowMs), share.hasMore ? 0 : lane.health.retryMs(nowMs));
     holds.push(laneHold(lane, share.claimed + share.waiting, facts, nowMs + retryMs));
   }
-  for (const { items, sinceMs: heldMs, mostUsd, allUsd, ...lines } of owner.items.held.values()) {
+  for (const { items, sinceMs: heldMs, mostUsd, ...lines } of owner.items.held.values()) {
     sinceMs = Math.max(sinceMs, heldMs);
-    const need = lines.reason === "cap_reached" ? needOf(owner, mostUsd ?? 0, allUsd) : {};
+    const need = lines.reason === "cap_reached" ? needOf(owner, mostUsd ?? 0) : {};
     holds.push({ ...lines, since: isoTime(heldMs, facts.clock), next_try: null, items, ...need });
   }
   // Others are in flight for the first time, or wait for the disk.
@@ -82,13 +82,12 @@ function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, 
 function needOf(
   { settings: { budget } }: ItemOwner,
   mostUsd: number,
-  allUsd: number,
 ): Pick<Hold, "needed_usd" | "enough_usd" | "cap"> {
   const cap = budget.exhausted(mostUsd);
   if (cap === undefined) return {};
   const takenUsd = cap.spentUsd + cap.heldUsd;
   const needed_usd = roundedUpUsd(takenUsd + mostUsd);
-  const enough_usd = roundedUpUsd(takenUsd + allUsd);
+  const enough_usd = roundedUpUsd(takenUsd + cap.wantedUsd);
   return { needed_usd, enough_usd, ...(cap.name === undefined ? {} : { cap: cap.name }) };
 }
 

@@ -126,6 +126,7 @@ export class RunState implements ItemOwner {
   readAgain(): void {
     this.#isWoken = false;
     this.items.held.clear();
+    this.settings.budget.wantNothing();
     this.blankLines = 0;
   }
 

@@ -31,6 +31,7 @@ import { parseModelId } from "../work/request.ts";
 import { signalOf, suspectsOf, tokensTaken } from "./attempt_signal.ts";
 import type { ShardTicket } from "./backlog.ts";
 import type { ClaimedBytes } from "./claimed_bytes.ts";
+import type { HeldLines } from "./holds.ts";
 import { ItemCall } from "./item_call.ts";
 import { type ItemMoney, type MoneyAnswer, unpricedText } from "./item_money.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -153,7 +154,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void {
     const { owner, model } = call;
     owner.items.waitingItems -= 1;
-    const held =
+    const held: HeldLines =
       reason === "cap_reached"
         ? { reason, ...this.#options.money.capLack(call) }
         : {
@@ -163,6 +164,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
             message: unpricedText(model),
           };
     owner.items.hold(held, 1, this.#options.clock.nowMs());
+    owner.settings.budget.want(held.mostUsd ?? 0);
     owner.changed();
   }
 

@@ -37,6 +37,8 @@ interface SharedCap {
   readonly cap: Cap;
   /** The cost of runs that are not at work, by their tasks' ids. */
   readonly left: Map<string, number>;
+  /** What items of them want that it held in this process, by their tasks' ids. */
+  readonly wanted: Map<string, number>;
   /** Tasks that are known to have joined, durably. */
   readonly joined: Set<string>;
 }
@@ -80,7 +82,7 @@ export class SharedCaps {
    * called when that is made, in one turn: what the run has spent is counted by one or the other at every moment.
    */
   async join({ name, usd }: CapTerms, taskId: string): Promise<() => Cap> {
-    const { cap, left, joined } = await this.#shared(name);
+    const { cap, left, wanted, joined } = await this.#shared(name);
     if (!joined.has(taskId)) await this.#store.change(memberChanges(name, taskId, {}));
     joined.add(taskId);
     const isRaised = usd > cap.capUsd;
@@ -89,23 +91,35 @@ export class SharedCaps {
     return () => {
       cap.forget(left.get(taskId) ?? 0);
       left.delete(taskId);
+      cap.want(-(wanted.get(taskId) ?? 0));
+      wanted.delete(taskId);
       return cap;
     };
   }
 
   /** The run is over in this process; its budget is closed. */
   async leave(name: string, taskId: string, budget: Budget): Promise<void> {
-    const { left } = await this.#shared(name);
+    const { left, wanted } = await this.#shared(name);
     left.set(taskId, budget.committedUsd);
+    wanted.set(taskId, budget.wantedUsd);
   }
 
   /** To be called before the rows of a task are deleted: its cost stays counted. */
   async keep(taskId: string): Promise<void> {
     let usd: number | undefined;
     for await (const { id } of this.#recordsOf(CAPS_OF_TASK, taskId)) {
+      const name = id.slice(taskId.length + 1);
       usd ??= await this.#usdOf(taskId);
-      await this.#store.change(memberChanges(id.slice(taskId.length + 1), taskId, { usd }));
+      await this.#store.change(memberChanges(name, taskId, { usd }));
+      await this.#wantsNothing(name, taskId);
     }
+  }
+
+  /** Nothing asks for what is held of a forgotten task. */
+  async #wantsNothing(name: string, taskId: string): Promise<void> {
+    const { cap, wanted } = await this.#shared(name);
+    cap.want(-(wanted.get(taskId) ?? 0));
+    wanted.delete(taskId);
   }
 
   #shared(name: string): Promise<SharedCap> {
@@ -129,7 +143,7 @@ export class SharedCaps {
     }
     const cap = new Cap(0, name);
     for (const usd of left.values()) cap.count(usd);
-    return { cap, left, joined };
+    return { cap, left, wanted: new Map(), joined };
   }
 
   /** All of them, a page at a time. */

@@ -56,6 +56,7 @@ export class Cap {
   #capNanos: number;
   #spentNanos = 0;
   #heldNanos = 0;
+  #wantedUsd = 0;
 
   /** Throws `usage` for an impossible amount. */
   constructor(capUsd: number, name?: string) {
@@ -92,6 +93,16 @@ export class Cap {
     return this.#heldNanos / NANO;
   }
 
+  /** What the next requests of items that a cap holds may cost together, of all that share this one. */
+  get wantedUsd(): number {
+    return this.#wantedUsd;
+  }
+
+  /** So much more is wanted; less when it is negative. */
+  want(usd: number): void {
+    this.#wantedUsd = Math.max(0, this.#wantedUsd + usd);
+  }
+
   /** What a reservation can take now; 0 when spending ran over. */
   get availableUsd(): number {
     return Math.max(0, this.#capNanos - this.#spentNanos - this.#heldNanos) / NANO;
@@ -123,6 +134,7 @@ export class Budget implements Taken {
   /** The plain sum of what is held; exactly 0 when nothing is. */
   #heldUsd = 0;
   #heldCount = 0;
+  #wantedUsd = 0;
   #closes = 0;
 
   /** Under no cap when there is none. `taken`: by earlier calls of the same run, requests in doubt included. */
@@ -150,6 +162,22 @@ export class Budget implements Taken {
   /** For requests under way: what an end of the process would leave in doubt. */
   get heldUsd(): number {
     return this.#heldNanos / NANO;
+  }
+
+  /** What its items want that a cap holds. */
+  get wantedUsd(): number {
+    return this.#wantedUsd;
+  }
+
+  /** A cap holds an item whose next request may cost so much. */
+  want(usd: number): void {
+    this.#wantedUsd += usd;
+    for (const cap of this.#caps) cap.want(usd);
+  }
+
+  /** Its caps hold nothing any more. */
+  wantNothing(): void {
+    this.want(-this.#wantedUsd);
   }
 
   /** Billed, in doubt or held. */

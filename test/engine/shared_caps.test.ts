@@ -55,6 +55,43 @@ describe("a cap of a name", () => {
     expect(new Set(world.sent.map(({ line }) => line)).size).toBe(world.sent.length); // nothing is sent twice
   });
 
+  it("that stops runs side by side suffices for all of them when it is raised to what the last one says is enough", async () => {
+    const { world } = worldWithBook({ answer: (line) => ok(line) });
+    const engine = await world.engine();
+    const inputs = [INPUT, "/second.jsonl"];
+    const run = (input: string, usd: number) =>
+      engine.run(input, { out: `${input}.out`, cap: { ...CAP, usd } }).finished;
+    const both = await world.settle(Promise.all(inputs.map((input) => run(input, 1))));
+    const enough = both.map(({ held }) => held?.[0]?.enough_usd ?? 0);
+    const left = both.reduce((sum, { counts }) => sum + 100 - counts.completed, 0);
+    expect(Math.max(...enough)).toBeGreaterThan(left * ANSWER_USD);
+    const again = inputs.map((input) => run(input, Math.max(...enough)));
+    for (const { counts } of await world.settle(Promise.all(again))) expect(counts.completed).toBe(100);
+    expect(world.sent).toHaveLength(200);
+  });
+
+  it("suffices for a run after another one of the engine, forgotten ones not counted", async () => {
+    const { world } = worldWithBook({ answer: (line) => ok(line) });
+    world.disk.put(
+      "/third.jsonl",
+      Array.from({ length: 50 }, (_, index) => itemLine(2_000 + index)).join(""),
+    );
+    const engine = await world.engine();
+    const run = (input: string) =>
+      world.settle(engine.run(input, { out: `${input}.out`, cap: { ...CAP, usd: 1 } }).finished);
+    const first = await run(INPUT);
+    const enough = async () => (await run("/second.jsonl")).held?.[0]?.enough_usd ?? 0;
+    const firstUsd = first.held?.[0]?.enough_usd ?? 0;
+    const bothUsd = await enough();
+    expect(bothUsd).toBeGreaterThan(firstUsd + 100 * ANSWER_USD);
+    expect(await enough()).toBe(bothUsd); // the same items want it, not more of them
+    await world.settle(engine.forget(first.task_id));
+    expect(await enough()).toBeLessThan(bothUsd - 50 * ANSWER_USD);
+    const ended = engine.run("/third.jsonl", { out: "/third.out", cap: { ...CAP, usd: 1 }, finish: true });
+    expect((await world.settle(ended.finished)).counts).toMatchObject({ completed: 0, failed: 50 });
+    expect(await enough()).toBeLessThan(bothUsd - 50 * ANSWER_USD); // what has ended wants nothing
+  });
+
   it("still counts what runs before took: in other processes, killed on the way, or forgotten", async () => {
     const { world, book } = worldWithBook({ latencyMs: 40, config: { maxInFlight: 5 } });
     const process = mortal(world.clock);

@@ -21,7 +21,7 @@ export interface Stopped {
   readonly prices?: string | undefined;
 }
 
-type StoppedBy = Pick<Hold, "reason" | "provider" | "needed_usd" | "enough_usd" | "cap">;
+type StoppedBy = Pick<Hold, "reason" | "provider" | "model" | "needed_usd" | "enough_usd" | "cap">;
 
 /** What the user does, in words, and a change to the command: a flag that is replaced or added. */
 interface Step {
@@ -54,7 +54,7 @@ function stepOf(hold: StoppedBy, stopped: Stopped, isModel: boolean): Step | und
       return capStep(hold, stopped);
     case "price_unknown":
       return stopped.prices === undefined
-        ? { todo: "write the price into a price sheet", flag: "--prices", value: "<sheet.json>" }
+        ? { todo: `write a price sheet, ${sheetText(stopped)}`, flag: "--prices", value: "<sheet.json>" }
         : { todo: `add the price to ${stopped.prices}` };
     case "provider_missing":
     case "model_unavailable":
@@ -72,6 +72,16 @@ function stepOf(hold: StoppedBy, stopped: Stopped, isModel: boolean): Step | und
     case "overloaded":
       return undefined;
   }
+}
+
+/** A whole sheet for the models without a price. */
+function sheetText({ held }: Stopped): string {
+  const models = held.flatMap(({ reason, model }) =>
+    reason === "price_unknown" && model !== undefined
+      ? [`${JSON.stringify(model)}: {"input_mtok": <usd>, "output_mtok": <usd>}`]
+      : [],
+  );
+  return `{"version": "1", "models": {${models.join(", ")}}}`;
 }
 
 function capStep({ needed_usd, enough_usd, cap }: StoppedBy, stopped: Stopped): Step {

@@ -9,6 +9,7 @@ import { PILOT_DECLINED } from "../engine/run.ts";
 import { DATA_DIR_OF_OUTPUT } from "../engine/run_open.ts";
 import { OTHER_DATA_DIR } from "../engine/spool.ts";
 import { PerigeeError } from "../errors.ts";
+import { FOLDER_IN_USE } from "../store/data_dir.ts";
 
 /** What the library says, and what a command says instead; `file` is the file of the error. */
 const WORDS: readonly (readonly [library: string, command: (file: string) => string])[] = [
@@ -16,6 +17,11 @@ const WORDS: readonly (readonly [library: string, command: (file: string) => str
   [CALL_AGAIN, (file) => `run the same command again (or perigee repair ${file})`],
   [DATA_DIR_OF_OUTPUT, () => "give the --data folder it belongs to"],
   [OTHER_DATA_DIR, () => "use another --data"],
+  [
+    FOLDER_IN_USE,
+    () =>
+      "wait until that has ended, or use another --data; runs that share a --cap at the same time need one engine: perigee serve, or the library",
+  ],
 ];
 
 /** The stop reason of a run whose user declined to continue after the pilot. */

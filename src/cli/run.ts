@@ -11,7 +11,7 @@ import type { RetryFailed } from "../engine/reopen.ts";
 import type { Run } from "../engine/run.ts";
 import type { ErrorGroup } from "../engine/run_errors.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
-import type { LineField, LineFormat } from "../work/line_layout.ts";
+import { type LineField, type LineFormat, layoutFault } from "../work/line_layout.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import { continueLine, type Stopped } from "./continue.ts";
 import { errorJson, printError } from "./exit.ts";
@@ -77,6 +77,7 @@ function toContinue(
 
 async function runChecked(input: string, given: RunArguments): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
+  const fields = given.fields === undefined ? {} : { fields: fieldsOf(given.fields, given.format) };
   const options = await engineOptions(given);
   refuseVainUpdate(input, given);
   await requireFile(input);
@@ -102,7 +103,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       finish: given.finish === true,
       ordered: given.ordered === true,
       ...(given.format === undefined ? {} : { format: given.format }),
-      ...(given.fields === undefined ? {} : { fields: fieldsOf(given.fields) }),
+      ...fields,
       update: given.update === true,
       prune: given.prune === true,
       ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
@@ -127,9 +128,12 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
   }
 }
 
-/** The engine checks them. */
-function fieldsOf(names: readonly string[]): readonly LineField[] {
-  return names.length === 1 && names[0] === "none" ? [] : (names as readonly LineField[]);
+/** Throws `usage`. */
+function fieldsOf(names: readonly string[], format: LineFormat | undefined): readonly LineField[] {
+  const fields = names.length === 1 && names[0] === "none" ? [] : names;
+  const fault = layoutFault({ format, fields });
+  if (fault !== undefined) throw new PerigeeError("usage", `--${fault}`);
+  return fields as readonly LineField[]; // checked
 }
 
 /** What would be ignored in silence. */

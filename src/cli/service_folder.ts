@@ -10,6 +10,7 @@ import { PerigeeError } from "../errors.ts";
 import type { VaultOptions } from "../satellites/secrets/vault.ts";
 import type { AuditEvent } from "../store/audit_line.ts";
 import { openAuditLog } from "../store/audit_log.ts";
+import { FOLDER_IN_USE } from "../store/data_dir.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
 
 /** Works on the store while it is nobody else's. Throws `not_found` where there is none, `data_dir_in_use`. */
@@ -18,7 +19,8 @@ export async function onFolder<T>(dataDir: string, work: (parts: VaultOptions) =
     throw new PerigeeError("not_found", `there is no data folder of a service at ${dataDir}`);
   const store = await openSqliteStore({ dataDir, reserveBytes: 0 }).catch((error: unknown) => {
     if (!(error instanceof PerigeeError) || error.code !== "data_dir_in_use") throw error;
-    const message = `${error.message}; go through the service with --url and PERIGEE_API_KEY, or stop it`;
+    const advice = "go through the service with --url and PERIGEE_API_KEY, or stop it";
+    const message = error.message.replace(FOLDER_IN_USE, advice);
     throw new PerigeeError("data_dir_in_use", message, { cause: error });
   });
   try {

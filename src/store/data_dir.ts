@@ -24,6 +24,10 @@ export interface DataDirLock {
   release(): void;
 }
 
+/** What to do about a folder that is held. */
+export const FOLDER_IN_USE: string =
+  "wait until that has ended, or use another folder; runs that share a cap at the same time need one engine";
+
 /**
  * Makes the folder where needed (mode 0700) and takes its lock. Throws `data_dir_in_use` when another process or
  * another engine of this one holds it, after at most about a second.
@@ -62,9 +66,8 @@ function takeLock(open: OpenDatabase, dataDir: string): SqliteDatabase {
   } catch (error) {
     database.close();
     if (!isBusy(error)) throw error;
-    throw new PerigeeError("data_dir_in_use", `data folder ${dataDir} is held by ${describeOwner(dataDir)}`, {
-      cause: error,
-    });
+    const message = `data folder ${dataDir} is held by ${describeOwner(dataDir)}; ${FOLDER_IN_USE}`;
+    throw new PerigeeError("data_dir_in_use", message, { cause: error });
   }
 }
 

@@ -3,7 +3,9 @@
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createEngine } from "../../src/engine/engine.ts";
 import { type Desk, openDesk, question } from "./command.ts";
 
 let desk: Desk;
@@ -114,10 +116,18 @@ describe("the command says", () => {
         "",
         'held  1 item: price_unknown: a cost cap needs a price: no price is known for mybox:unheard-of, so a cost cap cannot bound it: add "mybox:unheard-of": {"input_mtok": ..., "output_mtok": ...} (USD per million tokens) to "models" of the price sheet',
         "stopped with 1 item left: held (price_unknown)",
-        "to continue: write the price into a price sheet: perigee run price.jsonl --out out.jsonl --max-cost 1 --prices <sheet.json>",
+        'to continue: write a price sheet, {"version": "1", "models": {"mybox:unheard-of": {"input_mtok": <usd>, "output_mtok": <usd>}}}: perigee run price.jsonl --out out.jsonl --max-cost 1 --prices <sheet.json>',
       ],
     ]);
     expect(requests).toBe(0);
+    const { stderr } = await desk.perigee(["run", "price.jsonl", "--out", "out.jsonl", "--max-cost", "1"], {
+      env,
+    });
+    const sheet = /price sheet, (.*): perigee/.exec(stderr)?.[1] ?? "";
+    desk.write("sheet.json", [JSON.parse(sheet.replaceAll("<usd>", "0.5"))]);
+    answer = () => fine;
+    const words = ["run", "price.jsonl", "--out", "out.jsonl", "--max-cost", "1", "--prices", "sheet.json"];
+    expect((await said(words))[0]).toBe(0);
   });
 
   it("that an account needs money, and that waiting is enough when a provider does not answer", async () => {
@@ -184,6 +194,26 @@ describe("the command says", () => {
     expect((await said([...words, ...higher("0.023")]))[1].join()).toContain("stopped with 1 item left");
     expect(requests).toBe(2);
     expect((await said([...words, ...higher("0.073")]))[0]).toBe(0);
+  });
+
+  it("who works in the data folder, and what to do when runs are to share a cap at the same time", async () => {
+    answer = () => ({ status: 503, body: {} });
+    desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);
+    const words = ["run", "one.jsonl", "--cap", "evals=5", "--data", "work", "--out"];
+    const engine = await createEngine({ dataDir: join(desk.dir, "work") });
+    try {
+      expect(await said([...words, "out.jsonl"])).toEqual([
+        74,
+        [
+          `perigee: data_dir_in_use: data folder work is held by pid ${process.pid}; wait until that has ended, or use another --data; runs that share a --cap at the same time need one engine: perigee serve, or the library`,
+        ],
+      ]);
+      await expect(createEngine({ dataDir: join(desk.dir, "work") })).rejects.toMatchObject({
+        message: `data folder ${join(desk.dir, "work")} is held by another engine of this process (pid ${process.pid}); wait until that has ended, or use another folder; runs that share a cap at the same time need one engine`,
+      });
+    } finally {
+      await engine.close();
+    }
   });
 
   it("at the end which errors there were: code, count, first line, message, and how to see all", async () => {

@@ -35,6 +35,8 @@ describe("a mistake on the command line", () => {
         said(["keys", "create", "--project", "p", "--expires", "0"]),
         said([...run, "--orderd"]),
         said([...run, "--prune"]),
+        said([...run, "--fields", "usag"]),
+        said([...run, "--fields", "usage", "--format", "raw"]),
         said(["run", "-", "--out", "out.jsonl", "--update"]),
         said(["runn", "in.jsonl"]),
       ]),
@@ -63,6 +65,8 @@ describe("a mistake on the command line", () => {
       ],
       [2, "error: unknown option '--orderd' (Did you mean --ordered?)"],
       [2, "perigee: usage: --prune works only with --update: add --update"],
+      [2, 'perigee: usage: --fields: "usag" is not a member of a line; did you mean "usage"?'],
+      [2, "perigee: usage: --fields cannot be combined with format raw"],
       [
         2,
         "perigee: usage: --update cannot compare standard input with the previous input: write it to a file, and run that file with --update",

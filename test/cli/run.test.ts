@@ -148,7 +148,7 @@ describe("perigee quote", () => {
     const { code, stderr } = await desk.perigee(capped, { env: { OPENAI_API_KEY: "none is sent" } });
     expect(code).toBe(3);
     expect(stderr).toContain(`no price is known for ${model}, so a cost cap cannot bound it: ${line}\n`);
-    expect(stderr).toMatch(/to continue: write the price into a price sheet: .* --prices <sheet\.json>\n$/);
+    expect(stderr).toMatch(/to continue: write a price sheet, .*: .* --prices <sheet\.json>\n$/);
     expect(desk.read("out.jsonl")).toBe("");
     const sheet = { version: "2026-11-20", models: { [model]: { input_mtok: 1, output_mtok: 2 } } };
     desk.write("sheet.json", [sheet]);

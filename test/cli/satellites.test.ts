@@ -116,7 +116,9 @@ describe("perigee satellites", () => {
     const busy = await desk.perigee(["satellites", "list"]);
     expect([busy.code, busy.stderr]).toEqual([
       74,
-      expect.stringMatching(/go through the service with --url/),
+      expect.stringMatching(
+        / is held by pid \d+; go through the service with --url and PERIGEE_API_KEY, or stop it$/m,
+      ),
     ]);
     for (const one of [host, service]) {
       one.stop();

@@ -138,7 +138,7 @@ export function resolveConfig(
   ]);
   checkVariables(env, names);
   const prices = pricesOf(options);
-  const notes = checkProviderNames(options, prices, names);
+  const checked = checkProviderNames(options, prices, names);
   const { unsupportedConfig } = options;
   const common = unsupportedConfig === undefined ? {} : { unsupportedConfig };
   const own = new Map(modules);
@@ -150,6 +150,7 @@ export function resolveConfig(
     if (code !== undefined) return ownSettings(name, code, besideCode(given));
     return given.module === undefined ? providerSettings(name, given, env) : unimported(name);
   });
+  const keys = keysOf(providers, options);
   const limits = { ...options.limits };
   for (const name of names) {
     const fromEnv = envLimits(name, env);
@@ -158,7 +159,7 @@ export function resolveConfig(
   return {
     providers,
     own,
-    keysMissing: keysMissing(providers),
+    keysMissing: keys.missing,
     limits,
     ramps: Object.fromEntries(
       providers.flatMap((settings) => {
@@ -179,7 +180,7 @@ export function resolveConfig(
     diskWaitMs: options.diskWaitMs ?? options.waitMs ?? 1_800_000,
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
-    notes,
+    notes: [...checked, ...keys.notes],
   };
 }
 
@@ -227,7 +228,8 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
     ...variables.map((variable) => ({ place: variable, text: env[variable] })),
   ]);
   const headers = { ...headersIn(env, known?.headerVariables), ...headersOf(given, place) };
-  const { headers: _headers, baseUrl: _baseUrl, key: _key, ramp: _ramp, module: _module, ...rest } = given;
+  const { headers: _headers, baseUrl: _baseUrl, key: _key, ...others } = given;
+  const { ramp: _ramp, module: _module, needsKey: _needsKey, ...rest } = others;
   return {
     ...settings,
     ...rest,
@@ -259,19 +261,32 @@ export function keyVariable(provider: string): string {
   return KNOWN_PROVIDERS.get(provider)?.keyVariables[0] ?? `${envPrefix(provider)}_KEY`;
 }
 
-/** A server at another base URL may answer without a key; one at the provider's own does not. */
-function keysMissing(providers: readonly ProviderSettings[]): Map<string, string> {
+/** Providers whose lines wait for a key, with what to do about it; and notes on those that are sent requests without one. */
+function keysOf(
+  providers: readonly ProviderSettings[],
+  options: ConfigOptions,
+): { readonly missing: Map<string, string>; readonly notes: readonly string[] } {
   const missing = new Map<string, string>();
+  const notes: string[] = [];
   for (const { name, key, baseUrl, headers } of providers) {
     const known = KNOWN_PROVIDERS.get(name);
-    if (known?.needsKey !== true || key !== undefined || baseUrl !== known.baseUrl || headers !== undefined)
-      continue;
-    missing.set(
-      name,
-      `provider "${name}" needs a key; set ${keyVariable(name)} and run the same command again`,
-    );
+    const { needsKey } = networked(options.providers?.[name]);
+    const isUsual = known?.needsKey === true && headers === undefined;
+    if (key !== undefined || !(needsKey ?? isUsual)) continue;
+    const variable = keyVariable(name);
+    if (needsKey === true || baseUrl === known?.baseUrl)
+      missing.set(name, `provider "${name}" needs a key; set ${variable} and run the same command again`);
+    else
+      notes.push(
+        `provider "${name}" has no key, and requests to ${addressOf(baseUrl)} are sent without one: set ${variable}, or, if the server needs no key, providers.${name}.needsKey to false`,
+      );
   }
-  return missing;
+  return { missing, notes };
+}
+
+/** Without path, and without a password in it. */
+function addressOf(baseUrl: string): string {
+  return URL.canParse(baseUrl) ? new URL(baseUrl).origin : "its base URL";
 }
 
 /** A server behind another base URL has rules of its own, whatever it is called. */

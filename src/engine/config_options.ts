@@ -123,6 +123,11 @@ export interface ProviderOptions {
   readonly protocol?: "openai" | "anthropic" | "gemini";
   readonly baseUrl?: string;
   readonly key?: string;
+  /**
+   * Whether lines are held until it has a key. Default: for a known provider at its own base URL. At another base URL requests
+   * without a key are sent, and a notice at the start names the variable; false says that no key is wanted, and true holds.
+   */
+  readonly needsKey?: boolean;
   readonly apiVersion?: string;
   readonly defaultMaxOutputTokens?: number;
   readonly unsupportedConfig?: "drop" | "refuse";

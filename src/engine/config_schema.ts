@@ -20,13 +20,17 @@ const ramp = z.strictObject({
   growth: z.number().positive().optional(),
   minutes: z.number().min(1).max(1_440).optional(),
 });
-const networked = ["protocol", "baseUrl", "key", "apiVersion", "defaultMaxOutputTokens", "headers"] as const;
+const networked = [
+  ...(["protocol", "baseUrl", "key", "needsKey", "apiVersion"] as const),
+  ...(["defaultMaxOutputTokens", "headers"] as const),
+];
 const providerOptions = z
   .strictObject({
     module: z.string().min(1).optional(),
     protocol: z.enum(["openai", "anthropic", "gemini"]).optional(),
     baseUrl: z.url().optional(),
     key: z.string().min(1).optional(),
+    needsKey: z.boolean().optional(),
     apiVersion: z.string().min(1).optional(),
     defaultMaxOutputTokens: positive.optional(),
     unsupportedConfig: z.enum(["drop", "refuse"]).optional(),

@@ -196,6 +196,28 @@ describe("the command says", () => {
     expect((await said([...words, ...higher("0.073")]))[0]).toBe(0);
   });
 
+  it("that a known provider at another base URL has no key, until there is one or none is wanted", async () => {
+    answer = () => fine;
+    const base = env["PERIGEE_PROVIDER_MYBOX_BASE_URL"] ?? "";
+    desk.write("one.jsonl", [question("a", "hi", "groq:m")]);
+    const runWith = async (groq: object, variables: Record<string, string> = {}) => {
+      desk.write("c.json", [{ providers: { groq: { baseUrl: base, ...groq } } }]);
+      env = variables;
+      const [code, lines] = await said([...RUN_ONE, "--config", "c.json", "--update"]);
+      return { code, notes: lines.filter((line) => line.includes("key")) };
+    };
+    const note = `perigee: provider "groq" has no key, and requests to ${new URL(base).origin} are sent without one: set GROQ_API_KEY, or, if the server needs no key, providers.groq.needsKey to false`;
+    expect(await runWith({})).toEqual({ code: 0, notes: [note] });
+    for (const said of [{ needsKey: false }, { key: "k" }, { headers: { authorization: "Basic abc" } }])
+      expect(await runWith(said)).toEqual({ code: 0, notes: [] });
+    expect(await runWith({}, { GROQ_API_KEY: "k" })).toEqual({ code: 0, notes: [] });
+    expect((await runWith({ needsKey: true, timeoutMs: 5_000 })).notes).toEqual([]); // nothing is left to send
+    desk.write("one.jsonl", [question("b", "hi", "groq:m")]);
+    expect((await runWith({ needsKey: true })).notes).toContain(
+      'line 1 and others are held: provider "groq" needs a key; set GROQ_API_KEY and run the same command again',
+    );
+  });
+
   it("who works in the data folder, and what to do when runs are to share a cap at the same time", async () => {
     answer = () => ({ status: 503, body: {} });
     desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);

@@ -277,9 +277,9 @@ export class JobOrder<T extends Waiting> {
     const { name, concurrency, share } = destination;
     const lane = this.#lanes.get(name) ?? newLane<T>(name, concurrency);
     this.#lanes.set(name, lane);
-    const made = newPlace(lane, project.name, share);
-    const place = lane.places.get(keyOf(made)) ?? made;
-    lane.places.set(keyOf(place), place);
+    const key = keyOf({ projectName: project.name, share });
+    const place = lane.places.get(key) ?? newPlace(lane, project.name, share);
+    lane.places.set(key, place);
     return place;
   }
 
@@ -309,7 +309,7 @@ function newPlace<T>(
   return { lane, projectName, share, heap: new Heap(), waiting: 0, running: 0, readyMs: undefined };
 }
 
-function keyOf({ projectName, share = "" }: LaneOfProject<unknown>): string {
+function keyOf({ projectName, share = "" }: Pick<LaneOfProject<unknown>, "projectName" | "share">): string {
   return `${projectName}\n${share}`;
 }
 

@@ -19,6 +19,12 @@ import { doubtReason } from "./summary.ts";
 
 const MODELS_SHOWN_MAX = 5;
 
+/** The run names what is lost, and where it may be. */
+const MISSING: [string, string] = [
+  "output",
+  "it does not exist: put it back; the same run command says what is lost",
+];
+
 /** Options as commander passes them. */
 interface StatusArguments {
   readonly data?: string;
@@ -127,6 +133,7 @@ function statusTable(found: RunStatus, nowWallMs: number): string {
     ...held.map((hold): [string, string] => ["", `${linesText(hold.items)}: ${holdText(hold, nowWallMs)}`]),
     ["billed", billedText(found)],
     ["ambiguous", doubtText(found)],
+    ...(found.output_missing === true ? [MISSING] : []),
   ];
   return rows.map(([label, value]) => `${label.padEnd(9)}  ${value}\n`).join("");
 }

@@ -35,6 +35,8 @@ export interface RunStatus {
   /** How many of them have no recorded end: they are under way, or were cut off when the process ended. */
   readonly requests_under_way: number;
   readonly errors: readonly ErrorGroup[];
+  /** Present when lines have ended and their output does not exist. */
+  readonly output_missing?: true;
 }
 
 const UNPRICED_MAX = 100;
@@ -81,6 +83,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     left,
     holds.reduce((items, hold) => items + hold.items, 0),
   );
+  const isMissing = answered + failed > 0 && (await parts.disk.stat(body.out)) === undefined;
   return {
     counts: { answered, failed, open: left - held, held },
     held: holds,
@@ -90,6 +93,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     ambiguous_requests: ambiguousRequests + open.ambiguousAttempts,
     requests_under_way: unsettled.underWay,
     errors: await groups.read(parts, task.id, body),
+    ...(isMissing ? { output_missing: true } : {}),
   };
 }
 

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -35,6 +35,23 @@ describe("the errors of a run", () => {
         "",
       ].join("\n"),
     );
+  });
+
+  it("and its counts are shown with a note while its output does not exist", async () => {
+    await desk.perigee(RUN);
+    const output = join(desk.dir, "out.jsonl");
+    renameSync(output, `${output}.away`);
+    const { code, stdout } = await desk.perigee(["status", "out.jsonl"]);
+    const note = "output     it does not exist: put it back; the same run command says what is lost";
+    expect([code, stdout.split("\n").includes(note)]).toEqual([0, true]);
+    expect(JSON.parse((await desk.perigee(["status", "out.jsonl", "--json"])).stdout)).toMatchObject({
+      output_missing: true,
+    });
+    expect((await desk.perigee(RUN)).stderr).toContain(
+      "out.jsonl does not exist: it was moved or deleted, with ",
+    );
+    renameSync(`${output}.away`, output);
+    expect((await desk.perigee(["status", "out.jsonl"])).stdout).not.toContain("output");
   });
 
   it("are shown with what to do by perigee errors", async () => {

@@ -64,9 +64,10 @@ export class ItemMoney {
     if (cap === undefined) return { message: "the cost cap leaves no money for what is left", mostUsd };
     const whose = cap.name === undefined ? "the cost cap" : `the cap "${cap.name}"`;
     const left = Math.max(0, cap.capUsd - cap.spentUsd);
-    const doubt =
-      budget.ambiguousUsd > 0 ? ` (${usdText(budget.ambiguousUsd)} of what is spent is in doubt)` : "";
-    const message = `${whose} of ${usdText(cap.capUsd)} has ${usdText(left)} left${doubt}, and the next request may cost ${usdText(mostUsd)}`;
+    const { billedUsd, ambiguousUsd } = budget;
+    const doubt = ambiguousUsd > 0 ? ` (${usdText(ambiguousUsd)} of what is spent is in doubt)` : "";
+    const advice = ambiguousUsd > billedUsd ? "; a smaller max_output_tokens puts less in doubt" : "";
+    const message = `${whose} of ${usdText(cap.capUsd)} has ${usdText(left)} left${doubt}, and the next request may cost ${usdText(mostUsd)}${advice}`;
     return { message, mostUsd };
   }
 

@@ -324,3 +324,23 @@ describe("a cost cap", () => {
     expect(await world.settle(allowed.finished)).toMatchObject({ counts: { completed: 1 } });
   });
 });
+
+it("a cap that is used up by what is in doubt says so, and what puts less in doubt", async () => {
+  const prices = { "mine:*": RATES };
+  const world = new World({
+    config: { providers: { mine: { baseUrl: "http://mine.test/v1" } }, prices, maxInFlight: 4 },
+    answer: () => LOST,
+  });
+  const lines = Array.from({ length: 20 }, (_, index) => {
+    const contents = [{ parts: [{ text: `[[${100 + index}]] hi` }] }];
+    const request = { model: "mine:m", contents, generation_config: { max_output_tokens: 10 } };
+    return `${JSON.stringify({ key: `k${index}`, request })}\n`;
+  });
+  world.disk.put(INPUT, lines.join(""));
+  const run = (await world.engine()).run(INPUT, { out: OUTPUT, maxCostUsd: 0.05 });
+  const { held, cost } = await world.settle(run.finished);
+  expect([cost.billed_usd, cost.ambiguous_usd > 0.03]).toEqual([0, true]);
+  expect(held?.map(({ message }) => message.replaceAll(/\$[\d.]+/g, "$"))).toContain(
+    "the cost cap of $ has $ left ($ of what is spent is in doubt), and the next request may cost $; a smaller max_output_tokens puts less in doubt",
+  );
+});

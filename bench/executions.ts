@@ -13,8 +13,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../src/clock.ts";
-import { endChanges } from "../src/jobs/job_records.ts";
-import { EXECUTION_FORM } from "../src/satellites/executions/execution_record.ts";
+import type { JobFacts } from "../src/jobs/job.ts";
+import { JobLog } from "../src/jobs/job_log.ts";
+import { WORK_KINDS } from "../src/log/work_kinds.ts";
+import { openWorkLog, type WorkLog } from "../src/log/work_log.ts";
 import { openExecutions } from "../src/satellites/executions/executions.ts";
 import type { Executions } from "../src/satellites/sdk/execution.ts";
 import type { Satellite } from "../src/satellites/sdk/satellite.ts";
@@ -57,19 +59,26 @@ async function main(seconds: number, old: number): Promise<void> {
   if (old > 0) await startWith(old);
 }
 
-async function withStore(work: (store: Store) => Promise<void>): Promise<void> {
+interface Opened {
+  readonly store: Store;
+  readonly workLog: WorkLog;
+}
+
+async function withStore(work: (opened: Opened) => Promise<void>): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-bench-"));
   const store = await openSqliteStore({ dataDir });
-  await work(store);
+  const workLog = await openWorkLog({ store, clock: systemClock });
+  await work({ store, workLog });
+  await workLog.close();
   await store.close();
   rmSync(dataDir, { recursive: true, force: true });
 }
 
-function open(store: Store): Promise<Executions> {
+function open(opened: Opened): Promise<Executions> {
   const resolved = { kind: "vendor" as const, satellite: echo, fixedConfig: {} };
   return openExecutions({
     clock: systemClock,
-    store,
+    ...opened,
     resolver: { resolve: async (_caller, reference) => ({ ...resolved, reference }) },
     secrets: { reveal: async () => undefined },
     http: {} as never,
@@ -80,8 +89,8 @@ function open(store: Store): Promise<Executions> {
 }
 
 async function inProcess(seconds: number): Promise<void> {
-  await withStore(async (store) => {
-    const executions = await open(store);
+  await withStore(async (opened) => {
+    const executions = await open(opened);
     let finished = 0;
     executions.onFinished(() => {
       finished += 1;
@@ -126,8 +135,8 @@ async function overHttp(seconds: number): Promise<void> {
 
 /** 200 a second to a host that takes a second for each, of which it serves 16; 20 a second to one that answers at once. */
 async function besideSlow(seconds: number): Promise<void> {
-  await withStore(async (store) => {
-    const executions = await open(store);
+  await withStore(async (opened) => {
+    const executions = await open(opened);
     const begun = new Map<string, number>();
     const times: number[] = [];
     executions.onFinished(({ id }) => {
@@ -157,7 +166,8 @@ async function besideSlow(seconds: number): Promise<void> {
 }
 
 async function startWith(old: number): Promise<void> {
-  await withStore(async (store) => {
+  await withStore(async (opened) => {
+    const jobs = new JobLog<JobFacts>(opened.workLog, WORK_KINDS.execution, () => "bench/perigee/echo");
     const facts = {
       project: "bench",
       satellite,
@@ -178,13 +188,11 @@ async function startWith(old: number): Promise<void> {
       attempts: 1,
     };
     for (let made = 0; made < old; made += 1_000)
-      await store.change(
-        Array.from({ length: 1_000 }, () =>
-          endChanges(EXECUTION_FORM, { ...facts, id: randomUUID() }, end, false),
-        ).flat(),
+      await Promise.all(
+        Array.from({ length: 1_000 }, () => jobs.acceptEnded({ ...facts, id: randomUUID() }, end)),
       );
     const startMs = performance.now();
-    const executions = await open(store);
+    const executions = await open(opened);
     const openedMs = performance.now() - startMs;
     const listMs = performance.now();
     await executions.list("bench", { limit: 100 });

@@ -17,6 +17,7 @@ import { fileURLToPath } from "node:url";
 import { systemClock } from "../src/clock.ts";
 import { AllowList } from "../src/egress/address.ts";
 import { createEgress } from "../src/egress/egress.ts";
+import { openWorkLog } from "../src/log/work_log.ts";
 import { callWebhook } from "../src/satellites/builtin/call_webhook/call_webhook.ts";
 import { openExecutions } from "../src/satellites/executions/executions.ts";
 import type { Executions } from "../src/satellites/sdk/execution.ts";
@@ -113,11 +114,11 @@ async function pace(perSecond: number, seconds: number, call: () => Promise<void
   await Promise.all(calls);
 }
 
-function open(store: Awaited<ReturnType<typeof openSqliteStore>>): Promise<Executions> {
+async function open(store: Awaited<ReturnType<typeof openSqliteStore>>): Promise<Executions> {
   const satellite = callWebhook() as unknown as Satellite; // as the catalogue gives it
   return openExecutions({
     clock: systemClock,
-    store,
+    ...{ store, workLog: await openWorkLog({ store, clock: systemClock }) },
     resolver: {
       resolve: async (_caller, reference) => ({ reference, kind: "vendor", satellite, fixedConfig: {} }),
     },

@@ -7,6 +7,7 @@ import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { Destinations } from "../jobs/destinations.ts";
+import type { WorkLog } from "../log/work_log.ts";
 import { vendorSatellites } from "../satellites/builtin/vendor.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import { openExecutions } from "../satellites/executions/executions.ts";
@@ -28,6 +29,7 @@ import { openClusters } from "./clusters.ts";
 export interface OpenSatellitesOptions {
   readonly clock: Clock;
   readonly store: Store;
+  readonly workLog: WorkLog;
   readonly files: Files;
   readonly tasks: Tasks;
   readonly egress: Egress;
@@ -65,6 +67,7 @@ export async function openSatellites(options: OpenSatellitesOptions): Promise<Op
   const resolver = catalogue;
   const executions = await openExecutions({
     ...{ clock, store, resolver, secrets, http, files, tasks, onFault, log },
+    workLog: options.workLog,
     destinations: options.destinations,
   });
   const clusters = await openClusters({ clock, store, executions, resolver, files, onFault });

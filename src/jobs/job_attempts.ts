@@ -88,8 +88,8 @@ export class JobAttempts<F extends JobFacts> {
     }
     const { log, sender } = this.#options;
     const notes = async (): Promise<Uint8Array | undefined> =>
-      standing.hasNotes ? await log.notes(facts) : undefined;
-    const made = await sender.prepare(facts, { given: () => log.given(facts), notes });
+      standing.hasNotes ? await log.notes(standing) : undefined;
+    const made = await sender.prepare(facts, { given: () => log.given(standing), notes });
     if (this.#isPassed(standing)) return NONE;
     if (made.ok && made.destination !== undefined && !isSame(made.destination, standing.destination)) {
       standing.destination = made.destination;
@@ -117,12 +117,12 @@ export class JobAttempts<F extends JobFacts> {
   }
 
   async #run(standing: Standing<F>, ready: ReadyJob): Promise<Next> {
-    const { facts, progress } = standing;
+    const { progress } = standing;
     const keepNotes = async (notes: Uint8Array): Promise<void> => {
       standing.hasNotes = true;
       await this.#whenRoom(async () => {
         attempt.assertCurrent(); // it may have ended while there was no space, and its notes are deleted with it
-        await this.#options.log.keepNotes(facts, notes);
+        await this.#options.log.keepNotes(standing, notes);
       });
     };
     const number = progress.attempts + (this.#options.limits.storesIntents ? 0 : 1);
@@ -190,7 +190,7 @@ export class JobAttempts<F extends JobFacts> {
     const updatedWallMs = Math.max(standing.progress.updatedWallMs, clock.wallMs());
     const progress = { ...standing.progress, ...change, updatedWallMs };
     await this.#whenRoom(async () => {
-      if (standing.ending === undefined) await log.progress(standing.facts, progress);
+      if (standing.ending === undefined) await log.progress(standing, progress);
     });
     standing.progress = progress;
   }

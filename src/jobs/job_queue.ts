@@ -37,7 +37,7 @@ import type {
   ReadyJob,
 } from "./job.ts";
 import { JobAttempts, type Outcome, phaseOf } from "./job_attempts.ts";
-import type { JobLog } from "./job_log.ts";
+import type { JobLog, LoggedJob } from "./job_log.ts";
 import { JobOrder } from "./job_order.ts";
 import { LOST } from "./job_retry.ts";
 import { PendingCounts } from "./pending_counts.ts";
@@ -96,9 +96,9 @@ export class JobQueue<F extends JobFacts> {
 
   /** Goes on with the jobs that an earlier process has left pending. Reads all first: a page cannot begin at a job that has ended meanwhile. */
   async start(): Promise<void> {
-    for (const { facts, progress } of await this.#options.log.pending()) {
-      this.#counts.count(this.#options.sender.groupOf(facts), 1);
-      this.#add(facts, progress);
+    for (const job of await this.#options.log.pending()) {
+      this.#counts.count(this.#options.sender.groupOf(job.facts), 1);
+      this.#add(job);
     }
   }
 
@@ -112,8 +112,8 @@ export class JobQueue<F extends JobFacts> {
   }
 
   /**
-   * Resolves when the job is durable. `ready`: what its first attempt runs with if it can begin at once. Throws `conflict` when the
-   * id is taken, `too_many` when too many are pending, `disk_full`.
+   * Resolves when the job is durable. `ready`: what its first attempt runs with if it can begin at once. Throws `conflict` when one
+   * of this id is being accepted (`JobLog.isTaken` knows those that are stored), `too_many` when too many are pending, `disk_full`.
    */
   async accept(facts: F, given: Uint8Array, ready?: ReadyJob): Promise<PendingJob<F>> {
     const { log, sender } = this.#options;
@@ -123,7 +123,9 @@ export class JobQueue<F extends JobFacts> {
     const atOnce = ready?.retries.isRepeatable === true && this.#order.take(standing) ? ready : undefined;
     if (atOnce !== undefined) standing.progress = begunAtOnce(facts.createdWallMs);
     try {
-      await log.accept(facts, standing.progress, given);
+      const { task, durable } = log.accept(facts, standing.progress, given);
+      standing.task = task;
+      await durable;
     } catch (error) {
       this.#order.ended(standing);
       this.#counts.count(group, -1);
@@ -166,7 +168,7 @@ export class JobQueue<F extends JobFacts> {
     try {
       await removing;
     } catch (error) {
-      for (const { facts, progress } of removed) this.#add(facts, progress);
+      for (const job of removed) this.#add(job);
       throw error;
     }
     for (const { facts } of removed) this.#counts.count(this.#options.sender.groupOf(facts), -1);
@@ -195,8 +197,9 @@ export class JobQueue<F extends JobFacts> {
   }
 
   /** Takes over a job that is stored as pending. */
-  #add(facts: F, progress: JobProgress): void {
+  #add({ task, facts, progress }: LoggedJob<F>): void {
     const standing = this.#standing(facts, progress);
+    standing.task = task;
     standing.hasNotes = progress.attempts > 0;
     this.#begin(standing, undefined);
   }
@@ -298,10 +301,11 @@ export class JobQueue<F extends JobFacts> {
     standing.attempt?.stop(reason);
   }
 
-  async #store({ facts, hasNotes }: Standing<F>, end: JobEnd): Promise<void> {
+  async #store(standing: Standing<F>, end: JobEnd): Promise<void> {
     const { log, sender } = this.#options;
+    const { facts } = standing;
     try {
-      await this.#room.waitFor(() => log.end(facts, end, hasNotes), { signal: this.#closing.signal });
+      await this.#room.waitFor(() => log.end(standing, end), { signal: this.#closing.signal });
     } catch (error) {
       this.#tell(error);
       throw error;
@@ -322,6 +326,11 @@ export class JobQueue<F extends JobFacts> {
     if (code === "store_failed" || code === "closed") this.#order.close(); // nothing can be written any more
     if (code !== "closed" && !this.isClosed) this.#options.sender.fault(error);
   }
+}
+
+/** A job whose first attempt has not begun. */
+export function acceptedJob<F extends JobFacts>(facts: F): PendingJob<F> {
+  return { facts, progress: notBegun(facts.createdWallMs), phase: "queued", shown: undefined };
 }
 
 function begunAtOnce(updatedWallMs: number): JobProgress {

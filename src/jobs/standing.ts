@@ -8,6 +8,8 @@ import type { Waiting } from "./job_order.ts";
 
 /** A class, so that all of them have one shape: there may be 500,000. */
 export class Standing<F extends JobFacts> implements Waiting {
+  /** Its number in the log; 0 while it is being accepted. */
+  task = 0;
   readonly facts: F;
   readonly project: string;
   destination: JobFacts["destination"];

@@ -9,8 +9,9 @@ import type { Disk } from "../disk.ts";
 import type { Egress } from "../egress/egress.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Destinations } from "../jobs/destinations.ts";
-import { keptJobs } from "../jobs/job_records.ts";
-import { EXECUTIONS } from "../satellites/executions/execution_record.ts";
+import { removeEndedJobs } from "../jobs/job_retention.ts";
+import { WORK_KINDS } from "../log/work_kinds.ts";
+import type { WorkLog } from "../log/work_log.ts";
 import type { Vault } from "../satellites/secrets/vault.ts";
 import type { Audit } from "../store/audit_log.ts";
 import type { StoredRecord } from "../store/records.ts";
@@ -25,13 +26,13 @@ import type { OpenedTasks } from "../tasks/task_desk.ts";
 import { recordToTask } from "../tasks/task_record.ts";
 import type { TaskEvent } from "../tasks/tasks.ts";
 import { keptBatches } from "./batch_record.ts";
-import { DELIVERIES } from "./delivery_record.ts";
 import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./idempotency.ts";
 import { openWebhooks, type Webhooks } from "./webhooks.ts";
 
 export interface AftercareOptions {
   readonly clock: Clock;
   readonly store: Store;
+  readonly workLog: WorkLog;
   readonly disk: Disk;
   readonly dataDir: string;
   readonly notice: (message: string) => void;
@@ -60,7 +61,8 @@ const DAYS_MAX = 3_650;
 
 /** Throws `invalid_config` for days that are none. */
 export async function openAftercare(options: AftercareOptions): Promise<Aftercare> {
-  const { clock, store, files, egress, vault, destinations, retentionDays = 30, onFault } = options;
+  const { clock, store, workLog, files, egress, vault, destinations, onFault } = options;
+  const { retentionDays = 30 } = options;
   if (!(retentionDays >= 1 && retentionDays <= DAYS_MAX))
     throw new PerigeeError("invalid_config", `retentionDays must be 1 to ${DAYS_MAX}, got ${retentionDays}`);
   const fault = onFault === undefined ? {} : { onFault };
@@ -68,7 +70,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   const opening: { tasks?: Promise<OpenedTasks> } = {};
   const webhooks = await openWebhooks({
     clock,
-    store,
+    ...{ store, workLog },
     egress,
     ...{ vault, destinations },
     tasks: {
@@ -82,13 +84,20 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
   });
   opening.tasks = options.openTasks((event) => webhooks.told(event));
   const tasks = await opening.tasks;
-  const kinds = keptKinds({ store, files, audit: options.audit }, tasks, retentionDays * DAY_MS);
+  const keepMs = retentionDays * DAY_MS;
+  const kinds = keptKinds({ store, files, audit: options.audit }, tasks, keepMs);
   const retention = startRetention({
     clock,
     store,
     kinds,
     isClockTrusted: () => isClockTrusted(options),
-    leftovers: { keepMs: LEFTOVER_KEEP_MS, sweep: (oldestWallMs) => sweepLeftovers(options, oldestWallMs) },
+    sweeps: [
+      { keepMs: LEFTOVER_KEEP_MS, sweep: (oldestWallMs) => sweepLeftovers(options, oldestWallMs) },
+      {
+        keepMs,
+        sweep: (...range) => removeEndedJobs(workLog, [WORK_KINDS.execution, WORK_KINDS.delivery], ...range),
+      },
+    ],
     ...fault,
   });
   const scrubbing = startScrubbing({ clock, store, ...fault });
@@ -113,14 +122,12 @@ function keptKinds(
   return [
     keptBatches(store, keepMs),
     keptClusters(store, keepMs),
-    keptJobs(store, EXECUTIONS, keepMs),
     noted(keptTasks(tasks, keepMs), (record) =>
       audit?.note({ kind: "task.deleted", project: record.project, taskId: recordToTask(record).id, by }),
     ),
     noted(keptFiles(files, keepMs), ({ project, id }) =>
       audit?.note({ kind: "file.deleted", project, fileId: id, by }),
     ),
-    keptJobs(store, DELIVERIES, keepMs),
     { collection: IDEMPOTENCY, keepMs: IDEMPOTENCY_MS },
     // A task is told of again until it has gone: longer than that, so that it is not counted twice.
     { collection: USAGE_SOURCES, keepMs: keepMs + 45 * DAY_MS },

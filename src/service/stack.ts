@@ -10,6 +10,7 @@ import { createEgress, type Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import { BottleneckDestinations } from "../jobs/destinations.ts";
+import { openWorkLog } from "../log/work_log.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import type { AnySatellite } from "../satellites/sdk/satellite.ts";
 import { openVault } from "../satellites/secrets/vault.ts";
@@ -55,6 +56,8 @@ export interface Stack {
 export async function openStack({ engine, parts }: OpenedEngine, options: StackOptions): Promise<Stack> {
   const { dataDir, verifier, audit, onFault, env = process.env } = options;
   const { clock, disk, store, measurer, notice } = parts;
+  const workLog = await openWorkLog({ store, clock }); // first: a folder is copied before anything is stored in it
+  for (const note of workLog.notes) notice(note);
   const egress = egressOf(parts, options);
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
@@ -62,14 +65,14 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
   const vault = await openVault({ clock, store, dataDir, env });
   const destinations = new BottleneckDestinations();
   const aftercare = await openAftercare({
-    ...{ clock, store, disk, dataDir, notice, files, egress, vault, destinations, audit, onFault },
+    ...{ clock, store, workLog, disk, dataDir, notice, files, egress, vault, destinations, audit, onFault },
     retentionDays: options.retentionDays,
     openTasks: (onFinished) =>
       openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
   });
   const { tasks, webhooks } = aftercare;
   const satellites = await openSatellites({
-    ...{ clock, store, files, tasks, egress, vault, destinations, onFault },
+    ...{ clock, store, workLog, files, tasks, egress, vault, destinations, onFault },
     vendor: options.satellites,
     trusted: options.satellites?.trusted,
     log: (line) => {
@@ -83,6 +86,7 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
     close: async () => {
       await satellites.close();
       await aftercare.close();
+      await workLog.close();
     },
   };
 }

@@ -21,25 +21,26 @@ import type {
   AttemptEnd,
   FailedAttempt,
   JobDestination,
-  JobEnd,
   JobSender,
   JobTexts,
   Prepared,
 } from "../jobs/job.ts";
+import { JobLog, type StoredJob } from "../jobs/job_log.ts";
+import { moveRecordedJobs } from "../jobs/job_migration.ts";
 import { JobQueue } from "../jobs/job_queue.ts";
-import { JobRecords } from "../jobs/job_records.ts";
+import { WORK_KINDS } from "../log/work_kinds.ts";
+import type { WorkLog } from "../log/work_log.ts";
 import { retryAfterMs } from "../providers/retry_after.ts";
 import type { RecordStore } from "../store/records.ts";
 import type { Page, PageQuery } from "../tasks/task_view.ts";
 import {
-  DELIVERIES,
-  DELIVERY_FORM,
   type Delivery,
   type DeliveryFacts,
-  recordToDelivery,
   statusCode,
+  storedDelivery,
   waitingDelivery,
 } from "./delivery_record.ts";
+import { RECORDED_DELIVERIES } from "./recorded_deliveries.ts";
 import { type WebhookEndpoints, withoutFailures } from "./webhook_endpoints.ts";
 import type { Endpoint } from "./webhook_records.ts";
 
@@ -68,6 +69,9 @@ const LIMITS = {
 
 export interface DeliveryParts {
   readonly clock: Clock;
+  /** Keeps deliveries. */
+  readonly workLog: WorkLog;
+  /** Deliveries of earlier versions are moved from here. */
   readonly store: RecordStore;
   readonly egress: Pick<Egress, "request">;
   readonly endpoints: WebhookEndpoints;
@@ -87,27 +91,29 @@ export interface Message {
 /** At least once: a message may arrive twice, and its id tells. */
 export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   readonly #parts: DeliveryParts;
-  readonly #log: JobRecords<DeliveryFacts>;
+  readonly #jobs: JobLog<DeliveryFacts>;
   readonly #queue: JobQueue<DeliveryFacts>;
   /** Who waits for the end of a delivery. */
   readonly #watchers = new Map<string, () => void>();
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
-    const { clock, store, destinations } = parts;
-    this.#log = new JobRecords(store, DELIVERY_FORM);
-    this.#queue = new JobQueue({ clock, log: this.#log, sender: this, destinations, limits: LIMITS });
+    const { clock, workLog, destinations } = parts;
+    this.#jobs = new JobLog(workLog, WORK_KINDS.delivery, ({ endpointId }) => endpointId);
+    this.#queue = new JobQueue({ clock, log: this.#jobs, sender: this, destinations, limits: LIMITS });
   }
 
   /** Goes on with what an earlier process has left. */
-  start(): Promise<void> {
-    return this.#queue.start();
+  async start(): Promise<void> {
+    await moveRecordedJobs(this.#parts.store, this.#jobs, RECORDED_DELIVERIES);
+    await this.#queue.start();
   }
 
   /** Stores the message for an endpoint, and begins; nothing when the endpoint has it already. */
   async add(endpoint: Endpoint, { id: messageId, type, body }: Message): Promise<void> {
     const { id: endpointId, project } = endpoint;
     const id = `${endpointId}.${messageId}`;
+    if (await this.#jobs.isTaken(id)) return;
     const createdWallMs = this.#parts.clock.wallMs();
     const facts: DeliveryFacts = {
       ...{ id, project, createdWallMs, endpointId, messageId, type },
@@ -116,7 +122,8 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
     try {
       await this.#queue.accept(facts, new TextEncoder().encode(body));
     } catch (error) {
-      if (hasCode(error, "too_many")) await this.#refuse(facts);
+      if (hasCode(error, "too_many"))
+        await this.#refuse(facts); // in the turn of the look at its id
       else if (!hasCode(error, "conflict")) throw error;
     }
   }
@@ -133,33 +140,24 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
     } finally {
       this.#watchers.delete(id);
     }
-    const record = await this.#parts.store.record(endpoint.project, DELIVERIES.shown, id);
-    if (record === undefined) throw new PerigeeError("not_found", "the webhook was removed meanwhile");
-    return recordToDelivery(record);
+    const job = await this.#jobs.find(endpoint.project, id);
+    if (job === undefined) throw new PerigeeError("not_found", "the webhook was removed meanwhile");
+    return this.#view(job);
   }
 
   /** The newest first. Throws `not_found` when `after` is none. */
   async list(project: string, endpointId: string, { after, limit }: PageQuery): Promise<Page<Delivery>> {
-    const { store } = this.#parts;
-    const collection = DELIVERIES.shown;
-    const isKnown =
-      after === undefined || (await store.record(project, collection, after))?.parent === endpointId;
-    if (!isKnown) throw new PerigeeError("not_found", "no such delivery", { details: { param: "after" } });
-    const records = await store.records(project, {
-      ...{ collection, parent: endpointId, limit: limit + 1, isNewestFirst: true, withoutPayloads: true },
-      ...(after === undefined ? {} : { after }),
-    });
-    const items = records.slice(0, limit).map((record) => {
-      const waiting = this.#queue.find(record.id);
-      return waiting === undefined ? recordToDelivery(record) : waitingDelivery(waiting);
-    });
-    return { items, hasMore: records.length > limit };
+    const { items, hasMore } = await this.#jobs.list(project, { parent: endpointId, after, limit });
+    return { items: items.map((job) => this.#view(job)), hasMore };
   }
 
   /** Removes an endpoint with its deliveries. Throws `not_found`. */
   async removeEndpoint(project: string, endpointId: string): Promise<void> {
     const isOfIt = (facts: DeliveryFacts): boolean => facts.endpointId === endpointId;
-    await this.#queue.remove(isOfIt, () => this.#parts.endpoints.remove(project, endpointId));
+    await this.#queue.remove(isOfIt, async () => {
+      await this.#parts.endpoints.remove(project, endpointId); // first: what is left of its deliveries ends without it
+      await this.#jobs.removeOf(endpointId);
+    });
     for (const [id, told] of this.#watchers) if (id.startsWith(`${endpointId}.`)) told();
   }
 
@@ -203,14 +201,17 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
     this.#parts.onFault(error);
   }
 
-  /** It ends as failed, unless the endpoint has it already. */
   async #refuse(facts: DeliveryFacts): Promise<void> {
-    const { store, clock } = this.#parts;
-    if ((await store.record(facts.project, DELIVERIES.shown, facts.id)) !== undefined) return;
     const error = { code: "too_many_waiting", message: "too many deliveries wait", retryable: true };
-    const end: JobEnd = { status: "failed", output: null, error, wallMs: clock.wallMs(), attempts: 0 };
-    await this.#log.end(facts, end, false);
+    const wallMs = this.#parts.clock.wallMs();
+    await this.#jobs.acceptEnded(facts, { status: "failed", output: null, error, wallMs, attempts: 0 });
     this.ended(facts);
+  }
+
+  /** One that waits as it is in memory. */
+  #view(job: StoredJob<DeliveryFacts>): Delivery {
+    const waiting = job.end === undefined ? this.#queue.find(job.facts.id) : undefined;
+    return waiting === undefined ? storedDelivery(job) : waitingDelivery(waiting);
   }
 
   #send(

@@ -15,7 +15,6 @@ import { newSecret } from "../egress/webhook_signature.ts";
 import { PerigeeError } from "../errors.ts";
 import { everyRecord, type Vault } from "../satellites/secrets/vault.ts";
 import type { RecordStore } from "../store/records.ts";
-import { DELIVERIES } from "./delivery_record.ts";
 import {
   ENDPOINTS,
   type Endpoint,
@@ -114,18 +113,14 @@ export class WebhookEndpoints {
     });
   }
 
-  /** Removes it and what is stored of its deliveries; `WebhookDeliveries.removeEndpoint` ends those that wait. Throws `not_found`. */
+  /** Removes it; `WebhookDeliveries.removeEndpoint` removes its deliveries too. Throws `not_found`. */
   remove(project: string, id: string): Promise<void> {
     return this.#serially(project, async (endpoints) => {
       const endpoint = endpoints.get(id);
       if (endpoint === undefined) throw new PerigeeError("not_found", "no such webhook");
       endpoints.delete(id); // first, so that no attempt under way writes behind the removal
       try {
-        await this.#parts.store.change([
-          { kind: "delete", collection: ENDPOINTS, id },
-          { kind: "deleteOf", collection: DELIVERIES.open, parent: id },
-          { kind: "deleteOf", collection: DELIVERIES.shown, parent: id },
-        ]);
+        await this.#parts.store.change([{ kind: "delete", collection: ENDPOINTS, id }]);
       } catch (error) {
         endpoints.set(id, endpoint);
         throw error;

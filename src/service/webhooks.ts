@@ -11,6 +11,7 @@ import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
 import { hasCode, ifFound, PerigeeError } from "../errors.ts";
 import type { Destinations } from "../jobs/destinations.ts";
+import type { WorkLog } from "../log/work_log.ts";
 import type { Vault } from "../satellites/secrets/vault.ts";
 import type { RecordStore } from "../store/records.ts";
 import type { TaskView } from "../tasks/task_view.ts";
@@ -24,6 +25,7 @@ import type { EventType } from "./webhook_records.ts";
 export interface WebhookParts {
   readonly clock: Clock;
   readonly store: RecordStore;
+  readonly workLog: WorkLog;
   readonly egress: Pick<Egress, "check" | "request">;
   readonly tasks: Pick<Tasks, "task">;
   /** Shared by all that goes to hosts of users. */

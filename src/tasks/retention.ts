@@ -25,14 +25,21 @@ export interface Kept {
   readonly remove?: (record: StoredRecord, oldestWallMs: number) => Promise<boolean>;
 }
 
+/** What is no record, and how long it is kept. */
+export interface Sweep {
+  readonly keepMs: number;
+  /** Removes what is from before a time (Unix). `pause` rests between pages; it rejects once retention is closed. */
+  readonly sweep: (oldestWallMs: number, pause: () => Promise<void>) => Promise<void>;
+}
+
 export interface RetentionOptions {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly kinds: readonly Kept[];
   /** Called before each sweep, and once at the start; if it returns false nothing is removed. Default: true. */
   readonly isClockTrusted?: () => Promise<boolean>;
-  /** Removes what else has an age limit: everything before a time (Unix). */
-  readonly leftovers?: { readonly keepMs: number; readonly sweep: (oldestWallMs: number) => Promise<void> };
+  /** What else has an age limit. */
+  readonly sweeps?: readonly Sweep[];
   /** Told of what ought not to happen; the next sweep tries again. */
   readonly onFault?: (error: unknown) => void;
 }
@@ -107,12 +114,13 @@ class HourlyRetention implements Retention {
   }
 
   async #all(): Promise<void> {
-    const { leftovers, clock } = this.#options;
+    const { sweeps = [], clock } = this.#options;
     const beforeWallMs = clock.wallMs();
     if (!(await this.#isClockTrusted())) return;
     // The check covers only readings up to here: the clock may jump while records are removed.
     const nowWallMs = Math.min(beforeWallMs, clock.wallMs());
-    await this.#try(async () => leftovers?.sweep(nowWallMs - leftovers.keepMs));
+    const pause = (): Promise<void> => clock.sleep(PACE_MS, { signal: this.#closing.signal });
+    for (const { keepMs, sweep } of sweeps) await this.#try(() => sweep(nowWallMs - keepMs, pause));
     for (const kind of this.#options.kinds) {
       if (this.#closing.signal.aborted) return;
       await this.#try(() => this.#one(kind, nowWallMs));

@@ -45,12 +45,12 @@ const CODES: readonly (FailureCode | undefined)[] = [
   "price_unknown",
   "cost_unbounded",
 ];
-const CODE_NUMBERS: ReadonlyMap<FailureCode | undefined, number> = new Map(
+const CODE_NUMBERS: ReadonlyMap<string | undefined, number> = new Map(
   CODES.map((code, index) => [code, index]),
 );
 
-/** The number of a code, 0 for undefined. */
-export function numberOfCode(code: FailureCode | undefined): number {
+/** The number of a code, 0 for undefined and for those that have none. */
+export function numberOfCode(code: string | undefined): number {
   return code === undefined ? 0 : (CODE_NUMBERS.get(code) ?? 0);
 }
 

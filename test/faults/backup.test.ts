@@ -2,6 +2,8 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
@@ -19,6 +21,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 async function serve(dataDir: string): Promise<{ readonly url: string; stop(): Promise<void> }> {
   const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data", dataDir], {
     stdio: ["ignore", "pipe", "ignore"],
+    env: { ...process.env, PERIGEE_EGRESS_ALLOW: "127.0.0.0/8" },
   });
   children.add(child);
   const url = await urlOf(child);
@@ -121,6 +124,56 @@ describe("a backup of a service at work", () => {
     }
     await second.stop();
   }, 120_000);
+
+  it("has executions that have ended and those that are pending, which go on elsewhere", async () => {
+    const held: ServerResponse[] = [];
+    const receiver = createServer((request, response) => {
+      if (request.url === "/hang" && held.length === 0) held.push(response);
+      else response.end("ok");
+    });
+    await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+    const { port } = receiver.address() as AddressInfo;
+    const dataDir = join(root, "jobs");
+    const key = createKey(dataDir, ["--beta"]);
+    const call = async (url: string, path: string, body?: object): Promise<Record<string, unknown>> => {
+      const headers = { authorization: key, "content-type": "application/json" };
+      const given = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+      const answer = await fetch(`${url}/v1/satellites/perigee/call-webhook/${path}`, { headers, ...given });
+      expect(answer.status).toBe(200);
+      return (await answer.json()) as Record<string, unknown>;
+    };
+    const first = await serve(dataDir);
+    const submit = (path: string) =>
+      call(first.url, "", {
+        ...{ input: {}, sla: "1h" },
+        config: { url: `http://127.0.0.1:${port}/${path}`, method: "PUT" },
+      });
+    const [done, pending] = [await submit("ok"), await submit("hang")].map(
+      ({ execution_id: id }) => `${id}/`,
+    );
+    const until = async (url: string, path: string, isIt: (status: unknown) => boolean): Promise<object> => {
+      for (;;) {
+        const view = await call(url, path);
+        if (isIt(view["status"])) return view;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    };
+    const before = await until(first.url, done ?? "", (status) => status === "completed");
+    while (held.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    const backup = join(root, "jobs.tar");
+    const child = spawn(process.execPath, [MAIN, "backup", dataDir, "--to", backup], { stdio: "ignore" });
+    expect(await once(child, "exit")).toEqual([0, null]);
+    await first.stop();
+    const elsewhere = join(root, "jobs-elsewhere");
+    expect(perigee("restore", backup, "--data", elsewhere).status).toBe(0);
+    const second = await serve(elsewhere);
+    expect(await call(second.url, done ?? "")).toEqual(before);
+    const after = await until(second.url, pending ?? "", (status) => status !== "pending");
+    expect(after).toMatchObject({ status: "completed", output: { status: 200 }, retries: 1 });
+    await second.stop();
+    receiver.closeAllConnections();
+    receiver.close();
+  }, 60_000);
 
   it("is refused when it is cut or changed, and leaves no folder", () => {
     const dataDir = join(root, "small");

@@ -13,19 +13,16 @@ import type {
   Prepared,
   ReadyJob,
 } from "../../src/jobs/job.ts";
+import { JobLog } from "../../src/jobs/job_log.ts";
+import { moveRecordedJobs, type RecordedJobs } from "../../src/jobs/job_migration.ts";
 import { JobQueue } from "../../src/jobs/job_queue.ts";
-import { type JobForm, JobRecords } from "../../src/jobs/job_records.ts";
-import type { RecordChange } from "../../src/store/records.ts";
+import { eachRecord, type RecordKind } from "../../src/log/records.ts";
+import { WORK_KINDS } from "../../src/log/work_kinds.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
+import type { Store } from "../../src/store/store.ts";
 import { createCrashableStore } from "../../src/testing/crashable_store.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { CountedDestinations } from "./counted_destinations.ts";
-
-const FORM: JobForm<JobFacts> = {
-  collections: { shown: "job", open: "job_open", notes: "job_notes" },
-  parentOf: () => ({ shown: "", open: "" }),
-  bodyOf: (_facts, end) => ({ status: end?.status ?? "pending" }),
-  keepsOutput: true,
-};
 
 const DONE: AttemptEnd = { kind: "completed", output: { done: true } };
 
@@ -40,7 +37,8 @@ class JobWorld implements JobSender<JobFacts> {
     clock: this.clock,
     commitMs: 10,
   });
-  readonly commits: (readonly RecordChange[])[] = [];
+  /** What each commit says. */
+  readonly commits: (readonly RecordKind[])[] = [];
   readonly attempts: { readonly number: number; readonly atMs: number }[] = [];
   readonly ends: JobEnd[] = [];
   readonly faults: unknown[] = [];
@@ -51,22 +49,23 @@ class JobWorld implements JobSender<JobFacts> {
 
   async open(storesIntents = true): Promise<JobQueue<JobFacts>> {
     const store = await this.store.open();
-    const change = store.change.bind(store);
-    store.change = async (changes) => {
-      this.commits.push(changes);
-      await change(changes);
+    const commitLog = store.commitLog.bind(store);
+    store.commitLog = async (commit) => {
+      const records: RecordKind[] = [];
+      eachRecord(commit.records, ({ is }) => records.push(is));
+      this.commits.push(records);
+      await commitLog(commit);
     };
     const limits = { placesMax: 4, groupPendingMax: 100, pendingMax: 100, closeMs: 1_000, storesIntents };
     const { clock, destinations } = this;
-    const queue = new JobQueue({
-      clock,
-      log: new JobRecords(store, FORM),
-      sender: this,
-      destinations,
-      limits,
-    });
+    const queue = new JobQueue({ clock, log: await this.jobs(store), sender: this, destinations, limits });
     await this.clock.runUntilSettled(queue.start());
     return queue;
+  }
+
+  async jobs(store: Store): Promise<JobLog<JobFacts>> {
+    const log = await this.clock.runUntilSettled(openWorkLog({ store, clock: this.clock }));
+    return new JobLog(log, WORK_KINDS.execution, () => "all");
   }
 
   facts(id: string, given: Partial<JobFacts> = {}): JobFacts {
@@ -114,7 +113,7 @@ describe("a job that can begin at once", () => {
     expect(world.attempts).toEqual([]); // not before it is durable
     await world.clock.advance(100);
     await accepting;
-    expect(world.commits).toHaveLength(2);
+    expect(world.commits).toEqual([["accepted", "intent"], ["outcome"]]);
     expect(world.ends).toMatchObject([{ status: "completed", attempts: 1 }]);
   });
 
@@ -125,8 +124,7 @@ describe("a job that can begin at once", () => {
     await world.clock.runUntilSettled(queue.accept(world.facts("a"), GIVEN, world.ready()));
     expect(world.attempts).toEqual([]);
     await world.clock.advance(100);
-    const kinds = world.commits.map((changes) => changes.map(({ kind }) => kind));
-    expect(kinds).toEqual([["insert", "insert"], ["put"], ["put", "delete"]]);
+    expect(world.commits).toEqual([["accepted"], ["intent"], ["outcome"]]);
     expect(world.ends).toMatchObject([{ status: "completed", attempts: 1 }]);
   });
 
@@ -251,22 +249,114 @@ describe("jobs that are removed with what they belong to", () => {
   });
 });
 
-describe("progress that an earlier version stored", () => {
-  it("says why the last attempt did nothing", async () => {
-    const world = new JobWorld();
-    const facts = world.facts("a");
+describe("jobs that an earlier version stored as records", () => {
+  const RECORDED: RecordedJobs<JobFacts> = {
+    ...{ shown: "job", open: "job_open", notes: "job_notes" },
+    endOf: ({ id, project, createdWallMs, payload }) => ({
+      facts: { id, project, createdWallMs, deadlineWallMs: undefined, destination: undefined },
+      end: {
+        status: "completed",
+        output: { bytes: payload?.byteLength ?? 0 },
+        error: null,
+        wallMs: 9,
+        attempts: 3,
+      },
+    }),
+  };
+
+  async function recorded(world: JobWorld, id: string, progress?: object): Promise<void> {
     const store = await world.store.open();
-    const sinceWallMs = facts.createdWallMs;
-    const held = { reason: "outage", code: "connection_failed", message: "refused", sinceWallMs };
-    const counts = { attempts: 2, ambiguousAttempts: 0, isUnderWay: false, isRepeatable: true };
-    const progress = { ...counts, updatedWallMs: sinceWallMs, nextWallMs: sinceWallMs + 60_000, held };
-    const { id, project, createdWallMs, ...rest } = facts;
-    const record = { collection: "job_open", id, project, parent: "", createdWallMs };
+    const { project, createdWallMs, ...rest } = world.facts(id);
+    const record = { id, project, parent: "all", createdWallMs };
     const body = JSON.stringify({ ...rest, progress });
-    await world.clock.runUntilSettled(store.change([{ kind: "put", record: { ...record, body } }]));
+    const changes = [{ ...record, collection: "job", body: "{}", payload: GIVEN }];
+    if (progress !== undefined) {
+      changes.push({ ...record, collection: "job_open", body, payload: GIVEN });
+      changes.push({ ...record, collection: "job_notes", body: "{}", payload: Uint8Array.of(7) });
+    }
+    const puts = changes.map((one) => ({ kind: "put" as const, record: one }));
+    await world.clock.runUntilSettled(store.change(puts));
     world.store.crash();
+  }
+
+  /** Moves them, as often as a process is killed before their records are deleted. */
+  async function move(world: JobWorld, times: number): Promise<JobLog<JobFacts>> {
+    for (let time = 1; ; time += 1) {
+      const store = await world.store.open();
+      const jobs = await world.jobs(store);
+      if (time < times) store.change = () => Promise.reject(new PerigeeError("interrupted", "killed"));
+      const moving = world.clock.runUntilSettled(moveRecordedJobs(store, jobs, RECORDED));
+      await (time < times ? expect(moving).rejects.toMatchObject({ code: "interrupted" }) : moving);
+      for (const collection of ["job", "job_open", "job_notes"])
+        if (time === times) expect(await store.records("one", { collection, limit: 9 })).toEqual([]);
+      if (time === times) return jobs;
+      world.store.crash();
+    }
+  }
+
+  const counts = { ambiguousAttempts: 1, isRepeatable: true, updatedWallMs: 5 };
+  const last = {
+    failure: "not_sent",
+    code: "connection_failed",
+    message: "refused",
+    sinceWallMs: 4,
+  } as const;
+
+  it.each([1, 2])("are each moved once, with all that is known of them, after %i tries", async (times) => {
+    const world = new JobWorld();
+    await recorded(world, "ended");
+    await recorded(world, "waits", { ...counts, attempts: 2, isUnderWay: false, nextWallMs: 6, last });
+    await recorded(world, "tried", { ...counts, attempts: 3, isUnderWay: true });
+    await recorded(world, "fresh", { ...counts, attempts: 0, ambiguousAttempts: 0, isUnderWay: false });
+    const jobs = await move(world, times);
+    expect((await jobs.find("one", "ended"))?.end).toMatchObject({ output: { bytes: 1 }, attempts: 3 });
+    const pending = await jobs.pending();
+    const found = new Map(pending.map((job) => [job.facts.id, job]));
+    expect(found.get("waits")?.progress).toEqual({
+      ...{ ...counts, attempts: 2, isUnderWay: false, nextWallMs: 6, last },
+    });
+    expect(found.get("tried")?.progress).toMatchObject({ ...counts, attempts: 3, isUnderWay: true });
+    expect(found.get("fresh")?.progress).toMatchObject({
+      attempts: 0,
+      ambiguousAttempts: 0,
+      isUnderWay: false,
+    });
+    expect(found.size).toBe(3);
+    for (const job of pending)
+      expect([await jobs.given(job), await jobs.notes(job)]).toEqual([GIVEN, Uint8Array.of(7)]);
+  });
+
+  it("say why the last attempt did nothing, however they said it", async () => {
+    const world = new JobWorld();
+    const { failure: _failure, ...rest } = last;
+    const held = { ...rest, reason: "outage" };
+    await recorded(world, "held", { ...counts, attempts: 2, isUnderWay: false, nextWallMs: 6, held });
+    const [job] = await (await move(world, 1)).pending();
+    expect(job?.progress.last).toEqual(last);
+  });
+});
+
+describe("a job after several crashes", () => {
+  it("counts each attempt that was cut off as one that is ambiguous", async () => {
+    const world = new JobWorld();
+    world.run = () => new Promise(() => undefined);
     const queue = await world.open();
-    const last = { failure: "not_sent", code: "connection_failed", message: "refused", sinceWallMs };
-    expect(queue.find("a")?.progress).toMatchObject({ attempts: 2, last });
+    await world.clock.runUntilSettled(queue.accept(world.facts("a"), GIVEN, world.ready()));
+    for (let crash = 0; crash < 3; crash += 1) {
+      await world.clock.advance(100);
+      world.store.crash();
+      await world.open();
+    }
+    world.run = () => failing("refused", "busy");
+    await world.clock.advance(100);
+    world.store.crash();
+    const last = await world.open();
+    const { attempts, ambiguousAttempts, isUnderWay } = last.find("a")?.progress ?? {};
+    expect({ attempts, ambiguousAttempts, isUnderWay }).toEqual({
+      ...{ attempts: 4, ambiguousAttempts: 3, isUnderWay: false },
+    });
+    world.run = () => DONE;
+    await world.clock.advance(3_600_000);
+    expect(world.ends).toMatchObject([{ status: "completed", attempts: 5 }]);
   });
 });

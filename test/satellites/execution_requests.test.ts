@@ -2,13 +2,12 @@
  * What is taken as an execution and what is refused, and how executions are found again.
  */
 import { describe, expect, it } from "vitest";
-import { keptJobs } from "../../src/jobs/job_records.ts";
-import { EXECUTIONS } from "../../src/satellites/executions/execution_record.ts";
+import { removeEndedJobs } from "../../src/jobs/job_retention.ts";
+import { WORK_KINDS } from "../../src/log/work_kinds.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import type { ExecutionRequest } from "../../src/satellites/sdk/execution.ts";
 import { z } from "../../src/schema.ts";
-import { EVERY_PROJECT } from "../../src/store/records.ts";
-import { startRetention } from "../../src/tasks/retention.ts";
-import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";
+import { CALLER, ExecutionWorld, requestOf, satellite, textsOf } from "./execution_world.ts";
 
 const ID = "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001";
 const hang = (): Promise<never> => new Promise(() => undefined);
@@ -97,10 +96,9 @@ describe("a submission", () => {
     await world.clock.advance(100);
     await executions.close();
     world.crash();
-    const store = await world.store.open();
-    for (const collection of ["execution", "execution_open", "execution_notes"])
-      for (const { body, payload } of await store.records(EVERY_PROJECT, { collection, limit: 10 }))
-        expect(body + new TextDecoder().decode(payload)).not.toContain("canary");
+    const texts = await textsOf(await world.store.open());
+    expect(texts.join()).toContain("done");
+    expect(texts.join()).not.toContain("canary");
   });
 });
 
@@ -152,12 +150,13 @@ describe("executions are found", () => {
     await executions.close();
     world.crash();
     const store = await world.store.open();
-    const kinds = [keptJobs(store, EXECUTIONS, 86_400_000)];
-    const retention = startRetention({ clock: world.clock, store, kinds });
-    await world.clock.advance(120_000);
-    expect(await store.record(EVERY_PROJECT, "execution", quick.id)).toBeUndefined();
-    expect(await store.record(EVERY_PROJECT, "execution", late.id)).toBeDefined();
-    await retention.close();
+    const log = await openWorkLog({ store, clock: world.clock });
+    const oldestWallMs = world.clock.wallMs() - 86_400_000;
+    await removeEndedJobs(log, [WORK_KINDS.delivery], oldestWallMs, async () => undefined);
+    expect(await store.loggedTask(quick.id)).toBeDefined();
+    await removeEndedJobs(log, [WORK_KINDS.execution], oldestWallMs, async () => undefined);
+    expect(await store.loggedTask(quick.id)).toBeUndefined();
+    expect(await store.loggedTask(late.id)).toBeDefined();
   });
 });
 

@@ -6,8 +6,7 @@ import { PerigeeError } from "../../src/errors.ts";
 import type { Satellite, SatelliteArguments } from "../../src/satellites/sdk/satellite.ts";
 import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { z } from "../../src/schema.ts";
-import { EVERY_PROJECT } from "../../src/store/records.ts";
-import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";
+import { CALLER, ExecutionWorld, requestOf, satellite, textsOf } from "./execution_world.ts";
 
 const CANARY = 'pgs"canary/4711+x';
 
@@ -176,11 +175,7 @@ describe("secrets of executions", () => {
     for (let index = 0; index < 20; index += 1) {
       await world.clock.advance(index < 2 ? 10 : 5_000);
       texts.push(JSON.stringify(await executions.list("one", { limit: 10 })));
-      for (const collection of ["execution", "execution_open", "execution_notes"])
-        for (const { body, payload } of await world.peek((store) =>
-          store.records(EVERY_PROJECT, { collection, limit: 10 }),
-        ))
-          texts.push(body, new TextDecoder().decode(payload));
+      texts.push(...(await world.peek(textsOf)));
     }
     expect(await executions.execution("one", leaky.id)).toMatchObject({
       status: "completed",

@@ -1,8 +1,10 @@
 /**
  * Executions on a clock of the test's and a store that can crash, with satellites that are functions.
  */
+
 import type { Clock } from "../../src/clock.ts";
 import { PerigeeError } from "../../src/errors.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import type { SatelliteLogLine } from "../../src/satellites/executions/attempt_run.ts";
 import { type ExecutionBounds, openExecutions } from "../../src/satellites/executions/executions.ts";
 import type { ResolvedSatellite } from "../../src/satellites/sdk/catalogue.ts";
@@ -81,8 +83,7 @@ export class ExecutionWorld {
     this.#store = store;
     this.destinations = new CountedDestinations();
     const executions = await openExecutions({
-      clock,
-      store,
+      ...{ clock, store, workLog: await openWorkLog({ clock, store }) },
       resolver: { resolve: async (caller, { name }) => this.#resolve(caller, name) },
       secrets: { reveal: async (project, name) => this.secrets.get(`${project}/${name}`) },
       ...nothing,
@@ -128,4 +129,15 @@ const nothing = {
 
 export function requestOf(name: string, given: Partial<ExecutionRequest> = {}): ExecutionRequest {
   return { satellite: { namespace: "perigee", name }, input: {}, config: {}, sla: "1h", ...given };
+}
+
+/** Every text that the work log of a store keeps. */
+export async function textsOf(store: Store): Promise<string[]> {
+  const decoded = (bytes?: Uint8Array): string => new TextDecoder().decode(bytes);
+  const texts: string[] = [];
+  for (const { number, body } of await store.loggedTasks({ limit: 1_000 })) {
+    texts.push(body, decoded((await store.loggedTask(number))?.request));
+    for (const { text } of await store.loggedAnswers(number, 0, 10)) texts.push(decoded(text));
+  }
+  return texts;
 }

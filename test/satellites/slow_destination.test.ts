@@ -3,6 +3,7 @@
  */
 import { expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import { openExecutions } from "../../src/satellites/executions/executions.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { CALLER, requestOf, satellite } from "./execution_world.ts";
@@ -22,9 +23,9 @@ it("calls to a slow host delay nobody else's, and never are more at once than ma
       return {};
     },
   });
+  const store = createMemoryStore();
   const executions = await openExecutions({
-    clock: systemClock,
-    store: createMemoryStore(),
+    ...{ clock: systemClock, store, workLog: await openWorkLog({ clock: systemClock, store }) },
     resolver: {
       resolve: async (_caller, reference) => ({
         reference,

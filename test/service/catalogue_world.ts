@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { openClusters } from "../../src/clusters/clusters.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import { openExecutions } from "../../src/satellites/executions/executions.ts";
 import { openCatalogue } from "../../src/satellites/kinds/open_catalogue.ts";
 import { defineSatellite } from "../../src/satellites/sdk/define.ts";
@@ -72,6 +73,7 @@ export async function openCatalogueWorld(): Promise<CatalogueWorld> {
   const parts = { clock: systemClock, store, resolver: catalogue };
   const executions = await openExecutions({
     ...parts,
+    workLog: await openWorkLog(parts),
     secrets: { reveal: async (project, name) => (name === "token" ? `${project}-token` : undefined) },
     http: localHttp,
     files: {} as Files, // not used here

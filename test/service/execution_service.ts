@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { PerigeeError } from "../../src/errors.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import { openExecutions } from "../../src/satellites/executions/executions.ts";
 import type { ResolvedSatellite, SatelliteResolver } from "../../src/satellites/sdk/catalogue.ts";
 import type { Executions } from "../../src/satellites/sdk/execution.ts";
@@ -69,8 +70,7 @@ export async function openExecutionService(options: Partial<ServerOptions> = {})
   const waiting = new Set<() => void>();
   const catalogue = resolverOf(waiting);
   const executions = await openExecutions({
-    clock: systemClock,
-    store,
+    ...{ clock: systemClock, store, workLog: await openWorkLog({ clock: systemClock, store }) },
     resolver: catalogue,
     secrets: { reveal: async () => undefined },
     http: {} as GuardedHttp,

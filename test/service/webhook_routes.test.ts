@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { AllowList } from "../../src/egress/address.ts";
 import { createEgress } from "../../src/egress/egress.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import { registerWebhookRoutes } from "../../src/service/webhook_routes.ts";
 import { openWebhooks, type Webhooks } from "../../src/service/webhooks.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
@@ -22,9 +23,9 @@ let world: World;
 const closers: (() => void)[] = [];
 
 beforeEach(async () => {
+  const store = createMemoryStore();
   webhooks = await openWebhooks({
-    clock: systemClock,
-    store: createMemoryStore(),
+    ...{ clock: systemClock, store, workLog: await openWorkLog({ store, clock: systemClock }) },
     vault: testVault,
     destinations: new CountedDestinations(),
     egress: createEgress({ clock: systemClock, allow: new AllowList(["127.0.0.1"]) }),

@@ -4,6 +4,7 @@
 
 import type { Egress, GuardedRequest, GuardedResult } from "../../src/egress/egress.ts";
 import { PerigeeError } from "../../src/errors.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import { openWebhooks, type Webhooks } from "../../src/service/webhooks.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -82,10 +83,10 @@ export async function openWebhookWorld(
       return await Promise.race([world.receiver(seen), aborted]);
     },
   };
+  const workLog = await openWorkLog({ clock, store });
   const open = (): Promise<Webhooks> =>
     openWebhooks({
-      clock,
-      store,
+      ...{ clock, store, workLog },
       egress,
       vault: testVault,
       destinations: new CountedDestinations(),

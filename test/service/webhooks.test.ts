@@ -3,6 +3,7 @@ import { Webhook } from "standardwebhooks";
 import { beforeEach, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import type { Endpoint, EventType } from "../../src/service/webhook_records.ts";
+import { textsOf } from "../satellites/execution_world.ts";
 import { answer, openWebhookWorld, type WebhookWorld } from "./webhook_world.ts";
 
 const ALL: readonly EventType[] = ["task.completed", "task.failed", "task.cancelled"];
@@ -99,11 +100,11 @@ describe("a task's end", () => {
 
   it("is durable before it is sent, and waits for room on the disk", async () => {
     await endpoint();
-    const change = world.store.change.bind(world.store);
+    const commitLog = world.store.commitLog.bind(world.store);
     let isFull = true;
-    world.store.change = async (changes) => {
+    world.store.commitLog = async (commit) => {
       if (isFull) throw new PerigeeError("disk_full", "no room");
-      await change(changes);
+      await commitLog(commit);
     };
     const told = world.finish(TASK);
     await world.clock.advance(60_000);
@@ -203,11 +204,11 @@ describe("a delivery that fails", () => {
   it("is not sent again because the disk has no space for its outcome, which is stored once there is", async () => {
     const { id } = await endpoint();
     await world.finish(TASK);
-    const change = world.store.change.bind(world.store);
+    const commitLog = world.store.commitLog.bind(world.store);
     let failures = 3;
-    world.store.change = async (changes) => {
+    world.store.commitLog = async (commit) => {
       if (failures-- > 0) throw new PerigeeError("disk_full", "no room");
-      await change(changes);
+      await commitLog(commit);
     };
     await world.clock.advance(60_000);
     expect(world.seen).toHaveLength(1);
@@ -216,14 +217,14 @@ describe("a delivery that fails", () => {
 
   it("is sent again by the next process when its outcome could not be stored", async () => {
     const { id } = await endpoint();
-    const change = world.store.change.bind(world.store);
+    const commitLog = world.store.commitLog.bind(world.store);
     world.receiver = () => {
-      world.store.change = () => Promise.reject(new PerigeeError("disk_full", "no room"));
+      world.store.commitLog = () => Promise.reject(new PerigeeError("disk_full", "no room"));
       return answer(200);
     };
     await world.finish(TASK);
     await world.clock.advance(60_000);
-    world.store.change = change;
+    world.store.commitLog = commitLog;
     world.receiver = () => answer(200);
     await world.clock.runUntilSettled(world.restart());
     await world.clock.advance(60_000);
@@ -387,8 +388,8 @@ describe("an endpoint", () => {
     await world.clock.advance(DAY_MS);
     expect(world.seen).toHaveLength(1);
     await expect(world.webhooks.endpoints.get("one", id)).rejects.toMatchObject({ code: "not_found" });
-    for (const collection of ["webhook_endpoint", "webhook_delivery", "webhook_due"])
-      expect(await world.store.records("one", { collection, limit: 10 })).toEqual([]);
+    expect(await world.store.records("one", { collection: "webhook_endpoint", limit: 10 })).toEqual([]);
+    expect(await textsOf(world.store)).toEqual([]);
   });
 
   it("is tried by a test message once, also while it is disabled", async () => {

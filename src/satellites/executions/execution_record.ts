@@ -1,26 +1,13 @@
 /**
- * Executions as jobs and as records.
+ * Executions as jobs, and as they are shown.
  *
- *   collection `execution`        every one; parent: project and satellite, to list by
- *   collection `execution_open`   each pending one
- *   collection `execution_notes`  of pending ones that have taken some
- *
- * Nothing here holds a secret's value. What the collections hold is in `jobs/job_records.ts`.
+ * Nothing here holds a secret's value.
  */
-import type { JobEnd, JobFacts } from "../../jobs/job.ts";
-import type { JobCollections, JobForm } from "../../jobs/job_records.ts";
-import type { StoredRecord } from "../../store/records.ts";
+import type { JobEnd, JobFacts, JobProgress, PendingJob } from "../../jobs/job.ts";
 import type { JsonObject } from "../../work/json.ts";
-import type { ExecutionError, ExecutionStatus, ExecutionView } from "../sdk/execution.ts";
+import type { ExecutionView } from "../sdk/execution.ts";
 import type { Member } from "../sdk/member.ts";
 import type { SatelliteReference } from "../sdk/reference.ts";
-
-/** Where executions are stored. */
-export const EXECUTIONS: JobCollections = {
-  shown: "execution",
-  open: "execution_open",
-  notes: "execution_notes",
-};
 
 /** What of an execution never changes. */
 export interface ExecutionFacts extends JobFacts {
@@ -45,38 +32,9 @@ export interface GivenInput {
 
 const bytes = new TextDecoder();
 
-/** How executions are stored. */
-export const EXECUTION_FORM: JobForm<ExecutionFacts> = {
-  collections: EXECUTIONS,
-  parentOf: ({ project, satellite }) => ({ shown: listedUnder(project, satellite), open: "" }),
-  bodyOf: storedExecution,
-  keepsOutput: true,
-};
-
 /** What lists of one satellite are found by. */
 export function listedUnder(project: string, { namespace, name }: SatelliteReference): string {
   return `${project}/${namespace}/${name}`;
-}
-
-/** A pending one is shown as it was submitted; `executions.ts` knows more. */
-export function recordToView(record: StoredRecord): ExecutionView {
-  const stored = JSON.parse(record.body) as StoredExecution; // written by this file
-  const { payload } = record;
-  const isCompleted = stored.status === "completed" && payload !== undefined;
-  return {
-    id: record.id,
-    project: record.project,
-    satellite: stored.satellite,
-    sla: stored.sla,
-    status: stored.status,
-    createdWallMs: record.createdWallMs,
-    updatedWallMs: stored.updatedWallMs ?? record.createdWallMs,
-    deadlineWallMs: stored.deadlineWallMs,
-    output: isCompleted ? (JSON.parse(bytes.decode(payload)) as JsonObject) : null,
-    error: stored.error ?? null,
-    retries: stored.retries ?? 0,
-    ...(stored.member === undefined ? {} : { member: stored.member }),
-  };
 }
 
 /** What was given, of a pending one. */
@@ -89,8 +47,24 @@ export function endView(facts: ExecutionFacts, { wallMs, attempts, ...end }: Job
   return { ...factsView(facts), ...end, retries: retriesOf(attempts), updatedWallMs: wallMs };
 }
 
+/** One that is pending, as it is now. */
+export function pendingView({ facts, progress, phase, shown }: PendingJob<ExecutionFacts>): ExecutionView {
+  const held = phase === "retrying" ? holdOf(progress) : undefined;
+  return {
+    ...factsView(facts),
+    status: "pending",
+    phase,
+    ...(shown === undefined ? {} : { progress: shown }),
+    ...(held === undefined ? {} : { held }),
+    updatedWallMs: progress.updatedWallMs,
+    output: null,
+    error: null,
+    retries: retriesOf(progress.attempts),
+  };
+}
+
 /** What of the facts is shown. */
-export function factsView({
+function factsView({
   id,
   project,
   satellite,
@@ -107,34 +81,15 @@ export function factsView({
 }
 
 /** Attempts - 1, at least 0. */
-export function retriesOf(attempts: number): number {
+function retriesOf(attempts: number): number {
   return Math.max(0, attempts - 1);
 }
 
-interface StoredExecution {
-  readonly satellite: SatelliteReference;
-  readonly sla: string;
-  readonly deadlineWallMs: number;
-  readonly member?: Member | undefined;
-  readonly status: ExecutionStatus;
-  readonly updatedWallMs?: number | undefined;
-  readonly error?: ExecutionError | null | undefined;
-  readonly retries?: number | undefined;
-}
-
-function storedExecution(
-  { satellite, sla, deadlineWallMs, member }: ExecutionFacts,
-  end: JobEnd | undefined,
-): StoredExecution {
-  // JSON leaves out what is undefined.
-  return {
-    satellite,
-    sla,
-    deadlineWallMs,
-    member,
-    status: end === undefined ? "pending" : end.status,
-    updatedWallMs: end?.wallMs,
-    error: end?.error,
-    retries: end === undefined ? undefined : retriesOf(end.attempts),
-  };
+/** Undefined after an attempt that may have done something. */
+function holdOf({ last, updatedWallMs, nextWallMs = updatedWallMs }: JobProgress): ExecutionView["held"] {
+  if (last === undefined || last.failure === "ambiguous") return undefined;
+  const { failure, code, message, sinceWallMs } = last;
+  const refusal = code === "http_429" ? "rate_limited" : "overloaded";
+  const reason = failure === "not_sent" ? "outage" : refusal;
+  return { reason, code, message, sinceWallMs, nextTryWallMs: nextWallMs };
 }

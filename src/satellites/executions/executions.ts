@@ -10,9 +10,12 @@
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { BottleneckDestinations, type Destinations } from "../../jobs/destinations.ts";
-import type { JobEnd, JobProgress, PendingJob } from "../../jobs/job.ts";
-import { JobQueue } from "../../jobs/job_queue.ts";
-import { JobRecords } from "../../jobs/job_records.ts";
+import type { JobEnd } from "../../jobs/job.ts";
+import { JobLog, type StoredJob } from "../../jobs/job_log.ts";
+import { moveRecordedJobs } from "../../jobs/job_migration.ts";
+import { acceptedJob, JobQueue } from "../../jobs/job_queue.ts";
+import { WORK_KINDS } from "../../log/work_kinds.ts";
+import type { WorkLog } from "../../log/work_log.ts";
 import type { RecordStore } from "../../store/records.ts";
 import type { Files } from "../../tasks/files.ts";
 import { isId } from "../../tasks/ids.ts";
@@ -26,18 +29,10 @@ import type { SatelliteReference } from "../sdk/reference.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { SatelliteLogLine } from "./attempt_run.ts";
 import { OtherExecutions } from "./execute_other.ts";
-import {
-  EXECUTION_FORM,
-  EXECUTIONS,
-  type ExecutionFacts,
-  endView,
-  factsView,
-  listedUnder,
-  recordToView,
-  retriesOf,
-} from "./execution_record.ts";
+import { type ExecutionFacts, endView, listedUnder, pendingView } from "./execution_record.ts";
 import { checkArguments, checkRequest, destinationOf } from "./execution_request.ts";
 import { ExecutionSender } from "./execution_sender.ts";
+import { RECORDED_EXECUTIONS } from "./recorded_executions.ts";
 
 /** Each with a default. */
 export interface ExecutionBounds {
@@ -56,6 +51,9 @@ export interface ExecutionBounds {
 /** What executions stand on, with their bounds. */
 export interface ExecutionsOptions {
   readonly clock: Clock;
+  /** Keeps executions. */
+  readonly workLog: WorkLog;
+  /** Executions of earlier versions are moved from here. */
   readonly store: RecordStore;
   readonly resolver: SatelliteResolver;
   readonly secrets: Pick<Secrets, "reveal">;
@@ -78,8 +76,6 @@ const BOUNDS: ExecutionBounds = {
   graceMs: 5_000,
   closeMs: 10_000,
 };
-const LIST_PAGE = 32;
-const LIST_BYTES_MAX = 8 << 20;
 
 /** Goes on with what an earlier process has left pending. */
 export async function openExecutions(options: ExecutionsOptions): Promise<Executions> {
@@ -91,13 +87,14 @@ export async function openExecutions(options: ExecutionsOptions): Promise<Execut
 class StoredExecutions implements Executions {
   readonly #options: ExecutionsOptions;
   readonly #sender: ExecutionSender;
+  readonly #jobs: JobLog<ExecutionFacts>;
   readonly #queue: JobQueue<ExecutionFacts>;
   readonly #listeners = new Set<(execution: ExecutionView) => void>();
   #closing: Promise<void> | undefined;
 
   constructor(options: ExecutionsOptions) {
     this.#options = options;
-    const { clock, store, resolver, secrets, http, files, tasks } = options;
+    const { clock, workLog, resolver, secrets, http, files, tasks } = options;
     const { log = () => undefined, destinations = new BottleneckDestinations() } = options;
     const bounds = { ...BOUNDS, ...options.bounds };
     const { graceMs, closeMs, places: placesMax, pending: pendingMax, projectPending } = bounds;
@@ -107,12 +104,15 @@ class StoredExecutions implements Executions {
       fault: (error) => this.#fault(error),
     });
     const limits = { placesMax, pendingMax, groupPendingMax: projectPending, closeMs, storesIntents: true };
-    const jobs = new JobRecords(store, EXECUTION_FORM);
-    this.#queue = new JobQueue({ clock, log: jobs, sender: this.#sender, destinations, limits });
+    this.#jobs = new JobLog(workLog, WORK_KINDS.execution, ({ project, satellite }) =>
+      listedUnder(project, satellite),
+    );
+    this.#queue = new JobQueue({ clock, log: this.#jobs, sender: this.#sender, destinations, limits });
   }
 
-  start(): Promise<void> {
-    return this.#queue.start();
+  async start(): Promise<void> {
+    await moveRecordedJobs(this.#options.store, this.#jobs, RECORDED_EXECUTIONS);
+    await this.#queue.start();
   }
 
   async submit(caller: ExecutionCaller, request: ExecutionRequest): Promise<ExecutionView> {
@@ -123,6 +123,8 @@ class StoredExecutions implements Executions {
     const resolved = await resolver.resolve(caller, satellite);
     const { given, payload, slaMs } = checkRequest(request, resolved.satellite);
     const checked = await checkArguments(resolved, given);
+    if (request.id !== undefined && (await this.#jobs.isTaken(id)))
+      throw new PerigeeError("conflict", `another execution has the id ${id}`);
     this.#assertOpen();
     const createdWallMs = clock.wallMs();
     const { project, keyId, isBeta } = caller;
@@ -146,36 +148,19 @@ class StoredExecutions implements Executions {
   async execution(project: string, id: string): Promise<ExecutionView> {
     const pending = this.#queue.find(id);
     if (pending !== undefined && pending.facts.project === project) return pendingView(pending);
-    const record = await this.#options.store.record(project, EXECUTIONS.shown, id);
-    if (record === undefined) throw notFound(id);
-    return recordToView(record);
+    const job = await this.#jobs.find(project, id);
+    if (job === undefined) throw notFound(id);
+    return this.#view(job);
   }
 
   async list(
     project: string,
     query: PageQuery & { readonly satellite?: SatelliteReference; readonly isBrief?: boolean },
   ): Promise<Page<ExecutionView>> {
-    const { after, limit, satellite, isBrief = false } = query;
-    const parent = satellite === undefined ? {} : { parent: listedUnder(project, satellite) };
-    if (after !== undefined) await this.#assertListed(project, after, parent.parent);
-    const items: ExecutionView[] = [];
-    let bytes = 0;
-    for (let last = after; ; last = items.at(-1)?.id) {
-      const wanted = Math.min(LIST_PAGE, limit + 1 - items.length);
-      const place = last === undefined ? {} : { after: last };
-      const records = await this.#options.store.records(project, {
-        ...{ collection: EXECUTIONS.shown, ...parent, ...place, limit: wanted },
-        ...{ isNewestFirst: true, withoutPayloads: isBrief },
-      });
-      for (const record of records) {
-        if (items.length === limit || (bytes > LIST_BYTES_MAX && items.length > 0))
-          return { items, hasMore: true };
-        const pending = this.#queue.find(record.id);
-        items.push(pending === undefined ? recordToView(record) : pendingView(pending));
-        bytes += pending === undefined ? (record.payload?.byteLength ?? 0) : 0;
-      }
-      if (records.length < wanted) return { items, hasMore: false };
-    }
+    const { satellite, ...page } = query;
+    const parent = satellite === undefined ? undefined : listedUnder(project, satellite);
+    const { items, hasMore } = await this.#jobs.list(project, { ...page, parent });
+    return { items: items.map((job) => this.#view(job)), hasMore };
   }
 
   async cancel(project: string, id: string): Promise<ExecutionView> {
@@ -212,10 +197,10 @@ class StoredExecutions implements Executions {
     }
   }
 
-  async #assertListed(project: string, after: string, parent: string | undefined): Promise<void> {
-    const record = await this.#options.store.record(project, EXECUTIONS.shown, after);
-    if (record === undefined || (parent !== undefined && record.parent !== parent))
-      throw new PerigeeError("not_found", "no such execution", { details: { param: "after" } });
+  /** A pending one as it is in memory. */
+  #view({ facts, end }: StoredJob<ExecutionFacts>): ExecutionView {
+    if (end !== undefined) return endView(facts, end);
+    return pendingView(this.#queue.find(facts.id) ?? acceptedJob(facts));
   }
 
   #assertOpen(): void {
@@ -225,30 +210,6 @@ class StoredExecutions implements Executions {
   #fault(error: unknown): void {
     this.#options.onFault?.(error);
   }
-}
-
-function pendingView({ facts, progress, phase, shown }: PendingJob<ExecutionFacts>): ExecutionView {
-  const held = phase === "retrying" ? holdOf(progress) : undefined;
-  return {
-    ...factsView(facts),
-    status: "pending",
-    phase,
-    ...(shown === undefined ? {} : { progress: shown }),
-    ...(held === undefined ? {} : { held }),
-    updatedWallMs: progress.updatedWallMs,
-    output: null,
-    error: null,
-    retries: retriesOf(progress.attempts),
-  };
-}
-
-/** Undefined after an attempt that may have done something. */
-function holdOf({ last, updatedWallMs, nextWallMs = updatedWallMs }: JobProgress): ExecutionView["held"] {
-  if (last === undefined || last.failure === "ambiguous") return undefined;
-  const { failure, code, message, sinceWallMs } = last;
-  const refusal = code === "http_429" ? "rate_limited" : "overloaded";
-  const reason = failure === "not_sent" ? "outage" : refusal;
-  return { reason, code, message, sinceWallMs, nextTryWallMs: nextWallMs };
 }
 
 function notFound(id: string): PerigeeError {

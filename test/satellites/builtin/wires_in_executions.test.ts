@@ -4,6 +4,7 @@ import { systemClock } from "../../../src/clock.ts";
 import { AllowList } from "../../../src/egress/address.ts";
 import { createEgress } from "../../../src/egress/egress.ts";
 import { PerigeeError } from "../../../src/errors.ts";
+import { openWorkLog } from "../../../src/log/work_log.ts";
 import { vendorSatellites } from "../../../src/satellites/builtin/vendor.ts";
 import { openExecutions } from "../../../src/satellites/executions/executions.ts";
 import type { Executions, ExecutionView } from "../../../src/satellites/sdk/execution.ts";
@@ -25,9 +26,9 @@ afterEach(async () => {
 async function open(secrets: Readonly<Record<string, string>> = {}): Promise<Executions> {
   const all = vendorSatellites() as unknown as readonly Satellite[]; // as the catalogue gives them
   const satellites = new Map(all.map((one) => [one.name, one]));
+  const store = createMemoryStore();
   const executions = await openExecutions({
-    clock: systemClock,
-    store: createMemoryStore(),
+    ...{ clock: systemClock, store, workLog: await openWorkLog({ clock: systemClock, store }) },
     resolver: {
       resolve: async (_caller, reference) => {
         const satellite = satellites.get(reference.name);

@@ -1,0 +1,8 @@
+/**
+ * What tasks of the work log are: each kind belongs to one module, which alone reads its rows.
+ */
+
+/** Never reuse a number: rows hold them. */
+export const WORK_KINDS = { execution: 1, delivery: 2 } as const;
+
+export type WorkKind = (typeof WORK_KINDS)[keyof typeof WORK_KINDS];

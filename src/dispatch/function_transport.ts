@@ -93,8 +93,13 @@ function failed(failure: WireFailure, message: string): WireResult {
 }
 
 function answered(answer: unknown): WireResult {
-  const text = jsonOf(answer);
-  if (text === undefined || text.length > ANSWER_BYTES_MAX) return tooLarge();
+  const { text, fault = "" } = jsonOf(answer);
+  if (text === undefined) {
+    if (fault.includes("string length")) return tooLarge(); // longer than any text that V8 can make
+    const body = Buffer.from(JSON.stringify({ unwritable: fault }));
+    return { ok: true, status: 0, headers: NO_HEADERS, body };
+  }
+  if (text.length > ANSWER_BYTES_MAX) return tooLarge();
   const body = Buffer.from(text);
   return body.byteLength > ANSWER_BYTES_MAX
     ? tooLarge()
@@ -105,12 +110,21 @@ function tooLarge(): WireResult {
   return failed("too_large", `the answer has more than ${ANSWER_BYTES_MAX} bytes`);
 }
 
-/** Undefined for what is too long to be written; `null` for what is not data (a circle, a BigInt, nothing). */
-function jsonOf(answer: unknown): string | undefined {
+/** `fault` for what is not data: a circle, a BigInt, thousands of levels. */
+function jsonOf(answer: unknown): { readonly text?: string; readonly fault?: string } {
   try {
-    return JSON.stringify(answer) ?? "null";
+    return { text: JSON.stringify(answer) ?? "null" };
   } catch (error) {
-    return error instanceof RangeError ? undefined : "null";
+    return { fault: wordsOf(error) };
+  }
+}
+
+/** Reading an error may throw, too: it is anybody's object. */
+function wordsOf(error: unknown): string {
+  try {
+    return textOf((error as Error).message) ?? "";
+  } catch {
+    return "";
   }
 }
 

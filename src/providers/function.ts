@@ -156,6 +156,8 @@ function contentOf(texts: readonly string[]): string | object[] {
 function decode(answer: WireAnswer, name: string): Decoded {
   const body = parseJson(answer.body);
   if (answer.status === 200) return read(body, name);
+  const unwritable = stringOf(objectOf(body)?.["unwritable"]);
+  if (unwritable !== undefined) return itemFailure("ambiguous", "invalid_response", lost(unwritable, name));
   const thrown = objectOf(objectOf(body)?.["thrown"]);
   return thrown === undefined ? refusalOf(name, answer) : understood(thrown, answer, name);
 }
@@ -198,6 +200,12 @@ function nonsense(value: unknown, name: string): string {
   const found =
     object === undefined ? kind : `an object with ${members.length === 0 ? "nothing" : members.join(", ")}`;
   return `the function of provider "${name}" returned ${found}; expected { text, usage?, finishReason?, toolCalls? }`;
+}
+
+/** What was returned cannot be written as JSON. */
+function lost(fault: string, name: string): string {
+  const words = `the function of provider "${name}" returned what JSON cannot hold`;
+  return fault === "" ? words : `${words}: ${said(fault).slice(0, SAID_CHARS_MAX)}`;
 }
 
 function membersOf(answer: Unchecked): AnswerMembers | undefined {
@@ -252,10 +260,15 @@ function understood(thrown: Unchecked, answer: WireAnswer, name: string): Decode
 }
 
 function unmarked(thrown: Unchecked, name: string): Exclude<Decoded, { readonly class: "success" }> {
-  const said = withoutKeys(stringOf(thrown["message"])?.replace(/[\p{Cc}\s]+/gu, " ") ?? "");
-  const what = [stringOf(thrown["name"]) ?? "an error", said].filter((text) => text !== "").join(": ");
+  const words = said(stringOf(thrown["message"]) ?? "");
+  const what = [stringOf(thrown["name"]) ?? "an error", words].filter((text) => text !== "").join(": ");
   const message = `the function of provider "${name}" threw ${what.slice(0, SAID_CHARS_MAX)}`;
   return itemFailure("ambiguous", "provider_error", message);
+}
+
+/** Words of a function on one line, without what looks like a key. */
+function said(words: string): string {
+  return withoutKeys(words.replace(/[\p{Cc}\s]+/gu, " "));
 }
 
 function waitOf(value: unknown): number | undefined {

@@ -8,16 +8,23 @@
  * the way between the threads, except for a seed.
  */
 import { PerigeeError } from "../errors.ts";
-import type { JsonValue, ModelRequest } from "../work/request.ts";
+import { RECORDED_CODES } from "../work/failure_numbers.ts";
+import type { ModelRequest } from "../work/request.ts";
 import { objectOf } from "./json.ts";
 import { keepingKeys } from "./key_text.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireHead } from "./provider.ts";
 import { itemFailure } from "./refusals.ts";
+import { keptWaitMs, refusalWaitMs } from "./retry_after.ts";
 
 const HEADS_KEPT_MAX = 1_000;
 const METHODS = ["head", "encode", "decode", "limits"] as const;
-const CLASSES: ReadonlySet<unknown> = new Set(["success", "refused", "ambiguous", "permanent"]);
+const CLASSES: ReadonlySet<unknown> = new Set(["refused", "ambiguous", "permanent"]);
+const CODES: ReadonlySet<unknown> = new Set(RECORDED_CODES);
 const SCOPES: ReadonlySet<unknown> = new Set(["item", "model", "provider"]);
+const FINISHES: ReadonlySet<unknown> = new Set(["stop", "length", "tool_calls", "content_filter", "refusal"]);
+const TEXTS = ["model", "requestId", "servedTier", "reasoning"] as const;
+/** What Node sends as the value of a header. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** Whether a value is meant as a codec: it has at least one of its methods. */
 export function isCodec(value: unknown): value is Provider {
@@ -59,7 +66,7 @@ export function ownCodec(codec: Provider, settings: ProviderSettings): Provider 
   const head = (model: string): WireHead => {
     const known = heads.get(model);
     if (known !== undefined) return known;
-    const made = checkedHead(codec.head(model), name);
+    const made = checkedHead(now(codec.head(model)), name);
     if (heads.size >= HEADS_KEPT_MAX) heads.clear();
     heads.set(model, made);
     return made;
@@ -68,23 +75,25 @@ export function ownCodec(codec: Provider, settings: ProviderSettings): Provider 
     settings,
     head,
     encode: (request, model, isCheckOnly) => {
+      let method = "head";
       try {
         head(model);
-        return checkedBody(codec.encode(request, model, isCheckOnly), name);
+        method = "encode";
+        return checkedBody(now(codec.encode(request, model, isCheckOnly)));
       } catch (error) {
-        return { ok: false, code: "invalid_config", message: faultOf(error, name, "encode") };
+        return { ok: false, code: "invalid_config", message: faultOf(error, name, method) };
       }
     },
     decode: (answer) => {
       try {
-        return checkedAnswer(codec.decode(answer), name);
+        return checkedAnswer(now(codec.decode(answer)));
       } catch (error) {
         return itemFailure("ambiguous", "invalid_response", faultOf(error, name, "decode"));
       }
     },
     limits: (headers) => {
       try {
-        return codec.limits(headers);
+        return now(codec.limits(headers));
       } catch {
         return undefined; // as if the answer said nothing of limits: `decode` reports a codec that is broken
       }
@@ -92,7 +101,7 @@ export function ownCodec(codec: Provider, settings: ProviderSettings): Provider 
   };
   const { answerLocally } = codec;
   if (answerLocally === undefined) return keepingKeys(own, settings);
-  return keepingKeys({ ...own, answerLocally: (body) => answered(() => answerLocally(body)) }, settings);
+  return keepingKeys({ ...own, answerLocally: (body) => answered(() => now(answerLocally(body))) }, settings);
 }
 
 function answered(answer: () => { readonly status: number; readonly body: Uint8Array }): {
@@ -106,35 +115,57 @@ function answered(answer: () => { readonly status: number; readonly body: Uint8A
   }
 }
 
+/** What a method of a codec returned, unless it is a promise: nobody waits for it, nor hears how it fails. */
+function now<T>(value: T): T {
+  if (!(value instanceof Promise)) return value;
+  value.catch(() => undefined);
+  throw new TypeError("it returned a promise; a codec is not async");
+}
+
 function checkedHead(head: WireHead, name: string): WireHead {
-  const { origin, path, headers } = head;
-  const url = URL.canParse(origin) ? new URL(origin) : undefined;
+  const { origin, path, headers } = objectOf(head) ?? {};
+  const url = typeof origin === "string" && URL.canParse(origin) ? new URL(origin) : undefined;
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
-  if (!isHttp || url.origin !== origin || !path.startsWith("/") || objectOf(headers) === undefined)
+  const isPath = typeof path === "string" && path.startsWith("/");
+  const values = Object.entries(objectOf(headers) ?? { "": undefined });
+  const odd = values.find(([, value]) => typeof value !== "string" || !HEADER_VALUE.test(value));
+  if (!isHttp || url.origin !== origin || !isPath || odd !== undefined)
     throw new PerigeeError(
       "invalid_config",
-      `provider ${name}: head must return { origin: "https://host", path: "/...", headers }`,
+      `provider ${name}: head must return { origin: "https://host", path: "/...", headers }${odd === undefined || odd[0] === "" ? "" : `; the header ${odd[0]} is not a text without line ends`}`,
     );
-  return { origin, path, headers };
+  return { origin, path, headers: head.headers };
 }
 
-function checkedBody(encoded: Encoded, name: string): Encoded {
-  if (encoded.ok === false && typeof encoded.message === "string") return encoded;
-  if (encoded.ok === true && typeof encoded.body === "string")
-    return Array.isArray(encoded.dropped) ? encoded : { ...encoded, dropped: [] };
-  throw new TypeError(
-    `encode of provider ${name} must return { ok, body, dropped } or { ok, code, message }`,
-  );
+function checkedBody(encoded: Encoded): Encoded {
+  const { ok, body, code, message, dropped } = objectOf(encoded) ?? {};
+  if (ok === false && typeof message === "string" && CODES.has(code)) return encoded;
+  if (ok === true && typeof body === "string")
+    return Array.isArray(dropped) && dropped.every((name) => typeof name === "string")
+      ? encoded
+      : { ...(encoded as Extract<Encoded, { readonly ok: true }>), dropped: [] };
+  throw new TypeError("it must return { ok: true, body, dropped } or { ok: false, code, message }");
 }
 
-function checkedAnswer(decoded: Decoded, name: string): Decoded {
-  const found = objectOf(decoded as unknown as JsonValue);
-  const isWhole =
-    decoded.class === "success"
-      ? typeof found?.["text"] === "string"
-      : typeof found?.["code"] === "string" && SCOPES.has(found["scope"]);
-  if (CLASSES.has(found?.["class"]) && isWhole) return decoded;
-  throw new TypeError(`decode of provider ${name} returned no known class`);
+function checkedAnswer(decoded: Decoded): Decoded {
+  const found = objectOf(decoded) ?? {};
+  const odd = TEXTS.find((member) => !["undefined", "string"].includes(typeof found[member]));
+  if (odd !== undefined) throw new TypeError(`it returned ${odd} that is not a text`);
+  if (found["class"] === "success") {
+    if (typeof found["text"] === "string" && FINISHES.has(found["finish"])) return decoded;
+    throw new TypeError("a success must have text and finish, one of the known ones");
+  }
+  const { code, message, scope, retryAfterMs } = found;
+  const isWhole = CODES.has(code) && typeof message === "string" && SCOPES.has(scope);
+  if (!CLASSES.has(found["class"]) || !isWhole)
+    throw new TypeError(
+      `it must return a success, or a known class (${[...CLASSES].join(", ")}) with code, message and scope`,
+    );
+  if (retryAfterMs === undefined) return decoded;
+  const { retryAfterMs: _asked, ...rest } = decoded as Exclude<Decoded, { readonly class: "success" }>;
+  const waitMs = keptWaitMs(typeof retryAfterMs === "number" ? retryAfterMs : undefined);
+  const keptMs = rest.class === "refused" ? refusalWaitMs(waitMs) : waitMs;
+  return keptMs === undefined ? rest : { ...rest, retryAfterMs: keptMs };
 }
 
 function faultOf(error: unknown, name: string, method: string): string {

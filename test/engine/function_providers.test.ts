@@ -34,6 +34,26 @@ async function run(world: World, options: object = {}) {
   return summary;
 }
 
+function circle(): object {
+  const own: { own?: object } = {};
+  own.own = own;
+  return own;
+}
+
+function nested(levels: number): object {
+  let inner = {};
+  for (let level = 0; level < levels; level += 1) inner = { inner };
+  return inner;
+}
+
+function throwing(): { readonly text: string } {
+  return {
+    get text(): string {
+      throw Object.defineProperty({}, "message", { get: () => throwing().text });
+    },
+  };
+}
+
 function marked(message: string, marks: object): Error {
   return Object.assign(new Error(message), marks);
 }
@@ -318,7 +338,14 @@ describe("a provider that is a function", () => {
     ["a list", ["yes"], "returned a list"],
     ["an object without text", { content: "yes" }, "returned an object with content"],
     ["a text that is no string", { text: 7 }, "returned an object with text"],
-    ["what JSON cannot hold", { text: "a", usage: 1n }, "returned nothing"],
+    ["a number that JSON cannot hold", { text: "a", usage: 1n }, "JSON cannot hold: Do not know how to"],
+    ["a circle", { text: "a", toolCalls: [circle()] }, "JSON cannot hold: Converting circular structure"],
+    [
+      "ten thousand levels",
+      { text: "a", toolCalls: [nested(20_000)] },
+      "JSON cannot hold: Maximum call stack",
+    ],
+    ["a getter that throws", throwing(), "JSON cannot hold"],
   ])("counts %s as an answer that is not valid", async (_, answer, words) => {
     const { line } = await endOfFirst(() => answer as unknown as FunctionAnswer);
     expect(line).toMatchObject({ output: null, error: { code: "invalid_response" } });

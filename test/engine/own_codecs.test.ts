@@ -109,6 +109,14 @@ describe("a provider that is a codec of the caller", () => {
     ["returns nothing", () => undefined],
     ["returns a class that does not exist", () => ({ class: "fine", text: "a" })],
     ["returns a success without text", () => ({ class: "success", finish: "stop", usage: undefined })],
+    ["returns a success with an unknown end", () => ({ class: "success", text: "a", finish: "banana" })],
+    [
+      "returns a tier that is not a text",
+      () => ({ class: "success", text: "a", finish: "stop", servedTier: [] }),
+    ],
+    ["returns a promise", () => Promise.reject(new Error("nobody hears this"))],
+    ["returns an unknown code", () => ({ class: "permanent", code: "banana", message: "no", scope: "item" })],
+    ["returns no message", () => ({ class: "permanent", code: "filtered", scope: "item" })],
   ])("counts an answer whose decode %s as one that is not valid, and fails no run", async (_, broken) => {
     const world = worldOf({
       ...BASE,
@@ -121,6 +129,58 @@ describe("a provider that is a codec of the caller", () => {
     expect(world.output().find(({ key }) => key === "k2")).toMatchObject({
       error: { code: "invalid_response" },
     });
+  });
+
+  it("takes limits that are a promise for none, also when it rejects", async () => {
+    const limits = () => Promise.reject(new Error("nobody hears this"));
+    const world = worldOf({ ...BASE, limits: limits as unknown as Provider["limits"] });
+    world.input(3, "mine:m1");
+    expect((await run(world)).counts.completed).toBe(3);
+  });
+
+  it.each([
+    ["encode returns nothing", { encode: () => undefined }, /encode .* must return \{ ok: true, body/],
+    ["encode is async", { encode: async () => ({}) }, /encode .* a codec is not async/],
+    [
+      "encode has an unknown code",
+      { encode: () => ({ ok: false, code: "x", message: "y" }) },
+      /encode .* ok: false, code/,
+    ],
+    ["head returns nothing", { head: () => undefined }, /head .* must return \{ origin/],
+    [
+      "head throws",
+      { head: () => JSON.parse("{") },
+      /head of the codec of provider "mine" failed: SyntaxError/,
+    ],
+    [
+      "a header has a line end",
+      { head: () => ({ origin: "http://mine.test", path: "/", headers: { "x-a": "b\r\nc: d" } }) },
+      /head .* the header x-a/,
+    ],
+  ])("ends an item with the method and what it must return when %s", async (_, broken, words) => {
+    const world = worldOf({ ...BASE, ...(broken as unknown as Provider) });
+    world.input(1, "mine:m1");
+    await run(world);
+    expect(world.output()).toMatchObject([
+      { error: { code: "invalid_config", attempts: 0, message: expect.stringMatching(words) } },
+    ]);
+  });
+
+  it("waits at most 15 minutes for a wait that no clock can hold", async () => {
+    let answers = 0;
+    const world: World = worldOf({
+      ...BASE,
+      decode: (answer) => {
+        answers += 1;
+        if (answers > 1) return BASE.decode(answer);
+        const wait = { retryAfterMs: 1e18, isRateLimit: true };
+        return { class: "refused", code: "rate_limited", message: "slow", scope: "item", ...wait };
+      },
+    });
+    world.input(1, "mine:m1");
+    expect((await run(world)).counts.completed).toBe(1);
+    expect(world.clock.nowMs()).toBeLessThan(16 * 60_000);
+    expect(world.sent).toHaveLength(2);
   });
 
   it("ends an item for which its codec has no address", async () => {

@@ -21,7 +21,7 @@ export function answeredObject(
   line: OutputLine,
   shownFailure: (failure: Failure) => Failure = (failure) => failure,
 ): TaskObject {
-  const { key, line: _, output, error: failure, usage: used, ...facts } = line;
+  const { key, line: _, output, error: failure, usage: used, body: _body, ...facts } = line;
   const usage = {
     ...used,
     input_tokens: answer.inputTokens || inputTokens,

@@ -322,7 +322,7 @@ async function openState(
     input: input.file,
     measurer: parts.measurer,
     layout,
-    keepsBody: layout.format !== "perigee",
+    keepsBody: layout.hasBody,
     measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(parts, options, budget) },
     log,
     totals: recovered.totals,

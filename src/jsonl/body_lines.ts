@@ -14,8 +14,11 @@ import { isObject, type Json, type JsonObject } from "../work/json.ts";
 import type { LineFormat } from "../work/line_layout.ts";
 import type { AttemptFacts } from "../work/outcome.ts";
 import { asBuffer } from "./lines.ts";
+import { afterString } from "./numbers.ts";
 
 export type BodyFormat = Exclude<LineFormat, "perigee">;
+
+const BODY_NAME = '"body":';
 
 /** The first bytes of a line in OpenAI's layout. */
 export const OPENAI_LINE_START = '{"id":"batch_req_';
@@ -36,7 +39,7 @@ export function bodyLine(
   { body, requestId = "" }: Pick<AttemptFacts, "body" | "requestId">,
   warnings: string,
 ): string {
-  const text = body === undefined ? "null" : onOneLine(asBuffer(body).toString());
+  const text = body === undefined ? "null" : bodyJson(body);
   const end = endOf(warnings);
   if (format === "raw") return `{"key":${owner.keyJson},"body":${text}${end}`;
   const response = `{"status_code":200,"request_id":${JSON.stringify(requestId)},"body":${text}}`;
@@ -60,7 +63,7 @@ export function asOwnLine(line: JsonObject): JsonObject {
     const { custom_id: key, response, ...others } = line;
     return { ...others, key: key ?? null, ...withOutput(isObject(response) ? response["body"] : null) };
   }
-  if (!("body" in line)) return line;
+  if (!("body" in line) || "output" in line) return line;
   const { body, ...others } = line;
   return { ...others, ...withOutput(body) };
 }
@@ -98,9 +101,27 @@ function openaiStart({ keyJson, line = 0, taskId }: LineOwner): string {
   return `${OPENAI_LINE_START}${id}","custom_id":${keyJson}`;
 }
 
-/** JSON has line ends between tokens only: inside a string they are escaped. */
-function onOneLine(json: string): string {
+/** A provider's body as a member of a line. JSON has line ends between tokens only: inside a string they are escaped. */
+export function bodyJson(body: Uint8Array): string {
+  const json = asBuffer(body).toString();
   return json.includes("\n") || json.includes("\r") ? json.replace(/[\r\n]+/g, "") : json;
+}
+
+/** The bytes of the provider's body at the end of a line of perigee's own; undefined if it has none. `line` is without its newline. */
+export function bodyIn(line: string): string | undefined {
+  let depth = 0;
+  for (let at = 0; at < line.length; ) {
+    const code = line.charCodeAt(at);
+    if (code === 0x22) {
+      if (depth === 1 && line.startsWith(BODY_NAME, at)) return line.slice(at + BODY_NAME.length, -1);
+      at = afterString(line, at + 1);
+      continue;
+    }
+    if (code === 0x7b || code === 0x5b) depth += 1;
+    else if (code === 0x7d || code === 0x5d) depth -= 1;
+    at += 1;
+  }
+  return undefined;
 }
 
 function endOf(warnings: string): string {

@@ -6,7 +6,8 @@
  *   {"key":null,"line":N,"output":null,"error":{...}}                     the input line's key could not be read
  *
  * After them, of a line for which requests were sent: `model`, `usage`, `cost`, `latency_ms`, `attempts`, `provider_request_id`.
- * At the end `"warnings":[...]`, when something was left out of the request or changed in it. Lines of earlier versions have
+ * At the end `"warnings":[...]`, when something was left out of the request or changed in it, and `"body"`, the provider's own bytes, where
+ * the caller names it. Lines of earlier versions have
  * what came with the text inside `output`, and only `model` and `warnings` after it.
  *
  * Keys come as JSON string literals, made once where the line was parsed. Hot path: one call per item (`bench/jsonl.ts`).
@@ -15,7 +16,7 @@ import type { FailureCode } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";
 import { isObject, type JsonObject, jsonOf } from "../work/json.ts";
 import type { AnswerMembers, AttemptFacts, Failure, FinishReason, Output } from "../work/outcome.ts";
-import { asOwnLine } from "./body_lines.ts";
+import { asOwnLine, bodyJson } from "./body_lines.ts";
 import { asBuffer } from "./lines.ts";
 
 export { wholeLinesEnd } from "./lines.ts";
@@ -101,7 +102,9 @@ export function completedLine(
   const all = `,"finish_reason":"${finish}"${membersOf(members)}${factsOf(facts, attempts)}`;
   const beside = `${trimmed(all, fields)}${metadataOf(facts, fields)}`;
   const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
-  return `{"key":${literal(keyJson)},"output":${text}${beside}${warned}}\n`;
+  const sent = facts.last?.body;
+  const body = sent === undefined ? "" : `,"body":${bodyJson(sent)}`;
+  return `{"key":${literal(keyJson)},"output":${text}${beside}${warned}${body}}\n`;
 }
 
 /** Names of the members that are written; undefined for all. */

@@ -13,10 +13,22 @@ export function keepingBody(provider: Provider): Provider {
     ...provider,
     decode: (answer) => {
       const decoded = provider.decode(answer);
-      return decoded.class === "success" ? { ...decoded, body: answer.body } : decoded;
+      return decoded.class === "success" ? { ...decoded, body: jsonIn(provider, answer.body) } : decoded;
     },
   };
   KEEPING.set(provider, keeping);
   KEEPING.set(keeping, keeping);
   return keeping;
+}
+
+/** A codec of the caller may read another format: its bytes are kept as a text. */
+function jsonIn({ settings }: Provider, body: Uint8Array): Uint8Array {
+  if (settings.hasOwnCodec !== true) return body;
+  const text = Buffer.from(body).toString();
+  try {
+    JSON.parse(text);
+    return body;
+  } catch {
+    return Buffer.from(JSON.stringify(text));
+  }
 }

@@ -8,7 +8,6 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Clock, Timer } from "../clock.ts";
-import type { Disk } from "../disk.ts";
 import { ifFound, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
@@ -27,13 +26,10 @@ import {
   OPEN,
   recordToBatch,
 } from "./batch_record.ts";
-import { LineModels } from "./line_models.ts";
 import { toBatchId } from "./openai_ids.ts";
-import { secondsOf } from "./openai_list.ts";
 
 export interface BatchParts {
   readonly store: Store;
-  readonly disk: Disk;
   readonly clock: Clock;
   readonly tasks: Tasks;
   readonly files: Files;
@@ -124,7 +120,8 @@ export class Batches {
     try {
       const item = { file_id: terms.inputFileId, sla: terms.windowMs / 60_000 };
       const note = JSON.stringify({ batch_id: toBatchId(id) });
-      const task = await tasks.submit(project, { items: [item], hasOutputFile: false, id, note });
+      const request = { items: [item], hasOutputFile: false, keepsBodies: true, id, note };
+      const task = await tasks.submit(project, request);
       if (task.status !== "submitted") void this.#finish(project, id); // an empty file
       return { batch, task };
     } catch (error) {
@@ -227,8 +224,7 @@ export class Batches {
     const completed = task?.counts.completed ?? 0;
     const hasOutput = completed > 0;
     const hasErrors = completed < total;
-    if (hasOutput)
-      await this.#keep(batch, batch.outputFileId, "output", this.#answerLines(batch, finalWallMs));
+    if (hasOutput) await this.#keep(batch, batch.outputFileId, "output", this.#answerLines(batch));
     if (hasErrors) await this.#keep(batch, batch.errorFileId, "error", this.#errorLines(batch));
     const { faults, unreadable } = hasErrors ? await this.#faultsOf(batch) : { faults: [], unreadable: 0 };
     const kind = unreadable > 0 && unreadable === total ? "failed" : kindOf(batch, task);
@@ -255,23 +251,8 @@ export class Batches {
     }
   }
 
-  async *#answerLines(
-    { project, id, inputFileId }: BatchRecord,
-    finalWallMs: number,
-  ): AsyncGenerator<string> {
-    const { tasks, files, disk } = this.#parts;
-    const { path } = await files.index(project, inputFileId);
-    const file = await disk.open(path, "read");
-    try {
-      const models = new LineModels(file);
-      for await (const line of tasks.answers(project, id, "answers")) {
-        // The task has one part, so an object's number is the number of its line.
-        const model = await models.modelOf(objectNumber(id, line.objectId));
-        yield answerLine(line, model, secondsOf(finalWallMs));
-      }
-    } finally {
-      await file.close();
-    }
+  async *#answerLines({ project, id }: BatchRecord): AsyncGenerator<string> {
+    for await (const line of this.#parts.tasks.answers(project, id, "answers")) yield answerLine(line);
   }
 
   async *#errorLines({ project, id }: BatchRecord): AsyncGenerator<string> {

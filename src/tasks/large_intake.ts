@@ -54,6 +54,7 @@ export class LargeIntake {
         taskId: spooled.taskId,
         volumeTokens,
         maxCostUsd: request.maxCostUsd,
+        keepsBodies: request.keepsBodies,
       }),
     );
     const { lots: opened, made: task } = await this.open(project, records, (estimatedUsd) => {

@@ -37,6 +37,8 @@ export interface LotRecord {
   readonly maxCostUsd?: number;
   /** The card (rate_cards.ts) that its price factors were promised by. */
   readonly rateCard?: string;
+  /** Its answers have the provider's body. */
+  readonly keepsBodies?: boolean | undefined;
   /** Where every 1,000th item begins, by line and byte; empty for shared lots. */
   readonly itemLines: readonly number[];
   readonly itemOffsets: readonly number[];
@@ -129,7 +131,7 @@ export function lotOf(
   {
     maxCostUsd,
     ...terms
-  }: Pick<LotRecord, "id" | "project" | "acceptedWallMs" | "acceptedAt" | "volumeTokens"> & {
+  }: Pick<LotRecord, "id" | "project" | "acceptedWallMs" | "acceptedAt" | "volumeTokens" | "keepsBodies"> & {
     readonly taskId: string;
     readonly maxCostUsd: number | undefined;
   },

@@ -20,6 +20,7 @@ import { countingEntries } from "../engine/task_journal.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import type { Cap } from "../price/budget.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
+import { LINE_FIELDS } from "../work/line_layout.ts";
 import type { Backlog } from "./backlog.ts";
 import { LastLots } from "./last_lots.ts";
 import { isLostInput } from "./lost_input.ts";
@@ -256,7 +257,7 @@ export class Lots {
 
   #run(lot: Lot, path: string, cap: Cap | undefined): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId } = lot.record;
+    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies } = lot.record;
     const isLost = path !== lot.path;
     return engine.run(path, {
       id: `lot:${id}`,
@@ -268,6 +269,7 @@ export class Lots {
       rateCard: this.cards.of(lot.record),
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
+      ...(keepsBodies === true ? { fields: LINE_FIELDS } : {}),
       ...(isLost ? { skip: () => true, isStandIn: true } : {}),
       onHeld: () => lot.endWait(),
       onStep: (sequence, step, wallMs) => {

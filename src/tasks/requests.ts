@@ -31,6 +31,8 @@ export interface TaskRequest {
   readonly note?: string;
   /** Hard cap in USD on what the providers may charge. */
   readonly maxCostUsd?: number;
+  /** Whether `answers` give the provider's bodies of the lines of its files. Default false. */
+  readonly keepsBodies?: boolean;
   /** Aborting rejects with its reason; a task that is stored by then goes on. */
   readonly signal?: AbortSignal;
 }

@@ -105,7 +105,7 @@ export class Retrying {
     const { parts, lots } = this.#options;
     const { lot } = layers[0] as Layer;
     const { firstLine, lines: count, slaMinutes, lotId } = task.parts[base] as TaskPart;
-    const { project, fileId, rateCard, volumeTokens } = lot.record;
+    const { project, fileId, rateCard, volumeTokens, keepsBodies } = lot.record;
     const acceptedAt = parts.clock.moment();
     const record: LotRecord = {
       id: `${task.id}-${index}`,
@@ -118,6 +118,7 @@ export class Retrying {
       lines: count,
       items: lines.size,
       volumeTokens,
+      keepsBodies,
       ...(rateCard === undefined ? {} : { rateCard }),
       again: {
         lotId,

@@ -6,6 +6,8 @@ import type { IndexedAnswer } from "../engine/answer_index.ts";
 import { answeredObject } from "../engine/answered_object.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { endMessage } from "../engine/run_stopped.ts";
+import { bodyIn } from "../jsonl/body_lines.ts";
+import { asBuffer } from "../jsonl/lines.ts";
 import { parseOutputLine } from "../jsonl/write.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { OutputLine } from "../work/item.ts";
@@ -103,7 +105,9 @@ export class TaskObjects {
       const status = lot.index.statusOf(place.line);
       if (status === undefined) continue;
       const number = place.line - part.firstLine + 1;
-      const { key, line: _, output, error, ...facts } = textOf(lot, place, bytes);
+      const text = textOf(bytes);
+      const { key, line: _, output, error, body: value, ...facts } = lineOf(lot, place, text);
+      const json = value === undefined || text === undefined ? undefined : bodyIn(text);
       const { inputTokens, outputTokens } = lot.index.get(place.line);
       yield {
         objectId: objectId(task.id, baseOf(base) + number),
@@ -113,6 +117,7 @@ export class TaskObjects {
         error: error === undefined ? null : failureOf(lot, error),
         usage: { input_tokens: inputTokens, output_tokens: outputTokens },
         facts,
+        ...(json === undefined || value === undefined ? {} : { body: { json, value } }),
       };
     }
   }
@@ -197,7 +202,7 @@ export class TaskObjects {
       if (places.length === 0) continue;
       for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
         const row = rowOf.get(place.line) as ObjectRow;
-        objects.set(row, settled(task, { lot, line: place.line }, row, textOf(lot, place, bytes)));
+        objects.set(row, settled(task, { lot, line: place.line }, row, lineOf(lot, place, textOf(bytes))));
       }
     }
     return rows.flatMap((row) => objects.get(row) ?? []);
@@ -296,7 +301,11 @@ function placeIn({ start, lengthBytes, lineCrc32 }: IndexedAnswer): Omit<LinePla
   return { start, lengthBytes, lineCrc32 };
 }
 
-function textOf(lot: Lot, place: LinePlace, bytes: Uint8Array | undefined): OutputLine {
-  if (bytes === undefined) return { key: null, output: null, error: brokenAnswer(lot.out ?? "", place) };
-  return parseOutputLine(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString());
+function textOf(bytes: Uint8Array | undefined): string | undefined {
+  return bytes === undefined ? undefined : asBuffer(bytes).toString().trimEnd();
+}
+
+function lineOf(lot: Lot, place: LinePlace, text: string | undefined): OutputLine {
+  if (text === undefined) return { key: null, output: null, error: brokenAnswer(lot.out ?? "", place) };
+  return parseOutputLine(text);
 }

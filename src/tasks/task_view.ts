@@ -8,6 +8,7 @@
 import type { Hold } from "../engine/holds.ts";
 import type { Money } from "../price/money.ts";
 import type { ItemFacts } from "../work/item.ts";
+import type { Json } from "../work/json.ts";
 import type { Failure, Output } from "../work/outcome.ts";
 import type { ObjectStatus, TaskCounts } from "../work/task.ts";
 
@@ -76,6 +77,8 @@ export interface AnsweredLine {
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number };
   /** What its line says besides. */
   readonly facts: ItemFacts;
+  /** The provider's body of an answer, where it is kept: its JSON without line ends, and parsed. */
+  readonly body?: { readonly json: string; readonly value: Json };
 }
 
 /** Which lines of a task's answers. */

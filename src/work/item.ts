@@ -131,8 +131,13 @@ export interface ItemFacts extends AnswerMembers {
   readonly warnings?: readonly Warning[];
 }
 
+/** The provider's own body of an answer, in lines of a run whose `fields` name it. */
+interface KeptBody {
+  readonly body?: JsonValue;
+}
+
 /** One output line (interface 2.6, with the error of a failed item). */
-export interface OutputLine extends ItemFacts {
+export interface OutputLine extends ItemFacts, KeptBody {
   /** Null when the input line's key could not be read; `line` then tells which line it was. */
   readonly key: string | null;
   readonly line?: number;

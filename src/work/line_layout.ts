@@ -13,7 +13,10 @@ export const LINE_FORMATS = ["perigee", "openai", "raw"] as const;
 
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
-/** Members that may stand beside `key` and `output` (`error`, and `warnings` where there are some, always do). */
+/**
+ * Members that may stand beside `key` and `output` (`error`, and `warnings` where there are some, always do): all but `body` unless a call
+ * names some. `body` is the provider's own, at the end of the line.
+ */
 export const LINE_FIELDS = [
   "finish_reason",
   "tool_calls",
@@ -28,26 +31,32 @@ export const LINE_FIELDS = [
   "attempts",
   "provider_request_id",
   "metadata",
+  "body",
 ] as const;
 
 export type LineField = (typeof LINE_FIELDS)[number];
 
 export interface LineLayout {
   readonly format: LineFormat;
-  /** Undefined: all. */
+  /** Undefined: the usual ones. */
   readonly fields: ReadonlySet<LineField> | undefined;
+  /** Whether lines have the provider's body. */
+  readonly hasBody: boolean;
 }
 
 /** What a call says of it. */
 export interface LayoutTerms {
   /** Default `perigee`. */
   readonly format?: LineFormat;
-  /** Default: all. Empty: none. */
+  /** Default: all but `body`. Empty: none. */
   readonly fields?: readonly LineField[];
 }
 
 export function lineLayout({ format = "perigee", fields }: LayoutTerms): LineLayout {
-  return { format, fields: fields === undefined ? undefined : new Set(fields) };
+  const named = fields === undefined ? undefined : new Set(fields);
+  const hasBody = format !== "perigee" || named?.has("body") === true;
+  const isUsual = named === undefined || LINE_FIELDS.every((name) => name === "body" || named.has(name));
+  return { format, fields: isUsual ? undefined : named, hasBody };
 }
 
 /** Why a layout cannot be; undefined when it can. */

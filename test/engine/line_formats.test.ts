@@ -40,6 +40,37 @@ describe("the format raw", () => {
   });
 });
 
+describe("the field body", () => {
+  it("stands at the end of a line with the provider's own bytes, and is there only if it is named", async () => {
+    const fields = ["usage", "body"] as const;
+    const world = answering(2);
+    await finish(world, { ...OPTIONS, fields });
+    const [answer, failure] = linesOf(world);
+    expect(answer?.endsWith(`},"body":${KEPT}}`)).toBe(true);
+    expect(Object.keys(JSON.parse(answer ?? ""))).toEqual(["key", "output", "usage", "body"]);
+    expect(JSON.parse(failure ?? "")).not.toHaveProperty("body");
+    const usual = answering(1);
+    await finish(usual, OPTIONS);
+    expect(linesOf(usual)[0]).not.toContain('"body"');
+  });
+
+  it("is kept through a kill, and its line is read as one of perigee's own", async () => {
+    const options = { ...OPTIONS, fields: ["body"] as const };
+    const world = answering(3);
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, options).finished.catch(() => undefined);
+    await world.clock.advance(15);
+    process.kill();
+    world.kill();
+    const before = linesOf(world);
+    expect(before).toHaveLength(1);
+    await finish(world, options);
+    expect(linesOf(world)).toHaveLength(3);
+    expect(linesOf(world)[0]).toBe(before[0]);
+    expect(world.sent.filter(({ line }) => line === 1)).toHaveLength(1);
+  });
+});
+
 describe("the format openai", () => {
   it("is the layout of OpenAI's batch output with the provider's own body", async () => {
     const world = answering(2);

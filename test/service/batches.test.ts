@@ -52,7 +52,13 @@ class TwoLineTasks {
 
   async *answers(_project: string, id: string, view: string): AsyncGenerator<AnsweredLine> {
     const usage = { input_tokens: 1, output_tokens: 2 };
-    const line = { key: view === "errors" ? "r2" : "r1", usage, error: null, output: null, facts: {} };
+    const line = {
+      key: view === "errors" ? "r2" : "r1",
+      usage,
+      error: null,
+      output: null,
+      facts: { model: "m" },
+    };
     if (view === "errors") yield { ...line, objectId: objectId(id, 2), status: "expired" };
     else
       yield {
@@ -86,8 +92,8 @@ class BatchWorld extends FileWorld {
   async start(): Promise<{ readonly batches: Batches; readonly files: Files; readonly store: Store }> {
     const store = await this.store.open();
     const files = await this.files({ store });
-    const { disk, clock } = this;
-    const batches = new Batches({ store, disk, clock, files, tasks: this.tasks as unknown as Tasks });
+    const { clock } = this;
+    const batches = new Batches({ store, clock, files, tasks: this.tasks as unknown as Tasks });
     await batches.open();
     this.#open = batches;
     return { batches, files, store };

@@ -67,19 +67,13 @@ describe("the openai SDK", () => {
       custom_id: "r3",
       response: {
         status_code: 200,
-        request_id: expect.stringMatching(/^req_/),
+        request_id: "chatcmpl-1",
         body: {
-          id: expect.stringMatching(/^chatcmpl-/),
+          id: "chatcmpl-1",
           object: "chat.completion",
-          created: expect.any(Number),
           model: "gpt-test",
           choices: [
-            {
-              index: 0,
-              message: { role: "assistant", content: "LONG THREE", refusal: null },
-              logprobs: null,
-              finish_reason: "length",
-            },
+            { index: 0, message: { role: "assistant", content: "LONG THREE" }, finish_reason: "length" },
           ],
           usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
         },
@@ -96,6 +90,54 @@ describe("the openai SDK", () => {
     ]);
     const output = await client.files.retrieve(batch.output_file_id ?? "");
     expect(output).toMatchObject({ purpose: "batch_output", filename: `${batch.id}_output.jsonl` });
+  });
+
+  it("gives each answer in the provider's own bytes but for line ends, also after a restart", async () => {
+    world.sends = (text) =>
+      `\r\n{ "created": 1.50,\n"id":"x","body":{"id":"}\\""},${text.slice(1, -1)},"system_fingerprint" : "fp_1" }\n`;
+    const { id } = await create((await upload(batchLines(["one", "hang"]))).id);
+    const completed = async () => (await service.client.batches.retrieve(id)).request_counts?.completed;
+    await expect.poll(completed, { timeout: 20_000, interval: 20 }).toBe(1);
+    world.release();
+    await service.close();
+    service = await world.start();
+    const batch = await ended(service.client, id);
+    const text = await (await service.client.files.content(batch.output_file_id ?? "")).text();
+    for (const prompt of ["one", "hang"])
+      expect(text).toContain(
+        `"body":{ "created": 1.50,"id":"x","body":{"id":"}\\""},${world.answerTo(prompt).slice(1, -1)},"system_fingerprint" : "fp_1" }},"error":null}\n`,
+      );
+  });
+
+  it("translates the answer of another protocol, and invents no member", async () => {
+    const { id } = await create((await upload(batchLines(["hello"], "echo:any"))).id);
+    const batch = await ended(service.client, id);
+    const [line] = (await jsonLines(service.client, batch.output_file_id)) as {
+      response: { body: { choices: object[] } };
+    }[];
+    expect(line?.response).toEqual({
+      status_code: 200,
+      request_id: "",
+      body: {
+        object: "chat.completion",
+        model: "echo:any",
+        choices: [
+          {
+            index: 0,
+            message: { role: "assistant", content: "hello", refusal: null },
+            logprobs: null,
+            finish_reason: "stop",
+          },
+        ],
+        usage: {
+          prompt_tokens: expect.any(Number),
+          completion_tokens: expect.any(Number),
+          total_tokens: expect.any(Number),
+          prompt_tokens_details: { cached_tokens: 0 },
+          completion_tokens_details: { reasoning_tokens: 0 },
+        },
+      },
+    });
   });
 
   it("has no file of answers and none of errors where there are none", async () => {

@@ -31,6 +31,8 @@ export class OpenaiWorld {
   readonly noted: AuditEvent[] = [];
   /** Prompts in the order of their coming. */
   readonly prompts: string[] = [];
+  /** The bytes that an answer is sent as. */
+  sends: (body: string) => string = (body) => body;
 
   async start(): Promise<OpenaiProcess> {
     if (this.#providerUrl === "") {
@@ -88,16 +90,20 @@ export class OpenaiWorld {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     const isFailure = prompt.includes("fail");
     response.writeHead(isFailure ? 400 : 200, { "content-type": "application/json" });
+    const error = { error: { message: "no", type: "invalid_request_error", code: "bad" } };
+    response.end(isFailure ? JSON.stringify(error) : this.sends(this.answerTo(prompt, body.model)));
+  }
+
+  /** The body of an answer. */
+  answerTo(prompt: string, model = "gpt-test"): string {
     const message = { role: "assistant", content: prompt.toUpperCase() };
-    const answer = {
+    return JSON.stringify({
       id: "chatcmpl-1",
       object: "chat.completion",
-      model: body.model,
+      model,
       choices: [{ index: 0, message, finish_reason: prompt.includes("long") ? "length" : "stop" }],
       usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
-    };
-    const error = { error: { message: "no", type: "invalid_request_error", code: "bad" } };
-    response.end(JSON.stringify(isFailure ? error : answer));
+    });
   }
 }
 

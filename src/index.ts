@@ -20,6 +20,7 @@ export type { ErrorGroup } from "./engine/run_errors.ts";
 export type { RunOptions } from "./engine/run_open.ts";
 export type { SubmitOptions } from "./engine/submissions.ts";
 export type { SubmittedTask } from "./engine/submitted_task.ts";
+export type { ItemTrace, TraceEvent } from "./engine/trace.ts";
 export type { MissingListener, MissingProvider, RunWarning, WarningListener } from "./engine/warning_feed.ts";
 export { type ErrorCode, type FailureCode, PerigeeError } from "./errors.ts";
 export type { FactorRate, RateCard } from "./price/factor.ts";

@@ -73,6 +73,7 @@ describe("the doors", () => {
         "Hold",
         "HoldReason",
         "Item",
+        "ItemTrace",
         "JournalEntry",
         "KnownModel",
         "LaneProgress",
@@ -122,6 +123,7 @@ describe("the doors", () => {
         "TaskCounts",
         "TaskObject",
         "Timer",
+        "TraceEvent",
         "Transport",
         "Usage",
         "UsedPrice",
@@ -310,6 +312,7 @@ describe("the fixed calls", () => {
     expectTypeOf<Engine["quote"]>().returns.resolves.toEqualTypeOf<door.Quote>();
     expectTypeOf<Engine["lanes"]>().toEqualTypeOf<() => readonly door.LaneStatus[]>();
     expectTypeOf<Engine["holds"]>().toEqualTypeOf<() => readonly door.Hold[]>();
+    expectTypeOf<Engine["trace"]>().toEqualTypeOf<(id: string, key?: string) => Promise<door.ItemTrace>>();
     expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
     expectTypeOf<keyof Engine>().toEqualTypeOf<
       | "run"
@@ -322,6 +325,7 @@ describe("the fixed calls", () => {
       | "quote"
       | "lanes"
       | "holds"
+      | "trace"
       | "close"
     >();
   });

@@ -9,7 +9,8 @@ import { type RunStatus, readStatus } from "../engine/run_status.ts";
 import { decodeBody } from "../engine/task_body.ts";
 import { PerigeeError } from "../errors.ts";
 import { usdText } from "../price/money.ts";
-import { readStoreCopy } from "../store/store_copy.ts";
+import type { StoredTask } from "../store/store.ts";
+import { type ReadableStore, readStoreCopy } from "../store/store_copy.ts";
 import { adviceOf } from "./advice.ts";
 import { commandLine } from "./command_line.ts";
 import { errorJson } from "./exit.ts";
@@ -92,27 +93,39 @@ async function show(
   }
 }
 
-async function statusOf(out: string, given: StatusArguments): Promise<RunStatus> {
-  const dataDir = given.data ?? `${out}.perigee`;
+function statusOf(out: string, { data }: StatusArguments): Promise<RunStatus> {
+  return readRun(out, data, async (store, task, dataDir) =>
+    current(await readStatus({ store, disk: systemDisk, dataDir }, task)),
+  );
+}
+
+/** Reads what is stored of the run of an output; `data` as the command names it. Throws `not_found` with what to do. */
+export async function readRun<T>(
+  out: string,
+  data: string | undefined,
+  read: (store: ReadableStore, task: StoredTask, dataDir: string) => Promise<T>,
+): Promise<T> {
+  const dataDir = data ?? `${out}.perigee`;
+  const path = resolve(out);
+  let isFound = false;
   try {
-    return await statusIn(dataDir, resolve(out));
+    return await readStoreCopy(dataDir, (store) => {
+      const task = store.findTask(
+        ({ body, name }) => name.startsWith("out:") && decodeBody(body).out === path,
+      );
+      if (task === undefined)
+        throw new PerigeeError("not_found", `no run with the output ${path} is recorded in ${dataDir}`);
+      isFound = true;
+      return read(store, task, dataDir);
+    });
   } catch (error) {
-    if (!(error instanceof PerigeeError) || error.code !== "not_found") throw error;
+    if (isFound || !(error instanceof PerigeeError) || error.code !== "not_found") throw error;
     const way =
-      given.data === undefined
+      data === undefined
         ? "if the run was started with --data, give the same --data here"
         : "--data must be that of the run";
     throw new PerigeeError("not_found", `${error.message}; ${way}`, { cause: error });
   }
-}
-
-function statusIn(dataDir: string, path: string): Promise<RunStatus> {
-  return readStoreCopy(dataDir, (store) => {
-    const task = store.findTask(({ body, name }) => name.startsWith("out:") && decodeBody(body).out === path);
-    if (task === undefined)
-      throw new PerigeeError("not_found", `no run with the output ${path} is recorded in ${dataDir}`);
-    return readStatus({ store, disk: systemDisk, dataDir }, task).then(current);
-  });
 }
 
 /** Without tries that are due: a process that was killed left them. */

@@ -15,6 +15,7 @@
  * (docs/decisions/0006-transport.md, bench/transport.ts).
  */
 import type { Clock } from "../clock.ts";
+import { debug } from "../debug.ts";
 import type { FailureCode } from "../errors.ts";
 import type { HeaderBag, Provider, WireHead } from "../providers/provider.ts";
 import { NO_USAGE } from "../work/outcome.ts";
@@ -326,7 +327,9 @@ export class Dispatcher<C extends Call = Call> {
   #decide(call: C, tally: Tally, result: AttemptResult): RetryDecision {
     if (isStopped(result)) return { retry: false, code: "cancelled" };
     const state = { ...tally, remainingMs: this.#remainingMs(call) };
-    return decideRetry(state, result, this.#policy, this.#clock.random());
+    const decision = decideRetry(state, result, this.#policy, this.#clock.random());
+    debug.attempts?.(`${result.code} after request ${tally.attempts}: ${decisionText(decision)}`);
+    return decision;
   }
 
   /** The end of a call whose last attempt failed. */
@@ -370,4 +373,8 @@ export class Dispatcher<C extends Call = Call> {
 
 function isStopped(result: AttemptResult): boolean {
   return result.code === "cancelled"; // the transport was closed under it, or it was cut
+}
+
+function decisionText(decision: RetryDecision): string {
+  return decision.retry ? `repeated after ${Math.ceil(decision.delayMs)} ms` : `ends as ${decision.code}`;
 }

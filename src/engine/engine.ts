@@ -6,6 +6,7 @@
  */
 import { resolve } from "node:path";
 import { systemClock } from "../clock.ts";
+import { setDebug } from "../debug.ts";
 import { makeFolder, systemDisk } from "../disk.ts";
 import { createDispatcher } from "../dispatch/dispatcher.ts";
 import { proxiesFrom } from "../dispatch/proxy.ts";
@@ -16,7 +17,6 @@ import { modelFault } from "../jsonl/layout.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { loadBundledPrices } from "../price/base.ts";
 import { PriceBook } from "../price/price_book.ts";
-import type { Quote } from "../price/quote.ts";
 import { LearntStore } from "../store/learnt.ts";
 import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
@@ -63,6 +63,7 @@ import { SharedCaps } from "./shared_caps.ts";
 import { storedTasks } from "./stored_tasks.ts";
 import { Submissions, type SubmitOptions } from "./submissions.ts";
 import type { SubmittedTask } from "./submitted_task.ts";
+import { traceOfRun } from "./trace.ts";
 import { Wires } from "./wires.ts";
 
 export type { Engine } from "./engine_calls.ts";
@@ -93,6 +94,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
   const { dataDir, stateDir, transport, store, measurer, observer, onNotice } = options;
   const env = options.env ?? process.env;
   const time = { clock: options.clock ?? systemClock, disk: options.disk ?? systemDisk };
+  setDebug(env["PERIGEE_DEBUG"], time.clock);
   const diskWait = place.diskWaitMs === undefined ? {} : { diskWaitMs: place.diskWaitMs };
   const resolved = resolveConfig({ ...diskWait, ...checked }, env, await importModules(checked.providers));
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
@@ -242,10 +244,17 @@ class LocalEngine implements Engine {
     return this.#submissions.object(id);
   }
 
-  forget(taskId: string): Promise<void> {
+  trace(id: string, key?: string) {
+    this.#assertOpen();
+    checkId(id, "trace");
+    return key === undefined ? this.#submissions.trace(id) : traceOfRun(this.parts, id, key);
+  }
+
+  async forget(taskId: string): Promise<void> {
     this.#assertOpen();
     checkId(taskId, "forget");
-    return this.#forget(taskId);
+    await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
+    this.#submissions.drop(taskId);
   }
 
   async retry(taskId: string, options: RetryOptions = {}): Promise<Run> {
@@ -266,7 +275,7 @@ class LocalEngine implements Engine {
     return this.#submissions.retry(taskId, codes ?? true, again);
   }
 
-  quote(source: Source, options: QuoteOptions = {}): Promise<Quote> {
+  quote(source: Source, options: QuoteOptions = {}) {
     this.#assertOpen();
     checkSource(source, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
@@ -294,11 +303,6 @@ class LocalEngine implements Engine {
     await this.#seams.transport.close();
     await this.#seams.measurer.close();
     await this.#seams.store.close();
-  }
-
-  async #forget(taskId: string): Promise<void> {
-    await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
-    this.#submissions.drop(taskId);
   }
 
   #partsOf(

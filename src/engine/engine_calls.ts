@@ -13,6 +13,7 @@ import type { Run } from "./run.ts";
 import type { RunOptions } from "./run_open.ts";
 import type { SubmitOptions } from "./submissions.ts";
 import type { SubmittedTask } from "./submitted_task.ts";
+import type { ItemTrace } from "./trace.ts";
 
 /** Runs work; every method may be called at any time until `close`. */
 export interface Engine {
@@ -46,6 +47,11 @@ export interface Engine {
    * after a crash. Throws `not_found`, `conflict` while the list is at work, `usage` for a code that no item ends with.
    */
   retryTask(taskId: string, options?: RetryTaskOptions): Promise<Task>;
+  /**
+   * The life of one item: when it was accepted, held, sent, answered and written, and why. `id` is that of an object, or with `key` the
+   * `task_id`, the output or the `id` of a run. Reads the journal of its run once. Throws `not_found`.
+   */
+  trace(id: string, key?: string): Promise<ItemTrace>;
   /** Counts and prices a source without sending anything. */
   quote(source: Source, options?: QuoteOptions): Promise<Quote>;
   /** Items of all runs at work that wait, by what holds them; empty while nothing does. */

@@ -8,11 +8,10 @@
  * Where a provider's lanes wait for what they share, each asks for it in its turn (lane_turns.ts).
  *
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
- * a shard (backlog) or room on the disk. It never waits itself.
- *
- * Hot path: about 2 us an item (bench/engine.ts).
+ * a shard (backlog) or room on the disk. It never waits itself. Hot path: about 2 us an item (bench/engine.ts).
  */
 import type { Clock, Timer } from "../clock.ts";
+import { debug } from "../debug.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { LatencyGroup } from "../schedule/last_answer.ts";
 import type { LaneLimits, Permit, Reservation } from "../schedule/limits.ts";
@@ -369,6 +368,7 @@ export class Lane {
       call.lane = this.key;
       return true;
     }
+    debug.limits?.(`${this.key} waits ${Math.ceil(taken.waitMs)} ms: ${taken.reason}`);
     this.#isOutOfPlaces = taken.reason === "concurrency";
     this.#isWaiting = trialMs === 0 && this.limits.isHeldByShared;
     if (this.#isWaiting) turns.wait(this, this.#isOutOfPlaces);

@@ -6,6 +6,7 @@
  * A lane that its account has stopped stays in trouble until a probe was answered (schedule/pause.ts).
  */
 import type { Clock } from "../clock.ts";
+import { debug } from "../debug.ts";
 import type { AttemptResult } from "../dispatch/attempt.ts";
 import { RETRY_POLICY } from "../dispatch/retry.ts";
 import { Blame, type FailureSeries } from "../schedule/blame.ts";
@@ -149,6 +150,7 @@ export class LaneHealth {
 
   /** The lane is in trouble because of a failure, here or where its model was before. */
   troubled(call: ItemCall, result: AttemptResult): void {
+    debug.holds?.(`${call.lane} is in trouble: ${holdReasonOf(result)} (${messageOf(call, result)})`);
     this.#trouble = {
       reason: holdReasonOf(result),
       code: result.code ?? "provider_error",
@@ -162,7 +164,9 @@ export class LaneHealth {
 
   /** The provider answered. */
   healed(): void {
-    if (!this.#limits.isPaused) this.#trouble = undefined;
+    if (this.#limits.isPaused) return;
+    if (this.#trouble !== undefined) debug.holds?.(`${this.#trouble.model} is answered again`);
+    this.#trouble = undefined;
   }
 
   /** A call is over, or goes to another lane. */

@@ -8,6 +8,7 @@
  *                 \-> its run has left -> given up
  */
 import type { Clock } from "../clock.ts";
+import { debug } from "../debug.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { LaneLimits } from "../schedule/limits.ts";
 import { NO_USAGE } from "../work/outcome.ts";
@@ -50,6 +51,9 @@ export class LaneIntents {
   record(intended: Intended): void {
     const { call, attempt, ambiguousAttempts } = intended;
     const record = intentOf(call, attempt, ambiguousAttempts);
+    debug.queue?.(
+      `line ${call.line} of ${call.owner.id}: request ${attempt} to ${call.model} in ${this.#key}`,
+    );
     call.owner.records.intent(record, this.#key, () => this.#durable(intended));
   }
 

@@ -19,6 +19,7 @@
  * back for each (bench/engine.ts).
  */
 import type { Clock, Timer } from "../clock.ts";
+import { debug } from "../debug.ts";
 import { isNoSpace } from "../disk.ts";
 import { hasCode, type PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
@@ -127,7 +128,9 @@ export class Recorder {
     const sealed = logs.map((log) => log.seal(lanes));
     const startMs = this.#options.clock.nowMs();
     const wallMs = await this.#append(sealed);
-    this.#options.observer?.committed(this.#options.clock.nowMs() - startMs);
+    const durationMs = this.#options.clock.nowMs() - startMs;
+    this.#options.observer?.committed(durationMs);
+    debug.commits?.(`a step of ${sealed.length} runs is durable after ${durationMs.toFixed(1)} ms`);
     if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
     for (const step of sealed) step.release(wallMs);
     for (const log of logs) this.#hold(log);

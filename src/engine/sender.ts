@@ -12,6 +12,7 @@
  */
 
 import type { Clock } from "../clock.ts";
+import { debug } from "../debug.ts";
 import type {
   AdmitAttempt,
   AttemptResult,
@@ -229,6 +230,9 @@ export class Sender implements AdmitAttempt<ItemCall> {
       usage: result.usage,
       latencyMs: result.latencyMs,
     });
+    debug.attempts?.(
+      `line ${call.line} of ${call.owner.id}: ${result.code ?? "answered"} by ${key} after ${result.latencyMs.toFixed(1)} ms`,
+    );
     if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
     const { patience } = this.#options;
     const failedAfterMs = patience.failedAfterMs(call, result);

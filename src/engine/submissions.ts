@@ -46,6 +46,7 @@ import {
   taskOf,
 } from "./submitted_task.ts";
 import { submittedPath } from "./task_files.ts";
+import { type ItemTrace, traceItem } from "./trace.ts";
 
 /** Items of one list at most. */
 const ITEMS_MAX = 1_000_000;
@@ -168,18 +169,33 @@ export class Submissions {
   }
 
   async object(id: string): Promise<TaskObject> {
+    const { part, line } = await this.#place(id);
+    const answers = part.answers();
+    try {
+      return await part.object(id, line, answers);
+    } finally {
+      await answers.close();
+    }
+  }
+
+  /** The life of an object; throws `not_found`. */
+  async trace(id: string): Promise<ItemTrace> {
+    const { runId, line } = await this.#place(id);
+    const run = await this.#parts.store.taskByName(`id:${runId}`);
+    if (run === undefined) throw notFound("object", id);
+    return traceItem(this.#parts, run, { key: id, line });
+  }
+
+  /** The run of an object, and its line there. */
+  async #place(id: string): Promise<{ part: SubmittedPart; runId: string; line: number }> {
     const task = await this.#parts.store.taskByName(nameOf(id));
     if (task === undefined) throw notFound("object", id);
     const index = objectNumber(task.id, id) - 1;
     const { parts, places } = await this.#find(task.id);
-    const part = index < 0 || index >= places.total ? undefined : parts[places.partOf[index] as number];
+    const number = index < 0 || index >= places.total ? -1 : (places.partOf[index] as number);
+    const part = parts[number];
     if (part === undefined) throw notFound("object", id);
-    const answers = part.answers();
-    try {
-      return await part.object(id, places.lineOf[index] as number, answers);
-    } finally {
-      await answers.close();
-    }
+    return { part, runId: partRunId(task.id, number), line: places.lineOf[index] as number };
   }
 
   async #find(id: string): Promise<Submission> {

@@ -1,0 +1,34 @@
+/**
+ * `perigee trace`: the life of one item of a run, also while another process works on it.
+ */
+
+import { systemDisk } from "../disk.ts";
+import { type ItemTrace, traceItem } from "../engine/trace.ts";
+import { answer } from "./answer.ts";
+import { readRun } from "./status.ts";
+
+/** Options as commander passes them. */
+interface TraceArguments {
+  readonly data?: string;
+  readonly json?: boolean;
+}
+
+/** Returns the exit code; throws for what `exitCodeOf` knows. */
+export function trace(out: string, key: string, options: Record<string, unknown>): Promise<number> {
+  const given: TraceArguments = options; // commander's own shape, declared in status_commands.ts
+  return answer(given, async () => {
+    const found = await readRun(out, given.data, (store, task, dataDir) =>
+      traceItem({ store, disk: systemDisk, dataDir }, task, { key }),
+    );
+    return { json: found, text: traceText(found) };
+  });
+}
+
+function traceText({ key, line, status, events }: ItemTrace): string {
+  const wide = Math.max(...events.map(({ event }) => event.length));
+  const rows = events.map(({ at, event, attempt, detail }) => {
+    const what = attempt === undefined ? detail : `request ${attempt}: ${detail}`;
+    return `${at ?? "now".padEnd(24)}  ${event.padEnd(wide)}  ${what}\n`;
+  });
+  return `${key} (line ${line}): ${status}\n${rows.join("")}`;
+}

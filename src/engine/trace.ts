@@ -1,0 +1,367 @@
+/**
+ * The life of one item, from what is durable of it: its task, the journal, the line that answered it, and the note of what holds its run.
+ *
+ *   accepted -> [held] -> (admitted -> [ended | in doubt])* -> committed -> written
+ *
+ *   accepted    its task was stored; from then on it waits for its turn
+ *   admitted    limits and money were reserved, and the intent of a request was durable: it was sent right after that
+ *   ended       the request brought no answer that ends the item
+ *   in doubt    the process ended, or lost the request, before its end was recorded
+ *   committed   the outcome was durable
+ *   written     its line stands in the output, in the same commit
+ *   damaged     a power cut damaged the line: its item was open again
+ *
+ * Times are those of the commits. Measuring leaves no record of its own: the intent has what was measured. One pass over the
+ * journal, and one over the input up to the item's line; works in another process than that of the run.
+ */
+import { resolve } from "node:path";
+import type { Disk } from "../disk.ts";
+import { PerigeeError } from "../errors.ts";
+import { hashKey, keyFilter, scanKeys } from "../jsonl/keys.ts";
+import { asBuffer } from "../jsonl/lines.ts";
+import { readBlocks } from "../jsonl/read.ts";
+import { usdText } from "../price/money.ts";
+import type { Store, StoredTask } from "../store/store.ts";
+import { isObject, type JsonObject } from "../work/json.ts";
+import { readHoldNote } from "./hold_note.ts";
+import type { Hold } from "./holds.ts";
+import { type ClosedRecord, type IntentRecord, type OutcomeRecord, readStep, type Step } from "./journal.ts";
+import { readWhole } from "./line_bytes.ts";
+import { bodyOf } from "./moved_task.ts";
+import { type SettledLine, settledLines } from "./settled_lines.ts";
+import { submissionIn } from "./submission_body.ts";
+import type { TaskBody } from "./task_body.ts";
+import { answersPath, spoolPath } from "./task_files.ts";
+import { countingEntries } from "./task_journal.ts";
+
+/** Far above what an answer of 32 MiB takes in JSON. */
+const OUTPUT_LINE_BYTES_MAX = 256 * 1024 * 1024;
+
+/** One thing that happened to an item. */
+export interface TraceEvent {
+  /** ISO 8601; null where nothing says when. */
+  readonly at: string | null;
+  readonly event:
+    | "accepted"
+    | "waiting"
+    | "held"
+    | "admitted"
+    | "ended"
+    | "in doubt"
+    | "committed"
+    | "written"
+    | "damaged";
+  /** Of `admitted`, `ended` and `in doubt`: the number of the request, from 1. */
+  readonly attempt?: number;
+  /** Why, and with what figures. */
+  readonly detail: string;
+}
+
+/** The life of an item, in order. */
+export interface ItemTrace {
+  /** Of its line in the input. */
+  readonly key: string;
+  /** From 1. */
+  readonly line: number;
+  readonly status: "open" | "completed" | "failed" | "expired" | "cancelled";
+  readonly events: readonly TraceEvent[];
+}
+
+export interface TraceParts {
+  readonly store: Pick<Store, "journal">;
+  readonly disk: Disk;
+  readonly dataDir: string;
+}
+
+/** An item by its key, or by its line where the key is known to be in it. */
+export interface TracedItem {
+  readonly key: string;
+  readonly line?: number;
+}
+
+/** Throws `not_found` for a key that neither input nor output has. */
+export async function traceItem(
+  parts: TraceParts,
+  task: Pick<StoredTask, "id" | "body" | "createdWallMs">,
+  { key, line: known }: TracedItem,
+): Promise<ItemTrace> {
+  const body = bodyOf(parts, task);
+  const line =
+    known ??
+    (await lineInInput(parts, task.id, body, key)) ??
+    (await lineInOutput(parts, task.id, body, key));
+  if (line === undefined)
+    throw new PerigeeError("not_found", `no line of the run has the key ${JSON.stringify(key)}`);
+  const life = new Life(line);
+  for await (const entry of countingEntries(parts.store, task.id, body))
+    life.apply(entry.sequence, readStep(entry.records), entry.wallMs);
+  const { outcome } = life;
+  const events = [acceptedEvent(body), ...life.events];
+  if (outcome === undefined) {
+    const holds = await readHoldNote(parts, task.id);
+    events.push(...holds.map(heldEvent), waitingEvent(life, body));
+  } else {
+    const found = await settledLine(parts, task.id, body, line);
+    if (found !== undefined) events.push(await writtenEvent(parts, task.id, body, found, life.settledAt));
+  }
+  return { key, line, status: outcome?.status ?? "open", events };
+}
+
+/** The life of an item of a run, by the run's `task_id`, its output or its `id`. Throws `not_found`. */
+export async function traceOfRun(
+  parts: TraceParts & { readonly store: Store },
+  id: string,
+  key: string,
+): Promise<ItemTrace> {
+  const { store } = parts;
+  const task =
+    (await store.task(id)) ??
+    (await store.taskByName(`out:${resolve(id)}`)) ??
+    (await store.taskByName(`id:${id}`));
+  if (task === undefined || submissionIn(task.body) !== undefined)
+    throw new PerigeeError("not_found", `no run has the id or the output ${JSON.stringify(id)}`);
+  return traceItem(parts, task, { key });
+}
+
+/** What the journal says of one line. */
+class Life {
+  readonly events: TraceEvent[] = [];
+  outcome: OutcomeRecord | undefined;
+  settledAt: string | null = null;
+  /** The request without a recorded end. */
+  open: IntentRecord | undefined;
+  readonly #line: number;
+  /** What attempts that ended took so far. */
+  #before: ClosedRecord | undefined;
+  #lastSequence = 0;
+
+  constructor(line: number) {
+    this.#line = line;
+  }
+
+  apply(sequence: number, step: Step, wallMs: number): void {
+    const at = new Date(wallMs).toISOString();
+    if (step.voids > 0 && step.voids === this.#lastSequence && this.outcome !== undefined) {
+      this.outcome = undefined;
+      this.events.push({
+        at,
+        event: "damaged",
+        detail: "a power cut damaged its line: it is requested again",
+      });
+    }
+    const closed = step.closed.find(({ line }) => line === this.#line);
+    const intents = step.intents.filter(({ line }) => line === this.#line);
+    const [intent] = intents;
+    if (closed !== undefined && (intent === undefined || closed.attempts < intent.attempt))
+      this.#end(closed, at);
+    for (const each of intents) this.#admit(each, step, at);
+    if (closed !== undefined && intent !== undefined && closed.attempts >= intent.attempt)
+      this.#end(closed, at);
+    const outcome = step.outcomes.find(({ line }) => line === this.#line);
+    if (outcome === undefined) return;
+    this.outcome = outcome;
+    this.open = undefined;
+    this.settledAt = at;
+    this.#lastSequence = sequence;
+    this.events.push({ at, event: "committed", detail: outcomeText(outcome) });
+  }
+
+  #admit(intent: IntentRecord, { sent }: Step, at: string): void {
+    const { open } = this;
+    if (open !== undefined && open.attempt < intent.attempt)
+      this.events.push({
+        at,
+        event: "in doubt",
+        attempt: open.attempt,
+        detail: `its end was not recorded; it may have cost ${usdText(open.mostUsd)}`,
+      });
+    this.open = intent;
+    const { inputTokens, outputTokens, mostUsd } = intent;
+    const [lane, another] = sent;
+    const where = lane === undefined || another !== undefined ? "" : `${lane.lane}: `;
+    const money = mostUsd > 0 ? `, at most ${usdText(mostUsd)}` : "";
+    this.events.push({
+      at,
+      event: "admitted",
+      attempt: intent.attempt,
+      detail: `${where}reserved ${inputTokens} input and ${outputTokens} output tokens${money}`,
+    });
+  }
+
+  #end(closed: ClosedRecord, at: string): void {
+    this.events.push({ at, event: "ended", attempt: closed.attempts, detail: endText(closed, this.#before) });
+    this.#before = closed;
+    this.open = undefined;
+  }
+}
+
+function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string {
+  const isDoubtful = closed.ambiguousAttempts > (before?.ambiguousAttempts ?? 0);
+  const isCounted = closed.attempts - closed.uncounted > (before?.attempts ?? 0) - (before?.uncounted ?? 0);
+  const why = isDoubtful
+    ? "no answer arrived, it may have been billed"
+    : "it was refused, or answered with nothing";
+  const billedUsd = closed.billedUsd - (before?.billedUsd ?? 0);
+  const money = billedUsd > 0 ? `, billed ${usdText(billedUsd)}` : "";
+  const blame = isCounted ? "" : "; not the item's fault (an outage, a limit, an account or a restart)";
+  return `${why}${money}${blame}`;
+}
+
+function outcomeText(outcome: OutcomeRecord): string {
+  const { status, code, attempts, inputTokens, outputTokens, billedUsd, ambiguousUsd, isEstimated } = outcome;
+  const how = code === undefined ? status : `${status} (${code})`;
+  if (attempts === 0) return `${how}, no request was sent`;
+  const doubt = ambiguousUsd > 0 ? `, at most ${usdText(ambiguousUsd)} more in doubt` : "";
+  const requests = attempts === 1 ? "1 request" : `${attempts} requests`;
+  const estimate = isEstimated ? " (estimated)" : "";
+  return `${how} after ${requests}: ${inputTokens} input and ${outputTokens} output tokens, ${usdText(billedUsd)} billed${estimate}${doubt}`;
+}
+
+function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
+  const sla = slaMinutes === undefined ? "no sla" : `sla ${slaMinutes} minutes`;
+  return { at: new Date(acceptedWallMs).toISOString(), event: "accepted", detail: `its run began: ${sla}` };
+}
+
+function heldEvent({ reason, since, next_try, provider, model, message }: Hold): TraceEvent {
+  const who = model ?? provider ?? "";
+  const next = next_try === null ? "no next try without a change" : `next try ${next_try}`;
+  return {
+    at: since,
+    event: "held",
+    detail: `${[reason, who, message].filter(Boolean).join(": ")}; ${next}`,
+  };
+}
+
+function waitingEvent({ open, events }: Life, { status }: TaskBody): TraceEvent {
+  const at = null;
+  if (status !== "open")
+    return { at, event: "waiting", detail: `the run has ${status}, and its line is not answered` };
+  if (open !== undefined)
+    return {
+      at,
+      event: "waiting",
+      attempt: open.attempt,
+      detail: "the request is under way, or was cut off when its process ended",
+    };
+  const what = events.length === 0 ? "its first request" : "its next request";
+  return { at, event: "waiting", detail: `it waits for its turn, the limits and money of ${what}` };
+}
+
+async function settledLine(
+  { store }: TraceParts,
+  taskId: string,
+  body: TaskBody,
+  line: number,
+): Promise<SettledLine | undefined> {
+  let found: SettledLine | undefined;
+  for await (const each of settledLines(store, taskId, body)) if (each.outcome.line === line) found = each;
+  return found;
+}
+
+/** With what the line says of the last request. */
+async function writtenEvent(
+  parts: TraceParts,
+  taskId: string,
+  body: TaskBody,
+  found: SettledLine,
+  at: string | null,
+): Promise<TraceEvent> {
+  if ("held" in found)
+    return { at, event: "held", detail: "disk_full: its line waits in the journal for space in the output" };
+  const { start, outcome } = found;
+  const path = answersPath(parts, taskId, body);
+  const isThere = (await parts.disk.stat(path)) !== undefined;
+  const bytes = isThere ? await readAt(parts.disk, path, start, outcome.lineBytes) : undefined;
+  const place = isThere ? `bytes ${start} to ${start + outcome.lineBytes} of ${path}` : body.out;
+  const facts = bytes === undefined ? "" : factsText(bytes);
+  return { at, event: "written", detail: `${place}${facts}` };
+}
+
+function factsText(bytes: Uint8Array): string {
+  let line: unknown;
+  try {
+    line = JSON.parse(asBuffer(bytes).toString());
+  } catch {
+    return "; these bytes are no longer its line";
+  }
+  if (!isObject(line)) return "";
+  const { model, finish_reason, latency_ms, provider_request_id, error } = line as JsonObject;
+  const message = isObject(error) ? error["message"] : undefined;
+  const facts: readonly (readonly [string, unknown])[] = [
+    ["model", model],
+    ["finish reason", finish_reason],
+    ["error", message],
+    ["latency of the last request", latency_ms === undefined ? undefined : `${String(latency_ms)} ms`],
+    ["provider's request id", provider_request_id],
+  ];
+  return facts
+    .flatMap(([name, value]) => (value === undefined ? [] : [`; ${name}: ${String(value)}`]))
+    .join("");
+}
+
+async function readAt(
+  disk: Disk,
+  path: string,
+  start: number,
+  lengthBytes: number,
+): Promise<Uint8Array | undefined> {
+  const file = await disk.open(path, "read");
+  try {
+    return await readWhole(file, start, lengthBytes);
+  } catch {
+    return undefined; // it was moved, or cut
+  } finally {
+    await file.close();
+  }
+}
+
+/** The first line with a key in a file of lines; undefined where there is none. */
+async function lineOfKey(disk: Disk, path: string, key: string): Promise<{ line: number } | undefined> {
+  if ((await disk.stat(path)) === undefined) return undefined;
+  const file = await disk.open(path, "read");
+  const wanted = hashKey(Buffer.from(key));
+  const options = { wantKeys: true, filter: keyFilter([wanted.high]) };
+  try {
+    for await (const event of readBlocks(file, { lineBytesMax: OUTPUT_LINE_BYTES_MAX })) {
+      if (event.kind === "refused") continue;
+      const { count, lines, hashes } = scanKeys(event.block, options);
+      for (let index = 0; index < count; index += 1)
+        if (hashes[index * 2] === wanted.high && hashes[index * 2 + 1] === wanted.low)
+          return { line: lines[index] as number };
+    }
+    return undefined;
+  } finally {
+    await file.close();
+  }
+}
+
+/** Of a stream, as far as its copy is kept. */
+async function lineInInput(
+  parts: TraceParts,
+  taskId: string,
+  { input }: TaskBody,
+  key: string,
+): Promise<number | undefined> {
+  for (const path of [spoolPath(parts, taskId), input?.name ?? ""]) {
+    const found = path === "" ? undefined : await lineOfKey(parts.disk, path, key).catch(() => undefined);
+    if (found !== undefined) return found.line;
+  }
+  return undefined;
+}
+
+/** Of an input that is gone: its answers stand in the output in the order of their commits. */
+async function lineInOutput(
+  parts: TraceParts,
+  taskId: string,
+  body: TaskBody,
+  key: string,
+): Promise<number | undefined> {
+  const found = await lineOfKey(parts.disk, answersPath(parts, taskId, body), key);
+  if (found === undefined) return undefined;
+  let number = 0;
+  for await (const { outcome } of settledLines(parts.store, taskId, body)) {
+    number += 1;
+    if (number === found.line) return outcome.line;
+  }
+  return undefined;
+}

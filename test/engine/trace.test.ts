@@ -1,0 +1,152 @@
+/**
+ * The life of one item as `engine.trace` tells it, in virtual time.
+ */
+import { describe, expect, it } from "vitest";
+import type { ItemTrace } from "../../src/engine/trace.ts";
+import { finish } from "./runs.ts";
+import { INPUT, mortal, OUTPUT, ok, status, World } from "./world.ts";
+
+const PRICES = { "*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 2_000, asOf: "2026-11-01" } };
+
+const shortOf = ({ events }: ItemTrace): string[] =>
+  events.map(({ event, attempt }) => (attempt === undefined ? event : `${event} ${attempt}`));
+
+/** Milliseconds from the first event that has a time to each of the others. */
+function timesOf({ events }: ItemTrace): (number | null)[] {
+  const first = Date.parse(events[0]?.at ?? "");
+  return events.map(({ at }) => (at === null ? null : Date.parse(at) - first));
+}
+
+describe("engine.trace", () => {
+  it("tells each request of an item with its time, why it ended, what was billed, and where its line stands", async () => {
+    const world = new World({ config: { prices: PRICES, maxInFlight: 1 }, latencyMs: 1_000 });
+    world.input(2);
+    world.answer = (line, attempt) => (line === 2 && attempt === 1 ? status(500, "broken") : ok(line));
+    const engine = await world.engine();
+    const { task_id: id } = await world.settle(engine.run(INPUT, { out: OUTPUT, sla: 60 }).finished);
+    const trace = await world.settle(engine.trace(id, "k2"));
+    await world.settle(engine.close());
+    expect(trace).toMatchObject({ key: "k2", line: 2, status: "completed" });
+    expect(shortOf(trace)).toEqual([
+      "accepted",
+      "admitted 1",
+      "ended 1",
+      "admitted 2",
+      "committed",
+      "written",
+    ]);
+    const [, sent = 0, ended = 0, again = 0, committed = 0, written] = timesOf(trace) as number[];
+    expect(sent).toBeGreaterThanOrEqual(1_000); // one request at a time
+    expect(ended - sent).toBeGreaterThanOrEqual(1_000);
+    expect(again).toBeGreaterThan(ended);
+    expect(committed - again).toBeGreaterThanOrEqual(1_000);
+    expect(written).toBe(committed);
+    const details = trace.events.map(({ detail }) => detail);
+    expect(details[0]).toBe("its run began: sla 60 minutes");
+    expect(details[1]).toMatch(/^alpha.*: reserved \d+ input and \d+ output tokens, at most \$0\.\d+$/);
+    expect(details[2]).toMatch(/may have been billed/);
+    expect(details[4]).toMatch(
+      /^completed after 2 requests: 10 input and 5 output tokens, \$0\.0200 billed, at most \$0\.0\d+ more in doubt$/,
+    );
+    expect(details[5]).toMatch(
+      /^bytes \d+ to \d+ of \/out\.jsonl; model: alpha:scripted; finish reason: stop; latency/,
+    );
+  });
+
+  it("says that an item waits for its turn, is under way, or is held, and by what", async () => {
+    const world = new World({ config: { maxInFlight: 1 } });
+    world.input(2);
+    world.answer = () => "hang";
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(500);
+    expect(shortOf(await world.settle(engine.trace(OUTPUT, "k1")))).toEqual([
+      "accepted",
+      "admitted 1",
+      "waiting 1",
+    ]);
+    const waiting = await world.settle(engine.trace(OUTPUT, "k2"));
+    expect(shortOf(waiting)).toEqual(["accepted", "waiting"]);
+    expect(waiting.status).toBe("open");
+    expect(waiting.events.at(-1)).toMatchObject({
+      at: null,
+      detail: expect.stringContaining("first request"),
+    });
+    run.stop();
+    await world.settle(run.finished);
+    await world.settle(engine.close());
+
+    world.answer = () => status(401, "invalid_api_key");
+    const other = await world.engine();
+    const held = other.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(5_000);
+    const trace = await world.settle(other.trace(OUTPUT, "k2"));
+    expect(trace.events.find(({ event }) => event === "held")).toMatchObject({
+      at: expect.stringMatching(/^\d{4}-/),
+      detail: expect.stringContaining("authentication: alpha: no key is set"),
+    });
+    held.stop();
+    await world.settle(held.finished);
+    await world.settle(other.close());
+  });
+
+  it("tells a request that a kill cut off as in doubt, with the most that it may have cost", async () => {
+    const world = new World({ config: { prices: PRICES }, latencyMs: 50 });
+    world.input(1);
+    world.answer = () => "hang";
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, { out: OUTPUT }).finished;
+    await world.clock.advance(1_000);
+    process.kill();
+    world.kill();
+    world.answer = ok;
+    const { task_id: id } = await finish(world);
+    const engine = await world.engine();
+    const trace = await world.settle(engine.trace(id, "k1"));
+    await world.settle(engine.close());
+    expect(shortOf(trace)).toEqual([
+      "accepted",
+      "admitted 1",
+      "in doubt 1",
+      "admitted 2",
+      "committed",
+      "written",
+    ]);
+    expect(trace.events[2]?.detail).toMatch(/may have cost \$0\.\d+/);
+  });
+
+  it("finds an item by the id of its object, and in a stream and an ordered output by its key", async () => {
+    const world = new World();
+    const engine = await world.engine();
+    const items = ["[[1]] a", "[[2]] b"].map((input) => ({ model: "alpha:m1", input, sla: 60 }));
+    const { objects } = await world.settle(engine.submit(items).finished);
+    const id = objects[1]?.object_id ?? "";
+    const trace = await world.settle(engine.trace(id));
+    expect([trace.line, trace.status, shortOf(trace).at(-1)]).toEqual([2, "completed", "written"]);
+    world.input(3);
+    const ordered = await world.settle(engine.run(INPUT, { out: "/ordered.jsonl", ordered: true }).finished);
+    expect((await world.settle(engine.trace(ordered.task_id, "k3"))).line).toBe(3);
+    const bytes = world.disk.bytes(INPUT) as Uint8Array;
+    const stream = await world.settle(engine.run([bytes], { out: "/stream.jsonl", id: "s" }).finished);
+    expect((await world.settle(engine.trace(stream.task_id, "k2"))).line).toBe(2);
+    await world.settle(engine.close());
+  });
+
+  it("refuses a key and an id that nothing has", async () => {
+    const world = new World();
+    world.input(1);
+    const engine = await world.engine();
+    const { task_id: id } = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    const refused = (promise: Promise<unknown>) =>
+      world.settle(
+        promise.then(
+          () => "found",
+          (error: { code: string }) => error.code,
+        ),
+      );
+    expect(await refused(engine.trace(id, "k9"))).toBe("not_found");
+    expect(await refused(engine.trace("00000000-0000-4000-8000-000000000000"))).toBe("not_found");
+    expect(await refused(engine.trace(id))).toBe("not_found");
+    await world.settle(engine.close());
+  });
+});

@@ -301,6 +301,11 @@ describe("the fixed calls", () => {
     expectTypeOf<Awaited<door.SubmittedTask>>().toEqualTypeOf<door.Task>();
     expectTypeOf<door.SubmittedTask["finished"]>().toEqualTypeOf<Promise<door.Task>>();
     expectTypeOf<door.SubmittedTask>().toExtend<AsyncIterable<door.TaskObject>>();
+    type Completed = Extract<door.TaskObject, { readonly status: "completed" }>;
+    expectTypeOf<Completed["output"]["text"]>().toEqualTypeOf<string>();
+    expectTypeOf<
+      Exclude<door.TaskObject, { readonly status: "submitted" | "completed" }>["error"]
+    >().toEqualTypeOf<door.Failure>();
     expectTypeOf<Engine["task"]>().toEqualTypeOf<(id: string) => Promise<door.Task>>();
     expectTypeOf<Engine["object"]>().toEqualTypeOf<(id: string) => Promise<door.TaskObject>>();
     expectTypeOf<Engine["forget"]>().toEqualTypeOf<(taskId: string) => Promise<void>>();

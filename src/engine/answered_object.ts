@@ -6,6 +6,15 @@ import type { Failure } from "../work/outcome.ts";
 import type { TaskObject } from "../work/task.ts";
 import type { IndexedAnswer } from "./answer_index.ts";
 
+/** Of a line that has neither an output nor an error, which no version wrote. */
+const WITHOUT_END: Failure = {
+  code: "output_damaged",
+  message: "the line has neither an output nor an error",
+  retryable: true,
+  attempts: 0,
+  ambiguous_attempts: 0,
+};
+
 /** What is known of it without its line. */
 export interface ObjectHead {
   readonly objectId: string;
@@ -32,6 +41,6 @@ export function answeredObject(
     return { object_id: objectId, status: "completed", usage: all, output, error: null, ...facts };
   }
   const status = answer.status === undefined || answer.status === "completed" ? "failed" : answer.status;
-  const error = failure === undefined ? null : shownFailure(failure);
+  const error = shownFailure(failure ?? WITHOUT_END);
   return { object_id: objectId, status, usage, error, ...facts };
 }

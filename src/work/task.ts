@@ -25,19 +25,39 @@ export interface ObjectHold {
   readonly model?: string;
 }
 
-/** An item inside a task (interface 2.3), with what is known of its answer once it is final. */
-export interface TaskObject extends Omit<ItemFacts, "usage"> {
+/** What an object has in every state, with what is known of its answer once it is final. */
+interface ObjectFacts extends Omit<ItemFacts, "usage"> {
   readonly object_id: string;
-  readonly status: ObjectStatus;
-  readonly phase?: ObjectPhase;
-  /** While something holds it. */
-  readonly held?: ObjectHold;
   /** `input_tokens` and `price_factor` from the start. */
   readonly usage: Partial<ItemUsage> & { readonly input_tokens: number; readonly price_factor: number };
-  /** Once completed. */
-  readonly output?: Output;
-  readonly error: Failure | null;
 }
+
+/** An item inside a task (interface 2.3): `status` tells what it holds. */
+export type TaskObject = ObjectFacts &
+  (
+    | {
+        readonly status: "submitted";
+        readonly phase?: ObjectPhase;
+        /** While something holds it. */
+        readonly held?: ObjectHold;
+        readonly output?: never;
+        readonly error: null;
+      }
+    | {
+        readonly status: "completed";
+        readonly output: Output;
+        readonly error: null;
+        readonly phase?: never;
+        readonly held?: never;
+      }
+    | {
+        readonly status: "failed" | "expired" | "cancelled";
+        readonly output?: never;
+        readonly error: Failure;
+        readonly phase?: never;
+        readonly held?: never;
+      }
+  );
 
 /** A task (interface 2.2). */
 export interface Task {

@@ -1,9 +1,11 @@
 /**
  * Tasks in memory: inline items alone, answered at once without an sla, and by `finish` with one.
  */
+
 import { randomUUID } from "node:crypto";
 import { type FailureCode, PerigeeError } from "../../src/errors.ts";
 import type { TaskRequest } from "../../src/tasks/requests.ts";
+import { cancelledUnsent } from "../../src/tasks/task_objects.ts";
 import type { Page, PageQuery, RetriedTask, TaskView } from "../../src/tasks/task_view.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 import type { TaskObject } from "../../src/work/task.ts";
@@ -94,9 +96,7 @@ export class FakeTasks implements Tasks {
 
   async cancel(project: string, id: string): Promise<TaskView> {
     const held = this.#of(project, id);
-    held.objects = held.objects.map((object) =>
-      object.status === "submitted" ? { ...object, status: "cancelled" } : object,
-    );
+    held.objects = held.objects.map((object) => (object.status === "submitted" ? cancelled(object) : object));
     recount(held, "v3");
     held.view = { ...held.view, isCancelled: true };
     return held.view;
@@ -133,10 +133,13 @@ export class FakeTasks implements Tasks {
   }
 }
 
-function answered(object: TaskObject, text: string): TaskObject {
-  const { phase: _phase, ...rest } = object;
-  const usage = { ...object.usage, output_tokens: 2 };
-  return { ...rest, status: "completed", usage, output: { type: "text", text } };
+function answered({ object_id, usage }: TaskObject, text: string): TaskObject {
+  const used = { ...usage, output_tokens: 2 };
+  return { object_id, status: "completed", usage: used, output: { type: "text", text }, error: null };
+}
+
+function cancelled({ object_id, usage }: TaskObject): TaskObject {
+  return { object_id, status: "cancelled", usage, error: cancelledUnsent() };
 }
 
 function recount(held: Held, version: string): void {

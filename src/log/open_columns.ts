@@ -166,7 +166,13 @@ export class OpenColumns {
   }
 }
 
-/** Neighbours stay neighbours: numbers rise by one, so this is both even and near in memory. */
+/**
+ * Numbers rise by one. As slots, they would stand side by side, and a row that goes would look at all behind it: 3.5 ms of CPU each with
+ * 1,000,000 open. So their bits are mixed (the last steps of MurmurHash3).
+ */
 function hash(number: number): number {
-  return (number ^ (number / 0x1_0000_0000)) >>> 0;
+  let bits = number ^ (number / 0x1_0000_0000);
+  bits = Math.imul(bits ^ (bits >>> 16), 0x85eb_ca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2_ae35);
+  return (bits ^ (bits >>> 16)) >>> 0;
 }

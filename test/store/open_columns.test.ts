@@ -19,15 +19,17 @@ const row = (number: number, parts: Partial<OpenTask> = {}): OpenTask => ({
 
 describe("columns of open tasks", () => {
   it("hold what a map holds, in the order in which rows were put", () => {
-    // Few numbers that collide: the index has 2,048 places at first.
-    const number = fc
-      .tuple(fc.nat({ max: 12 }), fc.nat({ max: 3 }))
-      .map(([low, high]) => 1 + low + high * 2_048);
+    // As many as the index takes before it grows: they collide.
+    const number = fc.nat({ max: 60 }).map((low) => 1 + low * 16);
     const step = fc.record({ is: fc.constantFrom("put", "put", "delete", "update"), number, left: fc.nat() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
         const columns = new OpenColumns();
         const model = new Map<number, OpenTask>();
+        for (let each = 1; each <= 1_000; each += 1) {
+          columns.put(row(each));
+          model.set(each, row(each));
+        }
         for (const { is, number, left } of steps) {
           if (is === "put") {
             columns.put(row(number, { left }));
@@ -48,6 +50,14 @@ describe("columns of open tasks", () => {
         for (const { number } of steps) expect(columns.get(number)).toEqual(model.get(number));
       }),
     );
+  });
+
+  it("go one by one, the oldest first, beside 300,000 others", () => {
+    const columns = new OpenColumns();
+    const count = 300_000;
+    for (let number = 1; number <= count; number += 1) columns.put(row(number));
+    for (let number = 1; number < count; number += 1) columns.delete(number); // quadratic: minutes
+    expect([...columns]).toEqual([row(count)]);
   });
 
   it.each([1_023, 1_024, 1_025, 2_047, 2_048, 2_049, 5_000])(

@@ -7,21 +7,10 @@
  */
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "../disk.ts";
-import type { LogCommit, LogOutput } from "../store/log_rows.ts";
+import type { LogCommit, LoggedTask, LogOutput } from "../store/log_rows.ts";
 import type { TaskSums } from "./open_work.ts";
 import { LogRecords } from "./records.ts";
 import { StagedTexts } from "./staged_texts.ts";
-
-/** The row of a task that is accepted. */
-export interface StagedTask {
-  readonly number: number;
-  readonly id: string;
-  readonly project: number;
-  readonly kind: number;
-  readonly parent: string;
-  readonly createdWallMs: number;
-  readonly body: string;
-}
 
 /** Where the lines of a task go. */
 export interface StagedOutput {
@@ -52,7 +41,11 @@ export class StagedCommit {
   readonly reopened: Set<number> = new Set();
   readonly erased: number[] = [];
   readonly removed: number[] = [];
-  readonly #tasks = new Map<string, StagedTask>();
+  readonly #ids = new Set<string>();
+  readonly #tasks = {
+    ...{ numbers: [] as number[], ids: [] as string[], projects: [] as number[], kinds: [] as number[] },
+    ...{ parents: [] as string[], createdWallMs: [] as number[], bodies: [] as string[] },
+  };
   readonly #requests = new StagedTexts();
   readonly #answers = { tasks: [] as number[], items: [] as number[], records: [] as StagedRecord[] };
   readonly #answerTexts = new StagedTexts();
@@ -84,12 +77,20 @@ export class StagedCommit {
   }
 
   hasId(id: string): boolean {
-    return this.#tasks.has(id);
+    return this.#ids.has(id);
   }
 
-  accept(task: StagedTask, request: Uint8Array): void {
+  accept(task: Omit<LoggedTask, "request">, request: Uint8Array): void {
     this.#textBytes += request.byteLength;
-    this.#tasks.set(task.id, task);
+    this.#ids.add(task.id);
+    const { numbers, ids, projects, kinds, parents, createdWallMs, bodies } = this.#tasks;
+    numbers.push(task.number);
+    ids.push(task.id);
+    projects.push(task.project);
+    kinds.push(task.kind);
+    parents.push(task.parent);
+    createdWallMs.push(task.createdWallMs);
+    bodies.push(task.body);
     this.#requests.add(request);
   }
 
@@ -142,27 +143,20 @@ export class StagedCommit {
 
   /** The rows, in buffers of their own. */
   rows(): Pick<LogCommit, "accepted" | "answers" | "dropped" | "bodies" | "erased" | "removed"> {
-    const tasks = [...this.#tasks.values()];
     const { dropped, bodies, erased, removed } = this;
-    const records = this.#answers.records.map((record) =>
-      typeof record === "number" ? this.records.slice(record) : record,
-    );
+    const records: Uint8Array[] = [];
+    const recordSizes: number[] = [];
+    for (const record of this.#answers.records) {
+      const bytes = typeof record === "number" ? this.records.slice(record) : record;
+      records.push(bytes);
+      recordSizes.push(bytes.byteLength);
+    }
     return {
-      accepted: {
-        numbers: tasks.map(({ number }) => number),
-        ids: tasks.map(({ id }) => id),
-        projects: tasks.map(({ project }) => project),
-        kinds: tasks.map(({ kind }) => kind),
-        parents: tasks.map(({ parent }) => parent),
-        createdWallMs: tasks.map(({ createdWallMs }) => createdWallMs),
-        bodies: tasks.map(({ body }) => body),
-        requestSizes: this.#requests.sizes,
-        requests: this.#requests.copy(),
-      },
+      accepted: { ...this.#tasks, requestSizes: this.#requests.sizes, requests: this.#requests.copy() },
       answers: {
         tasks: this.#answers.tasks,
         items: this.#answers.items,
-        recordSizes: records.map(({ byteLength }) => byteLength),
+        recordSizes,
         textSizes: this.#answerTexts.sizes,
         records: joined(records),
         texts: this.#answerTexts.copy(),
@@ -186,8 +180,10 @@ export class StagedCommit {
 const NO_BYTES = new Uint8Array();
 
 function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.byteLength, 0));
   let end = 0;
+  for (const { byteLength } of parts) end += byteLength;
+  const bytes = new Uint8Array(end);
+  end = 0;
   for (const part of parts) {
     bytes.set(part, end);
     end += part.byteLength;

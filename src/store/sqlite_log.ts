@@ -41,6 +41,7 @@ const SCHEMA = `
     parent TEXT NOT NULL,
     created_ms INTEGER NOT NULL,
     crc INTEGER NOT NULL,
+    body_crc INTEGER NOT NULL,
     body TEXT NOT NULL,
     request_crc INTEGER,
     request BLOB
@@ -59,7 +60,7 @@ const SCHEMA = `
   UPDATE schema SET version = ${LOG_SCHEMA_VERSION} WHERE version < ${LOG_SCHEMA_VERSION};
 `;
 
-const METADATA = "number, id, project, kind, parent, created_ms, crc, body";
+const METADATA = "number, id, project, kind, parent, created_ms, crc, body_crc, body";
 
 interface LoggedTaskRow {
   readonly number: number;
@@ -69,6 +70,7 @@ interface LoggedTaskRow {
   readonly parent: string;
   readonly created_ms: number;
   readonly crc: number;
+  readonly body_crc: number;
   readonly body: string;
   readonly request_crc: number | null;
   readonly request: Uint8Array | null;
@@ -222,7 +224,7 @@ export class SqliteLog {
     requests,
   }: AcceptedRows): void {
     const insert = this.#statement(
-      "INSERT INTO log_tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, x''))", // see `append` of sqlite_tables.ts
+      "INSERT INTO log_tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, x''))", // see `append` of sqlite_tables.ts
     );
     let start = 0;
     for (const [index, number] of numbers.entries()) {
@@ -246,6 +248,7 @@ export class SqliteLog {
         parent,
         task.createdWallMs,
         taskCrc(task),
+        bodyCrc(number, body),
         body,
         payloadChecksum(request),
         request,
@@ -270,15 +273,10 @@ export class SqliteLog {
   }
 
   #rebody(number: number, body: string, isSpent: boolean): void {
-    const row = this.#statement(
-      `SELECT ${METADATA}, NULL AS request_crc, NULL AS request FROM log_tasks WHERE number = ?`,
-    ).get(number);
-    if (row === undefined) return;
-    const crc = taskCrc({ ...readTask(row as LoggedTaskRow), body }); // columns as selected
     const request = isSpent ? ", request = NULL, request_crc = NULL" : "";
-    this.#statement(`UPDATE log_tasks SET body = ?, crc = ?${request} WHERE number = ?`).run(
+    this.#statement(`UPDATE log_tasks SET body = ?, body_crc = ?${request} WHERE number = ?`).run(
       body,
-      crc,
+      bodyCrc(number, body),
       number,
     );
   }
@@ -314,7 +312,8 @@ function readTask(row: LoggedTaskRow): LoggedTask {
   const { number, id, project, kind, parent, body, request_crc: requestCrc } = row;
   const task = { number, id, project, kind, parent, createdWallMs: row.created_ms, body };
   const request = row.request ?? new Uint8Array();
-  if (taskCrc(task) !== row.crc || (requestCrc !== null && payloadChecksum(request) !== requestCrc))
+  const isRow = taskCrc(task) === row.crc && bodyCrc(number, body) === row.body_crc;
+  if (!isRow || (requestCrc !== null && payloadChecksum(request) !== requestCrc))
     throw damaged(`task ${number} of the work log does not match its checksum`, { task: number });
   return requestCrc === null ? task : { ...task, request };
 }
@@ -327,8 +326,13 @@ function readAnswer(task: number, row: AnswerRow): LoggedAnswer {
   return textCrc === null ? { item, record } : { item, record, text };
 }
 
-function taskCrc({ number, id, project, kind, parent, createdWallMs, body }: LoggedTask): number {
-  return crc32(body, crc32(`${number}\n${id}\n${project}\n${kind}\n${parent}\n${createdWallMs}\n`));
+/** Of what never changes of it. */
+function taskCrc({ number, id, project, kind, parent, createdWallMs }: Omit<LoggedTask, "body">): number {
+  return crc32(`${number}\n${id}\n${project}\n${kind}\n${parent}\n${createdWallMs}`);
+}
+
+function bodyCrc(number: number, body: string): number {
+  return crc32(`${number}\n${body}`);
 }
 
 function entryCrc(sequence: number, records: Uint8Array): number {

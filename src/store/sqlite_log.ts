@@ -87,17 +87,20 @@ interface AnswerRow {
 /** The log's rows of one open database. */
 export class SqliteLog {
   readonly #database: SqliteDatabase;
+  readonly #isNew: boolean;
   readonly #statements = new Map<string, SqliteStatement>();
 
-  constructor(database: SqliteDatabase) {
+  /** `isNew`: no process before this one has had the database. */
+  constructor(database: SqliteDatabase, isNew: boolean) {
     this.#database = database;
+    this.#isNew = isNew;
   }
 
   /** In a transaction of its own; synced when it returns. A folder of a service without these tables is copied before it gets them. */
   open(): OpenedLog {
     const notes: string[] = [];
     if (!this.#hasTable("log_entries")) {
-      if (this.#hasTable("records"))
+      if (!this.#isNew && this.#hasTable("records"))
         notes.push(copiedTo(copyOfSchema(this.#database, LOG_SCHEMA_VERSION - 1)));
       try {
         this.#database.exec(`BEGIN IMMEDIATE; ${SCHEMA} COMMIT;`);

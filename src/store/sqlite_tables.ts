@@ -132,7 +132,7 @@ export class SqliteTables {
     this.notes = ensureSchema(database);
     this.markBefore = readFolder(database);
     this.records = new SqliteRecords(database);
-    this.log = new SqliteLog(database);
+    this.log = new SqliteLog(database, this.markBefore === undefined);
     this.#statements = Object.fromEntries(
       Object.entries(STATEMENTS).map(([name, sql]) => [name, database.prepare(sql)]),
     ) as Record<keyof typeof STATEMENTS, SqliteStatement>; // built from the same names

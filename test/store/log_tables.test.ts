@@ -61,6 +61,11 @@ it("a folder of a service is copied before it gets the tables, and the copy is w
   const first = await openSqliteStore({ dataDir, reserveBytes: 0 });
   const record = { collection: "c", id: "i", project: "p", parent: "", createdWallMs: 1, body: "{}" };
   await first.change([{ kind: "put", record }]);
+  const fresh = join(dataDir, "fresh");
+  const made = await openSqliteStore({ dataDir: fresh, reserveBytes: 0 });
+  await made.change([{ kind: "put", record }]); // as a service does when it starts
+  expect((await made.openLog()).notes).toEqual([]);
+  await made.close();
   await first.close();
   writeFileSync(join(dataDir, "journal.sqlite.schema-2.part"), "of a process that was killed");
   const second = await openSqliteStore({ dataDir, reserveBytes: 0 });

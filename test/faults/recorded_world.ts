@@ -120,9 +120,18 @@ export function unpackFolder(packed: string, folder: string): Recording {
   return recording;
 }
 
-/** `NODE_OPTIONS` of a process whose wall clock goes on a second after the recording, so that no deadline has passed. */
+/**
+ * `NODE_OPTIONS` of a process whose wall clock goes on a second after the recording, so that no deadline has passed. It is told of another
+ * boot: the machine of the recording would count the time since then by its own.
+ */
 export function clockAfter({ recordedAtMs }: Recording): string {
-  const code = `const lag = Date.now() - ${recordedAtMs + 1_000}, now = Date.now; Date.now = () => now() - lag;`;
+  const code = `
+    import fs from "node:fs";
+    import { syncBuiltinESMExports } from "node:module";
+    const lag = Date.now() - ${recordedAtMs + 1_000}, now = Date.now, read = fs.readFileSync;
+    Date.now = () => now() - lag;
+    fs.readFileSync = (path, ...rest) => String(path).endsWith("/boot_id") ? "00000000-0000-4000-8000-000000000001" : read(path, ...rest);
+    syncBuiltinESMExports();`;
   return `--import data:text/javascript,${encodeURIComponent(code)}`;
 }
 

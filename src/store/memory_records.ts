@@ -40,7 +40,7 @@ export class MemoryRecords implements RecordStore {
       .slice(afterIndex + 1)
       .filter(isListed)
       .slice(0, query.limit)
-      .map((one) => copyRecord(query.withoutPayloads === true ? withoutPayload(one) : one));
+      .map((one) => copyRecord(one));
   }
 
   /** Throws `conflict` when one of these changes, made in their order, would find its id in use. */
@@ -60,7 +60,7 @@ export class MemoryRecords implements RecordStore {
         left.set(name, record);
       } else if (change.kind === "delete") {
         left.set(nameOf(change.collection, change.id), undefined);
-      } else if (change.kind === "deleteOf" && change.parent !== "") {
+      } else if (change.parent !== "") {
         emptied.add(nameOf(change.collection, change.parent));
         for (const [name, record] of left)
           if (record?.collection === change.collection && record.parent === change.parent)
@@ -83,9 +83,7 @@ export class MemoryRecords implements RecordStore {
     }
     if (change.parent === "") return;
     for (const record of [...(records?.values() ?? [])]) {
-      if (record.parent !== change.parent) continue;
-      if (change.kind === "deleteOf") records?.delete(record.id);
-      else records?.set(record.id, { ...record, payload: undefined });
+      if (record.parent === change.parent) records?.delete(record.id);
     }
   }
 }
@@ -97,8 +95,4 @@ function isVisible(record: StoredRecord, project: ProjectScope): boolean {
 /** One text for two, such as collection and id. */
 function nameOf(collection: string, name: string): string {
   return JSON.stringify([collection, name]);
-}
-
-function withoutPayload({ payload: _payload, ...rest }: StoredRecord): StoredRecord {
-  return rest;
 }

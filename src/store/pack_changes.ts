@@ -65,7 +65,7 @@ export function unpackChanges({
       string,
     ]; // as packed above
     if (kind === "delete") return { kind, collection, id };
-    if (kind === "deleteOf" || kind === "dropPayloads") return { kind, collection, parent };
+    if (kind === "deleteOf") return { kind, collection, parent };
     const record: StoredRecord = {
       collection,
       id,

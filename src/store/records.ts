@@ -2,7 +2,6 @@
  * Records: what the service keeps besides tasks and journals, in collections the store knows nothing about.
  *
  *   absent -> stored (again and again, by `put`) -> absent (`delete`)
- *                \-> without payload (`dropPayloads`): its metadata stays
  *
  * A record belongs to one project, and whoever reads says whose records it reads: `EVERY_PROJECT` is for the engine's
  * own work, never for a request.
@@ -37,9 +36,7 @@ export type RecordChange =
   /** No error when there is none. */
   | { readonly kind: "delete"; readonly collection: string; readonly id: string }
   /** All records of a parent; none when `parent` is empty. */
-  | { readonly kind: "deleteOf"; readonly collection: string; readonly parent: string }
-  /** Removes the payloads of all records of a parent; of none when `parent` is empty. */
-  | { readonly kind: "dropPayloads"; readonly collection: string; readonly parent: string };
+  | { readonly kind: "deleteOf"; readonly collection: string; readonly parent: string };
 
 /** Which records to list, in the order of their creation. */
 export interface RecordQuery {
@@ -51,8 +48,6 @@ export interface RecordQuery {
   readonly limit: number;
   /** The newest first. */
   readonly isNewestFirst?: boolean;
-  /** Leaves payloads where they are: for lists that show none. */
-  readonly withoutPayloads?: boolean;
 }
 
 /** Part of the port `Store`; its promises are those of `store.ts`. */

@@ -39,7 +39,6 @@ const SCHEMA = `
 
 const METADATA = "row, collection, id, project, parent, created_ms, crc, body";
 const COLUMNS = `${METADATA}, payload_crc, payload`;
-const BRIEF_COLUMNS = `${METADATA}, NULL AS payload_crc, NULL AS payload`;
 
 const INSERT = `
   INSERT INTO records (collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
@@ -144,8 +143,7 @@ export class SqliteRecords {
       values.push(found.row);
     }
     const order = query.isNewestFirst === true ? "DESC" : "ASC";
-    const columns = query.withoutPayloads === true ? BRIEF_COLUMNS : COLUMNS;
-    const sql = `SELECT ${columns} FROM records WHERE ${where.join(" AND ")} ORDER BY row ${order} LIMIT ?`;
+    const sql = `SELECT ${COLUMNS} FROM records WHERE ${where.join(" AND ")} ORDER BY row ${order} LIMIT ?`;
     return (this.#statement(sql).all(...values, query.limit) as RecordRow[]).map(readRow); // columns as selected
   }
 
@@ -175,12 +173,6 @@ export class SqliteRecords {
           change.collection,
           change.parent,
         );
-        return;
-      case "dropPayloads":
-        this.#statement(
-          `UPDATE records SET payload = NULL, payload_crc = NULL
-           WHERE collection = ? AND parent = ? AND parent <> ''`,
-        ).run(change.collection, change.parent);
     }
   }
 

@@ -14,10 +14,8 @@ export const RECORD_CASES: Readonly<Record<string, (store: Store) => Promise<voi
   "changes of one call take effect in their order": changesInOrder,
   "a conflict leaves the calls beside it alone": keepsConflictsApart,
   "records are deleted one by one or by their parent, and again is no error": deletesRecords,
-  "payloads of a parent can go before the rest": dropsPayloads,
   "a project sees its own records alone": keepsProjectsApart,
   "records are listed in order of creation, page by page, and newest first": listsRecords,
-  "records are listed without payloads when a list shows none": listsWithoutPayloads,
   "a read sees what was called before it": readsBehindWrites,
   "a stored record does not change with the caller's, nor the caller's with each other": copiesRecords,
   "a text that cannot be read back is refused, with nothing of its call": refusesTexts,
@@ -133,19 +131,6 @@ async function deletesRecords(store: Store): Promise<void> {
   assert.deepEqual(await idsOf(store), ["d", "a"]);
 }
 
-async function dropsPayloads(store: Store): Promise<void> {
-  const payload = bytes("text");
-  await store.change([put("a", { parent: "t", payload }), put("b", { parent: "u", payload })]);
-  await store.change([put("c", { payload })]);
-  await store.change([
-    { kind: "dropPayloads", collection: "thing", parent: "t" },
-    { kind: "dropPayloads", collection: "thing", parent: "" },
-    { kind: "dropPayloads", collection: "thing", parent: "unknown" },
-  ]);
-  assert.deepEqual(plain(await store.record("p", "thing", "a")), plain(record("a", { parent: "t" })));
-  assert.deepEqual([await textOf(store, "b"), await textOf(store, "c")], ["text", "text"]);
-}
-
 async function keepsProjectsApart(store: Store): Promise<void> {
   await store.change([put("a"), put("b", { project: "q" }), put("c", { parent: "t" })]);
   await store.change([put("d", { project: "q", parent: "t" })]);
@@ -180,25 +165,6 @@ async function listsRecords(store: Store): Promise<void> {
   assert.deepEqual(await idsOf(store, { parent: "" }), []);
   assert.deepEqual(await idsOf(store, { limit: 0 }), []);
   assert.equal((await idsOf(store, { limit: 100 })).length, 10);
-}
-
-async function listsWithoutPayloads(store: Store): Promise<void> {
-  await store.change([put("a", { payload: bytes("large") }), put("b", { payload: bytes("") }), put("c")]);
-  const query = { collection: "thing", limit: 9 };
-  const brief = await store.records("p", { ...query, withoutPayloads: true });
-  assert.deepEqual(
-    brief.map(({ id, payload }) => [id, payload]),
-    [
-      ["a", undefined],
-      ["b", undefined],
-      ["c", undefined],
-    ],
-  );
-  const whole = await store.records("p", query);
-  assert.deepEqual(
-    whole.map(({ payload }) => payload?.byteLength),
-    [5, 0, undefined],
-  );
 }
 
 async function readsBehindWrites(store: Store): Promise<void> {

@@ -29,7 +29,7 @@ const record = fc.record({
 const change = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom("put" as const, "insert" as const), record }) },
   fc.record({ kind: fc.constant("delete" as const), collection, id }),
-  fc.record({ kind: fc.constantFrom("deleteOf" as const, "dropPayloads" as const), collection, parent }),
+  fc.record({ kind: fc.constant("deleteOf" as const), collection, parent }),
 );
 const call = fc.oneof(
   {
@@ -46,7 +46,7 @@ const call = fc.oneof(
     query: fc.record(
       {
         ...{ collection, limit: fc.nat({ max: 5 }), parent, after: id },
-        ...{ isNewestFirst: fc.boolean(), withoutPayloads: fc.boolean() },
+        isNewestFirst: fc.boolean(),
       },
       { requiredKeys: ["collection", "limit"] },
     ),

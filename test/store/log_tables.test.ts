@@ -14,6 +14,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { openWorkLog } from "../../src/log/work_log.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
+import { SqliteLog } from "../../src/store/sqlite_log.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { outcomeOf, settled, text, work } from "../../src/testing/work_log_calls.ts";
 
@@ -79,6 +80,37 @@ it("a folder of a service is copied before it gets the tables, and the copy is w
   expect(await versionAndTables()).toEqual([2, []]);
   const database = (await loadSqlite())(join(dataDir, "journal.sqlite"));
   expect(database.prepare("SELECT id FROM records").all()).toEqual([{ id: "i" }]);
+  database.close();
+});
+
+it("every list of tasks is read from an index, in order, however many tasks there are beside it", async () => {
+  const database = (await loadSqlite())(":memory:");
+  database.exec("CREATE TABLE schema (version INTEGER)");
+  const seen: string[] = [];
+  const prepare = (sql: string) => {
+    seen.push(sql);
+    return database.prepare(sql);
+  };
+  const log = new SqliteLog(
+    { exec: (sql) => database.exec(sql), close: () => database.close(), prepare },
+    true,
+  );
+  log.open();
+  seen.length = 0;
+  const queries = [{ project: 1, kind: 1 }, { kind: 1, parent: "p" }, { numbers: [1, 2] }, {}];
+  for (const query of [...queries, { project: 1, kind: 1, parent: "p" }])
+    for (const isNewestFirst of [true, false]) log.tasks({ ...query, limit: 1, isNewestFirst });
+  expect(seen).toHaveLength(10);
+  for (const sql of seen) {
+    const steps = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { readonly detail: string }[];
+    const tasks = steps
+      .map(({ detail }) => detail)
+      .filter((detail) => !/json_each|LIST SUBQUERY/.test(detail));
+    expect([sql, tasks]).toEqual([
+      sql,
+      [expect.stringMatching(/^SEARCH log_tasks USING (INDEX|INTEGER PRIMARY KEY)/)],
+    ]);
+  }
   database.close();
 });
 

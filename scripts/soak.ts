@@ -92,7 +92,7 @@ async function runs(count: number): Promise<string[]> {
   try {
     for (let number = 1; number <= count; number += 1) {
       const out = join(dir, `out-${number}.jsonl`);
-      const { counts, task_id: id } = await engine.run(input, { out }).finished;
+      const { counts, taskId: id } = await engine.run(input, { out }).finished;
       if (counts.completed !== 20) throw new Error(`run ${number} completed ${counts.completed} of 20 lines`);
       finished.push({ id, out });
       const oldest = finished.length > 20 ? finished.shift() : undefined;

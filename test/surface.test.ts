@@ -18,10 +18,10 @@ function namesOf(path: string): { values: string[]; types: string[] } {
   const values: string[] = [];
   const types: string[] = [];
   for (const [, isType, list = ""] of text.matchAll(/^export (type )?\{([^}]*)\} from/gm)) {
-    for (const name of list.split(",").map((one) => one.trim())) {
-      if (name === "") continue;
-      if (isType !== undefined) types.push(name);
-      else if (name.startsWith("type ")) types.push(name.slice(5));
+    for (const one of list.split(",").map((each) => each.trim())) {
+      if (one === "") continue;
+      const name = one.replace(/^type /, "").replace(/^\w+ as /, ""); // as it is exported
+      if (isType !== undefined || one.startsWith("type ")) types.push(name);
       else values.push(name);
     }
   }

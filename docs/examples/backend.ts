@@ -48,7 +48,7 @@ async function client(base: string): Promise<Task> {
   let task = (await submitted.json()) as Task;
   while (task.status === "submitted") {
     await new Promise((resolve) => setTimeout(resolve, 50));
-    task = (await (await fetch(`${base}/tasks/${task.task_id}`)).json()) as Task;
+    task = (await (await fetch(`${base}/tasks/${task.taskId}`)).json()) as Task;
   }
   return task;
 }
@@ -59,12 +59,12 @@ await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
 const task = await client(base);
-console.log(`${task.status}: ${task.counts.completed} of ${task.total_items}`);
+console.log(`${task.status}: ${task.counts.completed} of ${task.totalItems}`);
 for (const object of task.objects)
   console.log(
-    `  ${object.output?.text} (${object.usage.output_tokens} tokens, factor ${object.usage.price_factor})`,
+    `  ${object.output?.text} (${object.usage.outputTokens} tokens, factor ${object.usage.priceFactor})`,
   );
-const unknown = await fetch(`${base}/tasks/${task.task_id.replaceAll(/[0-9a-f]/g, "0")}`);
+const unknown = await fetch(`${base}/tasks/${task.taskId.replaceAll(/[0-9a-f]/g, "0")}`);
 console.log(`an unknown task: ${unknown.status}`);
 
 server.close();

@@ -35,5 +35,5 @@ for await (const line of work) {
 
 const summary = await work.finished;
 console.log(`${summary.status}: ${answered} answered, ${failed} failed`);
-console.log(`${summary.requests_sent} requests were sent, the answers are in ${summary.output}`);
+console.log(`${summary.requestsSent} requests were sent, the answers are in ${summary.output}`);
 await engine.close();

@@ -41,8 +41,8 @@ async function evaluate(engine: Engine, answersMax: number): Promise<string> {
     if (output !== null && isRight(key, output.text)) right += 1;
     if (scored.size === answersMax) work.stop();
   }
-  const { status, requests_sent } = await work.finished;
-  return `${status}: ${right} of ${scored.size} right, ${requests_sent} requests`;
+  const { status, requestsSent } = await work.finished;
+  return `${status}: ${right} of ${scored.size} right, ${requestsSent} requests`;
 }
 
 const dataDir = await mkdtemp(join(tmpdir(), "perigee-benchmark-"));

@@ -17,15 +17,15 @@ const engine = await createEngine({
 
 for (const model of ["openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"]) {
   const quote = await engine.quote(input, { slas: [60, 1_440], model });
-  const tokens = `${quote.input_tokens}${quote.input_tokens_estimated ? " (estimated)" : ""}`;
-  const [usd, low, high] = [quote.billed_usd, quote.billed_usd_low, quote.billed_usd_high].map((each) =>
+  const tokens = `${quote.inputTokens}${quote.inputTokensEstimated ? " (estimated)" : ""}`;
+  const [usd, low, high] = [quote.billedUsd, quote.billedUsdLow, quote.billedUsdHigh].map((each) =>
     each.toFixed(4),
   );
   console.log(
     `${model}: ${quote.items} items, ${tokens} input tokens, about ${usd} USD billed (${low} to ${high})`,
   );
   for (const sla of quote.slas)
-    console.log(`  within ${sla.sla_minutes} minutes: ${sla.is_feasible ? "feasible" : "not feasible"}`);
-  console.log(`  takes ${quote.time.seconds} s, bound by ${quote.time.bound_by}`);
+    console.log(`  within ${sla.slaMinutes} minutes: ${sla.isFeasible ? "feasible" : "not feasible"}`);
+  console.log(`  takes ${quote.time.seconds} s, bound by ${quote.time.boundBy}`);
 }
 await engine.close();

@@ -4,7 +4,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createEngine } from "../engine/engine.ts";
+import { openEngine } from "../engine/engine.ts";
 import { PerigeeError } from "../errors.ts";
 import { usdText } from "../price/money.ts";
 import { howToPrice } from "../price/price_sheet.ts";
@@ -48,7 +48,7 @@ async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   await requireFile(input);
   const dataDir = await mkdtemp(join(tmpdir(), "perigee-quote-"));
   try {
-    const engine = await createEngine({
+    const { engine } = await openEngine({
       ...file,
       dataDir,
       stateDir: stateFolder(given),

@@ -5,7 +5,7 @@
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
 import { systemClock } from "../clock.ts";
-import { createEngine, type EngineOptions } from "../engine/engine.ts";
+import { type EngineOptions, openEngine } from "../engine/engine.ts";
 import type { Summary } from "../engine/progress.ts";
 import type { RetryFailed } from "../engine/reopen.ts";
 import type { Run } from "../engine/run.ts";
@@ -82,7 +82,7 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
   refuseVainUpdate(input, given);
   await requireFile(input);
   await refuseSameFile(input, given.out);
-  const engine = await createEngine({
+  const { engine } = await openEngine({
     ...options,
     ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
     dataDir: given.data ?? `${given.out}.perigee`,

@@ -69,11 +69,6 @@ import { Wires } from "./wires.ts";
 export type { Engine } from "./engine_calls.ts";
 export type { EngineOptions } from "./engine_options.ts";
 
-/** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
-export async function createEngine(options: EngineOptions): Promise<Engine> {
-  return (await openEngine(options)).engine;
-}
-
 /** An engine, and what its runs share, for rooms that build on it. */
 export interface OpenedEngine {
   readonly engine: Engine;
@@ -88,7 +83,7 @@ export interface EnginePlace {
   readonly diskWaitMs?: number;
 }
 
-/** As `createEngine`. */
+/** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
 export async function openEngine(options: EngineOptions, place: EnginePlace = {}): Promise<OpenedEngine> {
   const checked = await checkedOptions(options);
   const { dataDir, stateDir, transport, store, measurer, observer, onNotice } = options;

@@ -15,7 +15,7 @@ import type { SubmitOptions } from "./submissions.ts";
 import type { SubmittedTask } from "./submitted_task.ts";
 import type { ItemTrace } from "./trace.ts";
 
-/** Runs work; every method may be called at any time until `close`. */
+/** Runs work; every method may be called at any time until `close`. Programs get it with names in camelCase (library.ts). */
 export interface Engine {
   /**
    * Answers every item of a source. Iterate it for the output lines, or wait for `finished`. The same source, output

@@ -159,7 +159,8 @@ export type ResultLine = OutputLine &
 /** The line with its status, which its error's code names. */
 export function resultOf(line: OutputLine): ResultLine {
   const { error } = line;
-  if (error === undefined) return { ...line, status: "completed" } as ResultLine; // a line has an output or an error
+  // A line has an output or an error; that of an answer in OpenAI's layout is null.
+  if (error === undefined || error === null) return { ...line, status: "completed" } as ResultLine;
   const { code } = error;
   const status = code === "expired" || code === "cancelled" ? code : "failed";
   return { ...line, status, output: null, error };

@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createEngine } from "../../src/engine/engine.ts";
+import { createEngine } from "../../src/engine/library.ts";
 import { type Desk, openDesk, question } from "./command.ts";
 
 let desk: Desk;

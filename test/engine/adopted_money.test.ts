@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { OutcomeRecord, Step } from "../../src/engine/journal.ts";
 import type { Summary } from "../../src/engine/progress.ts";
-import type { RunOptions } from "../../src/index.ts";
+import type { RunOptions } from "../../src/engine/run_open.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
 import { INPUT, mortal, OUTPUT, status, World } from "./world.ts";

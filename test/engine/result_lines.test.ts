@@ -1,5 +1,6 @@
 import { describe, expect, expectTypeOf, it } from "vitest";
-import type { Failure, Output, ResultLine } from "../../src/index.ts";
+import type { ResultLine } from "../../src/work/item.ts";
+import type { Failure, Output } from "../../src/work/outcome.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 async function linesOf(world: World, options: object, during: (run: { cancel(): unknown }) => Promise<void>) {

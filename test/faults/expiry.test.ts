@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { type Clock, systemClock } from "../../src/clock.ts";
-import { createEngine } from "../../src/engine/engine.ts";
+import { openEngine } from "../../src/engine/engine.ts";
 
 const LINES = 20_000;
 const SLA_MS = 60_000;
@@ -50,7 +50,7 @@ it("fault 78: thousands of unsent lines are expired and written within a second 
   });
   writeFileSync(input, `${lines.join("\n")}\n`);
   let deadlineMs = 0;
-  const engine = await createEngine({
+  const { engine } = await openEngine({
     dataDir: join(folder, "state"),
     env: {},
     providers: { local: { baseUrl: "http://127.0.0.1:1/v1" } },

@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { createEngine } from "../../src/engine/engine.ts";
+import { openEngine } from "../../src/engine/engine.ts";
 import { question } from "../cli/command.ts";
 
 const OUT_AFTER_MS = 1_500;
@@ -80,7 +80,7 @@ async function outage(kind: string, count: number): Promise<object> {
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   const upstream = await provider(kind);
   const providers = { mine: { baseUrl: upstream.url, timeoutMs: 10_000 } };
-  const engine = await createEngine({
+  const { engine } = await openEngine({
     dataDir: join(dir, "data"),
     env: {},
     threads: 1,

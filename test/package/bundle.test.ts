@@ -26,7 +26,7 @@ async function main() {
   const work = engine.run(items, { sla: 60 });
   for await (const line of work) lines.push([line.key, line.output?.text ?? line.error]);
   const { cost } = await work.finished;
-  console.log(JSON.stringify({ lines: lines.sort(), billedUsd: cost.billed_usd }));
+  console.log(JSON.stringify({ lines: lines.sort(), billedUsd: cost.billedUsd }));
   await engine.close();
 }
 main();

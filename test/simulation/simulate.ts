@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import type { Timer } from "../../src/clock.ts";
 import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
-import { createEngine, type Engine } from "../../src/engine/engine.ts";
+import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import { isCallers } from "../../src/engine/holds.ts";
 import type { Source } from "../../src/engine/input.ts";
 import type { Summary } from "../../src/engine/progress.ts";
@@ -359,7 +359,7 @@ class Simulation {
     this.#observer.missing = isMissing ? missingProviderOf(this.#workload) : undefined;
     const config = configWithout(this.#workload.config, this.#observer.missing);
     const providers = resolveConfig(config, {}).providers;
-    return createEngine({
+    const { engine } = await openEngine({
       ...config,
       dataDir: DATA,
       stateDir: "/state",
@@ -370,6 +370,7 @@ class Simulation {
       store: await this.#store.open(),
       measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
     });
+    return engine;
   }
 
   #options(book: RunBook): RunOptions {

@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createEngine } from "../../src/engine/engine.ts";
+import { openEngine } from "../../src/engine/engine.ts";
 import { readStep, StepWriter } from "../../src/engine/journal.ts";
 import { decodeBody } from "../../src/engine/task_body.ts";
 import { hasCode, PerigeeError } from "../../src/errors.ts";
@@ -41,7 +41,7 @@ async function fill(): Promise<void> {
     join(folder, "in.jsonl"),
     '{"key":"a","request":{"model":"echo:m","contents":[{"parts":[{"text":"hi"}]}]}}\n',
   );
-  const engine = await createEngine({ dataDir: dataDir(), stateDir: dataDir(), env: {} });
+  const { engine } = await openEngine({ dataDir: dataDir(), stateDir: dataDir(), env: {} });
   await engine.run(join(folder, "in.jsonl")).finished;
   await engine.close();
   (await openKeyStore({ dataDir: dataDir(), clock: new FakeClock() })).close();
@@ -184,7 +184,7 @@ describe("each version of what is stored", () => {
 
   it.each([0, 2])("of learnt figures (%i) leaves them unread, and the folder opens", async (version) => {
     rewrite(at("learnt.json"), (text) => text.replace('"version":1', `"version":${version}`));
-    const engine = await createEngine({ dataDir: dataDir(), stateDir: dataDir(), env: {} });
+    const { engine } = await openEngine({ dataDir: dataDir(), stateDir: dataDir(), env: {} });
     await engine.close();
   });
 

@@ -1,0 +1,154 @@
+/**
+ * The engine as programs see it: what it gives is in camelCase (`work/camel_case.ts`), like what it takes. The wire, files and the command's
+ * JSON keep the interface's names, and so do lines in the format of a provider.
+ */
+import type { Quote, QuoteModel, QuoteSla } from "../price/quote.ts";
+import type { UsedPrice } from "../price/used_prices.ts";
+import { type CamelCase, camelCased } from "../work/camel_case.ts";
+import type { Item, OutputLine, ResultLine } from "../work/item.ts";
+import type { Failure } from "../work/outcome.ts";
+import type { Task, TaskObject } from "../work/task.ts";
+import { type Engine, type EngineOptions, openEngine } from "./engine.ts";
+import type { Hold } from "./holds.ts";
+import type { Source } from "./input.ts";
+import type { Progress, Summary } from "./progress.ts";
+import type { ProgressEvent } from "./progress_feed.ts";
+import type { QuoteOptions } from "./quote.ts";
+import type { RetryOptions, RetryTaskOptions } from "./retry.ts";
+import type { Run } from "./run.ts";
+import type { ErrorGroup } from "./run_errors.ts";
+import type { RunOptions } from "./run_open.ts";
+import type { SubmitOptions } from "./submissions.ts";
+import type { SubmittedTask } from "./submitted_task.ts";
+
+export type LibraryErrorGroup = CamelCase<ErrorGroup>;
+export type LibraryFailure = CamelCase<Failure>;
+export type LibraryHold = CamelCase<Hold>;
+export type LibraryLine = CamelCase<ResultLine>;
+export type LibraryObject = CamelCase<TaskObject>;
+export type LibraryOutputLine = CamelCase<OutputLine>;
+export type LibraryPrice = CamelCase<UsedPrice>;
+export type LibraryProgress = CamelCase<Progress>;
+export type LibraryProgressEvent = CamelCase<ProgressEvent>;
+export type LibraryQuote = CamelCase<Quote>;
+export type LibraryQuoteModel = CamelCase<QuoteModel>;
+export type LibraryQuoteSla = CamelCase<QuoteSla>;
+export type LibrarySummary = CamelCase<Summary>;
+export type LibraryTask = CamelCase<Task>;
+
+/** Options whose listeners are told in camelCase. */
+type Told<Options> = Omit<Options, keyof Listeners> & {
+  readonly [Name in keyof Options & keyof Listeners]?: Listeners[Name];
+};
+
+interface Listeners {
+  readonly onPilot?: (rest: LibraryQuote) => boolean | undefined | Promise<boolean | undefined>;
+  readonly onProgress?: (event: LibraryProgressEvent) => void;
+}
+
+export type LibraryRunOptions = Told<RunOptions>;
+export type LibrarySubmitOptions = Told<SubmitOptions>;
+export type LibraryRetryOptions = Told<RetryOptions>;
+export type LibraryRetryTaskOptions = Told<RetryTaskOptions>;
+
+/** A run: its lines by iteration, its end, and how it stands. */
+export interface LibraryRun
+  extends Pick<Run, "opened" | "stop" | "cancel" | "isStopping" | "isClaimed">,
+    AsyncIterable<LibraryLine> {
+  readonly finished: Promise<LibrarySummary>;
+  /** What holds its items; empty while nothing does. */
+  readonly holds: readonly LibraryHold[];
+  progress(): LibraryProgress;
+  errors(): Promise<readonly LibraryErrorGroup[]>;
+}
+
+/** What `submit` returns: a promise of the task, with its end and its objects as they become final. */
+export interface LibrarySubmittedTask extends Promise<LibraryTask>, AsyncIterable<LibraryObject> {
+  readonly finished: Promise<LibraryTask>;
+}
+
+/** Every method does what that of `Engine` does. */
+export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes" | "close"> {
+  run(source: Source, options?: LibraryRunOptions): LibraryRun;
+  submit(items: readonly Item[], options?: LibrarySubmitOptions): LibrarySubmittedTask;
+  task(id: string): Promise<LibraryTask>;
+  object(id: string): Promise<LibraryObject>;
+  retry(taskId: string, options?: LibraryRetryOptions): Promise<LibraryRun>;
+  retryTask(taskId: string, options?: LibraryRetryTaskOptions): Promise<LibraryTask>;
+  quote(source: Source, options?: QuoteOptions): Promise<LibraryQuote>;
+  holds(): readonly LibraryHold[];
+}
+
+/** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
+export async function createEngine(options: EngineOptions): Promise<LibraryEngine> {
+  const { engine } = await openEngine(options);
+  return {
+    run: (source, given) => shownRun(engine.run(source, told<RunOptions>(given)), given?.format),
+    submit: (items, given) => shownTask(engine.submit(items, told<SubmitOptions>(given))),
+    task: async (id) => camelCased(await engine.task(id)),
+    object: async (id) => camelCased(await engine.object(id)),
+    forget: (id) => engine.forget(id),
+    retry: async (id, given) => shownRun(await engine.retry(id, told<RetryOptions>(given))),
+    retryTask: async (id, given) => camelCased(await engine.retryTask(id, told<RetryTaskOptions>(given))),
+    quote: async (source, given) => camelCased(await engine.quote(source, given)),
+    holds: () => camelCased(engine.holds()),
+    trace: (id, key) => engine.trace(id, key),
+    lanes: () => engine.lanes(),
+    close: () => engine.close(),
+  };
+}
+
+/** The options as the engine takes them; what is no object goes on as it is, to be refused there. */
+function told<Options extends object>(options: Told<Options> | undefined): Options {
+  if (typeof options !== "object" || options === null) return options as unknown as Options;
+  const given: Listeners = options;
+  const listeners: Record<string, unknown> = {};
+  for (const name of ["onPilot", "onProgress"] as const) {
+    const listener = given[name] as ((shown: unknown) => unknown) | undefined;
+    if (typeof listener === "function") listeners[name] = (event: unknown) => listener(camelCased(event));
+  }
+  return { ...options, ...listeners } as unknown as Options; // the same members, but for the listeners
+}
+
+function shownRun(run: Run, format: RunOptions["format"] = "perigee"): LibraryRun {
+  const finished = run.finished.then((summary) => camelCased(summary));
+  finished.catch(() => undefined); // whoever waits for it is told; nobody has to
+  const shown: Omit<LibraryRun, "holds" | "isStopping"> = {
+    opened: run.opened,
+    finished,
+    stop: (reason) => run.stop(reason),
+    cancel: () => run.cancel(),
+    isClaimed: (line) => run.isClaimed(line),
+    progress: () => camelCased(run.progress()),
+    errors: async () => camelCased(await run.errors()),
+    [Symbol.asyncIterator]: () =>
+      (format === "perigee" ? shownEach(run) : asTheyAre(run))[Symbol.asyncIterator](),
+  };
+  return Object.defineProperties(shown, {
+    holds: { get: () => camelCased(run.holds) },
+    isStopping: { get: () => run.isStopping },
+  }) as LibraryRun; // the two members were added above
+}
+
+/** Lines in the format of a provider have its names. */
+function asTheyAre(run: Run): AsyncIterable<LibraryLine> {
+  return run as AsyncIterable<unknown> as AsyncIterable<LibraryLine>;
+}
+
+async function* shownEach<T>(each: AsyncIterable<T>): AsyncGenerator<CamelCase<T>> {
+  for await (const one of each) yield camelCased(one);
+}
+
+function shownTask(task: SubmittedTask): LibrarySubmittedTask {
+  const answered = task.then((found) => camelCased(found));
+  return Object.defineProperties(answered, {
+    finished: {
+      get: () => {
+        const finished = task.finished.then((found) => camelCased(found));
+        finished.catch(() => undefined); // `answered` tells it, too
+        return finished;
+      },
+    },
+    [Symbol.asyncIterator]: { value: () => shownEach(task) },
+  }) as LibrarySubmittedTask; // the two members were added above
+}

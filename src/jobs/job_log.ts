@@ -256,7 +256,9 @@ export class JobLog<F extends JobFacts> {
     const { facts, end } = this.#read(row);
     if (end === undefined) return { job: { facts, end }, outputBytes: 0 };
     const hasOutput = end.status === "completed" && !isBrief;
-    const [answer] = hasOutput ? await this.#log.rows.loggedAnswers(row.number, ITEM, 1) : [];
+    const answer = hasOutput
+      ? (row.first ?? (await this.#log.rows.loggedAnswers(row.number, ITEM, 1))[0])
+      : undefined;
     const bytes = answer?.text ?? NO_BYTES;
     const output =
       bytes.byteLength === 0 ? null : (JSON.parse(new TextDecoder().decode(bytes)) as JsonObject); // written by `#end`

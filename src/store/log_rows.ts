@@ -98,6 +98,8 @@ export interface LoggedTask {
   readonly body: string;
   /** Undefined once it is erased, and in lists. */
   readonly request?: Uint8Array | undefined;
+  /** The answer of item 0, so that a task of one item is read at once. Undefined while there is none, and in lists. */
+  readonly first?: LoggedAnswer | undefined;
 }
 
 export interface LoggedAnswer {

@@ -56,7 +56,9 @@ export class MemoryLog {
 
   task(key: string | number): LoggedTask | undefined {
     const task = this.#tasks.get(typeof key === "number" ? key : (this.#numbers.get(key) ?? 0));
-    return task === undefined ? undefined : { ...task, ...copied("request", task.request) };
+    if (task === undefined) return undefined;
+    const [first] = this.answers(task.number, 0, 1);
+    return { ...task, ...copied("request", task.request), ...(first?.item === 0 ? { first } : {}) };
   }
 
   tasks({ after, limit, isNewestFirst, numbers, ...wanted }: LoggedTaskQuery): LoggedTask[] {

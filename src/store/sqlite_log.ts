@@ -154,7 +154,12 @@ export class SqliteLog {
     const row = this.#statement(
       `SELECT ${METADATA}, request_crc, request FROM log_tasks WHERE ${by} = ?`,
     ).get(key);
-    return row === undefined ? undefined : readTask(row as LoggedTaskRow); // columns as selected
+    if (row === undefined) return undefined;
+    const task = readTask(row as LoggedTaskRow); // columns as selected
+    const first = this.#statement(
+      "SELECT item, crc, record, text_crc, text FROM log_answers WHERE task = ? AND item = 0",
+    ).get(task.number);
+    return first === undefined ? task : { ...task, first: readAnswer(task.number, first as AnswerRow) }; // as above
   }
 
   tasks({ project, kind, parent, numbers, after, limit, isNewestFirst }: LoggedTaskQuery): LoggedTask[] {

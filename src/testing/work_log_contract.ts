@@ -142,6 +142,8 @@ async function endsItem(open: OpeningLog): Promise<void> {
   assert.equal(log.triedItems(task).size, 0);
   const [answer] = await log.rows.loggedAnswers(task, 0, 10);
   assert.equal(textOf(answer?.text), "réponse");
+  assert.deepEqual((await log.rows.loggedTask(task))?.first, answer);
+  assert.equal((await log.rows.loggedTasks({ numbers: [task], limit: 1 }))[0]?.first, undefined);
   const { status, attempts, code, usd, textBytes } = recordOf("outcome", answer?.record ?? new Uint8Array());
   assert.deepEqual([status, attempts, code, usd, textBytes], ["completed", 2, 3, 0.75, 8]);
   assert.equal((await log.sumsOf(task))?.completed, 1);

@@ -2,7 +2,7 @@
  * An input that has grown or changed: lines that are as they were keep their answers, all else runs.
  */
 import { describe, expect, it } from "vitest";
-import { createRandom } from "../../src/testing/index.ts";
+import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { endOf, finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
@@ -52,6 +52,18 @@ describe("update", () => {
     expect(world.output()).toHaveLength(6);
     expect(summary.usage.attempts).toBe(7);
     expect(await finish(world, OPTIONS)).toMatchObject({ requests_sent: 0, items: 6 });
+  });
+
+  it("keeps answers of every script byte for byte, where they stand and where they move to", async () => {
+    const text = (line: number): string => `${line}: Grüße, 概要, 🙂`;
+    const world = new World({
+      answer: (line) => openaiAnswer(text(line), { inputTokens: 9, outputTokens: 5 }),
+    });
+    world.disk.put(INPUT, lines(1, 2, 3, 4));
+    await finish(world, OPTIONS);
+    world.disk.put(INPUT, lines(4, 102, 3, 1));
+    expect(await finish(world, UPDATE)).toMatchObject({ status: "completed", requests_sent: 1 });
+    expect(texts(world)).toEqual({ k1: text(1), k2: text(102), k3: text(3), k4: text(4) });
   });
 
   it("keeps lines of keys that are gone until they are pruned", async () => {

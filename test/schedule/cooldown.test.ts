@@ -17,6 +17,15 @@ describe("Cooldown", () => {
     expect(huge.waitMs(0)).toBe(900_000);
   });
 
+  it("keeps to the longest wait that it was told, also where a later refusal names a shorter one", () => {
+    const cooldown = new Cooldown();
+    cooldown.refused(0, 30_000, ROUND_TRIP_MS, half);
+    cooldown.refused(10, 2_000, ROUND_TRIP_MS, half);
+    expect(cooldown.waitMs(10)).toBe(29_990);
+    cooldown.refused(20, 40_000, ROUND_TRIP_MS, half);
+    expect(cooldown.waitMs(20)).toBe(40_000);
+  });
+
   it.each([0, -5_000, Number.NaN, undefined])(
     "fault 49: takes its own backoff of 0.5 to 1 s when told %s",
     (toldMs) => {

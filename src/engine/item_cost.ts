@@ -3,7 +3,8 @@
  *
  *   an answer with usage           -> billed, at the tier that was served
  *   an answer without usage        -> billed as estimated, and the rest of the most that it may have cost is in doubt
- *   nobody knows how it ended      -> nothing billed, the most that it may have cost is in doubt
+ *   a failure after which work     -> nothing billed unless its usage is known, the most that it may have cost is in doubt:
+ *   may have been done                an unknown end, an answer that is filtered, empty or unreadable, a failure of the server
  *   refused, or never sent         -> nothing
  *
  * Hot path, once an attempt: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it.
@@ -60,7 +61,8 @@ function numberIn({ prices }: CostTerms, model: string, { price }: ModelPrice, u
 /** An attempt of a model, as it ended. */
 export interface EndedAttempt {
   readonly model: string;
-  readonly result: Pick<AttemptResult, "class" | "usage" | "servedTier">;
+  readonly result: Pick<AttemptResult, "class" | "usage" | "servedTier"> &
+    Partial<Pick<AttemptResult, "scope" | "status">>;
   /** The most that it may have cost. */
   readonly mostUsd: number;
   readonly wallMs: number;
@@ -76,10 +78,9 @@ export function spentBy(
   const isTold = usage.inputTokens > 0 || usage.outputTokens > 0 || isCharged(usage);
   const known = book.priceOf(model, wallMs);
   const cost = costIn(terms, model, known, usage, servedTier);
-  const mayCost = result.class === "ambiguous" || result.class === "success";
-  const mostLeftUsd = isTold && !usage.isEstimated ? 0 : Math.max(0, mostUsd - cost.billedUsd);
+  const isOpen = mayBeBilled(result) && (!isTold || usage.isEstimated);
   return {
-    isEstimated: usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
+    isEstimated: isOpen || usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
     inputTokens: usage.inputTokens,
     cachedTokens: usage.cachedTokens,
     cacheWriteTokens: usage.cacheWriteTokens,
@@ -88,9 +89,24 @@ export function spentBy(
     listUsd: cost.listUsd,
     usd: cost.usd,
     billedUsd: cost.billedUsd,
-    ambiguousUsd: mayCost ? mostLeftUsd : 0,
+    ambiguousUsd: isOpen ? Math.max(0, mostUsd - cost.billedUsd) : 0,
     priceNumber: numberIn(terms, model, known, usage),
   };
+}
+
+/** Whether work may have been done: a permanent failure says whether to repeat an item, and not what it cost. */
+function mayBeBilled({ class: kind, scope, status = 0 }: EndedAttempt["result"]): boolean {
+  if (kind !== "permanent") return kind === "ambiguous" || kind === "success";
+  return scope === "item" && (isAnswer(status) || isServerFailure(status));
+}
+
+function isAnswer(status: number): boolean {
+  return status >= 200 && status <= 299;
+}
+
+/** The statuses that are ambiguous (`providers/refusals.ts`), and permanent where the provider forbids to repeat them. */
+function isServerFailure(status: number): boolean {
+  return status === 424 || status === 499 || (status >= 500 && status !== 503 && status !== 529);
 }
 
 /** The largest numbers that a record can hold: 16 bits for attempts, 32 for each kind of tokens (journal_rows.ts). */

@@ -7,9 +7,12 @@
  *   hangs      at least 50 ends; it has taken twice the 99th percentile (at least 5 s); 8 that were sent after it have
  *              been answered; and a fresh attempt is likelier to be answered in what is left than this one, by a tenth
  *
+ *   tried      at least 20 ends; it has taken ten times the 99th percentile (at least a minute), and nothing has ended since it was
+ *              sent: one is given up, so that there is a place in which to see whether the provider answers again
+ *
  * An end is an answer, or an attempt that was not answered in all the time that it had: an answer takes at least that long.
  * An attempt that was given up before says nothing. So never anything on no evidence: where a provider stands still, or
- * becomes slow for all, nothing that was sent later is answered, and attempts go on for as long as they may.
+ * becomes slow for all, nothing that was sent later is answered, and all but one or a few attempts go on for as long as they may.
  *
  * That this one is answered yet is reckoned from attempts that took as long: (answered in time + 1) / (all + 2). Answers that
  * are new, or fewer than 1 %, take longer than that says: what is given up and paid for in vain is bounded by give_ups.ts.
@@ -47,6 +50,8 @@ const HANG_TIMES = 2;
 /** So far beyond the 99th percentile, no answer of a heavy tail is left. */
 const CERTAIN_HANG_TIMES = 10;
 const HANG_MARGIN = 0.1;
+const TRY_ENDS_MIN = 20;
+const TRY_MS_MIN = 60_000;
 const OVERTAKERS_MIN = 8;
 /** An attempt about which nothing is known yet is looked at again after this long, later after half of its time. */
 const LOOK_MS = 10_000;
@@ -176,9 +181,14 @@ export class Latencies {
     const { sentMs, nowMs, leftMs } = attempt;
     const elapsedMs = nowMs - sentMs;
     const learnt = this.#find(key);
-    const later = Math.min(leftMs, Math.max(LOOK_MS, elapsedMs / 2));
+    const lookMs = Math.min(leftMs, Math.max(LOOK_MS, elapsedMs / 2));
+    if (learnt === undefined) return lookMs;
+    const tryMs = tryMsOf(learnt, sentMs);
+    if (elapsedMs >= tryMs && isFreshLikelier(learnt, attempt) && learnt.giveUps.take(key, elapsedMs, leftMs))
+      return 0;
+    const later = elapsedMs < tryMs ? Math.min(lookMs, Math.max(LOOK_MS_MIN, tryMs - elapsedMs)) : lookMs;
     const hangMs = hangMsOf(learnt);
-    if (learnt === undefined || hangMs === undefined) return later;
+    if (hangMs === undefined) return later;
     if (hangMs - elapsedMs >= LOOK_MS_MIN) return Math.min(leftMs, hangMs - elapsedMs);
     const { lastSentMs } = learnt;
     const isOvertaken = lastSentMs.length === OVERTAKERS_MIN && (lastSentMs[0] as number) > sentMs;
@@ -200,7 +210,7 @@ export class Latencies {
     const learnt = this.#find(key);
     if (learnt === undefined || learnt.isRestored || learnt.answered.observations < HANG_ENDS_MIN)
       return Number.POSITIVE_INFINITY;
-    return CERTAIN_HANG_TIMES * learnt.answered.quantile(HANG_QUANTILE);
+    return certainMsOf(learnt);
   }
 
   #find({ model, maxOutputTokens }: LatencyKey): Learnt | undefined {
@@ -271,6 +281,16 @@ function quickestTenthMs(learnt: Learnt, nowMs: number): number {
 function hangMsOf(learnt: Learnt | undefined): number | undefined {
   if (learnt === undefined || learnt.answered.observations < HANG_ENDS_MIN) return undefined;
   return Math.max(HANG_MS_MIN, HANG_TIMES * learnt.answered.quantile(HANG_QUANTILE));
+}
+
+function certainMsOf({ answered }: Learnt): number {
+  return CERTAIN_HANG_TIMES * answered.quantile(HANG_QUANTILE);
+}
+
+/** From when on one attempt may be given up as a try; Infinity while anything has ended since it was sent, or too little is known. */
+function tryMsOf(learnt: Learnt, sentMs: number): number {
+  if (learnt.endedMs > sentMs || learnt.answered.observations < TRY_ENDS_MIN) return Number.POSITIVE_INFINITY;
+  return Math.max(TRY_MS_MIN, certainMsOf(learnt));
 }
 
 function isFreshLikelier(

@@ -4,13 +4,18 @@
  *   thread        `laterEncoded`: the request as JSON, because functions do not cross threads
  *   main thread   `ownCodec`: the user's codec, whose exceptions and nonsense become failures of their item
  *
+ * What a method returns is copied while it is checked: a getter that throws, or a value that changes, does so here and not in the engine.
+ *
  * Limits: the head of a model is asked for once, and kept for 1,000 models. Numbers that a double cannot hold are rounded on
  * the way between the threads, except for a seed.
  */
 import { PerigeeError } from "../errors.ts";
 import { RECORDED_CODES } from "../work/failure_numbers.ts";
+import { jsonOf } from "../work/json.ts";
+import type { LearntLimits } from "../work/limits.ts";
+import type { AnswerMembers, Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
-import { objectOf } from "./json.ts";
+import { objectOf, type Unchecked } from "./json.ts";
 import { keepingKeys } from "./key_text.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireHead } from "./provider.ts";
 import { itemFailure } from "./refusals.ts";
@@ -23,6 +28,16 @@ const CODES: ReadonlySet<unknown> = new Set(RECORDED_CODES);
 const SCOPES: ReadonlySet<unknown> = new Set(["item", "model", "provider"]);
 const FINISHES: ReadonlySet<unknown> = new Set(["stop", "length", "tool_calls", "content_filter", "refusal"]);
 const TEXTS = ["model", "requestId", "servedTier", "reasoning"] as const;
+const LIMITS = [
+  "requestsPerMinute",
+  "tokensPerMinute",
+  "inputTokensPerMinute",
+  "outputTokensPerMinute",
+  "remainingRequests",
+  "remainingTokens",
+  "resetRequestsMs",
+  "resetTokensMs",
+] as const satisfies readonly (keyof LearntLimits)[];
 /** What Node sends as the value of a header. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
@@ -93,7 +108,7 @@ export function ownCodec(codec: Provider, settings: ProviderSettings): Provider 
     },
     limits: (headers) => {
       try {
-        return now(codec.limits(headers));
+        return checkedLimits(now(codec.limits(headers)));
       } catch {
         return undefined; // as if the answer said nothing of limits: `decode` reports a codec that is broken
       }
@@ -109,10 +124,12 @@ function answered(answer: () => { readonly status: number; readonly body: Uint8A
   readonly body: Uint8Array;
 } {
   try {
-    return answer();
+    const { status, body } = answer();
+    if (Number.isInteger(status) && body instanceof Uint8Array) return { status, body };
   } catch {
-    return { status: 500, body: Buffer.from("{}") };
+    // as if it had failed on its server
   }
+  return { status: 500, body: Buffer.from("{}") };
 }
 
 /** What a method of a codec returned, unless it is a promise: nobody waits for it, nor hears how it fails. */
@@ -127,32 +144,40 @@ function checkedHead(head: WireHead, name: string): WireHead {
   const url = typeof origin === "string" && URL.canParse(origin) ? new URL(origin) : undefined;
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
   const isPath = typeof path === "string" && path.startsWith("/");
-  const values = Object.entries(objectOf(headers) ?? { "": undefined });
+  const values = Object.entries(objectOf(headers) ?? { "": undefined }) as [string, string][]; // checked below
   const odd = values.find(([, value]) => typeof value !== "string" || !HEADER_VALUE.test(value));
   if (!isHttp || url.origin !== origin || !isPath || odd !== undefined)
     throw new PerigeeError(
       "invalid_config",
       `provider ${name}: head must return { origin: "https://host", path: "/...", headers }${odd === undefined || odd[0] === "" ? "" : `; the header ${odd[0]} is not a text without line ends`}`,
     );
-  return { origin, path, headers: head.headers };
+  return { origin, path, headers: Object.fromEntries(values) };
 }
 
 function checkedBody(encoded: Encoded): Encoded {
-  const { ok, body, code, message, dropped } = objectOf(encoded) ?? {};
-  if (ok === false && typeof message === "string" && CODES.has(code)) return encoded;
-  if (ok === true && typeof body === "string")
-    return Array.isArray(dropped) && dropped.every((name) => typeof name === "string")
-      ? encoded
-      : { ...(encoded as Extract<Encoded, { readonly ok: true }>), dropped: [] };
+  const { ok, body, code, message, dropped, outputLimit } = objectOf(encoded) ?? {};
+  if (ok === false && typeof message === "string" && CODES.has(code))
+    return { ok, code: code as Extract<Encoded, { readonly ok: false }>["code"], message };
+  if (ok === true && typeof body === "string") {
+    const names = Array.isArray(dropped) ? [...dropped] : [];
+    const made = { ok, body, dropped: names.every((name) => typeof name === "string") ? names : [] } as const;
+    return typeof outputLimit === "number" ? { ...made, outputLimit } : made;
+  }
   throw new TypeError("it must return { ok: true, body, dropped } or { ok: false, code, message }");
 }
 
 function checkedAnswer(decoded: Decoded): Decoded {
-  const found = objectOf(decoded) ?? {};
+  const found: Unchecked = { ...objectOf(decoded) };
   const odd = TEXTS.find((member) => !["undefined", "string"].includes(typeof found[member]));
   if (odd !== undefined) throw new TypeError(`it returned ${odd} that is not a text`);
+  const { usage, members } = found;
+  const copy = {
+    ...found,
+    ...(objectOf(usage) === undefined ? { usage: undefined } : { usage: { ...(usage as Usage) } }),
+    ...(members === undefined ? {} : { members: JSON.parse(jsonOf(members) ?? "{}") as AnswerMembers }),
+  };
   if (found["class"] === "success") {
-    if (typeof found["text"] === "string" && FINISHES.has(found["finish"])) return decoded;
+    if (typeof found["text"] === "string" && FINISHES.has(found["finish"])) return copy as Decoded; // checked so far
     throw new TypeError("a success must have text and finish, one of the known ones");
   }
   const { code, message, scope, retryAfterMs } = found;
@@ -161,14 +186,27 @@ function checkedAnswer(decoded: Decoded): Decoded {
     throw new TypeError(
       `it must return a success, or a known class (${[...CLASSES].join(", ")}) with code, message and scope`,
     );
-  if (retryAfterMs === undefined) return decoded;
-  const { retryAfterMs: _asked, ...rest } = decoded as Exclude<Decoded, { readonly class: "success" }>;
+  const { retryAfterMs: _asked, ...rest } = copy as Exclude<Decoded, { readonly class: "success" }>; // checked so far
+  if (retryAfterMs === undefined) return rest;
   const waitMs = keptWaitMs(typeof retryAfterMs === "number" ? retryAfterMs : undefined);
   const keptMs = rest.class === "refused" ? refusalWaitMs(waitMs) : waitMs;
   return keptMs === undefined ? rest : { ...rest, retryAfterMs: keptMs };
 }
 
+function checkedLimits(limits: unknown): LearntLimits | undefined {
+  const found = objectOf(limits);
+  if (found === undefined) return undefined;
+  const told = LIMITS.map((name) => [name, found[name]] as const);
+  return Object.fromEntries(told.filter(([, value]) => typeof value === "number" && value >= 0));
+}
+
+/** The error may be anybody's object: reading it may throw, too. */
 function faultOf(error: unknown, name: string, method: string): string {
-  const said = error instanceof Error ? `${error.name}: ${error.message}` : "a value that is not an error";
+  let said = "a value that is not an error";
+  try {
+    if (error instanceof Error) said = `${error.name}: ${error.message}`;
+  } catch {
+    said = "an error that cannot be read";
+  }
   return `${method} of the codec of provider "${name}" failed: ${said.slice(0, 200)}`;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ProviderOptions } from "../../src/engine/config.ts";
-import { createProvider, type Provider } from "../../src/providers/index.ts";
+import { createProvider, type Decoded, type Provider, type WireAnswer } from "../../src/providers/index.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { itemLine, OUTPUT, World } from "./world.ts";
 
@@ -22,6 +22,32 @@ const MINE: Provider = {
     return { ...encoded, dropped, body };
   },
 };
+
+/** An object that throws at everything once it was read so many times. */
+function hostile<T extends object>(target: T, readsMax: number): T {
+  let reads = 0;
+  const read =
+    <A extends unknown[], R>(real: (...args: A) => R) =>
+    (...args: A): R => {
+      reads += 1;
+      if (reads > readsMax) throw new Error("read too often");
+      return real(...args);
+    };
+  return new Proxy<object>(target, {
+    get: read(Reflect.get),
+    has: read(Reflect.has),
+    ownKeys: read(Reflect.ownKeys),
+    getOwnPropertyDescriptor: read(Reflect.getOwnPropertyDescriptor),
+    getPrototypeOf: readsMax === 0 ? read(Reflect.getPrototypeOf) : Reflect.getPrototypeOf,
+  }) as T;
+}
+
+/** An answer, a member of which throws when it is read after the answer was returned. */
+function rereading(codec: Provider, answer: WireAnswer, member: "usage" | "members"): Decoded {
+  const decoded = codec.decode(answer);
+  const value = member === "usage" ? { ...(decoded.usage as object) } : { reasoning: "well" };
+  return { ...decoded, [member]: hostile(value, 1) } as Decoded;
+}
 
 function worldOf(mine: Provider | ProviderOptions, bodies: unknown[] = []): World {
   return new World({
@@ -130,6 +156,54 @@ describe("a provider that is a codec of the caller", () => {
       error: { code: "invalid_response" },
     });
   });
+
+  it.each<readonly [string, (codec: Provider) => Partial<Provider>]>([
+    ["limits throw when they are read", () => ({ limits: () => hostile({}, 0) })],
+    ["limits throw when they are read again", () => ({ limits: () => hostile({}, 3) })],
+    ["limits are a number", () => ({ limits: () => 5 as never })],
+    ["limits are texts", () => ({ limits: () => ({ requestsPerMinute: "5" }) as never })],
+    [
+      "usage throws when it is read again",
+      (codec) => ({ decode: (answer) => rereading(codec, answer, "usage") }),
+    ],
+    [
+      "members throw when they are read again",
+      (codec) => ({ decode: (answer) => rereading(codec, answer, "members") }),
+    ],
+    [
+      "the answer throws when it is read again",
+      (codec) => ({ decode: (answer) => hostile(codec.decode(answer), 9) }),
+    ],
+    [
+      "headers throw when they are read again",
+      (codec) => ({ head: (model) => ({ ...codec.head(model), headers: hostile({}, 1) }) }),
+    ],
+    [
+      "a body throws when it is read again",
+      (codec) => ({ encode: (...request) => hostile(codec.encode(...request), 6) }),
+    ],
+  ])("completes its items, or ends them, and never the run, when %s", async (_, broken) => {
+    const world = worldOf({ ...BASE, ...broken(BASE) });
+    world.input(20, "mine:m1");
+    const { status, counts } = await run(world, { finish: true });
+    expect(status).toBe("completed");
+    expect(counts.completed + counts.failed).toBe(20);
+  });
+
+  it.each(["head", "encode", "decode", "limits"] as const)(
+    "survives an error of %s that throws when it is read",
+    async (method) => {
+      const fail = (): never => {
+        throw hostile({}, 0);
+      };
+      const world = worldOf({ ...BASE, [method]: fail });
+      world.input(3, "mine:m1");
+      const { counts } = await run(world, { finish: true });
+      const words = `${method} of the codec of provider "mine" failed: an error that cannot be read`;
+      if (method === "limits") expect(counts.completed).toBe(3);
+      else expect(world.output()[0]).toMatchObject({ error: { message: words } });
+    },
+  );
 
   it("takes limits that are a promise for none, also when it rejects", async () => {
     const limits = () => Promise.reject(new Error("nobody hears this"));

@@ -21,7 +21,10 @@ export interface Stopped {
   readonly prices?: string | undefined;
 }
 
-type StoppedBy = Pick<Hold, "reason" | "provider" | "model" | "needed_usd" | "enough_usd" | "cap">;
+type StoppedBy = Pick<
+  Hold,
+  "reason" | "provider" | "address" | "model" | "needed_usd" | "enough_usd" | "cap"
+>;
 
 /** What the user does, in words, and a change to the command: a flag that is replaced or added. */
 interface Step {
@@ -62,7 +65,9 @@ function stepOf(hold: StoppedBy, stopped: Stopped, isModel: boolean): Step | und
     case "key_missing":
       return { todo: `set ${keyVariable(provider)}` };
     case "authentication":
-      return { todo: `set a key that ${provider} accepts (${keyVariable(provider)})` };
+      return hold.address === undefined
+        ? { todo: `correct the key that the function of ${provider} uses` }
+        : { todo: `set a key that ${provider} accepts (${keyVariable(provider)})` };
     case "quota":
       return { todo: `add credit to the account of ${provider}` };
     case "disk_full":

@@ -18,10 +18,19 @@ const WORDS: Readonly<Record<HoldReason, string>> = {
   disk_full: "the disk is full",
 };
 
+/** Whose words are a sentence without the provider. */
+const OWN: ReadonlySet<HoldReason> = new Set([
+  "cap_reached",
+  "price_unknown",
+  "provider_missing",
+  "key_missing",
+  "disk_full",
+]);
+
 /** `outage: openai at https://api.openai.com does not answer: connection refused; next try in 0:05`. */
 export function holdText(hold: Hold, nowWallMs: number): string {
-  const who =
-    hold.provider === undefined || hold.address === undefined ? "" : `${hold.provider} at ${hold.address} `;
+  const where = hold.address === undefined ? "" : ` at ${hold.address}`;
+  const who = hold.provider === undefined || OWN.has(hold.reason) ? "" : `${hold.provider}${where} `;
   return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}${nextText(hold, nowWallMs)}`;
 }
 

@@ -47,11 +47,11 @@ export class KeyTrials {
     this.#learnt = learnt;
     const known: string[] = [];
     for (const settings of providers) {
-      const { name, key } = settings;
+      const { name } = settings;
       const account = accountName(settings);
       this.#accounts.set(name, account);
-      if (key !== undefined && learnt.get(ACCEPTED, account) === true) known.push(name);
-      else if (key !== undefined) this.#unknown.add(name);
+      if (mayHaveKey(settings) && learnt.get(ACCEPTED, account) === true) known.push(name);
+      else if (mayHaveKey(settings)) this.#unknown.add(name);
       const isRefused = learnt.get(REFUSED_ACCOUNT, account) === true;
       if (isRefused) this.#refused.add(account);
       if (isRefused || this.#unknown.has(name)) this.#trials.set(name, { sent: 0, firstSentMs: 0 });
@@ -129,4 +129,9 @@ export class KeyTrials {
     this.#trials.delete(name);
     return 0;
   }
+}
+
+/** A function and a codec of the caller may send a key that the settings do not have. */
+function mayHaveKey({ key, protocol, hasOwnCodec }: ProviderSettings): boolean {
+  return key !== undefined || protocol === "function" || hasOwnCodec === true;
 }

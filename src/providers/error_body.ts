@@ -21,6 +21,8 @@ export interface ErrorFacts {
   readonly status: number | undefined;
   /** For matching only; never shown. */
   readonly message: string;
+  /** The message may hold texts of an item. */
+  readonly isPrivate?: true;
   /** The wait named inside the body, in ms. */
   readonly waitMs: number | undefined;
   /** Gemini's names of the quotas that were exceeded, lower-case. */

@@ -21,7 +21,7 @@ import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.t
 import { arrayOf, countOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
 import { withoutKeys } from "./key_text.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
-import { itemFailure, refusalOf } from "./refusals.ts";
+import { itemFailure, refusalThrown } from "./refusals.ts";
 import { refusalWaitMs } from "./retry_after.ts";
 import { refusalOfDropped, untranslated } from "./unsupported.ts";
 
@@ -159,7 +159,7 @@ function decode(answer: WireAnswer, name: string): Decoded {
   const unwritable = stringOf(objectOf(body)?.["unwritable"]);
   if (unwritable !== undefined) return itemFailure("ambiguous", "invalid_response", lost(unwritable, name));
   const thrown = objectOf(objectOf(body)?.["thrown"]);
-  return thrown === undefined ? refusalOf(name, answer) : understood(thrown, answer, name);
+  return thrown === undefined ? refusalThrown(name, answer) : understood(thrown, answer, name);
 }
 
 function read(value: unknown, name: string): Decoded {
@@ -242,7 +242,7 @@ function usageOf(value: unknown): Usage | undefined {
 function understood(thrown: Unchecked, answer: WireAnswer, name: string): Decoded {
   const { retryable } = thrown;
   const waitMs = retryable === false ? undefined : waitOf(thrown["retryAfterMs"]);
-  const base = thrown["hasStatus"] === true ? refusalOf(name, answer) : unmarked(thrown, name);
+  const base = thrown["hasStatus"] === true ? refusalThrown(name, answer) : unmarked(thrown, name);
   if (retryable === false) {
     if (base.class === "permanent") return base;
     return { class: "permanent", code: "invalid_request", message: base.message, scope: "item" };

@@ -38,6 +38,11 @@ export function refusalOf(name: string, answer: WireAnswer): Refusal {
   return refusal(name, answer, readErrorBody(answer.body), answer.status);
 }
 
+/** The same of an error that a function threw, whose message may hold the prompt: it is read, and not shown. */
+export function refusalThrown(name: string, answer: WireAnswer): Refusal {
+  return refusal(name, answer, { ...readErrorBody(answer.body), isPrivate: true }, answer.status);
+}
+
 /** The meaning of an error inside an answer whose status is a success (OpenRouter documents this). */
 export function refusalInside(name: string, answer: WireAnswer, facts: ErrorFacts, usage?: Usage): Refusal {
   const named = facts.codes.map((code) => STATUS_OF_CODE.get(code)).find((status) => status !== undefined);
@@ -83,8 +88,8 @@ function refusal(
 }
 
 /** The message of a refusal that concerns no item, so it cannot contain a prompt; text that looks like a key is removed. */
-function saidBy({ message }: ErrorFacts, { scope }: Verdict): string {
-  if (scope === "item" || message === "") return "";
+function saidBy({ message, isPrivate }: ErrorFacts, { scope }: Verdict): string {
+  if (scope === "item" || isPrivate === true || message === "") return "";
   const said = withoutKeys(message.replace(/[\p{Cc}\s]+/gu, " "))
     .trim()
     .slice(0, SAID_CHARS_MAX);

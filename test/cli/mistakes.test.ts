@@ -395,6 +395,28 @@ describe("the environment", () => {
     );
     expect(stderr).not.toContain("sk-wrong");
   });
+
+  it("that a provider function refuses stops the run with 2, names the provider, and quotes nothing of the error", async () => {
+    writeFileSync(
+      join(desk.dir, "refusing.mjs"),
+      'export default async () => { throw Object.assign(new Error("the prompt was: SECRET"), { status: 401 }); };\n',
+    );
+    writeFileSync(
+      join(desk.dir, "c.json"),
+      JSON.stringify({ providers: { mine: { module: "./refusing.mjs" } } }),
+    );
+    desk.write("mine.jsonl", [question("a", "hi", "mine:m")]);
+    const args = ["run", "mine.jsonl", "--out", "out.jsonl", "--config", "c.json"];
+    const { code, stderr } = await desk.perigee(args);
+    expect(code).toBe(2);
+    expect(stderr).toContain(
+      "held  1 item: authentication: mine does not accept the key: mine answered 401: the key was not accepted\n",
+    );
+    expect(stderr).toContain(
+      "to continue: correct the key that the function of mine uses: perigee run mine.jsonl",
+    );
+    expect(stderr).not.toContain("SECRET");
+  });
 });
 
 describe("a configuration that has no effect in part", () => {

@@ -319,6 +319,35 @@ describe("a provider that is a function", () => {
     expect(await run(world)).toMatchObject({ counts: { completed: 5 } });
   });
 
+  it("is called at most twice when it refuses a key that never worked, and shows nothing of its message", async () => {
+    const answering = async (): Promise<FunctionAnswer> => {
+      await world.clock.sleep(100);
+      throw marked("the prompt was: SECRET", { status: 401, code: "invalid_api_key" });
+    };
+    let calls = 0;
+    const world: World = worldOf(() => {
+      calls += 1;
+      return answering();
+    });
+    world.input(50, "mine:small");
+    const { held } = await run(world, { waitMs: 0 });
+    expect(held).toMatchObject([{ reason: "authentication", items: 50, was_accepted: false }]);
+    expect(held?.[0]?.message).toBe("mine answered 401 (invalid_api_key): the key was not accepted");
+    expect(calls).toBeLessThanOrEqual(2);
+  });
+
+  it.each([
+    [400, "invalid_request"],
+    [413, "request_too_large"],
+    [422, "invalid_request"],
+  ])("shows nothing of the message of an error with the status %s", async (code, name) => {
+    const world = worldOf(() => Promise.reject(marked("the prompt was: SECRET", { status: code })));
+    world.input(2, "mine:small");
+    await run(world);
+    expect(world.output()).toMatchObject([{ error: { code: name } }, { error: { code: name } }]);
+    expect(JSON.stringify(world.output())).not.toContain("SECRET");
+  });
+
   it("obeys the Retry-After header of an SDK's error", async () => {
     const times: number[] = [];
     const world: World = worldOf(async () => {
@@ -400,7 +429,7 @@ describe("a provider that is a function", () => {
     world.input(3, "mine:small");
     const engine = await world.engine();
     const work = engine.run("/in.jsonl", OPTIONS);
-    await world.clock.advance(1_000);
+    await world.clock.advance(3_000);
     expect(signals).toHaveLength(3);
     await world.settle(engine.close());
     expect(await world.settle(work.finished)).toMatchObject({ status: "stopped" });

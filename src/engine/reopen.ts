@@ -93,7 +93,7 @@ export function reopenFailed(
       path: answersPath(parts, task.id, body),
       output,
       lines: lines(),
-      fateOf: ({ line }: OutcomeRecord) => ({ line, isKept: !failed.has(line) }),
+      fateOf: ({ line }: OutcomeRecord) => ({ line, isKept: !failed.has(line), isAgain: true }),
       openLines: [...made].map(([line, each]) => ({ line, made: each })),
       ...end,
     };

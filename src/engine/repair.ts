@@ -143,7 +143,7 @@ async function restateFound(
       const isKept = lines.isFound(line);
       if (isKept) kept += 1;
       else lost += 1;
-      return { line, isKept };
+      return { line, isKept, isAgain: true };
     },
     openLines: [...replay.attemptsMade()].map(([line, made]) => ({ line, made })),
     prices,

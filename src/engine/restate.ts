@@ -10,7 +10,8 @@
  * is completed by the next call (`settleRestatement`). The file at the output's path is whole at every moment: the old
  * one or the new one.
  *
- * The usage of lines that are open again or removed is kept: their attempts no longer count against them, all their money does.
+ * The usage of lines that are open again or removed is kept: their attempts no longer count against them, all their money does. An item
+ * that is requested again as it was keeps the sums under its number, so that its next line holds them; others leave them to the run.
  * Memory: that of one step.
  */
 import { crc32 } from "node:zlib";
@@ -22,7 +23,7 @@ import type { UsedPrice } from "../price/used_prices.ts";
 import type { StoredTask } from "../store/store.ts";
 import { isAnswerWhole } from "./answer_check.ts";
 import { hasCrc32 } from "./checksum.ts";
-import { type ClosedRecord, type OutcomeRecord, StepWriter, stamped } from "./journal.ts";
+import { type ClosedRecord, NOTHING_SPENT, type OutcomeRecord, StepWriter, stamped } from "./journal.ts";
 import type { EngineParts } from "./parts.ts";
 import type { AttemptsMade } from "./replay.ts";
 import type { SettledLine } from "./settled_lines.ts";
@@ -37,11 +38,23 @@ export const STEP_BYTES_MAX: number = 1024 * 1024;
 export const STEP_ROWS_MAX = 4_096;
 const READ_BYTES = 1024 * 1024;
 
+/** Of no line, and no attempt. */
+const NOTHING_MADE: ClosedRecord = {
+  ...NOTHING_SPENT,
+  line: 0,
+  attempts: 0,
+  uncounted: 0,
+  ambiguousAttempts: 0,
+  uncountedAmbiguous: 0,
+};
+
 /** What becomes of a line that has ended. Lines without a number are gone, and only what they took is kept. */
 export interface Fate {
   readonly line: number | undefined;
   /** Whether its answer or error stays. */
   readonly isKept: boolean;
+  /** Whether the same item is requested again: what it took is added to what it will take. */
+  readonly isAgain?: boolean;
 }
 
 /** A line that has not ended, under its new number. */
@@ -173,9 +186,9 @@ class RestatementWriter {
     for (const record of gone) this.#step.closed(record);
     this.#rows += prices.length + gone.length;
     for await (const settled of lines) {
-      const { line, isKept } = fateOf(settled.outcome);
+      const { line, isKept, isAgain = false } = fateOf(settled.outcome);
       if (isKept && line !== undefined) this.#keep(settled.outcome, line, await reader.read(settled));
-      else this.#forgive(settled.outcome);
+      else this.#forgive(settled.outcome, isAgain ? line : undefined);
       if (this.#rows >= STEP_ROWS_MAX || this.#stagedBytes >= STEP_BYTES_MAX) await this.#flush();
     }
     for (const { line, made } of openLines) {
@@ -198,14 +211,19 @@ class RestatementWriter {
   }
 
   /**
-   * Keeps the usage of a line without its number, so that its tries begin anew. Under at_most_once, an earlier try that may have
-   * been answered would otherwise prevent that the line is sent, although the caller requested it again or changed it.
+   * Keeps the usage of a line, so that its tries begin anew. Under at_most_once, an earlier try that may have been answered would
+   * otherwise prevent that the line is sent, although the caller requested it again: there the run counts it, not the line.
    */
-  #forgive(outcome: OutcomeRecord): void {
-    if (outcome.attempts === 0) return;
+  #forgive(outcome: OutcomeRecord, line = 0): void {
     const { attempts, ambiguousAttempts } = outcome;
-    this.#step.closed({ ...outcome, line: 0, uncounted: attempts, uncountedAmbiguous: ambiguousAttempts });
-    this.#rows += 1;
+    if (attempts === 0) return;
+    const isSplit = line !== 0 && ambiguousAttempts > 0 && this.#parts.isAtMostOnce;
+    if (isSplit)
+      this.#step.closed({ ...NOTHING_MADE, ambiguousAttempts, uncountedAmbiguous: ambiguousAttempts });
+    const ambiguous = isSplit ? 0 : ambiguousAttempts;
+    const counts = { uncounted: attempts, ambiguousAttempts: ambiguous, uncountedAmbiguous: ambiguous };
+    this.#step.closed({ ...outcome, ...counts, line });
+    this.#rows += isSplit ? 2 : 1;
   }
 
   #carry(line: number, { intent, spent, ...counts }: AttemptsMade): void {

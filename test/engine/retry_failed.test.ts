@@ -2,6 +2,7 @@
  * Lines that ended in an error and are run again: their answers replace the errors, one line a key, through kills.
  */
 import { describe, expect, it } from "vitest";
+import type { Summary } from "../../src/engine/progress.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { dataFiles, endOf, finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, okFrom, status, World } from "./world.ts";
@@ -31,6 +32,38 @@ const answered = (world: World): (string | null)[] =>
     .output()
     .filter(({ output }) => output !== null)
     .map(({ key }) => key);
+
+interface Sums {
+  readonly attempts: number;
+  readonly billed: number;
+  readonly ambiguous: number;
+}
+
+/** What the lines of the output say, together. */
+function sums(world: World): Sums {
+  const lines = world.output() as unknown as readonly {
+    readonly attempts?: number;
+    readonly error?: { readonly attempts: number };
+    readonly cost: { readonly billed_usd: number; readonly ambiguous_usd: number };
+  }[];
+  const sum = (of: (line: (typeof lines)[number]) => number): number =>
+    Number(lines.reduce((total, line) => total + of(line), 0).toFixed(9));
+  return {
+    attempts: sum(({ attempts, error }) => attempts ?? error?.attempts ?? 0),
+    billed: sum(({ cost }) => cost.billed_usd),
+    ambiguous: sum(({ cost }) => cost.ambiguous_usd),
+  };
+}
+
+/** The same of the run. */
+function sumsOf({ usage, cost }: Summary): Sums {
+  const { billed_usd: billed, ambiguous_usd: ambiguous } = cost;
+  return {
+    attempts: usage.attempts,
+    billed: Number(billed.toFixed(9)),
+    ambiguous: Number(ambiguous.toFixed(9)),
+  };
+}
 
 describe("retryFailed", () => {
   it("runs what was not answered in time again, with a new window, and replaces its error", async () => {
@@ -109,6 +142,32 @@ describe("retryFailed", () => {
     expect(second.usage.attempts).toBe(world.sent.length);
     expect(second.cost.list_usd).toBeCloseTo(2 * first.cost.list_usd, 12);
   });
+
+  it.each([
+    ["at least once", "at_least_once", true],
+    ["at most once", "at_most_once", ["ambiguous"]],
+  ] as const)(
+    "writes lines that add up to the summary, with what was tried before: %s",
+    async (_, delivery, codes) => {
+      const world = new World({ config: { prices: PRICES, delivery } });
+      world.input(4);
+      const lost = { ok: false, failure: "lost", message: "reset" } as const;
+      world.answer = (line) => (line === 1 ? lost : ok(line));
+      const retryFailed = codes === true ? codes : [...codes];
+      await finish(world);
+      const again = await finish(world, { ...OPTIONS, retryFailed, finish: true });
+      expect(again.counts).toMatchObject({ completed: 3, failed: 1 });
+      expect(again.cost.ambiguous_usd).toBeGreaterThan(0);
+      expect(sums(world)).toEqual(sumsOf(again));
+      world.answer = (line) => ok(line);
+      const third = await finish(world, { ...OPTIONS, retryFailed });
+      expect(third.counts.completed).toBe(4);
+      expect(third.cost.ambiguous_usd).toBeCloseTo(again.cost.ambiguous_usd, 12);
+      expect(third.usage.attempts).toBe(world.sent.length);
+      expect(third.usage.ambiguous_attempts).toBe(world.sent.length - 4);
+      expect(sums(world)).toEqual(sumsOf(third));
+    },
+  );
 
   it("puts an output in order that was, and leaves it whole until then", async () => {
     const world = await failed({ ordered: true });

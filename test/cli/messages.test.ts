@@ -138,7 +138,9 @@ describe("the command says", () => {
       "to continue: add credit to the account of mybox: perigee run one.jsonl --out out.jsonl --wait 0",
     );
     answer = () => ({ status: 503, body: {} });
-    expect(await last()).toBe("to continue: perigee run one.jsonl --out out.jsonl --wait 0");
+    expect(await last()).toBe(
+      "to continue (--finish ends what is held with its error): perigee run one.jsonl --out out.jsonl --wait 0",
+    );
   });
 
   it("which model to replace, and in a file with other holds that its lines are to be corrected", async () => {

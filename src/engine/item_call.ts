@@ -8,6 +8,7 @@ import type { Provider, WireHead } from "../providers/provider.ts";
 import type { FailureSeries, Refusals } from "../schedule/blame.ts";
 import type { LaneKey } from "../schedule/lanes.ts";
 import type { Permit } from "../schedule/limits.ts";
+import type { RefusedRow } from "../schedule/own_refusals.ts";
 import type { Shard } from "../shard/shard.ts";
 import type { TokenLoad } from "../work/limits.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
@@ -44,6 +45,8 @@ export class ItemCall implements Call {
   refusals: Refusals | undefined;
   /** Whether another item was accepted after its first refusal and before its last attempt was sent. */
   isRefusalProven = false;
+  /** Its 429s in a row. */
+  refusedRow: RefusedRow | undefined;
   /** Failed attempts since its last answer, whether they are its own or not. */
   failuresInRow = 0;
   /** Monotonic: when its next attempt is due; of a failed one that is to be repeated. */

@@ -11,7 +11,8 @@ import type { AttemptResult } from "../dispatch/attempt.ts";
 import { RETRY_POLICY } from "../dispatch/retry.ts";
 import { Blame, type FailureSeries } from "../schedule/blame.ts";
 import { InnocentFailures } from "../schedule/innocent_failures.ts";
-import type { LaneLimits, Permit } from "../schedule/limits.ts";
+import type { LaneLimits, Permit, Signal } from "../schedule/limits.ts";
+import { OwnRefusals } from "../schedule/own_refusals.ts";
 import { parseModelId } from "../work/request.ts";
 import { suspectsOf } from "./attempt_signal.ts";
 import { keyVariable } from "./config.ts";
@@ -36,6 +37,7 @@ export class LaneHealth {
   readonly #limits: LaneLimits;
   readonly #blame = new Blame();
   readonly #innocent = new InnocentFailures();
+  readonly #ownRefusals: OwnRefusals;
   #trouble: Trouble | undefined;
   /** Claimed calls whose last attempt failed without their fault: asleep, waiting for their turn, or out again. */
   readonly #failing = new Set<ItemCall>();
@@ -47,6 +49,7 @@ export class LaneHealth {
   constructor(clock: Clock, limits: LaneLimits) {
     this.#clock = clock;
     this.#limits = limits;
+    this.#ownRefusals = new OwnRefusals(limits);
   }
 
   /** The last failure since the last answer that no item is to blame for; undefined without one. */
@@ -102,6 +105,17 @@ export class LaneHealth {
     return "lane";
   }
 
+  /** Tells the limits how an attempt ended; not of a 429 without a wait that its item explains. */
+  observe(call: ItemCall, signal: Signal, permit: Permit | undefined): void {
+    const nowMs = this.#clock.nowMs();
+    if (signal.kind === "success" || signal.kind === "other") this.#ownRefusals.answered(call);
+    const isPlain =
+      signal.kind === "rate_limited" && signal.isRampLimit !== true && !(Number(signal.retryAfterMs) > 0);
+    if (isPlain && permit !== undefined && this.#ownRefusals.isOwn(nowMs, call, permit))
+      this.#limits.hidden.uncount(permit);
+    else this.#limits.observe(nowMs, signal, permit);
+  }
+
   /**
    * An attempt is about to be sent. A refusal of its key or model ends the item only if there is proof by now: a refusal that
    * takes long may arrive after the answers of requests that were sent when the key was accepted again.
@@ -125,9 +139,10 @@ export class LaneHealth {
 
   /**
    * Whether another item is a better probe of a lane that is down: items that break their provider would fail for ever, and
-   * nobody would see that it answers.
+   * nobody would see that it answers. So it is after a 429: its own refusals would look like the lane's.
    */
   isPoorProbe(call: ItemCall): boolean {
+    if (this.#limits.hidden.isHeld && call.refusedRow !== undefined) return true;
     return this.#limits.isDown && call.failuresInRow >= PROBES_MAX;
   }
 

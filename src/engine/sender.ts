@@ -240,7 +240,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const isOwn = this.#access.isAlone(call, result) && blamed === "item";
     const saysMore = patience.learn(call, result) && blamed !== "chance";
     if (saysMore && (!isOwn || suspectsOf(result) === "item"))
-      lane.limits.observe(nowMs, signalOf(result), permit);
+      lane.health.observe(call, signalOf(result), permit);
     if (result.learnt !== undefined)
       lane.limits.learn(nowMs, result.learnt, signalOf(result).kind === "rate_limited");
     this.#options.money.account(ended, result);
@@ -325,6 +325,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     again.series = call.series;
     again.failuresInRow = call.failuresInRow;
     again.refusals = call.refusals;
+    again.refusedRow = call.refusedRow;
     this.#options.laneOf(key).giveBack(again);
   }
 

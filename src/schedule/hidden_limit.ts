@@ -26,6 +26,7 @@
  *   the next probe is accepted                         the rate continues to rise from its value before
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
  */
+import { HiddenDoubt } from "./hidden_doubt.ts";
 import { HiddenRate, RAISE_EVERY_MS, WINDOW_MS } from "./hidden_rate.ts";
 import { HiddenTokens } from "./hidden_tokens.ts";
 import { Minute } from "./minute.ts";
@@ -70,6 +71,8 @@ export interface HiddenState {
 export class HiddenLimit {
   #mode: "free" | "places" | "rate" | "tokens" = "free";
   readonly #tokens: HiddenTokens;
+  /** Whether refusals turn out to be their items' own, which undoes their effect. */
+  readonly doubt: HiddenDoubt = new HiddenDoubt();
   #inFlight = 0;
   /** Time of the slowest refusal; each faster one lowers it by 5 %. */
   #refusalMs = REFUSAL_MS_START;
@@ -95,7 +98,7 @@ export class HiddenLimit {
   #capProven = 0;
   /** The cap while requests of before may still occupy places; each end raises it by one. */
   #capOpen = Number.POSITIVE_INFINITY;
-  #contradictions: number[] = [];
+  #contradictions: readonly number[] = [];
   /** When a probe was last accepted; at first, when the lane began. */
   #sinceMs: number;
   /** Requests accepted since then. */
@@ -152,6 +155,7 @@ export class HiddenLimit {
   /** The provider refused the request with a 429 that states no wait. */
   refused(nowMs: number, mark: HiddenMark): void {
     if (!mark.isHidden) return;
+    this.doubt.refused(nowMs, mark, () => this.#keep());
     mark.isHidden = false;
     this.#inFlight -= 1;
     this.#taken -= 1;
@@ -241,6 +245,24 @@ export class HiddenLimit {
     }
   }
 
+  /** Returns what brings the present result back. */
+  #keep(): () => void {
+    const [mode, heldAtMs, cap, capProven] = [this.#mode, this.#heldAtMs, this.#cap, this.#capProven];
+    const [raises, contradictions] = [this.#raises, this.#contradictions];
+    const [undoTokens, undoRate] = [this.#tokens.keep(), this.#rate.keep()];
+    return () => {
+      [this.#mode, this.#heldAtMs, this.#cap, this.#capProven] = [mode, heldAtMs, cap, capProven];
+      [this.#raises, this.#contradictions, this.#capOpen] = [
+        raises,
+        contradictions,
+        Number.POSITIVE_INFINITY,
+      ];
+      if (heldAtMs === undefined) this.#probe = undefined;
+      undoTokens();
+      undoRate();
+    };
+  }
+
   #hold(nowMs: number): void {
     this.#heldAtMs = nowMs;
     this.#heldInFlight = this.#inFlight;
@@ -257,8 +279,7 @@ export class HiddenLimit {
     this.#windowAtMs =
       this.#sinceMs + WINDOW_MS > nowMs ? this.#sinceMs + WINDOW_MS : Number.POSITIVE_INFINITY;
     if (this.#mode !== "places") return;
-    this.#contradictions = this.#contradictions.filter((atMs) => nowMs - atMs < WINDOW_MS);
-    this.#contradictions.push(nowMs);
+    this.#contradictions = [...this.#contradictions.filter((atMs) => nowMs - atMs < WINDOW_MS), nowMs];
     if (this.#contradictions.length >= CONTRADICTIONS_MAX) this.#mode = "rate";
   }
 

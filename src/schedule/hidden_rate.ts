@@ -148,6 +148,20 @@ export class HiddenRate {
     this.#mostUnits = Math.max(this.#mostUnits, minuteRequests);
   }
 
+  /** Returns what brings the present rate back. */
+  keep(): () => void {
+    const [rate, nextMs, raisedAtMs, raises] = [this.#rate, this.#nextMs, this.#raisedAtMs, this.#raises];
+    const [units, isWindow, most, past] = [this.#windowUnits, this.#isWindow, this.#mostUnits, this.#past];
+    const [isSearching, isTrying] = [this.#isSearching, this.#isTrying];
+    const [searches, openMs] = [this.#searches, this.#openMs];
+    return () => {
+      [this.#rate, this.#nextMs, this.#raisedAtMs, this.#raises] = [rate, nextMs, raisedAtMs, raises];
+      [this.#windowUnits, this.#isWindow, this.#mostUnits, this.#past] = [units, isWindow, most, past];
+      [this.#isSearching, this.#isTrying] = [isSearching, isTrying];
+      [this.#searches, this.#openMs] = [searches, openMs];
+    };
+  }
+
   /** The refusals were attributed to places. The next ones show whether a window allows `minuteRequests` again. */
   doubted(minuteRequests: number): void {
     this.#windowUnits = minuteRequests;

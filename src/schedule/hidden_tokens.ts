@@ -166,6 +166,16 @@ export class HiddenTokens {
     }
   }
 
+  /** Returns what brings the present result back. */
+  keep(): () => void {
+    const [found, since, isFull] = [this.#found, this.#since, this.#isFull];
+    const [raisedAtMs, raises] = [this.#raisedAtMs, this.#raises];
+    return () => {
+      [this.#found, this.#since, this.#isFull] = [found, since, isFull];
+      [this.#raisedAtMs, this.#raises] = [raisedAtMs, raises];
+    };
+  }
+
   /** Raises the limit when nothing was refused for a while: 30 s where it was estimated, 2 minutes where it was observed. */
   raise(nowMs: number): void {
     const everyMs = this.isForeseen ? RAISE_EVERY_MS_MAX : RAISE_EVERY_MS;

@@ -55,7 +55,8 @@ export class LaneLimits {
   readonly #gate: Gate;
   readonly #pause = new Pause();
   readonly #shared: LaneLimits | undefined;
-  readonly #hidden: HiddenLimit;
+  /** An unknown limit, as refusals show it. */
+  readonly hidden: HiddenLimit;
   readonly #flow = new TokenFlow();
   /** The pace that the quotas were set to. */
   #pace = 1;
@@ -72,7 +73,7 @@ export class LaneLimits {
     );
     this.#gate = new Gate(options.random);
     this.#shared = options.shared;
-    this.#hidden = new HiddenLimit(options.nowMs, this.#flow);
+    this.hidden = new HiddenLimit(options.nowMs, this.#flow);
   }
 
   get isPaused(): boolean {
@@ -99,6 +100,10 @@ export class LaneLimits {
     return this.#quotas.isLimited || this.#shared?.isRateLimited === true;
   }
 
+  get inFlight(): number {
+    return this.#concurrency.inFlight;
+  }
+
   /** Whether it was the shared limits that refused the last reservation. */
   get isHeldByShared(): boolean {
     return this.#isHeldByShared;
@@ -108,7 +113,7 @@ export class LaneLimits {
   get places(): number {
     return Math.min(
       this.#concurrency.limit,
-      this.#hidden.places,
+      this.hidden.places,
       this.#shared?.places ?? Number.POSITIVE_INFINITY,
     );
   }
@@ -116,7 +121,7 @@ export class LaneLimits {
   /** What `places` will come to if nothing is refused. */
   get placesHoped(): number {
     const { placesHoped = Number.POSITIVE_INFINITY } = this.#shared ?? {};
-    return Math.min(this.#concurrency.limitHoped, this.#hidden.places, placesHoped);
+    return Math.min(this.#concurrency.limitHoped, this.hidden.places, placesHoped);
   }
 
   /**
@@ -165,7 +170,7 @@ export class LaneLimits {
       isSettled: false,
       isReleased: false,
     };
-    if (permit.isHidden) this.#hidden.sent(nowMs, permit);
+    if (permit.isHidden) this.hidden.sent(nowMs, permit);
     return { ok: true, permit };
   }
 
@@ -211,7 +216,7 @@ export class LaneLimits {
   release(nowMs: number, permit: Permit): void {
     if (permit.isReleased) return;
     permit.isReleased = true;
-    if (permit.isHidden) this.#hidden.ended(nowMs, permit);
+    if (permit.isHidden) this.hidden.ended(nowMs, permit);
     this.#concurrency.free(nowMs - permit.atMs);
     if (permit.shared !== undefined) this.#shared?.release(nowMs, permit.shared);
   }
@@ -225,10 +230,10 @@ export class LaneLimits {
     const concurrency = this.#concurrency;
     if (signal.kind === "rate_limited" && permit?.isHidden === true) {
       if (!(Number(signal.retryAfterMs) > 0) && signal.isRampLimit !== true) {
-        this.#hidden.refused(nowMs, permit);
+        this.hidden.refused(nowMs, permit);
         return;
       }
-      this.#hidden.uncount(permit);
+      this.hidden.uncount(permit);
     }
     if (this.#gate.observe(nowMs, signal, concurrency.roundTripMs)) concurrency.restart();
     if (signal.kind === "success") {
@@ -276,7 +281,7 @@ export class LaneLimits {
 
   /** What was learnt of the limits themselves, for any later process; undefined when nothing was. */
   known(): KnownLimits | undefined {
-    const [told, hidden] = [this.#quotas.told, this.#hidden.state()];
+    const [told, hidden] = [this.#quotas.told, this.hidden.state()];
     if (told === undefined && hidden === undefined) return undefined;
     return { ...(told === undefined ? {} : { told }), ...(hidden === undefined ? {} : { hidden }) };
   }
@@ -284,7 +289,7 @@ export class LaneLimits {
   /** Begins with what an earlier process knew. Once, before any reserve. */
   restoreKnown(nowMs: number, { told, hidden }: KnownLimits): void {
     if (told !== undefined) this.#quotas.learn(nowMs, told);
-    if (hidden !== undefined) this.#hidden.restore(nowMs, hidden);
+    if (hidden !== undefined) this.hidden.restore(nowMs, hidden);
   }
 
   /** What the next process must know besides what was sent; undefined when nothing holds this lane back. */
@@ -302,12 +307,12 @@ export class LaneLimits {
   }
 
   snapshot(nowMs: number): LimitsSnapshot {
-    const heldMs = this.isRateLimited ? 0 : this.#hidden.heldMs(nowMs);
+    const heldMs = this.isRateLimited ? 0 : this.hidden.heldMs(nowMs);
     const cooldownMs = Math.max(this.#gate.cooldownMs(nowMs), heldMs);
     const shared = this.#shared?.snapshot(nowMs);
     const own = this.#quotas.use(nowMs);
     return {
-      requests: fuller(own.requests ?? this.#hidden.use(nowMs), shared?.requests),
+      requests: fuller(own.requests ?? this.hidden.use(nowMs), shared?.requests),
       tokens: fuller(own.tokens ?? this.#foundUse(nowMs, "tokens"), shared?.tokens),
       inputTokens: fuller(own.inputTokens, shared?.inputTokens),
       outputTokens: fuller(own.outputTokens ?? this.#foundUse(nowMs, "outputTokens"), shared?.outputTokens),
@@ -322,7 +327,7 @@ export class LaneLimits {
 
   /** Use of a limit on tokens that refusals have shown; undefined without one. */
   #foundUse(nowMs: number, unit: "tokens" | "outputTokens"): QuotaUse | undefined {
-    const limit = this.#hidden.tokenLimits?.[unit] ?? Number.POSITIVE_INFINITY;
+    const limit = this.hidden.tokenLimits?.[unit] ?? Number.POSITIVE_INFINITY;
     if (limit === Number.POSITIVE_INFINITY) return undefined;
     return { used: this.#flow.used(nowMs)[unit], limit: Math.round(limit) };
   }
@@ -354,15 +359,15 @@ export class LaneLimits {
       if (waitMs > 0) return { ok: false, waitMs, reason: "concurrency" };
     }
     if (!isRated) {
-      const hiddenMs = this.#hidden.waitMs(nowMs);
+      const hiddenMs = this.hidden.waitMs(nowMs);
       if (hiddenMs === Number.POSITIVE_INFINITY)
         return { ok: false, waitMs: hiddenMs, reason: "concurrency" };
       if (hiddenMs > 0)
-        return { ok: false, waitMs: hiddenMs, reason: this.#hidden.isHeld ? "cooldown" : "requests" };
+        return { ok: false, waitMs: hiddenMs, reason: this.hidden.isHeld ? "cooldown" : "requests" };
     }
     this.#setPace(nowMs);
     const requestsMs = this.#quotas.requestWaitMs(nowMs);
-    const tokensMs = this.#tokenWaitMs(nowMs, load, isRated ? undefined : this.#hidden.tokenLimits);
+    const tokensMs = this.#tokenWaitMs(nowMs, load, isRated ? undefined : this.hidden.tokenLimits);
     if (requestsMs <= 0 && tokensMs <= 0) return undefined;
     const oversized = this.#quotas.oversized(load);
     this.#oversized = oversized === undefined ? undefined : { ...oversized, atMs: nowMs + tokensMs };

@@ -80,7 +80,8 @@ export function spentBy(
   const cost = costIn(terms, model, known, usage, servedTier);
   const isOpen = mayBeBilled(result) && (!isTold || usage.isEstimated);
   return {
-    isEstimated: isOpen || usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
+    isEstimated:
+      (isOpen && isAnswer(result.status)) || usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
     inputTokens: usage.inputTokens,
     cachedTokens: usage.cachedTokens,
     cacheWriteTokens: usage.cacheWriteTokens,
@@ -100,7 +101,7 @@ function mayBeBilled({ class: kind, scope, status = 0 }: EndedAttempt["result"])
   return scope === "item" && (isAnswer(status) || isServerFailure(status));
 }
 
-function isAnswer(status: number): boolean {
+function isAnswer(status = 0): boolean {
   return status >= 200 && status <= 299;
 }
 

@@ -24,6 +24,7 @@ import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from ".
 import { itemFailure, refusalThrown } from "./refusals.ts";
 import { refusalWaitMs } from "./retry_after.ts";
 import { refusalOfDropped, untranslated } from "./unsupported.ts";
+import { bounded } from "./usage.ts";
 
 /** A message in OpenAI's form; of an item in OpenAI's layout exactly as given. */
 export interface FunctionMessage {
@@ -164,19 +165,20 @@ function decode(answer: WireAnswer, name: string): Decoded {
 
 function read(value: unknown, name: string): Decoded {
   const answer = objectOf(value);
-  const text = answer?.["text"] ?? "";
-  const toolCalls = answer?.["toolCalls"] ?? undefined;
   const isAnswer =
-    answer !== undefined &&
-    typeof text === "string" &&
-    (toolCalls === undefined || Array.isArray(toolCalls)) &&
-    ["text", "toolCalls", "refusal"].some((member) => Object.hasOwn(answer, member));
+    answer !== undefined && ["text", "toolCalls", "refusal"].some((member) => Object.hasOwn(answer, member));
   if (!isAnswer) return itemFailure("ambiguous", "invalid_response", nonsense(value, name));
+  const usage = usageOf(answer["usage"]);
+  const fault = faultOf(answer);
+  if (fault !== undefined) {
+    const message = `the function of provider "${name}" returned ${fault}`;
+    return itemFailure("ambiguous", "invalid_response", message, usage);
+  }
   const given: ReadAnswer = {
     name,
-    text,
+    text: whole(answer["text"]),
     members: membersOf(answer),
-    usage: usageOf(answer["usage"]),
+    usage,
     tier: undefined,
   };
   switch (answer["finishReason"]) {
@@ -191,14 +193,49 @@ function read(value: unknown, name: string): Decoded {
   }
 }
 
+const TEXTS = ["text", "refusal", "reasoning"] as const;
+const FINISHES: readonly unknown[] = ["stop", "length", "tool_calls", "content_filter", "refusal", "pause"];
+
+/** The first member that is not what an answer has, in words; its value is not shown, because it may be anybody's text. */
+function faultOf(answer: Unchecked): string | undefined {
+  const odd = TEXTS.find((member) => typeof (answer[member] ?? "") !== "string");
+  if (odd !== undefined) return `${odd} that is not a string (${kindOf(answer[odd])})`;
+  if (!FINISHES.includes(answer["finishReason"] ?? "stop"))
+    return `a finishReason that is none of ${FINISHES.slice(0, 5).join(", ")}`;
+  const calls = answer["toolCalls"] ?? NONE;
+  if (!Array.isArray(calls)) return `toolCalls that are not a list (${kindOf(calls)})`;
+  const broken = calls.findIndex((call) => !isToolCall(objectOf(call)));
+  return broken < 0
+    ? undefined
+    : `toolCalls[${broken}] without { id, function: { name, arguments } }, all strings`;
+}
+
+/** Calls of other types than functions are their caller's. */
+function isToolCall(call: Unchecked | undefined): boolean {
+  if (typeof call?.["id"] !== "string") return false;
+  if ((call["type"] ?? "function") !== "function") return true;
+  const called = objectOf(call["function"]);
+  return typeof called?.["name"] === "string" && typeof called["arguments"] === "string";
+}
+
+/** Half of a pair, as of a text that was cut within an emoji, is no Unicode. */
+function whole(text: unknown): string {
+  return (stringOf(text) ?? "").replace(/\p{Surrogate}/gu, "\uFFFD");
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return "nothing";
+  return Array.isArray(value) ? "a list" : typeof value;
+}
+
 /** What was returned instead of an answer, by its kind alone: its texts may be anybody's. */
 function nonsense(value: unknown, name: string): string {
   const object = objectOf(value);
   const members = Object.keys(object ?? {}).slice(0, 5);
-  const kind =
-    value === null || value === undefined ? "nothing" : Array.isArray(value) ? "a list" : typeof value;
   const found =
-    object === undefined ? kind : `an object with ${members.length === 0 ? "nothing" : members.join(", ")}`;
+    object === undefined
+      ? kindOf(value)
+      : `an object with ${members.length === 0 ? "nothing" : members.join(", ")}`;
   return `the function of provider "${name}" returned ${found}; expected { text, usage?, finishReason?, toolCalls? }`;
 }
 
@@ -210,8 +247,8 @@ function lost(fault: string, name: string): string {
 
 function membersOf(answer: Unchecked): AnswerMembers | undefined {
   const calls = arrayOf(answer["toolCalls"]) ?? NONE;
-  const refusal = stringOf(answer["refusal"]) ?? "";
-  const reasoning = stringOf(answer["reasoning"]) ?? "";
+  const refusal = whole(answer["refusal"]);
+  const reasoning = whole(answer["reasoning"]);
   if (calls.length === 0 && refusal === "" && reasoning === "") return undefined;
   return {
     ...(calls.length === 0 ? {} : { tool_calls: calls as readonly JsonValue[] }), // they were read from JSON
@@ -220,22 +257,17 @@ function membersOf(answer: Unchecked): AnswerMembers | undefined {
   };
 }
 
-/** Undefined where a total is missing; what cannot be true is sorted out for all providers by `believable`. */
+/** Undefined where a total is missing; what cannot be true is sorted out for all providers by `usage.ts`. */
 function usageOf(value: unknown): Usage | undefined {
   const usage = objectOf(value);
-  const inputTokens = countOf(usage?.["inputTokens"]);
-  const outputTokens = countOf(usage?.["outputTokens"]);
-  if (usage === undefined || inputTokens === undefined || outputTokens === undefined) return undefined;
-  const chargedUsd = usage["chargedUsd"];
-  return {
-    inputTokens,
-    cachedTokens: countOf(usage["cachedTokens"]) ?? 0,
-    cacheWriteTokens: countOf(usage["cacheWriteTokens"]) ?? 0,
-    outputTokens,
-    reasoningTokens: countOf(usage["reasoningTokens"]) ?? 0,
-    isEstimated: false,
-    ...(typeof chargedUsd === "number" ? { chargedUsd } : {}),
-  };
+  const [input, output] = [countOf(usage?.["inputTokens"]), countOf(usage?.["outputTokens"])];
+  if (usage === undefined || input === undefined || output === undefined) return undefined;
+  const cached = countOf(usage["cachedTokens"]) ?? 0;
+  const written = countOf(usage["cacheWriteTokens"]) ?? 0;
+  const counts = bounded(input, cached, written, output, countOf(usage["reasoningTokens"]) ?? 0);
+  const charged = usage["chargedUsd"];
+  if (charged === undefined) return counts;
+  return { ...counts, chargedUsd: typeof charged === "number" ? charged : Number.NaN }; // NaN is null in JSON
 }
 
 /** What an error of the function means: its own marks first, then the status of an HTTP answer that it passes on. */

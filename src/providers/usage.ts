@@ -30,12 +30,12 @@ export interface KnownTokens {
   readonly hasOutput: boolean;
 }
 
-/** The usage, or `undefined` where it cannot be true: a count that is not a whole number from 0 to 10 million, or 0 of what is there. */
+/** The usage, or `undefined` where it cannot be true: a count that is not a whole number from 0 to 10 million, or 0 of what is there, or a charge that is no amount. */
 export function believable(usage: Usage | undefined, known: KnownTokens): Usage | undefined {
   if (usage === undefined) return undefined;
   const { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens, chargedUsd } = usage;
   const counts = [inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens];
-  if (!counts.every(isPlausible) || (chargedUsd !== undefined && !(chargedUsd >= 0))) return undefined;
+  if (!counts.every(isPlausible) || !isCharge(chargedUsd)) return undefined;
   if (inputTokens === 0 && known.inputTokens > 0) return undefined;
   return outputTokens === 0 && known.hasOutput ? undefined : usage;
 }
@@ -88,11 +88,22 @@ export function geminiUsage(value: unknown): Usage | undefined {
   return bounded(prompt + tools, cached, 0, candidates + thoughts, thoughts);
 }
 
+function isCharge(usd = 0): boolean {
+  return usd >= 0 && usd < Number.POSITIVE_INFINITY;
+}
+
 function isPlausible(count: number): boolean {
   return Number.isSafeInteger(count) && count >= 0 && count <= USAGE_TOKENS_MAX;
 }
 
-function bounded(input: number, cached: number, written: number, output: number, reasoning: number): Usage {
+/** Counts of which no part is more than its total. */
+export function bounded(
+  input: number,
+  cached: number,
+  written: number,
+  output: number,
+  reasoning: number,
+): Usage {
   const isNonsense = cached + written > input;
   return {
     inputTokens: input,

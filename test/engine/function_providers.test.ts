@@ -366,7 +366,7 @@ describe("a provider that is a function", () => {
     ["a text", "yes", "returned string"],
     ["a list", ["yes"], "returned a list"],
     ["an object without text", { content: "yes" }, "returned an object with content"],
-    ["a text that is no string", { text: 7 }, "returned an object with text"],
+    ["a text that is no string", { text: 7 }, "returned text that is not a string (number)"],
     ["a number that JSON cannot hold", { text: "a", usage: 1n }, "JSON cannot hold: Do not know how to"],
     ["a circle", { text: "a", toolCalls: [circle()] }, "JSON cannot hold: Converting circular structure"],
     [

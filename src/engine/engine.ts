@@ -245,11 +245,10 @@ class LocalEngine implements Engine {
     return key === undefined ? this.#submissions.trace(id) : traceOfRun(this.parts, id, key);
   }
 
-  async forget(taskId: string): Promise<void> {
+  forget(taskId: string): Promise<void> {
     this.#assertOpen();
     checkId(taskId, "forget");
-    await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
-    this.#submissions.drop(taskId);
+    return this.#forget(taskId);
   }
 
   async retry(taskId: string, options: RetryOptions = {}): Promise<Run> {
@@ -387,6 +386,11 @@ class LocalEngine implements Engine {
 
   #fail(error: PerigeeError): void {
     for (const listener of [...this.#failureListeners]) listener(error);
+  }
+
+  async #forget(taskId: string): Promise<void> {
+    await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
+    this.#submissions.drop(taskId);
   }
 
   #assertOpen(): void {

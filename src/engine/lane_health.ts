@@ -177,9 +177,9 @@ export class LaneHealth {
     };
   }
 
-  /** The provider answered; during a cool-down that is an answer to a request from before, and nothing else is sent. */
+  /** The provider answered. */
   healed(): void {
-    if (this.#limits.isPaused || this.#limits.retryMs(this.#clock.nowMs()) > 0) return;
+    if (this.#limits.isPaused) return;
     if (this.#trouble !== undefined) debug.holds?.(`${this.#trouble.model} is answered again`);
     this.#trouble = undefined;
   }

@@ -18,7 +18,7 @@ interface HeldCount extends HeldLines {
   mostUsd?: number;
 }
 
-/** One for an owner. Items are told apart by their lines. */
+/** One for an owner. The line identifies an item. */
 export class ItemStates {
   readonly done: LineSet;
   readonly claimed: LineSet = new LineSet(0);

@@ -36,7 +36,7 @@ export type LibraryQuoteSla = CamelCase<QuoteSla>;
 export type LibrarySummary = CamelCase<Summary>;
 export type LibraryTask = CamelCase<Task>;
 
-/** Options whose listeners are told in camelCase. */
+/** Options whose listeners receive camelCase. */
 type Told<Options> = Omit<Options, keyof Listeners> & {
   readonly [Name in keyof Options & keyof Listeners]?: Listeners[Name];
 };
@@ -112,7 +112,7 @@ function told<Options extends object>(options: Told<Options> | undefined): Optio
 
 function shownRun(run: Run, format: RunOptions["format"] = "perigee"): LibraryRun {
   const finished = run.finished.then((summary) => camelCased(summary));
-  finished.catch(() => undefined); // whoever waits for it is told; nobody has to
+  finished.catch(() => undefined); // it rejects for those who await it; nobody has to
   const shown: Omit<LibraryRun, "holds" | "isStopping"> = {
     opened: run.opened,
     finished,

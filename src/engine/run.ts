@@ -107,7 +107,7 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#isCancelAsked = true;
     this.#leave("cancelling");
     const stored = Promise.race([this.#cancelled, this.finished.then(() => undefined)]);
-    stored.catch(() => undefined); // whoever waits for it is told; nobody has to
+    stored.catch(() => undefined); // it rejects for those who await it; nobody has to
     return stored;
   }
 

@@ -142,7 +142,7 @@ export class JobLog<F extends JobFacts> {
     return (await this.#log.rows.loggedTask(id)) !== undefined;
   }
 
-  /** Undefined when there is none, or it is another project's. */
+  /** Undefined if it does not exist or belongs to another project. */
   async find(project: string, id: string): Promise<StoredJob<F> | undefined> {
     const row = await this.#row(project, id);
     return row === undefined ? undefined : (await this.#stored(row, false)).job;

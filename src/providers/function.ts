@@ -201,7 +201,7 @@ function faultOf(answer: Unchecked): string | undefined {
   const odd = TEXTS.find((member) => typeof (answer[member] ?? "") !== "string");
   if (odd !== undefined) return `${odd} that is not a string (${kindOf(answer[odd])})`;
   if (!FINISHES.includes(answer["finishReason"] ?? "stop"))
-    return `a finishReason that is none of ${FINISHES.slice(0, 5).join(", ")}`;
+    return `a finishReason other than ${FINISHES.slice(0, 5).join(", ")}`;
   const calls = answer["toolCalls"] ?? NONE;
   if (!Array.isArray(calls)) return `toolCalls that are not a list (${kindOf(calls)})`;
   const broken = calls.findIndex((call) => !isToolCall(objectOf(call)));

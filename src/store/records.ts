@@ -57,7 +57,7 @@ export interface RecordStore {
    * call has happened. Throws `usage` for a text with a NUL or half a surrogate pair, which SQLite would not give back.
    */
   change(changes: readonly RecordChange[]): Promise<void>;
-  /** Undefined when there is none, or it is another project's. */
+  /** Undefined if it does not exist or belongs to another project. */
   record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined>;
   /** At most `limit`, payloads included unless the query says otherwise. */
   records(project: ProjectScope, query: RecordQuery): Promise<readonly StoredRecord[]>;

@@ -3,7 +3,7 @@
  *
  *   (none) -> written under another name, synced -> named
  *
- * It is the way back for who needs an earlier version, and is no part of a backup.
+ * Use it to return to an earlier version. Backups do not contain it.
  */
 import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";

@@ -25,7 +25,7 @@ export interface Kept {
   readonly remove?: (record: StoredRecord, oldestWallMs: number) => Promise<boolean>;
 }
 
-/** What is no record, and how long it is kept. */
+/** What is kept outside of records, and for how long. */
 export interface Sweep {
   readonly keepMs: number;
   /** Removes what is from before a time (Unix). `pause` rests between pages; it rejects once retention is closed. */

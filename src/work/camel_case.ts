@@ -28,7 +28,7 @@ const kept: ReadonlySet<string> = new Set(KEPT);
 /** Few: those of the types that the library gives. */
 const names = new Map<string, string>();
 
-/** A copy; what is no plain record and no list is the same. */
+/** A copy; values other than plain records and lists are kept as they are. */
 export function camelCased<T>(value: T): CamelCase<T> {
   return copied(value) as CamelCase<T>; // the type says what `copied` does
 }

@@ -22,7 +22,7 @@ export class Finishes {
     const finished = new Promise<ExecutionView>((resolve, reject) => {
       this.#waiters.set(id, { resolve, reject });
     });
-    finished.catch(() => undefined); // whoever waits for it is told as well
+    finished.catch(() => undefined); // it rejects for those who await it as well
     return finished;
   }
 

@@ -36,20 +36,20 @@ export interface RunLoad {
   outputTokens: number;
 }
 
-export interface BacklogBounds {
+export interface PreparedBounds {
   /** Prepared bytes that may wait; what is beyond is dropped and made again later. */
   readonly preparedBytesMax: number;
   /** Items that may wait, prepared or not (32 bytes each). */
   readonly itemsMax: number;
 }
 
-const BACKLOG_BOUNDS: BacklogBounds = { preparedBytesMax: 12 * 1024 * 1024, itemsMax: 1_000_000 };
+const BACKLOG_BOUNDS: PreparedBounds = { preparedBytesMax: 12 * 1024 * 1024, itemsMax: 1_000_000 };
 
 /** One for an engine. */
 export class Backlog {
   /** Of projects with something that waits. */
   readonly #projects = new Map<string, Scheduler<ShardTicket>>();
-  readonly #bounds: BacklogBounds;
+  readonly #bounds: PreparedBounds;
   readonly #idle = new Set<LaneKey>();
   /** What waits in each lane, by the ids of runs. */
   readonly #lanes = new Map<LaneKey, Map<string, RunLoad>>();
@@ -59,7 +59,7 @@ export class Backlog {
   #preparedBytes = 0;
   #waiters: (() => void)[] = [];
 
-  constructor(bounds: BacklogBounds = BACKLOG_BOUNDS) {
+  constructor(bounds: PreparedBounds = BACKLOG_BOUNDS) {
     this.#bounds = bounds;
   }
 

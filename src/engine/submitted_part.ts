@@ -30,7 +30,7 @@ export interface PartTerms {
 }
 
 /** The file of answers, opened when the first of them is read. Close it once. */
-export class Answers {
+export class PartAnswers {
   readonly #open: () => Promise<DiskFile>;
   #file: Promise<DiskFile> | undefined;
 
@@ -140,8 +140,8 @@ export class SubmittedPart {
   }
 
   /** To read objects from; the caller closes it. */
-  answers(): Answers {
-    return new Answers(async () => this.#parts.disk.open(await this.#path(), "read"));
+  answers(): PartAnswers {
+    return new PartAnswers(async () => this.#parts.disk.open(await this.#path(), "read"));
   }
 
   async #path(): Promise<string> {
@@ -149,7 +149,7 @@ export class SubmittedPart {
   }
 
   /** The object of a line, as it is now. `answers` is one of this part. */
-  async object(objectId: string, line: number, answers: Answers): Promise<TaskObject> {
+  async object(objectId: string, line: number, answers: PartAnswers): Promise<TaskObject> {
     const answer = this.#index.get(line);
     const price_factor = this.#factors[line] ?? 1;
     const counted = this.#inputTokens[line] ?? 0;

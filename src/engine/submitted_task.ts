@@ -10,7 +10,7 @@
 import { PerigeeError } from "../errors.ts";
 import { objectId } from "../work/object_id.ts";
 import type { Task, TaskObject } from "../work/task.ts";
-import type { Answers, SubmittedPart } from "./submitted_part.ts";
+import type { PartAnswers, SubmittedPart } from "./submitted_part.ts";
 
 /** A list that was submitted. */
 export interface SubmittedTask extends Promise<Task>, AsyncIterable<TaskObject> {
@@ -62,14 +62,14 @@ export async function taskOf(id: string, { parts, places }: Submission): Promise
   const { total, partOf, lineOf } = places;
   const counts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
   const objects: TaskObject[] = [];
-  const answers: readonly Answers[] = parts.map((part) => part.answers());
+  const answers: readonly PartAnswers[] = parts.map((part) => part.answers());
   try {
     for (let index = 0; index < total; index += 1) {
       const part = partOf[index] as number;
       const object = await (parts[part] as SubmittedPart).object(
         objectId(id, index + 1),
         lineOf[index] as number,
-        answers[part] as Answers,
+        answers[part] as PartAnswers,
       );
       counts[object.status] += 1;
       objects.push(object);
@@ -101,7 +101,7 @@ async function* objectsOf(stored: Promise<StoredList>): AsyncGenerator<TaskObjec
   const { id, begun } = await stored;
   const submission = await begun;
   const { parts, places } = submission;
-  const answers: readonly Answers[] = parts.map((part) => part.answers());
+  const answers: readonly PartAnswers[] = parts.map((part) => part.answers());
   try {
     for await (const index of merged(parts.map((part) => part.ended()))) {
       const part = places.partOf[index] as number;
@@ -109,7 +109,7 @@ async function* objectsOf(stored: Promise<StoredList>): AsyncGenerator<TaskObjec
       yield await (parts[part] as SubmittedPart).object(
         objectId(id, index + 1),
         line,
-        answers[part] as Answers,
+        answers[part] as PartAnswers,
       );
     }
   } finally {

@@ -30,11 +30,11 @@ import { decideAgain, decideAttempt } from "./job_retry.ts";
 import type { Standing } from "./standing.ts";
 
 /** How a job ends. */
-export type Outcome = Pick<JobEnd, "status" | "output" | "error">;
+export type JobOutcome = Pick<JobEnd, "status" | "output" | "error">;
 
 /** What follows an attempt; "none": the job waits for a probe, has ended, or goes on in the next process. */
 export type Next =
-  | { readonly kind: "end"; readonly outcome: Outcome }
+  | { readonly kind: "end"; readonly outcome: JobOutcome }
   | { readonly kind: "wait"; readonly delayMs: number }
   | { readonly kind: "none" };
 

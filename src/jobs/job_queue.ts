@@ -36,7 +36,7 @@ import type {
   PendingJob,
   ReadyJob,
 } from "./job.ts";
-import { JobAttempts, type Outcome, phaseOf } from "./job_attempts.ts";
+import { JobAttempts, type JobOutcome, phaseOf } from "./job_attempts.ts";
 import type { JobLog, LoggedJob } from "./job_log.ts";
 import { JobOrder } from "./job_order.ts";
 import { LOST } from "./job_retry.ts";
@@ -280,7 +280,7 @@ export class JobQueue<F extends JobFacts> {
   }
 
   /** The first end of a job is its end. Settles when it is durable, or when that is up to the next process. */
-  #end(standing: Standing<F>, outcome: Outcome): Promise<void> {
+  #end(standing: Standing<F>, outcome: JobOutcome): Promise<void> {
     if (standing.ending !== undefined) return standing.ending;
     if (standing.attempt?.isCurrent === true)
       this.#leave(standing, new PerigeeError("interrupted", `the job is ${outcome.status}`));
@@ -341,11 +341,11 @@ function notBegun(updatedWallMs: number): JobProgress {
   return { attempts: 0, ambiguousAttempts: 0, isUnderWay: false, isRepeatable: false, updatedWallMs };
 }
 
-function failed(error: JobEnd["error"]): Outcome {
+function failed(error: JobEnd["error"]): JobOutcome {
   return { status: "failed", output: null, error };
 }
 
-function unfinished(status: "expired" | "cancelled", last?: LastFailure): Outcome {
+function unfinished(status: "expired" | "cancelled", last?: LastFailure): JobOutcome {
   const why = last === undefined ? "" : `; the last attempt ended with ${last.code}: ${last.message}`;
   const message = status === "expired" ? `its sla ended before it was done${why}` : "it was cancelled";
   return { status, output: null, error: { code: status, message, retryable: true } };

@@ -6,7 +6,7 @@ import { PerigeeError } from "../errors.ts";
 import { moneyBody } from "../price/money.ts";
 import { dayOf } from "../price/rates.ts";
 import { z } from "../schema.ts";
-import { addUsage, NO_PROJECT_USAGE, type Spending, type Usage } from "../tasks/spending.ts";
+import { addUsage, NO_PROJECT_USAGE, type ProjectUsage, type Spending } from "../tasks/spending.ts";
 import type { FastifyInstance } from "./fastify.ts";
 import { moneyFields } from "./money_schema.ts";
 
@@ -66,7 +66,7 @@ export function registerUsageRoutes(
         project,
         from,
         to,
-        ...usageBody(days.reduce<Usage>(addUsage, NO_PROJECT_USAGE)),
+        ...usageBody(days.reduce<ProjectUsage>(addUsage, NO_PROJECT_USAGE)),
         days: days.map((one) => ({ day: one.day, ...usageBody(one) })),
         month: { spent_usd: spentUsd, held_usd: heldUsd, cap_usd: capUsd ?? null },
       };
@@ -74,7 +74,7 @@ export function registerUsageRoutes(
   });
 }
 
-function usageBody(usage: Usage): Record<string, number> {
+function usageBody(usage: ProjectUsage): Record<string, number> {
   const { items, inputTokens, outputTokens } = usage;
   return { items, input_tokens: inputTokens, output_tokens: outputTokens, ...moneyBody(usage) };
 }

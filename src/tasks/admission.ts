@@ -18,8 +18,8 @@ import { costOf } from "../price/cost.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 import { parseModelId } from "../work/request.ts";
 import { SLA_MINUTES_MAX } from "../work/sla.ts";
-import type { Amount, Backlog, Share } from "./backlog.ts";
-import type { Hold, Spending } from "./spending.ts";
+import type { Amount, Share, TaskBacklog } from "./backlog.ts";
+import type { Spending, SpendingHold } from "./spending.ts";
 
 /** Items of one model and one window. */
 export interface Work {
@@ -34,7 +34,7 @@ export interface Work {
 /** What was admitted, with the money and the room held for it. */
 export interface Admitted {
   readonly estimatedUsd: number;
-  readonly hold: Hold;
+  readonly hold: SpendingHold;
   /** To be released when its lines are counted with their lot, or did not become durable. */
   readonly room: Share;
 }
@@ -42,7 +42,7 @@ export interface Admitted {
 export interface AdmissionOptions {
   readonly parts: EngineParts;
   readonly spending: Spending;
-  readonly backlog: Backlog;
+  readonly backlog: TaskBacklog;
 }
 
 /** How long work without sla may take. */
@@ -95,7 +95,7 @@ export class Admission {
   }
 
   /** Holds the money of work that was admitted before a restart. */
-  again(project: string, estimatedUsd: number): Hold {
+  again(project: string, estimatedUsd: number): SpendingHold {
     return this.#options.spending.hold(project, estimatedUsd);
   }
 

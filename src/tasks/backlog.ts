@@ -33,7 +33,7 @@ interface Sum {
 }
 
 /** In memory alone; a start counts what is open again. */
-export class Backlog {
+export class TaskBacklog {
   readonly #bounds: Required<BacklogBounds>;
   readonly #all: Sum = { items: 0, bytes: 0 };
   readonly #byProject = new Map<string, Sum>();

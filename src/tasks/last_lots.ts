@@ -4,7 +4,7 @@
  *   own lots              named when they open, forgotten when they are final
  *   a lot that is shared  not named: a task has one, and in it a count of what is open
  */
-import type { Lot, Member } from "./lot.ts";
+import type { Lot, TaskLines } from "./lot.ts";
 
 /** One for a store. */
 export class LastLots {
@@ -12,7 +12,7 @@ export class LastLots {
   readonly #open = new Map<string, Set<string>>();
 
   /** Lines of a task wait in a lot. */
-  opened({ record }: Lot, { taskId }: Member): void {
+  opened({ record }: Lot, { taskId }: TaskLines): void {
     if (record.taskId === undefined) return;
     const lots = this.#open.get(taskId) ?? new Set();
     lots.add(record.id);
@@ -20,7 +20,7 @@ export class LastLots {
   }
 
   /** The task's lines in this lot are final: whether those in all others are. `now` finds open lots. */
-  isLast({ record }: Lot, { taskId }: Member, now: (id: string) => Lot | undefined): boolean {
+  isLast({ record }: Lot, { taskId }: TaskLines, now: (id: string) => Lot | undefined): boolean {
     const lots = this.#open.get(taskId);
     if (record.taskId === undefined) return lots === undefined;
     lots?.delete(record.id);

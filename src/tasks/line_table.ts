@@ -14,7 +14,7 @@ import { INDEX_STEP } from "./request_spool.ts";
 const KEPT_MAX = 64;
 
 /** Items in the order of their lines; columns. */
-export interface ItemRows {
+export interface LotItemRows {
   readonly lines: readonly number[];
   /** 0 for a line that is no request. */
   readonly inputTokens: readonly number[];
@@ -25,19 +25,19 @@ export interface ItemRows {
 export class LineTable {
   readonly #parts: EngineParts;
   /** The one looked at last comes last. */
-  readonly #kept = new Map<string, Promise<ItemRows>>();
+  readonly #kept = new Map<string, Promise<LotItemRows>>();
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
   }
 
   /** The first thousand of a lot that need not be open yet. */
-  firstRows(lot: Pick<Lot, "record" | "path">): Promise<ItemRows> {
+  firstRows(lot: Pick<Lot, "record" | "path">): Promise<LotItemRows> {
     return this.#read(lot, 0);
   }
 
   /** Items `step` x 1,000 and following. */
-  rows(lot: Lot, step: number): Promise<ItemRows> {
+  rows(lot: Lot, step: number): Promise<LotItemRows> {
     const key = `${lot.record.id}\n${step}`;
     const known = this.#kept.get(key);
     this.#kept.delete(key);
@@ -64,7 +64,7 @@ export class LineTable {
     return low;
   }
 
-  async #readOrRecall(lot: Lot, step: number): Promise<ItemRows> {
+  async #readOrRecall(lot: Lot, step: number): Promise<LotItemRows> {
     try {
       const rows = await this.#read(lot, step);
       return rows.lines.length < expected(lot, step) ? recalled(lot, step) : rows;
@@ -74,7 +74,7 @@ export class LineTable {
     }
   }
 
-  async #read(lot: Pick<Lot, "record" | "path">, step: number): Promise<ItemRows> {
+  async #read(lot: Pick<Lot, "record" | "path">, step: number): Promise<LotItemRows> {
     const { disk, measurer, lineBytesMax } = this.#parts;
     const { itemLines, itemOffsets } = lot.record;
     const found: { readonly line: number; readonly tokens: number; readonly model: string }[] = [];
@@ -118,7 +118,7 @@ function expected({ record }: Lot, step: number): number {
   return Math.min(INDEX_STEP, record.items - step * INDEX_STEP);
 }
 
-function recalled({ record, index, isOver }: Lot, step: number): ItemRows {
+function recalled({ record, index, isOver }: Lot, step: number): LotItemRows {
   const { itemLines, lines: lineCount, works = [] } = record;
   const [{ model } = { model: "" }, ...others] = works;
   const lines: number[] = [];

@@ -13,7 +13,7 @@ import type { Money } from "../price/money.ts";
 import type { Share } from "./backlog.ts";
 import { BrokenLines } from "./broken_lines.ts";
 import type { LotRecord, LotWork } from "./lot_record.ts";
-import type { Hold } from "./spending.ts";
+import type { SpendingHold } from "./spending.ts";
 import { StepTimes } from "./step_times.ts";
 import type { TaskRecord } from "./task_record.ts";
 
@@ -29,7 +29,7 @@ export const UNREADABLE: ReadonlySet<FailureCode> = new Set([
 ]);
 
 /** Lines of a lot that are one task's objects. */
-export interface Member {
+export interface TaskLines {
   readonly taskId: string;
   readonly firstLine: number;
   readonly lines: number;
@@ -71,7 +71,7 @@ export class Lot {
   readonly path: string;
   /** Monotonic: when its sla is over; without an sla, when it was added. */
   deadlineMs: number = Number.POSITIVE_INFINITY;
-  readonly #members: Member[] = [];
+  readonly #members: TaskLines[] = [];
   #index: AnswerIndex | undefined;
   run: Run | undefined;
   isRestored = false;
@@ -98,7 +98,7 @@ export class Lot {
   /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
   readonly ended: Promise<void>;
   /** Money that is kept for it, and how much that was when it was accepted. */
-  readonly holds: Hold[] = [];
+  readonly holds: SpendingHold[] = [];
   estimatedUsd = 0;
   /** Its open items in the backlog; undefined for one that is over. */
   share: Share | undefined;
@@ -145,7 +145,7 @@ export class Lot {
   }
 
   /** In the order of their lines. */
-  get members(): readonly Member[] {
+  get members(): readonly TaskLines[] {
     return this.#members;
   }
 
@@ -173,7 +173,7 @@ export class Lot {
   }
 
   /** Its lines come behind those of the members before. */
-  add(member: Member): void {
+  add(member: TaskLines): void {
     this.#members.push(member);
   }
 
@@ -204,7 +204,7 @@ export class Lot {
   }
 
   /** A durable step of its run, those of earlier processes first; returns the tasks that are final by it. */
-  apply(sequence: number, step: Step, wallMs: number): Member[] {
+  apply(sequence: number, step: Step, wallMs: number): TaskLines[] {
     const placed = this.index.apply(sequence, step);
     this.times.note(step.outStart, step.outEnd, wallMs);
     this.version += 1;
@@ -216,7 +216,7 @@ export class Lot {
       if (this.record.taskId === undefined) this.#note(outcome);
     }
     if (!this.#isLive) return [];
-    const changed = new Set<Member>();
+    const changed = new Set<TaskLines>();
     for (const { line } of placed) {
       const member = this.memberAt(line);
       if (member === undefined || member.open === 0) continue;
@@ -227,7 +227,7 @@ export class Lot {
   }
 
   /** Whether its objects are: those of a cancelled one also where the run has not come to their lines yet. */
-  isFinal({ open, isCancelled, firstLine, lines }: Member): boolean {
+  isFinal({ open, isCancelled, firstLine, lines }: TaskLines): boolean {
     if (open === 0 || !isCancelled) return open === 0;
     for (let line = firstLine; line < firstLine + lines; line += 1)
       if (this.statusOf(line, true) === undefined) return false;
@@ -260,7 +260,7 @@ export class Lot {
   }
 
   /** From here on steps are new ones; returns the tasks that were final before. */
-  goLive(itemsOf: (member: Member) => number): Member[] {
+  goLive(itemsOf: (member: TaskLines) => number): TaskLines[] {
     this.#isLive = true;
     for (const member of this.#members) {
       const settled = this.settledOf(member);
@@ -270,18 +270,18 @@ export class Lot {
     return this.#members.filter((member) => member.open === 0);
   }
 
-  settledOf({ firstLine, lines }: Pick<Member, "firstLine" | "lines">): number {
+  settledOf({ firstLine, lines }: Pick<TaskLines, "firstLine" | "lines">): number {
     const { completed, failed, expired, cancelled } = this.index.counts(firstLine, firstLine + lines - 1);
     return completed + failed + expired + cancelled;
   }
 
   /** The task that a line belongs to. */
-  memberAt(line: number): Member | undefined {
+  memberAt(line: number): TaskLines | undefined {
     let low = 0;
     let high = this.#members.length - 1;
     while (low <= high) {
       const middle = (low + high) >>> 1;
-      const member = this.#members[middle] as Member;
+      const member = this.#members[middle] as TaskLines;
       if (line < member.firstLine) high = middle - 1;
       else if (line >= member.firstLine + member.lines) low = middle + 1;
       else return member;
@@ -289,7 +289,7 @@ export class Lot {
     return undefined;
   }
 
-  memberOf({ id, parts }: Pick<TaskRecord, "id" | "parts">): Member | undefined {
+  memberOf({ id, parts }: Pick<TaskRecord, "id" | "parts">): TaskLines | undefined {
     const part = parts.find(({ lotId }) => lotId === this.record.id);
     if (part === undefined) return undefined;
     const member = this.record.taskId === undefined ? this.memberAt(part.firstLine) : this.#members[0];
@@ -316,7 +316,7 @@ export class Lot {
    * When the last of these lines was answered, as every process would say; undefined when none was. A line that was
    * cancelled before it was sent was final before it was written.
    */
-  answeredWallMs({ firstLine, lines }: Pick<Member, "firstLine" | "lines">): number | undefined {
+  answeredWallMs({ firstLine, lines }: Pick<TaskLines, "firstLine" | "lines">): number | undefined {
     if (this.record.taskId !== undefined) return this.times.last;
     let lastStart = -1;
     for (let line = firstLine; line < firstLine + lines; line += 1) {

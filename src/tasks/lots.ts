@@ -21,10 +21,10 @@ import { hasCode, PerigeeError } from "../errors.ts";
 import type { Cap } from "../price/budget.ts";
 import { EVERY_PROJECT } from "../store/records.ts";
 import { LINE_FIELDS } from "../work/line_layout.ts";
-import type { Backlog } from "./backlog.ts";
+import type { TaskBacklog } from "./backlog.ts";
 import { LastLots } from "./last_lots.ts";
 import { isLostInput } from "./lost_input.ts";
-import { Lot, type Member } from "./lot.ts";
+import { Lot, type TaskLines } from "./lot.ts";
 import { acceptanceOf, deadlineMsOf } from "./lot_deadline.ts";
 import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { OverLots } from "./over_lots.ts";
@@ -43,7 +43,7 @@ const RETRY_MS = 60_000;
 export interface LotsOptions {
   readonly engine: Engine;
   readonly parts: EngineParts;
-  readonly backlog: Backlog;
+  readonly backlog: TaskBacklog;
   readonly spending: Pick<Spending, "capOf" | "onMonth">;
   /** Where the lines of a lot stand. */
   readonly pathOf: (lot: LotRecord) => string;
@@ -111,7 +111,7 @@ export class Lots {
   }
 
   /** A task waits for lines of a lot that is not begun yet. */
-  join(lot: Lot, member: Member): void {
+  join(lot: Lot, member: TaskLines): void {
     lot.add(member);
     this.#last.opened(lot, member);
   }
@@ -280,7 +280,7 @@ export class Lots {
   }
 
   async #follow(lot: Lot, run: Run): Promise<Summary> {
-    const itemsOf = (member: Member): number =>
+    const itemsOf = (member: TaskLines): number =>
       lot.record.taskId === undefined ? member.lines : lot.record.items;
     this.#tell(lot, lot.goLive(itemsOf));
     lot.share?.setItems(lot.members.reduce((sum, { open }) => sum + open, 0));
@@ -289,11 +289,11 @@ export class Lots {
   }
 
   /** Also for a task that was cancelled: its unsent objects are final though its run goes on. */
-  finished(lot: Lot, members: readonly Member[]): void {
+  finished(lot: Lot, members: readonly TaskLines[]): void {
     this.#tell(lot, members);
   }
 
-  #tell(lot: Lot, members: readonly Member[]): void {
+  #tell(lot: Lot, members: readonly TaskLines[]): void {
     for (const member of members) {
       member.whenFinal?.();
       if (member.isTold === true) continue;

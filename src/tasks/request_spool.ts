@@ -55,7 +55,7 @@ export type SpooledRequest =
     };
 
 /** Where lines are written, and files looked up. */
-export interface SpoolHome {
+export interface RequestSpoolHome {
   readonly parts: Pick<EngineParts, "disk" | "modelFault">;
   /** Where the lines of a part with that number are written. */
   readonly pathOf: (taskId: string, part: number) => string;
@@ -66,7 +66,7 @@ export interface SpoolHome {
 }
 
 /** Throws `usage` (`details.param`), `too_many`, `not_found`, `duplicate_key`, `disk_full`; nothing is left on the disk then. */
-export async function spoolRequest(home: SpoolHome, request: TaskRequest): Promise<SpooledRequest> {
+export async function spoolRequest(home: RequestSpoolHome, request: TaskRequest): Promise<SpooledRequest> {
   request.signal?.throwIfAborted();
   const small = smallOf(request);
   if (small !== undefined) return small;
@@ -152,7 +152,7 @@ class LineWriter {
 }
 
 class RequestSpool {
-  readonly #home: SpoolHome;
+  readonly #home: RequestSpoolHome;
   readonly #taskId: string;
   #small: Item[] | undefined = [];
   #smallSla: number | null | undefined;
@@ -166,7 +166,7 @@ class RequestSpool {
   readonly #spans: number[] = [];
   #servedModel: string | undefined;
 
-  constructor(home: SpoolHome, request: TaskRequest) {
+  constructor(home: RequestSpoolHome, request: TaskRequest) {
     this.#home = home;
     this.#taskId = request.id ?? newId();
     if (request.maxCostUsd !== undefined) this.#small = undefined; // a cap needs a run of its own

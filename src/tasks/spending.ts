@@ -23,19 +23,19 @@ import type { RecordChange, RecordStore } from "../store/records.ts";
 import { MonthCaps } from "./month_caps.ts";
 
 /** Tokens and money of settled items. */
-export interface Usage extends Money {
+export interface ProjectUsage extends Money {
   readonly items: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
 
-export interface DayUsage extends Usage {
+export interface DayUsage extends ProjectUsage {
   /** UTC, such as `2026-11-21`. */
   readonly day: string;
 }
 
 /** Money kept for work that was accepted. */
-export interface Hold {
+export interface SpendingHold {
   /** What is left of it, in USD. */
   readonly usd: number;
   /** Gives back what is left; twice changes nothing. */
@@ -49,9 +49,9 @@ export interface UsageNote {
   readonly source: string;
   /** When: decides on the day. */
   readonly wallMs: number;
-  readonly usage: Usage;
+  readonly usage: ProjectUsage;
   /** The noted money is taken from it. */
-  readonly hold?: Hold;
+  readonly hold?: SpendingHold;
 }
 
 /** Every method may be called concurrently. */
@@ -60,9 +60,9 @@ export interface Spending {
    * Keeps money for work that is about to be accepted; throws `budget_exceeded` (`details.capUsd`, `spentUsd`,
    * `heldUsd`) when the month's cap leaves no room for it. A project without a cap is never refused.
    */
-  reserve(project: string, usd: number): Promise<Hold>;
+  reserve(project: string, usd: number): Promise<SpendingHold>;
   /** Keeps money for work that was accepted before a restart, whatever the cap says by now. */
-  hold(project: string, usd: number): Hold;
+  hold(project: string, usd: number): SpendingHold;
   /** Durable when it resolves; rejects as the store does, and may be called again. */
   note(note: UsageNote): Promise<void>;
   /** Days with usage, the oldest first; both ends (UTC, `2026-11-21`) included, at most 400 days apart. */
@@ -99,7 +99,7 @@ export function createSpending(options: SpendingOptions): Spending {
 }
 
 /** The days of one project in one month, as stored. */
-type Month = Map<string, Usage>;
+type Month = Map<string, ProjectUsage>;
 
 interface WaitingNote {
   readonly note: UsageNote;
@@ -129,7 +129,7 @@ class RecordedSpending implements Spending {
     this.#caps.onMonth(listener);
   }
 
-  async reserve(project: string, usd: number): Promise<Hold> {
+  async reserve(project: string, usd: number): Promise<SpendingHold> {
     const capUsd = this.#options.capUsd(project);
     if (capUsd !== undefined) {
       const spentUsd = await this.#spentUsd(project);
@@ -144,7 +144,7 @@ class RecordedSpending implements Spending {
     return this.hold(project, usd);
   }
 
-  hold(project: string, usd: number): Hold {
+  hold(project: string, usd: number): SpendingHold {
     return new ProjectHold(usd, (change) => {
       const heldUsd = (this.#heldUsd.get(project) ?? 0) + change;
       // What is left of many additions and subtractions of floats is no money.
@@ -216,7 +216,7 @@ class RecordedSpending implements Spending {
     const changes: RecordChange[] = [];
     const sums = new Map<
       string,
-      { readonly project: string; readonly day: string; usage: Usage; month: Month }
+      { readonly project: string; readonly day: string; usage: ProjectUsage; month: Month }
     >();
     for (const { note } of notes) {
       const { project, source, wallMs, usage } = note;
@@ -266,7 +266,7 @@ class RecordedSpending implements Spending {
     // The bodies are our own, written by `#add`.
     return new Map(
       records.map(({ id, body }) => {
-        const usage = JSON.parse(body) as Usage;
+        const usage = JSON.parse(body) as ProjectUsage;
         return [id.slice(0, 10), { ...usage, ...completeMoney(usage) }];
       }),
     );
@@ -280,7 +280,7 @@ class RecordedSpending implements Spending {
   }
 }
 
-class ProjectHold implements Hold {
+class ProjectHold implements SpendingHold {
   #usd: number;
   readonly #change: (usd: number) => void;
 
@@ -306,10 +306,10 @@ class ProjectHold implements Hold {
 }
 
 /** No usage. */
-export const NO_PROJECT_USAGE: Usage = { items: 0, inputTokens: 0, outputTokens: 0, ...NO_MONEY };
+export const NO_PROJECT_USAGE: ProjectUsage = { items: 0, inputTokens: 0, outputTokens: 0, ...NO_MONEY };
 
 /** The sum of two usages. */
-export function addUsage(left: Usage, right: Usage): Usage {
+export function addUsage(left: ProjectUsage, right: ProjectUsage): ProjectUsage {
   return {
     items: left.items + right.items,
     inputTokens: left.inputTokens + right.inputTokens,
@@ -319,7 +319,7 @@ export function addUsage(left: Usage, right: Usage): Usage {
 }
 
 /** What providers took or may have taken: what a month's cap counts. */
-function takenUsd({ billedUsd, ambiguousUsd }: Usage): number {
+function takenUsd({ billedUsd, ambiguousUsd }: ProjectUsage): number {
   return billedUsd + ambiguousUsd;
 }
 

@@ -17,7 +17,7 @@ import { EVERY_PROJECT, type ProjectScope, type RecordChange, type StoredRecord 
 import { stemOf } from "../work/object_id.ts";
 import type { TaskObject } from "../work/task.ts";
 import { Admission } from "./admission.ts";
-import { Backlog } from "./backlog.ts";
+import { TaskBacklog } from "./backlog.ts";
 import { Erasure } from "./erasure.ts";
 import type { FileIndex, Files } from "./files.ts";
 import { Gathering } from "./gathering.ts";
@@ -111,7 +111,7 @@ class TaskDesk implements OpenedTasks {
     this.#options = options;
     const { engine, parts, dataDir, onFinished } = options;
     this.#folder = join(dataDir, "lots");
-    const backlog = new Backlog(options.backlog);
+    const backlog = new TaskBacklog(options.backlog);
     if (onFinished !== undefined) this.#listeners.add(onFinished);
     this.#lots = new Lots({
       ...{ engine, parts, backlog, spending: options.spending },

@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { EngineParts } from "../../src/engine/parts.ts";
 import { Admission, type Work } from "../../src/tasks/admission.ts";
-import { Backlog } from "../../src/tasks/backlog.ts";
+import { TaskBacklog } from "../../src/tasks/backlog.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
 import { INPUT, OUTPUT, World } from "../engine/world.ts";
 
@@ -18,7 +18,7 @@ interface Admitting {
 function admissionOf(parts: EngineParts): Admitting {
   const { clock, store } = parts;
   const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const admission = new Admission({ parts, spending, backlog: new Backlog() });
+  const admission = new Admission({ parts, spending, backlog: new TaskBacklog() });
   return { admit: (project, works) => admission.admit(project, works, { items: 1, bytes: 1 }) };
 }
 

@@ -3,10 +3,10 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
-import { createSpending, type Spending, type Usage } from "../../src/tasks/spending.ts";
+import { createSpending, type ProjectUsage, type Spending } from "../../src/tasks/spending.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
-const ONE: Usage = {
+const ONE: ProjectUsage = {
   items: 1,
   inputTokens: 10,
   outputTokens: 5,

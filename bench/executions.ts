@@ -22,7 +22,7 @@ import type { Executions } from "../src/satellites/sdk/execution.ts";
 import type { Satellite } from "../src/satellites/sdk/satellite.ts";
 import { z } from "../src/schema.ts";
 import { createPerigeeService } from "../src/service/index.ts";
-import { openKeyStore } from "../src/store/key_store.ts";
+import { openKeyStore } from "../src/store/keys/key_store.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import { load } from "./load_connection.ts";

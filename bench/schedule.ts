@@ -5,10 +5,10 @@
  * projects 1 us.
  */
 import { systemClock } from "../src/clock.ts";
-import { WindowBucket } from "../src/schedule/bucket.ts";
-import { FairShare } from "../src/schedule/fair_share.ts";
-import { LaneLimits, type RampOptions } from "../src/schedule/limits.ts";
-import { ShardQueue, type Ticket } from "../src/schedule/queue.ts";
+import { WindowBucket } from "../src/limits/bucket.ts";
+import { LaneLimits, type RampOptions } from "../src/limits/limits.ts";
+import { FairShare } from "../src/queue/fair_share.ts";
+import { ShardQueue, type Ticket } from "../src/queue/queue.ts";
 
 const ROUNDS = 5;
 

@@ -16,7 +16,7 @@ import { build, type Metafile, type Plugin } from "esbuild";
 
 const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 const MAIN = "cli/main.js";
-const RUN = "cli/run.js";
+const RUN = "cli/run/run.js";
 const LIBRARY = "library.js";
 /** Each thread, and where its file is looked for (src/built_files.ts). */
 const THREADS: Readonly<Record<string, string>> = {

@@ -41,7 +41,7 @@ type Message =
     }
   | { readonly kind: "spent"; readonly cpuMs: number };
 
-/** `src/engine/run.ts` becomes `dist/engine/run.js` for all that is imported from here on. */
+/** `src/engine/runs/run.ts` becomes `dist/engine/runs/run.js` for all that is imported from here on. */
 const DIST_HOOKS = `
 export async function resolve(specifier, context, next) {
   const found = await next(specifier, context);

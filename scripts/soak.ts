@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Transport } from "../src/dispatch/transport.ts";
-import { resolveConfig } from "../src/engine/config.ts";
+import { resolveConfig } from "../src/engine/config/config.ts";
 import { openEngine } from "../src/engine/engine.ts";
 import { createInlineMeasurer } from "../src/shard/measurer.ts";
 import { keptTasks, startRetention } from "../src/tasks/retention.ts";

@@ -4,11 +4,13 @@
 export { type Clock, type Moment, systemClock, type Timer } from "./clock.ts";
 export { type Disk, type DiskFile, type FileStat, systemDisk } from "./disk.ts";
 export type { Transport, WireFailure, WireRequest, WireResult } from "./dispatch/transport.ts";
-export { type ConfigOptions, type ProviderOptions, readConfigFile } from "./engine/config.ts";
+export { type ConfigOptions, type ProviderOptions, readConfigFile } from "./engine/config/config.ts";
 export type { EngineOptions } from "./engine/engine.ts";
-export type { HoldReason } from "./engine/holds.ts";
-export type { Source } from "./engine/input.ts";
-export type { LaneStatus, LimitStatus } from "./engine/lane_status.ts";
+export type { Source } from "./engine/files/input.ts";
+export type { HoldReason } from "./engine/items/holds.ts";
+export type { LaneProgress } from "./engine/items/progress.ts";
+export type { AttemptReport, EngineObserver, SettledReport } from "./engine/journal/observer.ts";
+export type { LaneStatus, LimitStatus } from "./engine/lanes/lane_status.ts";
 export {
   createEngine,
   type LibraryEngine as Engine,
@@ -33,13 +35,16 @@ export {
   type LibrarySummary as Summary,
   type LibraryTask as Task,
 } from "./engine/library.ts";
-export type { AttemptReport, EngineObserver, SettledReport } from "./engine/observer.ts";
-export type { LaneProgress } from "./engine/progress.ts";
-export type { ProgressEnd, ProgressOptions } from "./engine/progress_feed.ts";
-export type { QuoteOptions } from "./engine/quote.ts";
-export type { RetryFailed } from "./engine/reopen.ts";
+export type { RetryFailed } from "./engine/reopening/reopen.ts";
+export type { ProgressEnd, ProgressOptions } from "./engine/runs/progress_feed.ts";
+export type { QuoteOptions } from "./engine/runs/quote.ts";
+export type {
+  MissingListener,
+  MissingProvider,
+  RunWarning,
+  WarningListener,
+} from "./engine/runs/warning_feed.ts";
 export type { ItemTrace, TraceEvent } from "./engine/trace.ts";
-export type { MissingListener, MissingProvider, RunWarning, WarningListener } from "./engine/warning_feed.ts";
 export { type ErrorCode, type FailureCode, PerigeeError } from "./errors.ts";
 export type { FactorRate, RateCard } from "./price/factor.ts";
 export type { PriceOverride, PriceOverrides } from "./price/overrides.ts";

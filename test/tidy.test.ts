@@ -25,7 +25,8 @@ const FLOORS: Readonly<Record<string, number>> = {
   work: 2,
   jsonl: 3,
   price: 3,
-  schedule: 3,
+  limits: 3,
+  queue: 3,
   providers: 3,
   store: 3,
   shard: 4,
@@ -47,8 +48,22 @@ const FLOORS: Readonly<Record<string, number>> = {
 
 /** The sub-folders of a folder, lowest first; each imports from those before it, and those of one row do not know each other. */
 const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  cli: [["run", "satellites"]],
   clusters: [["declaration"], ["runs"]],
+  providers: [["codecs"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
+  engine: [
+    ["config"],
+    ["journal"],
+    ["learnt", "items"],
+    ["lanes"],
+    ["files"],
+    ["reopening"],
+    ["runs"],
+    ["submissions"],
+  ],
+  service: [["shapes"], ["http"], ["files", "satellites", "webhooks"], ["infer"], ["openai", "operate"]],
+  store: [["folder"], ["audit", "keys"]],
   "satellites/builtin": [
     ["exchange"],
     ["files"],
@@ -67,7 +82,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
 
 /** The most files of a folder, and the folders that still have more. */
 const FOLDER_FILES_MAX = 25;
-const CROWDED = ["cli", "engine", "providers", "schedule", "service", "store", "tasks"];
+const CROWDED = ["tasks"];
 
 /** The one file that may import a runtime package. */
 const DOORS: Readonly<Record<string, string>> = {
@@ -83,21 +98,21 @@ const DOORS: Readonly<Record<string, string>> = {
   yaml: "clusters/declaration/yaml_declaration.ts",
   "@photostructure/sqlite": "store/sqlite_database.ts",
   "@pydantic/genai-prices": "price/base.ts",
-  "@fastify/multipart": "service/fastify.ts",
-  "@fastify/swagger": "service/fastify.ts",
-  "@opentelemetry/api": "service/telemetry.ts",
+  "@fastify/multipart": "service/http/fastify.ts",
+  "@fastify/swagger": "service/http/fastify.ts",
+  "@opentelemetry/api": "service/operate/telemetry.ts",
   commander: "cli/main.ts",
-  fastify: "service/fastify.ts",
-  "fastify-type-provider-zod": "service/fastify.ts",
+  fastify: "service/http/fastify.ts",
+  "fastify-type-provider-zod": "service/http/fastify.ts",
   "ipaddr.js": "egress/address.ts",
   // Imported by fastify alone: its newest version needs a package for Node 22.
   "light-my-request": "",
-  "openapi-types": "service/fastify.ts",
+  "openapi-types": "service/http/fastify.ts",
   "stream-json": "jsonl/array.ts",
-  "prom-client": "service/metrics.ts",
+  "prom-client": "service/operate/metrics.ts",
   standardwebhooks: "egress/webhook_signature.ts",
   undici: "dispatch/undici.ts",
-  uplot: "service/page.ts",
+  uplot: "service/operate/page.ts",
   uuid: "work/new_id.ts",
   zod: "schema.ts",
 };

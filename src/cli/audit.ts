@@ -4,7 +4,7 @@
 import { systemClock } from "../clock.ts";
 import { systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import { type AuditCheck, verifyAudit } from "../store/audit_check.ts";
+import { type AuditCheck, verifyAudit } from "../store/audit/audit_check.ts";
 import { errorJson } from "./exit.ts";
 import { count } from "./numbers.ts";
 

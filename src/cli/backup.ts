@@ -1,7 +1,7 @@
 /**
  * `perigee backup` and `perigee restore`: a data folder as one file, and back.
  */
-import { backupFolder, restoreFolder } from "../store/backup.ts";
+import { backupFolder, restoreFolder } from "../store/folder/backup.ts";
 import { sizeText } from "./numbers.ts";
 
 /** Works while a service is at work in the folder. */

@@ -5,11 +5,11 @@
  */
 import { systemClock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
-import { SCOPES, type Scope } from "../service/caller.ts";
-import { timestamp, timestampOrNull } from "../service/timestamp.ts";
-import type { AuditEvent } from "../store/audit_line.ts";
-import { type KeyStore, openKeyStore } from "../store/key_store.ts";
-import type { StoredKey } from "../store/key_table.ts";
+import { SCOPES, type Scope } from "../service/http/caller.ts";
+import { timestamp, timestampOrNull } from "../service/shapes/timestamp.ts";
+import type { AuditEvent } from "../store/audit/audit_line.ts";
+import { type KeyStore, openKeyStore } from "../store/keys/key_store.ts";
+import type { StoredKey } from "../store/keys/key_table.ts";
 import { errorJson } from "./exit.ts";
 import { record } from "./service_folder.ts";
 import { table } from "./table.ts";

@@ -8,17 +8,17 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "../clock.ts";
-import { checkVariables } from "../engine/variables.ts";
+import { checkVariables } from "../engine/config/variables.ts";
 import { PerigeeError } from "../errors.ts";
 import { LINE_FORMATS } from "../work/line_layout.ts";
 import { ignoreClosedOutput } from "./closed_output.ts";
 import { exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
-import { addOrbitCommands } from "./orbit_commands.ts";
 import { UNSUPPORTED } from "./prices.ts";
-import { DELIVERY, FIELDS, FORMAT } from "./run_choices.ts";
-import { addStatusCommands } from "./status_commands.ts";
+import { DELIVERY, FIELDS, FORMAT } from "./run/run_choices.ts";
+import { addStatusCommands } from "./run/status_commands.ts";
+import { addOrbitCommands } from "./satellites/orbit_commands.ts";
 import {
   amount,
   durationMs,
@@ -58,7 +58,7 @@ function program(): Command {
     .option(...NO_LEARN)
     .option("--json", "print the quote as one JSON object")
     .action(async (input: string, options: Record<string, unknown>) =>
-      finish(await (await import("./quote.ts")).quote(input, options)),
+      finish(await (await import("./run/quote.ts")).quote(input, options)),
     );
   addStatusCommands(root, finish);
   addServe(root);
@@ -131,7 +131,7 @@ function declareRun(root: Command): void {
     .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) =>
-      finish(await (await import("./run.ts")).run(input, options)),
+      finish(await (await import("./run/run.ts")).run(input, options)),
     );
 }
 
@@ -215,7 +215,7 @@ function addCluster(root: Command): void {
     .description("Clusters of satellites: run a declaration here, or check it.");
   const input = (): Option =>
     new Option("--input <json>", "what references to input stand for: an object, or a file that holds one");
-  const load = (): Promise<typeof import("./cluster.ts")> => import("./cluster.ts"); // heavy, as the server
+  const load = (): Promise<typeof import("./satellites/cluster.ts")> => import("./satellites/cluster.ts"); // heavy, as the server
   cluster
     .command("run")
     .description("Run a cluster and show its members. The same command again continues where it was.")
@@ -260,17 +260,17 @@ function addSecrets(root: Command): void {
     .argument("<name>", "lower case letters, digits, -")
     .option("--from-env <variable>", "take the value of this variable instead of standard input")
     .action(async (name: string, options: Record<string, unknown>) => {
-      const { setSecret } = await import("./secrets.ts");
+      const { setSecret } = await import("./satellites/secrets.ts");
       finish(await setSecret(name, options));
     });
   add("list", "The names, and when they were set.").action(async (options: Record<string, unknown>) => {
-    const { listSecrets } = await import("./secrets.ts");
+    const { listSecrets } = await import("./satellites/secrets.ts");
     finish(await listSecrets(options));
   });
   add("remove", "Remove a secret; what uses it fails from now on.")
     .argument("<name>", "as secrets list shows it")
     .action(async (name: string, options: Record<string, unknown>) => {
-      const { removeSecret } = await import("./secrets.ts");
+      const { removeSecret } = await import("./satellites/secrets.ts");
       finish(await removeSecret(name, options));
     });
   secrets
@@ -285,7 +285,7 @@ function addSecrets(root: Command): void {
       "\nPERIGEE_SECRETS_OLD_KEY is the key until now (default: the one in the data folder), PERIGEE_SECRETS_KEY the new one\n(default: a new one in the data folder); each may be named by a file instead, as PERIGEE_SECRETS_KEY_FILE.",
     )
     .action(async (options: Record<string, unknown>) => {
-      const { rotateKey } = await import("./secrets.ts");
+      const { rotateKey } = await import("./satellites/secrets.ts");
       finish(await rotateKey(options));
     });
 }
@@ -307,12 +307,12 @@ function addSatellites(root: Command): void {
   add("list", "Those that the project or key may run; of a folder without --project, all.")
     .option("--all", "those of all projects, in every state; needs a key with the scope admin")
     .action(async (options: Record<string, unknown>) =>
-      finish(await (await import("./satellites.ts")).listSatellites(options)),
+      finish(await (await import("./satellites/satellites.ts")).listSatellites(options)),
     );
   add("describe", "What one does, and the fields of its input and config.")
     .argument("<satellite>", "<namespace>/<name>")
     .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites.ts")).describeOne(name, options)),
+      finish(await (await import("./satellites/satellites.ts")).describeOne(name, options)),
     );
   add("register", "Register the satellites of a file, and print the secret of each, once.")
     .argument("<file>", "a module that exports them, or the JSON of perigee orbit describe")
@@ -321,7 +321,7 @@ function addSatellites(root: Command): void {
     .option("--name <name>", "this one of the file alone")
     .option("--renew-secret", "make another secret for one that is registered")
     .action(async (file: string, endpoint: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites.ts")).registerSatellites(file, endpoint, options)),
+      finish(await (await import("./satellites/satellites.ts")).registerSatellites(file, endpoint, options)),
     );
   add("configure", "Make a satellite of an existing one and settings that are fixed.")
     .argument("<name>", "lower case letters, digits, -")
@@ -329,18 +329,18 @@ function addSatellites(root: Command): void {
     .requiredOption("--config <file>", "JSON object of the settings; - for standard input")
     .option("--description <text>", "what it does (default: that of the base)")
     .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites.ts")).configureSatellite(name, options)),
+      finish(await (await import("./satellites/satellites.ts")).configureSatellite(name, options)),
     );
   for (const [decision, description] of DECISIONS)
     add(decision, description)
       .argument("<satellite>", "<namespace>/<name>")
       .action(async (name: string, options: Record<string, unknown>) =>
-        finish(await (await import("./satellites.ts")).decideSatellite(decision, name, options)),
+        finish(await (await import("./satellites/satellites.ts")).decideSatellite(decision, name, options)),
       );
   add("remove", "Remove a satellite of the project; what would run it fails from now on.")
     .argument("<name>", "as satellites list shows it, without the namespace")
     .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites.ts")).removeSatellite(name, options)),
+      finish(await (await import("./satellites/satellites.ts")).removeSatellite(name, options)),
     );
 }
 

@@ -1,7 +1,7 @@
 /**
  * Configuration of a command from its options: a file, a price sheet, and options that take precedence over the file.
  */
-import { type ConfigOptions, readConfigFile, readPricesFile } from "../engine/config.ts";
+import { type ConfigOptions, readConfigFile, readPricesFile } from "../engine/config/config.ts";
 
 /** Options as commander passes them. */
 export interface ConfigArguments {

@@ -4,8 +4,8 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openEngine } from "../engine/engine.ts";
-import { repairTask } from "../engine/found_task.ts";
-import { movedTask } from "../engine/moved_task.ts";
+import { movedTask } from "../engine/files/moved_task.ts";
+import { repairTask } from "../engine/reopening/found_task.ts";
 import { PerigeeError } from "../errors.ts";
 
 interface RepairArguments {

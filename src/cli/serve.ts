@@ -6,7 +6,7 @@
  *   the main thread stands still for 30 s: exit 70, to be started again (watchdog.ts)
  */
 import { systemClock } from "../clock.ts";
-import { readConfigFile } from "../engine/config.ts";
+import { readConfigFile } from "../engine/config/config.ts";
 import { createPerigeeService, type PerigeeService } from "../service/index.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
 import { exitCodeOf, printError } from "./exit.ts";

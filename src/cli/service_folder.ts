@@ -8,9 +8,9 @@ import { systemClock } from "../clock.ts";
 import { systemDisk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { VaultOptions } from "../satellites/secrets/vault.ts";
-import type { AuditEvent } from "../store/audit_line.ts";
-import { openAuditLog } from "../store/audit_log.ts";
-import { FOLDER_IN_USE } from "../store/data_dir.ts";
+import type { AuditEvent } from "../store/audit/audit_line.ts";
+import { openAuditLog } from "../store/audit/audit_log.ts";
+import { FOLDER_IN_USE } from "../store/folder/data_dir.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
 
 /** Works on the store while it is nobody else's. Throws `not_found` where there is none, `data_dir_in_use`. */

@@ -4,8 +4,8 @@
 
 import { systemDisk } from "../disk.ts";
 import { type ItemTrace, traceItem } from "../engine/trace.ts";
-import { answer } from "./answer.ts";
-import { readRun } from "./status.ts";
+import { readRun } from "./run/status.ts";
+import { answer } from "./satellites/answer.ts";
 
 /** Options as commander passes them. */
 interface TraceArguments {

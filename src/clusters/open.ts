@@ -5,7 +5,7 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Egress } from "../egress/egress.ts";
-import type { SatelliteTerms } from "../engine/config_options.ts";
+import type { SatelliteTerms } from "../engine/config/config_options.ts";
 import type { Destinations } from "../jobs/destinations.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { vendorSatellites } from "../satellites/builtin/vendor.ts";

@@ -10,7 +10,7 @@
  *   permanent   never                                                     its code
  *   any, when no attempt fits before the deadline                         `expired`, at the deadline
  *
- * A failed attempt counts when the item is to blame for it (schedule/blame.ts): an outage, a rate limit or an overload
+ * A failed attempt counts when the item is to blame for it (queue/blame.ts): an outage, a rate limit or an overload
  * costs the item nothing, however often it is met.
  *
  * Wait: full jitter, random x min(30 s, 0.5 s x 2^(attempts - 1)), at most half of the remaining time, and at least

@@ -18,11 +18,11 @@ import {
   type OptionKind,
   type OptionSchema,
 } from "./call_options.ts";
-import type { ProgressOptions } from "./progress_feed.ts";
-import type { QuoteOptions } from "./quote.ts";
-import type { RetryOptions, RetryTaskOptions } from "./retry.ts";
-import type { RunOptions } from "./run_open.ts";
-import type { SubmitOptions } from "./submissions.ts";
+import type { ProgressOptions } from "./runs/progress_feed.ts";
+import type { QuoteOptions } from "./runs/quote.ts";
+import type { RunOptions } from "./runs/run_open.ts";
+import type { RetryOptions, RetryTaskOptions } from "./submissions/retry.ts";
+import type { SubmitOptions } from "./submissions/submissions.ts";
 
 const A_MODEL: OptionKind = {
   expected: '"<provider>:<name>"',

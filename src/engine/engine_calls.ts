@@ -4,15 +4,15 @@
 import type { Quote } from "../price/quote.ts";
 import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
-import type { Hold } from "./holds.ts";
-import type { Source } from "./input.ts";
-import type { LaneStatus } from "./lane_status.ts";
-import type { QuoteOptions } from "./quote.ts";
-import type { RetryOptions, RetryTaskOptions } from "./retry.ts";
-import type { Run } from "./run.ts";
-import type { RunOptions } from "./run_open.ts";
-import type { SubmitOptions } from "./submissions.ts";
-import type { SubmittedTask } from "./submitted_task.ts";
+import type { Source } from "./files/input.ts";
+import type { Hold } from "./items/holds.ts";
+import type { LaneStatus } from "./lanes/lane_status.ts";
+import type { QuoteOptions } from "./runs/quote.ts";
+import type { Run } from "./runs/run.ts";
+import type { RunOptions } from "./runs/run_open.ts";
+import type { RetryOptions, RetryTaskOptions } from "./submissions/retry.ts";
+import type { SubmitOptions } from "./submissions/submissions.ts";
+import type { SubmittedTask } from "./submissions/submitted_task.ts";
 import type { ItemTrace } from "./trace.ts";
 
 /** Runs work; every method may be called at any time until `close`. Programs get it with names in camelCase (library.ts). */

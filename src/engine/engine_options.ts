@@ -15,9 +15,9 @@ import {
   kindOf,
   type OptionSchema,
 } from "./call_options.ts";
-import { type ConfigOptions, checkOptions } from "./config.ts";
-import type { EngineObserver } from "./observer.ts";
-import { splitOwn } from "./own_providers.ts";
+import { type ConfigOptions, checkOptions } from "./config/config.ts";
+import { splitOwn } from "./config/own_providers.ts";
+import type { EngineObserver } from "./journal/observer.ts";
 
 /** Options of `createEngine`. */
 export interface EngineOptions extends ConfigOptions {

@@ -6,23 +6,23 @@ import type { Disk } from "../disk.ts";
 import type { PerigeeError } from "../errors.ts";
 import type { RateCard } from "../price/factor.ts";
 import type { PriceBook } from "../price/price_book.ts";
-import type { AnswerMeans } from "../schedule/answer_means.ts";
+import type { AnswerMeans } from "../queue/answer_means.ts";
 import type { Measurer } from "../shard/pool.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import type { Store } from "../store/store.ts";
-import type { Arrivals } from "./arrivals.ts";
-import type { Backlog } from "./backlog.ts";
-import type { ModelWork } from "./expected_usage.ts";
-import type { HeldEnd, HoldReason, RunHolds } from "./holds.ts";
-import type { ItemOwner } from "./item_owner.ts";
-import type { Lane } from "./lane.ts";
-import type { EngineObserver } from "./observer.ts";
-import type { Forecast, NewWork } from "./outlook.ts";
-import type { Recorder } from "./recorder.ts";
-import type { Room } from "./room.ts";
-import type { Sender } from "./sender.ts";
-import type { SharedCaps } from "./shared_caps.ts";
-import type { WorkTime } from "./work_times.ts";
+import type { SharedCaps } from "./files/shared_caps.ts";
+import type { Backlog } from "./items/backlog.ts";
+import type { HeldEnd, HoldReason, RunHolds } from "./items/holds.ts";
+import type { ItemOwner } from "./items/item_owner.ts";
+import type { EngineObserver } from "./journal/observer.ts";
+import type { Recorder } from "./journal/recorder.ts";
+import type { Room } from "./journal/room.ts";
+import type { Arrivals } from "./lanes/arrivals.ts";
+import type { Lane } from "./lanes/lane.ts";
+import type { Forecast, NewWork } from "./lanes/outlook.ts";
+import type { Sender } from "./lanes/sender.ts";
+import type { WorkTime } from "./lanes/work_times.ts";
+import type { ModelWork } from "./learnt/expected_usage.ts";
 
 /** Built by `engine.ts`, read by runs. */
 export interface EngineParts {

@@ -15,8 +15,8 @@ import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
-import type { EngineConfig } from "./config.ts";
-import type { EngineObserver } from "./observer.ts";
+import type { EngineConfig } from "./config/config.ts";
+import type { EngineObserver } from "./journal/observer.ts";
 import type { EngineParts } from "./parts.ts";
 
 /** What an engine receives or opens. */

@@ -23,16 +23,22 @@ import { readBlocks } from "../jsonl/read.ts";
 import { usdText } from "../price/money.ts";
 import type { Store, StoredTask } from "../store/store.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
-import { readHoldNote } from "./hold_note.ts";
-import type { Hold } from "./holds.ts";
-import { type ClosedRecord, type IntentRecord, type OutcomeRecord, readStep, type Step } from "./journal.ts";
-import { readWhole } from "./line_bytes.ts";
-import { bodyOf } from "./moved_task.ts";
-import { type SettledLine, settledLines } from "./settled_lines.ts";
-import { submissionIn } from "./submission_body.ts";
-import type { TaskBody } from "./task_body.ts";
-import { answersPath, spoolPath } from "./task_files.ts";
-import { countingEntries } from "./task_journal.ts";
+import { bodyOf } from "./files/moved_task.ts";
+import { type SettledLine, settledLines } from "./files/settled_lines.ts";
+import type { TaskBody } from "./files/task_body.ts";
+import { answersPath, spoolPath } from "./files/task_files.ts";
+import { countingEntries } from "./files/task_journal.ts";
+import { readHoldNote } from "./items/hold_note.ts";
+import type { Hold } from "./items/holds.ts";
+import {
+  type ClosedRecord,
+  type IntentRecord,
+  type OutcomeRecord,
+  readStep,
+  type Step,
+} from "./journal/journal.ts";
+import { readWhole } from "./journal/line_bytes.ts";
+import { submissionIn } from "./submissions/submission_body.ts";
 
 /** Far above what an answer of 32 MiB takes in JSON. */
 const OUTPUT_LINE_BYTES_MAX = 256 * 1024 * 1024;

@@ -10,7 +10,7 @@
  * done is not done twice.
  */
 import type { Clock } from "../clock.ts";
-import type { Room } from "../engine/room.ts";
+import type { Room } from "../engine/journal/room.ts";
 import type { DownDestinations } from "./down_destinations.ts";
 import type {
   AttemptEnd,

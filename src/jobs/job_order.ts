@@ -4,7 +4,7 @@
  *   waiting -> (its destination has a slot, its project's turn, a place) -> running -> ended
  *      \-> removed
  *
- * Order: projects take turns by start-time fair queueing (`schedule/fair_share.ts`), each with the earliest deadline of those
+ * Order: projects take turns by start-time fair queueing (`queue/fair_share.ts`), each with the earliest deadline of those
  * whose destination has a slot. So of one project and one destination the earliest deadline is first; what waits for
  * its destination holds no place and nobody up; and 100,000 jobs of one project delay ten of another's by as many.
  *
@@ -20,7 +20,7 @@
  *
  * Limits: `placesMax` attempts at once; 32 slots asked for and not yet given, of each destination.
  */
-import { FairShare } from "../schedule/fair_share.ts";
+import { FairShare } from "../queue/fair_share.ts";
 import type { Destinations } from "./destinations.ts";
 import { Heap } from "./heap.ts";
 import type { JobDestination } from "./job.ts";

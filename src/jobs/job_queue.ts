@@ -20,7 +20,7 @@
  */
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../clock.ts";
-import { Room } from "../engine/room.ts";
+import { Room } from "../engine/journal/room.ts";
 import { PerigeeError } from "../errors.ts";
 import { overAtMs } from "../work/sla.ts";
 import { Alarms } from "./alarms.ts";

@@ -11,7 +11,7 @@
  */
 import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
-import { checkVersion } from "../store/known_version.ts";
+import { checkVersion } from "../store/folder/known_version.ts";
 
 const VERSION = 1;
 const HEADER_BYTES = 1 + 4 * 8 + 4 + 16;

@@ -8,12 +8,12 @@
  * ports. Anthropic's version stays at `2023-06-01`: see `anthropic.ts`.
  */
 import { PerigeeError } from "../errors.ts";
-import { ANTHROPIC_VERSION, anthropicProvider } from "./anthropic.ts";
-import { echoProvider } from "./echo.ts";
+import { ANTHROPIC_VERSION, anthropicProvider } from "./codecs/anthropic.ts";
+import { echoProvider } from "./codecs/echo.ts";
+import { GEMINI_VERSION, geminiProvider } from "./codecs/gemini.ts";
+import { openaiProvider } from "./codecs/openai.ts";
 import { functionProvider } from "./function.ts";
-import { GEMINI_VERSION, geminiProvider } from "./gemini.ts";
 import { keepingKeys } from "./key_text.ts";
-import { openaiProvider } from "./openai.ts";
 import { laterEncoded } from "./own_codec.ts";
 import type { Protocol, Provider, ProviderSettings } from "./provider.ts";
 

@@ -13,7 +13,7 @@ import { removeEndedJobs } from "../jobs/job_retention.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import type { Vault } from "../satellites/secrets/vault.ts";
-import type { Audit } from "../store/audit_log.ts";
+import type { Audit } from "../store/audit/audit_log.ts";
 import type { StoredRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { isClockTrusted } from "../tasks/clock_trust.ts";
@@ -25,9 +25,9 @@ import { USAGE_SOURCES } from "../tasks/spending.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
 import { recordToTask } from "../tasks/task_record.ts";
 import type { TaskEvent } from "../tasks/tasks.ts";
-import { keptBatches } from "./batch_record.ts";
-import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./idempotency.ts";
-import { openWebhooks, type Webhooks } from "./webhooks.ts";
+import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./http/idempotency.ts";
+import { keptBatches } from "./openai/batch_record.ts";
+import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
 
 export interface AftercareOptions {
   readonly clock: Clock;

@@ -8,10 +8,10 @@ import type { Engine } from "../engine/engine.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files.ts";
 import type { Tasks } from "../tasks/tasks.ts";
-import type { Idempotency } from "./idempotency.ts";
-import type { BodyBounds } from "./infer_body.ts";
-import type { ServiceTransfers } from "./transfers.ts";
-import type { Webhooks } from "./webhooks.ts";
+import type { ServiceTransfers } from "./files/transfers.ts";
+import type { Idempotency } from "./http/idempotency.ts";
+import type { BodyBounds } from "./http/infer_body.ts";
+import type { Webhooks } from "./webhooks/webhooks.ts";
 
 export interface ServiceContext {
   readonly clock: Clock;

@@ -4,10 +4,10 @@
 import type { PerigeeService } from "./perigee_service.ts";
 import type { PerigeeServiceOptions } from "./service_options.ts";
 
-export type { Caller, Scope } from "./caller.ts";
-export type { KeyArea, KeyVerifier } from "./key_verifier.ts";
+export type { Caller, Scope } from "./http/caller.ts";
+export type { KeyArea, KeyVerifier } from "./http/key_verifier.ts";
+export type { ServerLimits } from "./http/server.ts";
 export type { PerigeeService } from "./perigee_service.ts";
-export type { ServerLimits } from "./server.ts";
 export type { ListenOptions } from "./service.ts";
 export type { PerigeeServiceOptions, ServiceLog } from "./service_options.ts";
 export type { SatelliteSettings } from "./stack.ts";

@@ -7,21 +7,21 @@ import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
 import type { OpenedSatellites } from "../clusters/open.ts";
-import type { RequestBounds } from "../engine/config_options.ts";
+import type { RequestBounds } from "../engine/config/config_options.ts";
 import { type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
-import { type Audit, openAuditLog } from "../store/audit_log.ts";
-import { openKeyStore } from "../store/key_store.ts";
-import { noteConfigChanges, type Settings } from "./config_changes.ts";
-import { Idempotency } from "./idempotency.ts";
-import { createKeyVerifier, type KeyVerifier } from "./key_verifier.ts";
-import { Observation } from "./observation.ts";
-import { PublicUrl } from "./public_url.ts";
-import type { ServerLimits } from "./server.ts";
+import { type Audit, openAuditLog } from "../store/audit/audit_log.ts";
+import { openKeyStore } from "../store/keys/key_store.ts";
+import { createTransfers } from "./files/transfers.ts";
+import { Idempotency } from "./http/idempotency.ts";
+import { createKeyVerifier, type KeyVerifier } from "./http/key_verifier.ts";
+import { PublicUrl } from "./http/public_url.ts";
+import type { ServerLimits } from "./http/server.ts";
+import { noteConfigChanges, type Settings } from "./operate/config_changes.ts";
+import { Observation } from "./operate/observation.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 import { checkServiceOptions, type PerigeeServiceOptions } from "./service_options.ts";
 import { openStack } from "./stack.ts";
-import { createTransfers } from "./transfers.ts";
 
 /** The service. `listen`, `handler` and `plugin` may be used together. */
 export interface PerigeeService extends Pick<HttpService, "listen" | "handler" | "plugin" | "close"> {

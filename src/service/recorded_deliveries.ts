@@ -4,7 +4,7 @@
 import type { JobError } from "../jobs/job.ts";
 import type { RecordedJob, RecordedJobs } from "../jobs/job_migration.ts";
 import type { StoredRecord } from "../store/records.ts";
-import { type Delivery, type DeliveryFacts, statusCode } from "./delivery_record.ts";
+import { type Delivery, type DeliveryFacts, statusCode } from "./webhooks/delivery_record.ts";
 
 export const RECORDED_DELIVERIES: RecordedJobs<DeliveryFacts> = {
   ...{ shown: "webhook_delivery", open: "webhook_due" },

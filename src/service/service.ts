@@ -5,26 +5,26 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { publicHolds } from "../engine/run_holds.ts";
+import { publicHolds } from "../engine/lanes/run_holds.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Spending } from "../tasks/spending.ts";
-import { registerCatalogueRoutes } from "./catalogue.ts";
-import { registerClusterRoutes } from "./clusters.ts";
 import type { ServiceContext } from "./context.ts";
-import { registerDescription, registerDescriptionRoutes } from "./description.ts";
-import { registerExecutionRoutes } from "./executions.ts";
-import type { FastifyInstance } from "./fastify.ts";
-import { registerFileRoutes } from "./files.ts";
-import { registerHealthRoutes } from "./health.ts";
-import { registerInferRoutes } from "./infer.ts";
-import type { Observation } from "./observation.ts";
-import { registerOpenAiRoutes } from "./openai_batches.ts";
-import { registerOutputRoutes } from "./output.ts";
-import { registerQuoteRoutes } from "./quote.ts";
-import { registerSecretRoutes } from "./secrets.ts";
-import { checkAddress, createServer, handlerOf, type ServerOptions } from "./server.ts";
-import { registerUsageRoutes } from "./usage.ts";
-import { registerWebhookRoutes } from "./webhook_routes.ts";
+import { registerFileRoutes } from "./files/files.ts";
+import { registerDescription, registerDescriptionRoutes } from "./http/description.ts";
+import type { FastifyInstance } from "./http/fastify.ts";
+import { checkAddress, createServer, handlerOf, type ServerOptions } from "./http/server.ts";
+import { registerInferRoutes } from "./infer/infer.ts";
+import { registerOutputRoutes } from "./infer/output.ts";
+import { registerQuoteRoutes } from "./infer/quote.ts";
+import { registerUsageRoutes } from "./infer/usage.ts";
+import { registerOpenAiRoutes } from "./openai/openai_batches.ts";
+import { registerHealthRoutes } from "./operate/health.ts";
+import type { Observation } from "./operate/observation.ts";
+import { registerCatalogueRoutes } from "./satellites/catalogue.ts";
+import { registerClusterRoutes } from "./satellites/clusters.ts";
+import { registerExecutionRoutes } from "./satellites/executions.ts";
+import { registerSecretRoutes } from "./satellites/secrets.ts";
+import { registerWebhookRoutes } from "./webhooks/webhook_routes.ts";
 
 /** What is under way when the service closes has so long to end. */
 const DRAIN_MS = 30_000;

@@ -15,9 +15,9 @@ import {
 } from "../engine/call_options.ts";
 import type { EngineOptions } from "../engine/engine_options.ts";
 import { PerigeeError } from "../errors.ts";
-import type { KeyVerifier } from "./key_verifier.ts";
-import type { LogOptions } from "./log.ts";
-import type { ServerLimits } from "./server.ts";
+import type { KeyVerifier } from "./http/key_verifier.ts";
+import type { LogOptions } from "./http/log.ts";
+import type { ServerLimits } from "./http/server.ts";
 import type { SatelliteSettings } from "./stack.ts";
 
 /** Options of `createPerigeeService`: those of `createEngine`, and these. */

@@ -7,21 +7,21 @@
 import { type OpenedSatellites, openSatellites } from "../clusters/open.ts";
 import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
-import type { SatelliteTerms } from "../engine/config_options.ts";
+import type { SatelliteTerms } from "../engine/config/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import { BottleneckDestinations } from "../jobs/destinations.ts";
 import { openWorkLog } from "../log/work_log.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import type { AnySatellite } from "../satellites/sdk/satellite.ts";
 import { openVault } from "../satellites/secrets/vault.ts";
-import type { Audit } from "../store/audit_log.ts";
+import type { Audit } from "../store/audit/audit_log.ts";
 import { createFiles } from "../tasks/file_store.ts";
 import type { Files } from "../tasks/files.ts";
 import { createSpending, type Spending } from "../tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../tasks/task_desk.ts";
 import { openAftercare } from "./aftercare.ts";
-import type { KeyVerifier } from "./key_verifier.ts";
-import type { Webhooks } from "./webhooks.ts";
+import type { KeyVerifier } from "./http/key_verifier.ts";
+import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** What an operator or a backend sets for satellites. */
 export interface SatelliteSettings extends SatelliteTerms {

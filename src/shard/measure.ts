@@ -15,7 +15,7 @@ import { type LayoutOptions, type ParsedLine, parseLine } from "../jsonl/layout.
 import { contentEnd } from "../jsonl/lines.ts";
 import { restoreNumbers } from "../jsonl/numbers.ts";
 import { isFreeProvider } from "../price/rates.ts";
-import { outputLimits } from "../providers/dialects.ts";
+import { outputLimits } from "../providers/codecs/dialects.ts";
 import type { Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
 import { countChat, countTokens } from "../tokens/count.ts";

@@ -15,7 +15,7 @@
  * Audio, files, server tools, and members that are not known to be free have no such bound. `unbounded` then names the
  * first of them, and the cap refuses the request. Sources: platform.openai.com/docs/guides/images-vision and
  * docs.claude.com/en/docs/build-with-claude/vision, read in November 2026. Answers that exceed their bound raise it
- * (engine/cost_bounds.ts).
+ * (engine/items/cost_bounds.ts).
  *
  * Hot path: once per item; reads each text once (bench/shard.ts).
  */

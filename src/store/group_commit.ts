@@ -14,6 +14,7 @@
  */
 import { fdatasync, writeSync } from "node:fs";
 import type { PerigeeError } from "../errors.ts";
+import type { Reserve } from "./folder/reserve.ts";
 import { outputError } from "./outputs.ts";
 import { packedBytes, unpackChanges } from "./pack_changes.ts";
 import { packedLogBytes } from "./pack_log.ts";
@@ -26,7 +27,6 @@ import type {
   StoreRequest,
   WriteRequest,
 } from "./requests.ts";
-import type { Reserve } from "./reserve.ts";
 import { storeFailure } from "./sqlite_failure.ts";
 import type { SqliteTables } from "./sqlite_tables.ts";
 

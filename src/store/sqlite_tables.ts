@@ -13,8 +13,8 @@
 import { randomUUID } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
-import type { FolderMark } from "./folder_identity.ts";
-import { checkVersion } from "./known_version.ts";
+import type { FolderMark } from "./folder/folder_identity.ts";
+import { checkVersion } from "./folder/known_version.ts";
 import { countWithin, PAGE_ROWS_MAX } from "./page_bounds.ts";
 import type { EntryPage, PackedEntries, PageStart } from "./requests.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";

@@ -3,7 +3,7 @@
  * (`log_rows.ts`).
  *
  * The journal holds what the write protocol needs (docs/decisions/0004-journal.md): which requests were about to be
- * sent, how items ended, how far the output file was written. Its `records` are opaque here; `engine/journal.ts`
+ * sent, how items ended, how far the output file was written. Its `records` are opaque here; `engine/journal/journal.ts`
  * reads and writes them.
  */
 import type { LogStore, OutputWrite } from "./log_rows.ts";

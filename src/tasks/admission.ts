@@ -4,15 +4,16 @@
  *   room in the backlog? -> estimated (tokens, expected answers, money) -> feasible within its sla? -> money held
  *     -> accepted
  *
- * Feasible by what the lanes are seen to do (engine/outlook.ts), behind what is accepted and not read by the engine yet,
+ * Feasible by what the lanes are seen to do (engine/lanes/outlook.ts), behind what is accepted and not read by the engine yet,
  * which counts as items of the same size. Work without sla must be done within two minutes, for which its caller waits.
  *
  * Money is an estimate of what providers will bill: counted input, expected output, today's price. It is held until what the
  * work really cost is noted.
  */
-import { forecastBehind } from "../engine/forecast_behind.ts";
+
+import { TurnShare } from "../engine/lanes/turn_share.ts";
 import type { EngineParts } from "../engine/parts.ts";
-import { TurnShare } from "../engine/turn_share.ts";
+import { forecastBehind } from "../engine/runs/forecast_behind.ts";
 import { PerigeeError } from "../errors.ts";
 import { costOf } from "../price/cost.ts";
 import { NO_USAGE } from "../work/outcome.ts";

@@ -2,7 +2,7 @@
  * Answer lines read by their places: neighbours in one read, in the order asked for, each checked against its checksum.
  */
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
-import { type CheckedPlace, isAnswerWhole } from "../engine/answer_check.ts";
+import { type CheckedPlace, isAnswerWhole } from "../engine/journal/answer_check.ts";
 
 /** A line of a file of answers. */
 export interface LinePlace extends CheckedPlace {

@@ -9,7 +9,7 @@
  * What was accepted stays accepted: a bound that is lowered, or passed by a restart, refuses new work alone.
  * Bytes are those of the lines that tasks have brought themselves; uploaded files have a bound of their own.
  */
-import type { BacklogBounds } from "../engine/config_options.ts";
+import type { BacklogBounds } from "../engine/config/config_options.ts";
 import { PerigeeError } from "../errors.ts";
 
 const BOUNDS: Required<BacklogBounds> = {

@@ -1,7 +1,7 @@
 /**
  * When open tasks are expected to end: an estimate, as honest as what is known.
  *
- *   its lot waits for its turn -> behind what waits in its lanes (engine/outlook.ts), and behind all that is accepted with no
+ *   its lot waits for its turn -> behind what waits in its lanes (engine/lanes/outlook.ts), and behind all that is accepted with no
  *                                 later a deadline, which counts as items of the same kind
  *   its lot runs               -> the latest of: behind what waits in its lanes; what it has left, as if that went first;
  *                                 what the project's lots with no later a deadline have left, at their rate of the last
@@ -17,7 +17,7 @@
  * however many tasks share it and however many look.
  */
 
-import type { NewWork } from "../engine/outlook.ts";
+import type { NewWork } from "../engine/lanes/outlook.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { parseModelId } from "../work/request.ts";
 import type { Lot } from "./lot.ts";

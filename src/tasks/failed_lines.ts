@@ -4,9 +4,9 @@
  * Lines that could not be read make no object, and nothing that their task could send again reads better: they are left out.
  */
 
-import { brokenAnswer } from "../engine/answer_check.ts";
+import { brokenAnswer } from "../engine/journal/answer_check.ts";
 import type { EngineParts } from "../engine/parts.ts";
-import type { RetryFailed } from "../engine/reopen.ts";
+import type { RetryFailed } from "../engine/reopening/reopen.ts";
 import type { FailureCode } from "../errors.ts";
 import { LineSet } from "../work/line_set.ts";
 import type { Failure } from "../work/outcome.ts";

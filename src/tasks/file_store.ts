@@ -12,7 +12,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { type Disk, type DiskFile, errorCodeOf } from "../disk.ts";
-import { checkKeys, findSharedKey, type KeyedFile, type KeyPlace } from "../engine/key_check.ts";
+import { checkKeys, findSharedKey, type KeyedFile, type KeyPlace } from "../engine/files/key_check.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import type { KeyScanner } from "../shard/measurer.ts";

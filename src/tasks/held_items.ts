@@ -3,7 +3,7 @@
  *
  * Lines are read for their models only while something is held, and only of a lot that tasks share.
  */
-import type { Hold } from "../engine/holds.ts";
+import type { Hold } from "../engine/items/holds.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { parseModelId } from "../work/request.ts";
 import type { ObjectHold } from "../work/task.ts";

@@ -5,9 +5,9 @@
  *
  * 26 bytes a line once somebody looks at it or it runs, 32 more where tasks share it and it runs; some 130 for each task.
  */
-import { AnswerIndex } from "../engine/answer_index.ts";
-import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal.ts";
-import type { Run } from "../engine/run.ts";
+import { AnswerIndex } from "../engine/journal/answer_index.ts";
+import type { OutcomeRecord, SettledStatus, Step } from "../engine/journal/journal.ts";
+import type { Run } from "../engine/runs/run.ts";
 import type { FailureCode } from "../errors.ts";
 import type { Money } from "../price/money.ts";
 import type { Share } from "./backlog.ts";

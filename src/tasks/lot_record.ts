@@ -4,7 +4,7 @@
  *   gathering -> sealed -> over        (`open_lot` until it is over, then `lot`: a start reads the open ones alone)
  */
 import type { Moment } from "../clock.ts";
-import type { SettledStatus } from "../engine/journal.ts";
+import type { SettledStatus } from "../engine/journal/journal.ts";
 import type { StoredRecord } from "../store/records.ts";
 import type { Amount } from "./backlog.ts";
 import type { SpooledPart } from "./request_spool.ts";

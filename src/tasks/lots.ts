@@ -10,13 +10,13 @@
  */
 import type { Timer } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
-import { readStep } from "../engine/journal.ts";
-import { bodyOf } from "../engine/moved_task.ts";
+import { bodyOf } from "../engine/files/moved_task.ts";
+import { decodeBody } from "../engine/files/task_body.ts";
+import { countingEntries } from "../engine/files/task_journal.ts";
+import type { Summary } from "../engine/items/progress.ts";
+import { readStep } from "../engine/journal/journal.ts";
 import type { EngineParts } from "../engine/parts.ts";
-import type { Summary } from "../engine/progress.ts";
-import type { Run } from "../engine/run.ts";
-import { decodeBody } from "../engine/task_body.ts";
-import { countingEntries } from "../engine/task_journal.ts";
+import type { Run } from "../engine/runs/run.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import type { Cap } from "../price/budget.ts";
 import { EVERY_PROJECT } from "../store/records.ts";

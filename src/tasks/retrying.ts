@@ -10,10 +10,10 @@
  */
 import { join } from "node:path";
 import type { DiskFile } from "../disk.ts";
-import { checkOutput } from "../engine/output_check.ts";
+import { checkOutput } from "../engine/files/output_check.ts";
+import { decodeBody } from "../engine/files/task_body.ts";
 import type { EngineParts } from "../engine/parts.ts";
-import type { RetryFailed } from "../engine/reopen.ts";
-import { decodeBody } from "../engine/task_body.ts";
+import type { RetryFailed } from "../engine/reopening/reopen.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import { asBuffer, eachLine } from "../jsonl/lines.ts";
 import { readBlocks } from "../jsonl/read.ts";

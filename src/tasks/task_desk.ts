@@ -8,9 +8,9 @@
  *   start:   open lots are read; those that were not sealed are made again from their tasks' texts
  */
 import { join } from "node:path";
-import type { BacklogBounds } from "../engine/config_options.ts";
+import type { BacklogBounds } from "../engine/config/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
-import { checkRetryFailed, type RetryFailed } from "../engine/reopen.ts";
+import { checkRetryFailed, type RetryFailed } from "../engine/reopening/reopen.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
 import { completeMoney, roundedMoney } from "../price/money.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordChange, type StoredRecord } from "../store/records.ts";

@@ -1,11 +1,12 @@
 /**
  * Objects of a task, in the order of submission, as they are now.
  */
-import { brokenAnswer } from "../engine/answer_check.ts";
-import type { IndexedAnswer } from "../engine/answer_index.ts";
-import { answeredObject } from "../engine/answered_object.ts";
+
+import { endMessage } from "../engine/items/run_stopped.ts";
+import { brokenAnswer } from "../engine/journal/answer_check.ts";
+import type { IndexedAnswer } from "../engine/journal/answer_index.ts";
 import type { EngineParts } from "../engine/parts.ts";
-import { endMessage } from "../engine/run_stopped.ts";
+import { answeredObject } from "../engine/submissions/answered_object.ts";
 import { bodyIn } from "../jsonl/body_lines.ts";
 import { asBuffer } from "../jsonl/lines.ts";
 import { parseOutputLine } from "../jsonl/write.ts";

@@ -4,7 +4,7 @@
  *
  * Views of some lines are read through a window of 4,096 lines, so that a million cost no more than that.
  */
-import { brokenAnswer } from "../engine/answer_check.ts";
+import { brokenAnswer } from "../engine/journal/answer_check.ts";
 import type { EngineParts } from "../engine/parts.ts";
 import { failedLine } from "../jsonl/write.ts";
 import { objectId } from "../work/object_id.ts";

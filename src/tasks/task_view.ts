@@ -5,7 +5,7 @@
  *   completed -> submitted     lines that ended in an error run again
  *   submitted -> failed        no object could be made: its file had no line that could be read
  */
-import type { Hold } from "../engine/holds.ts";
+import type { Hold } from "../engine/items/holds.ts";
 import type { Money } from "../price/money.ts";
 import type { ItemFacts } from "../work/item.ts";
 import type { Json } from "../work/json.ts";

@@ -2,9 +2,9 @@
  * Views of tasks: counts and sums over their lots, kept for as long as nothing changes.
  */
 import { createHash, randomUUID } from "node:crypto";
-import type { Hold } from "../engine/holds.ts";
+import type { Hold } from "../engine/items/holds.ts";
+import { allHolds } from "../engine/lanes/run_holds.ts";
 import type { EngineParts } from "../engine/parts.ts";
-import { allHolds } from "../engine/run_holds.ts";
 import { completeMoney, type Money, NO_MONEY, roundedMoney } from "../price/money.ts";
 import type { TaskCounts } from "../work/task.ts";
 import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";

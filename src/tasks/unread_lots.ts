@@ -1,7 +1,7 @@
 /**
  * Lots that no run has read yet: what admission counts besides what the engine knows of.
  *
- * They are looked for at most ten times a second, as the engine looks at its own (engine/outlook.ts), so that one which is
+ * They are looked for at most ten times a second, as the engine looks at its own (engine/lanes/outlook.ts), so that one which is
  * begun in between is not missed by both. Those that are opened in between are among them at once.
  */
 import type { Clock } from "../clock.ts";

@@ -10,7 +10,7 @@
  */
 import { createHash } from "node:crypto";
 import { type DiskFile, errorCodeOf, isNoSpace } from "../disk.ts";
-import { refuseEncoding } from "../engine/byte_source.ts";
+import { refuseEncoding } from "../engine/files/byte_source.ts";
 import { PerigeeError } from "../errors.ts";
 import { ItemIndex } from "./item_index.ts";
 

@@ -3,10 +3,10 @@ import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { commandLine } from "../../src/cli/command_line.ts";
 import { count, duration, percent, short } from "../../src/cli/numbers.ts";
-import { ProgressDisplay, progressLine } from "../../src/cli/progress.ts";
-import { summaryTable } from "../../src/cli/summary.ts";
-import type { Progress, Summary } from "../../src/engine/progress.ts";
-import type { ProgressEvent } from "../../src/engine/progress_feed.ts";
+import { ProgressDisplay, progressLine } from "../../src/cli/run/progress.ts";
+import { summaryTable } from "../../src/cli/run/summary.ts";
+import type { Progress, Summary } from "../../src/engine/items/progress.ts";
+import type { ProgressEvent } from "../../src/engine/runs/progress_feed.ts";
 import { usdText } from "../../src/price/money.ts";
 
 const PROGRESS: Progress = {

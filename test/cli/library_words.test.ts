@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { inOptions, summaryInOptions } from "../../src/cli/library_words.ts";
-import { outputChanged } from "../../src/engine/output.ts";
-import type { Summary } from "../../src/engine/progress.ts";
-import { PILOT_DECLINED } from "../../src/engine/run.ts";
-import { streamChanged } from "../../src/engine/spool.ts";
+import { inOptions, summaryInOptions } from "../../src/cli/run/library_words.ts";
+import { streamChanged } from "../../src/engine/files/spool.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
+import { outputChanged } from "../../src/engine/journal/output.ts";
+import { PILOT_DECLINED } from "../../src/engine/runs/run.ts";
 
 const said = (error: unknown): string => (inOptions(error) as Error).message;
 

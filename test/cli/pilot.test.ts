@@ -1,7 +1,7 @@
 /** `perigee run --pilot`: what it prints, and when it asks. */
 import { PassThrough } from "node:stream";
 import { afterAll, describe, expect, it } from "vitest";
-import { pilotListener } from "../../src/cli/pilot.ts";
+import { pilotListener } from "../../src/cli/run/pilot.ts";
 import { quote } from "../../src/price/quote.ts";
 import { openDesk, question } from "./command.ts";
 

@@ -2,7 +2,7 @@
  * Satellites as people read them on the command line.
  */
 import { expect, it } from "vitest";
-import { describeText, type ShownSatellite } from "../../src/cli/satellite_text.ts";
+import { describeText, type ShownSatellite } from "../../src/cli/satellites/satellite_text.ts";
 
 const shown: ShownSatellite = {
   satellite: "satellite/acme/tell",

@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemDisk } from "../../src/disk.ts";
-import { verifyAudit } from "../../src/store/audit_check.ts";
+import { verifyAudit } from "../../src/store/audit/audit_check.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { MAIN, SDK } from "../built.ts";
 import { freePort } from "../free_port.ts";

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { systemDisk } from "../../src/disk.ts";
 import { openSecrets } from "../../src/satellites/secrets/secret_store.ts";
-import { verifyAudit } from "../../src/store/audit_check.ts";
+import { verifyAudit } from "../../src/store/audit/audit_check.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { type Desk, type Ended, openDesk } from "./command.ts";
 

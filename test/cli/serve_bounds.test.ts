@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
-import { readConfigFile } from "../../src/engine/config.ts";
+import { readConfigFile } from "../../src/engine/config/config.ts";
 import { createPerigeeService } from "../../src/service/index.ts";
 import { fakeVerifier } from "../service/world.ts";
 

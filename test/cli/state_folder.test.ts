@@ -1,6 +1,6 @@
 import { homedir } from "node:os";
 import { describe, expect, it } from "vitest";
-import { stateFolder } from "../../src/cli/state_folder.ts";
+import { stateFolder } from "../../src/cli/run/state_folder.ts";
 
 describe("the folder of learnt figures", () => {
   it.each([

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { RunStatus } from "../../src/engine/run_status.ts";
+import type { RunStatus } from "../../src/engine/runs/run_status.ts";
 import { MAIN } from "../built.ts";
 import { type Desk, openDesk, question } from "./command.ts";
 

@@ -14,7 +14,7 @@ import { releaseNotes } from "../../docs/examples/clusters/release_notes.ts";
 import { systemClock } from "../../src/clock.ts";
 import { createOrbitHost } from "../../src/satellites/orbit/host.ts";
 import { describeSatellite, toWire } from "../../src/satellites/sdk/description.ts";
-import { type Caller, SCOPES } from "../../src/service/caller.ts";
+import { type Caller, SCOPES } from "../../src/service/http/caller.ts";
 import { createPerigeeService } from "../../src/service/index.ts";
 import { openMailServer } from "../satellites/builtin/mail_server.ts";
 import { localHttp } from "../satellites/orbit_world.ts";

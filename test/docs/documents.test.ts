@@ -9,9 +9,9 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { exitCodeOf } from "../../src/cli/exit.ts";
-import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
+import { checkOptions, resolveConfig } from "../../src/engine/config/config.ts";
 import { type ErrorCode, PerigeeError } from "../../src/errors.ts";
-import { familyOf } from "../../src/schedule/lanes.ts";
+import { familyOf } from "../../src/queue/lanes.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MAIN = join(ROOT, "dist/cli/main.js");

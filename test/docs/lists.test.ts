@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { RUN_OPTIONS } from "../../src/engine/call_schemas.ts";
-import { HOLD_REASONS } from "../../src/engine/holds.ts";
+import { HOLD_REASONS } from "../../src/engine/items/holds.ts";
 
 const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
@@ -41,7 +41,7 @@ describe("the docs have a row for", () => {
   });
 
   it("every name of the configuration", () => {
-    const source = text("src/engine/config_options.ts");
+    const source = text("src/engine/config/config_options.ts");
     const [, body = ""] = /export interface ConfigOptions \{([\s\S]*?)\n\}/.exec(source) ?? [];
     const names = [...body.matchAll(/^ {2}readonly (\w+)\??:/gm)].map(([, name]) => name ?? "");
     expect(names.length).toBeGreaterThan(10);

@@ -2,9 +2,9 @@
  * Answers that a killed process had written but not recorded: what they took is read from their lines.
  */
 import { describe, expect, it } from "vitest";
-import type { OutcomeRecord, Step } from "../../src/engine/journal.ts";
-import type { Summary } from "../../src/engine/progress.ts";
-import type { RunOptions } from "../../src/engine/run_open.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
+import type { OutcomeRecord, Step } from "../../src/engine/journal/journal.ts";
+import type { RunOptions } from "../../src/engine/runs/run_open.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
 import { INPUT, mortal, OUTPUT, status, World } from "./world.ts";

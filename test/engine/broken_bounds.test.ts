@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
-import type { Step } from "../../src/engine/journal.ts";
-import type { Summary } from "../../src/engine/progress.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
+import type { Step } from "../../src/engine/journal/journal.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { INPUT, OUTPUT, World } from "./world.ts";
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { RUN_OPTIONS } from "../../src/engine/call_schemas.ts";
+import { checkVariables } from "../../src/engine/config/variables.ts";
 import type { Engine } from "../../src/engine/engine.ts";
-import { checkVariables } from "../../src/engine/variables.ts";
 import { createEngine } from "../../src/index.ts";
 import { createPerigeeService } from "../../src/service/index.ts";
 import { INPUT, World } from "./world.ts";

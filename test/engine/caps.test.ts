@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
-import type { Step } from "../../src/engine/journal.ts";
+import type { Step } from "../../src/engine/journal/journal.ts";
 import { createRandom, jsonAnswer } from "../../src/testing/index.ts";
 import { countTokens } from "../../src/tokens/count.ts";
 import { INPUT, mortal, OUTPUT, type Reply, World } from "./world.ts";

@@ -1,7 +1,7 @@
 /** Checksums that are put together from those of the parts. */
 import { crc32 } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { combineCrc32 } from "../../src/engine/checksum.ts";
+import { combineCrc32 } from "../../src/engine/journal/checksum.ts";
 
 const MIB = 2 ** 20;
 /** Of zeros of a power of two of MiB, by their exponent. */

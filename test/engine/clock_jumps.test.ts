@@ -1,6 +1,6 @@
 /** Deadlines over a start: the wall clock may have been set meanwhile, it counts whole milliseconds only, and disks are slow. */
 import { describe, expect, it } from "vitest";
-import type { Step } from "../../src/engine/journal.ts";
+import type { Step } from "../../src/engine/journal/journal.ts";
 import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 
 const DAY_MS = 86_400_000;

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { readConfigFile, readPricesFile } from "../../src/engine/config.ts";
+import { readConfigFile, readPricesFile } from "../../src/engine/config/config.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "perigee-config-"));
 const path = join(dir, "c.json");

@@ -1,7 +1,7 @@
 /**
  * Mixes of projects with deadlines that can just be met, and what becomes of them in the engine's world.
  */
-import type { ConfigOptions } from "../../src/engine/config.ts";
+import type { ConfigOptions } from "../../src/engine/config/config.ts";
 import { createRandom } from "../../src/testing/index.ts";
 import { itemLine, ok, World } from "./world.ts";
 

@@ -2,7 +2,7 @@
  * How runs end early: cancelled in the middle of bad lines, capped without a price.
  */
 import { describe, expect, it } from "vitest";
-import type { Source } from "../../src/engine/input.ts";
+import type { Source } from "../../src/engine/files/input.ts";
 import { finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, World } from "./world.ts";
 

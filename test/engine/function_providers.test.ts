@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ConfigOptions } from "../../src/engine/config.ts";
+import type { ConfigOptions } from "../../src/engine/config/config.ts";
 import type { FunctionAnswer, FunctionRequest, ProviderFunction } from "../../src/providers/index.ts";
 import { OUTPUT, World } from "./world.ts";
 

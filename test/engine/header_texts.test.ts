@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { ConfigOptions } from "../../src/engine/config.ts";
-import { resolveConfig } from "../../src/engine/config.ts";
+import type { ConfigOptions } from "../../src/engine/config/config.ts";
+import { resolveConfig } from "../../src/engine/config/config.ts";
 
 type Environment = Readonly<Record<string, string>>;
 

@@ -2,8 +2,8 @@
  * A second attempt beside one that hangs, where `hedge` is set: the first complete answer counts, and both are booked.
  */
 import { describe, expect, it } from "vitest";
-import { resolveConfig } from "../../src/engine/config.ts";
-import type { ConfigOptions } from "../../src/engine/config_options.ts";
+import { resolveConfig } from "../../src/engine/config/config.ts";
+import type { ConfigOptions } from "../../src/engine/config/config_options.ts";
 import { type Answering, INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const MINUTE_MS = 60_000;

@@ -1,6 +1,6 @@
 /** What is shown while nothing moves: when it is tried again, and that nobody knows when it ends. */
 import { describe, expect, it } from "vitest";
-import type { Run } from "../../src/engine/run.ts";
+import type { Run } from "../../src/engine/runs/run.ts";
 import { INPUT, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
 const KINDS: Readonly<Record<string, () => Reply>> = {

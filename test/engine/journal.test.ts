@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { settledLines } from "../../src/engine/files/settled_lines.ts";
 import {
   momentOf,
   NOTHING_SPENT,
@@ -7,9 +8,8 @@ import {
   readStep,
   StepWriter,
   stamped,
-} from "../../src/engine/journal.ts";
-import { Replay } from "../../src/engine/replay.ts";
-import { settledLines } from "../../src/engine/settled_lines.ts";
+} from "../../src/engine/journal/journal.ts";
+import { Replay } from "../../src/engine/journal/replay.ts";
 import type { StoredEntry } from "../../src/store/store.ts";
 import { LineSet } from "../../src/work/line_set.ts";
 

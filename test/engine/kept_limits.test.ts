@@ -1,7 +1,7 @@
 /** What lanes have learnt of their limits, from one engine to the next. */
 import { describe, expect, it } from "vitest";
-import { KeptLimits } from "../../src/engine/kept_limits.ts";
-import { LaneLimits } from "../../src/schedule/limits.ts";
+import { KeptLimits } from "../../src/engine/learnt/kept_limits.ts";
+import { LaneLimits } from "../../src/limits/limits.ts";
 import { LearntStore } from "../../src/store/learnt.ts";
 import { FakeClock, MemoryDisk } from "../../src/testing/index.ts";
 

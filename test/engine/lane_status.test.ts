@@ -2,7 +2,7 @@
  * How the lanes of an engine stand, and what they say of work to come.
  */
 import { describe, expect, it } from "vitest";
-import type { NewWork } from "../../src/engine/outlook.ts";
+import type { NewWork } from "../../src/engine/lanes/outlook.ts";
 import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
 
 describe("the lanes of an engine", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { MissingProvider, RunWarning } from "../../src/engine/warning_feed.ts";
+import type { MissingProvider, RunWarning } from "../../src/engine/runs/warning_feed.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import type { OutputLine } from "../../src/work/item.ts";
 import { finish, killedAfter } from "./runs.ts";

@@ -2,8 +2,8 @@
  * Files in which each line names another model: hundreds of lanes of one provider, each with a shard of one item (I16).
  */
 import { afterEach, describe, expect, it, type MockInstance, vi } from "vitest";
-import { Backlog } from "../../src/engine/backlog.ts";
-import { Lane } from "../../src/engine/lane.ts";
+import { Backlog } from "../../src/engine/items/backlog.ts";
+import { Lane } from "../../src/engine/lanes/lane.ts";
 import { INPUT, OUTPUT, World } from "./world.ts";
 
 const MODELS = 400;

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
-import { readStatus } from "../../src/engine/run_status.ts";
+import { readStatus } from "../../src/engine/runs/run_status.ts";
 import { jsonAnswer } from "../../src/testing/index.ts";
 import { INPUT, mortal, OUTPUT, ok, World } from "./world.ts";
 

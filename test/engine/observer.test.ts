@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { AttemptReport, EngineObserver, SettledReport } from "../../src/engine/observer.ts";
+import type { AttemptReport, EngineObserver, SettledReport } from "../../src/engine/journal/observer.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 class Recording implements EngineObserver {

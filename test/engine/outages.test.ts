@@ -3,7 +3,7 @@
  * reason that is not its own.
  */
 import { describe, expect, it } from "vitest";
-import type { Hold } from "../../src/engine/holds.ts";
+import type { Hold } from "../../src/engine/items/holds.ts";
 import { killedAfter } from "./runs.ts";
 import { INPUT, itemLine, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 

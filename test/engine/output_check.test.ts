@@ -3,9 +3,9 @@
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { combineCrc32 } from "../../src/engine/checksum.ts";
 import type { OpenedEngine } from "../../src/engine/engine.ts";
-import { repairTask } from "../../src/engine/found_task.ts";
+import { combineCrc32 } from "../../src/engine/journal/checksum.ts";
+import { repairTask } from "../../src/engine/reopening/found_task.ts";
 import { hasCode, PerigeeError } from "../../src/errors.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import { INPUT, mortal, OUTPUT, World } from "./world.ts";

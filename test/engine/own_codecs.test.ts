@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ProviderOptions } from "../../src/engine/config.ts";
+import type { ProviderOptions } from "../../src/engine/config/config.ts";
 import { createProvider, type Decoded, type Provider, type WireAnswer } from "../../src/providers/index.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { itemLine, OUTPUT, World } from "./world.ts";

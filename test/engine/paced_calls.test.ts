@@ -1,6 +1,6 @@
 /** What follows a commit comes in order and in slices. */
 import { describe, expect, it } from "vitest";
-import { PacedCalls } from "../../src/engine/paced_calls.ts";
+import { PacedCalls } from "../../src/engine/journal/paced_calls.ts";
 
 function setUp(callsPerTurn?: () => number | undefined) {
   const turns: (() => void)[] = [];

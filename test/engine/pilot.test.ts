@@ -1,6 +1,6 @@
 /** Pilots: the first items of a run, the quote of the rest, and what becomes of both through stops and kills. */
 import { describe, expect, it } from "vitest";
-import type { RunOptions } from "../../src/engine/run_open.ts";
+import type { RunOptions } from "../../src/engine/runs/run_open.ts";
 import type { Quote } from "../../src/price/quote.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";

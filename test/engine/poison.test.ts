@@ -1,7 +1,7 @@
 /** Lines that always break their provider: a caller that does not wait for an outage is answered for all other lines. */
 import { describe, expect, it } from "vitest";
-import type { ConfigOptions } from "../../src/engine/config.ts";
-import type { Summary } from "../../src/engine/progress.ts";
+import type { ConfigOptions } from "../../src/engine/config/config.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
 import { INPUT, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
 const KINDS: Readonly<Record<string, () => Reply>> = {

@@ -3,7 +3,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { ProgressEvent } from "../../src/engine/progress_feed.ts";
+import type { ProgressEvent } from "../../src/engine/runs/progress_feed.ts";
 import { INPUT, OUTPUT, ok, status, World, type WorldOptions } from "./world.ts";
 
 interface Told {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type ConfigOptions, readConfigFile } from "../../src/engine/config.ts";
+import { type ConfigOptions, readConfigFile } from "../../src/engine/config/config.ts";
 import { OUTPUT, World } from "./world.ts";
 
 const FUNCTION = 'export default ({ model }) => ({ text: "by " + model });';

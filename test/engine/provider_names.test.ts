@@ -1,6 +1,6 @@
 /** Providers that a configuration names and does not configure. */
 import { describe, expect, it } from "vitest";
-import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
+import { checkOptions, resolveConfig } from "../../src/engine/config/config.ts";
 import { overridesOf } from "../../src/price/price_sheet.ts";
 
 const PRICE = { inputUsdPerMillion: 1, outputUsdPerMillion: 1 };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { resolveConfig } from "../../src/engine/config.ts";
+import { resolveConfig } from "../../src/engine/config/config.ts";
 import { priceFactor } from "../../src/price/factor.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";

@@ -1,6 +1,6 @@
 /** How fast a lane's use grows: as configured, as a provider asks, and over restarts. */
 import { describe, expect, it } from "vitest";
-import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
+import { checkOptions, resolveConfig } from "../../src/engine/config/config.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { killedAfter } from "./runs.ts";
 import { status, World } from "./world.ts";

@@ -1,8 +1,8 @@
 /** How long ago steps were recorded that were stamped out of order. */
 import { describe, expect, it } from "vitest";
 import type { Moment } from "../../src/clock.ts";
-import { StepWriter, stamped } from "../../src/engine/journal.ts";
-import { recentSteps } from "../../src/engine/recent.ts";
+import { StepWriter, stamped } from "../../src/engine/journal/journal.ts";
+import { recentSteps } from "../../src/engine/journal/recent.ts";
 import type { StoredEntry } from "../../src/store/store.ts";
 
 const HEADER = { outCrc32: 0, outStart: 0, outEnd: 0, voids: 0, committedUsd: 0 };

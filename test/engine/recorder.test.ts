@@ -1,11 +1,11 @@
 /** The recorder, between a store and the files that it writes. */
 import { describe, expect, it } from "vitest";
-import { readStep } from "../../src/engine/journal.ts";
-import { OutputFile } from "../../src/engine/output.ts";
-import { PacedCalls } from "../../src/engine/paced_calls.ts";
-import { Recorder } from "../../src/engine/recorder.ts";
-import { Room } from "../../src/engine/room.ts";
-import { RELEASES_HELD, TaskLog } from "../../src/engine/task_log.ts";
+import { readStep } from "../../src/engine/journal/journal.ts";
+import { OutputFile } from "../../src/engine/journal/output.ts";
+import { PacedCalls } from "../../src/engine/journal/paced_calls.ts";
+import { Recorder } from "../../src/engine/journal/recorder.ts";
+import { Room } from "../../src/engine/journal/room.ts";
+import { RELEASES_HELD, TaskLog } from "../../src/engine/journal/task_log.ts";
 import type { PerigeeError } from "../../src/errors.ts";
 import type { JournalEntry, Store } from "../../src/store/store.ts";
 import { FakeClock, MemoryDisk } from "../../src/testing/index.ts";

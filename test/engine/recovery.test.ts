@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Step } from "../../src/engine/journal.ts";
-import { readStatus } from "../../src/engine/run_status.ts";
+import type { Step } from "../../src/engine/journal/journal.ts";
+import { readStatus } from "../../src/engine/runs/run_status.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, World } from "./world.ts";

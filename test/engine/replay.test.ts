@@ -2,7 +2,7 @@
  * What a journal adds up to.
  */
 import { describe, expect, it } from "vitest";
-import { addGone } from "../../src/engine/item_cost.ts";
+import { addGone } from "../../src/engine/journal/item_cost.ts";
 import {
   type ClosedRecord,
   type IntentRecord,
@@ -10,8 +10,8 @@ import {
   readStep,
   type Step,
   StepWriter,
-} from "../../src/engine/journal.ts";
-import { Replay } from "../../src/engine/replay.ts";
+} from "../../src/engine/journal/journal.ts";
+import { Replay } from "../../src/engine/journal/replay.ts";
 
 const intentOf = (attempt: number): IntentRecord => ({
   line: 7,

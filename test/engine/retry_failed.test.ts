@@ -2,7 +2,7 @@
  * Lines that ended in an error and are run again: their answers replace the errors, one line a key, through kills.
  */
 import { describe, expect, it } from "vitest";
-import type { Summary } from "../../src/engine/progress.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { dataFiles, endOf, finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, okFrom, status, World } from "./world.ts";

@@ -2,7 +2,7 @@
  * A full disk under what the recorder does not write: copies of inputs, tasks, answers put in order.
  */
 import { describe, expect, it } from "vitest";
-import type { Step } from "../../src/engine/journal.ts";
+import type { Step } from "../../src/engine/journal/journal.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { failure } from "./runs.ts";
 import { INPUT, itemLine, OUTPUT, World } from "./world.ts";

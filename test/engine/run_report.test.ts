@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { OutcomeRecord, Step } from "../../src/engine/journal.ts";
+import type { OutcomeRecord, Step } from "../../src/engine/journal/journal.ts";
 import type { UsedPrice } from "../../src/price/used_prices.ts";
 import { jsonAnswer } from "../../src/testing/index.ts";
 import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";

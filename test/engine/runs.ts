@@ -1,7 +1,7 @@
 /**
  * Runs of one engine each, and what tests of several files ask of them.
  */
-import type { Summary } from "../../src/engine/progress.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
 import { INPUT, mortal, OUTPUT, type World } from "./world.ts";
 
 type Source = string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;

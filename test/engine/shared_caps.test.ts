@@ -2,7 +2,7 @@
  * Caps that several runs share: by name, in one data folder, over restarts and kills.
  */
 import { describe, expect, it } from "vitest";
-import { SharedCaps } from "../../src/engine/shared_caps.ts";
+import { SharedCaps } from "../../src/engine/files/shared_caps.ts";
 import { Budget } from "../../src/price/budget.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, World, type WorldOptions } from "./world.ts";

@@ -2,8 +2,8 @@
  * Streams that are longer than the backlog, under `finish`, while everything that was read of them is held.
  */
 import { describe, expect, it } from "vitest";
-import type { ConfigOptions } from "../../src/engine/config.ts";
-import type { Run } from "../../src/engine/run.ts";
+import type { ConfigOptions } from "../../src/engine/config/config.ts";
+import type { Run } from "../../src/engine/runs/run.ts";
 import { endOf, failure } from "./runs.ts";
 import { itemLine, OUTPUT, ok, status, World } from "./world.ts";
 

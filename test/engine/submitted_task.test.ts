@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { SubmittedTask } from "../../src/engine/submitted_task.ts";
+import type { SubmittedTask } from "../../src/engine/submissions/submitted_task.ts";
 import type { TaskObject } from "../../src/work/task.ts";
 import { ok, status, World } from "./world.ts";
 

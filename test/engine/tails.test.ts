@@ -1,8 +1,8 @@
 /** Lines after the last step of an unfinished output: own answers are used, lines of others are kept in a file beside it. */
 import { describe, expect, it } from "vitest";
 import type { OpenedEngine } from "../../src/engine/engine.ts";
-import { repairTask } from "../../src/engine/found_task.ts";
-import type { Step } from "../../src/engine/journal.ts";
+import type { Step } from "../../src/engine/journal/journal.ts";
+import { repairTask } from "../../src/engine/reopening/found_task.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { endOf, finish, killedAfter } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, status, World } from "./world.ts";

@@ -1,7 +1,7 @@
 /** Steps that many take, a few in each turn of the event loop. */
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { TurnShare } from "../../src/engine/turn_share.ts";
+import { TurnShare } from "../../src/engine/lanes/turn_share.ts";
 
 async function takeAll(turns: TurnShare, steps: number, onStep: () => void): Promise<void> {
   let may = 0;

@@ -5,7 +5,7 @@
  * log-normal (sigma 0.2 to 1) or grow with the input, output limits or none, caches or none, a tokenizer that is off
  * by -10 to +30 %, speeds of providers, and a limit of requests, tokens or places, told by the configuration or by headers.
  */
-import type { ConfigOptions } from "../../src/engine/config.ts";
+import type { ConfigOptions } from "../../src/engine/config/config.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import type { Answering } from "./world.ts";
 

@@ -6,10 +6,10 @@ import "stream-json/parser.js"; // the engine loads it with the first array, whi
 import type { Clock } from "../../src/clock.ts";
 import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
-import { type ConfigOptions, resolveConfig } from "../../src/engine/config.ts";
+import { type ConfigOptions, resolveConfig } from "../../src/engine/config/config.ts";
+import { importModules } from "../../src/engine/config/own_providers.ts";
 import { type Engine, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
-import type { EngineObserver } from "../../src/engine/observer.ts";
-import { importModules } from "../../src/engine/own_providers.ts";
+import type { EngineObserver } from "../../src/engine/journal/observer.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import {
   type CrashableStore,

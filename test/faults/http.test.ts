@@ -5,9 +5,9 @@ import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import type { KeyVerifier } from "../../src/service/key_verifier.ts";
-import { addressName } from "../../src/service/request_limits.ts";
-import { checkAddress } from "../../src/service/server.ts";
+import type { KeyVerifier } from "../../src/service/http/key_verifier.ts";
+import { addressName } from "../../src/service/http/request_limits.ts";
+import { checkAddress } from "../../src/service/http/server.ts";
 import { fakeVerifier, openWorld, withoutId } from "../service/world.ts";
 
 const item = { model: "echo:test", input: "hello", sla: 60 };

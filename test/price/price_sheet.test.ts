@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
+import { checkOptions, resolveConfig } from "../../src/engine/config/config.ts";
 import { basePrice } from "../../src/price/base.ts";
 import { howToPrice, overridesOf, readPriceSheet } from "../../src/price/price_sheet.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { quoteTable } from "../../src/cli/quote.ts";
+import { quoteTable } from "../../src/cli/run/quote.ts";
 import { priceFactor } from "../../src/price/factor.ts";
 import { PriceBook } from "../../src/price/price_book.ts";
 import { type ModelTotals, type QuoteInput, quote, type TimeNeeded } from "../../src/price/quote.ts";

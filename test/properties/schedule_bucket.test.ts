@@ -1,7 +1,7 @@
 /** Laws of the window bucket: the cap of any window, the use of it, and the truth of its waits. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { WindowBucket } from "../../src/schedule/bucket.ts";
+import { WindowBucket } from "../../src/limits/bucket.ts";
 
 interface Taken {
   readonly atMs: number;

@@ -3,7 +3,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { FairShare } from "../../src/schedule/fair_share.ts";
+import { FairShare } from "../../src/queue/fair_share.ts";
 
 interface Client {
   readonly weight: number;

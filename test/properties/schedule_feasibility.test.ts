@@ -8,8 +8,8 @@ import {
   earliestDoneMs,
   type LaneOutlook,
   type ProjectWork,
-} from "../../src/schedule/feasibility.ts";
-import { needMs } from "../../src/schedule/planner.ts";
+} from "../../src/queue/feasibility.ts";
+import { needMs } from "../../src/queue/planner.ts";
 
 const work: fc.Arbitrary<ProjectWork> = fc.record({
   project: fc.constantFrom("a", "b", "c"),

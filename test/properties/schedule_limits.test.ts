@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LaneLimits, type Permit, type Signal } from "../../src/schedule/limits.ts";
+import { LaneLimits, type Permit, type Signal } from "../../src/limits/limits.ts";
 import type { LimitSettings } from "../../src/work/limits.ts";
 
 interface Answer {

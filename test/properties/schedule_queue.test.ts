@@ -1,7 +1,7 @@
 /** Laws of the queue: it sorts, it loses nothing, and it ages. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { latestStartMs, ShardQueue, type Ticket } from "../../src/schedule/queue.ts";
+import { latestStartMs, ShardQueue, type Ticket } from "../../src/queue/queue.ts";
 
 interface TestTicket extends Ticket {
   readonly needMs: number;

@@ -1,7 +1,7 @@
 /** Laws of the ramp: how fast a lane's use may grow, how soon it reaches its limit, and whom it leaves alone. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LaneLimits } from "../../src/schedule/limits.ts";
+import { LaneLimits } from "../../src/limits/limits.ts";
 import type { LimitSettings, RampSettings } from "../../src/work/limits.ts";
 
 const MINUTE_MS = 60_000;

@@ -3,9 +3,9 @@ import type { MessageCreateParamsNonStreaming } from "@anthropic-ai/sdk/resource
 import type { Content, GenerationConfig } from "@google/genai";
 import type { ChatCompletionCreateParamsNonStreaming } from "openai/resources/chat/completions";
 import { expectTypeOf, it } from "vitest";
-import type { AnthropicBody } from "../../src/providers/anthropic_body.ts";
-import type { GeminiBody, GeminiConfig } from "../../src/providers/gemini.ts";
-import type { ChatBody } from "../../src/providers/openai_body.ts";
+import type { AnthropicBody } from "../../src/providers/codecs/anthropic_body.ts";
+import type { GeminiBody, GeminiConfig } from "../../src/providers/codecs/gemini.ts";
+import type { ChatBody } from "../../src/providers/codecs/openai_body.ts";
 
 it("a chat completion's body is what the OpenAI SDK takes", () => {
   expectTypeOf<ChatBody>().toExtend<ChatCompletionCreateParamsNonStreaming>();

@@ -5,7 +5,7 @@ import {
   expectedOutput,
   type MeasuredAnswer,
   outputVariance,
-} from "../../src/schedule/answer_means.ts";
+} from "../../src/queue/answer_means.ts";
 import { createRandom } from "../../src/testing/index.ts";
 
 const answer = (outputTokens: number, given: Partial<MeasuredAnswer> = {}): MeasuredAnswer => ({

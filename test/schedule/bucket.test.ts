@@ -1,6 +1,6 @@
 /** The window bucket by example; its laws are in test/properties/schedule_bucket.test.ts. */
 import { describe, expect, it } from "vitest";
-import { WindowBucket } from "../../src/schedule/bucket.ts";
+import { WindowBucket } from "../../src/limits/bucket.ts";
 
 /** Takes `amount` as soon as the bucket allows; returns when that was. */
 function takeWhenAllowed(bucket: WindowBucket, nowMs: number, amount: number): number {

@@ -1,6 +1,6 @@
 /** Places in flight: slow start, additive increase, multiplicative decrease. */
 import { describe, expect, it } from "vitest";
-import { Concurrency } from "../../src/schedule/concurrency.ts";
+import { Concurrency } from "../../src/limits/concurrency.ts";
 
 /** One round trip in which every place is used and every answer is a success. */
 function fullRound(concurrency: Concurrency, heldMs = 100): void {

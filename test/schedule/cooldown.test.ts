@@ -1,6 +1,6 @@
 /** The wait after a 429. */
 import { describe, expect, it } from "vitest";
-import { Cooldown } from "../../src/schedule/cooldown.ts";
+import { Cooldown } from "../../src/limits/cooldown.ts";
 
 const half = (): number => 0.5;
 const ROUND_TRIP_MS = 100;

@@ -1,6 +1,6 @@
 /** Turns by start-time fair queueing. */
 import { describe, expect, it } from "vitest";
-import { FairShare } from "../../src/schedule/fair_share.ts";
+import { FairShare } from "../../src/queue/fair_share.ts";
 
 function shareOf(weights: Readonly<Record<string, number>>): FairShare<string> {
   const share = new FairShare<string>({ weightOf: (who) => weights[who] ?? 1, nameOf: (who) => who });

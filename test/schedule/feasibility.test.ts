@@ -6,7 +6,7 @@ import {
   type LaneOutlook,
   type ProjectWork,
   slaOutlook,
-} from "../../src/schedule/feasibility.ts";
+} from "../../src/queue/feasibility.ts";
 
 /** One request a second, answered in 500 ms. */
 const LANE: LaneOutlook = {

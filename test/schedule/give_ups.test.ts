@@ -1,6 +1,6 @@
 /** How many attempts may be given up: few until waiting has proved that they hang. */
 import { describe, expect, it } from "vitest";
-import { GiveUps } from "../../src/schedule/give_ups.ts";
+import { GiveUps } from "../../src/queue/give_ups.ts";
 
 const SOON_MS = 5_000;
 const LEFT_MS = 600_000;

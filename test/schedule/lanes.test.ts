@@ -1,6 +1,6 @@
 /** Lanes and families of models. */
 import { describe, expect, it } from "vitest";
-import { familyOf, laneKey, realtimeLane } from "../../src/schedule/lanes.ts";
+import { familyOf, laneKey, realtimeLane } from "../../src/queue/lanes.ts";
 
 describe("laneKey", () => {
   it("differs wherever lanes differ, also when a family holds colons", () => {

@@ -1,6 +1,6 @@
 /** When the last of many answers comes. */
 import { describe, expect, it } from "vitest";
-import { lastAnswerMs } from "../../src/schedule/last_answer.ts";
+import { lastAnswerMs } from "../../src/queue/last_answer.ts";
 import { createRandom } from "../../src/testing/index.ts";
 
 const group = (items: number, meanMs: number, spread: number) => ({

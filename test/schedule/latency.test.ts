@@ -1,6 +1,6 @@
 /** What latencies say of attempts: which are too late, and which hang. */
 import { describe, expect, it } from "vitest";
-import { Latencies, type LatencyKey } from "../../src/schedule/latency.ts";
+import { Latencies, type LatencyKey } from "../../src/queue/latency.ts";
 
 const KEY: LatencyKey = { model: "alpha:m", maxOutputTokens: 100 };
 

@@ -5,8 +5,8 @@
  * tokens: no 60 s hold more than 2 % above the limit, or one answer, whichever is more. `TEST_LIMIT_SEEDS` draws more.
  */
 import { describe, expect, it } from "vitest";
-import { type KnownLimits, LaneLimits } from "../../src/schedule/limits.ts";
-import { OutputLengths } from "../../src/schedule/output_lengths.ts";
+import { type KnownLimits, LaneLimits } from "../../src/limits/limits.ts";
+import { OutputLengths } from "../../src/queue/output_lengths.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import {
   type LimitFigures,

@@ -2,8 +2,9 @@
  * A lane's limits at work against a provider made of numbers, in virtual time, under an endless backlog: the figures of
  * minutes 2 to 5, and the fullest minute.
  */
-import type { KeptHistogram } from "../../src/schedule/histogram.ts";
-import type { LaneLimits, LaneLimitsOptions, Permit, Signal } from "../../src/schedule/limits.ts";
+
+import type { LaneLimits, LaneLimitsOptions, Permit, Signal } from "../../src/limits/limits.ts";
+import type { KeptHistogram } from "../../src/queue/histogram.ts";
 import type { LimitSettings, TokenLoad } from "../../src/work/limits.ts";
 import { LimitedProvider, type LimitedProviderOptions, type ProviderRequest } from "./limited_provider.ts";
 

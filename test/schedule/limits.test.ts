@@ -5,7 +5,7 @@ import {
   type LaneLimitsOptions,
   type Permit,
   type Reservation,
-} from "../../src/schedule/limits.ts";
+} from "../../src/limits/limits.ts";
 
 const LOAD = { inputTokens: 100, outputTokens: 50 };
 

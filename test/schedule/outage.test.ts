@@ -1,6 +1,6 @@
 /** When nothing works: probes, and the way back. */
 import { describe, expect, it } from "vitest";
-import { Outage } from "../../src/schedule/outage.ts";
+import { Outage } from "../../src/limits/outage.ts";
 
 function fallen(): Outage {
   const outage = new Outage();

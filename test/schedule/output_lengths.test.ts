@@ -1,7 +1,7 @@
 /** What is learnt about token counts. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { InputRatios, OutputLengths } from "../../src/schedule/output_lengths.ts";
+import { InputRatios, OutputLengths } from "../../src/queue/output_lengths.ts";
 
 describe("OutputLengths", () => {
   it("reserves after a restart what answers took before", () => {

@@ -1,8 +1,8 @@
 /** Which lane: the cheapest that is in time. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Tier } from "../../src/schedule/lanes.ts";
-import { type LaneOffer, needMs, planLane } from "../../src/schedule/planner.ts";
+import type { Tier } from "../../src/queue/lanes.ts";
+import { type LaneOffer, needMs, planLane } from "../../src/queue/planner.ts";
 
 const HOUR_MS = 3_600_000;
 

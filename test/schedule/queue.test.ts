@@ -1,6 +1,6 @@
 /** Waiting shards by latest start; the law of ageing is in test/properties/schedule_queue.test.ts. */
 import { describe, expect, it } from "vitest";
-import { latestStartMs, ShardQueue, type Ticket } from "../../src/schedule/queue.ts";
+import { latestStartMs, ShardQueue, type Ticket } from "../../src/queue/queue.ts";
 
 interface NamedTicket extends Ticket {
   readonly name: string;

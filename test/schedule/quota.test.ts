@@ -1,6 +1,6 @@
 /** A quota: the limit in force between what is configured and what responses tell. */
 import { describe, expect, it } from "vitest";
-import { Quota } from "../../src/schedule/quota.ts";
+import { Quota } from "../../src/limits/quota.ts";
 
 describe("Quota", () => {
   it("limits nothing until a limit is learnt, and then knows what was sent before", () => {

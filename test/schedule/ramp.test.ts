@@ -1,6 +1,6 @@
 /** The memory of a ramp. */
 import { describe, expect, it } from "vitest";
-import { Ramp } from "../../src/schedule/ramp.ts";
+import { Ramp } from "../../src/limits/ramp.ts";
 
 const MINUTE_MS = 60_000;
 const rule = { inputTokensPerMinute: 1_000, growth: 0.5, minutes: 15 };

@@ -1,6 +1,6 @@
 /** Queues per lane. */
 import { describe, expect, it } from "vitest";
-import { type LaneTicket, Scheduler } from "../../src/schedule/scheduler.ts";
+import { type LaneTicket, Scheduler } from "../../src/queue/scheduler.ts";
 
 function ticket(provider: string, arrivedMs: number, fields: Partial<LaneTicket> = {}): LaneTicket {
   return {

@@ -1,6 +1,6 @@
 /** The share of the limit that is sent while part of it is rejected. */
 import { describe, expect, it } from "vitest";
-import { Throttle } from "../../src/schedule/throttle.ts";
+import { Throttle } from "../../src/limits/throttle.ts";
 
 function throttleAfter(answers: readonly boolean[]): Throttle {
   const throttle = new Throttle();

@@ -1,6 +1,6 @@
 /** The pace of tokens that are used when the answer comes; what it comes to against a provider is in limit_profiles.test.ts. */
 import { expect, it } from "vitest";
-import { TokenFlow } from "../../src/schedule/token_flow.ts";
+import { TokenFlow } from "../../src/limits/token_flow.ts";
 
 it("lets nothing go while its budget is spent, though the rest of a wait rounds to 0", () => {
   const flow = new TokenFlow();

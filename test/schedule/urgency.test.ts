@@ -1,7 +1,7 @@
 /** Who goes first where deadlines wait. */
 import { describe, expect, it } from "vitest";
-import type { LaneOutlook, ProjectWork } from "../../src/schedule/feasibility.ts";
-import { isFirst, type Urgency, urgencyOf } from "../../src/schedule/urgency.ts";
+import type { LaneOutlook, ProjectWork } from "../../src/queue/feasibility.ts";
+import { isFirst, type Urgency, urgencyOf } from "../../src/queue/urgency.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Activity, SECONDS_KEPT } from "../../src/service/activity.ts";
+import { Activity, SECONDS_KEPT } from "../../src/service/operate/activity.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 const ITEM = {

@@ -2,11 +2,11 @@
  * The service's routes without its server: a key is a project's name, errors answer with their codes.
  */
 import { PerigeeError } from "../../src/errors.ts";
-import type { Caller } from "../../src/service/caller.ts";
 import type { ServiceContext } from "../../src/service/context.ts";
-import { type FastifyInstance, fastify } from "../../src/service/fastify.ts";
-import { createTransfers } from "../../src/service/transfers.ts";
-import { validatorCompiler } from "../../src/service/validation.ts";
+import { createTransfers } from "../../src/service/files/transfers.ts";
+import type { Caller } from "../../src/service/http/caller.ts";
+import { type FastifyInstance, fastify } from "../../src/service/http/fastify.ts";
+import { validatorCompiler } from "../../src/service/http/validation.ts";
 
 const STATUSES: Readonly<Record<string, number>> = {
   usage: 422,

@@ -1,6 +1,6 @@
 /** What requests leave in the audit log. */
 import { expect, it } from "vitest";
-import type { AuditEvent } from "../../src/store/audit_line.ts";
+import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import { formOf, openWhole } from "./whole.ts";
 
 const noted: AuditEvent[] = [];

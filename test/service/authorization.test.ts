@@ -7,9 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { SCOPES } from "../../src/service/caller.ts";
-import { createKeyVerifier } from "../../src/service/key_verifier.ts";
-import { openKeyStore } from "../../src/store/key_store.ts";
+import { SCOPES } from "../../src/service/http/caller.ts";
+import { createKeyVerifier } from "../../src/service/http/key_verifier.ts";
+import { openKeyStore } from "../../src/store/keys/key_store.ts";
 import { hostShout, SHOUTED, shoutAt } from "./hosted_satellite.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer } from "./whole.ts";
 

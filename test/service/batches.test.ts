@@ -3,8 +3,8 @@
  */
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import { keptBatches } from "../../src/service/batch_record.ts";
-import { Batches } from "../../src/service/batches.ts";
+import { keptBatches } from "../../src/service/openai/batch_record.ts";
+import { Batches } from "../../src/service/openai/batches.ts";
 import type { StoredRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Files } from "../../src/tasks/files.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { rangeOf } from "../../src/service/byte_range.ts";
-import { dispositionOf } from "../../src/service/download.ts";
+import { rangeOf } from "../../src/service/files/byte_range.ts";
+import { dispositionOf } from "../../src/service/files/download.ts";
 
 describe("ranges of ten bytes", () => {
   it.each([

@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { describeSatellite, toWire } from "../../src/satellites/sdk/description.ts";
-import type { Caller, Scope } from "../../src/service/caller.ts";
+import type { Caller, Scope } from "../../src/service/http/caller.ts";
 import { host } from "../satellites/orbit_world.ts";
 import { type CatalogueWorld, openCatalogueWorld } from "./catalogue_world.ts";
 import { shout } from "./hosted_satellite.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import type { HttpServer } from "../../src/service/server.ts";
+import type { HttpServer } from "../../src/service/http/server.ts";
 import { openWorld, type World } from "./world.ts";
 
 /** Far below the keep-alive time (5 s), the time for headers (10 s) and the idle time (60 s). */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { noteConfigChanges } from "../../src/service/config_changes.ts";
-import type { AuditEvent } from "../../src/store/audit_line.ts";
+import { noteConfigChanges } from "../../src/service/operate/config_changes.ts";
+import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { EVERY_PROJECT } from "../../src/store/records.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";

@@ -1,6 +1,6 @@
 /** The description of all routes as it is served: forms, errors, and each schema once. */
 import { describe, expect, it } from "vitest";
-import { servedDocument } from "../../src/service/description_document.ts";
+import { servedDocument } from "../../src/service/http/description_document.ts";
 import { openWhole } from "./whole.ts";
 
 interface Document {

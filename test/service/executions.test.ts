@@ -2,7 +2,7 @@
  * Executions over HTTP: what is refused, who sees what, repeats, cancels and lists.
  */
 import { describe, expect, it } from "vitest";
-import type { AuditEvent } from "../../src/store/audit_line.ts";
+import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import { openExecutionService } from "./execution_service.ts";
 
 const noted: AuditEvent[] = [];

@@ -1,7 +1,7 @@
 /** Versions of HTTP other than 1.0 and 1.1, which Node's parser takes: none of the servers answers them as requests. */
 import { connect } from "node:net";
 import { expect, it } from "vitest";
-import { openMetricsPort } from "../../src/service/metrics_routes.ts";
+import { openMetricsPort } from "../../src/service/operate/metrics_routes.ts";
 import { host } from "../satellites/orbit_world.ts";
 import { openWhole } from "./whole.ts";
 

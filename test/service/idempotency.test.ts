@@ -1,7 +1,7 @@
 /** Repeated POSTs with one key, at once, later, and after a crash between any two steps. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import { Idempotency, type KeyedRequest, type KeyedWork } from "../../src/service/idempotency.ts";
+import { Idempotency, type KeyedRequest, type KeyedWork } from "../../src/service/http/idempotency.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";

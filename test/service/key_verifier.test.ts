@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createKeyVerifier, type KeyVerifier } from "../../src/service/key_verifier.ts";
-import { makeApiKey } from "../../src/store/api_key.ts";
-import { type KeyStore, openKeyStore } from "../../src/store/key_store.ts";
+import { createKeyVerifier, type KeyVerifier } from "../../src/service/http/key_verifier.ts";
+import { makeApiKey } from "../../src/store/keys/api_key.ts";
+import { type KeyStore, openKeyStore } from "../../src/store/keys/key_store.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
 const root = mkdtempSync(join(tmpdir(), "perigee-verifier-"));

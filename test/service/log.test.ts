@@ -1,7 +1,7 @@
 import { type FastifyInstance, fastify } from "fastify";
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import { logFault, logRequests, logSatellite, logSettings } from "../../src/service/log.ts";
+import { logFault, logRequests, logSatellite, logSettings } from "../../src/service/http/log.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 const CANARY = "canary-7f3a";

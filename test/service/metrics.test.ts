@@ -2,10 +2,14 @@ import { request as get } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fastify } from "fastify";
 import { afterEach, describe, expect, it } from "vitest";
-import type { LaneStatus } from "../../src/engine/lane_status.ts";
-import { Activity } from "../../src/service/activity.ts";
-import { Metrics } from "../../src/service/metrics.ts";
-import { countRequests, openMetricsPort, registerMetricsRoute } from "../../src/service/metrics_routes.ts";
+import type { LaneStatus } from "../../src/engine/lanes/lane_status.ts";
+import { Activity } from "../../src/service/operate/activity.ts";
+import { Metrics } from "../../src/service/operate/metrics.ts";
+import {
+  countRequests,
+  openMetricsPort,
+  registerMetricsRoute,
+} from "../../src/service/operate/metrics_routes.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 const LANE: LaneStatus = {

@@ -9,8 +9,8 @@ import { join } from "node:path";
 import express from "express";
 import { fastify } from "fastify";
 import { afterEach, describe, expect, it } from "vitest";
+import type { KeyVerifier } from "../../src/service/http/key_verifier.ts";
 import { createPerigeeService, type PerigeeService } from "../../src/service/index.ts";
-import type { KeyVerifier } from "../../src/service/key_verifier.ts";
 import { fakeVerifier } from "./world.ts";
 
 const closers: (() => unknown)[] = [];

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { LaneStatus } from "../../src/engine/lane_status.ts";
+import type { LaneStatus } from "../../src/engine/lanes/lane_status.ts";
 import { PerigeeError } from "../../src/errors.ts";
-import { Activity } from "../../src/service/activity.ts";
-import { type Listener, OperatorFeed } from "../../src/service/operator_feed.ts";
+import { Activity } from "../../src/service/operate/activity.ts";
+import { type Listener, OperatorFeed } from "../../src/service/operate/operator_feed.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 

@@ -201,7 +201,7 @@ describe.skipIf(!isThere)("the operator page", () => {
 describe("the files of the operator page", () => {
   it("come with a policy that lets in nothing from elsewhere", async () => {
     const { fastify } = await import("fastify");
-    const { registerPageRoutes } = await import("../../src/service/page.ts");
+    const { registerPageRoutes } = await import("../../src/service/operate/page.ts");
     const app = fastify();
     registerPageRoutes(app);
     const page = await app.inject({ url: "/" });
@@ -223,7 +223,7 @@ describe("the files of the operator page", () => {
 
   it("are all served, and import nothing that is not", async () => {
     const { fastify } = await import("fastify");
-    const { registerPageRoutes } = await import("../../src/service/page.ts");
+    const { registerPageRoutes } = await import("../../src/service/operate/page.ts");
     const app = fastify();
     registerPageRoutes(app);
     for (const url of [

@@ -13,7 +13,7 @@ import {
 } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Caller, Scope } from "../../src/service/caller.ts";
+import type { Caller, Scope } from "../../src/service/http/caller.ts";
 import { createPerigeeService, type SatelliteSettings } from "../../src/service/index.ts";
 
 export const KEY = "pgk_live_test";

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { createEgress } from "../../src/egress/egress.ts";
 import { openWorkLog } from "../../src/log/work_log.ts";
 import { openAftercare } from "../../src/service/aftercare.ts";
-import type { AuditEvent } from "../../src/store/audit_line.ts";
+import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import { itemLine } from "../engine/world.ts";
 import { CountedDestinations } from "../jobs/counted_destinations.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ClusterView } from "../../src/clusters/cluster.ts";
 import type { ExecutionView } from "../../src/satellites/sdk/execution.ts";
-import { SatelliteFeed } from "../../src/service/satellite_feed.ts";
+import { SatelliteFeed } from "../../src/service/operate/satellite_feed.ts";
 
 const execution = (id: string, given: Partial<ExecutionView> = {}): ExecutionView => ({
   id,

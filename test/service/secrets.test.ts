@@ -6,9 +6,9 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { openSecrets } from "../../src/satellites/secrets/secret_store.ts";
 import type { Secrets } from "../../src/satellites/secrets/secrets.ts";
-import type { Caller, Scope } from "../../src/service/caller.ts";
-import { registerSecretRoutes } from "../../src/service/secrets.ts";
-import type { AuditEvent } from "../../src/store/audit_line.ts";
+import type { Caller, Scope } from "../../src/service/http/caller.ts";
+import { registerSecretRoutes } from "../../src/service/satellites/secrets.ts";
+import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { type Answer, openWorld, type World } from "./world.ts";
 

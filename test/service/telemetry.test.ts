@@ -10,8 +10,8 @@ import {
 } from "@opentelemetry/api";
 import { fastify } from "fastify";
 import { afterEach, describe, expect, it } from "vitest";
-import type { AttemptReport } from "../../src/engine/observer.ts";
-import { Telemetry } from "../../src/service/telemetry.ts";
+import type { AttemptReport } from "../../src/engine/journal/observer.ts";
+import { Telemetry } from "../../src/service/operate/telemetry.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
 
 const ATTEMPT: AttemptReport = {

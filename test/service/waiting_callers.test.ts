@@ -1,7 +1,7 @@
 /** Callers that wait get the thread more often. */
 import { fastify } from "fastify";
 import { expect, it } from "vitest";
-import { WaitingCallers } from "../../src/service/waiting_callers.ts";
+import { WaitingCallers } from "../../src/service/operate/waiting_callers.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
 it("gives the engine smaller turns while eight callers wait, and a little longer", async () => {

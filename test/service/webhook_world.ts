@@ -5,7 +5,7 @@
 import type { Egress, GuardedRequest, GuardedResult } from "../../src/egress/egress.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { openWorkLog } from "../../src/log/work_log.ts";
-import { openWebhooks, type Webhooks } from "../../src/service/webhooks.ts";
+import { openWebhooks, type Webhooks } from "../../src/service/webhooks/webhooks.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";

@@ -2,7 +2,7 @@
 import { Webhook } from "standardwebhooks";
 import { beforeEach, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
-import type { Endpoint, EventType } from "../../src/service/webhook_records.ts";
+import type { Endpoint, EventType } from "../../src/service/webhooks/webhook_records.ts";
 import { textsOf } from "../satellites/execution_world.ts";
 import { answer, openWebhookWorld, type WebhookWorld } from "./webhook_world.ts";
 

@@ -8,13 +8,13 @@ import { afterAll } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
 import { defineSatellite } from "../../src/satellites/sdk/define.ts";
 import { z } from "../../src/schema.ts";
-import { type Caller, SCOPES, type Scope } from "../../src/service/caller.ts";
-import { Idempotency } from "../../src/service/idempotency.ts";
-import type { KeyVerifier } from "../../src/service/key_verifier.ts";
+import { createTransfers } from "../../src/service/files/transfers.ts";
+import { type Caller, SCOPES, type Scope } from "../../src/service/http/caller.ts";
+import { Idempotency } from "../../src/service/http/idempotency.ts";
+import type { KeyVerifier } from "../../src/service/http/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
 import { openStack, type SatelliteSettings } from "../../src/service/stack.ts";
-import { createTransfers } from "../../src/service/transfers.ts";
-import type { Audit } from "../../src/store/audit_log.ts";
+import type { Audit } from "../../src/store/audit/audit_log.ts";
 import type { Tasks } from "../../src/tasks/tasks.ts";
 
 /** `satellite/own/brought`, which comes with the program. */

@@ -4,11 +4,11 @@
 import { type AddressInfo, connect } from "node:net";
 import { afterEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import type { Caller, Scope } from "../../src/service/caller.ts";
 import type { ServiceContext } from "../../src/service/context.ts";
-import { registerInferRoutes } from "../../src/service/infer.ts";
-import type { KeyVerifier } from "../../src/service/key_verifier.ts";
-import { createServer, type HttpServer, type ServerOptions } from "../../src/service/server.ts";
+import type { Caller, Scope } from "../../src/service/http/caller.ts";
+import type { KeyVerifier } from "../../src/service/http/key_verifier.ts";
+import { createServer, type HttpServer, type ServerOptions } from "../../src/service/http/server.ts";
+import { registerInferRoutes } from "../../src/service/infer/infer.ts";
 import { FakeTasks } from "./fake_tasks.ts";
 
 const ALL: readonly Scope[] = ["infer:read", "infer:write", "files:read", "files:write"];

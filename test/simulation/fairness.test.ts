@@ -8,7 +8,7 @@ import { itemLine, ok, status, World } from "../engine/world.ts";
 const VISITS = 100;
 /** More than is served of it in the time: as good as a million. */
 const LARGE = 5_000;
-/** Below 100 a minute nothing can be saved up while a lane is idle (schedule/bucket.ts): so times alone are not flattered. */
+/** Below 100 a minute nothing can be saved up while a lane is idle (limits/bucket.ts): so times alone are not flattered. */
 const RATE = { limits: { alpha: { requestsPerMinute: 99 } } };
 
 /** Milliseconds that each visit with ten items took, sorted. */

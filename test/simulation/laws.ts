@@ -4,7 +4,7 @@
  * I0 has two sides: an item that ends in an error needs its reason in the ledger, and one that the ledger says was
  * answered, or refused for its own sake, must have ended so.
  */
-import type { Summary } from "../../src/engine/progress.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
 import { blamedFailures, overBlamed } from "./blame_law.ts";
 import { isHeldEnd } from "./held_end_law.ts";
 import type { Observer } from "./observer.ts";

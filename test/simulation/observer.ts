@@ -3,8 +3,8 @@
  * only be said at the end is in laws.ts. Each law has two sides: too early is as wrong as too late.
  */
 import type { Clock } from "../../src/clock.ts";
-import type { Step } from "../../src/engine/journal.ts";
-import type { Progress } from "../../src/engine/progress.ts";
+import type { Progress } from "../../src/engine/items/progress.ts";
+import type { Step } from "../../src/engine/journal/journal.ts";
 import { isFinal, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
 import { newSharedCap, type OutputLine, RunBook, type SharedCap, sinceReopened } from "./run_book.ts";
 import { PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";

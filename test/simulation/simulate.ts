@@ -7,13 +7,13 @@
  */
 import { createHash } from "node:crypto";
 import type { Timer } from "../../src/clock.ts";
-import { checkOptions, resolveConfig } from "../../src/engine/config.ts";
+import { checkOptions, resolveConfig } from "../../src/engine/config/config.ts";
 import { type Engine, openEngine } from "../../src/engine/engine.ts";
-import { isCallers } from "../../src/engine/holds.ts";
-import type { Source } from "../../src/engine/input.ts";
-import type { Summary } from "../../src/engine/progress.ts";
-import type { Run } from "../../src/engine/run.ts";
-import type { RunOptions } from "../../src/engine/run_open.ts";
+import type { Source } from "../../src/engine/files/input.ts";
+import { isCallers } from "../../src/engine/items/holds.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
+import type { Run } from "../../src/engine/runs/run.ts";
+import type { RunOptions } from "../../src/engine/runs/run_open.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import {

@@ -5,8 +5,8 @@
  *   not later     than a probe after the wait that began when the last of its providers had failed for the first time since it
  *                 answered; what only the caller can change is not waited for
  */
-import { isCallers } from "../../src/engine/holds.ts";
-import type { Summary } from "../../src/engine/progress.ts";
+import { isCallers } from "../../src/engine/items/holds.ts";
+import type { Summary } from "../../src/engine/items/progress.ts";
 import { isFinal, type Served } from "./provider.ts";
 import type { RunBook } from "./run_book.ts";
 

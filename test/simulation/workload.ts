@@ -5,7 +5,7 @@
  * A prompt carries its line's id in `[[id]]`, so that the provider knows what it is asked. Faults of an item are
  * bounded so that the retry policy must get past them; windows in which a whole provider fails end after some minutes.
  */
-import type { ConfigOptions } from "../../src/engine/config.ts";
+import type { ConfigOptions } from "../../src/engine/config/config.ts";
 import { type Again, drawAgain, newLinesOf } from "./again.ts";
 import { drawnBy, type Feature } from "./features.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hashApiKey, makeApiKey, randomBase62, shownPartOf } from "../../src/store/api_key.ts";
+import { hashApiKey, makeApiKey, randomBase62, shownPartOf } from "../../src/store/keys/api_key.ts";
 
 describe("an API key", () => {
   it("has the form that scanners look for, and is another each time", () => {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { systemDisk } from "../../src/disk.ts";
-import { backupFolder, restoreFolder } from "../../src/store/backup.ts";
+import { backupFolder, restoreFolder } from "../../src/store/folder/backup.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 
 vi.mock("node:fs", async (original) => {

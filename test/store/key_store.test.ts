@@ -5,8 +5,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { makeApiKey } from "../../src/store/api_key.ts";
-import { type NewKey, openKeyStore } from "../../src/store/key_store.ts";
+import { makeApiKey } from "../../src/store/keys/api_key.ts";
+import { type NewKey, openKeyStore } from "../../src/store/keys/key_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";

@@ -1,8 +1,8 @@
 /** When open tasks say that they will end, and what that says of their deadlines. */
 import { describe, expect, it } from "vitest";
-import type { NewWork } from "../../src/engine/outlook.ts";
+import type { NewWork } from "../../src/engine/lanes/outlook.ts";
 import type { EngineParts } from "../../src/engine/parts.ts";
-import type { Run } from "../../src/engine/run.ts";
+import type { Run } from "../../src/engine/runs/run.ts";
 import { ExpectedEnds } from "../../src/tasks/expected_ends.ts";
 import { Lot } from "../../src/tasks/lot.ts";
 import type { LotRecord } from "../../src/tasks/lot_record.ts";

@@ -1,7 +1,7 @@
 /**
  * The satellites that come with perigee (interface 2.10), in the namespace `perigee`.
  */
-import type { SatelliteTerms } from "../../engine/config_options.ts";
+import type { SatelliteTerms } from "../../engine/config/config_options.ts";
 import type { AnySatellite } from "../sdk/satellite.ts";
 import { batchInference } from "./batch_inference/batch_inference.ts";
 import { callWebhook } from "./call_webhook/call_webhook.ts";

@@ -1,0 +1,52 @@
+/**
+ * What holds items, in words for a terminal: the reason, who said so, and when it is tried again.
+ */
+import type { Hold, HoldReason } from "../../engine/items/holds.ts";
+import { count, duration } from "../numbers.ts";
+
+const WORDS: Readonly<Record<HoldReason, string>> = {
+  outage: "is not available",
+  rate_limited: "limits the rate",
+  overloaded: "is overloaded",
+  authentication: "does not accept the key",
+  quota: "says that the account has no money or quota left",
+  cap_reached: "the cap leaves too little money",
+  price_unknown: "a cost cap needs a price",
+  provider_missing: "a provider is not configured",
+  key_missing: "a key is missing",
+  model_unavailable: "does not offer the model to this key",
+  disk_full: "the disk is full",
+};
+
+/** Whose words are a sentence without the provider. */
+const OWN: ReadonlySet<HoldReason> = new Set([
+  "cap_reached",
+  "price_unknown",
+  "provider_missing",
+  "key_missing",
+  "disk_full",
+]);
+
+/** `outage: openai at https://api.openai.com does not answer: connection refused; next try in 0:05`. */
+export function holdText(hold: Hold, nowWallMs: number): string {
+  const where = hold.address === undefined ? "" : ` at ${hold.address}`;
+  const who = hold.provider === undefined || OWN.has(hold.reason) ? "" : `${hold.provider}${where} `;
+  return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}${nextText(hold, nowWallMs)}`;
+}
+
+function nextText({ reason, next_try }: Hold, nowWallMs: number): string {
+  if (next_try === null) return "";
+  if (reason === "disk_full") return "; tried every second";
+  const inMs = Date.parse(next_try) - nowWallMs;
+  return inMs < 500 ? "; next try now" : `; next try in ${duration(inMs)}`;
+}
+
+/** A line for each hold of the items that are left when a command stops. */
+export function holdsReport(holds: readonly Hold[], nowWallMs: number): string {
+  return holds
+    .map((hold) => {
+      const items = `${count(hold.items)} ${hold.items === 1 ? "item" : "items"}`;
+      return `held  ${items}: ${holdText({ ...hold, next_try: null }, nowWallMs)}\n`;
+    })
+    .join("");
+}

@@ -1,0 +1,130 @@
+/**
+ * The progress display: one live line on a terminal; elsewhere a plain line every ten seconds, at each pause and at the end.
+ * Always on stderr.
+ */
+import { styleText } from "node:util";
+import { systemClock } from "../../clock.ts";
+import type { Progress } from "../../engine/items/progress.ts";
+import type { ProgressEvent } from "../../engine/runs/progress_feed.ts";
+import { usdText } from "../../price/money.ts";
+import { count, duration, percent, short } from "../numbers.ts";
+import { holdText } from "./holds.ts";
+
+const LIVE_EVERY_MS = 250;
+const PLAIN_EVERY_MS = 10_000;
+/** A hold that ends sooner is ordinary: single failures between answers. */
+const SHOWN_AFTER_MS = 5_000;
+
+/** Draws what a run tells. */
+export class ProgressDisplay {
+  readonly #stream: NodeJS.WriteStream;
+  #isPaused = false;
+
+  constructor(stream: NodeJS.WriteStream) {
+    this.#stream = stream;
+  }
+
+  /** How often it wants to be told. */
+  get everyMs(): number {
+    return this.#stream.isTTY ? LIVE_EVERY_MS : PLAIN_EVERY_MS;
+  }
+
+  /** Draws the event; the end of a run that did not complete removes the live line. */
+  show(event: ProgressEvent): void {
+    if (this.#isPaused) return;
+    const isOver = event.type === "end";
+    if (!isOver || event.status === "completed") this.#draw(event.progress);
+    if (isOver && this.#stream.isTTY) this.#stream.write(event.status === "completed" ? "\n" : "\r\x1b[K");
+  }
+
+  /** Draws nothing until `resume`, while the terminal shows a question. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+  }
+
+  /** Prints a line that stays. */
+  note(text: string): void {
+    this.#stream.write(`${this.#stream.isTTY ? "\r\x1b[K" : ""}${text}\n`);
+  }
+
+  #draw(progress: Progress): void {
+    const line = progressLine(progress);
+    if (!this.#stream.isTTY) {
+      this.#stream.write(`${line}\n`);
+      return;
+    }
+    const columns = Math.max(20, (this.#stream.columns ?? 80) - 1);
+    const shown = line.length > columns ? `${line.slice(0, columns - 1)}…` : line;
+    this.#stream.write(
+      `\r\x1b[K${styleText("cyan", shown.slice(0, 9), { stream: this.#stream })}${shown.slice(9)}`,
+    );
+  }
+}
+
+/** What the line says, most wanted first, so that a narrow terminal cuts the rest. */
+export function progressLine(progress: Progress): string {
+  const { settled, linesTotal, errors } = progress;
+  const share = linesTotal === undefined || linesTotal === 0 ? "" : ` ${percent(settled / linesTotal)}`;
+  const isDone = progress.state === "done";
+  const parts = [
+    `${progress.state.padEnd(8)} ${count(settled)}${linesTotal === undefined ? "" : `/${count(linesTotal)}`}${share}`,
+    heldText(progress),
+    isDone ? "" : timeLeft(progress),
+    isDone ? "" : `${short(progress.itemsPerSecond)}/s`,
+    `${count(errors)} ${errors === 1 ? "error" : "errors"}`,
+    money(progress),
+    isDone ? "" : `${short(progress.tokensPerSecond)} tok/s`,
+    ...(isDone ? [] : progress.lanes.map(laneText)),
+  ];
+  return parts.filter((part) => part !== "").join("  ");
+}
+
+/** What nothing is sent for; what holds only some of the items is named while it lasts. */
+function heldText({ held, pausedBy }: Progress): string {
+  const shown = held.filter(
+    ({ since }) => pausedBy !== undefined || nowMs() - Date.parse(since) > SHOWN_AFTER_MS,
+  );
+  const [first] = shown;
+  if (first === undefined) return pausedBy === undefined ? "" : `by ${pausedBy}`;
+  const items = shown.reduce((sum, hold) => sum + hold.items, 0);
+  const more = shown.length > 1 ? ` (and ${shown.length - 1} more)` : "";
+  return `held ${count(items)} by ${holdText(first, nowMs())}${more}`;
+}
+
+function nowMs(): number {
+  return systemClock.wallMs();
+}
+
+function timeLeft(progress: Progress): string {
+  const { etaMs, linesTotal, deadlineInMs } = progress;
+  const eta = etaMs === undefined ? "ETA ?" : `ETA ${duration(etaMs)}`;
+  if (deadlineInMs !== undefined) return `${eta} of ${duration(deadlineInMs)}`;
+  return etaMs === undefined && linesTotal === undefined ? "" : eta;
+}
+
+function money({ billedUsd, ambiguousUsd }: Progress): string {
+  return ambiguousUsd > 0
+    ? `${usdText(billedUsd)} billed, up to ${usdText(ambiguousUsd)} in doubt`
+    : `${usdText(billedUsd)} billed`;
+}
+
+function laneText(lane: Progress["lanes"][number]): string {
+  const shares = [
+    lane.requestsShare === undefined ? "" : `rpm ${percent(lane.requestsShare)}`,
+    lane.tokensShare === undefined ? "" : `tpm ${percent(lane.tokensShare)}`,
+    `${lane.inFlight}/${lane.inFlightMax} in flight`,
+    lane.state === "open" ? "" : lane.state,
+    oversizedText(lane),
+  ];
+  return `[${lane.lane.split(":")[0]} ${shares.filter((part) => part !== "").join(", ")}]`;
+}
+
+function oversizedText({ oversized }: Progress["lanes"][number]): string {
+  if (oversized === undefined) return "";
+  const { tokens, limit, waitMs } = oversized;
+  return `waits ${duration(waitMs)} to send an item of ${count(tokens)} tokens alone (limit ${count(limit)})`;
+}

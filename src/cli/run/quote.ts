@@ -1,0 +1,152 @@
+/**
+ * `perigee quote`: what a file would take, as a table or as JSON. Sends nothing.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openEngine } from "../../engine/engine.ts";
+import { PerigeeError } from "../../errors.ts";
+import { usdText } from "../../price/money.ts";
+import { howToPrice } from "../../price/price_sheet.ts";
+import type { Quote, QuoteAssumptions, QuoteFault, QuoteModel, QuoteTime } from "../../price/quote.ts";
+import { parseSlaMinutes } from "../../work/sla.ts";
+import { errorJson } from "../exit.ts";
+import { requireFile } from "../input.ts";
+import { count, duration } from "../numbers.ts";
+import { type ConfigArguments, configOf } from "../prices.ts";
+import { type StateArguments, stateFolder } from "./state_folder.ts";
+
+/** As for any input that has to be corrected first. */
+const EXIT_FAULTS = 2;
+
+/** Options as commander gives them. */
+interface QuoteArguments extends StateArguments, ConfigArguments {
+  readonly sla?: readonly number[];
+  readonly model?: string;
+  readonly json?: boolean;
+}
+
+/** Returns the exit code; throws for what `exitCodeOf` knows. */
+export async function quote(input: string, options: Record<string, unknown>): Promise<number> {
+  const given = options as unknown as QuoteArguments; // commander's own shape, declared in main.ts
+  try {
+    const found = await quoteFile(input, given);
+    process.stdout.write(given.json === true ? `${JSON.stringify(found)}\n` : quoteTable(found));
+    if (found.first_fault === undefined) return 0;
+    process.stderr.write(faultText(input, found, found.first_fault));
+    return EXIT_FAULTS;
+  } catch (error) {
+    if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
+    throw error;
+  }
+}
+
+async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
+  const slas = given.sla?.map((sla) => parseSlaMinutes(sla, "--sla"));
+  if (slas?.length === 0) throw new PerigeeError("usage", "--sla needs at least one number of minutes");
+  const file = await configOf(given);
+  await requireFile(input);
+  const dataDir = await mkdtemp(join(tmpdir(), "perigee-quote-"));
+  try {
+    const { engine } = await openEngine({
+      ...file,
+      dataDir,
+      stateDir: stateFolder(given),
+      onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
+    });
+    try {
+      return await engine.quote(input === "-" ? process.stdin : input, {
+        ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
+        ...(given.model === undefined ? {} : { model: given.model }),
+      });
+    } finally {
+      await engine.close();
+    }
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+/** Of the quote for the other lines. */
+function faultText(input: string, { rejected_lines }: Quote, { line, code, message }: QuoteFault): string {
+  const lines = rejected_lines === 1 ? "1 line that fails" : `${count(rejected_lines)} lines that fail`;
+  return `perigee: ${input === "-" ? "the input" : input} has ${lines} before anything is sent, and that ${rejected_lines === 1 ? "is" : "are"} not quoted; the first is line ${line}: ${code}: ${message}\n`;
+}
+
+/** One block for each model, and the sum. */
+export function quoteTable(found: Quote): string {
+  const blocks = found.models.map((model) => {
+    const price =
+      model.price === null
+        ? `not known: ${howToPrice(model.model)}`
+        : `${model.price.input_usd_per_million} in, ${model.price.output_usd_per_million} out USD per million (${model.price.source}, ${model.price.as_of})`;
+    return block(model.model, [
+      ["items", count(model.items)],
+      ["input tokens", inputText(model)],
+      ["output tokens", outputText(model)],
+      ["price", price],
+      ["billed", billedText(model)],
+      ...model.slas.map(slaRow),
+      ["time", timeText(model.time, found.assumptions)],
+    ]);
+  });
+  if (found.models.length > 1) {
+    blocks.push(
+      block("all models", [
+        ["items", count(found.items)],
+        ["billed", allBilledText(found)],
+        ...found.slas.map(slaRow),
+        ["time", timeText(found.time, found.assumptions)],
+      ]),
+    );
+  }
+  return blocks.join("\n");
+}
+
+function inputText({ input_tokens, input_tokens_estimated, items_uncounted = 0 }: QuoteModel): string {
+  const estimated = input_tokens_estimated ? " (estimated)" : "";
+  const without =
+    items_uncounted === 0 ? "" : `, without audio, files or images of ${count(items_uncounted)} items`;
+  return `${count(input_tokens)}${estimated}${without}`;
+}
+
+function outputText(model: QuoteModel): string {
+  const { expected_output_tokens_low: low, expected_output_tokens_high: high, learnt_answers } = model;
+  const basis = model.expected_output_basis.join(", ");
+  const answers = learnt_answers === 0 ? "" : ` from ${count(learnt_answers)} answers`;
+  return `${count(model.expected_output_tokens)} expected, ${count(low)} to ${count(high)} (${basis}${answers})`;
+}
+
+function billedText(found: Pick<QuoteModel, "billed_usd" | "billed_usd_low" | "billed_usd_high">): string {
+  const { billed_usd, billed_usd_low, billed_usd_high } = found;
+  if (billed_usd === null || billed_usd_low === null || billed_usd_high === null) return "unknown";
+  return `about ${usdText(billed_usd)}, ${usdText(billed_usd_low)} to ${usdText(billed_usd_high)}`;
+}
+
+/** The sums are without the items of models that have no known price. */
+function allBilledText(found: Quote): string {
+  const { unpriced_items: items } = found;
+  if (items === 0) return billedText(found);
+  if (items === found.items) return "unknown";
+  return `${billedText(found)}, plus ${count(items)} ${items === 1 ? "item" : "items"} of unknown price`;
+}
+
+function timeText({ seconds, bound_by, basis }: QuoteTime, assumed: QuoteAssumptions): string {
+  const speed =
+    basis === "learnt"
+      ? ""
+      : `; assumes ${assumed.first_token_ms / 1_000} s to the first token, ${assumed.output_tokens_per_second} tokens a second`;
+  return `${duration(seconds * 1_000)} (bound by ${bound_by}${speed})`;
+}
+
+function slaRow(sla: Quote["slas"][number]): [string, string] {
+  return [
+    `sla ${sla.sla_minutes} min`,
+    sla.is_feasible ? "feasible under the limits" : "not feasible under the limits",
+  ];
+}
+
+function block(title: string, rows: readonly [string, string][]): string {
+  const width = Math.max(...rows.map(([label]) => label.length));
+  return `${title}\n${rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}\n`).join("")}`;
+}

@@ -1,0 +1,210 @@
+/**
+ * `perigee run`: answers every line of a file, shows progress on stderr, and sums up.
+ *
+ * The first SIGINT, SIGTERM or SIGHUP stops admitting, lets what is in flight end (at most 30 s) and says how to continue;
+ * the second one ends the process at once (nothing recorded is lost by that either).
+ */
+import { systemClock } from "../../clock.ts";
+import { type EngineOptions, openEngine } from "../../engine/engine.ts";
+import type { Summary } from "../../engine/items/progress.ts";
+import type { RetryFailed } from "../../engine/reopening/reopen.ts";
+import type { Run } from "../../engine/runs/run.ts";
+import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
+import { hasCode, PerigeeError } from "../../errors.ts";
+import { type LineField, type LineFormat, layoutFault } from "../../work/line_layout.ts";
+import { parseSlaMinutes } from "../../work/sla.ts";
+import { errorJson, printError } from "../exit.ts";
+import { refuseSameFile, requireFile } from "../input.ts";
+import { count } from "../numbers.ts";
+import { type ConfigArguments, configOf } from "../prices.ts";
+import { onSignals } from "../signals.ts";
+import { continueLine, type Stopped } from "./continue.ts";
+import { holdsReport } from "./holds.ts";
+import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
+import { pilotListener } from "./pilot.ts";
+import { ProgressDisplay } from "./progress.ts";
+import { type StateArguments, stateFolder } from "./state_folder.ts";
+import { summaryTable, warningText } from "./summary.ts";
+
+/** Options as commander gives them. */
+interface RunArguments extends StateArguments, ConfigArguments {
+  readonly out: string;
+  readonly data?: string;
+  readonly sla?: number;
+  readonly maxCost?: number;
+  readonly maxCostUnbounded?: boolean;
+  readonly cap?: { readonly name: string; readonly usd: number };
+  readonly model?: string;
+  readonly ordered?: boolean;
+  readonly format?: LineFormat;
+  readonly fields?: readonly string[];
+  readonly retryFailed?: true | readonly string[];
+  readonly update?: boolean;
+  readonly prune?: boolean;
+  readonly delivery?: "at_least_once" | "at_most_once";
+  readonly hedge?: boolean;
+  readonly json?: boolean;
+  readonly wait?: number;
+  readonly finish?: boolean;
+  readonly pilot?: number;
+  readonly yes?: boolean;
+}
+
+/** Returns the exit code; throws for what `exitCodeOf` knows. */
+export async function run(input: string, options: Record<string, unknown>): Promise<number> {
+  const given = options as unknown as RunArguments; // commander's own shape, declared in main.ts
+  try {
+    return await runChecked(input, given);
+  } catch (thrown) {
+    const error = inOptions(thrown);
+    const isFull = hasCode(error, "disk_full");
+    if (given.json === true) process.stdout.write(`${errorJson(error, isFull ? "paused" : "failed")}\n`);
+    if (!isFull) throw error;
+    printError(error);
+    process.stderr.write(toContinue(given, [{ reason: "disk_full" }]));
+    return 3;
+  }
+}
+
+/** How to continue: what to change, and the command with that change and with `more` added. */
+function toContinue(
+  { cap, prices }: RunArguments,
+  held: Stopped["held"],
+  more: readonly string[] = [],
+): string {
+  return continueLine({ words: [...process.argv.slice(2), ...more], held, cap: cap?.name, prices });
+}
+
+async function runChecked(input: string, given: RunArguments): Promise<number> {
+  const sla = parseSlaMinutes(given.sla, "--sla");
+  const fields = given.fields === undefined ? {} : { fields: fieldsOf(given.fields, given.format) };
+  const options = await engineOptions(given);
+  refuseVainUpdate(input, given);
+  await requireFile(input);
+  await refuseSameFile(input, given.out);
+  const { engine } = await openEngine({
+    ...options,
+    ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
+    dataDir: given.data ?? `${given.out}.perigee`,
+    stateDir: stateFolder(given),
+    onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
+  });
+  const asking = new AbortController();
+  try {
+    const display = new ProgressDisplay(process.stderr);
+    const work = engine.run(input === "-" ? process.stdin : input, {
+      out: given.out,
+      ...(sla === undefined ? {} : { sla }),
+      ...(given.maxCost === undefined ? {} : { maxCostUsd: given.maxCost }),
+      ...(given.cap === undefined ? {} : { cap: given.cap }),
+      maxCostUnbounded: given.maxCostUnbounded === true,
+      ...(given.model === undefined ? {} : { model: given.model }),
+      ...(given.wait === undefined ? {} : { waitMs: given.wait }),
+      finish: given.finish === true,
+      ordered: given.ordered === true,
+      ...(given.format === undefined ? {} : { format: given.format }),
+      ...fields,
+      update: given.update === true,
+      prune: given.prune === true,
+      ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
+      ...(given.pilot === undefined ? {} : { pilot: given.pilot }),
+      onPilot: pilotListener(
+        display,
+        { input: process.stdin, output: process.stderr },
+        { isSure: given.yes === true, signal: asking.signal },
+      ),
+      onProgress: (event) => display.show(event),
+      onWarning: (warning) => display.note(warningText(warning)),
+      onMissing: ({ line, message }) => display.note(`line ${line} and others are held: ${message}`),
+      progressEveryMs: display.everyMs,
+    });
+    const summary = summaryInOptions(await watch(work));
+    const { keptLines = 0 } = await work.opened;
+    report(summary, given, `${keptText(keptLines, given)}${await errorText(await work.errors(), given)}`);
+    return exitCode(summary);
+  } finally {
+    asking.abort();
+    await engine.close();
+  }
+}
+
+/** Throws `usage`. */
+function fieldsOf(names: readonly string[], format: LineFormat | undefined): readonly LineField[] {
+  const fields = names.length === 1 && names[0] === "none" ? [] : names;
+  const fault = layoutFault({ format, fields });
+  if (fault !== undefined) throw new PerigeeError("usage", `--${fault}`);
+  return fields as readonly LineField[]; // checked
+}
+
+/** What would be ignored in silence. */
+function refuseVainUpdate(input: string, { update, prune }: RunArguments): void {
+  if (prune === true && update !== true)
+    throw new PerigeeError("usage", "--prune works only with --update: add --update");
+  if (update === true && input === "-")
+    throw new PerigeeError(
+      "usage",
+      "--update cannot compare standard input with the previous input: write it to a file, and run that file with --update",
+    );
+}
+
+async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "dataDir">> {
+  return {
+    ...(await configOf(given)),
+    ...(given.delivery === undefined ? {} : { delivery: given.delivery }),
+    ...(given.hedge === undefined ? {} : { hedge: given.hedge }),
+  };
+}
+
+async function watch(work: Run): Promise<Summary> {
+  const unlisten = onSignals((signal) => {
+    process.stderr.write(`\nperigee: ${signal}, finishing what is in flight (again to end at once)\n`);
+    work.stop();
+  });
+  try {
+    return await work.finished;
+  } finally {
+    unlisten();
+  }
+}
+
+/** After an update: how many keys are no longer in the input, and how to remove their lines. */
+function keptText(keptLines: number, { update }: RunArguments): string {
+  if (update !== true || keptLines === 0) return "";
+  const lines = keptLines === 1 ? "1 key is" : `${count(keptLines)} keys are`;
+  const kept = keptLines === 1 ? "its line is" : "their lines are";
+  return `${lines} no longer in the input; ${kept} kept (to remove: --update --prune)\n`;
+}
+
+async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {
+  if (errors.length === 0) return "";
+  const { errorLines, errorsCommand } = await import("./status.ts");
+  return errorLines(errors, errorsCommand(given.out, given));
+}
+
+/** `notes` are lines of text. */
+function report(summary: Summary, given: RunArguments, notes: string): void {
+  process.stderr.write(`${summaryTable(summary)}${notes}`);
+  if (summary.status !== "completed") {
+    const { submitted } = summary.counts;
+    const left = `${count(submitted)} ${submitted === 1 ? "item" : "items"}`;
+    const holds = holdsReport(summary.held, systemClock.wallMs());
+    const why = summary.status === "paused" ? `held (${summary.reason})` : summary.reason;
+    const way = toContinue(given, summary.held, summary.reason === DECLINED ? ["--yes"] : []);
+    process.stderr.write(`\n${holds}stopped with ${left} left: ${why}\n${way}`);
+  }
+  if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+}
+
+/** A key that was never accepted is a mistake of the call, as a wrong option is. */
+function isKeyRefused({ held }: Summary): boolean {
+  const isRefused = held.every(
+    ({ reason, was_accepted }) => reason === "authentication" && was_accepted === false,
+  );
+  return held.length > 0 && isRefused;
+}
+
+function exitCode(summary: Summary): number {
+  if (summary.status === "stopped") return 130;
+  if (summary.status === "paused") return isKeyRefused(summary) ? 2 : 3;
+  return summary.counts.completed === summary.items ? 0 : 3;
+}

@@ -1,0 +1,195 @@
+/**
+ * `perigee status` and `perigee errors`: how the run of an output stands, also while another process works on it.
+ */
+import { resolve } from "node:path";
+import { systemClock } from "../../clock.ts";
+import { systemDisk } from "../../disk.ts";
+import { decodeBody } from "../../engine/files/task_body.ts";
+import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
+import { type RunStatus, readStatus } from "../../engine/runs/run_status.ts";
+import { PerigeeError } from "../../errors.ts";
+import { usdText } from "../../price/money.ts";
+import { type ReadableStore, readStoreCopy } from "../../store/folder/store_copy.ts";
+import type { StoredTask } from "../../store/store.ts";
+import { commandLine } from "../command_line.ts";
+import { errorJson } from "../exit.ts";
+import { count } from "../numbers.ts";
+import { adviceOf } from "./advice.ts";
+import { holdText } from "./holds.ts";
+import { doubtReason } from "./summary.ts";
+
+const MODELS_SHOWN_MAX = 5;
+
+/** The run names what is lost, and where it may be. */
+const MISSING: [string, string] = [
+  "output",
+  "it does not exist: put it back; the same run command says what is lost",
+];
+
+/** Options as commander passes them. */
+interface StatusArguments {
+  readonly data?: string;
+  readonly json?: boolean;
+}
+
+/** Returns the exit code; throws for what `exitCodeOf` knows. */
+export function status(out: string, options: Record<string, unknown>): Promise<number> {
+  return show(out, options, (found) => ({
+    json: found,
+    text: `${statusTable(found, systemClock.wallMs())}${errorLines(found.errors, errorsCommand(out, options))}`,
+  }));
+}
+
+/** As `status`. */
+export function errors(out: string, options: Record<string, unknown>): Promise<number> {
+  return show(out, options, (found) => {
+    const groups = found.errors.map((group) => ({ ...group, what_to_do: adviceOf(group.code) }));
+    return {
+      json: { errors: groups },
+      text: `${groups.map(errorText).join("") || "no line ended in an error\n"}${heldText(found, out, options)}`,
+    };
+  });
+}
+
+/** Held lines have not ended, so they have no error. */
+function heldText({ counts: { held } }: RunStatus, out: string, options: StatusArguments): string {
+  if (held === 0) return "";
+  const lines = held === 1 ? "1 line is" : `${count(held)} lines are`;
+  return `${lines} held and have no error; to see by what: ${commandOf("status", out, options)}\n`;
+}
+
+/** Lines by code as they are shown at the end of a run, and the command that says what to do; empty without errors. */
+export function errorLines(groups: readonly ErrorGroup[], command: string): string {
+  if (groups.length === 0) return "";
+  const lines = groups.map(
+    ({ code, count: lineCount, first_line, message }) =>
+      `  ${code}: ${linesText(lineCount)}, ${placeText(first_line)}: ${message}\n`,
+  );
+  return `errors\n${lines.join("")}to see what to do about them: ${command}\n`;
+}
+
+/** The command that shows the errors of an output. */
+export function errorsCommand(out: string, options: StatusArguments): string {
+  return commandOf("errors", out, options);
+}
+
+function commandOf(name: string, out: string, { data }: StatusArguments): string {
+  return commandLine([name, out, ...(data === undefined ? [] : ["--data", data])]);
+}
+
+async function show(
+  out: string,
+  options: Record<string, unknown>,
+  shown: (found: RunStatus) => { readonly json: object; readonly text: string },
+): Promise<number> {
+  const given = options as StatusArguments; // commander's own shape, declared in main.ts
+  try {
+    const { json, text } = shown(await statusOf(out, given));
+    process.stdout.write(given.json === true ? `${JSON.stringify(json)}\n` : text);
+    return 0;
+  } catch (error) {
+    if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
+    throw error;
+  }
+}
+
+function statusOf(out: string, { data }: StatusArguments): Promise<RunStatus> {
+  return readRun(out, data, async (store, task, dataDir) =>
+    current(await readStatus({ store, disk: systemDisk, dataDir }, task)),
+  );
+}
+
+/** Reads what is stored of the run of an output; `data` as the command names it. Throws `not_found` with what to do. */
+export async function readRun<T>(
+  out: string,
+  data: string | undefined,
+  read: (store: ReadableStore, task: StoredTask, dataDir: string) => Promise<T>,
+): Promise<T> {
+  const dataDir = data ?? `${out}.perigee`;
+  const path = resolve(out);
+  let isFound = false;
+  try {
+    return await readStoreCopy(dataDir, (store) => {
+      const task = store.findTask(
+        ({ body, name }) => name.startsWith("out:") && decodeBody(body).out === path,
+      );
+      if (task === undefined)
+        throw new PerigeeError("not_found", `no run with the output ${path} is recorded in ${dataDir}`);
+      isFound = true;
+      return read(store, task, dataDir);
+    });
+  } catch (error) {
+    if (isFound || !(error instanceof PerigeeError) || error.code !== "not_found") throw error;
+    const way =
+      data === undefined
+        ? "if the run was started with --data, give the same --data here"
+        : "--data must be that of the run";
+    throw new PerigeeError("not_found", `${error.message}; ${way}`, { cause: error });
+  }
+}
+
+/** Without tries that are due: a process that was killed left them. */
+function current(found: RunStatus): RunStatus {
+  const nowWallMs = systemClock.wallMs();
+  const isDue = (nextTry: string | null): boolean => nextTry !== null && Date.parse(nextTry) < nowWallMs;
+  const held = found.held.map((hold) => (isDue(hold.next_try) ? { ...hold, next_try: null } : hold));
+  return { ...found, held };
+}
+
+function statusTable(found: RunStatus, nowWallMs: number): string {
+  const { counts, held } = found;
+  const rows: [string, string][] = [
+    ["answered", count(counts.answered)],
+    ["failed", count(counts.failed)],
+    ["open", count(counts.open)],
+    ["held", count(counts.held)],
+    ...held.map((hold): [string, string] => ["", `${linesText(hold.items)}: ${holdText(hold, nowWallMs)}`]),
+    ["billed", billedText(found)],
+    ["ambiguous", doubtText(found)],
+    ...(found.output_missing === true ? [MISSING] : []),
+  ];
+  return rows.map(([label, value]) => `${label.padEnd(9)}  ${value}\n`).join("");
+}
+
+/** Requests without a known price count as 0, so the sum is then a lower bound. */
+function billedText({ billed_usd, unpriced_models, counts, ambiguous_requests }: RunStatus): string {
+  const isNothingTaken = counts.answered + counts.failed + ambiguous_requests === 0; // refusals cost nothing
+  if (unpriced_models.length === 0 || isNothingTaken) return usdText(billed_usd);
+  const known = billed_usd === 0 ? "unknown" : `at least ${usdText(billed_usd)}`;
+  return `${known} (no price is known for ${firstOf(unpriced_models)})`;
+}
+
+function firstOf(models: readonly string[]): string {
+  const more = models.length - MODELS_SHOWN_MAX;
+  return `${models.slice(0, MODELS_SHOWN_MAX).join(", ")}${more > 0 ? ` and ${count(more)} more` : ""}`;
+}
+
+function doubtText(found: RunStatus): string {
+  const { ambiguous_usd, ambiguous_requests, requests_under_way, unpriced_models } = found;
+  if (ambiguous_requests === 0)
+    return ambiguous_usd === 0 ? usdText(0) : `at most ${usdText(ambiguous_usd)} (${doubtReason(0)})`;
+  const requests = ambiguous_requests === 1 ? "1 request" : `${count(ambiguous_requests)} requests`;
+  const underWay =
+    requests_under_way === 0
+      ? ""
+      : `, ${count(requests_under_way)} of them under way, or cut off when the process ended`;
+  const isKnown = ambiguous_usd > 0 || unpriced_models.length === 0;
+  const most = isKnown ? `at most ${usdText(ambiguous_usd)}` : "unknown";
+  return `${most} (${requests} may have been billed without an answer${underWay})`;
+}
+
+function errorText({ code, count: lineCount, first_line, message, what_to_do }: ShownGroup): string {
+  return `${code}: ${linesText(lineCount)}, ${placeText(first_line)}\n  ${message}\n  what to do: ${what_to_do}\n`;
+}
+
+interface ShownGroup extends ErrorGroup {
+  readonly what_to_do: string;
+}
+
+function placeText(firstLine: number | null): string {
+  return firstLine === null ? "no longer in the input" : `first line ${firstLine}`;
+}
+
+function linesText(lineCount: number): string {
+  return lineCount === 1 ? "1 line" : `${count(lineCount)} lines`;
+}

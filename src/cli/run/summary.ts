@@ -1,0 +1,77 @@
+/**
+ * The summary table at the end of a run.
+ */
+import type { Summary } from "../../engine/items/progress.ts";
+import type { RunWarning } from "../../engine/runs/warning_feed.ts";
+import { usdText } from "../../price/money.ts";
+import { count, duration } from "../numbers.ts";
+
+/** Models without a price that are named. */
+const UNPRICED_SHOWN_MAX = 5;
+
+/** Aligned rows of label and value, with a line end. */
+export function summaryTable(summary: Summary): string {
+  const { counts, usage, cost } = summary;
+  const seconds = Math.max(0.001, summary.elapsed_ms / 1_000);
+  const rate =
+    summary.requests_sent === 0
+      ? "nothing was sent"
+      : `${count(summary.requests_sent)} requests, ${count(summary.requests_sent / seconds)}/s`;
+  const rows: [string, string][] = [
+    [
+      "items",
+      `${count(summary.items)} (${count(counts.completed)} answered, ${count(summary.items - counts.completed - counts.submitted)} with an error)`,
+    ],
+    ...Object.entries(summary.errors).map(([code, lines]): [string, string] => [`  ${code}`, count(lines)]),
+    ...Object.entries(summary.warnings).map(([name, lines]): [string, string] => [
+      "warning",
+      `${count(lines)} ${lines === 1 ? "item" : "items"} with ${countedText(name)}`,
+    ]),
+    ["tokens", `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out`],
+    [
+      "billed",
+      `${usdText(cost.billed_usd)} (${cost.price_source}${cost.is_estimated ? ", partly estimated" : ""})`,
+    ],
+    ["time", `${elapsed(summary.elapsed_ms)} (${rate})`],
+    ["answers", summary.output],
+  ];
+  if (cost.ambiguous_usd > 0 || usage.ambiguous_attempts > 0)
+    rows.splice(-2, 0, [
+      "in doubt",
+      `at most ${usdText(cost.ambiguous_usd)} (${doubtReason(usage.ambiguous_attempts)})`,
+    ]);
+  const unpriced = cost.prices.filter(({ source }) => source === null).map(({ model }) => model);
+  if (unpriced.length > 0) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
+  const width = Math.max(...rows.map(([label]) => label.length));
+  return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;
+}
+
+/** Why money is in doubt: attempts without an answer, or else answers of which only an estimate is known. */
+export function doubtReason(attempts: number): string {
+  if (attempts === 0) return "answers without a usable token count, billed as estimated";
+  return `${count(attempts)} ${attempts === 1 ? "attempt" : "attempts"} may have been billed without an answer`;
+}
+
+/** What a run says once of each setting that it leaves out for a model. */
+export function warningText({ warning, model, line }: RunWarning): string {
+  if (warning.code === "text_replaced")
+    return `warning: half surrogate pairs in a text are replaced by U+FFFD (first in line ${line})`;
+  return `warning: ${warning.setting} is left out for ${model}, which does not take it (first in line ${line})`;
+}
+
+function countedText(name: string): string {
+  const setting = name.startsWith("dropped:") ? name.slice("dropped:".length) : undefined;
+  return setting === undefined ? "replaced half surrogate pairs" : `${setting} left out`;
+}
+
+/** Tenths of a second where minutes would hide them. */
+function elapsed(ms: number): string {
+  return ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : duration(ms);
+}
+
+function unpricedText(models: readonly string[]): string {
+  const shown = models.slice(0, UNPRICED_SHOWN_MAX).join(", ");
+  const more =
+    models.length > UNPRICED_SHOWN_MAX ? ` and ${count(models.length - UNPRICED_SHOWN_MAX)} more` : "";
+  return `${shown}${more}: counted as $0, and no --max-cost bounds it`;
+}

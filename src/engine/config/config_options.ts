@@ -1,0 +1,143 @@
+/**
+ * The options of an engine that a configuration file may hold too, as their user writes them.
+ */
+import type { FactorRate, RateCard } from "../../price/factor.ts";
+import type { PriceOverrides } from "../../price/overrides.ts";
+import type { PriceSheet } from "../../price/price_sheet.ts";
+import type { FamilySettings } from "../../queue/lanes.ts";
+import type { LimitSettings, RampSettings } from "../../work/limits.ts";
+import type { OwnProvider } from "./own_providers.ts";
+
+/** What a configuration file may hold, and what `createEngine` takes besides `dataDir` and seams. */
+export interface ConfigOptions {
+  /**
+   * By provider name; a name that is not known needs a `baseUrl` and is an OpenAI-compatible server unless `protocol` says
+   * otherwise. In code a provider may also be a function that answers one item, or a codec (`Provider` of `perigee/providers`).
+   */
+  readonly providers?: Readonly<Record<string, ProviderOptions | OwnProvider>>;
+  /** By provider name (all its models together) or `<provider>:<family>` (one family, in addition). */
+  readonly limits?: Readonly<Record<string, LimitSettings>>;
+  /** Provider, then model (or a prefix with `*`), to the name of the family whose limits it shares. */
+  readonly families?: FamilySettings;
+  /** Prices in USD per million tokens by `<provider>:<model>`, `*` allowed at the end. */
+  readonly prices?: PriceOverrides | PriceSheet;
+  /** A cap for all runs of the engine together, kept in its data folder by its name. */
+  readonly cap?: { readonly name: string; readonly usd: number };
+  readonly rateCard?: { readonly standard?: Partial<FactorRate>; readonly models?: RateCard["models"] };
+  /**
+   * What to do with settings that a model or its provider does not take, for all providers that do not say it themselves:
+   * `drop` leaves all of them out with a warning, `refuse` fails the item. Default: what only shapes sampling is left out,
+   * all else fails the item.
+   */
+  readonly unsupportedConfig?: "drop" | "refuse";
+  /** `at_most_once` never repeats a request that may have been answered. Default `at_least_once`. */
+  readonly delivery?: "at_least_once" | "at_most_once";
+  /**
+   * A request that hangs is not given up: a second one is sent while it goes on, and the first complete answer counts. Both
+   * count against limits and caps. Not with `at_most_once`. Default false.
+   */
+  readonly hedge?: boolean;
+  /** Requests in flight per provider at most. Default 512; sending starts at 64 and grows while nothing objects. */
+  readonly maxInFlight?: number;
+  /** Worker threads that count tokens. Default: one less than the processors, 1 to 4. */
+  readonly threads?: number;
+  /** How long work that was accepted waits for a full disk. Default: `waitMs`, or 1,800,000 without it; a service waits for ever. */
+  readonly diskWaitMs?: number;
+  /** How long a run waits for an outage, limits or an account stop that hold all that is left of it. Default 1,800,000, and 120,000 where an account has no money or quota. */
+  readonly waitMs?: number;
+  /** One request at most, where its provider has no `timeoutMs`. Default 600,000. */
+  readonly attemptMsMax?: number;
+  /** For the service alone: what single projects may, by name. */
+  readonly projects?: Readonly<Record<string, ProjectTerms>>;
+  /** For the service alone: finished tasks and files go after so many days, 1 to 3,650. Default 30. */
+  readonly retentionDays?: number;
+  /** For the service alone: how much accepted work may wait. */
+  readonly backlog?: BacklogBounds;
+  /** For the service alone: how many requests it takes, and how large. */
+  readonly requests?: RequestBounds;
+  /** For the service alone: what satellites that come with perigee may use. */
+  readonly satellites?: SatelliteTerms;
+  /** For the service alone: CIDRs of own networks that webhooks may reach. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
+  readonly egressAllow?: readonly string[];
+  /** For the service alone: ports that webhooks may go to, beside 80, 443 and 8443. */
+  readonly egressPorts?: readonly number[];
+}
+
+/** What an operator sets for the satellites that come with perigee. Default: nothing. */
+export interface SatelliteTerms {
+  /** Whose model answers for each satellite of inference: its name to `<provider>:<name>`. */
+  readonly models?: Readonly<Record<string, string>>;
+  /** Folders of this machine that `get-files` and `move-file` may use, by the names that configs call them. */
+  readonly roots?: Readonly<Record<string, string>>;
+  /** Services of opendal that they may use, by name. */
+  readonly opendal?: Readonly<
+    Record<
+      string,
+      {
+        readonly service: "azblob" | "gcs" | "webdav";
+        readonly options: Readonly<Record<string, string>>;
+      }
+    >
+  >;
+  /** Ports of mail servers besides 25, 465, 587 and 2525. */
+  readonly mailPorts?: readonly number[];
+}
+
+/** Work that is accepted and not final, above which the service refuses more with 429. */
+export interface BacklogBounds {
+  /** Items of one project. Default 1,000,000; a larger task is taken when nothing else of the project is open. */
+  readonly projectItems?: number;
+  /** Bytes of the lines that one project's open tasks brought with them. Default 100 GB. */
+  readonly projectBytes?: number;
+  /** Items of all projects. Default 10,000,000. */
+  readonly items?: number;
+  /** Bytes of all projects. Default 500 GB. */
+  readonly bytes?: number;
+}
+
+/** What the service takes over HTTP; the defaults of the last two are also the most that they may be. */
+export interface RequestBounds {
+  /** Requests a minute of one key. Default 600,000. */
+  readonly perMinute?: number;
+  /** Requests a minute of one address without a valid key. Default 60. */
+  readonly perMinuteWithoutKey?: number;
+  /** Items in one POST. Default 1,000,000. */
+  readonly items?: number;
+  /** Bytes of one POST's body, from 1 MiB. Default 1 GiB. */
+  readonly bodyBytes?: number;
+}
+
+/** What one project of the service may. */
+export interface ProjectTerms {
+  /** USD that its accepted work may cost in one UTC month; default: no cap. */
+  readonly maxCostUsd?: number;
+}
+
+/** One provider's options. */
+export interface ProviderOptions {
+  /**
+   * A module whose default export is the provider: a function that answers one item, or a codec. Relative to the configuration
+   * file, in code to the working directory. With it only `timeoutMs`, `unsupportedConfig` and `ramp` may be set.
+   */
+  readonly module?: string;
+  readonly protocol?: "openai" | "anthropic" | "gemini";
+  readonly baseUrl?: string;
+  readonly key?: string;
+  /**
+   * Whether lines are held until it has a key. Default: for a known provider at its own base URL. At another base URL requests
+   * without a key are sent, and a notice at the start names the variable; false says that no key is wanted, and true holds.
+   */
+  readonly needsKey?: boolean;
+  readonly apiVersion?: string;
+  readonly defaultMaxOutputTokens?: number;
+  readonly unsupportedConfig?: "drop" | "refuse";
+  /** One request to it at most, from 1,000. Default: `attemptMsMax`. */
+  readonly timeoutMs?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /**
+   * How fast the input tokens per minute of each of its model families may grow: above `inputTokensPerMinute` (default
+   * 1,000,000) by at most the part `growth` (0.5) in so many `minutes` (15). False: as fast as limits allow. Default:
+   * on for `openai` at its own base URL; elsewhere from the first refusal that says that use grew too fast.
+   */
+  readonly ramp?: Partial<RampSettings> | false;
+}

@@ -1,0 +1,159 @@
+/**
+ * The schema of the configuration. Loaded only when there is a configuration to check.
+ */
+import { PerigeeError } from "../../errors.ts";
+import { isModelPattern } from "../../price/pattern.ts";
+import { overridesOf, readPriceSheet } from "../../price/price_sheet.ts";
+import { issuesOf, namedErrors, unknownName, z } from "../../schema.ts";
+import type { ConfigOptions } from "./config_options.ts";
+
+const positive = z.number().int().min(1);
+const limitSettings = z.strictObject({
+  requestsPerMinute: positive.optional(),
+  tokensPerMinute: positive.optional(),
+  inputTokensPerMinute: positive.optional(),
+  outputTokensPerMinute: positive.optional(),
+  concurrency: positive.optional(),
+});
+const ramp = z.strictObject({
+  inputTokensPerMinute: positive.optional(),
+  growth: z.number().positive().optional(),
+  minutes: z.number().min(1).max(1_440).optional(),
+});
+const networked = [
+  ...(["protocol", "baseUrl", "key", "needsKey", "apiVersion"] as const),
+  ...(["defaultMaxOutputTokens", "headers"] as const),
+];
+const providerOptions = z
+  .strictObject({
+    module: z.string().min(1).optional(),
+    protocol: z.enum(["openai", "anthropic", "gemini"]).optional(),
+    baseUrl: z.url().optional(),
+    key: z.string().min(1).optional(),
+    needsKey: z.boolean().optional(),
+    apiVersion: z.string().min(1).optional(),
+    defaultMaxOutputTokens: positive.optional(),
+    unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
+    timeoutMs: z.number().int().min(1_000).max(86_400_000).optional(),
+    headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),
+    ramp: z.union([z.literal(false), ramp]).optional(),
+  })
+  .superRefine((given, context) => {
+    const beside =
+      given.module === undefined ? undefined : networked.find((name) => given[name] !== undefined);
+    if (beside !== undefined)
+      context.addIssue({
+        code: "custom",
+        path: [beside],
+        message: "a provider with a module has no such option",
+      });
+  });
+const usd = z.number().min(0);
+const factorRate = z.strictObject({
+  floor: z.number().min(0.3).max(1),
+  laneDiscount: z.number().min(0).max(0.7),
+  laneFullMinutes: z.number().positive(),
+  laneHalfMinutes: z.number().positive(),
+  poolDiscount: z.number().min(0).max(0.7),
+  poolFullMinutes: z.number().positive(),
+  poolHalfMinutes: z.number().positive(),
+  volumeFullTokens: z.number().positive(),
+  volumeHalfTokens: z.number().positive(),
+});
+const fileOptions = z.strictObject({
+  providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9_-]*$/), providerOptions).optional(),
+  limits: z.record(z.string(), limitSettings).optional(),
+  families: z.record(z.string(), z.record(z.string(), z.string().min(1))).optional(),
+  prices: z
+    .record(
+      z.string().refine(isModelPattern),
+      z.strictObject({
+        inputUsdPerMillion: usd,
+        outputUsdPerMillion: usd,
+        cachedUsdPerMillion: usd.optional(),
+        cacheWriteUsdPerMillion: usd.optional(),
+        asOf: z.string().optional(),
+        sheet: z.string().optional(),
+      }),
+    )
+    .optional(),
+  cap: z.strictObject({ name: z.string().regex(/^[\w.:-]{1,64}$/), usd }).optional(),
+  rateCard: z
+    .strictObject({
+      standard: factorRate.partial().optional(),
+      models: z.record(z.string(), factorRate.partial()).optional(),
+    })
+    .optional(),
+  unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
+  delivery: z.enum(["at_least_once", "at_most_once"]).optional(),
+  hedge: z.boolean().optional(),
+  maxInFlight: positive.max(65_536).optional(),
+  threads: positive.max(64).optional(),
+  diskWaitMs: z.number().min(0).optional(),
+  waitMs: z.number().min(0).optional(),
+  attemptMsMax: positive.optional(),
+  projects: z.record(z.string().min(1), z.strictObject({ maxCostUsd: usd.optional() })).optional(),
+  retentionDays: z.number().min(1).max(3_650).optional(),
+  backlog: z
+    .strictObject({
+      projectItems: positive.optional(),
+      projectBytes: positive.optional(),
+      items: positive.optional(),
+      bytes: positive.optional(),
+    })
+    .optional(),
+  requests: z
+    .strictObject({
+      perMinute: positive.optional(),
+      perMinuteWithoutKey: positive.optional(),
+      items: positive.max(1_000_000).optional(),
+      bodyBytes: positive
+        .min(1024 ** 2)
+        .max(1024 ** 3)
+        .optional(),
+    })
+    .optional(),
+  satellites: z
+    .strictObject({
+      models: z.record(z.string(), z.string().regex(/^[^:]+:.+$/)).optional(),
+      roots: z.record(z.string().min(1).max(63), z.string().min(1)).optional(),
+      opendal: z
+        .record(
+          z.string().min(1).max(63),
+          z.strictObject({
+            service: z.enum(["azblob", "gcs", "webdav"]),
+            options: z.record(z.string(), z.string()),
+          }),
+        )
+        .optional(),
+      mailPorts: z.array(positive.max(65_535)).max(100).optional(),
+    })
+    .optional(),
+  egressAllow: z.array(z.string()).max(1_000).optional(),
+  egressPorts: z.array(positive.max(65_535)).max(100).optional(),
+});
+
+/** With a price sheet read into prices by model. */
+function withoutSheet(value: unknown, where: string): unknown {
+  if (typeof value !== "object" || value === null || !("prices" in value)) return value;
+  const { prices } = value;
+  if (typeof prices !== "object" || prices === null || !("version" in prices)) return value;
+  return { ...value, prices: overridesOf(readPriceSheet(prices, `${where} at prices`)) };
+}
+
+/** Throws `invalid_config` naming the first place that is not as it must be. `otherNames` are read elsewhere. */
+export function parseOptions(
+  value: unknown,
+  where: string,
+  otherNames: readonly string[] = [],
+): ConfigOptions {
+  const parsed = fileOptions.safeParse(withoutSheet(value, where), namedErrors);
+  if (parsed.success) return parsed.data as unknown as ConfigOptions; // the schema above states the same shape
+  const issue = issuesOf(parsed.error)[0];
+  const place = issue === undefined || issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
+  const isTopName = issue?.code === "unrecognized_keys" && issue.path.length === 0;
+  const message = isTopName
+    ? unknownName(issue.keys[0] ?? "", [...Object.keys(fileOptions.shape), ...otherNames])
+    : issue?.message;
+  throw new PerigeeError("invalid_config", `${where}${place}: ${message ?? "not a configuration"}`);
+}

@@ -1,0 +1,101 @@
+/**
+ * Order: answers that came in any order, written in the order of the input, once all are there.
+ *
+ * The journal tells where each line's answer stands. It is read once for every window of lines, so that memory is
+ * bounded whatever the size: 16 bytes a line of the window. The file is written beside its place and renamed.
+ */
+import type { DiskFile } from "../../disk.ts";
+import { Checksum } from "../journal/checksum.ts";
+import type { OutputFile } from "../journal/output.ts";
+import type { EngineParts } from "../parts.ts";
+import { settledLines } from "./settled_lines.ts";
+import type { TaskBody } from "./task_body.ts";
+
+const WINDOW_LINES = 1_000_000;
+const WRITE_BYTES = 1024 * 1024;
+
+/**
+ * Writes `answers` to `out`, line after line, and returns the checksum of what it wrote; safe to begin again after a crash. Waits for a disk that is full, until
+ * the signal aborts.
+ */
+export async function putInOrder(
+  parts: Pick<EngineParts, "disk" | "store" | "room">,
+  taskId: string,
+  body: Pick<TaskBody, "out" | "restated">,
+  answers: OutputFile,
+  signal: AbortSignal,
+): Promise<string> {
+  const { disk, room } = parts;
+  const { out } = body;
+  const part = `${out}.part`;
+  await disk.remove(part);
+  const file = await room.waitFor(() => disk.open(part, "write"), { signal });
+  const sum = new Checksum();
+  const write: Write = async (bytes, position) => {
+    await room.waitFor(() => file.write(bytes, position), { signal });
+    sum.add(bytes);
+  };
+  try {
+    let position = 0;
+    for (let first = 1; ; first += WINDOW_LINES) {
+      const window = await readWindow(parts, taskId, body, first);
+      position = await writeWindow(window, answers, write, position);
+      if (window.isLast) break;
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await disk.rename(part, out);
+  return String(sum);
+}
+
+type Write = DiskFile["write"];
+
+interface Window {
+  readonly starts: Float64Array;
+  /** 0 where a line has no answer (it is blank). */
+  readonly lengths: Uint32Array;
+  readonly isLast: boolean;
+}
+
+async function readWindow(
+  parts: Pick<EngineParts, "store">,
+  taskId: string,
+  body: Pick<TaskBody, "restated">,
+  first: number,
+): Promise<Window> {
+  const starts = new Float64Array(WINDOW_LINES);
+  const lengths = new Uint32Array(WINDOW_LINES);
+  let highest = 0;
+  for await (const settled of settledLines(parts.store, taskId, body)) {
+    const { line, lineBytes } = settled.outcome;
+    highest = Math.max(highest, line);
+    if ("held" in settled || line < first || line >= first + WINDOW_LINES) continue;
+    starts[line - first] = settled.start;
+    lengths[line - first] = lineBytes;
+  }
+  return { starts, lengths, isLast: highest < first + WINDOW_LINES };
+}
+
+async function writeWindow(window: Window, answers: OutputFile, write: Write, from: number): Promise<number> {
+  let position = from;
+  let staged: Uint8Array[] = [];
+  let stagedBytes = 0;
+  const flush = async (): Promise<void> => {
+    await write(Buffer.concat(staged), position);
+    position += stagedBytes;
+    staged = [];
+    stagedBytes = 0;
+  };
+  for (let index = 0; index < window.lengths.length; index += 1) {
+    const length = window.lengths[index] as number;
+    if (length === 0) continue;
+    const start = window.starts[index] as number;
+    staged.push(await answers.read(start, start + length));
+    stagedBytes += length;
+    if (stagedBytes >= WRITE_BYTES) await flush();
+  }
+  await flush();
+  return position;
+}

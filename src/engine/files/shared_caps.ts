@@ -1,0 +1,193 @@
+/**
+ * Caps on spending that several runs of one data folder share, by name.
+ *
+ *   joined (durable before anything is sent) -> counted while the run works -> left: what it came to stays counted
+ *
+ * Each run that has joined a cap has a record. What each run has cost is kept with the run, and is read when the cap is
+ * first joined in a process: the summary of a finished run, the last step of any other's journal, which after a kill
+ * counts what was under way. The cost of a forgotten task is copied into its record.
+ *
+ * The amount is that of the last call. Limits: names of 1 to 64 letters, digits, `.`, `_`, `:` and `-`.
+ */
+import { PerigeeError } from "../../errors.ts";
+import { type Budget, Cap } from "../../price/budget.ts";
+import type { RecordChange, StoredRecord } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+import { CHECKED_LATER, checkCallOptions, type OptionSchema } from "../call_options.ts";
+import { readStep } from "../journal/journal.ts";
+import { decodeBody } from "./task_body.ts";
+
+/** A named cap, as an option of runs. */
+export interface CapTerms {
+  /** Runs of the same name share it. */
+  readonly name: string;
+  /** What providers may bill for all of them, what is in doubt included. */
+  readonly usd: number;
+}
+
+const CAP_OPTIONS: OptionSchema<CapTerms> = { name: CHECKED_LATER, usd: CHECKED_LATER };
+/** By the cap's name. */
+const MEMBERS = "cap_member";
+/** By the task's id. */
+const CAPS_OF_TASK = "task_cap";
+const PAGE = 100;
+const PROJECT = "";
+
+interface SharedCap {
+  readonly cap: Cap;
+  /** The cost of runs that are not at work, by their tasks' ids. */
+  readonly left: Map<string, number>;
+  /** What items of them want that it held in this process, by their tasks' ids. */
+  readonly wanted: Map<string, number>;
+  /** Tasks that are known to have joined, durably. */
+  readonly joined: Set<string>;
+}
+
+/** Throws `usage` for a cap that cannot be; `where` names the call. */
+export function checkCap(cap: CapTerms | undefined, where: string): void {
+  if (cap === undefined) return;
+  const given: Partial<CapTerms> | null = cap; // from programs without types, too
+  if (typeof given?.name !== "string" || !/^[\w.:-]{1,64}$/.test(given.name))
+    throw new PerigeeError(
+      "usage",
+      `${where}: cap must be { name, usd } with a name of 1 to 64 letters, digits, ".", "_", ":" and "-", got ${JSON.stringify(given)?.slice(0, 100)}`,
+    );
+  checkCallOptions(given, CAP_OPTIONS, `${where}: cap`);
+  void new Cap(cap.usd, cap.name); // throws for an impossible amount
+}
+
+/** One for an engine. */
+export class SharedCaps {
+  readonly #store: Store;
+  readonly #ofEngine: CapTerms | undefined;
+  readonly #caps = new Map<string, Promise<SharedCap>>();
+  readonly #onRaised: () => void;
+
+  /** `ofEngine`: a cap that all runs of the engine join. `onRaised`: called when runs that a cap held may continue. */
+  constructor(store: Store, ofEngine: CapTerms | undefined, onRaised: () => void) {
+    this.#store = store;
+    this.#ofEngine = ofEngine;
+    this.#onRaised = onRaised;
+  }
+
+  /** The caps of a run that names this one: its own and the engine's. */
+  termsOf(cap: CapTerms | undefined): readonly CapTerms[] {
+    const terms = cap === undefined ? [] : [cap];
+    const isOne = this.#ofEngine === undefined || this.#ofEngine.name === cap?.name;
+    return isOne ? terms : [...terms, this.#ofEngine as CapTerms];
+  }
+
+  /**
+   * Once it resolves, the run is known to have joined, in whatever process. What it returns gives the cap for its budget, to be
+   * called when that is made, in one turn: what the run has spent is counted by one or the other at every moment.
+   */
+  async join({ name, usd }: CapTerms, taskId: string): Promise<() => Cap> {
+    const { cap, left, wanted, joined } = await this.#shared(name);
+    if (!joined.has(taskId)) await this.#store.change(memberChanges(name, taskId, {}));
+    joined.add(taskId);
+    const isRaised = usd > cap.capUsd;
+    cap.limit(usd);
+    if (isRaised) this.#onRaised();
+    return () => {
+      cap.forget(left.get(taskId) ?? 0);
+      left.delete(taskId);
+      cap.want(-(wanted.get(taskId) ?? 0));
+      wanted.delete(taskId);
+      return cap;
+    };
+  }
+
+  /** The run is over in this process; its budget is closed. */
+  async leave(name: string, taskId: string, budget: Budget): Promise<void> {
+    const { left, wanted } = await this.#shared(name);
+    left.set(taskId, budget.committedUsd);
+    wanted.set(taskId, budget.wantedUsd);
+  }
+
+  /** To be called before the rows of a task are deleted: its cost stays counted. */
+  async keep(taskId: string): Promise<void> {
+    let usd: number | undefined;
+    for await (const { id } of this.#recordsOf(CAPS_OF_TASK, taskId)) {
+      const name = id.slice(taskId.length + 1);
+      usd ??= await this.#usdOf(taskId);
+      await this.#store.change(memberChanges(name, taskId, { usd }));
+      await this.#wantsNothing(name, taskId);
+    }
+  }
+
+  /** Nothing asks for what is held of a forgotten task. */
+  async #wantsNothing(name: string, taskId: string): Promise<void> {
+    const { cap, wanted } = await this.#shared(name);
+    cap.want(-(wanted.get(taskId) ?? 0));
+    wanted.delete(taskId);
+  }
+
+  #shared(name: string): Promise<SharedCap> {
+    let shared = this.#caps.get(name);
+    if (shared === undefined) {
+      shared = this.#load(name);
+      shared.catch(() => this.#caps.delete(name));
+      this.#caps.set(name, shared);
+    }
+    return shared;
+  }
+
+  async #load(name: string): Promise<SharedCap> {
+    const left = new Map<string, number>();
+    const joined = new Set<string>();
+    for await (const { id, body } of this.#recordsOf(MEMBERS, name)) {
+      const taskId = id.slice(name.length + 1);
+      const { usd } = JSON.parse(body) as { readonly usd?: number }; // written below
+      left.set(taskId, usd ?? (await this.#usdOf(taskId)));
+      if (usd === undefined) joined.add(taskId);
+    }
+    const cap = new Cap(0, name);
+    for (const usd of left.values()) cap.count(usd);
+    return { cap, left, wanted: new Map(), joined };
+  }
+
+  /** All of them, a page at a time. */
+  async *#recordsOf(collection: string, parent: string): AsyncGenerator<StoredRecord> {
+    let after: string | undefined;
+    for (;;) {
+      const query = { collection, parent, limit: PAGE };
+      const page = await this.#store.records(PROJECT, after === undefined ? query : { ...query, after });
+      yield* page;
+      after = page.at(-1)?.id;
+      if (page.length < PAGE) return;
+    }
+  }
+
+  /** Billed, in doubt or under way. */
+  async #usdOf(taskId: string): Promise<number> {
+    const task = await this.#store.task(taskId);
+    if (task === undefined) return 0; // it was removed before it began
+    const { status, summary } = decodeBody(task.body);
+    if (status !== "open" && summary !== undefined)
+      return summary.cost.billed_usd + summary.cost.ambiguous_usd;
+    let committedUsd = 0;
+    for await (const { records } of this.#store.journal(taskId))
+      committedUsd = readStep(records).committedUsd;
+    return committedUsd;
+  }
+}
+
+function memberChanges(name: string, taskId: string, body: { readonly usd?: number }): RecordChange[] {
+  const record = { project: PROJECT, createdWallMs: 0 };
+  return [
+    {
+      kind: "put",
+      record: {
+        ...record,
+        collection: MEMBERS,
+        id: `${name} ${taskId}`,
+        parent: name,
+        body: JSON.stringify(body),
+      },
+    },
+    {
+      kind: "put",
+      record: { ...record, collection: CAPS_OF_TASK, id: `${taskId} ${name}`, parent: taskId, body: "{}" },
+    },
+  ];
+}

@@ -1,0 +1,52 @@
+/**
+ * What an attempt says to the limits: what became of it, and how many tokens it took.
+ */
+import type { AttemptResult } from "../../dispatch/attempt.ts";
+import type { Signal } from "../../limits/limits.ts";
+import type { TokenLoad } from "../../work/limits.ts";
+import { NO_USAGE } from "../../work/outcome.ts";
+
+/** Tokens to count instead of the reserved ones; undefined when nobody knows, and the reserved ones stay. */
+export function tokensTaken(result: AttemptResult): TokenLoad | undefined {
+  if (result.usage !== undefined) return result.usage;
+  return result.class === "not_sent" ? NO_USAGE : undefined;
+}
+
+/** What a failed attempt may speak of: a wait that the provider imposes, its item, or either of item and lane. */
+export function suspectsOf(result: AttemptResult): "provider" | "item" | "either" {
+  switch (result.class) {
+    case "success":
+      return "item";
+    case "permanent":
+      if (result.scope === "item") return "item";
+      return result.code === "quota_exceeded" ? "provider" : "either";
+    case "refused":
+      return result.isRateLimit === true || result.isOverload === true ? "provider" : "either";
+    case "ambiguous":
+      if (result.code === "cancelled") return "provider"; // cut by ourselves
+      return result.code === "empty_output" || result.code === "response_too_large" ? "item" : "either";
+    case "not_sent":
+      return "either";
+  }
+}
+
+/** How an attempt ended, for the gate and the places in flight. */
+export function signalOf(result: AttemptResult): Signal {
+  const asked = result.retryAfterMs === undefined ? {} : { retryAfterMs: result.retryAfterMs };
+  switch (result.class) {
+    case "success":
+      return { kind: "success" };
+    case "not_sent":
+      return { kind: "not_sent" };
+    case "refused":
+      return result.isRateLimit === true
+        ? { kind: "rate_limited", ...asked, isRampLimit: result.isRampLimit }
+        : { kind: "overloaded", ...asked };
+    case "ambiguous":
+      return result.code === "empty_output" || result.code === "response_too_large"
+        ? { kind: "other" }
+        : { kind: "failed" };
+    case "permanent":
+      return { kind: "other" };
+  }
+}

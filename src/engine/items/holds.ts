@@ -1,0 +1,164 @@
+/**
+ * Holds: why items wait that nothing of their own keeps from being answered, and what ends the wait.
+ *
+ *   reason               what it is                                                     goes on
+ *   outage               refused, reset, DNS, TLS, 5xx, time-outs, redirects            by itself, a probe looks
+ *   rate_limited         429, and no answer since                                       by itself
+ *   overloaded           the provider says that it has too much to do                   by itself
+ *   disk_full            nothing can be recorded                                        by itself, tried every second
+ *   quota                the account has no money or quota left                         by itself, a probe a minute
+ *   authentication       the key is not accepted                                        by itself, a probe a minute
+ *   model_unavailable    the provider does not know the model, or refuses it to the key when the caller changes it
+ *   provider_missing     no provider of that name is configured                         when the caller changes it
+ *   key_missing          the provider needs a key and has none                          when the caller changes it
+ *   cap_reached          the cost cap leaves no money for it                            when the caller changes it
+ *   price_unknown        a cost cap is set and nobody knows the model's price           when the caller changes it
+ *
+ * A lane is held from its first failure that is no item's own until its next answer, so that single failures between
+ * answers hold it for as long. Held items use no attempts. What only the caller can change is tried again, too (a model once a
+ * minute), but no run waits for it.
+ */
+import type { AttemptResult } from "../../dispatch/attempt.ts";
+import type { FailureCode } from "../../errors.ts";
+
+/** In the order of the table above. */
+export const HOLD_REASONS = [
+  "outage",
+  "rate_limited",
+  "overloaded",
+  "disk_full",
+  "quota",
+  "authentication",
+  "model_unavailable",
+  "provider_missing",
+  "key_missing",
+  "cap_reached",
+  "price_unknown",
+] as const;
+
+export type HoldReason = (typeof HOLD_REASONS)[number];
+
+/** Items that are held for one reason, as people and programs see it. */
+export interface Hold {
+  readonly reason: HoldReason;
+  /** ISO 8601. */
+  readonly since: string;
+  /** ISO 8601: when it is tried again; null where nothing is tried before the caller changes something or the run is called again. */
+  readonly next_try: string | null;
+  /** Lines of the run that wait for it. */
+  readonly items: number;
+  readonly provider?: string;
+  /** Base address of the provider. */
+  readonly address?: string;
+  readonly model?: string;
+  /** The last failure as text, with the provider's code if it has one. */
+  readonly message: string;
+  /** Of `authentication`: whether the key was ever accepted. */
+  readonly was_accepted?: boolean;
+  /** Of `cap_reached`, USD: the least cap that allows the next request. */
+  readonly needed_usd?: number;
+  /** Of `cap_reached`, USD: a cap that suffices for all of the items and for those of other runs of the engine that share it, if no request is repeated. */
+  readonly enough_usd?: number;
+  /** Of `cap_reached`: the name of the cap; absent for the run's own. */
+  readonly cap?: string;
+}
+
+/** Lines that are not read into memory again before the caller changes something. */
+export interface HeldLines {
+  readonly reason: HoldReason;
+  readonly provider?: string;
+  readonly model?: string;
+  readonly message: string;
+  /** Of `cap_reached`, USD: the most that the next request may cost, of the line for which it is least. */
+  readonly mostUsd?: number;
+}
+
+/** How a held item ends where the caller does not want to wait: in an error, with the true reason. */
+export interface HeldEnd {
+  readonly code: FailureCode;
+  readonly message: string;
+  /** Who refused, or did not answer. */
+  readonly provider?: string;
+  /** The HTTP status that it refused with. */
+  readonly providerStatus?: number;
+}
+
+/** Why a run has to wait. */
+export interface RunHolds {
+  readonly holds: readonly Hold[];
+  /** Whether nothing else is left of the run, as far as it was read. */
+  readonly isAll: boolean;
+  /** Monotonic: since when nothing of it was answered because of them. */
+  readonly sinceMs: number;
+}
+
+/** Of a run that nothing holds. */
+export const NO_HOLDS: RunHolds = { holds: [], isAll: false, sinceMs: 0 };
+
+/** Failures of a lane since its last answer. */
+export interface Trouble {
+  readonly reason: HoldReason;
+  /** Of the last failure. */
+  readonly code: FailureCode;
+  /** Monotonic: since the first failure. */
+  readonly sinceMs: number;
+  readonly message: string;
+  /** The HTTP status of the last failure; absent when no answer came. */
+  readonly providerStatus?: number;
+  readonly model: string;
+  readonly address: string;
+}
+
+const REASONS: ReadonlySet<string> = new Set(HOLD_REASONS);
+
+const CALLERS: ReadonlySet<HoldReason> = new Set([
+  "cap_reached",
+  "price_unknown",
+  "provider_missing",
+  "key_missing",
+  "model_unavailable",
+]);
+
+/** The error with which a held item ends. */
+export function codeOfHold(reason: HoldReason): FailureCode {
+  switch (reason) {
+    case "cap_reached":
+      return "budget_exceeded";
+    case "model_unavailable":
+      return "model_not_found";
+    case "authentication":
+      return "authentication_failed";
+    case "quota":
+      return "quota_exceeded";
+    case "rate_limited":
+    case "overloaded":
+    case "price_unknown":
+    case "provider_missing":
+    case "key_missing":
+      return reason;
+    case "outage":
+    case "disk_full":
+      return "provider_error";
+  }
+}
+
+/** Whether a word is the reason of a hold. */
+export function isHoldReason(word: string): word is HoldReason {
+  return REASONS.has(word);
+}
+
+/** Whether only the caller can change it. */
+export function isCallers(reason: HoldReason): boolean {
+  return CALLERS.has(reason);
+}
+
+/** Why a lane is held after a failure that is no item's own. */
+export function holdReasonOf(result: AttemptResult): HoldReason {
+  if (result.class === "permanent") {
+    if (result.scope === "model") return "model_unavailable";
+    if (result.code === "authentication_failed") return "authentication";
+    return result.code === "quota_exceeded" ? "quota" : "outage"; // a redirect, or an answer without a status
+  }
+  if (result.isRateLimit === true) return "rate_limited";
+  return result.isOverload === true ? "overloaded" : "outage";
+}

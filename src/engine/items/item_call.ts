@@ -1,0 +1,174 @@
+/**
+ * One item on its way through a lane: what the dispatcher sends, and what the engine must give back afterwards.
+ */
+import type { Call, Made } from "../../dispatch/dispatcher.ts";
+import type { Permit } from "../../limits/limits.ts";
+import type { RefusedRow } from "../../limits/own_refusals.ts";
+import type { MoneyReservation } from "../../price/budget.ts";
+import { keepingBody } from "../../providers/kept_body.ts";
+import type { Provider, WireHead } from "../../providers/provider.ts";
+import type { FailureSeries, Refusals } from "../../queue/blame.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
+import type { Shard } from "../../shard/shard.ts";
+import type { TokenLoad } from "../../work/limits.ts";
+import { NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import type { BoundedRequest } from "./cost_bounds.ts";
+import type { ItemOwner } from "./item_owner.ts";
+
+/** Hot path: one object per item. */
+export class ItemCall implements Call {
+  readonly owner: ItemOwner;
+  readonly shard: Shard;
+  readonly index: number;
+  readonly provider: Provider;
+  readonly head: WireHead;
+  readonly attempts: number;
+  readonly uncounted: number;
+  readonly ambiguousAttempts: number;
+  readonly uncountedAmbiguous: number;
+  /** It was sent in an earlier call, and each of its attempts is known to have failed. */
+  readonly isTried: boolean;
+  /** By those attempts, and by those of this call that have ended. */
+  spent: Spent;
+  /** Tokens reserved for it. */
+  readonly expectedInputTokens: number;
+  readonly expectedOutputTokens: number;
+  /** The same, as limits take it. */
+  readonly load: TokenLoad;
+  /** Attempts up to the last failed one of this call; undefined before the first. */
+  failed: Made | undefined;
+  /** Of the lane that has it. */
+  lane: LaneKey;
+  /** Since when its attempts fail on its lane; undefined before the first. */
+  series: FailureSeries | undefined;
+  /** The same for refusals of its key or its model: other failures say nothing about them. */
+  refusals: Refusals | undefined;
+  /** Whether another item was accepted after its first refusal and before its last attempt was sent. */
+  isRefusalProven = false;
+  /** Its 429s in a row. */
+  refusedRow: RefusedRow | undefined;
+  /** Failed attempts since its last answer, whether they are its own or not. */
+  failuresInRow = 0;
+  /** Monotonic: when its next attempt is due; of a failed one that is to be repeated. */
+  retryAtMs = 0;
+  /** Bytes of its line while a lane has it; see `claimed_bytes.ts`. */
+  claimedBytes = 0;
+  /** Failures of the series count against it: they were compared. */
+  isProven = false;
+  /** Its last intent became durable, and it will not be sent. */
+  isUnsent = false;
+  /** For a second attempt (`dispatch/hedge.ts`): the call of the first one. Otherwise this call. */
+  item: ItemCall = this;
+  /** The second attempt beside this call, from its request to its end. */
+  second: ItemCall | undefined;
+  /** Whether its dispatcher has finished: no more of its usage will be recorded. */
+  isOver = false;
+  /** For a second attempt: whether it is requested, and neither sent nor refused yet. */
+  isRequested = false;
+  /** For a second attempt: whether it may not be sent any more. */
+  isWithdrawn = false;
+  permit: Permit | undefined;
+  reservation: MoneyReservation | undefined;
+  /** By how much its bound was raised when its money was reserved; from 1. */
+  boundFactor = 1;
+  /** While its money is held under a cap. */
+  bounded: BoundedRequest | undefined;
+
+  constructor(
+    owner: ItemOwner,
+    shard: Shard,
+    index: number,
+    wire: { readonly provider: Provider; readonly head: WireHead },
+    expected: TokenLoad,
+    lane: LaneKey,
+  ) {
+    this.owner = owner;
+    this.lane = lane;
+    this.shard = shard;
+    this.index = index;
+    this.provider = owner.settings.keepsBody ? keepingBody(wire.provider) : wire.provider;
+    this.head = wire.head;
+    this.expectedInputTokens = expected.inputTokens;
+    this.expectedOutputTokens = expected.outputTokens;
+    this.load = expected;
+    const made = owner.items.made.size === 0 ? undefined : owner.items.made.get(this.line);
+    this.attempts = made?.attempts ?? 0;
+    this.uncounted = made?.uncounted ?? 0;
+    this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
+    this.uncountedAmbiguous = made?.uncountedAmbiguous ?? 0;
+    this.isTried = made !== undefined && made.attempts > 0 && !made.isInDoubt;
+    this.spent = made?.spent ?? NOTHING_SPENT;
+  }
+
+  /** Whether it is a second attempt beside another. */
+  get isSecond(): boolean {
+    return this.item !== this;
+  }
+
+  get line(): number {
+    return this.shard.lines[this.index] as number;
+  }
+
+  get inputTokens(): number {
+    return this.shard.inputTokens[this.index] as number;
+  }
+
+  /** Hash of its system instruction; 0 when it has none. */
+  get prefixHash(): number {
+    return this.shard.prefixHash(this.index);
+  }
+
+  get maxOutputTokens(): number {
+    return this.shard.maxOutputTokens[this.index] as number;
+  }
+
+  /** The most that one attempt can take. */
+  get most(): { readonly inputTokens: number; readonly maxOutputTokens: number } {
+    const { most } = this.shard;
+    return {
+      inputTokens: most[2 * this.index] as number,
+      maxOutputTokens: most[2 * this.index + 1] as number,
+    };
+  }
+
+  get body(): Uint8Array {
+    return this.shard.body(this.index);
+  }
+
+  /** The key as a JSON string literal. */
+  get keyJson(): string {
+    const bytes = this.shard.keyJson(this.index);
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+  }
+
+  /** In JSON; empty text for none. */
+  get metadata(): string {
+    return this.shard.metadata(this.index);
+  }
+
+  /** What was left out of it, as JSON; empty text for nothing. */
+  get warnings(): string {
+    return this.shard.warnings(this.index);
+  }
+
+  get model(): string {
+    return this.shard.model;
+  }
+
+  /** Its line was cancelled by itself. */
+  get isSkipped(): boolean {
+    return this.owner.skips(this.line);
+  }
+
+  get waitSignal(): AbortSignal {
+    return this.owner.left;
+  }
+
+  get cutSignal(): AbortSignal {
+    return this.owner.over;
+  }
+
+  get deadlineMs(): number {
+    return this.owner.settings.deadlineMs;
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Whose items lanes send: a run over a file (`run_state.ts`). All that lanes, limits and money know of it is here.
+ *
+ *   open -> stopping                    asked to stop: nothing new is sent, what is in flight ends
+ *   open -> cancelling -> ending        nothing new is sent, nothing ends before the cancel is durable
+ *   open -> ending (expired|cancelled)  what was not sent ends with that status
+ *   open -> ending (giving_up)          what is held ends in an error, with the reason that holds it
+ *   open | stopping | ending -> done
+ */
+import type { Budget } from "../../price/budget.ts";
+import type { Shard } from "../../shard/shard.ts";
+import type { Outcome } from "../../work/outcome.ts";
+import type { CostTerms } from "../journal/item_cost.ts";
+import type { ClosedRecord, IntentRecord, Spent } from "../journal/journal.ts";
+import type { HeldEnd } from "./holds.ts";
+import type { ItemStates } from "./item_states.ts";
+import type { UnsentEnd } from "./run_stopped.ts";
+
+export type OwnerPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "giving_up" | "done";
+
+/** What does not change while an owner is at work. */
+export interface OwnerTerms extends CostTerms {
+  /** Monotonic; Infinity without sla. */
+  readonly deadlineMs: number;
+  /** Monotonic. */
+  readonly startedMs: number;
+  readonly budget: Budget;
+  /** Whether what its cap cannot bound is sent all the same. */
+  readonly allowsUnbounded: boolean;
+  /** Whether a second attempt goes beside one that hangs. */
+  readonly isHedged: boolean;
+  /** Empty for all owners that name none. */
+  readonly project: string;
+  /** Of its project, above 0. */
+  readonly weight: number;
+  /** Whether the provider's own body is kept with the answer. */
+  readonly keepsBody: boolean;
+}
+
+/** An item that was sent, as its records need it. */
+export interface SentItem {
+  readonly line: number;
+  /** As a JSON string literal. */
+  readonly keyJson: string;
+  readonly model: string;
+  /** In JSON; empty text for none. */
+  readonly metadata: string;
+  /** What was left out of it, as JSON; empty text for nothing. */
+  readonly warnings: string;
+  readonly spent: Spent;
+}
+
+/** Makes durable what happens to items. Methods stage and return at once, and take effect in the order of their calls. */
+export interface ItemRecords {
+  /** A request is about to be sent: it may be once this is durable. */
+  intent(record: IntentRecord, lane: string, whenDurable: () => void): void;
+  /** States anew an intent whose request is under way; goes with what was closed beside it. */
+  intentAgain(record: IntentRecord): void;
+  /** An attempt ended, and its item goes on. Not waited for: losing it in a crash only makes one more attempt ambiguous. */
+  closed(record: ClosedRecord): void;
+  /** Tokens beyond those of the intent, for the limits of the next process. */
+  sentMore(lane: string, inputTokens: number, outputTokens: number): void;
+  /** An item that was sent has ended. */
+  outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void;
+  /** An item or line ends without a request, or a further one. `keyJson` is null when the key could not be read. */
+  unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void;
+}
+
+/** Owns items with one budget, one project and one deadline. */
+export interface ItemOwner {
+  readonly id: string;
+  readonly settings: OwnerTerms;
+  readonly items: ItemStates;
+  readonly records: ItemRecords;
+  readonly phase: OwnerPhase;
+  /** Whether lanes may send for it. */
+  readonly isOpen: boolean;
+  /** Aborts when it is no longer open. */
+  readonly left: AbortSignal;
+  /** Aborts when it is done: nobody waits for what is under way. */
+  readonly over: AbortSignal;
+  /** Items that are known and not in shards yet. */
+  readonly unreadItems: number;
+  /** Items that are known and have not ended. */
+  readonly openItems: number;
+  /** How its held items end; undefined while they wait. */
+  readonly heldEnd: ((model: string) => HeldEnd) | undefined;
+  /** Whether an item was cancelled by itself: nothing more is sent for it. */
+  skips(line: number): boolean;
+  /** Brings back the bytes of a shard that were dropped. */
+  reload(shard: Shard): Promise<void>;
+  /** It cannot go on; what is recorded stays. */
+  fail(error: Error): void;
+  /** To be called after every change that may end it, or a pause of it. */
+  changed(): void;
+}

@@ -1,0 +1,82 @@
+/**
+ * Where the items of one owner are: the counts and sets that lanes and their owner keep together.
+ *
+ *   waiting (in a shard) -> claimed (a lane has it: intent, request, retries) -> done (its outcome is durable)
+ *   waiting -> held (until the caller changes something) -> read again
+ */
+import { LineSet } from "../../work/line_set.ts";
+import type { AttemptsMade } from "../journal/replay.ts";
+import type { HeldLines, HoldReason } from "./holds.ts";
+
+/** The most holds that are counted separately; further missing providers and models without a price count together. */
+const NAMED_HOLDS_MAX = 100;
+
+/** Items that are held for one reason. */
+interface HeldCount extends HeldLines {
+  items: number;
+  readonly sinceMs: number;
+  mostUsd?: number;
+}
+
+/** One for an owner. The line identifies an item. */
+export class ItemStates {
+  readonly done: LineSet;
+  readonly claimed: LineSet = new LineSet(0);
+  /** What was sent of lines that are not done. */
+  readonly made: Map<number, AttemptsMade>;
+  /** Items in shards, in the backlog or in a lane. */
+  waitingItems = 0;
+  inFlight = 0;
+  requestsSent = 0;
+  /** Items that wait for a change by the caller, by what holds them. */
+  readonly held: Map<string, HeldCount> = new Map();
+
+  /** Takes over `done`. */
+  constructor(done: LineSet, made: Iterable<readonly [number, AttemptsMade]> = []) {
+    this.done = done;
+    this.made = new Map(made);
+  }
+
+  /** Nothing waits, nothing is claimed, and nothing is held. */
+  get isIdle(): boolean {
+    return this.waitingItems === 0 && this.claimed.size === 0 && this.held.size === 0;
+  }
+
+  /** Whether a line is neither done nor with a lane. */
+  isOpen(line: number): boolean {
+    return !this.done.has(line) && !this.claimed.has(line);
+  }
+
+  /** A lane takes a line that waited. */
+  claim(line: number): void {
+    this.waitingItems -= 1;
+    this.claimed.add(line);
+  }
+
+  /** A line's outcome is durable. */
+  finished(line: number): void {
+    this.done.add(line);
+    this.claimed.delete(line);
+    this.made.delete(line);
+  }
+
+  /** Items are neither waiting nor claimed before the caller changes something. */
+  hold(lines: HeldLines, items: number, nowMs: number): void {
+    const own = JSON.stringify([lines.reason, lines.provider, lines.model]);
+    const isNamed = this.held.has(own) || this.held.size < NAMED_HOLDS_MAX;
+    const { provider: _provider, model: _model, ...unnamed } = lines;
+    const key = isNamed ? own : lines.reason;
+    const held = this.held.get(key);
+    if (held === undefined) this.held.set(key, { ...(isNamed ? lines : unnamed), items, sinceMs: nowMs });
+    else {
+      held.items += items;
+      held.mostUsd = Math.min(held.mostUsd ?? 0, lines.mostUsd ?? 0);
+    }
+  }
+
+  /** Whether something is held for that reason. */
+  isHeldBy(reason: HoldReason): boolean {
+    for (const lines of this.held.values()) if (lines.reason === reason) return true;
+    return false;
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * How long attempts are waited for, and which are not worth sending: what is learnt of latencies (queue/latency.ts), for
+ * the items of an engine.
+ *
+ * An attempt has until its item's deadline, or its provider's time-out. It is given up before only when it hangs, once for
+ * an item: should the item itself be what takes long, its next attempt has all the time there is. Under at-most-once
+ * delivery no attempt is given up, because it would not be repeated.
+ */
+import type { Clock } from "../../clock.ts";
+import {
+  ATTEMPT_MS_MAX,
+  type AttemptResult,
+  type AttemptTimes,
+  type Patience,
+} from "../../dispatch/dispatcher.ts";
+import type { Latencies } from "../../queue/latency.ts";
+import type { ItemCall } from "./item_call.ts";
+
+export interface ItemPatienceOptions {
+  readonly clock: Clock;
+  /** One attempt at most, where its provider does not say; default 10 minutes. */
+  readonly attemptMsMax: number | undefined;
+  readonly isAtMostOnce: boolean;
+  readonly latencies: Latencies;
+}
+
+/** One for an engine. */
+export class ItemPatience implements Patience<ItemCall> {
+  readonly #options: ItemPatienceOptions;
+  readonly #latencies: Latencies;
+
+  constructor(options: ItemPatienceOptions) {
+    this.#options = options;
+    this.#latencies = options.latencies;
+  }
+
+  patienceMs(call: ItemCall, attempt: AttemptTimes): number {
+    const { sentMs, elapsedMs, leftMs, freshMs, ambiguousAttempts } = attempt;
+    if (ambiguousAttempts > 0 || this.#options.isAtMostOnce) return leftMs;
+    return this.#latencies.patienceMs(call, { sentMs, nowMs: sentMs + elapsedMs, leftMs, freshMs });
+  }
+
+  /** Whether an answer to a request that leaves now would miss the deadline with more than 90 % probability. */
+  isTooLate(call: ItemCall): boolean {
+    const { deadlineMs } = call;
+    if (deadlineMs === Number.POSITIVE_INFINITY || call.provider.answerLocally !== undefined) return false;
+    const nowMs = this.#options.clock.nowMs();
+    return this.#latencies.isTooLate(call, deadlineMs - nowMs, nowMs);
+  }
+
+  /** Milliseconds after its sending when an attempt had failed: one that timed out, from when on it certainly hung. */
+  failedAfterMs(call: ItemCall, { code, latencyMs }: AttemptResult): number {
+    return code === "timeout" ? Math.min(latencyMs, this.#latencies.certainHangMs(call)) : latencyMs;
+  }
+
+  /**
+   * An attempt has ended. Returns whether that says anything of its lane: an attempt that its item's deadline has cut does so
+   * only when it had taken far longer than answers do.
+   */
+  learn(call: ItemCall, { class: kind, code, latencyMs }: AttemptResult): boolean {
+    const { provider, deadlineMs } = call;
+    if (provider.answerLocally !== undefined) return true;
+    const nowMs = this.#options.clock.nowMs();
+    const sentMs = nowMs - latencyMs;
+    if (kind === "success") this.#latencies.answered(call, sentMs, nowMs);
+    if (code !== "timeout") return code !== "cancelled"; // cut here
+    const { attemptMsMax = ATTEMPT_MS_MAX } = this.#options;
+    const isTimedOut = latencyMs >= (provider.settings.timeoutMs ?? attemptMsMax);
+    const isCut = !isTimedOut && nowMs >= deadlineMs;
+    if (isTimedOut || isCut) this.#latencies.unanswered(call, sentMs, nowMs);
+    return !isCut || this.#latencies.isHanging(call, latencyMs);
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * Progress and summary of a run: what a caller sees while it works and when it is over.
+ */
+
+import type { Oversized } from "../../limits/limits_snapshot.ts";
+import type { UsedPrice } from "../../price/used_prices.ts";
+import type { Hold } from "./holds.ts";
+
+/** The state of one lane's limits, shares in [0, 1]. */
+export interface LaneProgress {
+  /** `<provider>:<tier>:<family>`. */
+  readonly lane: string;
+  readonly state: "open" | "cooldown" | "outage" | "paused";
+  readonly inFlight: number;
+  /** At least `inFlight`: a maximum that falls leaves requests that are under way. */
+  readonly inFlightMax: number;
+  readonly requestsShare?: number;
+  readonly tokensShare?: number;
+  /** An item that is larger than a limit on tokens waits for an empty minute, to be sent alone. */
+  readonly oversized?: Oversized;
+}
+
+/** Where a run stands at one moment; counts are lines of the input. */
+export interface Progress {
+  readonly state: "reading" | "running" | "paused" | "stopping" | "done";
+  /** Why nothing is sent at the moment. */
+  readonly pausedBy?: string;
+  /** Items that wait, by what holds them; empty while nothing does. */
+  readonly held: readonly Hold[];
+  /** Lines of the input, known once it was read through. */
+  readonly linesTotal?: number;
+  readonly linesRead: number;
+  readonly settled: number;
+  readonly completed: number;
+  readonly errors: number;
+  readonly inFlight: number;
+  /** Over about the last ten seconds. */
+  readonly itemsPerSecond: number;
+  readonly tokensPerSecond: number;
+  /** What providers bill for all attempts that have ended. */
+  readonly billedUsd: number;
+  /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed; and answers without usable usage. */
+  readonly ambiguousUsd: number;
+  /** The cost of the settled lines at list price. */
+  readonly listUsd: number;
+  /** What a service charges its callers for them: list price times price factor. */
+  readonly usd: number;
+  /** Until the deadline; absent without sla. */
+  readonly deadlineInMs?: number;
+  /** Until the end, as it is forecast (as by a quote), no sooner than at the present rate; absent while unknown, as while something is held or nothing moves. */
+  readonly etaMs?: number;
+  readonly lanes: readonly LaneProgress[];
+}
+
+/** What a run came to: the object that `perigee run --json` prints. */
+export interface Summary {
+  readonly status: "completed" | "stopped" | "paused";
+  readonly task_id: string;
+  /** Items accepted or refused: every line that is not blank. */
+  readonly items: number;
+  readonly counts: {
+    readonly submitted: number;
+    readonly completed: number;
+    readonly failed: number;
+    readonly expired: number;
+    readonly cancelled: number;
+  };
+  readonly errors: Readonly<Record<string, number>>;
+  /** How many lines have each warning: settings that were left out, as `dropped:temperature`, and `text_replaced`. */
+  readonly warnings: Readonly<Record<string, number>>;
+  readonly usage: {
+    readonly input_tokens: number;
+    readonly cached_tokens: number;
+    /** Written to providers' caches. */
+    readonly cache_write_tokens: number;
+    readonly output_tokens: number;
+    readonly reasoning_tokens: number;
+    /** How often items were tried, also where no request left this machine (connection refused). */
+    readonly attempts: number;
+    /** Of these, those that may have been billed without an answer. */
+    readonly ambiguous_attempts: number;
+  };
+  readonly cost: {
+    /** What providers bill: real usage, cache reads and writes, the tier that was served. */
+    readonly billed_usd: number;
+    /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed; and answers without usable usage. */
+    readonly ambiguous_usd: number;
+    /** The cost of the settled lines at list price. */
+    readonly list_usd: number;
+    /** What a service charges its callers for them: list price times price factor. No provider bills this. */
+    readonly usd: number;
+    /** True when a usage or a price was estimated, or something is ambiguous. */
+    readonly is_estimated: boolean;
+    /** All that the task's costs were reckoned with, those of earlier calls first; the first 1,000 of them. */
+    readonly prices: readonly UsedPrice[];
+    /** Their sources with their days, for people. */
+    readonly price_source: string;
+  };
+  readonly output: string;
+  /** Wall time of this call, not of earlier ones that it continued. */
+  readonly elapsed_ms: number;
+  /** Attempts of this call whose request left this machine, answered or not. */
+  readonly requests_sent: number;
+  /** Why the run is not complete, when it is not. */
+  readonly reason?: string;
+  /** What held the items that are left when the run ended as `paused`. */
+  readonly held: readonly Hold[];
+}
+
+const WINDOW_MS = 10_000;
+
+/** A rate over the last ten seconds from counters that only grow. */
+export class Rate {
+  #samples: { readonly atMs: number; readonly value: number }[] = [];
+  #sinceMs: number | undefined;
+
+  /** Feeds the counter and returns its growth per second. */
+  update(nowMs: number, value: number): number {
+    this.#sinceMs ??= nowMs;
+    this.#samples.push({ atMs: nowMs, value });
+    while (this.#samples.length > 2 && nowMs - (this.#samples[0]?.atMs ?? nowMs) > WINDOW_MS)
+      this.#samples.shift();
+    const first = this.#samples[0];
+    if (first === undefined || nowMs - first.atMs < 50) return 0;
+    return ((value - first.value) * 1_000) / (nowMs - first.atMs);
+  }
+
+  /** Whether it is of ten seconds. */
+  isWhole(nowMs: number): boolean {
+    return this.#sinceMs !== undefined && nowMs - this.#sinceMs >= WINDOW_MS;
+  }
+
+  /** Forgets what was, so that it says nothing of what comes. */
+  restart(): void {
+    this.#samples = [];
+    this.#sinceMs = undefined;
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * How items end that their run does not send any more.
+ */
+import type { FailureCode } from "../../errors.ts";
+import type { HeldEnd } from "./holds.ts";
+
+/** Why a waiting retry was given up: its run no longer sends. */
+export class RunStopped extends Error {
+  constructor() {
+    super("the run no longer sends");
+    this.name = "RunStopped";
+  }
+}
+
+/** The end of an item that was not sent, or not again. */
+export interface UnsentEnd {
+  /** Of its item, in JSON; absent or empty for none. */
+  readonly metadata?: string;
+  readonly status: "failed" | "expired" | "cancelled";
+  readonly code: FailureCode;
+  readonly message: string;
+  /** Whether the same request may succeed at another time; of `failed`. */
+  readonly retryable?: boolean;
+  /** Who refused it, or what it was held by, and the HTTP status. */
+  readonly provider?: string;
+  readonly providerStatus?: number;
+}
+
+export function endMessage(status: "expired" | "cancelled"): string {
+  return status === "expired"
+    ? "the sla passed before the item was answered"
+    : "it was cancelled before the item was answered";
+}
+
+/** How an item of a model ends in a run that ends early. */
+export function endOf(
+  owner: { readonly heldEnd: ((model: string) => HeldEnd) | undefined },
+  status: "expired" | "cancelled" | "giving_up",
+  model: string,
+): UnsentEnd {
+  if (status !== "giving_up") return { status, code: status, message: endMessage(status) };
+  const end = owner.heldEnd?.(model) ?? {
+    code: "provider_error",
+    message: "the run ended before it was sent",
+  };
+  return { status: "failed", ...end, retryable: true };
+}

@@ -1,0 +1,116 @@
+/**
+ * Checksums of inputs: whether what is read now is what was read before.
+ */
+import { crc32 } from "node:zlib";
+import type { DiskFile } from "../../disk.ts";
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/** CRC32 and length of bytes that come one after another. */
+export class Checksum {
+  #crc32 = 0;
+  #lengthBytes = 0;
+
+  get lengthBytes(): number {
+    return this.#lengthBytes;
+  }
+
+  add(bytes: Uint8Array): void {
+    this.#crc32 = crc32(bytes, this.#crc32);
+    this.#lengthBytes += bytes.byteLength;
+  }
+
+  toString(): string {
+    return checksumText(this.#crc32, this.#lengthBytes);
+  }
+}
+
+/** `crc` of a sum written as text, for bytes of that length. */
+export function checksumText(crc: number, lengthBytes: number): string {
+  return `${(crc >>> 0).toString(16)}:${lengthBytes}`;
+}
+
+/** Bytes that a sum written as text is of. */
+export function lengthOf(checksum: string): number {
+  return Number(checksum.split(":")[1] ?? 0);
+}
+
+const POLYNOMIAL = 0xedb88320;
+
+/** The CRC-32 of bytes and of those that follow them, from both and the length of the second: zlib's `crc32_combine`. */
+export function combineCrc32(first: number, second: number, secondBytes: number): number {
+  let shift = 0x80000000; // x^0
+  let rest = secondBytes;
+  for (let power = 3; rest > 0; power += 1) {
+    if (rest % 2 === 1) shift = multiplied(POWERS[power & 31] as number, shift);
+    rest = Math.floor(rest / 2);
+  }
+  return (multiplied(shift, first) ^ second) >>> 0;
+}
+
+/** Of polynomials over GF(2), modulo that of CRC-32, the lowest power in the highest bit. */
+function multiplied(a: number, b: number): number {
+  let product = 0;
+  let factor = b;
+  for (let bit = 0x80000000; bit !== 0; bit >>>= 1) {
+    if ((a & bit) !== 0) product ^= factor;
+    factor = (factor & 1) === 1 ? (factor >>> 1) ^ POLYNOMIAL : factor >>> 1;
+  }
+  return product >>> 0;
+}
+
+/** x^(2^n). */
+const POWERS: readonly number[] = (() => {
+  const powers = [0x40000000];
+  while (powers.length < 32) powers.push(multiplied(powers.at(-1) as number, powers.at(-1) as number));
+  return powers;
+})();
+
+/** The checksum of a file up to an offset, and how many bytes it has up to there. */
+export async function checksumOf(file: Pick<DiskFile, "read">, endBytes: number): Promise<Checksum> {
+  const sum = new Checksum();
+  const chunk = Buffer.allocUnsafeSlow(Math.min(CHUNK_BYTES, endBytes));
+  while (sum.lengthBytes < endBytes) {
+    const wanted = chunk.subarray(0, endBytes - sum.lengthBytes);
+    const length = await file.read(wanted, sum.lengthBytes);
+    if (length === 0) break;
+    sum.add(wanted.subarray(0, length));
+  }
+  return sum;
+}
+
+/** Whether the bytes of a file up to an offset exist and have this CRC-32. */
+export async function hasCrc32(
+  file: Pick<DiskFile, "read">,
+  endBytes: number,
+  crc: number,
+): Promise<boolean> {
+  return String(await checksumOf(file, endBytes)) === checksumText(crc, endBytes);
+}
+
+/** A file that sums up what is read from it front to back, so that two passes can be compared. */
+export class ChecksummedFile implements Pick<DiskFile, "read"> {
+  readonly #file: Pick<DiskFile, "read">;
+  readonly #endBytes: number;
+  readonly #sum = new Checksum();
+
+  /** Ends at `endBytes`: what was appended since then is not of the input. */
+  constructor(file: Pick<DiskFile, "read">, endBytes: number = Number.POSITIVE_INFINITY) {
+    this.#file = file;
+    this.#endBytes = endBytes;
+  }
+
+  /** CRC32 and length of the bytes from the start that were read so far. */
+  get checksum(): string {
+    return this.#sum.toString();
+  }
+
+  async read(into: Uint8Array, position: number): Promise<number> {
+    const wanted = into.subarray(0, Math.max(0, Math.min(into.byteLength, this.#endBytes - position)));
+    const length = await this.#file.read(wanted, position);
+    const { lengthBytes } = this.#sum;
+    const fresh = position + length - lengthBytes;
+    if (position <= lengthBytes && fresh > 0) this.#sum.add(into.subarray(length - fresh, length));
+    return length;
+  }
+}

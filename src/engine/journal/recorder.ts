@@ -1,0 +1,235 @@
+/**
+ * The recorder: group commits of intents, outcomes and output lines, for all tasks of an engine.
+ *
+ *   idle -> due -> committing -> idle               records that come while committing form the next commit
+ *   committing -> waiting for room -> committing    the store's disk is full: nothing can be recorded
+ *   committing -> holding -> committing             an output's disk is full: its lines wait in the journal
+ *   any -> closed                                   waits for disk space end
+ *   any -> failed                                   an fsync failed, or room did not come back in time: final
+ *
+ * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
+ * step to the journal, and then the log calls back. So a request is sent only after its intent is durable, and a place
+ * is given on only behind its outcome. When an output's disk is full its lines go into the journal (`held`) and reach
+ * the output when there is room; while anything waits for room the engine admits nothing (`room.ts`).
+ *
+ * A commit begins when the events of this turn are handled; its answer is looked for at each record that is staged
+ * meanwhile, because a turn with thousands in flight takes 15 ms.
+ *
+ * Hot path: one commit per 2-4 ms under load, some ten to hundreds of records each, one hop to the store's thread and
+ * back for each (bench/engine.ts).
+ */
+import type { Clock, Timer } from "../../clock.ts";
+import { debug } from "../../debug.ts";
+import { isNoSpace } from "../../disk.ts";
+import { hasCode, type PerigeeError } from "../../errors.ts";
+import { outputFailureOf } from "../../store/outputs.ts";
+import type { Store } from "../../store/store.ts";
+import { asFailure } from "./file_errors.ts";
+import { type LaneRecord, stamped } from "./journal.ts";
+import type { EngineObserver } from "./observer.ts";
+import type { OutputFile } from "./output.ts";
+import { PacedCalls } from "./paced_calls.ts";
+import { type Lack, ROOM_CHECK_MS, type Room } from "./room.ts";
+import { type SealedStep, type StepListener, TaskLog } from "./task_log.ts";
+
+export interface RecorderOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** The store's own view of its disk, where it has one: it may live on a reserve while space is low. */
+  readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
+  /** Told while a disk is full; after its wait the engine fails with `disk_full`. */
+  readonly room: Room;
+  /** Asked at every commit: all lanes that are held back. */
+  readonly lanes: () => readonly LaneRecord[];
+  /** Called once; nothing is recorded afterwards. */
+  readonly onFailure: (error: PerigeeError) => void;
+  readonly observer?: EngineObserver | undefined;
+  /** See `paced_calls.ts`. */
+  readonly callsPerTurn?: (() => number | undefined) | undefined;
+}
+
+/** Commits for many logs. Close it when its logs are settled, before its store. */
+export class Recorder {
+  readonly #options: RecorderOptions;
+  readonly #calls: PacedCalls;
+  readonly #dirty = new Set<TaskLog>();
+  /** Logs with lines that wait for room in their output. */
+  readonly #holding = new Set<TaskLog>();
+  #isReleaseDue = false;
+  #isReleaseTimed = false;
+  #phase: "idle" | "due" | "committing" = "idle";
+  #failure: PerigeeError | undefined;
+  #lack: Lack | undefined;
+  /** The append under way, or the last one. */
+  #writing: Promise<void> | undefined;
+  #isSpaceLow = false;
+  readonly #closing = new AbortController();
+  #releaseTimer: Timer | undefined;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+    this.#calls = new PacedCalls(options.clock, options.callsPerTurn);
+  }
+
+  get failure(): PerigeeError | undefined {
+    return this.#failure;
+  }
+
+  /** Whether something is being recorded, or is about to be, or nothing is any more. */
+  get isBusy(): boolean {
+    return this.#phase !== "idle" || this.#failure !== undefined;
+  }
+
+  /** The log of one task; `output` is appended to by this log alone from now on. */
+  open(taskId: string, output: OutputFile, onStep?: StepListener): TaskLog {
+    return new TaskLog(taskId, output, (log) => this.#touch(log), this.#calls, onStep);
+  }
+
+  /** Resolves when no output is being written; after `settled`, or a failure, none of a log's will be any more. */
+  async quiet(): Promise<void> {
+    await this.#writing?.catch(() => undefined); // the commit is told
+  }
+
+  /** Ends waits for disk space: what is not recorded yet stays unrecorded. May be called twice. */
+  close(): void {
+    this.#closing.abort();
+    this.#releaseTimer?.cancel();
+  }
+
+  #touch(log: TaskLog): void {
+    this.#dirty.add(log);
+    if (this.#phase === "committing") this.#options.store.poll?.();
+    else this.#begin();
+  }
+
+  #begin(): void {
+    if (this.#phase !== "idle" || this.#failure !== undefined) return;
+    this.#phase = "due";
+    this.#options.clock.soon(() => void this.#work());
+  }
+
+  async #work(): Promise<void> {
+    this.#phase = "committing";
+    try {
+      if (this.#isReleaseDue) this.#releaseHeld();
+      if (this.#dirty.size > 0) await this.#commit();
+    } catch (error) {
+      this.#fail(error);
+      return;
+    }
+    this.#phase = "idle";
+    if (this.#dirty.size > 0 || this.#isReleaseDue) this.#begin();
+  }
+
+  async #commit(): Promise<void> {
+    const logs = [...this.#dirty];
+    this.#dirty.clear();
+    const lanes = this.#options.lanes();
+    const sealed = logs.map((log) => log.seal(lanes));
+    const startMs = this.#options.clock.nowMs();
+    const wallMs = await this.#append(sealed);
+    const durationMs = this.#options.clock.nowMs() - startMs;
+    this.#options.observer?.committed(durationMs);
+    debug.commits?.(`a step of ${sealed.length} runs is durable after ${durationMs.toFixed(1)} ms`);
+    if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
+    for (const step of sealed) step.release(wallMs);
+    for (const log of logs) this.#hold(log);
+    if (this.#options.space?.isSpaceLow() === true) void this.#awaitSpace(this.#options.space);
+    this.#roomIsBack();
+  }
+
+  /** On its reserve the store still records what is in flight; new work waits until the reserve stands again. */
+  async #awaitSpace(space: NonNullable<RecorderOptions["space"]>): Promise<void> {
+    if (this.#isSpaceLow) return;
+    this.#isSpaceLow = true;
+    try {
+      while (!(await space.restoreReserve())) await this.#waitForRoom(undefined);
+      this.#isSpaceLow = false;
+      this.#roomIsBack();
+    } catch (error) {
+      if (!this.#closing.signal.aborted) this.#fail(error);
+    }
+  }
+
+  /** Keeps in mind the logs whose lines wait for room, and when to try again. */
+  #hold(log: TaskLog): void {
+    if (!log.isHolding) {
+      this.#holding.delete(log);
+      return;
+    }
+    const isNew = !this.#holding.has(log);
+    this.#holding.add(log);
+    if (isNew) {
+      this.#isReleaseDue = true; // room may be back already, as after a restart
+      return;
+    }
+    if (this.#isReleaseTimed) return;
+    this.#isReleaseTimed = true;
+    this.#releaseTimer = this.#options.clock.timer(ROOM_CHECK_MS, () => {
+      this.#isReleaseTimed = false;
+      this.#isReleaseDue = true;
+      this.#begin();
+    });
+  }
+
+  /** The next commit tries to bring held lines to their outputs. */
+  #releaseHeld(): void {
+    this.#isReleaseDue = false;
+    for (const log of this.#holding) {
+      log.tryRelease();
+      this.#dirty.add(log);
+    }
+  }
+
+  /**
+   * Appends, waiting as long as the store's own disk is full; lines whose output is full go into the journal. Resolves
+   * with the time that it stamped them with.
+   */
+  async #append(sealed: readonly SealedStep[]): Promise<number> {
+    for (;;) {
+      if (this.#failure !== undefined) throw this.#failure; // it was waited for room long enough: outputs are closed by now
+      const moment = this.#options.clock.moment(); // of each try: what is in them is only sent after it
+      try {
+        this.#writing = this.#options.store.append(sealed.map((step) => stamped(step.entry, moment)));
+        await this.#writing;
+        return moment.wallMs;
+      } catch (error) {
+        if (this.#holdInstead(sealed, error)) continue;
+        if (!hasCode(error, "disk_full")) throw error;
+        await this.#waitForRoom(error);
+      }
+    }
+  }
+
+  #holdInstead(sealed: readonly SealedStep[], error: unknown): boolean {
+    const failure = outputFailureOf(error);
+    if (failure?.operation !== "write" || !isNoSpace(failure.systemCode)) return false;
+    const step = sealed.find(({ entry }) => entry.taskId === failure.taskId);
+    if (step === undefined) return false;
+    step.hold();
+    this.#roomIsLost().check(error);
+    return true;
+  }
+
+  async #waitForRoom(cause: unknown): Promise<void> {
+    this.#roomIsLost().check(cause);
+    await this.#options.clock.sleep(ROOM_CHECK_MS, { signal: this.#closing.signal });
+  }
+
+  #roomIsLost(): Lack {
+    this.#lack ??= this.#options.room.lack();
+    return this.#lack;
+  }
+
+  #roomIsBack(): void {
+    if (this.#lack === undefined || this.#isSpaceLow || this.#holding.size > 0) return;
+    this.#lack.end();
+    this.#lack = undefined;
+  }
+
+  #fail(error: unknown): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = asFailure(error);
+    this.#options.onFailure(this.#failure);
+  }
+}

@@ -1,0 +1,254 @@
+/**
+ * What the steps of a task's journal add up to: which lines are done, what open ones have behind them, and what was spent.
+ *
+ * Pure: steps in, state out. Steps may void the last one that wrote output, or restate all.
+ */
+import type { Made } from "../../dispatch/dispatcher.ts";
+import type { Taken } from "../../price/budget.ts";
+import { LineSet } from "../../work/line_set.ts";
+import { combineCrc32 } from "./checksum.ts";
+import { addGone } from "./item_cost.ts";
+import {
+  type ClosedRecord,
+  endsIntent,
+  type IntentRecord,
+  NOTHING_SPENT,
+  type OutcomeRecord,
+  RESTATES,
+  type Spent,
+  type Step,
+  type WarnedRecord,
+} from "./journal.ts";
+import type { WrittenRange } from "./output.ts";
+import { RELEASES_HELD } from "./task_log.ts";
+import { Totals } from "./totals.ts";
+
+/** Attempts already made for a line that has no outcome yet. */
+export interface AttemptsMade extends Made {
+  /** True when the last attempt's end is unknown: it may have been answered and billed. */
+  readonly isInDoubt: boolean;
+  /** The last attempt, when it is in doubt. */
+  readonly intent?: IntentRecord;
+  readonly spent: Spent;
+}
+
+/** The state that steps add up to. */
+export class Replay {
+  done: LineSet = new LineSet();
+  totals: Totals = new Totals();
+  readonly open: Map<number, IntentRecord> = new Map();
+  readonly closed: Map<number, ClosedRecord> = new Map();
+  /** What attempts before the open one took. */
+  readonly spent: Map<number, ClosedRecord> = new Map();
+  /** What lines took that are no longer in the input. */
+  gone: ClosedRecord[] = [];
+  /** Outcomes whose range was damaged: their lines may be whole all the same. */
+  readonly voided: Map<number, OutcomeRecord> = new Map();
+  committedUsd = 0;
+  /** Of steps that did not say what is in doubt: what a cap counted then, beyond what is recorded. */
+  #unrecordedUsd = 0;
+  #hasMoney = true;
+  held: Uint8Array[] = [];
+  outEnd = 0;
+  /** Of the output up to there. */
+  outCrc32 = 0;
+  last:
+    | {
+        readonly sequence: number;
+        readonly range: WrittenRange;
+        /** Of the output up to the range. */
+        readonly crc32Before: number;
+        /** Whose lines stand in the range. */
+        readonly outcomes: readonly OutcomeRecord[];
+        readonly warned: readonly WarnedRecord[];
+        /** What they had sent, by line. */
+        readonly intents: ReadonlyMap<number, IntentRecord>;
+        /** What attempts before that took, by line. */
+        readonly spent: ReadonlyMap<number, ClosedRecord>;
+        /** Held lines that stand in it instead; the journal has them still. */
+        readonly released: readonly Uint8Array[];
+      }
+    | undefined;
+
+  apply(sequence: number, step: Step): void {
+    if (step.hasMoney && !this.#hasMoney) this.#noteUnrecorded();
+    this.#hasMoney = step.hasMoney;
+    this.committedUsd = step.committedUsd;
+    const isRelease = step.voids === RELEASES_HELD;
+    const released = isRelease ? this.held : [];
+    if (isRelease) this.held = [];
+    else if (step.voids > 0) this.#void(step.voids);
+    else if (step.voids === RESTATES) this.#forget();
+    for (const intent of step.intents) {
+      const before = this.open.get(intent.line);
+      if (before !== undefined && before.attempt < intent.attempt) this.#doubt(before); // else stated again, by when it left
+      this.open.set(intent.line, intent);
+      this.closed.delete(intent.line);
+      this.voided.delete(intent.line); // an answer that is found from now on is another one's
+    }
+    for (const record of step.closed) {
+      if (record.line === 0) {
+        this.totals.carry(record);
+        addGone(this.gone, record);
+        continue;
+      }
+      this.spent.set(record.line, record);
+      const intent = this.open.get(record.line);
+      if (intent !== undefined && !endsIntent(step, record, intent)) continue; // the next attempt is in the same step
+      this.open.delete(record.line);
+      this.closed.set(record.line, record);
+    }
+    const intents = new Map<number, IntentRecord>();
+    const spent = new Map<number, ClosedRecord>();
+    for (const outcome of step.outcomes) {
+      const intent = this.open.get(outcome.line);
+      if (intent !== undefined) intents.set(outcome.line, intent);
+      const before = this.spent.get(outcome.line);
+      if (before !== undefined) spent.set(outcome.line, before);
+      this.settle(outcome);
+    }
+    for (const [list, lines] of step.warned) this.totals.warn(list, lines);
+    if (step.held.byteLength > 0) this.held.push(step.held);
+    if (step.outEnd > step.outStart) {
+      const { outcomes, warned } = isRelease ? { outcomes: [], warned: [] } : step;
+      const crc32Before = this.outCrc32;
+      this.last = { sequence, range: step, crc32Before, outcomes, warned, intents, spent, released };
+      this.outEnd = step.outEnd;
+      this.outCrc32 = combineCrc32(this.outCrc32, step.outCrc32, step.outEnd - step.outStart);
+    }
+  }
+
+  /** Another request follows one whose end was never recorded: what that may have cost stays in doubt. */
+  #doubt(intent: IntentRecord | undefined): void {
+    if (intent === undefined) return;
+    const { line, attempt, ambiguousAttempts, mostUsd } = intent;
+    const before = this.spent.get(line);
+    this.spent.set(line, {
+      ...(before ?? NOTHING_SPENT),
+      line,
+      attempts: attempt,
+      uncounted: (before?.uncounted ?? 0) + 1,
+      ambiguousAttempts: ambiguousAttempts + 1,
+      uncountedAmbiguous: (before?.uncountedAmbiguous ?? 0) + 1,
+      ambiguousUsd: (before?.ambiguousUsd ?? 0) + mostUsd,
+    });
+  }
+
+  settle(outcome: OutcomeRecord): void {
+    if (!this.done.add(outcome.line)) return;
+    this.totals.add(outcome);
+    this.open.delete(outcome.line);
+    this.closed.delete(outcome.line);
+    this.spent.delete(outcome.line);
+  }
+
+  taken(): Taken {
+    const { billedUsd, ambiguousUsd } = this.#recorded();
+    return { billedUsd, ambiguousUsd: ambiguousUsd + this.unrecordedUsd };
+  }
+
+  /** What a cap counted beyond what is recorded, in steps that did not say what is in doubt. */
+  get unrecordedUsd(): number {
+    if (!this.#hasMoney) this.#noteUnrecorded();
+    return this.#unrecordedUsd;
+  }
+
+  #noteUnrecorded(): void {
+    const { billedUsd, ambiguousUsd } = this.#recorded();
+    this.#unrecordedUsd = Math.max(this.#unrecordedUsd, this.committedUsd - billedUsd - ambiguousUsd);
+  }
+
+  /** By settled lines, by attempts of open ones, and by requests in doubt. */
+  #recorded(): Taken {
+    let { billedUsd, ambiguousUsd } = this.totals;
+    for (const spent of this.spent.values()) {
+      billedUsd += spent.billedUsd;
+      ambiguousUsd += spent.ambiguousUsd;
+    }
+    for (const intent of this.open.values()) ambiguousUsd += intent.mostUsd;
+    return { billedUsd, ambiguousUsd };
+  }
+
+  attemptsMade(): Map<number, AttemptsMade> {
+    const made = new Map<number, AttemptsMade>();
+    for (const [line, record] of this.closed) made.set(line, madeOf(record));
+    for (const [line, intent] of this.open) {
+      const before = this.spent.get(line) ?? NOTHING_SPENT;
+      made.set(line, {
+        attempts: intent.attempt,
+        ambiguousAttempts: intent.ambiguousAttempts + 1,
+        // The process that died is not the item's fault.
+        uncounted: (this.spent.get(line)?.uncounted ?? 0) + 1,
+        uncountedAmbiguous: (this.spent.get(line)?.uncountedAmbiguous ?? 0) + 1,
+        isInDoubt: true,
+        intent,
+        spent: { ...before, ambiguousUsd: before.ambiguousUsd + intent.mostUsd },
+      });
+    }
+    return made;
+  }
+
+  /** Undoes the outcomes of the last step that wrote output: only that one can be void. */
+  #void(sequence: number): void {
+    if (this.last?.sequence !== sequence) return;
+    for (const outcome of this.last.outcomes) {
+      this.done.delete(outcome.line);
+      this.totals.remove(outcome);
+      if (outcome.attempts > 0) this.#reopen(outcome, this.last.intents.get(outcome.line), this.last.spent);
+    }
+    for (const [list, lines] of this.last.warned) this.totals.warn(list, -lines);
+    this.held = [...this.last.released, ...this.held];
+    this.outEnd = this.last.range.outStart;
+    this.outCrc32 = this.last.crc32Before;
+    this.last = undefined;
+  }
+
+  /**
+   * A settled line is asked for again. What it took is counted still, because its answer was paid for; its earlier attempts
+   * count against it or not, as before, and the one whose line was damaged does not.
+   */
+  #reopen(
+    outcome: OutcomeRecord,
+    intent: IntentRecord | undefined,
+    spent: ReadonlyMap<number, ClosedRecord>,
+  ): void {
+    const { line } = outcome;
+    const { uncounted = 0, uncountedAmbiguous = 0 } = spent.get(line) ?? {};
+    this.voided.set(line, outcome);
+    if (intent !== undefined) {
+      this.open.set(line, { ...intent, mostUsd: 0 }); // its outcome says what it cost
+      this.spent.set(line, { ...outcome, uncounted, uncountedAmbiguous });
+      return;
+    }
+    const closed = {
+      ...outcome,
+      uncounted: uncounted + 1,
+      ambiguousAttempts: outcome.ambiguousAttempts + 1,
+      uncountedAmbiguous: uncountedAmbiguous + 1,
+    };
+    this.closed.set(line, closed);
+    this.spent.set(line, closed);
+  }
+
+  /** The output was written again: what follows says what is in it. */
+  #forget(): void {
+    this.done = new LineSet();
+    this.totals = new Totals();
+    for (const lines of [this.open, this.closed, this.spent, this.voided]) lines.clear();
+    this.gone = [];
+    this.held = [];
+    this.outEnd = 0;
+    this.outCrc32 = 0;
+    this.last = undefined;
+  }
+
+  voidLast(sequence: number): void {
+    this.#void(sequence);
+  }
+}
+
+function madeOf(record: ClosedRecord): AttemptsMade {
+  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = record;
+  const made = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
+  return { ...made, isInDoubt: false, spent: record };
+}

@@ -1,0 +1,146 @@
+/**
+ * Room on the disks of an engine: who finds none waits here, and as long as anybody waits nothing new is sent.
+ *
+ *   plenty -> lacking (somebody finds no room) -> plenty (nobody lacks it any more)
+ *   lacking -> given up                           it lasted for `waitMs`: `disk_full` for the one who waited
+ *
+ * A full disk is tried again every second.
+ */
+import type { Clock } from "../../clock.ts";
+import { errorCodeOf, isNoSpace } from "../../disk.ts";
+import { PerigeeError } from "../../errors.ts";
+
+/** How often a full disk is tried again. */
+export const ROOM_CHECK_MS = 1_000;
+
+/** How long a call waits for room whose caller waits for the answer. */
+const CALL_WAIT_MS = 60_000;
+
+export interface RoomOptions {
+  readonly clock: Clock;
+  /** How long work that was accepted waits for room; Infinity: for ever. */
+  readonly waitMs: number;
+  /** Called with false when room ran out and true when it is back for all. */
+  readonly onRoom: (hasRoom: boolean) => void;
+}
+
+/** One for an engine. */
+export class Room {
+  readonly #options: RoomOptions;
+  readonly #lacks = new Set<Lack>();
+  /** Who does not wait for room. */
+  readonly #impatient = new Set<() => void>();
+  #lackingSinceMs: number | undefined;
+
+  constructor(options: RoomOptions) {
+    this.#options = options;
+  }
+
+  /** Monotonic: since when somebody has no room; undefined while all have. */
+  get lackingSinceMs(): number | undefined {
+    return this.#lackingSinceMs;
+  }
+
+  /** Somebody has no room from now on; end it once, when they have. */
+  lack({ waitMs }: Pick<RoomOptions, "waitMs"> = this.#options): Lack {
+    const { clock } = this.#options;
+    const lack = new Lack({ clock, waitMs }, () => {
+      if (this.#lacks.delete(lack) && this.#lacks.size === 0) this.#change(undefined);
+    });
+    this.#lacks.add(lack);
+    if (this.#lacks.size === 1) this.#change(clock.nowMs());
+    return lack;
+  }
+
+  /**
+   * Writes again and again for as long as there is no room for it, so `write` must be one that may be repeated after
+   * `ENOSPC` or `disk_full`. Rejects with `disk_full` when that lasted too long, with `signal.reason` when it is given
+   * up, and with any other error of `write`.
+   */
+  async waitFor<T>(
+    write: () => Promise<T>,
+    {
+      signal,
+      waitMs = this.#options.waitMs,
+    }: { readonly signal?: AbortSignal | undefined; readonly waitMs?: number } = {},
+  ): Promise<T> {
+    let lack: Lack | undefined;
+    try {
+      for (;;) {
+        try {
+          return await write();
+        } catch (error) {
+          if (!isFull(error)) throw error;
+          lack ??= this.lack({ waitMs });
+          lack.check(error);
+        }
+        await this.#options.clock.sleep(ROOM_CHECK_MS, { signal });
+      }
+    } finally {
+      lack?.end();
+    }
+  }
+
+  /** As `waitFor`, for no longer than a caller waits for an answer. */
+  answerFor<T>(
+    write: () => Promise<T>,
+    options: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<T> {
+    return this.waitFor(write, { ...options, waitMs: Math.min(CALL_WAIT_MS, this.#options.waitMs) });
+  }
+
+  /** Throws `disk_full` as soon as somebody has no room; `work`, once begun, goes on nevertheless. */
+  async orRefuse<T>(work: () => Promise<T>): Promise<T> {
+    let refuse = (): void => undefined;
+    const refused = new Promise<never>((_resolve, reject) => {
+      refuse = () => reject(new PerigeeError("disk_full", "no space left on the disk"));
+    });
+    if (this.#lackingSinceMs !== undefined) refuse();
+    this.#impatient.add(refuse);
+    try {
+      return await Promise.race([refused, ...(this.#lackingSinceMs === undefined ? [work()] : [])]);
+    } finally {
+      this.#impatient.delete(refuse);
+    }
+  }
+
+  #change(lackingSinceMs: number | undefined): void {
+    this.#lackingSinceMs = lackingSinceMs;
+    if (lackingSinceMs !== undefined) for (const refuse of this.#impatient) refuse();
+    this.#options.onRoom(lackingSinceMs === undefined);
+  }
+}
+
+/** One who has no room. */
+export class Lack {
+  readonly #options: Pick<RoomOptions, "clock" | "waitMs">;
+  readonly #sinceMs: number;
+  readonly #end: () => void;
+
+  constructor(options: Pick<RoomOptions, "clock" | "waitMs">, end: () => void) {
+    this.#options = options;
+    this.#sinceMs = options.clock.nowMs();
+    this.#end = end;
+  }
+
+  /** Throws `disk_full` when it was waited for long enough; `cause` is the last refusal of the disk. */
+  check(cause: unknown): void {
+    const { clock, waitMs } = this.#options;
+    if (clock.nowMs() - this.#sinceMs < waitMs) return;
+    const seconds = Math.round(waitMs / 1_000);
+    throw new PerigeeError(
+      "disk_full",
+      `no space left on the disk for ${seconds} s; free some and run the same command again`,
+      { cause },
+    );
+  }
+
+  end(): void {
+    this.#end();
+  }
+}
+
+function isFull(error: unknown): boolean {
+  const code = errorCodeOf(error);
+  return isNoSpace(code) || code === "disk_full";
+}

@@ -1,0 +1,278 @@
+/**
+ * One task's records on their way to the disk: staged in memory, sealed into a step, told when the step is durable.
+ *
+ *   staged -> sealed -> durable                     its lines stand in the output
+ *             sealed -> held -> ... -> durable      the output's disk was full: the lines stand in the journal, and a
+ *                                                   later step says that they reached the output (`RELEASES_HELD`)
+ *
+ * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
+ */
+import { crc32 } from "node:zlib";
+import { allocate, LARGE_BYTES_MIN, noteLargeBytes } from "../../large_bytes.ts";
+import type { UsedPrice } from "../../price/used_prices.ts";
+import type { OutputWrite } from "../../store/store.ts";
+import {
+  type ClosedRecord,
+  type IntentRecord,
+  type LaneRecord,
+  readStep,
+  type StagedOutcome,
+  type Step,
+  type StepHeader,
+  StepWriter,
+  type UnstampedEntry,
+} from "./journal.ts";
+import type { OutputFile } from "./output.ts";
+import type { PacedCalls } from "./paced_calls.ts";
+
+const NO_BYTES = new Uint8Array(0);
+
+/** `voids` of a step whose output range holds all lines that earlier steps held. */
+export const RELEASES_HELD = -1;
+
+/**
+ * Told of each durable step of a log, in order, with the Unix time at which it was appended; its number in the journal is
+ * not known here and given as 0.
+ */
+export type StepListener = (sequence: number, step: Step, wallMs: number) => void;
+
+/** A step between its sealing and its being durable. */
+export interface SealedStep {
+  /** Changes with `hold`. */
+  readonly entry: UnstampedEntry;
+  /** The output has no room: its lines go with the step instead. */
+  hold(): void;
+  /** The step is durable; it was stamped with this time. */
+  release(wallMs: number): void;
+}
+
+/** One task's records on their way to the disk. Methods stage and return at once; callbacks come when durable. */
+export class TaskLog {
+  readonly #taskId: string;
+  readonly #output: OutputFile;
+  readonly #touch: (log: TaskLog) => void;
+  readonly #calls: PacedCalls;
+  readonly #onStep: StepListener | undefined;
+  #durableEnd: number;
+  #whenDurable: (() => void)[] = [];
+  #step = new StepWriter();
+  #lines: string[] = [];
+  #lineBytes = 0;
+  #after: (() => void)[] = [];
+  #held: Uint8Array[] = [];
+  readonly #whenReleased: (() => void)[] = [];
+  /** Whether the next step is to bring held lines to the output. */
+  #isReleasing = false;
+  /** Asked at every step: money spent and held so far. */
+  committedUsd: () => number = () => 0;
+
+  constructor(
+    taskId: string,
+    output: OutputFile,
+    touch: (log: TaskLog) => void,
+    calls: PacedCalls,
+    onStep?: StepListener,
+  ) {
+    this.#taskId = taskId;
+    this.#output = output;
+    this.#touch = touch;
+    this.#calls = calls;
+    this.#onStep = onStep;
+    this.#durableEnd = output.end;
+  }
+
+  /** Bytes of the output that are durable. */
+  get durableEnd(): number {
+    return this.#durableEnd;
+  }
+
+  /** Resolves when there are more. */
+  nextDurable(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#whenDurable.push(resolve);
+    });
+  }
+
+  /** True while lines wait in the journal for room in the output. */
+  get isHolding(): boolean {
+    return this.#held.length > 0;
+  }
+
+  intent(record: IntentRecord, lane: string, whenDurable: () => void): void {
+    this.#step.intent(record, lane);
+    this.#after.push(whenDurable);
+    this.#touch(this);
+  }
+
+  /** States anew an intent whose request is under way; goes with what was closed beside it. */
+  intentAgain(record: IntentRecord): void {
+    this.#step.intent(record);
+    this.#touch(this);
+  }
+
+  /** Tokens beyond those of the intent: a restart within the minute must count them too. Goes with the next record. */
+  sentMore(lane: string, inputTokens: number, outputTokens: number): void {
+    this.#step.sentMore(lane, inputTokens, outputTokens);
+  }
+
+  /** Goes with the next record, which may name it by its number. */
+  price(price: UsedPrice): void {
+    this.#step.price(price);
+  }
+
+  /** Not waited for: losing it in a crash only makes one more attempt count as ambiguous. */
+  closed(record: ClosedRecord): void {
+    this.#step.closed(record);
+    this.#touch(this);
+  }
+
+  /** `line` is the whole output line with its line end. */
+  outcome(record: StagedOutcome, line: string, whenDurable?: () => void): void {
+    const lineBytes = Buffer.byteLength(line);
+    this.#step.outcome(record, lineBytes, crc32(line));
+    this.#lineBytes += lineBytes;
+    this.#lines.push(line);
+    if (whenDurable !== undefined) this.#after.push(whenDurable);
+    this.#touch(this);
+  }
+
+  /** Adds these warnings to the line of the next record. */
+  warned(warnings: string): void {
+    this.#step.warned(warnings);
+  }
+
+  /** Resolves when all that was staged so far is durable, and no line waits for room in the output. */
+  async settled(): Promise<void> {
+    for (;;) {
+      await new Promise<void>((resolve) => {
+        this.#after.push(resolve);
+        this.#touch(this);
+      });
+      if (!this.isHolding) return;
+      await new Promise<void>((resolve) => this.#whenReleased.push(resolve));
+    }
+  }
+
+  /** For the recorder: the next step brings the held lines to the output, if there is room by then. */
+  tryRelease(): void {
+    this.#isReleasing = this.isHolding;
+  }
+
+  /** For the recorder: closes the step; what is staged from now on is the next one's. `lanes` are those held back. */
+  seal(lanes: readonly LaneRecord[]): SealedStep {
+    return this.#isReleasing ? this.#sealRelease(lanes) : this.#sealStaged(lanes);
+  }
+
+  #sealStaged(lanes: readonly LaneRecord[]): SealedStep {
+    const [step, after] = [this.#step, this.#after];
+    step.lanes(lanes);
+    const lines = bytesOf(this.#lines, this.#lineBytes);
+    this.#lineBytes = 0;
+    this.#step = new StepWriter();
+    this.#lines = [];
+    this.#after = [];
+    const committedUsd = this.committedUsd(); // the intents of this step are in it
+    if (this.isHolding) this.#hold(step, lines);
+    const claimed = this.#output.claim(this.isHolding ? NO_BYTES : lines);
+    return new Sealed(this.#taskId, step, {
+      header: { ...claimed.range, voids: 0, committedUsd },
+      write: claimed.write,
+      onHold: () => {
+        this.#output.rewind(claimed.range.outStart);
+        this.#hold(step, lines);
+      },
+      onDurable: (entry, header, wallMs) => this.#durable(entry, header, { after, wallMs }),
+    });
+  }
+
+  /** A step of its own: lines that are staged meanwhile follow in the output, and need not wait in the journal, too. */
+  #sealRelease(lanes: readonly LaneRecord[]): SealedStep {
+    this.#isReleasing = false;
+    const step = new StepWriter();
+    step.lanes(lanes);
+    this.#touch(this); // what is staged
+    const { range, write } = this.#output.claim(Buffer.concat(this.#held));
+    return new Sealed(this.#taskId, step, {
+      header: { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() },
+      write,
+      onHold: () => this.#output.rewind(range.outStart),
+      onDurable: (entry, header, wallMs) => {
+        if (header.voids === RELEASES_HELD) this.#released();
+        this.#durable(entry, header, { after: [], wallMs });
+      },
+    });
+  }
+
+  /** Lines found in the journal by recovery that never reached the output. */
+  restoreHeld(lines: Uint8Array): void {
+    this.#held.push(lines);
+    this.#touch(this);
+  }
+
+  #hold(step: StepWriter, lines: Uint8Array): void {
+    if (lines.byteLength === 0) return;
+    step.hold(lines);
+    this.#held.push(lines);
+  }
+
+  #released(): void {
+    this.#held = [];
+    for (const resolve of this.#whenReleased.splice(0)) resolve();
+  }
+
+  #durable(
+    entry: UnstampedEntry,
+    header: StepHeader,
+    { after, wallMs }: { readonly after: readonly (() => void)[]; readonly wallMs: number },
+  ): void {
+    this.#onStep?.(0, readStep(entry.records), wallMs);
+    this.#calls.run(after);
+    if (header.outEnd <= this.#durableEnd) return;
+    this.#durableEnd = header.outEnd;
+    const waiters = this.#whenDurable;
+    this.#whenDurable = [];
+    for (const resolve of waiters) resolve();
+  }
+}
+
+interface SealedParts {
+  readonly header: StepHeader;
+  readonly write: OutputWrite | undefined;
+  readonly onHold: () => void;
+  readonly onDurable: (entry: UnstampedEntry, header: StepHeader, wallMs: number) => void;
+}
+
+class Sealed implements SealedStep {
+  entry: UnstampedEntry;
+  readonly #step: StepWriter;
+  readonly #parts: SealedParts;
+  #header: StepHeader;
+
+  constructor(taskId: string, step: StepWriter, parts: SealedParts) {
+    this.#step = step;
+    this.#parts = parts;
+    this.#header = parts.header;
+    this.entry = { taskId, records: step.finish(parts.header), output: parts.write };
+  }
+
+  hold(): void {
+    const { outStart, committedUsd } = this.#header;
+    this.#parts.onHold();
+    this.#header = { outStart, outEnd: outStart, outCrc32: 0, voids: 0, committedUsd };
+    this.entry = { ...this.entry, records: this.#step.finish(this.#header), output: undefined };
+  }
+
+  release(wallMs: number): void {
+    this.#parts.onDurable(this.entry, this.#header, wallMs);
+  }
+}
+
+/** The lines in UTF-8. Many are faster joined; large ones are written one by one, because a join holds them once more. */
+function bytesOf(lines: readonly string[], lineBytes: number): Uint8Array<ArrayBuffer> {
+  if (lineBytes < LARGE_BYTES_MIN) return Buffer.from(lines.join(""));
+  const bytes = allocate(lineBytes);
+  let end = 0;
+  for (const line of lines) end += bytes.write(line, end);
+  noteLargeBytes(lineBytes);
+  return bytes;
+}

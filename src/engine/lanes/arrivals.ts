@@ -1,0 +1,83 @@
+/**
+ * Shards on their way from their run to their lane, and no more of them in a turn of the event loop than it can bear.
+ *
+ *   packed -> its turn comes -> its lane is planned -> waits in the backlog, the lane is told
+ *
+ * A file for one model packs 512 items a shard and never waits here. One that names another model in each line packs one
+ * item a shard; 50 us each, a thousand of them came in one turn, which kept the thread for 230 ms.
+ */
+import type { Clock } from "../../clock.ts";
+import type { Shard } from "../../shard/shard.ts";
+import type { Backlog } from "../items/backlog.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { Lanes } from "./lanes.ts";
+import type { Sender } from "./sender.ts";
+import { TurnShare } from "./turn_share.ts";
+
+/** Shards of all runs. */
+const SHARDS_PER_TURN = 64;
+
+export interface ArrivalsParts {
+  readonly clock: Clock;
+  readonly sender: Sender;
+  readonly backlog: Backlog;
+  readonly lanes: Pick<Lanes, "plan" | "of">;
+  /** Providers whose key is not set, with what to do about it. */
+  readonly keysMissing: ReadonlyMap<string, string>;
+}
+
+/** One for an engine. */
+export class Arrivals {
+  readonly #parts: ArrivalsParts;
+  readonly #turns: TurnShare;
+
+  constructor(parts: ArrivalsParts) {
+    this.#parts = parts;
+    this.#turns = new TurnShare(parts.clock, SHARDS_PER_TURN);
+  }
+
+  /** Hands the shards to their lanes, in their order; what is left when the run stops sending is dropped. */
+  async add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> {
+    let steps = 0;
+    for (const shard of shards) {
+      if (steps === 0) steps = await this.#turns.take();
+      if (!owner.isOpen) return;
+      steps -= 1;
+      this.#add(owner, shard);
+    }
+  }
+
+  #add(owner: ItemOwner, shard: Shard): void {
+    const { sender, backlog, lanes, clock } = this.#parts;
+    const place = sender.models.of(shard.model);
+    const message = this.#parts.keysMissing.get(place.provider);
+    if (message !== undefined) {
+      owner.items.hold(
+        { reason: "key_missing", provider: place.provider, message },
+        shard.count,
+        clock.nowMs(),
+      );
+      return; // its lines are read again when the run is called with a key
+    }
+    owner.items.waitingItems += shard.count;
+    const { deadlineMs } = owner.settings;
+    const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
+    const expectedOutputTokens = sender.expectedOutputTokens(shard);
+    const work = { ...load, outputTokens: expectedOutputTokens, deadlineMs };
+    const { key, needMs } = lanes.plan(place, work);
+    const { provider, family } = place;
+    backlog.add({
+      owner,
+      shard,
+      runId: owner.id,
+      provider,
+      family,
+      ...load,
+      expectedOutputTokens,
+      deadlineMs,
+      arrivedMs: clock.nowMs(),
+      needMs,
+    });
+    lanes.of(key).arrived(owner);
+  }
+}

@@ -1,0 +1,399 @@
+/**
+ * A lane at work: asks whose turn it is, asks the limits, makes the intent durable, sends.
+ *
+ *   whose turn (lane_projects.ts) -> their next item (lane_items.ts) --money and limits say yes--> intent -> durable -> sent
+ *   retry asked -> the same again;  would be answered after its deadline -> set aside (queue/latency.ts)
+ *   durable, but the disk is full by now -> waits here for room -> intent again, or given back (lane_intents.ts)
+ *
+ * Where a provider's lanes wait for what they share, each asks for it in its turn (lane_turns.ts).
+ *
+ * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
+ * a shard (backlog) or room on the disk. It never waits itself. Hot path: about 2 us an item (bench/engine.ts).
+ */
+import type { Clock, Timer } from "../../clock.ts";
+import { debug } from "../../debug.ts";
+import type { LaneLimits, Permit, Reservation } from "../../limits/limits.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
+import type { LatencyGroup } from "../../queue/last_answer.ts";
+import type { Urgency } from "../../queue/urgency.ts";
+import type { Backlog, ShardTicket } from "../items/backlog.ts";
+import type { ClaimedBytes } from "../items/claimed_bytes.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { MoneyAnswer } from "../items/item_money.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import { LaneHealth } from "./lane_health.ts";
+import { type Intended, LaneIntents } from "./lane_intents.ts";
+import type { LaneItems, Retry, RunWaiting } from "./lane_items.ts";
+import { LaneProjects } from "./lane_projects.ts";
+import type { LaneTurns } from "./lane_turns.ts";
+
+/** Items that a lane keeps open, of runs with money, so that it never waits for a shard to be loaded; split by projects. */
+const READY_ITEMS = 1_024;
+
+/** Assumed of an answer before the first one came. */
+const ITEM_MS_START = 1_000;
+const ITEM_WEIGHT = 1 / 16;
+
+const MONEY_HOLDS = { exhausted: "cap_reached", unpriced: "price_unknown" } as const;
+
+/** A lane's way to the rest of the engine. */
+export interface LaneServices {
+  readonly clock: Clock;
+  readonly backlog: Backlog;
+  /** Those of the provider's lanes. */
+  readonly turns: LaneTurns;
+  /** Milliseconds until its key may be tried again; 0 when it may now. */
+  trialMs(lane: LaneKey, nowMs: number): number;
+  /** A request goes out under the key. */
+  tried(lane: LaneKey, nowMs: number): void;
+  /** Which work has precedence in the lane, if work with deadlines waits. */
+  urgency(): Urgency | undefined;
+  /** False while the disk is full or the engine stops. */
+  mayAdmit(): boolean;
+  /** Bounds the memory of what was taken. */
+  readonly claimed: Pick<ClaimedBytes, "isFull" | "take">;
+  /** Makes the call of an item; undefined when its run has ended meanwhile. */
+  prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
+  /** Whether an answer would very probably arrive after the item's deadline. */
+  isTooLate(call: ItemCall): boolean;
+  /** Whether an item must not be sent here: its line is cancelled and settled, or its model has moved to another lane. */
+  takesAway(call: ItemCall, lane: LaneKey): boolean;
+  /** Whether a shard was handed to another lane, because its model has moved there. */
+  movesOn(ticket: ShardTicket, lane: LaneKey): boolean;
+  /** Money for one attempt: `wait` until others settle, `exhausted`, or `unpriced` when nobody knows what it may cost. */
+  reserveMoney(call: ItemCall): MoneyAnswer;
+  returnMoney(call: ItemCall): void;
+  /** Brings a dropped shard's bytes back; on failure it has told the run. */
+  reload(ticket: ShardTicket): Promise<boolean>;
+  /** Says whether the lane waits for money that others may give back; `hasSent` since it last said so. */
+  setMoneyless(isMoneyless: boolean, hasSent: boolean): void;
+  /** The intent is durable: send. */
+  send(call: ItemCall): void;
+  /** Its run left before it could be sent, or the lane was stopped. */
+  giveUp(call: ItemCall): void;
+  /** An item waits until the caller changes its cap or its prices. */
+  hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void;
+}
+
+/** What a lane has of one run. */
+export interface LaneShare {
+  /** Claimed lines that wait for their next attempt, or are out to probe. */
+  readonly claimed: number;
+  /** Items that wait here and nobody has claimed. */
+  readonly waiting: number;
+  /** Whether there may be such items that are being loaded. */
+  readonly hasMore: boolean;
+}
+
+export class Lane {
+  readonly key: LaneKey;
+  readonly limits: LaneLimits;
+  readonly health: LaneHealth;
+  /** Moving mean of what one answer takes, in milliseconds. */
+  itemMs: number = ITEM_MS_START;
+  /** The same of the logarithm, and of its square. */
+  #ln = 0;
+  #lnSquare = 0;
+  readonly #services: LaneServices;
+  readonly #projects: LaneProjects;
+  readonly #intents: LaneIntents;
+  /** Ids of runs whose money is held, as found since `pump` was called. */
+  readonly #moneyless = new Set<string>();
+  #timer: Timer | undefined;
+  #isPumping = false;
+  #isBlocked = false;
+  /** Whether it waits for a place in flight. */
+  #isOutOfPlaces = false;
+  /** Whether it waits for what it shares with other lanes, or for its turn to ask for it. */
+  #isWaiting = false;
+  #hasSent = false;
+  #hasAnswered = false;
+
+  constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
+    this.key = key;
+    this.limits = limits;
+    this.health = new LaneHealth(services.clock, limits);
+    this.#services = services;
+    this.#intents = new LaneIntents(key, limits, services);
+    this.#projects = new LaneProjects(limits, services.turns, {
+      ...services,
+      moneyless: this.#moneyless,
+      readyMax: () => READY_ITEMS / this.#projects.size,
+      isWaiting: (project) => services.backlog.peek(key, project) !== undefined,
+      peek: (project) => services.backlog.peek(key, project, this.#moneyless),
+      take: (project) => services.backlog.take(key, project, this.#moneyless),
+      movesOn: (ticket) => services.movesOn(ticket, key),
+      isAnswering: () => this.#hasAnswered && this.health.trouble === undefined,
+      loaded: () => this.pump(),
+    });
+  }
+
+  /** See LaneTurns. */
+  get places(): number {
+    return this.limits.places;
+  }
+
+  /** See LaneTurns. */
+  canSend(project: string): boolean {
+    return this.#projects.canSend(project);
+  }
+
+  /** See LaneTurns. */
+  isFirst(project: string, urgency: Urgency): boolean {
+    return this.#projects.isFirst(project, urgency);
+  }
+
+  /** See LaneTurns. */
+  inFlightOf(project: string): number {
+    return this.#projects.find(project)?.inFlight ?? 0;
+  }
+
+  /** A shard of a run came into the backlog for this lane. */
+  arrived(owner: ItemOwner): void {
+    this.#projects.of(owner);
+    this.pump();
+  }
+
+  /** Sends as much as may be sent now. Safe to call at any time, also from what it calls. */
+  pump(): void {
+    if (this.#isPumping) return;
+    this.#moneyless.clear();
+    this.takeTurn();
+  }
+
+  /** As `pump`, without the runs that were found without money since its last call. */
+  takeTurn(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    this.#hasSent = false;
+    if (this.#services.mayAdmit()) this.#intents.recordAgain();
+    this.#projects.sharePlaces(this.#isOutOfPlaces);
+    try {
+      for (let hasMoved = true; hasMoved; ) {
+        this.#isBlocked = this.#isWaiting = false;
+        hasMoved = this.#step();
+        if (hasMoved) this.#services.turns.changed();
+      }
+    } finally {
+      this.#isPumping = false;
+    }
+    if (!this.#isBlocked) this.#isOutOfPlaces = false;
+    if (!this.#isWaiting) this.#services.turns.left(this);
+    this.#services.setMoneyless(this.#moneyless.size > 0, this.#hasSent);
+    this.#services.backlog.setIdle(this.key, this.#isShort() && !this.limits.isPaused);
+    this.#services.turns.pass(this);
+  }
+
+  /** Resolves when another attempt was admitted and its intent is durable. */
+  admitAgain(call: ItemCall, attempt: number, ambiguousAttempts: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#projects.of(call.owner).addRetry({ call, attempt, ambiguousAttempts, resolve, reject });
+      this.pump();
+    });
+  }
+
+  /** Withdraws a second attempt that waits for its turn, or whose intent is being recorded. */
+  withdraw(call: ItemCall): void {
+    if (this.#projects.withdraw(call)) this.pump();
+    else this.#intents.withdraw(call);
+  }
+
+  /** Whether `itemMs` was measured. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered;
+  }
+
+  /** Projects of which something waits. */
+  get waitingProjects(): number {
+    return this.#projects.size;
+  }
+
+  /** What was read and not sent; a run may come up several times. */
+  *waiting(): Generator<RunWaiting> {
+    yield* this.#services.backlog.loads(this.key);
+    yield* this.#projects.loads();
+  }
+
+  /** Whether something of a run was read and not sent. */
+  hasWaiting(owner: ItemOwner): boolean {
+    for (const waiting of this.waiting()) if (waiting.owner === owner) return true;
+    return false;
+  }
+
+  /** An answer took `latencyMs`. */
+  answered(latencyMs: number): void {
+    const ln = Math.log(Math.max(1, latencyMs));
+    const weight = this.#hasAnswered ? ITEM_WEIGHT : 1;
+    this.#ln += (ln - this.#ln) * weight;
+    this.#lnSquare += (ln * ln - this.#lnSquare) * weight;
+    this.#hasAnswered = true;
+    this.itemMs += (latencyMs - this.itemMs) * ITEM_WEIGHT;
+  }
+
+  /** What so many answers take, as the last ones did; what was not measured is assumed. */
+  latenciesOf(items: number): LatencyGroup {
+    if (!this.#hasAnswered) return { items, meanLn: Math.log(this.itemMs), varianceLn: 0 };
+    return { items, meanLn: this.#ln, varianceLn: Math.max(0, this.#lnSquare - this.#ln ** 2) };
+  }
+
+  /** Keeps an item for later. */
+  giveBack(call: ItemCall): void {
+    this.#projects.of(call.owner).giveBack(call);
+    this.pump();
+  }
+
+  /** The attempt of a call is over: its place is free. */
+  release(call: ItemCall, permit: Permit): void {
+    this.limits.release(this.#services.clock.nowMs(), permit);
+    this.#projects.released(call);
+  }
+
+  /** Forgets what waits of a run that no longer sends; retries in wait are rejected with `reason`. */
+  drop(owner: ItemOwner, reason: unknown): void {
+    const items = this.#projects.find(owner.settings.project);
+    for (const retry of items?.drop(owner) ?? []) retry.reject(reason);
+    if (items !== undefined) this.#projects.tidy(items);
+    this.#intents.drop(owner);
+  }
+
+  /** What this lane has of a run that waits, or that goes on only when a probe succeeds. */
+  shareOf(owner: ItemOwner): LaneShare {
+    const items = this.#projects.find(owner.settings.project);
+    const retries = items?.retriesOf(owner) ?? [];
+    let waiting = -retries.length;
+    for (const load of this.waiting()) if (load.owner === owner) waiting += load.items;
+    const hasMore = waiting > 0 || items?.holds(owner) === true;
+    return { claimed: this.health.claimedOf(owner, retries), waiting, hasMore };
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  /** Moves one item on; false when the lane must wait. */
+  #step(): boolean {
+    if (!this.#services.mayAdmit()) return false;
+    const items = this.#next();
+    if (items === undefined) return false;
+    const { retry } = items;
+    const { isFull } = this.#services.claimed;
+    const isRetry = retry !== undefined && !this.health.isPoorProbe(retry.call);
+    const call = isRetry || isFull ? undefined : items.candidate();
+    if (call === undefined) {
+      if (retry !== undefined) return this.#stepRetry(items, retry);
+      if (!isFull) this.#projects.tidy(items);
+      return false;
+    }
+    if (this.#services.takesAway(call, this.key)) {
+      items.claimed();
+      return true;
+    }
+    if (this.#services.isTooLate(call)) return items.tooLate(call) || this.#passOver(call, items);
+    const money = this.#moneyless.has(call.owner.id) ? "wait" : this.#services.reserveMoney(call);
+    if (money === "wait") return this.#passOver(call, items);
+    if (money !== "ok") {
+      items.claimed();
+      this.#services.hold(call, MONEY_HOLDS[money]);
+      return true;
+    }
+    if (!this.#reserveLimits(call)) return false;
+    this.#claim(items, call);
+    this.#admitted(items, call);
+    const [attempt, ambiguousAttempts] = [call.attempts + 1, call.ambiguousAttempts];
+    const { send, giveUp } = this.#services;
+    this.#intend({ call, attempt, ambiguousAttempts, go: () => send(call), giveUp: () => giveUp(call) });
+    return true;
+  }
+
+  #stepRetry(items: LaneItems, retry: Retry): boolean {
+    const { call, attempt, ambiguousAttempts, resolve } = retry;
+    if (call.isSkipped) return rejected(items, retry, "its line was cancelled");
+    if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
+    const isInTrouble = this.limits.isPaused || this.limits.isDown;
+    const money = call.isSecond && isInTrouble ? "wait" : this.#services.reserveMoney(call);
+    if (call.isSecond && money !== "ok") return rejected(items, retry, "the first attempt goes on alone");
+    if (money === "exhausted" || money === "unpriced")
+      return rejected(items, retry, "no money is left for another attempt"); // it comes back, and is refused as fresh
+    if (money === "wait") return this.#passOver(call);
+    if (!this.#reserveLimits(call)) return false;
+    items.removeRetry(retry);
+    this.#admitted(items, call);
+    const giveUp = (): void => retry.reject(new Error("its run left, or the lane is stopped"));
+    this.#intend({ call, attempt, ambiguousAttempts, go: resolve, giveUp });
+    return true;
+  }
+
+  #claim(items: LaneItems, call: ItemCall): void {
+    items.claimed();
+    this.#services.claimed.take(call);
+    call.owner.items.claim(call.line);
+  }
+
+  /** Nothing more of the call's run is tried before others give its money back; the lane goes on with other runs. */
+  #passOver(call: ItemCall, items?: LaneItems): true {
+    items?.unpaid(call);
+    this.#moneyless.add(call.owner.id);
+    return true;
+  }
+
+  /** Whose item goes next; undefined when nobody has one, or it is another lane's turn to ask for what is shared. */
+  #next(): LaneItems | undefined {
+    const { turns } = this.#services;
+    if (!turns.isContended(this)) return this.#projects.next();
+    const own = this.#projects.next();
+    if (own === undefined || !this.#projects.canSend(own.project)) return own;
+    this.#isWaiting = true;
+    turns.wait(this);
+    const project = turns.projectFor(this);
+    this.#isBlocked = project === undefined;
+    return project === undefined ? undefined : this.#projects.find(project);
+  }
+
+  #admitted(items: LaneItems, call: ItemCall): void {
+    if (this.#isWaiting) this.#projects.servedInTurn(items, this, call);
+    else this.#projects.served(items, call);
+  }
+
+  #reserveLimits(call: ItemCall): boolean {
+    const { clock, turns } = this.#services;
+    const nowMs = clock.nowMs();
+    const trialMs = this.#services.trialMs(this.key, nowMs);
+    const taken: Reservation =
+      trialMs > 0
+        ? { ok: false, waitMs: trialMs, reason: "requests" }
+        : this.limits.reserve(nowMs, call.load);
+    if (taken.ok) {
+      this.#services.tried(this.key, nowMs);
+      call.permit = taken.permit;
+      call.lane = this.key;
+      return true;
+    }
+    debug.limits?.(`${this.key} waits ${Math.ceil(taken.waitMs)} ms: ${taken.reason}`);
+    this.#isOutOfPlaces = taken.reason === "concurrency";
+    this.#isWaiting = trialMs === 0 && this.limits.isHeldByShared;
+    if (this.#isWaiting) turns.wait(this, this.#isOutOfPlaces);
+    this.#services.returnMoney(call);
+    this.#timer?.cancel();
+    this.#timer = Number.isFinite(taken.waitMs) ? clock.timer(taken.waitMs, () => this.pump()) : undefined;
+    this.#isBlocked = this.#timer === undefined;
+    return false;
+  }
+
+  #intend(intended: Intended): void {
+    const { call } = intended;
+    call.owner.items.inFlight += 1;
+    this.#hasSent = true;
+    this.health.sending(call);
+    this.#intents.record(intended);
+  }
+
+  #isShort(): boolean {
+    return !this.#services.backlog.isWaiting(this.key) && !this.#projects.hasReady(READY_ITEMS / 2);
+  }
+}
+
+function rejected(items: LaneItems, retry: Retry, why: string): true {
+  items.removeRetry(retry);
+  retry.reject(new Error(why));
+  return true;
+}

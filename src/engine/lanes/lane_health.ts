@@ -1,0 +1,221 @@
+/**
+ * What the attempts of a lane say about it: whether it answers, since when it does not, and which failures are items' own.
+ *
+ *   answering --a failure that is not its item's own--> in trouble --an answer--> answering
+ *
+ * A lane that its account has stopped stays in trouble until a probe was answered (limits/pause.ts).
+ */
+import type { Clock } from "../../clock.ts";
+import { debug } from "../../debug.ts";
+import type { AttemptResult } from "../../dispatch/attempt.ts";
+import { RETRY_POLICY } from "../../dispatch/retry.ts";
+import type { LaneLimits, Permit, Signal } from "../../limits/limits.ts";
+import { OwnRefusals } from "../../limits/own_refusals.ts";
+import { Blame, type FailureSeries } from "../../queue/blame.ts";
+import { InnocentFailures } from "../../queue/innocent_failures.ts";
+import { parseModelId } from "../../work/request.ts";
+import { keyVariable } from "../config/config.ts";
+import { suspectsOf } from "../items/attempt_signal.ts";
+import { type HeldEnd, holdReasonOf, type Trouble } from "../items/holds.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+
+/** Of a burst, so many answers for each failure say that the failures are the items' own. */
+const BESIDE_FACTOR = 4;
+/** While its lane is down, an item that failed so often in a row goes when no item does that was not sent yet. */
+const PROBES_MAX = 3;
+
+/**
+ * What a failure counts against: `chance` when others were answered since the item's first failure, but chance still explains
+ * the row; it costs the item nothing, and says nothing of the lane either.
+ */
+export type Blamed = "item" | "lane" | "chance";
+
+/** One per lane. */
+export class LaneHealth {
+  readonly #clock: Clock;
+  readonly #limits: LaneLimits;
+  readonly #blame = new Blame();
+  readonly #innocent = new InnocentFailures();
+  readonly #ownRefusals: OwnRefusals;
+  #trouble: Trouble | undefined;
+  /** Claimed calls whose last attempt failed without their fault: asleep, waiting for their turn, or out again. */
+  readonly #failing = new Set<ItemCall>();
+  /** Answers since the first of them began to fail. */
+  #answersBeside = 0;
+  /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
+  #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
+
+  constructor(clock: Clock, limits: LaneLimits) {
+    this.#clock = clock;
+    this.#limits = limits;
+    this.#ownRefusals = new OwnRefusals(limits);
+  }
+
+  /** The last failure since the last answer that no item is to blame for; undefined without one. */
+  get trouble(): Trouble | undefined {
+    return this.#trouble;
+  }
+
+  /** How its items end where nobody waits for the end of the trouble; undefined without trouble. */
+  get heldEnd(): HeldEnd | undefined {
+    if (this.#trouble === undefined) return undefined;
+    const { code, message, model, providerStatus } = this.#trouble;
+    const provider = parseModelId(model)?.provider;
+    return {
+      code,
+      message,
+      ...(provider === undefined ? {} : { provider }),
+      ...(providerStatus === undefined ? {} : { providerStatus }),
+    };
+  }
+
+  /**
+   * Takes in how an attempt ended, for what it proves. Returns what a failure counts against: by comparison with the answers
+   * of `blame`, of this lane when absent. `failedAfterMs`: see ItemPatience.
+   */
+  blames(call: ItemCall, result: AttemptResult, failedAfterMs: number, blame: Blame = this.#blame): Blamed {
+    const nowMs = this.#clock.nowMs();
+    const sentMs = nowMs - result.latencyMs;
+    const endedMs = sentMs + failedAfterMs;
+    const suspects = suspectsOf(result);
+    if (suspects === "item") {
+      blame.answered(sentMs, nowMs);
+      if (this.#failing.size > 0) this.#answersBeside += 1;
+      this.#innocent.answered(call.failuresInRow, nowMs);
+      call.failuresInRow = 0;
+      call.series = call.refusals = undefined; // its own answer proves nothing against itself
+      call.isProven = false;
+    }
+    if (suspects !== "either") return suspects === "item" ? "item" : "lane";
+    if (this.#limits.isDown) {
+      blame.void();
+      call.isProven = false;
+    }
+    if (result.class !== "permanent") {
+      call.series ??= { sentMs, endedMs };
+      call.isProven ||= this.#isProven(call, call.series, blame);
+      call.failuresInRow += 1;
+      if (!call.isProven) return "lane";
+      return call.failuresInRow > this.#innocent.rowMax(nowMs) - budgetOf(result) ? "item" : "chance";
+    }
+    if (call.refusals?.blame === blame) return call.isRefusalProven ? "item" : "lane";
+    call.refusals = { sentMs, endedMs, blame };
+    call.isRefusalProven = false;
+    return "lane";
+  }
+
+  /** Tells the limits how an attempt ended; not of a 429 without a wait that its item explains. */
+  observe(call: ItemCall, signal: Signal, permit: Permit | undefined): void {
+    const nowMs = this.#clock.nowMs();
+    if (signal.kind === "success" || signal.kind === "other") this.#ownRefusals.answered(call);
+    const isPlain =
+      signal.kind === "rate_limited" && signal.isRampLimit !== true && !(Number(signal.retryAfterMs) > 0);
+    if (isPlain && permit !== undefined && this.#ownRefusals.isOwn(nowMs, call, permit))
+      this.#limits.hidden.uncount(permit);
+    else this.#limits.observe(nowMs, signal, permit);
+  }
+
+  /**
+   * An attempt is about to be sent. A refusal of its key or model ends the item only if there is proof by now: a refusal that
+   * takes long may arrive after the answers of requests that were sent when the key was accepted again.
+   */
+  sending(call: ItemCall): void {
+    const { refusals } = call;
+    if (refusals !== undefined) call.isRefusalProven = refusals.blame.isProven(refusals, true);
+    if (this.#limits.isPaused) this.#probing(call);
+  }
+
+  /**
+   * Answers to requests of the same burst prove something only beside few failures: a provider that fails from some request on
+   * still answers those that it has begun, for as long as answers take.
+   */
+  #isProven(call: ItemCall, series: FailureSeries, blame: Blame): boolean {
+    if (blame.isProven(series, true)) return true;
+    const failing = this.#failing.size + (this.#failing.has(call) ? 0 : 1);
+    const answersMin = failing === 1 ? 1 : BESIDE_FACTOR * failing;
+    return this.#answersBeside >= answersMin && blame.isProven(series);
+  }
+
+  /**
+   * Whether another item is a better probe of a lane that is down: items that break their provider would fail for ever, and
+   * nobody would see that it answers. So it is after a 429: its own refusals would look like the lane's.
+   */
+  isPoorProbe(call: ItemCall): boolean {
+    if (this.#limits.hidden.isHeld && call.refusedRow !== undefined) return true;
+    return this.#limits.isDown && call.failuresInRow >= PROBES_MAX;
+  }
+
+  /** Milliseconds until the first of the items that failed is due again; 0 while one of them is out, and without any. */
+  retryMs(nowMs: number): number {
+    let atMs = Number.POSITIVE_INFINITY;
+    for (const { permit, retryAtMs } of this.#failing) {
+      if (permit !== undefined || retryAtMs <= nowMs) return 0;
+      atMs = Math.min(atMs, retryAtMs);
+    }
+    return this.#failing.size === 0 ? 0 : atMs - nowMs;
+  }
+
+  /** A failure that is not its item's own. */
+  failed(call: ItemCall, result: AttemptResult): void {
+    if (result.code === "cancelled" || (result.class === "permanent" && result.scope === "model")) return;
+    if (result.class !== "permanent") this.#failing.add(call);
+    this.troubled(call, result);
+  }
+
+  /** The lane is in trouble because of a failure, here or where its model was before. */
+  troubled(call: ItemCall, result: AttemptResult): void {
+    debug.holds?.(`${call.lane} is in trouble: ${holdReasonOf(result)} (${messageOf(call, result)})`);
+    this.#trouble = {
+      reason: holdReasonOf(result),
+      code: result.code ?? "provider_error",
+      sinceMs: this.#trouble?.sinceMs ?? this.#clock.nowMs(),
+      message: messageOf(call, result),
+      ...(result.status === undefined ? {} : { providerStatus: result.status }),
+      model: call.model,
+      address: call.provider.settings.protocol === "function" ? "" : call.head.origin,
+    };
+  }
+
+  /** The provider answered. */
+  healed(): void {
+    if (this.#limits.isPaused) return;
+    if (this.#trouble !== undefined) debug.holds?.(`${this.#trouble.model} is answered again`);
+    this.#trouble = undefined;
+  }
+
+  /** A call is over, or goes to another lane. */
+  ended(call: ItemCall): void {
+    this.#failing.delete(call);
+    if (this.#failing.size === 0) this.#answersBeside = 0;
+  }
+
+  /** A call goes out while the account has stopped the lane. */
+  #probing(call: ItemCall): void {
+    this.#probes = this.#probes.filter((probe) => probe.call.permit === probe.permit);
+    if (call.permit !== undefined) this.#probes.push({ call, permit: call.permit });
+  }
+
+  /** Claimed calls of a run that do not say anything new before the lane answers; `retries` wait for their turn. */
+  claimedOf(owner: ItemOwner, retries: readonly ItemCall[]): number {
+    const claimed = new Set(retries);
+    for (const call of this.#failing) if (call.owner === owner) claimed.add(call);
+    for (const { call, permit } of this.#probes)
+      if (call.owner === owner && call.permit === permit) claimed.add(call);
+    return claimed.size;
+  }
+}
+
+/** Failures of this kind that end an item: chance may not give all of them to an innocent one. */
+function budgetOf(result: AttemptResult): number {
+  return result.class === "ambiguous" ? RETRY_POLICY.ambiguousMax + 1 : RETRY_POLICY.attemptsMax;
+}
+
+/** A provider that is sent no key can only say that it accepts none. */
+function messageOf({ provider: { settings } }: ItemCall, { code, message }: AttemptResult): string {
+  if (settings.protocol === "function" || settings.hasOwnCodec === true) return message;
+  const isKeyless = settings.key === undefined && Object.keys(settings.headers ?? {}).length === 0;
+  return code === "authentication_failed" && isKeyless
+    ? `no key is set (${keyVariable(settings.name)}): ${message}`
+    : message;
+}

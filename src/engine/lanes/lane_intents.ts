@@ -1,0 +1,135 @@
+/**
+ * Intents of a lane on their way to the disk: a request leaves when its intent is durable, and never before.
+ *
+ *   recorded -> durable -> sent
+ *                 \-> the disk is full by now -> waits here for room -> recorded again: a later process counts it from its
+ *                 |                                                     last record, so none may be older
+ *                 |-> late, and the lane is stopped by now -> given up: the item waits for its turn again
+ *                 \-> its run has left -> given up
+ */
+import type { Clock } from "../../clock.ts";
+import { debug } from "../../debug.ts";
+import type { LaneLimits } from "../../limits/limits.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
+import { NO_USAGE } from "../../work/outcome.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { IntentRecord } from "../journal/journal.ts";
+
+/** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
+const LATE_MS = 150;
+
+/** An intent, and what to do with its result. */
+export interface Intended extends Pick<ItemCall, "ambiguousAttempts"> {
+  readonly call: ItemCall;
+  readonly attempt: number;
+  readonly go: () => void;
+  readonly giveUp: () => void;
+}
+
+/** What intents need of the engine; see `LaneServices`. */
+export interface IntentServices {
+  readonly clock: Clock;
+  mayAdmit(): boolean;
+  returnMoney(call: ItemCall): void;
+}
+
+/** One for a lane. */
+export class LaneIntents {
+  readonly #key: LaneKey;
+  readonly #limits: LaneLimits;
+  readonly #services: IntentServices;
+  #waitingForRoom: Intended[] = [];
+
+  constructor(key: LaneKey, limits: LaneLimits, services: IntentServices) {
+    this.#key = key;
+    this.#limits = limits;
+    this.#services = services;
+  }
+
+  /** Sends it, or gives it up, when the record of its intent is durable. */
+  record(intended: Intended): void {
+    const { call, attempt, ambiguousAttempts } = intended;
+    const record = intentOf(call, attempt, ambiguousAttempts);
+    debug.queue?.(
+      `line ${call.line} of ${call.owner.id}: request ${attempt} to ${call.model} in ${this.#key}`,
+    );
+    call.owner.records.intent(record, this.#key, () => this.#durable(intended));
+  }
+
+  /** The disk has space again. */
+  recordAgain(): void {
+    for (const intended of this.#waitingForRoom.splice(0))
+      if (this.#isStopped(intended.call)) this.#giveUp(intended);
+      else this.record(intended);
+  }
+
+  /** Gives up a second attempt as soon as its intent is durable. */
+  withdraw(call: ItemCall): void {
+    call.isWithdrawn = true;
+    const waiting = this.#waitingForRoom.find((intended) => intended.call === call);
+    if (waiting === undefined) return;
+    this.#waitingForRoom.splice(this.#waitingForRoom.indexOf(waiting), 1);
+    this.#giveUp(waiting);
+  }
+
+  /** Drops the waiting intents of a run. */
+  drop(owner: ItemOwner): void {
+    const left = this.#waitingForRoom.filter(({ call }) => call.owner === owner);
+    this.#waitingForRoom = this.#waitingForRoom.filter(({ call }) => call.owner !== owner);
+    for (const intended of left) this.#giveUp(intended);
+  }
+
+  /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
+  #durable(intended: Intended): void {
+    const { call, go } = intended;
+    if (call.owner.phase === "done" || call.isWithdrawn) this.#giveUp(intended);
+    else if (!this.#services.mayAdmit()) {
+      if (call.owner.isOpen) this.#waitingForRoom.push(intended);
+      else this.#giveUp(intended);
+    } else if (!this.#isLate(call)) go();
+    else if (this.#isStopped(call)) this.#giveUp(intended);
+    else {
+      this.#postpone(call);
+      go();
+    }
+  }
+
+  /** Whether it has been recorded for longer than the limits' windows allow: its disk was full or slow. */
+  #isLate({ permit }: ItemCall): boolean {
+    return permit !== undefined && this.#services.clock.nowMs() - permit.atMs > LATE_MS;
+  }
+
+  /** Whether the provider has refused others meanwhile, so that it must not leave yet. */
+  #isStopped({ permit }: ItemCall): boolean {
+    return permit !== undefined && this.#limits.isStoppedFor(this.#services.clock.nowMs(), permit);
+  }
+
+  #giveUp({ call, giveUp }: Intended): void {
+    const { permit } = call;
+    call.isUnsent = true;
+    this.#services.returnMoney(call);
+    if (permit !== undefined) this.#limits.settle(this.#services.clock.nowMs(), permit, NO_USAGE);
+    giveUp();
+  }
+
+  /** The limits have counted it when it was admitted; it leaves only now. */
+  #postpone({ permit }: ItemCall): void {
+    if (permit !== undefined) this.#limits.postpone(this.#services.clock.nowMs(), permit);
+  }
+}
+
+/** The record that is written before a request is sent. `attempt` counts this request and all before it. */
+export function intentOf(call: ItemCall, attempt: number, ambiguousAttempts: number): IntentRecord {
+  const { shard, index } = call;
+  return {
+    line: call.line,
+    offset: shard.offsets[index] as number,
+    lengthBytes: shard.lengths[index] as number,
+    attempt,
+    ambiguousAttempts,
+    inputTokens: call.load.inputTokens, // as it is reserved
+    outputTokens: call.load.outputTokens,
+    mostUsd: call.reservation?.usd ?? 0,
+  };
+}

@@ -1,0 +1,301 @@
+/**
+ * What one project has in a lane, in the order in which it is sent.
+ *
+ *   retry asked -> waits here, before all fresh items; so does a second attempt beside one that hangs
+ *   shard waiting -> open (cursor) -> candidate: the fresh item that goes next, by the latest start of its shard
+ *   its run's money is held -> waits here, and all of its run with it, while other runs go on
+ *   would be answered after its deadline -> waits here for quicker answers, or for its deadline
+ *   failed in an earlier call, and the lane has not answered yet -> waits here until others were tried: what breaks its provider
+ *     would otherwise be tried first by every call; then the one with the fewest attempts goes
+ *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
+ *
+ * Whose turn it is among projects is the lane's business (lane.ts). Loading: one shard at a time, so that a project
+ * whose shards were dropped holds up itself alone.
+ */
+import { latestStartMs } from "../../queue/queue.ts";
+import type { TokenLoad } from "../../work/limits.ts";
+import type { ShardTicket } from "../items/backlog.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+
+/** Items that are set aside, each by itself, because it is too late for them. */
+const LATE_MAX = 256;
+/** Items that are set aside because they failed in an earlier call; they keep their shards in memory. */
+const TRIED_MAX = 256;
+
+/** A call that waits for its next attempt. */
+export interface Retry {
+  readonly call: ItemCall;
+  readonly attempt: number;
+  readonly ambiguousAttempts: number;
+  readonly resolve: () => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** Items of a run that wait together. */
+export interface RunWaiting extends TokenLoad {
+  readonly owner: ItemOwner;
+  readonly items: number;
+}
+
+interface Cursor {
+  readonly ticket: ShardTicket;
+  next: number;
+}
+
+/** What the items of a lane's projects share. */
+export interface LaneItemsParts {
+  /** Ids of runs whose money is held, as found since the lane was pumped. */
+  readonly moneyless: ReadonlySet<string>;
+  /** Items that a project keeps open, of runs with money, so that the lane never waits for its shards to be loaded. */
+  readyMax(): number;
+  /** Whether shards of the project wait for the lane. */
+  isWaiting(project: string): boolean;
+  /** The most urgent of them, of a run with money; see Backlog. */
+  peek(project: string): ShardTicket | undefined;
+  take(project: string): ShardTicket | undefined;
+  /** Whether the shard was handed to another lane, because its model has moved there. */
+  movesOn(ticket: ShardTicket): boolean;
+  /** Whether the last request proved that the provider answers. */
+  isAnswering(): boolean;
+  /** Makes the call of an item; undefined when its run has ended meanwhile. */
+  prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
+  /** Whether an answer would very probably arrive after the item's deadline. */
+  isTooLate(call: ItemCall): boolean;
+  /** Brings a dropped shard's bytes back; on failure it has told the run. */
+  reload(ticket: ShardTicket): Promise<boolean>;
+  /** A shard was loaded, or could not be. */
+  loaded(): void;
+}
+
+export class LaneItems {
+  readonly project: string;
+  /** Of its calls, from the intent to the end of the attempt. */
+  inFlight = 0;
+  /** As the run said that came last. */
+  weight = 1;
+  readonly #parts: LaneItemsParts;
+  readonly #cursors: Cursor[] = [];
+  #retries: Retry[] = [];
+  #returned: ItemCall[] = [];
+  #candidate: ItemCall | undefined;
+  /** Were the candidate when their run's money was held by others; one of each run at most. */
+  #unpaid: ItemCall[] = [];
+  /** Were the candidate when it was too late for them; at most `LATE_MAX`. */
+  #late: ItemCall[] = [];
+  /** Failed in an earlier call, and read while the lane had no answer; at most `TRIED_MAX`. */
+  #tried: ItemCall[] = [];
+  #loading: ShardTicket | undefined;
+
+  constructor(project: string, parts: LaneItemsParts) {
+    this.project = project;
+    this.#parts = parts;
+  }
+
+  /** What waits here, shards in the backlog aside. */
+  *loads(): Generator<RunWaiting> {
+    for (const { ticket, next } of this.#cursors) {
+      const items = ticket.shard.count - next;
+      const share = items / ticket.shard.count;
+      const tokens = { inputTokens: ticket.inputTokens, outputTokens: ticket.expectedOutputTokens };
+      yield {
+        owner: ticket.owner,
+        items,
+        inputTokens: tokens.inputTokens * share,
+        outputTokens: tokens.outputTokens * share,
+      };
+    }
+    if (this.#candidate !== undefined) yield waitingOf(this.#candidate);
+    for (const call of this.#aside()) yield waitingOf(call);
+    for (const { call } of this.#retries) if (!call.isSecond) yield waitingOf(call);
+  }
+
+  /** The first retry whose run has money. */
+  get retry(): Retry | undefined {
+    return this.#retries.length === 0 ? undefined : this.#retries.find(({ call }) => this.#hasMoney(call));
+  }
+
+  /** The item that goes next when no retry does; it stays so until `claimed`, `unpaid` or `drop`. */
+  candidate(): ItemCall | undefined {
+    const [late] = this.#late;
+    if (late !== undefined && !this.#parts.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
+    this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#next(this.#returned);
+    return this.#candidate;
+  }
+
+  /** Whether nothing waits, here or in the backlog. */
+  get isEmpty(): boolean {
+    return (
+      this.#candidate === undefined &&
+      this.#cursors.length + this.#retries.length + this.#returned.length === 0 &&
+      this.#unpaid.length + this.#late.length + this.#tried.length === 0 &&
+      this.#loading === undefined &&
+      !this.#parts.isWaiting(this.project)
+    );
+  }
+
+  /** Items of open shards whose runs have money. */
+  get readyItems(): number {
+    let items = 0;
+    for (const { ticket, next } of this.#cursors)
+      if (this.#hasMoney(ticket)) items += ticket.shard.count - next;
+    return items;
+  }
+
+  addRetry(retry: Retry): void {
+    this.#retries.push(retry);
+  }
+
+  removeRetry(retry: Retry): void {
+    this.#retries.splice(this.#retries.indexOf(retry), 1);
+  }
+
+  /** Removes a call from the retries that wait and returns its entry; undefined if it does not wait. */
+  withdraw(call: ItemCall): Retry | undefined {
+    const retry = this.#retries.find((waiting) => waiting.call === call);
+    if (retry !== undefined) this.removeRetry(retry);
+    return retry;
+  }
+
+  /** Keeps an item for later. */
+  giveBack(call: ItemCall): void {
+    this.#returned.push(call);
+  }
+
+  /** The candidate goes, or was settled. */
+  claimed(): void {
+    this.#candidate = undefined;
+  }
+
+  /** The candidate waits for money. */
+  unpaid(call: ItemCall): void {
+    this.#candidate = undefined;
+    this.#unpaid.push(call);
+  }
+
+  /** It is too late for the candidate; false when as many as may are set aside for that, and nothing was done. */
+  tooLate(call: ItemCall): boolean {
+    if (this.#late.length >= LATE_MAX) return false;
+    this.#candidate = undefined;
+    this.#late.push(call);
+    return true;
+  }
+
+  /** Forgets what waits of a run; returns its retries, which nobody else will settle. */
+  drop(owner: ItemOwner): readonly Retry[] {
+    const isOther = (entry: { readonly owner: ItemOwner }): boolean => entry.owner !== owner;
+    for (let index = this.#cursors.length - 1; index >= 0; index -= 1) {
+      if (this.#cursors[index]?.ticket.owner === owner) this.#cursors.splice(index, 1);
+    }
+    this.#returned = this.#returned.filter(isOther);
+    this.#unpaid = this.#unpaid.filter(isOther);
+    this.#late = this.#late.filter(isOther);
+    this.#tried = this.#tried.filter(isOther);
+    if (this.#candidate?.owner === owner) this.#candidate = undefined;
+    const dropped = this.#retries.filter((retry) => retry.call.owner === owner);
+    this.#retries = this.#retries.filter((retry) => retry.call.owner !== owner);
+    return dropped;
+  }
+
+  /** Calls of a run that wait for another attempt and have none under way. */
+  retriesOf(owner: ItemOwner): readonly ItemCall[] {
+    return this.#retries.flatMap(({ call }) => (call.owner === owner && !call.isSecond ? [call] : []));
+  }
+
+  /** Whether items of a run wait here that nobody has claimed, those in the backlog aside. */
+  holds(owner: ItemOwner): boolean {
+    const isOf = (call: ItemCall): boolean => call.owner === owner;
+    return (
+      (this.#candidate !== undefined && isOf(this.#candidate)) ||
+      this.#loading?.owner === owner ||
+      this.#cursors.some(({ ticket }) => ticket.owner === owner) ||
+      this.#aside().some(isOf)
+    );
+  }
+
+  #hasMoney({ owner }: { readonly owner: ItemOwner }): boolean {
+    const { moneyless } = this.#parts;
+    return moneyless.size === 0 || !moneyless.has(owner.id);
+  }
+
+  #aside(): readonly ItemCall[] {
+    return [...this.#unpaid, ...this.#late, ...this.#tried, ...this.#returned];
+  }
+
+  /** What was tried in vain goes first where the provider answers, and last where it may not. */
+  #nextUntried(): ItemCall | undefined {
+    const again = this.#parts.isAnswering() ? this.#next(this.#tried) : undefined;
+    const next = again ?? this.#nextFresh();
+    if (next !== undefined) return next;
+    this.#tried.sort((left, right) => left.attempts - right.attempts); // else in the order of the input
+    return this.#next(this.#tried);
+  }
+
+  #nextFresh(): ItemCall | undefined {
+    while (this.#tried.length < TRIED_MAX) {
+      this.#fill();
+      const cursor = this.#mostUrgent();
+      if (cursor === undefined) return undefined;
+      const { ticket } = cursor;
+      const index = cursor.next;
+      cursor.next += 1;
+      if (cursor.next >= ticket.shard.count) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
+      const call = this.#parts.prepare(ticket, index);
+      if (call === undefined) continue;
+      if (!call.isTried || this.#parts.isAnswering()) return call;
+      this.#tried.push(call);
+    }
+    return undefined;
+  }
+
+  /** Takes the first call of a run that has money. */
+  #next(calls: ItemCall[]): ItemCall | undefined {
+    if (calls.length === 0) return undefined;
+    const index = calls.findIndex((call) => this.#hasMoney(call));
+    return index < 0 ? undefined : calls.splice(index, 1)[0];
+  }
+
+  /** Opens shards until enough items are ready, and any shard that is more urgent than what is open. */
+  #fill(): void {
+    while (this.#loading === undefined) {
+      const next = this.#parts.peek(this.project);
+      if (next === undefined) return;
+      const isUrgent = this.#cursors.every(
+        ({ ticket }) =>
+          latestStartMs(next, next.needMs) < latestStartMs(ticket, ticket.needMs) || !this.#hasMoney(ticket),
+      );
+      if (!isUrgent && this.readyItems >= this.#parts.readyMax()) return;
+      const ticket = this.#parts.take(this.project);
+      if (ticket === undefined) return;
+      if (this.#parts.movesOn(ticket)) continue;
+      if (ticket.shard.isPrepared) this.#cursors.push({ ticket, next: 0 });
+      else this.#load(ticket);
+    }
+  }
+
+  #load(ticket: ShardTicket): void {
+    this.#loading = ticket;
+    void this.#parts.reload(ticket).then((isLoaded) => {
+      this.#loading = undefined;
+      if (isLoaded && ticket.owner.isOpen) this.#cursors.push({ ticket, next: 0 });
+      this.#parts.loaded();
+    });
+  }
+
+  #mostUrgent(): Cursor | undefined {
+    let best: Cursor | undefined;
+    for (const cursor of this.#cursors) {
+      if (!this.#hasMoney(cursor.ticket)) continue;
+      if (best === undefined || startOf(cursor) < startOf(best)) best = cursor;
+    }
+    return best;
+  }
+}
+
+function waitingOf({ owner, load }: ItemCall): RunWaiting {
+  return { owner, items: 1, ...load };
+}
+
+function startOf({ ticket }: Cursor): number {
+  return latestStartMs(ticket, ticket.needMs);
+}

@@ -1,0 +1,80 @@
+/**
+ * A lane at one moment, for people and metrics.
+ */
+
+import type { LimitsSnapshot } from "../../limits/limits.ts";
+import type { Oversized } from "../../limits/limits_snapshot.ts";
+import type { QuotaUse } from "../../limits/quota.ts";
+import type { Tier } from "../../queue/lanes.ts";
+import type { Lane } from "./lane.ts";
+
+/** One limit in units a minute, configured or learnt, of the lane or of its whole provider: whichever is used more. */
+export interface LimitStatus {
+  /** In the last minute. */
+  readonly used: number;
+  readonly limit: number;
+  /** Of the limit, 0 to 1 and above it while there is debt. */
+  readonly share: number;
+}
+
+/** How a lane stands. */
+export interface LaneStatus {
+  readonly provider: string;
+  readonly tier: Tier;
+  readonly family: string;
+  /** `paused`: its account has stopped it, `pauseReason` says why (`quota`, `authentication`). */
+  readonly state: LimitsSnapshot["state"];
+  readonly pauseReason?: string;
+  /** Until a cool-down is over; 0 when there is none. */
+  readonly cooldownMs: number;
+  /** Each absent where there is no such limit. */
+  readonly requests?: LimitStatus;
+  readonly tokens?: LimitStatus;
+  readonly inputTokens?: LimitStatus;
+  readonly outputTokens?: LimitStatus;
+  readonly inFlight: number;
+  /** Requests that may be in flight now; at least `inFlight`, since a maximum that falls leaves those that are. */
+  readonly inFlightMax: number;
+  /** An item that is larger than a limit on tokens waits for an empty minute, to be sent alone. */
+  readonly oversized?: Oversized;
+  /** Items that were read and not sent. */
+  readonly waiting: number;
+  /** Projects of which something waits. */
+  readonly projects: number;
+  /** Moving mean of what an answer takes; absent before the first. */
+  readonly answerMs?: number;
+}
+
+export function laneStatus(lane: Lane, nowMs: number): LaneStatus {
+  const [provider = "", tier = "realtime", ...family] = lane.key.split(":");
+  const limits = lane.limits.snapshot(nowMs);
+  const { requests, tokens, inputTokens, outputTokens } = limits;
+  return {
+    provider,
+    tier: tier as Tier, // a lane's key is made of its parts
+    family: family.join(":"),
+    state: limits.state,
+    ...(limits.pauseReason === undefined ? {} : { pauseReason: limits.pauseReason }),
+    cooldownMs: limits.cooldownMs,
+    ...(requests === undefined ? {} : { requests: statusOf(requests) }),
+    ...(tokens === undefined ? {} : { tokens: statusOf(tokens) }),
+    ...(inputTokens === undefined ? {} : { inputTokens: statusOf(inputTokens) }),
+    ...(outputTokens === undefined ? {} : { outputTokens: statusOf(outputTokens) }),
+    inFlight: limits.inFlight,
+    inFlightMax: Math.max(limits.inFlight, limits.inFlightMax),
+    ...(limits.oversized === undefined ? {} : { oversized: limits.oversized }),
+    waiting: waitingItems(lane),
+    projects: lane.waitingProjects,
+    ...(lane.hasAnswered ? { answerMs: lane.itemMs } : {}),
+  };
+}
+
+function waitingItems(lane: Lane): number {
+  let waiting = 0;
+  for (const { items } of lane.waiting()) waiting += items;
+  return waiting;
+}
+
+function statusOf({ used, limit }: QuotaUse): LimitStatus {
+  return { used, limit, share: used / limit };
+}

@@ -1,0 +1,396 @@
+/**
+ * The lanes of an engine: made when a model first needs one, kept for the engine's life.
+ *
+ * Limits that a user sets for a provider hold for all its models together; limits set for `<provider>:<family>`, and
+ * those learnt from headers, hold for that family in addition.
+ */
+import type { Clock } from "../../clock.ts";
+import { PerigeeError } from "../../errors.ts";
+import { LaneLimits } from "../../limits/limits.ts";
+import type { SentLoad } from "../../limits/quotas.ts";
+import type { LaneOutlook, ProjectWork } from "../../queue/feasibility.ts";
+import { type LaneKey, laneKey, providerOfLane, realtimeLane } from "../../queue/lanes.ts";
+import { needMs, type PlannedWork, planLane } from "../../queue/planner.ts";
+import type { Urgency } from "../../queue/urgency.ts";
+import type { LearntStore } from "../../store/learnt.ts";
+import type { Store } from "../../store/store.ts";
+import type { EngineConfig } from "../config/config.ts";
+import type { Backlog, ShardTicket } from "../items/backlog.ts";
+import type { ClaimedBytes } from "../items/claimed_bytes.ts";
+import { type HeldEnd, type HoldReason, NO_HOLDS, type RunHolds } from "../items/holds.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { ItemPatience } from "../items/patience.ts";
+import { RunStopped } from "../items/run_stopped.ts";
+import type { LaneRecord } from "../journal/journal.ts";
+import { recentSteps } from "../journal/recent.ts";
+import type { ModelWork } from "../learnt/expected_usage.ts";
+import { KeptLimits } from "../learnt/kept_limits.ts";
+import { ArmedClock } from "./armed_clock.ts";
+import type { KeyTrials } from "./key_trials.ts";
+import { Lane } from "./lane.ts";
+import { LaneTurns } from "./lane_turns.ts";
+import type { ModelLane } from "./model_lanes.ts";
+import {
+  capacityOf,
+  expectedDoneMs,
+  type Forecast,
+  forecastOf,
+  type NewWork,
+  Outlooks,
+  type SharedLimits,
+  Urgencies,
+} from "./outlook.ts";
+import { holdsOf } from "./run_holds.ts";
+import type { Sender } from "./sender.ts";
+import { leftMs, type WorkTime, workTimes } from "./work_times.ts";
+
+/** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
+export const LIMITS_WINDOW_MS = 61_000;
+
+export interface LanesOptions {
+  readonly clock: Clock;
+  readonly config: EngineConfig;
+  readonly backlog: Backlog;
+  readonly sender: Sender;
+  readonly learnt: LearntStore;
+  readonly trials: KeyTrials;
+  readonly patience: ItemPatience;
+  readonly mayAdmit: () => boolean;
+  readonly claimed: ClaimedBytes;
+  /** Called when a lane is held, for another reason, or no longer. */
+  readonly onHold: () => void;
+}
+
+export class Lanes {
+  readonly #options: LanesOptions;
+  readonly #lanes = new Map<LaneKey, Lane>();
+  readonly #kept: KeptLimits;
+  readonly #trials: KeyTrials;
+  readonly #shared = new Map<string, LaneLimits>();
+  readonly #outlooks = new Outlooks();
+  readonly #urgencies = new Urgencies();
+  readonly #turns = new Map<string, LaneTurns>();
+  /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
+  readonly #moneyless = new Set<Lane>();
+  /** Lanes in trouble, as they were found last. */
+  readonly #held = new Map<Lane, HoldReason>();
+
+  readonly #clocks = new Map<Lane, ArmedClock>();
+  /** The waits of items for their next attempt; meanwhile they are in no other queue. */
+  readonly retries: ArmedClock;
+  /** Shards that are being loaded again. */
+  #reloading = 0;
+
+  constructor(options: LanesOptions) {
+    this.#options = options;
+    this.#trials = options.trials;
+    this.#kept = new KeptLimits(options.learnt, options.config.providers, () => this.#lanes.values());
+    this.retries = new ArmedClock(options.clock);
+  }
+
+  of(key: LaneKey): Lane {
+    const known = this.#lanes.get(key);
+    if (known !== undefined) return known;
+    const { clock, backlog, sender, patience, claimed, mayAdmit } = this.#options;
+    const armed = new ArmedClock(clock);
+    const lane: Lane = new Lane(key, this.#limitsOf(key), {
+      clock: armed,
+      backlog,
+      turns: this.#turnsOf(providerOfLane(key)),
+      urgency: () => this.#urgencies.of(lane.limits, measuredItemMs([lane]), () => [lane], clock.nowMs()),
+      mayAdmit,
+      claimed,
+      trialMs: (from, nowMs) => this.#trials.waitMs(from, nowMs),
+      tried: (from, nowMs) => this.#trials.sent(from, nowMs),
+      prepare: (ticket, index) => sender.prepare(ticket, index),
+      isTooLate: (call) => patience.isTooLate(call),
+      takesAway: (call, from) => sender.takesAway(call, from),
+      movesOn: (ticket, from) => this.#movesOn(ticket, from),
+      reserveMoney: (call) => sender.reserveMoney(call),
+      returnMoney: (call) => sender.returnMoney(call),
+      reload: (ticket) => this.#reload(ticket),
+      setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),
+      send: (call) => sender.send(call),
+      giveUp: (call) => sender.giveUp(call),
+      hold: (call, reason) => sender.hold(call, reason),
+    });
+    const itemMs = this.#kept.restore(clock.nowMs(), key, lane.limits);
+    if (itemMs !== undefined) lane.itemMs = itemMs;
+    this.#lanes.set(key, lane);
+    this.#clocks.set(lane, armed);
+    this.#turnsOf(providerOfLane(key)).add(lane);
+    return lane;
+  }
+
+  /** A lane was answered with success: where its key was new, the provider's other lanes may go as well. */
+  answered(lane: Lane): void {
+    const provider = providerOfLane(lane.key);
+    if (this.#trials.accepted(lane.key)) for (const other of this.lanesOf(provider)) other.pump();
+  }
+
+  /** A lane has a place or money again: it goes on, and whose turn it is by now of those that wait for what it shares. */
+  freed(lane: Lane): void {
+    this.#kept.changed();
+    this.#turnsOf(providerOfLane(lane.key)).changed();
+    if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
+    lane.pump();
+    this.#lookForHold(lane); // what goes into the free place is not held
+  }
+
+  all(): Iterable<Lane> {
+    return this.#lanes.values();
+  }
+
+  /** The lanes that are held back, for the next process. */
+  records(): LaneRecord[] {
+    const nowMs = this.#options.clock.nowMs();
+    const records: LaneRecord[] = [];
+    for (const lane of this.#lanes.values()) {
+      const held = lane.limits.heldBack(nowMs);
+      if (held !== undefined) records.push({ lane: lane.key, ...held });
+    }
+    return records;
+  }
+
+  /** Counts what earlier processes sent within the last window, and waits on where they had to. */
+  async restore(store: Store): Promise<void> {
+    const { clock } = this.#options;
+    const nowMs = clock.nowMs();
+    const sent = new Map<LaneKey, SentLoad[]>();
+    let isHeldKnown = false;
+    for await (const { step, ageMs } of recentSteps(store, clock.moment())) {
+      if (!isHeldKnown && step.lanes !== undefined) {
+        isHeldKnown = true;
+        for (const { lane, ...held } of step.lanes) this.of(lane).limits.restoreHeldBack(nowMs, ageMs, held);
+      }
+      if (ageMs > LIMITS_WINDOW_MS && isHeldKnown) break;
+      if (ageMs > LIMITS_WINDOW_MS) continue; // steps of recovery alone so far, which say nothing of lanes
+      for (const { lane, ...load } of step.sent) {
+        const loads = sent.get(lane) ?? [];
+        loads.push({ ...load, atMs: nowMs - ageMs });
+        sent.set(lane, loads);
+      }
+    }
+    for (const [key, loads] of sent) this.of(key).limits.restore(clock.nowMs(), loads);
+  }
+
+  /** The cheapest lane for work on a model that still meets the deadline, and how long the work takes there. */
+  plan(place: ModelLane, work: PlannedWork): { readonly key: LaneKey; readonly needMs: number } {
+    const nowMs = this.#options.clock.nowMs();
+    const capacity = capacityOf(this.of(place.key), nowMs);
+    const offers = [{ lane: realtimeLane(place.provider, place.family), priceFactor: 1, capacity }];
+    const plan = planLane(offers, work, nowMs);
+    return { key: plan === undefined ? place.key : laneKey(plan.lane), needMs: needMs(work, capacity) };
+  }
+
+  /** When new work would be done. */
+  forecast(work: NewWork): Forecast {
+    const { outlook } = this.#outlookOn(work.model);
+    return forecastOf(outlook, this.#sized(work));
+  }
+
+  /** When it is expected to be done, monotonic; guesses what was never measured. */
+  expectedDoneMs(work: NewWork): number {
+    const { lane, outlook } = this.#outlookOn(work.model);
+    return expectedDoneMs(outlook, this.#sized(work), lane);
+  }
+
+  /** How long work takes on each of its models, when nothing else waits. */
+  workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime> {
+    const places = {
+      placeOf: (model: string) => this.#options.sender.models.of(model),
+      limitsOf: (key: LaneKey) => this.of(key).limits,
+      sharedOf: (provider: string) => this.#sharedOf(provider),
+    };
+    return workTimes(works, places, this.#options.clock.nowMs());
+  }
+
+  /** How long what is left of a run takes; undefined while nothing of it waits here. */
+  leftMs(owner: ItemOwner): number | undefined {
+    const nowMs = this.#options.clock.nowMs();
+    return leftMs(owner, this.#lanes.values(), (lane) => this.#outlookOf(lane, nowMs));
+  }
+
+  #outlookOn(model: string): { readonly lane: Lane; readonly outlook: LaneOutlook } {
+    const lane = this.of(this.#options.sender.models.of(model).key);
+    return { lane, outlook: this.#outlookOf(lane, this.#options.clock.nowMs()) };
+  }
+
+  #outlookOf(lane: Lane, nowMs: number): LaneOutlook {
+    return this.#outlooks.of(lane, this.#sharedBy(providerOfLane(lane.key)), nowMs);
+  }
+
+  #sized(work: NewWork): ProjectWork {
+    const { sender } = this.#options;
+    const { weight = 1, outputTokens = work.items * sender.meanOutputTokensOf(work.model) } = work;
+    return { ...work, weight, outputTokens };
+  }
+
+  /** Lets no lane send for a run any more. */
+  drop(owner: ItemOwner): void {
+    this.#options.backlog.removeRun(owner);
+    owner.items.waitingItems = 0;
+    for (const lane of this.#lanes.values()) lane.drop(owner, new RunStopped());
+    this.#options.backlog.wake();
+  }
+
+  /** What holds the items of a run, as far as lanes know. */
+  holdsOf(owner: ItemOwner): RunHolds {
+    if (this.#held.size === 0 && owner.items.held.size === 0) return NO_HOLDS;
+    return holdsOf(owner, this.#lanes.values(), {
+      clock: this.#options.clock,
+      hasAnswered: (provider) => this.#options.sender.hasAnswered(provider),
+    });
+  }
+
+  /** How a held item of a model ends where the caller does not want to wait. */
+  heldEndOf(model: string): HeldEnd | undefined {
+    return this.#lanes.get(this.#options.sender.models.of(model).key)?.health.heldEnd;
+  }
+
+  /** Whether nothing of a model is sent but probes. */
+  isStopped(model: string): boolean {
+    if (this.#held.size === 0) return false;
+    const lane = this.#lanes.get(this.#options.sender.models.of(model).key);
+    return lane !== undefined && isStill(lane);
+  }
+
+  /** Whether something of a run waits in a lane from which nothing but probes is sent. */
+  isHeldByStop(owner: ItemOwner): boolean {
+    if (owner.items.held.size > 0) return true;
+    for (const lane of this.#held.keys()) {
+      if (!isStill(lane)) continue;
+      const share = lane.shareOf(owner);
+      if (share.claimed > 0 || share.hasMore) return true;
+    }
+    return false;
+  }
+
+  close(): void {
+    for (const lane of this.#lanes.values()) lane.close();
+  }
+
+  #lookForHold(lane: Lane): void {
+    const reason = lane.health.trouble?.reason;
+    if (this.#held.get(lane) === reason) return;
+    if (reason === undefined) this.#held.delete(lane);
+    else this.#held.set(lane, reason);
+    this.#options.onHold();
+  }
+
+  #movesOn(ticket: ShardTicket, from: LaneKey): boolean {
+    const place = this.#options.sender.models.of(ticket.shard.model);
+    if (place.key === from) return false;
+    this.#options.backlog.add({ ...ticket, family: place.family });
+    this.of(place.key).arrived(ticket.owner);
+    return true;
+  }
+
+  #setMoneyless(lane: Lane, isMoneyless: boolean, hasSent: boolean): void {
+    if (!isMoneyless || hasSent) this.#moneyless.delete(lane);
+    if (isMoneyless) this.#moneyless.add(lane);
+  }
+
+  #turnsOf(provider: string): LaneTurns {
+    const known = this.#turns.get(provider);
+    if (known !== undefined) return known;
+    const { clock } = this.#options;
+    const shared = this.#sharedOf(provider);
+    const lanes = (): Lane[] => this.lanesOf(provider);
+    const urgency = (): Urgency | undefined =>
+      this.#urgencies.of(shared, measuredItemMs(lanes()), lanes, clock.nowMs());
+    const turns = new LaneTurns(urgency);
+    this.#turns.set(provider, turns);
+    return turns;
+  }
+
+  #limitsOf(key: LaneKey): LaneLimits {
+    const { clock, config } = this.#options;
+    const [provider = "", , ...family] = key.split(":");
+    return new LaneLimits({
+      settings: config.limits[`${provider}:${family.join(":")}`] ?? {},
+      inFlightMax: config.maxInFlight,
+      nowMs: clock.nowMs(),
+      random: () => clock.random(),
+      shared: this.#sharedOf(provider),
+      ramp: config.ramps[provider],
+    });
+  }
+
+  /** Undefined when the lanes of a provider share no limits. */
+  #sharedBy(provider: string): SharedLimits | undefined {
+    if (Object.keys(this.#options.config.limits[provider] ?? {}).length === 0) return undefined;
+    return { provider, lanes: () => this.lanesOf(provider) };
+  }
+
+  /** The lanes of a provider. */
+  lanesOf(provider: string): Lane[] {
+    return [...this.#lanes.values()].filter(({ key }) => providerOfLane(key) === provider);
+  }
+
+  #sharedOf(provider: string): LaneLimits {
+    const { clock, config } = this.#options;
+    const known = this.#shared.get(provider);
+    if (known !== undefined) return known;
+    const made = new LaneLimits({
+      settings: config.limits[provider] ?? {},
+      inFlightMax: config.maxInFlight,
+      inFlightStart: config.maxInFlight,
+      nowMs: clock.nowMs(),
+      random: () => clock.random(),
+    });
+    this.#shared.set(provider, made);
+    return made;
+  }
+
+  /**
+   * The items of a run in each lane and the state of that lane, as text; undefined while one of them, or of the lanes that share
+   * its provider's limits, continues by itself.
+   */
+  standstill(owner: ItemOwner): readonly string[] | undefined {
+    const nowMs = this.#options.clock.nowMs();
+    const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, owner));
+    const providers = new Set(holding.map(({ key }) => providerOfLane(key)));
+    if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
+    for (const [lane, clock] of this.#clocks) {
+      const isNear = providers.has(providerOfLane(lane.key)) || owner.settings.budget.isCapped;
+      if (isNear && (clock.isArmed || lane.limits.snapshot(nowMs).inFlight > 0)) return undefined;
+    }
+    return holding.map((lane) => {
+      const { state, inFlight, inFlightMax } = lane.limits.snapshot(nowMs);
+      return `lane ${lane.key} (${state}, ${inFlight} of ${inFlightMax} in flight, no timer)`;
+    });
+  }
+
+  async #reload(ticket: ShardTicket): Promise<boolean> {
+    const { owner, shard } = ticket;
+    this.#reloading += 1;
+    try {
+      await owner.reload(shard);
+      return true;
+    } catch (error) {
+      const cause =
+        error instanceof PerigeeError
+          ? error
+          : new PerigeeError("input_unreadable", "the input cannot be read any more", { cause: error });
+      owner.fail(cause);
+      return false;
+    } finally {
+      this.#reloading -= 1;
+    }
+  }
+}
+
+function isStill({ limits }: Lane): boolean {
+  return limits.isPaused || limits.isDown;
+}
+
+/** The longest of what answers take in any of the lanes; 0 when it was never measured. */
+function measuredItemMs(lanes: readonly Lane[]): number {
+  return Math.max(0, ...lanes.map((lane) => (lane.hasAnswered ? lane.itemMs : 0)));
+}
+
+function isLeftIn(lane: Lane, owner: ItemOwner): boolean {
+  const { claimed, hasMore } = lane.shareOf(owner);
+  return claimed > 0 || hasMore;
+}

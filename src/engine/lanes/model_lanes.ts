@@ -1,0 +1,67 @@
+/**
+ * Which lane the requests of a model go to.
+ *
+ *   with its family --its provider does not know it, or refuses it to this key--> held, in a lane of its own
+ *   held --a request for it is answered--> with its family
+ *
+ * A model that is held has its own lane, so that the lane's one pause holds nothing of its family, and what waits is
+ * bounded where everything waits. Items that wait in the other lane move when it is their turn.
+ */
+import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } from "../../queue/lanes.ts";
+import { parseModelId } from "../../work/request.ts";
+
+/** Models that have a lane by their family; all further ones of a provider share one lane, so that memory is bounded. */
+const MODELS_MAX = 1_000;
+const CROWD_FAMILY = "other";
+
+/** Where a model's requests go. */
+export interface ModelLane {
+  readonly provider: string;
+  readonly family: string;
+  readonly key: LaneKey;
+}
+
+/** One for an engine. */
+export class ModelLanes {
+  readonly #families: FamilySettings;
+  readonly #lanes = new Map<string, ModelLane>();
+  readonly #held = new Map<string, ModelLane>();
+
+  constructor(families: FamilySettings) {
+    this.#families = families;
+  }
+
+  /** The lane of a model, `<provider>:<name>`. */
+  of(model: string): ModelLane {
+    const known = (this.#held.size === 0 ? undefined : this.#held.get(model)) ?? this.#lanes.get(model);
+    if (known !== undefined) return known;
+    const { provider = "", name = "" } = parseModelId(model) ?? {};
+    const isCrowded = this.#lanes.size >= MODELS_MAX;
+    const family = isCrowded ? CROWD_FAMILY : familyOf(provider, name, this.#families);
+    const found = placeOf(provider, family);
+    if (!isCrowded) this.#lanes.set(model, found);
+    return found;
+  }
+
+  /** Makes a separate lane for a model that is not available, and returns its key. */
+  hold(model: string): LaneKey {
+    const { provider = "", name = "" } = parseModelId(model) ?? {};
+    const isCrowded = this.#held.size >= MODELS_MAX && !this.#held.has(model);
+    const place = placeOf(provider, `${isCrowded ? CROWD_FAMILY : name} (held)`);
+    this.#held.set(model, place);
+    return place.key;
+  }
+
+  /** A request for the model was answered; returns the key of the lane that held the model, undefined if none did. */
+  answered(model: string): LaneKey | undefined {
+    if (this.#held.size === 0) return undefined;
+    const held = this.#held.get(model);
+    if (held === undefined) return undefined;
+    this.#held.delete(model);
+    return held.key;
+  }
+}
+
+function placeOf(provider: string, family: string): ModelLane {
+  return { provider, family, key: laneKey(realtimeLane(provider, family)) };
+}

@@ -1,0 +1,167 @@
+/**
+ * When new work would be done: what waits in the lanes, put together for queue/feasibility.ts.
+ *
+ * Counted is what was read and not sent, and of a file the lines that were not read yet, in the lanes in which its run
+ * waits, like those that were. Where a provider's limits are shared by its lanes, all of them stand before the work.
+ * What is in flight, and when an account's stop ends, is not known. What was never measured (how long an answer takes
+ * and gets, how many requests a provider bears) is taken for nothing: work is not refused for a guess.
+ *
+ * What waits is put together at most ten times a second for a lane, or for all that share their limits: submissions in
+ * between see the same.
+ */
+
+import type { LaneLimits } from "../../limits/limits.ts";
+import {
+  earliestDeadlineMs,
+  earliestDoneMs,
+  type LaneOutlook,
+  type ProjectWork,
+  slaOutlook,
+} from "../../queue/feasibility.ts";
+import type { Capacity } from "../../queue/planner.ts";
+import { type Urgency, urgencyOf } from "../../queue/urgency.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { Lane } from "./lane.ts";
+
+const REMEMBERED_MS = 100;
+const URGENCY_MS = 500;
+/** What the guard of a window takes of a limit, at most (limits/bucket.ts). */
+export const GUARD_SHARE = 0.006;
+
+/** Work that is to be accepted. */
+export interface NewWork extends Omit<ProjectWork, "weight" | "outputTokens"> {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** Of its project; 1. */
+  readonly weight?: number;
+  /** Expected of all items together; absent: as many as the model's mean answers had. */
+  readonly outputTokens?: number;
+}
+
+/** What would come of work; times are monotonic. */
+export type Forecast =
+  | { readonly sla: "feasible" | "at_risk"; readonly doneMs: number }
+  | { readonly sla: "infeasible"; readonly doneMs: number; readonly earliestDeadlineMs: number };
+
+export function forecastOf(lane: LaneOutlook, work: ProjectWork): Forecast {
+  const doneMs = earliestDoneMs(lane, work);
+  const sla = slaOutlook(lane, work);
+  return sla === "infeasible"
+    ? { sla, doneMs, earliestDeadlineMs: earliestDeadlineMs(lane, work) }
+    : { sla, doneMs };
+}
+
+/** When work would be done as far as anybody can say: what was never measured is guessed here, and places in flight grow. */
+export function expectedDoneMs(
+  outlook: LaneOutlook,
+  work: ProjectWork,
+  { itemMs, limits }: Pick<Lane, "itemMs" | "limits">,
+): number {
+  const capacity = { ...outlook.capacity, itemMs, concurrencyNow: limits.places };
+  return earliestDoneMs({ ...outlook, capacity }, work);
+}
+
+/** A provider whose limits all its lanes share. */
+export interface SharedLimits {
+  readonly provider: string;
+  readonly lanes: () => Iterable<Lane>;
+}
+
+/** One for an engine. */
+export class Outlooks {
+  readonly #remembered = new Map<Lane, LaneOutlook>();
+  /** What waits in all lanes of a provider. */
+  readonly #shared = new Map<string, { readonly atMs: number; readonly waiting: readonly ProjectWork[] }>();
+
+  /** `shared` is given for a lane that shares its limits. */
+  of(lane: Lane, shared: SharedLimits | undefined, nowMs: number): LaneOutlook {
+    const beside = shared === undefined ? undefined : this.#waitingBeside(shared, nowMs);
+    const remembered = this.#remembered.get(lane);
+    const isSame = beside === undefined || remembered?.waiting === beside;
+    if (remembered !== undefined && isSame && nowMs - remembered.nowMs < REMEMBERED_MS) return remembered;
+    const outlook = {
+      nowMs,
+      closedMs: lane.limits.snapshot(nowMs).cooldownMs,
+      capacity: {
+        ...capacityOf(lane, nowMs, 1 - GUARD_SHARE),
+        itemMs: lane.hasAnswered ? lane.itemMs : 0,
+        concurrency: lane.limits.placesHoped,
+      },
+      waiting: beside ?? waitingIn([lane]),
+    };
+    this.#remembered.set(lane, outlook);
+    return outlook;
+  }
+
+  /** Put together once for all the lanes: a provider may have a thousand, and a task may ask for each. */
+  #waitingBeside({ provider, lanes }: SharedLimits, nowMs: number): readonly ProjectWork[] {
+    const known = this.#shared.get(provider);
+    if (known !== undefined && nowMs - known.atMs < REMEMBERED_MS) return known.waiting;
+    const waiting = waitingIn(lanes());
+    this.#shared.set(provider, { atMs: nowMs, waiting });
+    return waiting;
+  }
+}
+
+/** Which of the waiting items of these lanes has precedence; computed twice a second, because every item needs it. */
+export class Urgencies {
+  readonly #known = new Map<LaneLimits, { readonly atMs: number; readonly urgency: Urgency | undefined }>();
+
+  /** `limits` are those that the lanes share, and `itemMs` is what an answer takes in them, 0 when it was never measured. */
+  of(limits: LaneLimits, itemMs: number, lanes: () => Iterable<Lane>, nowMs: number): Urgency | undefined {
+    const known = this.#known.get(limits);
+    if (known !== undefined && nowMs - known.atMs < URGENCY_MS) return known.urgency;
+    const urgency = urgencyOf({
+      nowMs,
+      closedMs: limits.snapshot(nowMs).cooldownMs,
+      capacity: { ...capacityOf({ limits, itemMs }, nowMs, 1 - GUARD_SHARE), concurrency: limits.places },
+      waiting: waitingIn(lanes()),
+    });
+    this.#known.set(limits, { atMs: nowMs, urgency });
+    return urgency;
+  }
+}
+
+/** By their runs. */
+function waitingIn(lanes: Iterable<Lane>): ProjectWork[] {
+  const runs = new Map<ItemOwner, { items: number; inputTokens: number; outputTokens: number }>();
+  for (const lane of lanes) {
+    for (const { owner, items, inputTokens, outputTokens } of lane.waiting()) {
+      const load = runs.get(owner) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
+      load.items += items;
+      load.inputTokens += inputTokens;
+      load.outputTokens += outputTokens;
+      runs.set(owner, load);
+    }
+  }
+  return [...runs].map(([owner, load]) => {
+    const { project, weight, deadlineMs } = owner.settings;
+    const more = 1 + owner.unreadItems / Math.max(1, owner.items.waitingItems);
+    const { items, inputTokens, outputTokens } = load;
+    return {
+      project,
+      weight,
+      deadlineMs,
+      items: items * more,
+      inputTokens: inputTokens * more,
+      outputTokens: outputTokens * more,
+    };
+  });
+}
+
+/** What a lane can do as its limits stand now, at `share` of its rates. */
+export function capacityOf(
+  lane: Pick<Lane, "limits" | "itemMs">,
+  nowMs: number,
+  share: number = 1,
+): Capacity {
+  const { requests, tokens, inputTokens, outputTokens, inFlightMax } = lane.limits.snapshot(nowMs);
+  return {
+    itemMs: lane.itemMs,
+    concurrency: inFlightMax,
+    ...(requests === undefined ? {} : { requestsPerMinute: requests.limit * share }),
+    ...(tokens === undefined ? {} : { tokensPerMinute: tokens.limit * share }),
+    ...(inputTokens === undefined ? {} : { inputTokensPerMinute: inputTokens.limit * share }),
+    ...(outputTokens === undefined ? {} : { outputTokensPerMinute: outputTokens.limit * share }),
+  };
+}

@@ -1,0 +1,130 @@
+/**
+ * What a refusal stops that is no item's own: a key, an account without money, a model.
+ *
+ *   key      never accepted: the first refusal stops the provider's lane; accepted before: three in a row
+ *   account  the first refusal stops its lane
+ *   model    the first refusal holds the model, in a lane of its own (model_lanes.ts)
+ *
+ * A refused model is compared with answers for that model (queue/blame.ts), a refused key with those of its lane. One
+ * proof ends an item here, so a second condition holds: nobody else was refused since the last answer. Else the key is
+ * what is refused, and the answers were on their way.
+ */
+import type { Clock } from "../../clock.ts";
+import type { AttemptResult } from "../../dispatch/attempt.ts";
+import { Blame } from "../../queue/blame.ts";
+import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { KeyTrials } from "./key_trials.ts";
+import type { Lane } from "./lane.ts";
+import type { ModelLanes } from "./model_lanes.ts";
+
+/** Refusals in a row that stop the lane of a key that had worked. */
+const REFUSALS_MAX = 3;
+/** Models whose refusals are compared at a time. */
+const MODELS_COMPARED_MAX = 1_000;
+
+export interface RefusedAccessOptions {
+  readonly clock: Clock;
+  readonly models: ModelLanes;
+  /** What earlier processes were refused and accepted with. */
+  readonly trials: Pick<KeyTrials, "known" | "answered" | "refused">;
+  readonly laneOf: (key: LaneKey) => Lane;
+  readonly lanesOf: (provider: string) => readonly Lane[];
+  /** Called when a lane is held, or may go on. */
+  readonly onChange: (lane: Lane) => void;
+}
+
+/** One for an engine. */
+export class RefusedAccess {
+  readonly #options: RefusedAccessOptions;
+  /** Providers that have answered, here or before. */
+  readonly #answered: Set<string>;
+  /** Refusals of a key in a row, by lane. */
+  readonly #refusals = new Map<LaneKey, number>();
+  /** Items that were refused since the last answer, by lane or model: two at most. */
+  readonly #refused = new Map<string, Set<string>>();
+  /** Of models that some request was refused for. */
+  readonly #blames = new Map<string, Blame>();
+
+  constructor(options: RefusedAccessOptions) {
+    this.#options = options;
+    this.#answered = new Set(options.trials.known);
+  }
+
+  /** Whether a provider has ever answered with success. */
+  hasAnswered(provider: string): boolean {
+    return this.#answered.has(provider);
+  }
+
+  /** With whose answers a failure is compared: those for its model, or, when undefined, of its lane. */
+  blameFor(call: ItemCall, result: AttemptResult): Blame | undefined {
+    if (result.class !== "permanent" || result.scope !== "model") return undefined;
+    const blame = this.#blames.get(call.model) ?? new Blame();
+    if (this.#blames.size >= MODELS_COMPARED_MAX) this.#blames.clear();
+    this.#blames.set(call.model, blame);
+    return blame;
+  }
+
+  /** Whether a refusal of a key or a model may be its item's own: nobody else was refused since the last answer. */
+  isAlone(call: ItemCall, result: AttemptResult): boolean {
+    if (result.class !== "permanent" || result.scope === "item") return true;
+    const place = result.scope === "model" ? call.model : call.lane;
+    const refused = this.#refused.get(place) ?? new Set();
+    if (this.#refused.size >= MODELS_COMPARED_MAX) this.#refused.clear();
+    this.#refused.set(place, refused);
+    if (refused.size < 2) refused.add(`${call.owner.id} ${call.line}`);
+    return refused.size === 1;
+  }
+
+  /** A request was answered with success. */
+  answered(call: ItemCall, { latencyMs }: AttemptResult): void {
+    this.#answered.add(providerOfLane(call.lane));
+    this.#refusals.delete(call.lane);
+    this.#options.trials.answered(call.model);
+    if (this.#refused.size > 0) {
+      this.#refused.delete(call.lane);
+      this.#refused.delete(call.model);
+    }
+    if (this.#blames.size === 0) return;
+    const { clock, models, laneOf, onChange } = this.#options;
+    const nowMs = clock.nowMs();
+    this.#blames.get(call.model)?.answered(nowMs - latencyMs, nowMs);
+    const held = models.answered(call.model);
+    if (held === undefined) return;
+    const lane = laneOf(held);
+    lane.limits.resume();
+    lane.health.healed();
+    onChange(lane); // its items move to their family's lane
+  }
+
+  /** A failure that is no item's own. */
+  refused(call: ItemCall, result: AttemptResult): void {
+    if (result.class !== "permanent" || result.scope === "item") return;
+    const { clock, models, trials, laneOf, onChange } = this.#options;
+    const nowMs = clock.nowMs();
+    trials.refused(call.model, result.scope === "model" ? "model" : "account");
+    if (result.scope === "model") {
+      const held = laneOf(models.hold(call.model));
+      held.limits.pause(nowMs, "model_unavailable");
+      held.health.troubled(call, result);
+      onChange(held);
+      return;
+    }
+    if (result.code !== "authentication_failed") {
+      laneOf(call.lane).limits.pause(nowMs, "quota");
+      return;
+    }
+    const refusals = (this.#refusals.get(call.lane) ?? 0) + 1;
+    this.#refusals.set(call.lane, refusals);
+    const provider = providerOfLane(call.lane);
+    if (this.#answered.has(provider)) {
+      if (refusals >= REFUSALS_MAX) laneOf(call.lane).limits.pause(nowMs, "authentication");
+      return;
+    }
+    for (const lane of this.#options.lanesOf(provider)) {
+      lane.limits.pause(nowMs, "authentication");
+      lane.health.troubled(call, result);
+      if (lane.key !== call.lane) onChange(lane);
+    }
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * What holds a run: its lines that wait for the caller, and its items in lanes that are in trouble.
+ */
+import type { Clock } from "../../clock.ts";
+import { providerOfLane } from "../../queue/lanes.ts";
+import type { Hold, RunHolds } from "../items/holds.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import { ROOM_CHECK_MS } from "../journal/room.ts";
+import type { Lane } from "./lane.ts";
+
+export interface HoldFacts {
+  readonly clock: Clock;
+  /** Whether a provider has ever answered with success in this process. */
+  readonly hasAnswered: (provider: string) => boolean;
+}
+
+/** Everything that is left of a run waits while the disk is full. */
+export function diskHold(
+  { openItems }: Pick<ItemOwner, "openItems">,
+  dataDir: string,
+  sinceMs: number,
+  clock: Clock,
+): Hold {
+  return {
+    reason: "disk_full",
+    since: isoTime(sinceMs, clock),
+    next_try: isoTime(clock.nowMs() + ROOM_CHECK_MS, clock),
+    items: openItems,
+    message: `no space left on the disk of ${dataDir}`,
+  };
+}
+
+/** Looks at every lane; cheap enough for once an attempt while something is held. */
+export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFacts): RunHolds {
+  const nowMs = facts.clock.nowMs();
+  const holds: Hold[] = [];
+  let claimed = 0;
+  let sinceMs = owner.settings.startedMs;
+  let isAll = true;
+  for (const lane of lanes) {
+    const share = lane.shareOf(owner);
+    if (share.claimed === 0 && !share.hasMore) continue;
+    const { trouble } = lane.health;
+    if (trouble === undefined) {
+      isAll = false;
+      continue;
+    }
+    if (share.waiting > 0 && !lane.limits.isStopped(nowMs)) isAll = false; // they go as soon as its rate lets them
+    claimed += share.claimed;
+    sinceMs = Math.max(sinceMs, trouble.sinceMs);
+    const retryMs = Math.max(lane.limits.retryMs(nowMs), share.hasMore ? 0 : lane.health.retryMs(nowMs));
+    holds.push(laneHold(lane, share.claimed + share.waiting, facts, nowMs + retryMs));
+  }
+  for (const { items, sinceMs: heldMs, mostUsd, ...lines } of owner.items.held.values()) {
+    sinceMs = Math.max(sinceMs, heldMs);
+    const need = lines.reason === "cap_reached" ? needOf(owner, mostUsd ?? 0) : {};
+    holds.push({ ...lines, since: isoTime(heldMs, facts.clock), next_try: null, items, ...need });
+  }
+  // Others are in flight for the first time, or wait for the disk.
+  return { holds, isAll: isAll && holds.length > 0 && claimed === owner.items.claimed.size, sinceMs };
+}
+
+function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, nextTryMs: number): Hold {
+  const { trouble } = lane.health;
+  if (trouble === undefined) throw new Error("the lane is not in trouble");
+  const { reason, message, model, address } = trouble;
+  const provider = providerOfLane(lane.key);
+  return {
+    reason,
+    since: isoTime(trouble.sinceMs, clock),
+    next_try: isoTime(nextTryMs, clock), // of a model that the caller has to change, too
+    items,
+    provider,
+    ...(address === "" ? {} : { address }),
+    ...(reason === "model_unavailable" ? { model } : {}),
+    message,
+    ...(reason === "authentication" ? { was_accepted: hasAnswered(provider) } : {}),
+  };
+}
+
+/** The cap to raise, and to what amount; empty if it was raised since the items were held. */
+function needOf(
+  { settings: { budget } }: ItemOwner,
+  mostUsd: number,
+): Pick<Hold, "needed_usd" | "enough_usd" | "cap"> {
+  const cap = budget.exhausted(mostUsd);
+  if (cap === undefined) return {};
+  const takenUsd = cap.spentUsd + cap.heldUsd;
+  const needed_usd = roundedUpUsd(takenUsd + mostUsd);
+  const enough_usd = roundedUpUsd(takenUsd + cap.wantedUsd);
+  return { needed_usd, enough_usd, ...(cap.name === undefined ? {} : { cap: cap.name }) };
+}
+
+/** To the nano-dollar; the sum of a few amounts is wrong by less than a thousandth of that. */
+function roundedUpUsd(usd: number): number {
+  return Math.ceil(usd * 1e9 - 1e-3) / 1e9;
+}
+
+/** Of a monotonic time. */
+function isoTime(atMs: number, clock: Clock): string {
+  return new Date(clock.wallMs() + atMs - clock.nowMs()).toISOString();
+}
+
+/** Holds of several runs together: one for each reason, provider and model. */
+export function allHolds(each: Iterable<readonly Hold[]>): Hold[] {
+  const sums = new Map<string, Hold>();
+  for (const holds of each)
+    for (const hold of holds) {
+      const key = JSON.stringify([hold.reason, hold.provider, hold.model]);
+      const sum = sums.get(key);
+      sums.set(key, sum === undefined ? hold : holdOfBoth(sum, hold));
+    }
+  return [...sums.values()];
+}
+
+/** The amounts of the cap are left out: each of the runs may have its own cap. */
+function holdOfBoth(sum: Hold, hold: Hold): Hold {
+  const { needed_usd: _needed, enough_usd: _enough, cap: _cap, ...first } = sum;
+  return { ...first, items: sum.items + hold.items, since: sum.since < hold.since ? sum.since : hold.since };
+}
+
+/** Holds for logs and for callers without a key: without provider names that only an input has, which may be any text. */
+export function publicHolds(holds: readonly Hold[]): Hold[] {
+  return allHolds([
+    holds.map((hold) => {
+      if (hold.reason !== "provider_missing") return hold;
+      const { provider: _provider, ...unnamed } = hold;
+      return unnamed;
+    }),
+  ]);
+}

@@ -1,0 +1,384 @@
+/**
+ * The sender: between the lanes and the dispatcher. It makes calls, keeps limits and money settled, learns from every
+ * attempt, pauses what must pause, and hands outcomes to be recorded.
+ *
+ *   lane admits -> send -> dispatcher -> attempted (each attempt) -> outcome  -> recorded -> place freed
+ *                                                                 -> returned -> waits in its lane
+ *
+ * A place in flight is held from the intent to the end of a failed attempt, or to the staged outcome of an answered one.
+ * Commits keep the order of staging, and a request leaves only after its intent is durable: so when it leaves, the
+ * outcome that gave it its place is durable too, and the answers that a kill can lose are never more than the places
+ * (docs/decisions/0009-commits.md).
+ */
+
+import type { Clock } from "../../clock.ts";
+import { debug } from "../../debug.ts";
+import type {
+  AdmitAttempt,
+  AttemptResult,
+  Dispatcher,
+  DispatchResult,
+  Made,
+} from "../../dispatch/dispatcher.ts";
+import { PerigeeError } from "../../errors.ts";
+import { noteLargeBytes } from "../../large_bytes.ts";
+import type { Decoded, WireAnswer } from "../../providers/provider.ts";
+import type { AnswerMeans } from "../../queue/answer_means.ts";
+import type { FamilySettings, LaneKey } from "../../queue/lanes.ts";
+import { InputRatios, type OutputLengths } from "../../queue/output_lengths.ts";
+import type { Shard } from "../../shard/shard.ts";
+import { NO_USAGE } from "../../work/outcome.ts";
+import { parseModelId } from "../../work/request.ts";
+import { signalOf, suspectsOf, tokensTaken } from "../items/attempt_signal.ts";
+import type { ShardTicket } from "../items/backlog.ts";
+import type { ClaimedBytes } from "../items/claimed_bytes.ts";
+import type { HeldLines } from "../items/holds.ts";
+import { ItemCall } from "../items/item_call.ts";
+import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_money.ts";
+import type { ItemPatience } from "../items/patience.ts";
+import { endOf, RunStopped } from "../items/run_stopped.ts";
+import type { EngineObserver } from "../journal/observer.ts";
+import type { AttemptsMade } from "../journal/replay.ts";
+import type { KeyTrials } from "./key_trials.ts";
+import type { Lane } from "./lane.ts";
+import { ModelLanes } from "./model_lanes.ts";
+import { RefusedAccess } from "./refused_access.ts";
+import { besideOf, SecondAttempts, stateAnew } from "./second_attempts.ts";
+import type { Wires } from "./wires.ts";
+
+export interface SenderOptions {
+  readonly clock: Clock;
+  readonly claimed: Pick<ClaimedBytes, "release">;
+  readonly wires: Wires;
+  readonly money: ItemMoney;
+  readonly families: FamilySettings;
+  readonly laneOf: (key: LaneKey) => Lane;
+  readonly lanesOf: (provider: string) => readonly Lane[];
+  readonly trials: KeyTrials;
+  /** Called when a lane was answered with success. */
+  readonly onAnswered: (lane: Lane) => void;
+  /** Called when a lane has a place again, and a run money. */
+  readonly onFree: (lane: Lane) => void;
+  readonly observer?: EngineObserver | undefined;
+  readonly patience: ItemPatience;
+  readonly answers: AnswerMeans;
+  readonly lengths: OutputLengths;
+}
+
+/** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
+export class Sender implements AdmitAttempt<ItemCall> {
+  dispatcher: Dispatcher<ItemCall> | undefined;
+  readonly #options: SenderOptions;
+  readonly #inputRatios = new InputRatios();
+  readonly models: ModelLanes;
+  readonly #access: RefusedAccess;
+  /** For the dispatcher of an engine that hedges. */
+  readonly secondAttempts: SecondAttempts;
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+    const { clock, laneOf, onFree } = options;
+    this.models = new ModelLanes(options.families);
+    this.secondAttempts = new SecondAttempts({
+      nowMs: () => clock.nowMs(),
+      laneOf,
+      laneKeyOf: (model) => this.models.of(model).key,
+      returnMoney: (call) => options.money.giveBack(call),
+      free: (call, lane) => this.#free(call, lane),
+      recordClosed: (call) => void this.#recordClosed(call, call.failed ?? madeBefore(call)),
+    });
+    this.#access = new RefusedAccess({
+      clock,
+      models: this.models,
+      trials: options.trials,
+      laneOf,
+      lanesOf: options.lanesOf,
+      onChange: onFree,
+    });
+  }
+
+  /** Reads what a provider sent, as the answer to a request for the model. */
+  decode(model: string, answer: WireAnswer): Decoded {
+    return this.#options.wires.of(model).provider.decode(answer);
+  }
+
+  /** Output tokens that the items of a shard are expected to take together. */
+  expectedOutputTokens(shard: Shard): number {
+    const limit = Math.ceil(shard.maxOutputTokensTotal / shard.count);
+    return shard.count * this.expectedOutputTokensOf(shard.model, limit);
+  }
+
+  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 for none. */
+  expectedOutputTokensOf(model: string, maxOutputTokens: number): number {
+    return this.#options.lengths.expect(model, maxOutputTokens);
+  }
+
+  /** Output tokens of a mean answer; 0 before any is known. */
+  meanOutputTokensOf(model: string): number {
+    return this.#options.lengths.mean(model) ?? 0;
+  }
+
+  /** Whether a provider has ever answered with success in this process. */
+  hasAnswered(provider: string): boolean {
+    return this.#access.hasAnswered(provider);
+  }
+
+  prepare(ticket: ShardTicket, index: number): ItemCall | undefined {
+    const { owner, shard } = ticket;
+    const wire = this.#options.wires.of(shard.model);
+    const ratio = this.#inputRatios.ratio(shard.model, shard.group.isEstimated);
+    const expected = {
+      inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
+      outputTokens: this.#options.lengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
+    };
+    const call = new ItemCall(owner, shard, index, wire, expected, this.models.of(shard.model).key);
+    if (!owner.isOpen || !owner.items.isOpen(call.line)) {
+      owner.items.waitingItems = Math.max(0, owner.items.waitingItems - 1);
+      return undefined; // its run was ended while the shard came here, and what it had left is ended with it
+    }
+    return call;
+  }
+
+  takesAway(call: ItemCall, lane: LaneKey): boolean {
+    if (call.isSkipped) {
+      call.owner.items.claim(call.line);
+      this.#end(call, "cancelled");
+      return true;
+    }
+    const { key } = this.models.of(call.model);
+    if (key === lane) return false;
+    call.lane = key;
+    this.#options.laneOf(key).giveBack(call);
+    return true;
+  }
+
+  hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void {
+    const { owner, model } = call;
+    owner.items.waitingItems -= 1;
+    const held: HeldLines =
+      reason === "cap_reached"
+        ? { reason, ...this.#options.money.capLack(call) }
+        : {
+            reason,
+            provider: parseModelId(model)?.provider ?? model,
+            model,
+            message: unpricedText(model),
+          };
+    owner.items.hold(held, 1, this.#options.clock.nowMs());
+    owner.settings.budget.want(held.mostUsd ?? 0);
+    owner.changed();
+  }
+
+  reserveMoney(call: ItemCall): MoneyAnswer {
+    return this.#options.money.reserve(call);
+  }
+
+  returnMoney(call: ItemCall): void {
+    this.#options.money.giveBack(call);
+  }
+
+  send(call: ItemCall): void {
+    call.owner.items.requestsSent += 1;
+    if (this.dispatcher === undefined) throw new Error("the sender has no dispatcher");
+    this.dispatcher.run(call).then(
+      (result) => this.#ended(call, result),
+      (error: unknown) => {
+        this.#options.claimed.release(call);
+        call.owner.items.claimed.delete(call.line); // in doubt: nobody knows how far it came
+        call.isOver = true;
+        this.#freeAll(call);
+        call.owner.fail(faultOf(error));
+      },
+    );
+  }
+
+  /** A call is not sent: its run left, or its lane was stopped. The item waits for the next time. */
+  giveUp(call: ItemCall): void {
+    this.#ended(call, {
+      kind: "returned",
+      reason: "stopped",
+      ...madeBefore(call),
+      usage: NO_USAGE,
+      message: "",
+    });
+  }
+
+  /** Admission: a retry passes limits, money and the journal again. */
+  admit(call: ItemCall, made: Made): Promise<void> {
+    const { owner } = call;
+    if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
+    const lane = this.#options.laneOf(this.models.of(call.model).key);
+    const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
+    owner.changed(); // it may wait in a lane that is stopped now
+    return admitted.then(() => {
+      owner.items.requestsSent += 1;
+    });
+  }
+
+  /** Admission: after each attempt, before any retry. */
+  attempted(ended: ItemCall, result: AttemptResult): boolean {
+    const nowMs = this.#options.clock.nowMs();
+    const { permit, lane: key, item: call } = ended;
+    noteLargeBytes(ended.body.byteLength);
+    const lane = this.#options.laneOf(key);
+    if (result.class === "not_sent") call.owner.items.requestsSent -= 1; // no byte of it left this machine
+    this.#options.observer?.attempted({
+      project: call.owner.settings.project,
+      lane: key,
+      model: call.model,
+      code: result.code,
+      usage: result.usage,
+      latencyMs: result.latencyMs,
+    });
+    debug.attempts?.(
+      `line ${call.line} of ${call.owner.id}: ${result.code ?? "answered"} by ${key} after ${result.latencyMs.toFixed(1)} ms`,
+    );
+    if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
+    const { patience } = this.#options;
+    const failedAfterMs = patience.failedAfterMs(call, result);
+    const blamed = lane.health.blames(call, result, failedAfterMs, this.#access.blameFor(call, result));
+    const isOwn = this.#access.isAlone(call, result) && blamed === "item";
+    const saysMore = patience.learn(call, result) && blamed !== "chance";
+    if (saysMore && (!isOwn || suspectsOf(result) === "item"))
+      lane.health.observe(call, signalOf(result), permit);
+    if (result.learnt !== undefined)
+      lane.limits.learn(nowMs, result.learnt, signalOf(result).kind === "rate_limited");
+    this.#options.money.account(ended, result);
+    if (result.class === "success") {
+      this.#access.answered(call, result);
+      lane.health.healed();
+      this.#options.onAnswered(lane);
+      this.#learnLengths(call, lane, result);
+      return true;
+    }
+    const other = besideOf(ended);
+    if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
+    if (isOwn) lane.health.ended(call);
+    else lane.health.failed(call, result);
+    if (isOwn && suspectsOf(result) === "item") lane.health.healed();
+    if (!isOwn) this.#access.refused(call, result);
+    if (ended.isSecond) call.second = undefined;
+    this.#free(ended, lane);
+    if (!isOwn) call.owner.changed(); // what holds it may be all that is left, long before its next attempt
+    return isOwn;
+  }
+
+  /** Records the end of an attempt, so that a crash before the next one leaves nothing in doubt but the `other` one under way. */
+  #close(call: ItemCall, result: AttemptResult, isOwn: boolean, other: ItemCall | undefined): void {
+    const made = call.failed ?? madeBefore(call);
+    const isAmbiguous = result.class === "ambiguous";
+    call.failed = {
+      attempts: made.attempts + 1,
+      uncounted: made.uncounted + (isOwn ? 0 : 1),
+      ambiguousAttempts: made.ambiguousAttempts + (isAmbiguous ? 1 : 0),
+      uncountedAmbiguous: made.uncountedAmbiguous + (isAmbiguous && !isOwn ? 1 : 0),
+    };
+    if (call.owner.phase === "done") return;
+    this.#recordClosed(call, call.failed);
+    if (other !== undefined) stateAnew(other);
+  }
+
+  #recordClosed(call: ItemCall, made: Made): AttemptsMade {
+    const { spent } = call;
+    const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = made;
+    const counts = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
+    call.owner.records.closed({ ...spent, ...counts, line: call.line });
+    return { ...counts, isInDoubt: false, spent };
+  }
+
+  #ended(call: ItemCall, result: DispatchResult): void {
+    const { owner } = call;
+    const lane = this.#options.laneOf(call.lane);
+    call.isOver = true;
+    this.#options.claimed.release(call);
+    lane.health.ended(call);
+    if (owner.phase === "done") {
+      this.#freeAll(call); // it came after its run had stopped waiting: in doubt, as after a crash
+      return;
+    }
+    if (result.kind === "outcome") {
+      owner.records.outcome(call, result.outcome, () => owner.changed());
+      this.#freeAll(call); // behind its outcome: who gets the place is recorded after it, and sent after that
+      return;
+    }
+    this.#freeAll(call);
+    this.#keep(call, result);
+    owner.changed();
+  }
+
+  /** An item that came back without an outcome: kept for later, or ended with its run. */
+  #keep(call: ItemCall, made: Extract<DispatchResult, { kind: "returned" }>): void {
+    const { owner, line } = call;
+    // Its intent is durable: without a record of its end the next call would take it for sent, and perhaps answered.
+    const isIntended = call.isUnsent && (owner.isOpen || owner.phase === "stopping");
+    if (made.attempts > 0 || isIntended) owner.items.made.set(line, this.#recordClosed(call, made));
+    const status = owner.isOpen && call.isSkipped ? "cancelled" : owner.phase;
+    if (status === "expired" || status === "cancelled" || status === "giving_up") {
+      this.#end(call, status);
+      return;
+    }
+    owner.items.claimed.delete(line);
+    if (!owner.isOpen) return;
+    owner.items.waitingItems += 1;
+    const { key } = this.models.of(call.model);
+    const again = new ItemCall(owner, call.shard, call.index, call, call.load, key);
+    again.series = call.series;
+    again.failuresInRow = call.failuresInRow;
+    again.refusals = call.refusals;
+    again.refusedRow = call.refusedRow;
+    this.#options.laneOf(key).giveBack(again);
+  }
+
+  /** Ends an item that is not sent, or not again. */
+  #end(call: ItemCall, status: "expired" | "cancelled" | "giving_up"): void {
+    const { owner, model } = call;
+    const unsent = { ...endOf(owner, status, model), metadata: call.metadata };
+    owner.records.unsent(call.line, call.keyJson, unsent, () => owner.changed());
+  }
+
+  #freeAll(call: ItemCall): void {
+    const { second } = call;
+    this.#free(call, this.#options.laneOf(call.lane));
+    if (second?.isRequested !== false) return; // it is given back when it is known whether it was admitted
+    call.second = undefined;
+    this.#free(second, this.#options.laneOf(second.lane));
+  }
+
+  #free(call: ItemCall, lane: Lane): void {
+    if (call.permit === undefined) return;
+    lane.release(call, call.permit);
+    call.permit = undefined;
+    call.owner.items.inFlight -= 1;
+    this.#options.onFree(lane);
+  }
+
+  #learnLengths(call: ItemCall, lane: Lane, { usage, latencyMs }: AttemptResult): void {
+    lane.answered(latencyMs);
+    if (usage === undefined || usage.isEstimated) return;
+    const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
+    const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
+    if (moreInput + moreOutput > 0) call.owner.records.sentMore(lane.key, moreInput, moreOutput);
+    this.#options.lengths.observe(call.model, usage.outputTokens);
+    this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
+    this.#options.answers.observe(call.model, call.prefixHash, {
+      countedTokens: call.inputTokens,
+      inputTokens: usage.inputTokens,
+      cachedTokens: usage.cachedTokens,
+      cacheWriteTokens: usage.cacheWriteTokens,
+      outputTokens: usage.outputTokens,
+      latencyMs,
+    });
+  }
+}
+
+function madeBefore({ attempts, uncounted, ambiguousAttempts, uncountedAmbiguous }: ItemCall): Made {
+  return { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
+}
+
+/** What a fault of ours in the middle of a call means for its run. */
+function faultOf(error: unknown): PerigeeError {
+  if (error instanceof PerigeeError) return error;
+  return new PerigeeError("internal_error", "a fault of perigee ended the owner; please report it", {
+    cause: error,
+  });
+}

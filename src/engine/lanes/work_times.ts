@@ -1,0 +1,125 @@
+/**
+ * How long work takes: the one forecast of quotes and of what a run has left (queue/feasibility.ts), over all limits that
+ * hold for it.
+ *
+ *   quote   nothing waits; the work of models that share limits counts together; answers take what was learnt of them
+ *   left    what the run has in each lane, beside what others have there; places in flight grow from where they are
+ */
+
+import type { LaneLimits } from "../../limits/limits.ts";
+import { drainMs, earliestDoneMs, type LaneOutlook } from "../../queue/feasibility.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
+import { lastAnswerMs } from "../../queue/last_answer.ts";
+import { boundOf } from "../../queue/planner.ts";
+import type { TimeBound } from "../../work/limits.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { ModelWork } from "../learnt/expected_usage.ts";
+import type { Lane } from "./lane.ts";
+import type { ModelLane } from "./model_lanes.ts";
+import { capacityOf, expectedDoneMs, GUARD_SHARE } from "./outlook.ts";
+
+/** How long it takes, from now. */
+export interface WorkTime {
+  /** Infinity when the lanes never get there. */
+  readonly ms: number;
+  readonly boundBy: TimeBound;
+}
+
+/** Where work would run. */
+export interface WorkPlaces {
+  placeOf(model: string): ModelLane;
+  limitsOf(key: LaneKey): LaneLimits;
+  /** Of all lanes of a provider; undefined without a shared limit. */
+  sharedOf(provider: string): LaneLimits | undefined;
+}
+
+interface Group {
+  readonly limits: LaneLimits;
+  readonly works: ModelWork[];
+}
+
+/** Of each model, beside the others and nothing else. */
+export function workTimes(
+  works: readonly ModelWork[],
+  places: WorkPlaces,
+  nowMs: number,
+): ReadonlyMap<string, WorkTime> {
+  const groups = new Map<string, Group>();
+  const groupsOf = new Map<string, Set<Group>>();
+  for (const work of works) {
+    const { provider, key } = places.placeOf(work.model);
+    const shared = places.sharedOf(provider);
+    for (const [name, limits] of [
+      [key, places.limitsOf(key)],
+      [provider, shared],
+    ] as const) {
+      if (limits === undefined) continue;
+      const group = groups.get(name) ?? { limits, works: [] };
+      group.works.push(work);
+      groups.set(name, group);
+      groupsOf.set(work.model, (groupsOf.get(work.model) ?? new Set()).add(group));
+    }
+  }
+  const times = new Map([...groups.values()].map((group) => [group, timeIn(group, nowMs)]));
+  const slowest = (of: Iterable<Group>): WorkTime =>
+    [...of].reduce((longest: WorkTime, group) => longer(longest, times.get(group) ?? NOTHING), NOTHING);
+  return new Map([...groupsOf].map(([model, of]) => [model, slowest(of)]));
+}
+
+/** Of what a run has in lanes, beside what others have there; undefined when it has nothing in any. */
+export function leftMs(
+  owner: ItemOwner,
+  lanes: Iterable<Lane>,
+  outlookOf: (lane: Lane) => LaneOutlook,
+): number | undefined {
+  const { project, weight, deadlineMs } = owner.settings;
+  // Its items are counted among those that wait; another item after them is done after them.
+  const last = { project, weight, items: 1, inputTokens: 0, outputTokens: 0, deadlineMs: deadlineMs + 1 };
+  let longestMs: number | undefined;
+  for (const lane of lanes) {
+    if (!lane.hasWaiting(owner)) continue;
+    const outlook = outlookOf(lane);
+    const doneMs = expectedDoneMs(outlook, last, lane) - outlook.nowMs;
+    const latencies = lane.latenciesOf(owner.items.waitingItems + owner.items.inFlight);
+    const answeredMs = lastAnswerMs(Math.max(0, doneMs - lane.itemMs), [latencies]);
+    longestMs = Math.max(longestMs ?? 0, doneMs, answeredMs);
+  }
+  return longestMs;
+}
+
+const NOTHING: WorkTime = { ms: 0, boundBy: "nothing" };
+
+function longer(left: WorkTime, right: WorkTime): WorkTime {
+  return right.ms > left.ms ? right : left;
+}
+
+function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
+  const load = { items: 0, inputTokens: 0, outputTokens: 0 };
+  let busyMs = 0;
+  for (const work of works) {
+    load.items += work.items;
+    load.inputTokens += work.inputTokens;
+    load.outputTokens += work.outputTokens;
+    busyMs += work.busyMs;
+  }
+  if (load.items === 0) return NOTHING;
+  const capacity = {
+    ...capacityOf({ limits, itemMs: busyMs / load.items }, nowMs, 1 - GUARD_SHARE),
+    concurrency: limits.placesHoped,
+    concurrencyNow: limits.places,
+  };
+  const closedMs = limits.snapshot(nowMs).cooldownMs;
+  const outlook = { nowMs, closedMs, capacity, waiting: [] };
+  const work = { ...load, project: "", weight: 1, deadlineMs: Number.POSITIVE_INFINITY };
+  const boundBy = boundOf(load, capacity);
+  const takesMs = drainMs(load, capacity);
+  // With its places taken a lane sends the last request when others are still under way.
+  const sentMs = boundBy === "concurrency" ? Math.max(0, takesMs - capacity.itemMs) : takesMs;
+  const answeredMs =
+    closedMs +
+    lastAnswerMs(
+      sentMs,
+      works.flatMap(({ latencies }) => latencies),
+    );
+  return { ms: Math.max(earliestDoneMs(outlook, work) - nowMs, answeredMs), boundBy };
+}

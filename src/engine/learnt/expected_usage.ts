@@ -1,0 +1,240 @@
+/**
+ * What items that are not answered yet are expected to take, gathered by model: from what was learnt of answers
+ * (queue/answer_means.ts), and from a default where nothing was.
+ *
+ *   learnt     the mean of answers to the same system prompt, or else of the model; 95 of 100 are within the band:
+ *              mean x e^(+-k x error / mean), k = 2 + 4 / answers, the error of input and output no less than 1 %
+ *   default    512 output tokens, but no more than half of the item's limit; from an eighth of that up to the limit (4,096
+ *              without one)
+ *
+ * Limits: a row for each system prompt with answers that is known (64 a model), one for all others of the model, and one for
+ * those without evidence; 1,000 different other prompts are told apart.
+ */
+import type { ModelTotals, OutputBasis } from "../../price/quote.ts";
+import {
+  type AlikeItems,
+  type AnswerEstimate,
+  type AnswerMeans,
+  expectedOutput,
+  inputVariance,
+  outputVariance,
+} from "../../queue/answer_means.ts";
+import type { LatencyGroup } from "../../queue/last_answer.ts";
+import type { MeasuredBlock, MeasuredGroup } from "../../shard/measured.ts";
+
+const DEFAULT_TOKENS = 512;
+const DEFAULT_LOW = 1 / 8;
+const DEFAULT_HIGH_TOKENS = 4_096;
+/** How far counts may be off if the tokenizer is not public and no answer has shown the real count. */
+const ESTIMATED_ERROR = 0.2;
+const BAND_ERRORS = 2;
+/** Of few answers the spread is not known well. */
+const BAND_ERRORS_OF_ONE = 4;
+/** What some dozen answers cannot show of thousands. */
+const ERROR_MIN = 0.01;
+/** Beyond this the mean says nothing: a band of a tenth to ten times. */
+const BAND_MAX = Math.log(10);
+/** An image may be that much smaller than expected. */
+const LEARNT_SHARE_MIN = 0.1;
+const PROMPTS_MAX = 1_000;
+
+/** The assumed speed of a provider, if none was measured. */
+export const ASSUMED_SPEED = { first_token_ms: 1_000, output_tokens_per_second: 50 } as const;
+
+/** The items of one model. */
+export interface ModelWork {
+  readonly model: string;
+  readonly items: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Of all answers, one after the other. */
+  readonly busyMs: number;
+  readonly latencies: readonly LatencyGroup[];
+  /** Whether that was measured. */
+  readonly isMeasured: boolean;
+}
+
+interface Row {
+  readonly model: string;
+  readonly estimate: AnswerEstimate | undefined;
+  readonly isEstimated: boolean;
+  readonly prompts: Set<number>;
+  items: number;
+  countedTokens: number;
+  /** Sums of `BeyondTexts`. */
+  beyondTokens: number;
+  beyondTokensMost: number;
+  tierExcess: number;
+  itemsUncounted: number;
+  outputTokens: number;
+  /** The mean of the limits; 4,096 without one. */
+  limitTokens: number;
+}
+
+/** Add blocks to it; then read the totals. */
+export class ExpectedUsage {
+  readonly #means: AnswerMeans;
+  /** By model, and within it by system prompt where answers to it are known. */
+  readonly #rows = new Map<string, Row>();
+  readonly #estimates = new Map<string, AnswerEstimate | undefined>();
+
+  constructor(means: AnswerMeans) {
+    this.#means = means;
+  }
+
+  /** Adds the items of a block. */
+  addBlock(measured: MeasuredBlock): void {
+    for (let item = 0; item < measured.count; item += 1) this.#add(measured, item);
+    for (const group of measured.groups) {
+      if (group.beyond === undefined) continue;
+      const row = this.#rowOf(group);
+      row.beyondTokens += group.beyond.tokens;
+      row.beyondTokensMost += group.beyond.tokensMost;
+      row.tierExcess += group.beyond.tierExcess;
+      row.itemsUncounted += group.beyond.itemsUncounted;
+    }
+  }
+
+  #add(measured: MeasuredBlock, item: number): void {
+    const group = measured.groups[measured.groupOf[item] as number];
+    if (group === undefined) return;
+    const row = this.#rowOf(group);
+    const counted = measured.inputTokens[item] as number;
+    const limit = measured.maxOutputTokens[item] as number;
+    row.items += 1;
+    row.countedTokens += counted;
+    row.limitTokens += limit > 0 ? limit : DEFAULT_HIGH_TOKENS;
+    row.outputTokens +=
+      row.estimate === undefined
+        ? Math.min(DEFAULT_TOKENS, limit > 0 ? limit / 2 : DEFAULT_TOKENS)
+        : expectedOutput(row.estimate, counted, limit);
+    if (row.prompts.size < PROMPTS_MAX) row.prompts.add(group.prefixHash);
+  }
+
+  /** Rows of models in the order of their first items. */
+  totals(): ModelTotals[] {
+    return [...this.#rows.values()].map(totalsOf);
+  }
+
+  /** One for each model. */
+  works(): ModelWork[] {
+    const works = new Map<string, { -readonly [name in keyof ModelWork]: ModelWork[name] }>();
+    for (const row of this.#rows.values()) {
+      const { model, items, estimate, outputTokens } = row;
+      const work = works.get(model) ?? {
+        model,
+        items: 0,
+        inputTokens: 0,
+        outputTokens: 0,
+        busyMs: 0,
+        latencies: [],
+        isMeasured: true,
+      };
+      work.items += items;
+      work.inputTokens += inputOf(row);
+      work.outputTokens += outputTokens;
+      const busyMs = busyMsOf(row);
+      work.busyMs += busyMs;
+      work.latencies = [...work.latencies, latenciesOf(row, busyMs)];
+      work.isMeasured &&= estimate !== undefined;
+      works.set(model, work);
+    }
+    return [...works.values()];
+  }
+
+  #rowOf({ model, prefixHash, isEstimated }: MeasuredGroup): Row {
+    const asked = `${prefixHash} ${model}`;
+    const estimate = this.#estimates.has(asked)
+      ? this.#estimates.get(asked)
+      : this.#means.of(model, prefixHash);
+    if (this.#estimates.size < PROMPTS_MAX) this.#estimates.set(asked, estimate);
+    const key = estimate?.basis === "prompt" ? asked : `${estimate === undefined ? "" : "*"} ${model}`;
+    const known = this.#rows.get(key);
+    if (known !== undefined) return known;
+    const sums = { items: 0, countedTokens: 0, outputTokens: 0, limitTokens: 0 };
+    const beyond = { beyondTokens: 0, beyondTokensMost: 0, tierExcess: 0, itemsUncounted: 0 };
+    const row = { model, estimate, isEstimated, prompts: new Set<number>(), ...sums, ...beyond };
+    this.#rows.set(key, row);
+    return row;
+  }
+}
+
+function totalsOf(row: Row): ModelTotals {
+  const { model, items, estimate, isEstimated, outputTokens } = row;
+  const inputTokens = inputOf(row);
+  const beyondTokens = beyondOf(row);
+  const textTokens = inputTokens - beyondTokens;
+  const inputFactor =
+    estimate === undefined
+      ? 1 + (isEstimated ? ESTIMATED_ERROR : 0)
+      : factorOf(inputVariance(estimate, alikeOf(row, estimate)), textTokens, estimate);
+  return {
+    model,
+    items,
+    inputTokens,
+    cachedTokens: inputTokens * (estimate?.cachedShare ?? 0),
+    cacheWriteTokens: inputTokens * (estimate?.writtenShare ?? 0),
+    inputTokensLow: textTokens / inputFactor,
+    inputTokensHigh: textTokens * inputFactor + (beyondTokens > 0 ? row.beyondTokensMost : 0),
+    tierFactor: items > 0 ? 1 + row.tierExcess / items : 1,
+    itemsUncounted: row.itemsUncounted,
+    isEstimated,
+    expectedOutputTokens: outputTokens,
+    ...bandOf(row),
+    basis: basisOf(estimate),
+    learntAnswers: estimate === undefined ? 0 : Math.round(estimate.answers),
+  };
+}
+
+function inputOf(row: Row): number {
+  return row.countedTokens * (row.estimate?.inputRatio ?? 1) + beyondOf(row);
+}
+
+/**
+ * Tools, schemas and images, if no answer has shown what they take. The learnt ratio holds them if the answers were to
+ * requests that had them: then it is well above 1.
+ */
+function beyondOf({ countedTokens, beyondTokens, estimate }: Row): number {
+  const learntTokens = countedTokens * ((estimate?.inputRatio ?? 1) - 1);
+  return learntTokens > beyondTokens * LEARNT_SHARE_MIN ? 0 : beyondTokens;
+}
+
+function bandOf(row: Row): Pick<ModelTotals, "outputTokensLow" | "outputTokensHigh"> {
+  const { estimate, outputTokens, limitTokens } = row;
+  if (estimate === undefined)
+    return { outputTokensLow: outputTokens * DEFAULT_LOW, outputTokensHigh: limitTokens };
+  const factor = factorOf(outputVariance(estimate, alikeOf(row, estimate)), outputTokens, estimate);
+  return { outputTokensLow: outputTokens / factor, outputTokensHigh: outputTokens * factor };
+}
+
+function alikeOf({ items, countedTokens, prompts }: Row, { basis }: AnswerEstimate): AlikeItems {
+  return { items, countedTokens, independent: basis === "prompt" ? items : prompts.size };
+}
+
+/** How far the ends of the band are from what is expected. */
+function factorOf(variance: number, expected: number, { independent }: AnswerEstimate): number {
+  if (expected <= 0) return 1;
+  const error = Math.max(ERROR_MIN, Math.sqrt(variance) / expected);
+  return Math.exp(Math.min(BAND_MAX, (BAND_ERRORS + BAND_ERRORS_OF_ONE / independent) * error));
+}
+
+function basisOf(estimate: AnswerEstimate | undefined): OutputBasis {
+  if (estimate === undefined) return "default";
+  return estimate.basis === "prompt" ? "learnt of the system prompt" : "learnt of the model";
+}
+
+/** Longer answers take longer. */
+function busyMsOf({ estimate, items, outputTokens }: Row): number {
+  const { first_token_ms: firstMs, output_tokens_per_second: perSecond } = ASSUMED_SPEED;
+  if (estimate === undefined) return items * firstMs + (outputTokens / perSecond) * 1_000;
+  const { meanMs, meanOutput, slope } = estimate;
+  return items * meanMs * (slope > 0 ? outputTokens / (items * meanOutput) : 1);
+}
+
+/** Around a mean that is longer or shorter than that of the answers seen, as they are around theirs. */
+function latenciesOf({ estimate, items }: Row, busyMs: number): LatencyGroup {
+  const ms = Math.max(1, busyMs / items);
+  if (estimate === undefined) return { items, meanLn: Math.log(ms), varianceLn: 0 };
+  const { meanLn, varianceLn, meanMs } = estimate;
+  return { items, meanLn: meanLn + Math.log(ms / Math.max(1, meanMs)), varianceLn };
+}

@@ -1,0 +1,97 @@
+/**
+ * What an answer took that was written before a crash and not recorded, by what its line has: first of
+ *
+ *   the sums for its item           as they are; its price is looked up for its number only
+ *   the provider's body             its usage, at the price of today
+ *   a text                          tokens as they were reserved for its request and as long as the text is: an estimate
+ *
+ * The line in the input is read for the item's model.
+ */
+import type { Clock } from "../../clock.ts";
+import { answered } from "../../dispatch/attempt.ts";
+import type { ReadOutput } from "../../jsonl/write.ts";
+import type { PriceBook } from "../../price/price_book.ts";
+import type { Provider } from "../../providers/provider.ts";
+import type { MeasureOptions } from "../../shard/measure.ts";
+import type { Measurer } from "../../shard/pool.ts";
+import { NO_USAGE, tokensOfChars } from "../../work/outcome.ts";
+import { addSpent, type CostTerms, type EndedAttempt, priced, spentBy } from "../journal/item_cost.ts";
+import type { IntentRecord, Spent } from "../journal/journal.ts";
+import type { Sender } from "../lanes/sender.ts";
+
+/** An answer or failure whose request was under way, and what earlier attempts of its item took. */
+export interface AdoptedAttempt {
+  /** The line of the input, without its end. */
+  readonly input: Uint8Array;
+  readonly found: ReadOutput;
+  readonly intent: IntentRecord;
+  readonly before: Spent;
+}
+
+/** What all attempts of the item took. */
+export type ReckonAdopted = (attempt: AdoptedAttempt) => Promise<Spent>;
+
+/** `modelOverride` as the run measured its lines with. */
+export function adoptedCosts(
+  parts: {
+    readonly clock: Clock;
+    readonly measurer: Measurer;
+    readonly prices: PriceBook;
+    readonly sender: Pick<Sender, "decode">;
+  },
+  terms: CostTerms,
+  { modelOverride }: Pick<MeasureOptions, "modelOverride">,
+): ReckonAdopted {
+  const { clock, measurer, prices, sender } = parts;
+  const modelOf = async (input: Uint8Array, model: string | undefined): Promise<string> => {
+    const block = { bytes: Uint8Array.from(input), offset: 0, firstLine: 1, lineCount: 1 };
+    const options = { wantBodies: false, wantCounts: false, modelOverride: model };
+    return (await measurer.measure(block, options)).groups[0]?.model ?? "";
+  };
+  return async ({ input, found, intent, before }) => {
+    const wallMs = clock.wallMs();
+    const asked = await modelOf(input, modelOverride);
+    const { used } = found;
+    if (used !== undefined) {
+      const { priceNumber } = priced(prices, terms, asked, { ...NO_USAGE, ...used }, { wallMs });
+      const usd = before.usd + (used.listUsd - before.listUsd) * terms.factorOf(asked);
+      return { ...used, usd, priceNumber };
+    }
+    const told =
+      asked === "" ? undefined : toldBy((answer) => sender.decode(asked, answer), found, intent, wallMs);
+    // A provider may name the model as no price list does: then the one that the item requests counts.
+    const { model: named } = found;
+    const isPriced = named !== undefined && prices.priceOf(named, wallMs).price !== undefined;
+    const model = told === undefined && isPriced ? await modelOf(input, named) : asked;
+    const result = told ?? estimated(found, intent);
+    const last = spentBy(prices, terms, { model, result, mostUsd: intent.mostUsd, wallMs });
+    // Nothing of a guess is billed while all that it may have cost is in doubt; intents of old versions do not record that.
+    const isGuess = told === undefined && result.class === "success" && intent.mostUsd > 0;
+    return addSpent(before, isGuess ? { ...last, billedUsd: 0, ambiguousUsd: intent.mostUsd } : last);
+  };
+}
+
+/** What a provider's body says; undefined if the line has none, or one that is no answer. */
+function toldBy(
+  decode: Provider["decode"],
+  { body }: ReadOutput,
+  { inputTokens }: IntentRecord,
+  wallMs: number,
+): EndedAttempt["result"] | undefined {
+  if (body === undefined) return undefined;
+  const decoded = decode({ status: 200, headers: {}, body: Buffer.from(JSON.stringify(body)), wallMs });
+  const result = answered(decoded, { status: 200, learnt: undefined, latencyMs: 0, inputTokens });
+  return result.class === "success" ? result : undefined;
+}
+
+/** What a provider refuses costs nothing; after another error the attempt may have been billed. */
+function estimated(found: ReadOutput, intent: IntentRecord): EndedAttempt["result"] {
+  const { ok, providerStatus = 0, ambiguousAttempts = 0, textChars = 0 } = found;
+  if (!ok) {
+    const isRefused = providerStatus >= 400 && ambiguousAttempts <= intent.ambiguousAttempts;
+    return { class: isRefused ? "refused" : "ambiguous" };
+  }
+  const { inputTokens } = intent;
+  const outputTokens = tokensOfChars(textChars);
+  return { class: "success", usage: { ...NO_USAGE, inputTokens, outputTokens, isEstimated: true } };
+}

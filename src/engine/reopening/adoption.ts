@@ -1,0 +1,120 @@
+/**
+ * Adoption: own lines that were found whole after the last step become outcomes of steps that recovery appends.
+ *
+ * They are written at the end of the output. If they were found there, the same bytes are written again. Memory: one step.
+ */
+import { crc32 } from "node:zlib";
+import type { Moment } from "../../clock.ts";
+import type { DiskFile } from "../../disk.ts";
+import type { ReadOutput } from "../../jsonl/write.ts";
+import type { Store } from "../../store/store.ts";
+import type { OwnLine } from "../files/tail_lines.ts";
+import {
+  NOTHING_SPENT,
+  type OutcomeRecord,
+  readStep,
+  type SettledStatus,
+  StepWriter,
+  spentOf,
+  stamped,
+} from "../journal/journal.ts";
+import { readWhole } from "../journal/line_bytes.ts";
+import type { OutputFile } from "../journal/output.ts";
+import type { PriceTable } from "../journal/price_table.ts";
+import type { Replay } from "../journal/replay.ts";
+import type { StepListener } from "../journal/task_log.ts";
+import type { ReckonAdopted } from "./adopted_costs.ts";
+import { STEP_BYTES_MAX, STEP_ROWS_MAX } from "./restate.ts";
+
+/** What an adoption writes to. */
+export interface AdoptionParts {
+  readonly store: Pick<Store, "append">;
+  readonly taskId: string;
+  readonly output: OutputFile;
+  readonly input: Pick<DiskFile, "read">;
+  readonly moment: Moment;
+  readonly prices: PriceTable;
+  readonly reckon: ReckonAdopted;
+  /** Notified of every step. */
+  readonly onStep?: StepListener | undefined;
+}
+
+/** Call `flush` after the last line; what is not flushed is not adopted. */
+export class Adoption {
+  readonly #parts: AdoptionParts;
+  readonly #replay: Replay;
+  #lines: OwnLine[] = [];
+  #bytes = 0;
+
+  constructor(parts: AdoptionParts, replay: Replay) {
+    this.#parts = parts;
+    this.#replay = replay;
+  }
+
+  /** Takes a line; lines are written in the order of these calls. */
+  async add(own: OwnLine): Promise<void> {
+    this.#lines.push(own);
+    this.#bytes += own.bytes.byteLength;
+    if (this.#lines.length >= STEP_ROWS_MAX || this.#bytes >= STEP_BYTES_MAX) await this.flush();
+  }
+
+  /** When it resolves, all lines taken so far are in the output and in the journal. */
+  async flush(): Promise<void> {
+    if (this.#lines.length === 0) return;
+    const { output, store, taskId, moment, prices, onStep } = this.#parts;
+    const replay = this.#replay;
+    const lines = this.#lines;
+    this.#lines = [];
+    this.#bytes = 0;
+    const step = new StepWriter();
+    prices.whenAdded = (price) => step.price(price);
+    const outcomes: OutcomeRecord[] = [];
+    for (const line of lines) outcomes.push(await adoptedOutcome(line, this.#parts, replay));
+    for (const { found } of lines) if (found.warnings !== undefined) step.warned(found.warnings);
+    for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes, outcome.lineCrc32);
+    output.resume(replay.outEnd, replay.outCrc32);
+    const { range, write } = output.claim(Buffer.concat(lines.map(({ bytes }) => bytes)));
+    const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
+    await store.append([stamped({ taskId, records, output: write }, moment)]);
+    onStep?.(0, readStep(records), moment.wallMs);
+    for (const outcome of outcomes) replay.settle(outcome);
+    for (const { found } of lines) if (found.warnings !== undefined) replay.totals.warn(found.warnings, 1);
+    replay.outEnd = range.outEnd;
+    replay.outCrc32 = output.crc32;
+  }
+}
+
+/** What is known of an item whose answer was not recorded. */
+async function adoptedOutcome(
+  { line, found, intent, bytes }: OwnLine,
+  { input, reckon }: AdoptionParts,
+  replay: Replay,
+): Promise<OutcomeRecord> {
+  const end = {
+    status: statusOf(found),
+    code: found.ok ? undefined : found.errorCode,
+    lineBytes: bytes.byteLength,
+    lineCrc32: crc32(bytes),
+  } as const;
+  const voided = replay.voided.get(line);
+  if (voided !== undefined) return { ...voided, ...end };
+  const known = replay.spent.get(line);
+  const before = spentOf(known ?? NOTHING_SPENT);
+  const counts = {
+    attempts: intent?.attempt ?? known?.attempts ?? 0,
+    ambiguousAttempts: found.ambiguousAttempts ?? intent?.ambiguousAttempts ?? known?.ambiguousAttempts ?? 0,
+  };
+  if (intent === undefined) return { line, ...end, ...counts, ...before };
+  const spent = await reckon({
+    input: await readWhole(input, intent.offset, intent.lengthBytes),
+    found,
+    intent,
+    before,
+  });
+  return { line, ...end, ...counts, ...spent };
+}
+
+function statusOf({ ok, errorCode }: ReadOutput): SettledStatus {
+  if (ok) return "completed";
+  return errorCode === "expired" || errorCode === "cancelled" ? errorCode : "failed";
+}

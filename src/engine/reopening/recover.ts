@@ -1,0 +1,127 @@
+/**
+ * Recovery: what a task's journal and output say after any kind of stop.
+ *
+ *   replay the steps -> check the last output range -> void it if a power cut damaged it -> the tail after the last step
+ *     (`tail.ts`): adopt own lines, keep others in a file beside the output, cut a torn line -> lines in doubt
+ *
+ * Nothing is sent before this has ended, and every arrow may be interrupted and repeated: replaying changes nothing,
+ * a void step is appended before the output is cut, and adopted lines stay where they are until a step covers them.
+ */
+import type { Taken } from "../../price/budget.ts";
+import type { StoredEntry } from "../../store/store.ts";
+import type { LineSet } from "../../work/line_set.ts";
+import type { OpenInput } from "../files/input.ts";
+import type { TaskBody } from "../files/task_body.ts";
+import { countingEntries } from "../files/task_journal.ts";
+import { checksumText } from "../journal/checksum.ts";
+import type { CostTerms } from "../journal/item_cost.ts";
+import { readStep, StepWriter, stamped } from "../journal/journal.ts";
+import { type OutputFile, outputChanged } from "../journal/output.ts";
+import { type AttemptsMade, Replay } from "../journal/replay.ts";
+import type { StepListener } from "../journal/task_log.ts";
+import type { Totals } from "../journal/totals.ts";
+import type { EngineParts } from "../parts.ts";
+import { adoptedCosts } from "./adopted_costs.ts";
+import { recoverTail, type TailParts } from "./tail.ts";
+
+export interface Recovered {
+  readonly done: LineSet;
+  readonly totals: Totals;
+  readonly made: ReadonlyMap<number, AttemptsMade>;
+  /** Lines that wait in the journal for room in the output. */
+  readonly held: readonly Uint8Array[];
+  /** What providers took for all attempts so far, those in doubt included. */
+  readonly taken: Taken;
+}
+
+/** A run as an earlier call left it, with its output open. */
+export interface RecoveredRun {
+  readonly taskId: string;
+  readonly body: TaskBody;
+  readonly input: OpenInput;
+  /** Recovery adds the prices that the journal recorded. */
+  readonly terms: CostTerms;
+  /** The model that its lines were answered by, when not their own. */
+  readonly model: string | undefined;
+  readonly output: OutputFile;
+  /** Whether a line of the input is unchanged since the run began; absent if all are. */
+  readonly isUnchanged?: ((line: number) => boolean) | undefined;
+  /** Notified of every step, also of those that recovery adds. */
+  readonly onStep?: StepListener | undefined;
+}
+
+/** Throws `output_changed` if the output lacks recorded bytes, or another program changed them. */
+export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortSignal): Promise<Recovered> {
+  const { disk, store, room, clock, lineBytesMax, notice } = parts;
+  const { taskId, body, input, terms, model, output, isUnchanged, onStep } = run;
+  const whenRoom = <T>(write: () => Promise<T>): Promise<T> => room.waitFor(write, { signal });
+  return recover({
+    disk,
+    store: { append: (entries) => whenRoom(() => store.append(entries)) },
+    entries: countingEntries(store, taskId, body),
+    journal: () => store.journal(taskId),
+    staleUntil: body.staleUntil ?? 0,
+    alsoIn: body.alsoIn,
+    out: body.out,
+    taskId,
+    output,
+    input: input.spool?.stored ?? input.file,
+    lineBytesMax,
+    isUnchanged,
+    moment: clock.moment(),
+    prices: terms.prices,
+    reckon: adoptedCosts(parts, terms, { modelOverride: model }),
+    whenRoom,
+    notice,
+    onStep,
+  });
+}
+
+interface RecoveryOptions extends TailParts {
+  /** The journal's entries that count. */
+  readonly entries: AsyncIterable<StoredEntry>;
+  /** A file beside the output that may have answers. */
+  readonly alsoIn: string | undefined;
+}
+
+async function recover(options: RecoveryOptions): Promise<Recovered> {
+  const replay = new Replay();
+  for await (const entry of options.entries) {
+    const step = readStep(entry.records);
+    replay.apply(entry.sequence, step);
+    options.prices.restore(step.prices);
+    options.onStep?.(entry.sequence, step, entry.wallMs);
+  }
+  await checkWhole(options, replay);
+  await checkLastRange(options, replay);
+  await recoverTail(options, replay, options.alsoIn);
+  const { done, totals, held } = replay;
+  return { done, totals, made: replay.attemptsMade(), held, taken: replay.taken() };
+}
+
+/** Bytes before the last step were synced before it was written: other content there was written by another program. */
+async function checkWhole({ output }: RecoveryOptions, { last, outEnd, outCrc32 }: Replay): Promise<void> {
+  const end = last?.range.outStart ?? outEnd;
+  const found = await output.checksum(end);
+  if (found !== checksumText(last?.crc32Before ?? outCrc32, end))
+    throw outputChanged(output.path, found, end, await output.change());
+}
+
+/** A power cut can damage only the range of the last step, because the next step waits for its sync. Conversions, such as gzip, are never its work. */
+async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise<void> {
+  const { last, outEnd } = replay;
+  const { output } = options;
+  if (last === undefined || (await output.renew(last.range))) return;
+  const change = await output.change();
+  if (change !== undefined) throw outputChanged(output.path, await output.checksum(outEnd), outEnd, change);
+  const records = new StepWriter().finish({
+    outStart: last.range.outStart,
+    outEnd: last.range.outStart,
+    outCrc32: 0,
+    voids: last.sequence,
+    committedUsd: replay.committedUsd,
+  });
+  await options.store.append([stamped({ taskId: options.taskId, records }, options.moment)]);
+  options.onStep?.(0, readStep(records), options.moment.wallMs);
+  replay.voidLast(last.sequence);
+}

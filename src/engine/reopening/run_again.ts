@@ -1,0 +1,94 @@
+/**
+ * A finished run that is called again: nothing is sent where its input and its output are what they were.
+ *
+ *   file     in the same state          -> its summary
+ *            touched                    -> is read again, and its summary where it holds the same
+ *   stream   read as far as the run was -> its summary, or `input_changed`
+ */
+import type { Disk } from "../../disk.ts";
+import type { StoredTask } from "../../store/store.ts";
+import { leaveSource } from "../files/byte_source.ts";
+import { isSameState, openOnce, type Source } from "../files/input.ts";
+import { checkOutput, noteChanged } from "../files/output_check.ts";
+import { streamChanged } from "../files/spool.ts";
+import type { TaskBody } from "../files/task_body.ts";
+import { removeWorkFiles } from "../files/task_files.ts";
+import type { Summary } from "../items/progress.ts";
+import { Checksum } from "../journal/checksum.ts";
+import { outputChanged } from "../journal/output.ts";
+import type { EngineParts } from "../parts.ts";
+
+/** A run that was over before. */
+export interface FinishedRun {
+  readonly kind: "finished";
+  readonly taskId: string;
+  readonly body: TaskBody;
+  readonly summary: Summary;
+  /** False when the run was left before its stream was compared with what the run had answered. */
+  readonly isChecked: boolean;
+}
+
+/** Undefined when the input was touched, so that it must be read again. Throws `input_changed`. */
+export async function askAgain(
+  parts: EngineParts,
+  task: StoredTask,
+  body: TaskBody,
+  source: Source,
+  left: Promise<void>,
+): Promise<FinishedRun | undefined> {
+  if (body.summary === undefined) return undefined;
+  const now = typeof source === "string" ? await parts.disk.stat(source) : undefined;
+  const isFile = typeof source === "string" && now?.isSeekable !== false;
+  const isSame =
+    isFile &&
+    body.input !== undefined &&
+    now !== undefined &&
+    isSameState(body.input, { name: source, ...now });
+  if (isFile ? !isSame : body.input !== undefined) return undefined;
+  const isChecked = isFile || (await isRepeated(parts.disk, body, source, left));
+  await removeWorkFiles(parts, task.id, body); // a crash may have come before it
+  return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
+}
+
+/** Throws `output_changed` when the output is not what the run left; of one that an earlier version left the size is known alone. */
+export async function checkFinished(parts: EngineParts, task: StoredTask, body: TaskBody): Promise<void> {
+  try {
+    if (body.outChecksum !== undefined) return await checkOutput(parts.disk, body.out, body.outChecksum);
+    const sizeBytes = (await parts.disk.stat(body.out))?.sizeBytes;
+    if (sizeBytes === body.outBytes) return;
+    throw outputChanged(body.out, sizeBytes === undefined ? undefined : `0:${sizeBytes}`, body.outBytes ?? 0);
+  } catch (error) {
+    throw await noteChanged(parts, task, body, error);
+  }
+}
+
+/** Whether a stream is what the finished run was given; false when the run was left meanwhile. */
+async function isRepeated(disk: Disk, body: TaskBody, source: Source, left: Promise<void>): Promise<boolean> {
+  const once = await openOnce(disk, source);
+  const bytes = once.bytes[Symbol.asyncIterator]();
+  const repeated = readAgain(bytes, body.streamChecksum ?? "", body.lines !== undefined).then(() => true);
+  try {
+    return await Promise.race([repeated, left.then(() => false)]);
+  } finally {
+    leaveSource(once, bytes);
+  }
+}
+
+/** Resolves when the bytes are those of the checksum, and, if `isWhole`, end there. Throws `input_changed`. */
+async function readAgain(
+  bytes: AsyncIterator<Uint8Array>,
+  checksum: string,
+  isWhole: boolean,
+): Promise<void> {
+  const lengthBytes = Number(checksum.split(":")[1] ?? 0);
+  const sum = new Checksum();
+  while (sum.lengthBytes < lengthBytes || isWhole) {
+    const next = await bytes.next();
+    if (next.done === true) break;
+    const known = next.value.subarray(0, lengthBytes - sum.lengthBytes);
+    sum.add(known);
+    if (isWhole && known.byteLength < next.value.byteLength) throw streamChanged("goes on");
+  }
+  if (sum.lengthBytes < lengthBytes) throw streamChanged("ended earlier");
+  if (String(sum) !== checksum) throw streamChanged("differs");
+}

@@ -1,0 +1,157 @@
+/**
+ * A run whose input has grown or changed: answers of lines that are as they were stay, under their new numbers; all
+ * else of the new input is open. Keys that are no longer in the input keep their lines after the others, unless they are pruned.
+ *
+ *   keys of the output -> lines of the new input, compared by digest -> restated (`restate.ts`)
+ *
+ * What was begun and not answered is begun anew, and what it may have cost is kept. The sla counts from this call. Memory:
+ * 24 bytes for each key of the output, and 24 bytes a line.
+ */
+import type { Moment } from "../../clock.ts";
+import { PerigeeError } from "../../errors.ts";
+import { hashKey } from "../../jsonl/keys.ts";
+import { readBlocks } from "../../jsonl/read.ts";
+import { readOutputLine } from "../../jsonl/write.ts";
+import { LineSet } from "../../work/line_set.ts";
+import type { CheckedKeys } from "../files/key_check.ts";
+import { KeyLines } from "../files/key_lines.ts";
+import { LineDigests } from "../files/line_digests.ts";
+import { acceptedAt } from "../files/run_terms.ts";
+import type { SettledLine } from "../files/settled_lines.ts";
+import type { TaskBody } from "../files/task_body.ts";
+import { answersPath } from "../files/task_files.ts";
+import type { EngineParts } from "../parts.ts";
+import { type LeftRun, withLeftRun } from "./reopen.ts";
+import { type Fate, LineReader, restate } from "./restate.ts";
+
+/** The new input, and whether keys that are no longer in it are kept. */
+export interface InputUpdate {
+  readonly checked: CheckedKeys;
+  readonly isPruned: boolean;
+  /** From when the sla counts. */
+  readonly accepted: Moment;
+}
+
+/** The task on its new input, durably. Throws `output_changed`. */
+export async function updateRun(
+  parts: EngineParts,
+  left: LeftRun,
+  update: InputUpdate,
+  signal: AbortSignal,
+): Promise<TaskBody> {
+  const { task, body, input } = left;
+  const { digests, ...checked } = update.checked;
+  const before = await LineDigests.load(parts.store, task.id, body.inputChecksum ?? "");
+  const isUnchanged = (line: number): boolean => before.isSame(line, digests, line);
+  const next = await withLeftRun(
+    parts,
+    { ...left, isUnchanged },
+    signal,
+    async ({ output, lines, made, end }) => {
+      const inDoubt = [...made.values()].filter(({ isInDoubt }) => isInDoubt).length;
+      if (parts.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
+      const places = new NewPlaces(before, digests);
+      await places.readOutput(lines(), new LineReader(output));
+      await places.readInput(parts, left);
+      const keptLines = places.place(checked.lines, update.isPruned);
+      await digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
+      const { summary, outBytes, outChecksum, isCancelled, isPiloted, status, ...rest } = body;
+      const window = body.slaMinutes === undefined ? {} : acceptedAt(update.accepted);
+      const identity = input.identity === undefined ? {} : { input: input.identity };
+      return restate(
+        parts,
+        {
+          task,
+          before: body,
+          next: {
+            ...rest,
+            ...window,
+            ...identity,
+            ...checked,
+            keptLines,
+            staleUntil: end.lastSequence,
+            status: "open",
+          },
+          path: answersPath(parts, task.id, body),
+          output,
+          lines: lines(),
+          fateOf: ({ line }) => places.fateOf(line),
+          openLines: [...made.values()].map(({ intent, ...each }) => ({ line: 0, made: each })),
+          ...end,
+        },
+        signal,
+      );
+    },
+  );
+  if (body.inputChecksum !== undefined && body.inputChecksum !== checked.inputChecksum)
+    await LineDigests.remove(parts.store, task.id, body.inputChecksum);
+  return next;
+}
+
+/** An update opens lines anew, without the requests that were under way for them. */
+function maySendTwice(inDoubt: number): PerigeeError {
+  const requests = inDoubt === 1 ? "1 request was" : `${inDoubt} requests were`;
+  return new PerigeeError(
+    "conflict",
+    `${requests} under way when the run stopped, and delivery is at_most_once: put the input back and finish the run without update, which ends them, or set delivery to at_least_once`,
+  );
+}
+
+/** Where lines of the output belong in the new input. */
+class NewPlaces {
+  readonly #before: LineDigests;
+  readonly #now: LineDigests;
+  readonly #keys = new KeyLines();
+  /** By old line: the new one, 0 for none. */
+  #places = new Uint32Array(1_024);
+  readonly #withKey = new LineSet();
+  readonly #kept = new LineSet();
+
+  constructor(before: LineDigests, now: LineDigests) {
+    this.#before = before;
+    this.#now = now;
+  }
+
+  async readOutput(lines: AsyncIterable<SettledLine>, reader: LineReader): Promise<void> {
+    for await (const settled of lines) {
+      const key = readOutputLine(await reader.read(settled))?.key;
+      if (typeof key !== "string") continue;
+      const { line } = settled.outcome;
+      const { high, low } = hashKey(Buffer.from(key));
+      this.#keys.set(high, low, line);
+      this.#withKey.add(line);
+    }
+    this.#places = new Uint32Array(this.#withKey.highest + 1);
+  }
+
+  async readInput({ measurer, lineBytesMax }: EngineParts, { input }: LeftRun): Promise<void> {
+    for await (const event of readBlocks(input.file, { lineBytesMax })) {
+      if (event.kind === "refused") continue;
+      const { count, lines, hashes } = await measurer.scanKeys(event.block);
+      for (let index = 0; index < count; index += 1) {
+        const now = lines[index] as number;
+        const old = this.#keys.get(hashes[index * 2] as number, hashes[index * 2 + 1] as number);
+        if (old === 0) continue;
+        this.#places[old] = now;
+        if (this.#before.isSame(old, this.#now, now)) this.#kept.add(old);
+      }
+    }
+  }
+
+  /** Assigns places after `lastLine` to keys that are no longer in the input; returns how many. */
+  place(lastLine: number, isPruned: boolean): number {
+    let kept = 0;
+    for (let line = 1; line < this.#places.length && !isPruned; line += 1) {
+      if (this.#places[line] !== 0 || !this.#withKey.has(line)) continue;
+      kept += 1;
+      this.#places[line] = lastLine + kept;
+      this.#kept.add(line);
+    }
+    return kept;
+  }
+
+  fateOf(line: number): Fate {
+    const place = this.#places[line] ?? 0;
+    return { line: place === 0 ? undefined : place, isKept: this.#kept.has(line) };
+  }
+}

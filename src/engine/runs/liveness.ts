@@ -1,0 +1,73 @@
+/**
+ * Liveness: whether what is left of a run will ever go on. While a run is open it is looked at on a coarse timer.
+ *
+ *   moving     something is in flight, a lane's timer or a retry's delay is armed, a commit or a shard is under way, a disk
+ *              is waited for, or nothing waits (its reader waits for more input)
+ *   quiet      items wait and nothing of that is so -> looked at again
+ *   standing   quiet twice in a row, and nothing has changed in between: nothing will ever wake it
+ *
+ * A run must never stall: the code that makes an item wait knows what wakes it. If a run stalls nevertheless, it fails
+ * with `internal_error`, which names what waits for what, instead of waiting for ever. Nothing recorded is lost.
+ */
+import type { Timer } from "../../clock.ts";
+import { PerigeeError } from "../../errors.ts";
+import type { RunState } from "../items/run_state.ts";
+import type { EngineParts } from "../parts.ts";
+
+/** A stalled run fails after two checks. */
+const LOOK_MS = 30_000;
+
+/** Of one run; close it when the run is over. */
+export class Liveness {
+  readonly #parts: Pick<EngineParts, "clock" | "standstill">;
+  readonly #state: RunState;
+  #timer: Timer;
+  /** Its state at the last check, if it was quiet then. */
+  #quiet: string | undefined;
+
+  constructor(parts: Pick<EngineParts, "clock" | "standstill">, state: RunState) {
+    this.#parts = parts;
+    this.#state = state;
+    this.#timer = this.#later();
+  }
+
+  close(): void {
+    this.#timer.cancel();
+  }
+
+  #later(): Timer {
+    return this.#parts.clock.timer(LOOK_MS, () => this.#look());
+  }
+
+  #look(): void {
+    const before = this.#quiet;
+    const waits = this.#waits();
+    this.#quiet = waits === undefined ? undefined : standOf(this.#state);
+    this.#timer = this.#later();
+    if (waits !== undefined && this.#quiet === before) this.#state.fail(standing(this.#state, waits));
+  }
+
+  /** What waits for what, as text; undefined while something continues by itself, or nothing is left. */
+  #waits(): readonly string[] | undefined {
+    const { isOpen, items } = this.#state;
+    const { inFlight, waitingItems, claimed } = items;
+    const isWaiting = claimed.size > 0 || (isOpen && waitingItems > 0);
+    return isWaiting && inFlight === 0 ? this.#parts.standstill(this.#state) : undefined;
+  }
+}
+
+function standOf({ items, linesRead, phase }: RunState): string {
+  const { done, requestsSent, waitingItems, claimed } = items;
+  return [done.size, requestsSent, waitingItems, claimed.size, linesRead, phase].join();
+}
+
+function standing({ items, phase }: RunState, waits: readonly string[]): PerigeeError {
+  const { waitingItems, claimed } = items;
+  const where = waits.length === 0 ? "no lane holds them" : waits.join("; ");
+  return new PerigeeError(
+    "internal_error",
+    `the run has stalled: ${waitingItems} items wait to be sent and ${claimed.size} to end (${phase}), and nothing is ` +
+      `scheduled that would continue with them: ${where}. This is a fault of perigee, please report it. Nothing answered is lost: ` +
+      "run the same command again to continue",
+  );
+}

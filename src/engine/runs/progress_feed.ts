@@ -1,0 +1,172 @@
+/**
+ * Tells a listener how work stands, as it goes.
+ *
+ *   (progress | paused | resumed)* end
+ *
+ * A timer looks four times a second, or as seldom as the listener wants to be told; a look tells one event at most.
+ * A pause is told at the next look, also when no progress is due; a shorter one is not told. It counts as over once
+ * something was settled again, so that a probe which meets the same stop makes no noise. The timer keeps no process
+ * alive, and nothing is told after the end.
+ */
+import type { Clock, Timer } from "../../clock.ts";
+import { PerigeeError } from "../../errors.ts";
+import type { Progress, Summary } from "../items/progress.ts";
+import { allHolds } from "../lanes/run_holds.ts";
+
+/** What a listener is told, with where the work stands then. */
+export type ProgressEvent =
+  | { readonly type: "progress"; readonly progress: Progress }
+  /** Nothing is sent, for this reason: a provider's account, a full disk. */
+  | { readonly type: "paused"; readonly reason: string; readonly progress: Progress }
+  | { readonly type: "resumed"; readonly progress: Progress }
+  | ({ readonly type: "end"; readonly progress: Progress } & ProgressEnd);
+
+/** How work ended, as its summary or its error says. */
+export interface ProgressEnd {
+  readonly status: Summary["status"] | "failed";
+  /** Why it was stopped or paused. */
+  readonly reason?: string;
+  /** When it failed. */
+  readonly error?: unknown;
+}
+
+/** Options of whatever can be listened to. */
+export interface ProgressOptions {
+  /** Told how the work stands, at a bounded rate, and once at its end. What it throws is warned of once and harms nothing. */
+  readonly onProgress?: (event: ProgressEvent) => void;
+  /** Milliseconds from one progress event to the next at least, from 50. Default 250. */
+  readonly progressEveryMs?: number;
+}
+
+const EVERY_MS = 250;
+const EVERY_MS_MIN = 50;
+
+/** Throws `usage` when the options are none. */
+export function checkProgressOptions({ onProgress, progressEveryMs }: ProgressOptions, where: string): void {
+  if (onProgress !== undefined && typeof onProgress !== "function")
+    throw new PerigeeError("usage", `${where}: onProgress must be a function, got ${typeof onProgress}`);
+  if (progressEveryMs === undefined || progressEveryMs >= EVERY_MS_MIN) return;
+  throw new PerigeeError(
+    "usage",
+    `${where}: progressEveryMs must be at least ${EVERY_MS_MIN} ms, got ${progressEveryMs}`,
+  );
+}
+
+/** Begins to look when it is made. */
+export class ProgressFeed {
+  readonly #clock: Clock;
+  readonly #listener: (event: ProgressEvent) => void;
+  readonly #read: () => Progress;
+  readonly #everyMs: number;
+  readonly #lookMs: number;
+  #timer: Timer | undefined;
+  #toldMs: number;
+  /** What was settled when a pause was told; undefined when none is. */
+  #settledAtPause: number | undefined;
+  #hasEnded = false;
+  #hasWarned = false;
+
+  /** Undefined when nobody listens. The options must have passed `checkProgressOptions`. */
+  static open(clock: Clock, options: ProgressOptions, read: () => Progress): ProgressFeed | undefined {
+    const { onProgress, progressEveryMs = EVERY_MS } = options;
+    return onProgress === undefined ? undefined : new ProgressFeed(clock, onProgress, progressEveryMs, read);
+  }
+
+  private constructor(
+    clock: Clock,
+    listener: (event: ProgressEvent) => void,
+    everyMs: number,
+    read: () => Progress,
+  ) {
+    this.#clock = clock;
+    this.#listener = listener;
+    this.#read = read;
+    this.#everyMs = everyMs;
+    this.#lookMs = Math.min(EVERY_MS, everyMs);
+    this.#toldMs = clock.nowMs();
+    this.#arm();
+  }
+
+  /** Tells the end, once; no event comes after it. */
+  end(how: ProgressEnd): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#timer?.cancel();
+    this.#tell({ type: "end", ...how, progress: this.#read() });
+  }
+
+  #arm(): void {
+    this.#timer = this.#clock.timer(this.#lookMs, () => this.#look(), { keepsAlive: false });
+  }
+
+  #look(): void {
+    const event = this.#eventOf(this.#read());
+    if (event !== undefined) {
+      this.#toldMs = this.#clock.nowMs();
+      this.#tell(event);
+    }
+    if (!this.#hasEnded) this.#arm();
+  }
+
+  #eventOf(progress: Progress): ProgressEvent | undefined {
+    const reason = progress.pausedBy;
+    if (reason !== undefined && this.#settledAtPause === undefined) {
+      this.#settledAtPause = progress.settled;
+      return { type: "paused", reason, progress };
+    }
+    if (reason === undefined && progress.settled > (this.#settledAtPause ?? Number.POSITIVE_INFINITY)) {
+      this.#settledAtPause = undefined;
+      return { type: "resumed", progress };
+    }
+    // Timers are late or early by a fraction: half a look decides.
+    const isDue = this.#clock.nowMs() - this.#toldMs > this.#everyMs - this.#lookMs / 2;
+    return isDue ? { type: "progress", progress } : undefined;
+  }
+
+  #tell(event: ProgressEvent): void {
+    try {
+      const told: unknown = this.#listener(event); // its type says void, which an async function satisfies
+      if (told instanceof Promise) told.catch((error: unknown) => this.#warn(error));
+    } catch (error) {
+      this.#warn(error);
+    }
+  }
+
+  #warn(error: unknown): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    const message = error instanceof Error ? error.message : String(error);
+    process.emitWarning(`a listener of progress failed: ${message}`, { code: "PERIGEE_PROGRESS_LISTENER" });
+  }
+}
+
+/** Where several runs of one engine stand together; at least one. */
+export function progressOfAll(each: readonly Progress[]): Progress {
+  const sum = (of: (progress: Progress) => number): number => each.reduce((total, one) => total + of(one), 0);
+  const open = each.filter(({ state }) => state !== "done");
+  const pauses = open.flatMap(({ pausedBy }) => pausedBy ?? []);
+  const isPaused = open.length > 0 && pauses.length === open.length;
+  const deadlines = open.flatMap(({ deadlineInMs }) => deadlineInMs ?? []);
+  const etas = open.flatMap(({ etaMs }) => etaMs ?? []);
+  const isTotalKnown = each.every(({ linesTotal }) => linesTotal !== undefined);
+  return {
+    state: isPaused ? "paused" : (open.find(({ state }) => state !== "paused")?.state ?? "done"),
+    ...(isPaused ? { pausedBy: [...new Set(pauses)].join(", ") } : {}),
+    ...(isTotalKnown ? { linesTotal: sum(({ linesTotal = 0 }) => linesTotal) } : {}),
+    linesRead: sum(({ linesRead }) => linesRead),
+    settled: sum(({ settled }) => settled),
+    completed: sum(({ completed }) => completed),
+    errors: sum(({ errors }) => errors),
+    inFlight: sum(({ inFlight }) => inFlight),
+    itemsPerSecond: sum(({ itemsPerSecond }) => itemsPerSecond),
+    tokensPerSecond: sum(({ tokensPerSecond }) => tokensPerSecond),
+    billedUsd: sum(({ billedUsd }) => billedUsd),
+    ambiguousUsd: sum(({ ambiguousUsd }) => ambiguousUsd),
+    listUsd: sum(({ listUsd }) => listUsd),
+    usd: sum(({ usd }) => usd),
+    ...(deadlines.length === 0 ? {} : { deadlineInMs: Math.min(...deadlines) }),
+    ...(open.length > 0 && etas.length === open.length ? { etaMs: Math.max(...etas) } : {}),
+    held: allHolds(each.map(({ held }) => held)),
+    lanes: each[0]?.lanes ?? [],
+  };
+}

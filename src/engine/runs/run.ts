@@ -1,0 +1,376 @@
+/**
+ * One run, lines to lines. READ THIS FIRST: the walk of an item, as generators with a bound each.
+ *
+ *   input -> blocks (jsonl/read) -> measured (shard/pool, in threads) -> shards (shard/pack) -> backlog
+ *         -> lane (limits, urgency) -> intent durable -> sent -> outcome durable -> output line
+ *
+ *   opening -> reading -> draining -> done          reading ends with the input, draining with its last outcome
+ *   reading | draining -> ending -> done            the sla passed, or a cancel is durable: what is unsent ends so
+ *   reading | draining -> giving up -> done         nothing but held items is left, and the caller does not want to wait;
+ *                                                   the rest of a stream is spooled before
+ *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
+ *   any -> failing -> failed                        what is in flight ends and is recorded, unless recording itself
+ *                                                   failed; then `finished` rejects
+ */
+import { hasCode, PerigeeError } from "../../errors.ts";
+import type { ResultLine } from "../../work/item.ts";
+import type { Source } from "../files/input.ts";
+import type { TaskBody } from "../files/task_body.ts";
+import { answersPath, removeWorkFiles } from "../files/task_files.ts";
+import { HoldNote } from "../items/hold_note.ts";
+import type { Hold, HoldReason } from "../items/holds.ts";
+import type { Progress, Summary } from "../items/progress.ts";
+import type { RunState } from "../items/run_state.ts";
+import { rethrowFileError, rethrowReadError } from "../journal/file_errors.ts";
+import { diskHold } from "../lanes/run_holds.ts";
+import type { EngineParts } from "../parts.ts";
+import { Liveness } from "./liveness.ts";
+import { ProgressFeed } from "./progress_feed.ts";
+import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
+import { type ErrorGroup, readErrors } from "./run_errors.ts";
+import { finishRun } from "./run_finish.ts";
+import { followLines } from "./run_lines.ts";
+import { type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
+import { Pilot } from "./run_pilot.ts";
+import { readRun } from "./run_reader.ts";
+import { RunReport } from "./run_report.ts";
+import { WarningFeed } from "./warning_feed.ts";
+import { Watch } from "./watch.ts";
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+/** The stop reason of a run whose pilot was declined; the command line replaces it (cli/run/library_words.ts). */
+export const PILOT_DECLINED = "onPilot declined to continue after the pilot";
+
+/** A run at work. Iterating gives its output lines from the first on, also those of earlier calls. */
+export class Run implements AsyncIterable<ResultLine> {
+  /** Resolves with the run's terms when its input is accepted; rejects like `finished` when it is not. */
+  readonly opened: Promise<TaskBody>;
+  /** Resolves when the run is over or stopped; rejects with a `PerigeeError` when it cannot go on. */
+  readonly finished: Promise<Summary>;
+  readonly #parts: EngineParts;
+  readonly #report: RunReport;
+  readonly #options: Pick<RunOptions, "finish" | "isStandIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
+  readonly #warnings: WarningFeed | undefined;
+  #opened: OpenedRun | undefined;
+  #stopReason: string | undefined;
+  /** What held its items when it stopped for that. */
+  #held: readonly Hold[] = [];
+  /** Since when a full disk holds it, or held it last; ISO 8601. */
+  #fullSince: string | undefined;
+  /** How it was asked to leave, perhaps before it was open. */
+  #leaving: "stopping" | "cancelling" | undefined;
+  #isCancelAsked = false;
+  #tellCancelled: () => void = () => undefined;
+  readonly #cancelled = new Promise<void>((resolve) => {
+    this.#tellCancelled = resolve;
+  });
+  #tellLeft: () => void = () => undefined;
+  /** Aborted when it is asked to stop: then it does not wait for room on the disk. */
+  readonly #stopping = new AbortController();
+
+  constructor(parts: EngineParts, source: Source, options: RunOptions) {
+    this.#parts = parts;
+    this.#report = new RunReport(parts);
+    this.#options = options;
+    this.#warnings = WarningFeed.of(options, parts.keysMissing);
+    const left = new Promise<void>((resolve) => {
+      this.#tellLeft = resolve;
+    });
+    const leaving = { left, stopped: this.#stopping.signal };
+    const opening = openRun(parts, source, options, leaving).catch(rethrowFileError);
+    this.opened = opening.then((opened) => opened.body);
+    this.finished = this.#tell(options, this.#work(opening));
+    this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
+    this.finished.catch(() => undefined);
+    if (options.signal !== undefined) this.#follow(options.signal);
+  }
+
+  get isStopping(): boolean {
+    return this.#stopReason !== undefined;
+  }
+
+  /** Sends nothing new, lets what is in flight end, and leaves the rest for the next call of the same run. */
+  stop(reason = "interrupted"): void {
+    this.#stopReason ??= reason;
+    const message = "stopped while the disk was full; free some of it and run the same command again";
+    this.#stopping.abort(new PerigeeError("interrupted", message));
+    this.#leave("stopping");
+  }
+
+  /**
+   * Ends what was not sent as `cancelled`; what is in flight is still answered and kept. Resolves when that is durable,
+   * so that no restart takes it back (a run that was asked to stop before is cancelled at its next call), or when the
+   * run is over; rejects like `finished`.
+   */
+  cancel(): Promise<void> {
+    this.#isCancelAsked = true;
+    this.#leave("cancelling");
+    const stored = Promise.race([this.#cancelled, this.finished.then(() => undefined)]);
+    stored.catch(() => undefined); // it rejects for those who await it; nobody has to
+    return stored;
+  }
+
+  /** Whether a lane has taken the line and its outcome is not durable yet. */
+  isClaimed(line: number): boolean {
+    return this.#state?.items.claimed.has(line) === true;
+  }
+
+  /** What holds items of it. */
+  get holds(): readonly Hold[] {
+    const state = this.#state;
+    if (state === undefined || !state.isOpen || state.items.isIdle) return this.#held;
+    return this.#parts.holdsOf(state).holds;
+  }
+
+  /** What held lines of it for that reason has changed. */
+  wakeHeld(reason: HoldReason): void {
+    this.#state?.wake(reason);
+  }
+
+  /** Whether some of what it has left waits for a provider that is not sent to. */
+  get isHeldByStop(): boolean {
+    return this.#state !== undefined && this.#parts.isHeldByStop(this.#state);
+  }
+
+  /** A look at the run; cheap enough for four times a second. */
+  progress(): Progress {
+    const looked = this.look();
+    const state = this.#state;
+    return state === undefined ? looked : { ...looked, ...this.#report.eta(state, looked) };
+  }
+
+  /** The same without `etaMs`, which needs a pass over all that waits in its lanes. */
+  look(): Omit<Progress, "etaMs"> {
+    const opened = this.#opened;
+    return opened?.kind === "finished"
+      ? this.#report.over(opened.summary)
+      : this.#report.progress(opened?.state, this.isStopping);
+  }
+
+  /** The lines that have ended in an error, by code; reads the run's journal. Empty before it is open. */
+  async errors(): Promise<readonly ErrorGroup[]> {
+    const opened = this.#opened;
+    if (opened === undefined) return [];
+    const taskId = opened.kind === "open" ? opened.task.id : opened.taskId;
+    const { errors } = opened.kind === "open" ? opened.state.settings.totals : opened.summary;
+    if (Object.keys(errors).length === 0) return []; // a journal of a million lines takes seconds to read
+    return readErrors(this.#parts, taskId, opened.body);
+  }
+
+  /** The lines of the output, from the first on, as they become durable; until the run ends. */
+  async *follow(): AsyncGenerator<ResultLine> {
+    await this.opened;
+    yield* followLines(this.#parts.disk, this.finished, () => this.#answers());
+  }
+
+  /** Breaking out of the loop stops the run. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<ResultLine> {
+    let isWhole = false;
+    try {
+      yield* this.follow();
+      isWhole = true;
+    } finally {
+      if (!isWhole) this.stop("the reader left");
+    }
+    await this.finished;
+  }
+
+  get #state(): RunState | undefined {
+    return this.#opened?.kind === "open" ? this.#opened.state : undefined;
+  }
+
+  /** Stops when the signal aborts; does not stay with it for longer than the run. */
+  #follow(signal: AbortSignal): void {
+    const onAbort = (): void => this.stop("aborted");
+    const unfollow = (): void => signal.removeEventListener("abort", onAbort);
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    this.finished.then(unfollow, unfollow);
+  }
+
+  /** Settles as the work does, after the listener was told how it ended. */
+  async #tell(options: RunOptions, work: Promise<Summary>): Promise<Summary> {
+    const feed = ProgressFeed.open(this.#parts.clock, options, () => this.progress());
+    try {
+      const summary = await work;
+      const { status, reason } = summary;
+      feed?.end({ status, ...(reason === undefined ? {} : { reason }) });
+      return summary;
+    } catch (error) {
+      feed?.end({ status: "failed", error });
+      throw error;
+    }
+  }
+
+  #answers(): { readonly path: string; readonly end: number; readonly change?: Promise<void> } | undefined {
+    const opened = this.#opened;
+    if (opened === undefined) return { path: "", end: 0, change: settled(this.opened) };
+    if (opened.kind === "finished") return { path: opened.body.out, end: Number.POSITIVE_INFINITY };
+    if (opened.body.isOrdered) {
+      const isOver = opened.state.phase === "done";
+      return isOver ? { path: opened.body.out, end: Number.POSITIVE_INFINITY } : undefined;
+    }
+    const { log } = opened.state.settings;
+    return {
+      path: answersPath(this.#parts, opened.task.id, opened.body),
+      end: log.durableEnd,
+      change: log.nextDurable(),
+    };
+  }
+
+  async #work(opening: Promise<OpenedRun>): Promise<Summary> {
+    const opened = await opening;
+    this.#opened = opened;
+    if (opened.kind === "finished") {
+      const summary = this.#report.again(opened.summary);
+      return opened.isChecked
+        ? summary
+        : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
+    }
+    const { onHeld, waitMs = this.#parts.waitMs } = this.#options;
+    const isNoted = onHeld === undefined; // others are asked in their own process
+    const holds = (): readonly Hold[] => this.#parts.holdsOf(opened.state).holds;
+    const { isResumed, task } = opened;
+    const note = isNoted ? new HoldNote(this.#parts, { taskId: task.id, isResumed, holds }) : undefined;
+    const watch = new Watch(this.#parts, opened.state, {
+      waitMs,
+      onHolds: (found) => {
+        note?.look(found.length > 0);
+        this.#fullSince = found.find(({ reason }) => reason === "disk_full")?.since ?? this.#fullSince;
+      },
+      isFinishing: onHeld === undefined && this.#options.finish === true,
+      readRest: (isWanted) => readRest(opened, isWanted),
+      onHeld: onHeld ?? ((reason) => this.#endHeld(opened.state, reason)),
+    });
+    const liveness = new Liveness(this.#parts, opened.state);
+    let isFinished = false;
+    try {
+      if (opened.body.isCancelled === true) this.#leaving ??= "cancelling";
+      if (this.#leaving !== undefined) this.#leave(this.#leaving);
+      await this.#answer(opened, watch).catch(rethrowFileError);
+      const summary = await this.#finish(opened, watch).catch(rethrowFileError);
+      isFinished = summary.status === "completed";
+      return summary;
+    } catch (error) {
+      if (hasCode(error, "disk_full")) this.#held = [this.#fullDisk(opened.state)];
+      throw error;
+    } finally {
+      liveness.close();
+      opened.state.phase = "done"; // first: what is dropped must not come back
+      this.#parts.dropRun(opened.state);
+      await watch.recorded(opened.state.settings.log.settled()).catch(() => undefined); // told above
+      await this.#parts.recorder.quiet(); // its files are not closed under a write
+      watch.close();
+      await note?.close(isFinished ? undefined : this.#held); // of one that is finished it goes with the other work files
+      await opened.input.file.close();
+      await opened.output.close();
+      if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);
+      await opened.release();
+    }
+  }
+
+  /** Reads the input and waits until nothing is left of it, held lines are to be read again, or the run is left. */
+  async #read(opened: OpenRun, watch: Watch, pilot: Pilot | undefined): Promise<void> {
+    const { state } = opened;
+    // A stand-in for lost lines is never sent: it ends with the sla.
+    if (this.#options.isStandIn === true && Number.isFinite(state.settings.deadlineMs)) return watch.left;
+    const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
+    await Promise.race([reading, watch.left]);
+    const canReadAgain = opened.input.identity !== undefined;
+    await watch.until(() => state.items.isIdle || !state.isOpen || (canReadAgain && state.isToReadAgain));
+  }
+
+  async #answer(opened: OpenRun, watch: Watch): Promise<void> {
+    const { state } = opened;
+    const pilot = Pilot.of(this.#parts, opened, this.#options, () => this.stop(PILOT_DECLINED));
+    try {
+      await this.#read(opened, watch, pilot);
+      while (state.isOpen && !state.items.isIdle) {
+        state.readAgain();
+        await this.#read(opened, watch, undefined);
+      }
+      if (state.phase === "cancelling") {
+        await watch.during(this.#storeCancel(opened));
+        state.phase = "cancelled";
+      } else if (state.phase === "expired" || state.phase === "giving_up") {
+        await opened.input.spool?.seal();
+      }
+      if (state.phase === "expired" || state.phase === "cancelled" || state.phase === "giving_up") {
+        await watch.during(endRest(this.#parts, opened, state.phase).catch(rethrowReadError));
+        await watch.until(() => state.items.claimed.size === 0);
+      }
+    } catch (error) {
+      this.#leave("stopping");
+      await watch.drained().catch(() => undefined); // also when the engine fails meanwhile: the first error is told
+      throw error;
+    }
+    if (state.phase === "stopping") await watch.drained();
+    if (state.phase === "stopping" && this.#isCancelAsked) await watch.during(this.#storeCancel(opened));
+    if (state.failure !== undefined) throw state.failure;
+  }
+
+  /** The hold of a run that has waited for a full disk for as long as it may. */
+  #fullDisk(state: RunState): Hold {
+    const { clock, dataDir } = this.#parts;
+    const { linesTotal = state.linesRead, blankLines } = state;
+    const hold = diskHold(state, dataDir, clock.nowMs(), clock);
+    const items = Math.max(0, linesTotal - blankLines - state.items.done.size); // answers that were not recorded are lost
+    return { ...hold, items, since: this.#fullSince ?? hold.since };
+  }
+
+  /** Nothing but held items is left, for longer than the caller waits. */
+  #endHeld(state: RunState, reason: HoldReason): void {
+    this.#held = state.holds;
+    if (this.#options.finish !== true) {
+      this.stop(reason);
+      return;
+    }
+    if (!state.isOpen) return;
+    state.heldEnd = heldEndsOf(this.#parts, state);
+    state.phase = "giving_up";
+    this.#parts.dropRun(state);
+    state.changed();
+  }
+
+  async #storeCancel(opened: OpenRun): Promise<void> {
+    await storeCancel(this.#parts, opened);
+    this.#tellCancelled();
+  }
+
+  async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {
+    const { state, body } = opened;
+    await watch.during(state.settings.log.settled());
+    const { signal } = this.#stopping;
+    const stopped = (): Summary => ({
+      ...this.#report.summary(state, body, this.#stopReason),
+      held: this.#held.map((hold) => ({ ...hold, next_try: null })), // nobody tries before the next call
+    });
+    if (state.phase === "stopping") return stopped();
+    const completed = (): Summary => this.#report.summary(state, body);
+    return finishRun(this.#parts, opened, { signal, completed, stopped });
+  }
+
+  #leave(phase: "stopping" | "cancelling"): void {
+    this.#leaving ??= phase;
+    this.#tellLeft();
+    const state = this.#state;
+    if (state === undefined || !state.isOpen) return;
+    state.phase = phase;
+    this.#parts.dropRun(state);
+    state.changed();
+  }
+}
+
+/** Reads a stream on whose reader waits for a place in the backlog; undefined when there is nothing left to read. */
+function readRest({ input }: OpenRun, isWanted: () => boolean): Promise<void> | undefined {
+  if (input.spool?.isWhole !== false) return undefined;
+  return input.spool.readToEnd(isWanted).catch(rethrowReadError);
+}
+
+function settled(promise: Promise<unknown>): Promise<void> {
+  return promise.then(
+    () => undefined,
+    () => undefined,
+  );
+}

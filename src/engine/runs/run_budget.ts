@@ -1,0 +1,56 @@
+/**
+ * The money of a run: opened with what earlier calls took and under the caps that bound it, left when the run is over here.
+ */
+import { Budget, Cap, type Taken } from "../../price/budget.ts";
+import type { CapOptions } from "../../shard/measure.ts";
+import type { CapTerms } from "../files/shared_caps.ts";
+import type { EngineParts } from "../parts.ts";
+
+/** What a run may cost, as its options say. */
+export interface CostOptions {
+  /** Hard cap in USD on what providers may charge for this run. */
+  readonly maxCostUsd?: number;
+  /** A cap that it shares with other runs of the data folder, by its name; the amount that is given last counts. */
+  readonly cap?: CapTerms;
+  /** Caps that others keep, which it takes from besides. */
+  readonly caps?: readonly Cap[];
+  /** Sends what a cap cannot bound (audio, files, tools that the provider runs, models without a known price) all the same. */
+  readonly maxCostUnbounded?: boolean;
+}
+
+/** Under its own cap and those that it shares; it has joined them durably when this resolves. */
+export async function openBudget(
+  parts: EngineParts,
+  taskId: string,
+  { maxCostUsd, cap, caps = [] }: CostOptions,
+  taken: Taken,
+): Promise<Budget> {
+  const own = maxCostUsd === undefined ? [] : [new Cap(maxCostUsd)];
+  const shared = await Promise.all(
+    parts.caps.termsOf(cap).map((terms) => parts.room.waitFor(() => parts.caps.join(terms, taskId))),
+  );
+  return new Budget([...own, ...shared.map((capOf) => capOf()), ...caps], taken);
+}
+
+/** What it held is in doubt; runs that share a cap with it may go on. */
+export async function leaveBudget(
+  parts: EngineParts,
+  taskId: string,
+  { cap, caps = [] }: CostOptions,
+  budget: Budget,
+): Promise<void> {
+  budget.close();
+  const shared = parts.caps.termsOf(cap);
+  for (const { name } of shared) await parts.caps.leave(name, taskId, budget);
+  if (shared.length + caps.length > 0) for (const lane of parts.lanes()) lane.pump();
+}
+
+/** How its items are measured under a cap. */
+export function capOptions(
+  { maxOutputTokensCap }: EngineParts,
+  { maxCostUnbounded }: CostOptions,
+  { isCapped }: Budget,
+): CapOptions | undefined {
+  if (!isCapped) return undefined;
+  return { outputTokens: maxOutputTokensCap, allowsUnbounded: maxCostUnbounded === true };
+}

@@ -1,0 +1,113 @@
+/**
+ * The end of what was not sent: one pass over the input in which every line that is neither done nor in flight ends as
+ * `expired` or `cancelled`. A cancel is stored before the first of them.
+ *
+ * Keys are read again instead of kept, so that ten million waiting lines cost nothing until here. At most some
+ * thousand lines are staged at a time; the disk sets the pace.
+ */
+import { readBlocks } from "../../jsonl/read.ts";
+import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
+import { parseModelId } from "../../work/request.ts";
+import { encodeBody } from "../files/task_body.ts";
+import { codeOfHold, type HeldEnd } from "../items/holds.ts";
+import type { RunState } from "../items/run_state.ts";
+import { endOf, type UnsentEnd } from "../items/run_stopped.ts";
+import type { EngineParts } from "../parts.ts";
+import type { OpenedRun } from "./run_open.ts";
+import { StreamedKeys } from "./streamed_keys.ts";
+
+/** Lines staged between two looks at the disk; while they are committed, as many more are staged. */
+const STAGED_MAX = 8_192;
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+/**
+ * Resolves when it is durable that the rest ends as cancelled, in whatever process, and a stream with what has come of
+ * it. Rejects with `disk_full` when it is not.
+ */
+export async function storeCancel(parts: EngineParts, { task, body, input }: OpenRun): Promise<void> {
+  if (body.isCancelled === true) {
+    await input.spool?.sealAgain();
+    return;
+  }
+  await input.spool?.seal();
+  const cancelled = encodeBody({ ...body, isCancelled: true });
+  await parts.room.waitFor(() => parts.store.putTask({ ...task, body: cancelled }));
+}
+
+/** Resolves when every such line is durable. Lines that are faulty get their own error, as they would have. */
+export async function endRest(
+  parts: EngineParts,
+  opened: OpenRun,
+  status: "expired" | "cancelled" | "giving_up",
+): Promise<void> {
+  const { state, body, input } = opened;
+  const { log } = state.settings;
+  const seen = input.identity === undefined ? new StreamedKeys(state) : undefined;
+  let staged = 0;
+  let committed: Promise<void> = Promise.resolve();
+  const isOver = (line: number): boolean => state.items.done.has(line) || state.items.claimed.has(line);
+  const end = (line: number, key: string | null, code: UnsentEnd): void => {
+    if (isOver(line)) return;
+    state.items.claimed.add(line);
+    state.records.unsent(line, key, code);
+    staged += 1;
+  };
+  const endMeasured = async (all: MeasuredBlock): Promise<void> => {
+    const measured = seen === undefined ? all : seen.filter(all);
+    for (const { line, key, code, message: why } of measured.rejected) {
+      const isWaiting = code === "provider_missing" && status !== "giving_up";
+      const own: UnsentEnd = { status: "failed", code, message: why, retryable: code === "provider_missing" };
+      end(line, key === null ? null : JSON.stringify(key), isWaiting ? endOf(state, status, "") : own);
+    }
+    for (let index = 0; index < measured.count; index += 1) {
+      const model = measured.groups[measured.groupOf[index] as number]?.model ?? "";
+      const unsent = { ...endOf(state, status, model), metadata: metadataJsonOf(measured, index) };
+      end(measured.lines[index] as number, keyJsonOf(measured, index), unsent);
+    }
+    if (staged < STAGED_MAX) return;
+    staged = 0;
+    await committed;
+    committed = log.settled();
+  };
+  const options = { wantBodies: false, wantCounts: false, modelOverride: body.model };
+  const waiting: Promise<MeasuredBlock>[] = [];
+  for await (const event of readBlocks(input.file, { lineBytesMax: parts.lineBytesMax })) {
+    if (event.kind === "refused") {
+      end(event.refused.line, null, {
+        status: "failed",
+        code: "line_too_long",
+        message: "the line is too long",
+      });
+      continue;
+    }
+    const { firstLine, lineCount } = event.block;
+    state.linesRead = Math.max(state.linesRead, firstLine + lineCount - 1);
+    if (seen === undefined && state.hasDone(event.block)) continue; // keys of a stream count against later ones
+    waiting.push(parts.measurer.measure(event.block, options));
+    const first = waiting.length > parts.measurer.concurrency ? waiting.shift() : undefined;
+    if (first !== undefined) await endMeasured(await first);
+  }
+  for (const measured of waiting) await endMeasured(await measured);
+  state.settings.budget.wantNothing();
+  await log.settled();
+}
+
+/** How a held item ends whose reason is gone by then. */
+const NEVER_SENT: HeldEnd = { code: "provider_error", message: "the run ended before it was sent" };
+
+/** How the items of a run end that are held now, by their model; ask before the run is dropped from its lanes. */
+export function heldEndsOf(parts: EngineParts, state: RunState): (model: string) => HeldEnd {
+  const held = [...state.items.held.values()];
+  const inLanes = new Set(
+    state.holds.flatMap(({ provider, address }) => (address === undefined ? [] : provider)),
+  );
+  return (model) => {
+    const provider = parseModelId(model)?.provider;
+    const inLane = inLanes.has(provider) ? parts.heldEndOf(model) : undefined;
+    if (inLane !== undefined) return inLane;
+    const own = held.find((lines) => lines.model === model || (lines.provider ?? "") === provider);
+    const lines = own ?? held.find(({ reason }) => reason === "cap_reached");
+    return lines === undefined ? NEVER_SENT : { code: codeOfHold(lines.reason), message: lines.message };
+  };
+}

@@ -1,0 +1,54 @@
+/**
+ * The end of a run whose every line is settled: its output is checked, put in order if asked to, and its summary stored.
+ *
+ * Both wait for room on the disk, unless the run is asked to stop meanwhile; the next call then says that all is done.
+ */
+
+import { putInOrder } from "../files/order.ts";
+import { checkOutput, noteChanged } from "../files/output_check.ts";
+import { encodeBody, type TaskBody } from "../files/task_body.ts";
+import type { Summary } from "../items/progress.ts";
+import { checksumText, lengthOf } from "../journal/checksum.ts";
+import type { EngineParts } from "../parts.ts";
+import type { OpenedRun } from "./run_open.ts";
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+interface Finishing {
+  /** Aborts when the run is asked to stop. */
+  readonly signal: AbortSignal;
+  readonly completed: () => Summary;
+  readonly stopped: () => Summary;
+}
+
+/** Resolves with the summary once it is durable, or with the one of a stopped run. */
+export async function finishRun(
+  parts: EngineParts,
+  opened: OpenRun,
+  { signal, completed, stopped }: Finishing,
+): Promise<Summary> {
+  const { task, body, output } = opened;
+  const { disk, store, room } = parts;
+  try {
+    const written = checksumText(output.crc32, output.end);
+    await checkOutput(disk, output.path, written);
+    const outChecksum = body.isOrdered ? await putInOrder(parts, task.id, body, output, signal) : written;
+    if (body.isOrdered) await checkOutput(disk, body.out, outChecksum);
+    const summary = completed();
+    const stream = await streamEnd(opened);
+    const outBytes = lengthOf(outChecksum);
+    const end = encodeBody({ ...body, ...stream, status: "completed", outBytes, outChecksum, summary });
+    await room.waitFor(() => store.putTask({ ...task, body: end }), { signal });
+    return summary;
+  } catch (error) {
+    if (error !== signal.reason) throw await noteChanged(parts, task, body, error);
+    return stopped();
+  }
+}
+
+/** What is kept of a stream when its copy is not. */
+async function streamEnd({ input, state }: OpenRun): Promise<Pick<TaskBody, "streamChecksum" | "lines">> {
+  if (input.spool === undefined) return {};
+  const streamChecksum = await input.spool.checksum();
+  return input.spool.isWhole ? { streamChecksum, lines: state.linesRead } : { streamChecksum };
+}

@@ -1,0 +1,344 @@
+/**
+ * Opening a run: the task is made or found again, its input is checked, its journal replayed.
+ *
+ *   new task:      input opened -> keys unique (whole file, before anything is sent) -> task stored -> open
+ *   found again:   in another order -> refused; another sla or model is that of what is open from now on
+ *                  finished and untouched -> its summary, nothing is sent (a stream is compared to its end)
+ *                  otherwise -> same input? -> recovered -> open
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { resolve } from "node:path";
+import { PerigeeError } from "../../errors.ts";
+import type { StoredTask } from "../../store/store.ts";
+import { layoutFault, lineLayout } from "../../work/line_layout.ts";
+import { overAtMs, parseSlaMinutes } from "../../work/sla.ts";
+import { arrayCopyPath } from "../files/array_copy.ts";
+import { checkedBody, checkPrune, isPrunable, otherInput } from "../files/checked_body.ts";
+import { assertFits } from "../files/disk_space.ts";
+import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "../files/input.ts";
+import type { CheckedKeys } from "../files/key_check.ts";
+import { noteChanged } from "../files/output_check.ts";
+import { costTerms, onThisClock, refuseOtherFormat, refuseOtherOrder } from "../files/run_terms.ts";
+import { checkCap } from "../files/shared_caps.ts";
+import { encodeBody, type TaskBody } from "../files/task_body.ts";
+import { answersPath, spoolPath } from "../files/task_files.ts";
+import { ItemStates } from "../items/item_states.ts";
+import { type RunSettings, RunState } from "../items/run_state.ts";
+import { OutputFile } from "../journal/output.ts";
+import type { EngineParts } from "../parts.ts";
+import { findTask, mended } from "../reopening/found_task.ts";
+import { recoverRun } from "../reopening/recover.ts";
+import { checkRetryFailed, reopenFailed } from "../reopening/reopen.ts";
+import { askAgain, checkFinished, type FinishedRun } from "../reopening/run_again.ts";
+import { updateRun } from "../reopening/update.ts";
+import { checkPilot } from "./pilot_options.ts";
+import { checkProgressOptions } from "./progress_feed.ts";
+import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
+import type { RunOptions } from "./run_options.ts";
+
+export type { RunOptions } from "./run_options.ts";
+
+/** Ready to go, or over before. */
+export type OpenedRun =
+  | FinishedRun
+  | {
+      readonly kind: "open";
+      readonly task: StoredTask;
+      readonly body: TaskBody;
+      readonly input: OpenInput;
+      readonly output: OutputFile;
+      readonly state: RunState;
+      /** An earlier call began it. */
+      readonly isResumed: boolean;
+      /** Lets another run have its name and output. Once, when all is closed. */
+      readonly release: () => Promise<void>;
+    };
+
+/** How a run is asked to end before it is open. */
+export interface RunLeaving {
+  /** Resolves when the run is left in any way. */
+  readonly left: Promise<void>;
+  /** Aborts when it is stopped: then nobody waits for a full disk. */
+  readonly stopped: AbortSignal;
+}
+
+/** Throws `usage` for an option that cannot be; `where` names the call. */
+export function checkRunOptions(options: RunOptions, where: string): void {
+  parseSlaMinutes(options.sla, where);
+  checkProgressOptions(options, where);
+  checkWeight(options, where);
+  checkRetryFailed(options.retryFailed, where);
+  checkPilot(options.pilot, where);
+  checkCap(options.cap, where);
+  checkPrune(options, where);
+  const fault = layoutFault(options);
+  if (fault !== undefined) throw new PerigeeError("usage", `${where}: ${fault}`);
+}
+
+/** Throws `usage` for a weight that is none; `where` names the call. */
+function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): void {
+  if (weight === undefined || (Number.isFinite(weight) && weight > 0)) return;
+  throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
+}
+
+/** Throws whatever keeps the run from beginning; nothing was sent then. */
+export async function openRun(
+  parts: EngineParts,
+  source: Source,
+  options: RunOptions,
+  leaving: RunLeaving,
+): Promise<OpenedRun> {
+  const name = nameOf(source, options);
+  const claims: string[] = [];
+  const claim = (what: string): void => {
+    if (parts.atWork.has(what))
+      throw new PerigeeError("conflict", `${what} is being worked on by another run`);
+    parts.atWork.add(what);
+    claims.push(what);
+  };
+  const release = (): void => {
+    for (const what of claims) parts.atWork.delete(what);
+  };
+  try {
+    claim(name);
+    const opened = await open(parts, name, absolute(source), options, { ...leaving, claim });
+    if (opened.kind === "finished") release();
+    if (opened.kind === "finished") return opened;
+    const leave = async (): Promise<void> => {
+      await leaveBudget(parts, opened.task.id, options, opened.state.settings.budget);
+      release();
+    };
+    return { ...opened, release: leave };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "release">;
+
+interface Opening extends RunLeaving {
+  /** Throws `conflict` when another run of this engine has what is named. */
+  readonly claim: (what: string) => void;
+}
+
+async function open(
+  parts: EngineParts,
+  name: string,
+  source: Source,
+  options: RunOptions,
+  opening: Opening,
+): Promise<Opened> {
+  if (options.update === true && (await isStream(parts.disk, source)))
+    throw new PerigeeError(
+      "usage",
+      "the source is a stream, which cannot be compared with the one before: write it to a file, and call the run with the file and update",
+    );
+  const found = await findTask(parts, name, options);
+  const before = found === undefined ? undefined : await mended(parts, found, opening.stopped);
+  if (before !== undefined) {
+    refuseOtherOrder(before, options);
+    refuseOtherFormat(before, options);
+  }
+  const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
+  if (before?.status === "completed") {
+    await checkFinished(parts, task, before);
+    const isAgain = options.retryFailed === undefined && !isPrunable(before, options);
+    const finished = isAgain ? await askAgain(parts, task, before, source, opening.left) : undefined;
+    if (finished !== undefined) return finished;
+  }
+  const home = { ...parts, signal: opening.stopped };
+  const input = await openInput(home, source, spoolPath(parts, task.id));
+  // The copy of a stream that a run began with holds what the journal knows of; any other can be made again.
+  const isKnown = input.spool !== undefined && before?.status === "open" && before.input === undefined;
+  let isOpen = false;
+  try {
+    const opened = await openWith(parts, { task, before, input }, options, opening);
+    isOpen = opened.kind === "open";
+    return opened;
+  } finally {
+    if (!isOpen) await closeInput(parts.disk, input, isKnown ? "keep" : "remove");
+  }
+}
+
+interface Found {
+  readonly task: StoredTask;
+  /** As an earlier call left it. */
+  readonly before: TaskBody | undefined;
+  readonly input: OpenInput;
+}
+
+async function openWith(
+  parts: EngineParts,
+  { task, before, input }: Found,
+  options: RunOptions,
+  { claim, stopped }: Opening,
+): Promise<Opened> {
+  if (before?.input !== undefined) {
+    if (input.identity === undefined)
+      throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
+    if (!isSameState(before.input, input.identity))
+      await parts.disk.remove(arrayCopyPath(spoolPath(parts, task.id), before.input));
+  }
+  const { checked, body: termed } = await checkedBody(parts, input, options, task, before);
+  if (before === undefined) await assertFits(parts, termed);
+  claim(termed.out);
+  const body =
+    before === undefined
+      ? termed
+      : await changed(parts, { task, before, input, checked }, termed, options, stopped).catch(
+          async (error: unknown) => {
+            throw await noteChanged(parts, task, before, error);
+          },
+        );
+  const store = (now = body) =>
+    parts.room.waitFor(() => parts.store.putTask({ ...task, body: encodeBody(now) }), { signal: stopped });
+  if (body.status === "completed" && body.summary !== undefined) {
+    await store(); // touched, and the same: its new state is known from now on
+    return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked: true };
+  }
+  const output = await openOutput(parts, task.id, body, before === undefined, stopped);
+  try {
+    if (before === undefined && isUpdatable(options))
+      await checked?.digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
+    await store();
+    const state = await openState(parts, task.id, body, { input, output, options, stopped, before });
+    const { alsoIn, ...searched } = body; // recovery has read that file
+    if (alsoIn !== undefined) await store(searched);
+    return { kind: "open", task, body: searched, input, output, state, isResumed: before !== undefined };
+  } catch (error) {
+    await output.close();
+    throw await noteChanged(parts, task, body, error);
+  }
+}
+
+/** The task after what this call changes of its lines: another input, errors that are opened again. */
+async function changed(
+  parts: EngineParts,
+  {
+    task,
+    before,
+    input,
+    checked,
+  }: Found & { readonly before: TaskBody; readonly checked: CheckedKeys | undefined },
+  termed: TaskBody,
+  options: RunOptions,
+  signal: AbortSignal,
+): Promise<TaskBody> {
+  const now = parts.clock.moment();
+  const { retryFailed, rateCard = parts.rateCard, accepted = now } = options;
+  const left = { task, input, terms: costTerms(before, rateCard), model: before.model };
+  let body = onThisClock(termed, now);
+  if (options.update === true && checked !== undefined) {
+    const update = { checked, isPruned: options.prune === true, accepted };
+    body = await updateRun(parts, { ...left, body }, update, signal);
+  }
+  if (retryFailed === undefined) return body;
+  const terms = costTerms(before, rateCard);
+  const reopening = { retry: retryFailed, asked: options, now };
+  return reopenFailed(parts, { ...left, terms, body }, reopening, signal);
+}
+
+/** The command line replaces these words (cli/run/library_words.ts). */
+export const DATA_DIR_OF_OUTPUT = "open an engine on the data folder it belongs to";
+
+/** Where answers are appended. A fresh task never writes over a file that is not its own. */
+async function openOutput(
+  parts: EngineParts,
+  taskId: string,
+  body: TaskBody,
+  isFresh: boolean,
+  signal: AbortSignal,
+): Promise<OutputFile> {
+  const path = answersPath(parts, taskId, body);
+  if (isFresh) {
+    const sizeBytes = (await parts.disk.stat(body.out))?.sizeBytes ?? 0;
+    if (sizeBytes > 0) {
+      throw new PerigeeError(
+        "output_unwritable",
+        `${body.out} already holds ${sizeBytes} bytes that this run did not write; if they are answers of an earlier run, ${DATA_DIR_OF_OUTPUT}; otherwise use another output, or move it away`,
+      );
+    }
+  }
+  return parts.room.waitFor(() => OutputFile.open(parts.disk, path), { signal });
+}
+
+/** Work that names itself and no output is the engine's own: its input does not change. */
+function isUpdatable({ id, out }: RunOptions): boolean {
+  return id === undefined || out !== undefined;
+}
+
+function nameOf(source: Source, options: RunOptions): string {
+  if (options.id !== undefined) return `id:${options.id}`;
+  if (options.out !== undefined) return `out:${resolve(options.out)}`;
+  if (typeof source !== "string") return `once:${randomUUID()}`;
+  return `in:${resolve(source)}:${createHash("sha256")
+    .update(JSON.stringify([options.model, options.sla]))
+    .digest("hex")
+    .slice(0, 16)}`;
+}
+
+function absolute(source: Source): Source {
+  return typeof source === "string" ? resolve(source) : source;
+}
+
+interface OpenParts {
+  readonly input: OpenInput;
+  readonly output: OutputFile;
+  readonly options: RunOptions;
+  readonly stopped: AbortSignal;
+  /** As an earlier call left it. */
+  readonly before: TaskBody | undefined;
+}
+
+async function openState(
+  parts: EngineParts,
+  taskId: string,
+  body: TaskBody,
+  { input, output, options, stopped, before = body }: OpenParts,
+): Promise<RunState> {
+  const { clock } = parts;
+  const { rateCard = parts.rateCard } = options;
+  const { slaMinutes } = body;
+  const terms = costTerms(body, rateCard);
+  const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
+  const run = { taskId, body, input, terms, model: before.model, output, onStep: options.onStep };
+  const recovered = await recoverRun(parts, run, stopped);
+  if (input.spool !== undefined)
+    input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
+  const log = parts.recorder.open(taskId, output, options.onStep);
+  terms.prices.whenAdded = (price) => log.price(price);
+  for (const lines of recovered.held) log.restoreHeld(lines);
+  const { acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
+  const deadlineMs =
+    slaMinutes === undefined
+      ? Number.POSITIVE_INFINITY
+      : overAtMs(clock, acceptedWallMs + slaMinutes * 60_000);
+  const budget = await openBudget(parts, taskId, options, recovered.taken);
+  log.committedUsd = () => budget.committedUsd;
+  const layout = lineLayout(options);
+  const settings: RunSettings = {
+    taskId,
+    input: input.file,
+    measurer: parts.measurer,
+    layout,
+    keepsBody: layout.hasBody,
+    measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(parts, options, budget) },
+    log,
+    totals: recovered.totals,
+    deadlineMs,
+    startedMs: clock.nowMs(),
+    slaMinutes,
+    budget,
+    allowsUnbounded: options.maxCostUnbounded === true,
+    isHedged: options.hedge ?? parts.isHedged,
+    observer: parts.observer,
+    project: options.project ?? "",
+    weight: options.weight ?? 1,
+    skip: options.skip,
+    ...terms,
+  };
+  const state = new RunState(settings, new ItemStates(recovered.done, recovered.made));
+  if (body.lines !== undefined) state.linesTotal = body.lines + (body.keptLines ?? 0);
+  return state;
+}

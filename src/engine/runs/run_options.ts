@@ -1,0 +1,89 @@
+/**
+ * The options of a run.
+ */
+import type { Moment } from "../../clock.ts";
+import type { RateCard } from "../../price/factor.ts";
+import type { LineField, LineFormat } from "../../work/line_layout.ts";
+import type { HoldReason } from "../items/holds.ts";
+import type { StepListener } from "../journal/task_log.ts";
+import type { RetryFailed } from "../reopening/reopen.ts";
+import type { PilotOptions } from "./pilot_options.ts";
+import type { ProgressOptions } from "./progress_feed.ts";
+import type { CostOptions } from "./run_budget.ts";
+import type { MissingListener, WarningListener } from "./warning_feed.ts";
+
+/** Options of `engine.run`. */
+export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
+  /** Minutes, 1 to 43,200; absent: at once. */
+  readonly sla?: number;
+  /** Where the answers go; default: a file in the data folder. */
+  readonly out?: string;
+  /** Names the work, so that the same name continues it; default: the output's path, or fresh for iterables. */
+  readonly id?: string;
+  /** As the engine's option of that name, for this run; default: the engine's. Throws `usage` with `at_most_once`. */
+  readonly hedge?: boolean;
+  /** Answers in the order of the input. */
+  readonly ordered?: boolean;
+  /**
+   * Of the output lines: `perigee` (default); `openai`: the layout of OpenAI's batch output, `raw`: `{"key","body"}`, both with
+   * the provider's own body. `lines()` then yields lines of that form. A run keeps the format that it began with.
+   */
+  readonly format?: LineFormat;
+  /** Members beside `key` and `output`, for lines written from this call on; default: all. Only with `perigee`. */
+  readonly fields?: readonly LineField[];
+  /** From when the sla counts, as it was read then, perhaps in another process; default: when the run is first opened. */
+  readonly accepted?: Moment;
+  /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
+  readonly volumeTokens?: number;
+  /** What the price factors follow from; default: the engine's. */
+  readonly rateCard?: RateCard;
+  /**
+   * Runs lines again that ended in an error; their new answers replace the errors. True: those whose error is marked
+   * `retryable`, and those that expired; not those that were cancelled. Codes: those that ended with one of them.
+   */
+  readonly retryFailed?: RetryFailed;
+  /**
+   * The input may have changed since the last call: lines that are as they were keep their answers, new and changed ones
+   * run. A file only.
+   */
+  readonly update?: boolean;
+  /** With `update`: lines of the output whose keys are no longer in the input are removed. */
+  readonly prune?: boolean;
+  /** Runs every line on this model instead of its own. */
+  readonly model?: string;
+  /** Aborting stops the run as `stop()` does. */
+  readonly signal?: AbortSignal;
+  /**
+   * How long what passes by itself is waited for (an outage, limits, an account stop) while nothing else is left, in
+   * milliseconds from the last answer; 0: not at all. The run then ends as `paused`, and the same call continues it. What
+   * only the caller can change is not waited for. Default: the engine's `waitMs`.
+   */
+  readonly waitMs?: number;
+  /** Ends what is held in an error with its true reason, where the run would end as `paused`. Default false. */
+  readonly finish?: boolean;
+  /** Called, once for each hold, where the run would end as `paused`; with it the run goes on instead, until its sla. */
+  readonly onHeld?: (reason: HoldReason) => void;
+  /** Told once of each setting that is left out for a model, when the first line with it is read. What it throws ends the run. */
+  readonly onWarning?: WarningListener;
+  /**
+   * Told once of each provider that is not configured or has no key, when the first line for it is read, and before anything
+   * of the same block is sent: its lines are held, those of others go on. What it throws ends the run.
+   */
+  readonly onMissing?: MissingListener;
+  /** Whose work it is: projects share what a lane can do by their weights. Absent: that of all runs without a project. */
+  readonly project?: string;
+  /** Share of the project against others that wait, above 0; 1. Of its runs at work, the one opened last decides. */
+  readonly weight?: number;
+  /**
+   * Asked of each line at the last moment before its request is recorded, and before a retry waits for its turn: when
+   * true, the line ends as `cancelled` instead. Must be cheap; what is in flight is answered all the same.
+   */
+  readonly skip?: (line: number) => boolean;
+  /**
+   * The source replaces one that is lost, and need not be the same. What is left of the run ends with the sla, and without
+   * one as `skip` says; nothing is sent before.
+   */
+  readonly isStandIn?: boolean;
+  /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
+  readonly onStep?: StepListener;
+}

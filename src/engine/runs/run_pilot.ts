@@ -1,0 +1,135 @@
+/**
+ * A pilot: the first items of a run are answered, then the rest is quoted by what they took, and its caller decides.
+ *
+ *   first items read -> all ended -> the rest counted -> quoted -> told -> on: recorded, and not asked again
+ *                                                                      \-> not on: the run stops; the next call asks again
+ *
+ * They are items of the run like any others: what is answered stays, and counts as part of the pilot of a later call. A
+ * stream is read to its end for the quote. Nothing of the rest is sent before the caller has decided; the sla goes on.
+ */
+import type { Quote } from "../../price/quote.ts";
+import type { MeasuredBlock } from "../../shard/measured.ts";
+import { pickItems } from "../files/pick_items.ts";
+import { encodeBody } from "../files/task_body.ts";
+import type { RunState } from "../items/run_state.ts";
+import type { EngineParts } from "../parts.ts";
+import type { PilotListener, PilotOptions } from "./pilot_options.ts";
+import { quoteRest } from "./quote.ts";
+import type { OpenedRun } from "./run_open.ts";
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+/** The pilot of one run. */
+export class Pilot {
+  readonly #parts: EngineParts;
+  readonly #opened: OpenRun;
+  readonly #listener: PilotListener | undefined;
+  readonly #stop: () => void;
+  /** Items that are still to be read for it. */
+  #left: number;
+
+  private constructor(
+    parts: EngineParts,
+    opened: OpenRun,
+    { items, listener, stop }: { items: number; listener: PilotListener | undefined; stop: () => void },
+  ) {
+    this.#parts = parts;
+    this.#opened = opened;
+    this.#listener = listener;
+    this.#stop = stop;
+    this.#left = Math.max(0, items - opened.state.settings.totals.settled);
+  }
+
+  /** Undefined when the call wants none, or an earlier one was told to go on. `stop` stops the run. */
+  static of(
+    parts: EngineParts,
+    opened: OpenRun,
+    { pilot, onPilot }: PilotOptions,
+    stop: () => void,
+  ): Pilot | undefined {
+    if (pilot === undefined || opened.body.isPiloted === true) return undefined;
+    return new Pilot(parts, opened, { items: pilot, listener: onPilot, stop });
+  }
+
+  /** Whether all its items were read. */
+  get isFull(): boolean {
+    return this.#left === 0;
+  }
+
+  /** The items of a block that belong to it, and lines before the last of them that hold none. */
+  take(measured: MeasuredBlock): MeasuredBlock {
+    const kept = Array.from({ length: Math.min(measured.count, this.#left) }, (_, item) => item);
+    this.#left -= kept.length;
+    if (kept.length === measured.count) return measured;
+    const lastLine = measured.lines[kept.length - 1] as number;
+    const rejected = measured.rejected.filter(({ line }) => line < lastLine);
+    return { ...pickItems(measured, kept), rejected };
+  }
+
+  /** Resolves when its items have ended and the caller was told, with whether the run goes on. */
+  async decided(): Promise<boolean> {
+    const { state, body, task, input } = this.#opened;
+    await ended(state);
+    if (!state.isOpen || state.failure !== undefined) return false;
+    const { slaMinutes, model, volumeTokens } = body;
+    const rest = await unlessLeft(
+      quoteRest(this.#parts, input.file, {
+        volumeTokens,
+        ...(model === undefined ? {} : { model }),
+        slas: slaMinutes === undefined ? [] : [slaMinutes],
+        done: state.items.done,
+        signal: state.left,
+      }),
+      state,
+    );
+    if (rest === undefined) return false;
+    const isOn = rest.items === 0 || (await unlessLeft(this.#told(rest), state));
+    if (isOn !== true || !state.isOpen) {
+      if (isOn === false) this.#stop();
+      return false;
+    }
+    const { room, store } = this.#parts;
+    const stored = { ...task, body: encodeBody({ ...body, isPiloted: true }) };
+    await room
+      .waitFor(() => store.putTask(stored), { signal: state.left })
+      .catch((error: unknown) => {
+        if (!state.left.aborted) throw error;
+      });
+    return state.isOpen;
+  }
+
+  async #told(rest: Quote): Promise<boolean> {
+    return (await this.#listener?.(rest)) !== false;
+  }
+}
+
+/** Resolves when nothing of a run waits or is under way, or it is left. */
+async function ended(state: RunState): Promise<void> {
+  state.isReading = false; // nothing is read meanwhile: what holds its items holds the run
+  await new Promise<void>((resolve) => {
+    const look = (): void => {
+      if (state.items.isIdle || !state.isOpen || state.failure !== undefined) resolve();
+    };
+    state.watch(look);
+    state.changed();
+    look();
+  });
+  state.isReading = true;
+}
+
+/** As the promise; undefined when the run is left first. */
+function unlessLeft<T>(work: Promise<T>, { left }: RunState): Promise<T | undefined> {
+  if (left.aborted) {
+    work.catch(() => undefined); // nobody waits for it
+    return Promise.resolve(undefined);
+  }
+  return new Promise((resolve, reject) => {
+    const onLeft = (): void => resolve(undefined);
+    left.addEventListener("abort", onLeft, { once: true });
+    work
+      .then(resolve, (error: unknown) => (left.aborted ? resolve(undefined) : reject(error)))
+      .finally(() => {
+        left.removeEventListener("abort", onLeft);
+      });
+  });
+}

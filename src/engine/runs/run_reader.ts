@@ -1,0 +1,202 @@
+/**
+ * The reader of a run: its input, block by block, as shards for the lanes.
+ *
+ *   blocks of whole lines -> measured in threads -> rejected lines settled, those of missing providers held -> shards
+ *                                                -> lines that may have been answered settled, under at_most_once
+ *
+ * It goes no faster than the backlog takes shards and the disk takes lines that end without a request.
+ */
+import { PerigeeError } from "../../errors.ts";
+import { type Block, lastLineOf } from "../../jsonl/block.ts";
+import { readBlocks } from "../../jsonl/read.ts";
+import { keyJsonOf, type MeasuredBlock } from "../../shard/measured.ts";
+import { Packer } from "../../shard/pack.ts";
+import { pickItems } from "../files/pick_items.ts";
+import type { RunState } from "../items/run_state.ts";
+import { ChecksummedFile, lengthOf } from "../journal/checksum.ts";
+import type { EngineParts } from "../parts.ts";
+import { measureAhead } from "./measure_ahead.ts";
+import type { OpenedRun } from "./run_open.ts";
+import type { Pilot } from "./run_pilot.ts";
+import { StreamedKeys } from "./streamed_keys.ts";
+import type { WarningFeed } from "./warning_feed.ts";
+
+/** Lines settled without a request between two waits for the disk. */
+const UNSENT_STAGED_MAX = 4_096;
+/** Provider names are at most this long; a longer text is not shown as one. */
+const PROVIDER_CHARS_MAX = 64;
+
+const DOUBTED = "its request was under way when the process ended, and may have been answered and billed";
+
+type OpenRun = Extract<OpenedRun, { kind: "open" }>;
+
+/** Resolves when the input was read to its end, or the run sends nothing any more. Throws `input_changed`. */
+export function readRun(
+  parts: EngineParts,
+  opened: OpenRun,
+  warnings: WarningFeed | undefined,
+  pilot: Pilot | undefined,
+): Promise<void> {
+  return new RunReader(parts, opened, warnings).read(pilot);
+}
+
+class RunReader {
+  readonly #parts: EngineParts;
+  readonly #opened: OpenRun;
+  readonly #warnings: WarningFeed | undefined;
+  #unsent = 0;
+
+  constructor(parts: EngineParts, opened: OpenRun, warnings: WarningFeed | undefined) {
+    this.#warnings = warnings;
+    this.#parts = parts;
+    this.#opened = opened;
+  }
+
+  async read(pilot: Pilot | undefined): Promise<void> {
+    const opened = this.#opened;
+    const { state } = opened;
+    state.isReading = true;
+    if (pilot !== undefined) {
+      if (!pilot.isFull) await this.#readLines(pilot);
+      if (!(await pilot.decided())) return;
+      state.blankLines = 0; // all lines are read again
+    }
+    await this.#readLines();
+    state.isReading = false;
+    state.changed();
+  }
+
+  /** Reads to the end of the input, or of the pilot. */
+  async #readLines(pilot?: Pilot): Promise<void> {
+    const opened = this.#opened;
+    const { state } = opened;
+    const packer = new Packer();
+    const seen = opened.input.identity === undefined ? new StreamedKeys(state) : undefined;
+    const { inputChecksum } = opened.body;
+    const length = inputChecksum === undefined ? undefined : lengthOf(inputChecksum);
+    const file = new ChecksummedFile(opened.input.file, length);
+    const { arrivals, backlog } = this.#parts;
+    for await (const measured of this.#measured(opened, this.#blocks(opened, file), seen === undefined)) {
+      if (!state.isOpen) return;
+      if (measured === "pause") {
+        await arrivals.add(state, packer.flush());
+        state.changed(); // what came may wait in a lane that is stopped
+        continue;
+      }
+      const all = this.#withoutDoubted(seen === undefined ? measured : seen.filter(measured));
+      const fresh = pilot?.take(all) ?? all;
+      this.#warnings?.see(fresh);
+      await opened.input.spool?.sync();
+      await this.#reject(state, fresh, pilot !== undefined);
+      if (!state.isOpen) return;
+      await arrivals.add(state, packer.add(fresh));
+      if (pilot?.isFull === true) break;
+      if (backlog.isStarved) await arrivals.add(state, packer.flush());
+    }
+    if (!state.isOpen) return;
+    await arrivals.add(state, packer.flush());
+    if (!state.isOpen || pilot?.isFull === true) return;
+    if (inputChecksum !== undefined && inputChecksum !== file.checksum) throw changed(opened);
+    state.linesTotal = state.linesRead + (opened.body.keptLines ?? 0);
+  }
+
+  /** Blocks with something left to do, no faster than the backlog takes them. */
+  async *#blocks({ state, input }: OpenRun, file: ChecksummedFile): AsyncGenerator<Block> {
+    const { backlog, lineBytesMax } = this.#parts;
+    for await (const event of readBlocks(file, { lineBytesMax })) {
+      while (state.isOpen && !backlog.hasRoomFor(state.id)) {
+        const change = backlog.change();
+        state.isReading = false;
+        state.changed(); // the lanes that it waits for may be held, and the run with them
+        await change;
+        state.isReading = true;
+      }
+      if (!state.isOpen) return;
+      state.linesRead = lastLineOf(event);
+      if (event.kind === "refused") {
+        await input.spool?.sync();
+        await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
+      } else if (input.identity === undefined || !state.hasDone(event.block)) {
+        yield event.block; // a stream's blocks all come: keys that were answered before count against later ones
+      }
+    }
+  }
+
+  #measured(
+    { state, input }: OpenRun,
+    blocks: AsyncIterable<Block>,
+    canSkip: boolean,
+  ): AsyncGenerator<MeasuredBlock | "pause"> {
+    const { measurer, clock } = this.#parts;
+    const { measureOptions } = state.settings;
+    const { done } = state.items;
+    return measureAhead(blocks, {
+      measure: (block) => {
+        const skip = canSkip ? done.slice(block.firstLine, block.lineCount) : undefined;
+        return measurer.measure(block, { ...measureOptions, skip });
+      },
+      concurrency: measurer.concurrency,
+      clock: input.spool === undefined ? undefined : clock,
+    });
+  }
+
+  /** Under at_most_once, lines whose request may have been answered are rejected here, because they end without a turn in a lane. */
+  #withoutDoubted(measured: MeasuredBlock): MeasuredBlock {
+    const { made } = this.#opened.state.items;
+    if (!this.#parts.isAtMostOnce || made.size === 0) return measured;
+    const kept: number[] = [];
+    const rejected = [...measured.rejected];
+    for (let item = 0; item < measured.count; item += 1) {
+      const line = measured.lines[item] as number;
+      if (made.get(line)?.isInDoubt !== true) {
+        kept.push(item);
+        continue;
+      }
+      const key = JSON.parse(keyJsonOf(measured, item)) as string; // `keyJsonOf` returns a JSON string literal
+      rejected.push({ line, key, code: "ambiguous", message: DOUBTED });
+    }
+    return kept.length === measured.count ? measured : { ...pickItems(measured, kept), rejected };
+  }
+
+  /** Lines of missing providers are held when they are read again after a pilot. */
+  async #reject(state: RunState, measured: MeasuredBlock, isPilot: boolean): Promise<void> {
+    state.blankLines += measured.blankLines;
+    for (const { line, key, code, message, provider } of measured.rejected) {
+      if (state.items.done.has(line)) continue;
+      if (code === "provider_missing") {
+        const named = provider === undefined || provider.length > PROVIDER_CHARS_MAX ? {} : { provider };
+        if (!isPilot) state.items.hold({ reason: code, ...named, message }, 1, this.#parts.clock.nowMs());
+        continue;
+      }
+      if (!state.items.claimed.add(line)) continue;
+      state.records.unsent(line, key === null ? null : JSON.stringify(key), {
+        status: "failed",
+        code,
+        message,
+      });
+    }
+    await this.#boundUnsent(state, measured.rejected.length);
+  }
+
+  async #refuse(state: RunState, line: number, lengthBytes: number): Promise<void> {
+    if (state.items.done.has(line) || !state.items.claimed.add(line)) return;
+    const message = `the line has ${lengthBytes} bytes, at most ${this.#parts.lineBytesMax} are read`;
+    state.records.unsent(line, null, { status: "failed", code: "line_too_long", message });
+    await this.#boundUnsent(state, 1);
+  }
+
+  /** The disk sets the pace of lines that end without a request. */
+  async #boundUnsent(state: RunState, count: number): Promise<void> {
+    this.#unsent += count;
+    if (this.#unsent < UNSENT_STAGED_MAX) return;
+    this.#unsent = 0;
+    await state.settings.log.settled();
+  }
+}
+
+function changed(opened: OpenRun): PerigeeError {
+  return new PerigeeError(
+    "input_changed",
+    `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost: put it back as it was and run the same command again, or start over with another data folder`,
+  );
+}

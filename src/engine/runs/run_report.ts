@@ -1,0 +1,238 @@
+/**
+ * The report of a run: its progress while it works, its summary at the end.
+ */
+
+import type { LimitsSnapshot } from "../../limits/limits.ts";
+import { roundedUsd } from "../../price/cost.ts";
+import { sourceText } from "../../price/used_prices.ts";
+import type { TaskBody } from "../files/task_body.ts";
+import { type Hold, isHoldReason } from "../items/holds.ts";
+import { type LaneProgress, type Progress, Rate, type Summary } from "../items/progress.ts";
+import type { RunState } from "../items/run_state.ts";
+import type { AttemptsMade } from "../journal/replay.ts";
+import type { EngineParts } from "../parts.ts";
+
+/** Prices named in a summary at most. */
+const PRICES_MAX = 1_000;
+
+/** Shorter holds are ordinary, such as single failures between answers: the forecast of the end stays. */
+const SHORT_HOLD_MS = 5_000;
+/** The same for limits and overload, whose waits the provider states. */
+const SHORT_LIMIT_MS = 60_000;
+/** A run stands still when requests are in flight and nothing was settled for so long, and for so many mean answers. */
+const STILL_MS = 30_000;
+const STILL_ANSWERS = 5;
+
+/** Made when the run begins; its rates need to be asked more than once. */
+export class RunReport {
+  readonly #parts: EngineParts;
+  readonly #startedMs: number;
+  readonly #items = new Rate();
+  readonly #tokens = new Rate();
+  /** Of items since the run was last held. */
+  readonly #pace = new Rate();
+  #settled = 0;
+  /** When the report first saw that nothing is settled although requests are in flight; undefined while lines settle. */
+  #stillSinceMs: number | undefined;
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+    this.#startedMs = parts.clock.nowMs();
+  }
+
+  progress(state: RunState | undefined, isStopping: boolean): Omit<Progress, "etaMs"> {
+    if (state === undefined) return opening();
+    const nowMs = this.#parts.clock.nowMs();
+    const { totals, deadlineMs } = state.settings;
+    const itemsPerSecond = this.#items.update(nowMs, totals.settled);
+    const isWaiting = state.isOpen && !isStopping;
+    const pausedBy = isWaiting ? (state.pausedBy ?? this.#parts.storageWait()) : undefined;
+    return {
+      state: stateOf(state, isStopping, pausedBy),
+      ...(pausedBy === undefined ? {} : { pausedBy }),
+      held: isWaiting ? this.#parts.holdsOf(state).holds : [],
+      ...(state.linesTotal === undefined ? {} : { linesTotal: state.linesTotal - state.blankLines }),
+      linesRead: state.linesRead,
+      settled: totals.settled,
+      completed: totals.completed,
+      errors: totals.settled - totals.completed,
+      inFlight: state.items.inFlight,
+      itemsPerSecond,
+      tokensPerSecond: this.#tokens.update(nowMs, totals.inputTokens + totals.outputTokens),
+      billedUsd: state.settings.budget.billedUsd,
+      ambiguousUsd: state.settings.budget.ambiguousUsd,
+      listUsd: totals.listUsd,
+      usd: totals.usd,
+      ...(Number.isFinite(deadlineMs) ? { deadlineInMs: deadlineMs - nowMs } : {}),
+      lanes: [...this.#parts.lanes()].map((lane) => laneProgress(lane.key, lane.limits.snapshot(nowMs))),
+    };
+  }
+
+  /**
+   * The forecast end, but no sooner than at the rate of the last ten seconds: those that were not held, and began no less than ten
+   * seconds ago. Empty while it is unknown, as while items are held or requests hang.
+   */
+  eta(state: RunState, { held, pausedBy }: Pick<Progress, "held" | "pausedBy">): Pick<Progress, "etaMs"> {
+    const { settled } = state.settings.totals;
+    if (held.length > 0) this.#pace.restart();
+    const nowMs = this.#parts.clock.nowMs();
+    const perSecond = this.#pace.update(nowMs, settled);
+    if (this.#isStill(state) || pausedBy !== undefined || this.#isHeld(held)) return {};
+    const left = (state.linesTotal ?? Number.NaN) - state.blankLines - settled;
+    const atPaceMs = this.#pace.isWhole(nowMs) ? (left * 1_000) / perSecond : Number.NaN;
+    const paceMs = left === 0 ? 0 : atPaceMs;
+    const forecastMs = state.isOpen ? this.#parts.leftMs(state) : undefined;
+    const etaMs =
+      forecastMs === undefined || !Number.isFinite(paceMs)
+        ? (forecastMs ?? paceMs)
+        : Math.max(forecastMs, paceMs);
+    return Number.isFinite(etaMs) ? { etaMs } : {};
+  }
+
+  /** Whether the end depends on a hold, whose end is unknown. */
+  #isHeld(holds: readonly Hold[]): boolean {
+    const wallMs = this.#parts.clock.wallMs();
+    return holds.some(({ reason, since }) => {
+      const isLimit = reason === "rate_limited" || reason === "overloaded";
+      return wallMs - Date.parse(since) > (isLimit ? SHORT_LIMIT_MS : SHORT_HOLD_MS);
+    });
+  }
+
+  #isStill(state: RunState): boolean {
+    const nowMs = this.#parts.clock.nowMs();
+    const { settled } = state.settings.totals;
+    if (settled !== this.#settled || state.items.inFlight === 0) this.#stillSinceMs = undefined;
+    this.#settled = settled;
+    this.#stillSinceMs ??= nowMs;
+    const itemMs = Math.max(
+      0,
+      ...Array.from(this.#parts.lanes(), (lane) => (lane.hasAnswered ? lane.itemMs : 0)),
+    );
+    return nowMs - this.#stillSinceMs > Math.max(STILL_MS, STILL_ANSWERS * itemMs);
+  }
+
+  summary(state: RunState, body: TaskBody, stopReason?: string): Summary {
+    const { totals, budget } = state.settings;
+    const ambiguousUsd = budget.ambiguousUsd + budget.heldUsd; // nothing more is recorded: what is under way is in doubt
+    const total = Math.max(totals.settled, (state.linesTotal ?? state.linesRead) - state.blankLines);
+    const items = stopReason === undefined ? totals.settled : total;
+    const open = attemptsOfOpen(state);
+    const prices = state.settings.prices.prices.slice(0, PRICES_MAX);
+    const isHeld = stopReason !== undefined && isHoldReason(stopReason);
+    return {
+      status: stopReason === undefined ? "completed" : isHeld ? "paused" : "stopped",
+      task_id: state.id,
+      items,
+      counts: {
+        submitted: items - totals.settled,
+        completed: totals.completed,
+        failed: totals.failed,
+        expired: totals.expired,
+        cancelled: totals.cancelled,
+      },
+      errors: totals.errors,
+      warnings: totals.warnings,
+      usage: {
+        input_tokens: totals.inputTokens,
+        cached_tokens: totals.cachedTokens,
+        cache_write_tokens: totals.cacheWriteTokens,
+        output_tokens: totals.outputTokens,
+        reasoning_tokens: totals.reasoningTokens,
+        attempts: totals.attempts + open.attempts,
+        ambiguous_attempts: totals.ambiguousAttempts + open.ambiguousAttempts,
+      },
+      cost: {
+        billed_usd: roundedUsd(budget.billedUsd),
+        ambiguous_usd: roundedUsd(ambiguousUsd),
+        list_usd: roundedUsd(totals.listUsd),
+        usd: roundedUsd(totals.usd),
+        is_estimated: totals.isEstimated || ambiguousUsd > 0,
+        prices,
+        price_source: sourceText(prices) || "nothing to price",
+      },
+      output: body.out,
+      elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
+      requests_sent: state.items.requestsSent,
+      ...(stopReason === undefined ? {} : { reason: stopReason }),
+      held: [],
+    };
+  }
+
+  /** The progress of a run that was over before. */
+  over({ items, counts, cost }: Summary): Progress {
+    return {
+      ...opening(),
+      state: "done",
+      linesTotal: items,
+      linesRead: items,
+      settled: items,
+      completed: counts.completed,
+      errors: items - counts.completed,
+      billedUsd: cost.billed_usd,
+      ambiguousUsd: cost.ambiguous_usd,
+      listUsd: cost.list_usd,
+      usd: cost.usd,
+    };
+  }
+
+  /** The summary of a run that was over before: this call sent nothing. */
+  again(summary: Summary): Summary {
+    const { warnings = {} } = summary as Partial<Summary>; // an earlier version stored none
+    return {
+      ...summary,
+      warnings,
+      elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
+      requests_sent: 0,
+    };
+  }
+}
+
+/** Attempts of lines that have not ended: those with a known end, and those in flight, which are in doubt when a run stops. */
+function attemptsOfOpen({
+  items: { made, inFlight },
+}: RunState): Pick<AttemptsMade, "attempts" | "ambiguousAttempts"> {
+  let [attempts, ambiguousAttempts] = [inFlight, inFlight];
+  for (const each of made.values()) {
+    attempts += each.attempts;
+    ambiguousAttempts += each.ambiguousAttempts;
+  }
+  return { attempts, ambiguousAttempts };
+}
+
+function opening(): Progress {
+  return {
+    state: "reading",
+    linesRead: 0,
+    settled: 0,
+    completed: 0,
+    errors: 0,
+    inFlight: 0,
+    itemsPerSecond: 0,
+    tokensPerSecond: 0,
+    held: [],
+    billedUsd: 0,
+    ambiguousUsd: 0,
+    listUsd: 0,
+    usd: 0,
+    lanes: [],
+  };
+}
+
+function stateOf(state: RunState, isStopping: boolean, pausedBy: string | undefined): Progress["state"] {
+  if (isStopping) return "stopping";
+  if (state.phase === "done") return "done";
+  return pausedBy === undefined ? "running" : "paused";
+}
+
+function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {
+  const { requests, tokens } = limits;
+  return {
+    lane: key,
+    state: limits.state,
+    inFlight: limits.inFlight,
+    inFlightMax: Math.max(limits.inFlight, limits.inFlightMax),
+    ...(requests === undefined ? {} : { requestsShare: requests.used / requests.limit }),
+    ...(tokens === undefined ? {} : { tokensShare: tokens.used / tokens.limit }),
+    ...(limits.oversized === undefined ? {} : { oversized: limits.oversized }),
+  };
+}

@@ -1,0 +1,54 @@
+/**
+ * A run called again by its id alone: its source and terms as its last call left them.
+ */
+import { type FailureCode, PerigeeError } from "../../errors.ts";
+import type { Store } from "../../store/store.ts";
+import { decodeBody } from "../files/task_body.ts";
+import type { RunOptions } from "../runs/run_open.ts";
+import { submissionIn } from "./submission_body.ts";
+import type { SubmitOptions } from "./submissions.ts";
+
+/** Options of `engine.retry`. */
+export interface RetryOptions
+  extends Pick<RunOptions, "maxCostUsd" | "signal" | "onProgress" | "progressEveryMs"> {
+  /** Lines that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
+  readonly codes?: readonly FailureCode[];
+}
+
+/** Options of `engine.retryTask`. */
+export interface RetryTaskOptions extends SubmitOptions {
+  /** Items that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
+  readonly codes?: readonly FailureCode[];
+}
+
+/** Throws `not_found`, and `usage` for a source that is not kept. */
+export async function retryOptions(
+  store: Pick<Store, "task">,
+  taskId: string,
+  { codes, ...options }: RetryOptions,
+): Promise<RunOptions & { readonly source: string }> {
+  const task = await store.task(taskId);
+  if (submissionIn(task?.body) !== undefined)
+    throw new PerigeeError("usage", `task ${taskId} is a submitted list: run its items again with retryTask`);
+  const kind = /^(id|out|in|once):/.exec(task?.name ?? "")?.[1];
+  if (task === undefined || kind === undefined)
+    throw new PerigeeError("not_found", `no run has the id ${JSON.stringify(taskId)}`);
+  const { input, out, slaMinutes, model, isOrdered, format } = decodeBody(task.body);
+  if (input === undefined) {
+    throw new PerigeeError(
+      "usage",
+      `the source of run ${taskId} was a stream, which is not kept: call run with it again and with retryFailed`,
+    );
+  }
+  return {
+    ...options,
+    source: input.name,
+    ...(kind === "id" ? { id: task.name.slice("id:".length) } : {}),
+    ...(kind === "in" ? {} : { out }),
+    ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
+    ...(model === undefined ? {} : { model }),
+    ordered: isOrdered,
+    ...(format === undefined ? {} : { format }),
+    retryFailed: codes ?? true,
+  };
+}

@@ -1,0 +1,367 @@
+/**
+ * Submitted lists: `submit`, `task` and `object` with the shapes of the interface (2.1 to 2.3).
+ *
+ * A list becomes one run for each different sla in it: items without sla run at once, and `submit` waits for them.
+ * Every item is a line of a file beside the journal, so a million objects need no row each; an object's id is its
+ * task's with the item's number folded into the last four bytes.
+ *
+ *   spooled -> stored (from here on it survives anything) -> begun -> over (its runs have ended) -> forgotten
+ *   over -> begun      some of its items are run again
+ *
+ * Limits: 39 bytes of columns an item while a task is begun. Tasks whose runs have ended are kept in memory for the 64
+ * last looked at; what is asked of another is read from the disk again.
+ */
+import { randomUUID } from "node:crypto";
+import { errorCodeOf } from "../../disk.ts";
+import { PerigeeError } from "../../errors.ts";
+import { itemLine } from "../../jsonl/items.ts";
+import type { StoredTask } from "../../store/store.ts";
+import type { Item } from "../../work/item.ts";
+import { objectNumber, stemOf } from "../../work/object_id.ts";
+import { parseSlaMinutes } from "../../work/sla.ts";
+import type { Task, TaskObject } from "../../work/task.ts";
+import { unlessAborted } from "../abort.ts";
+import type { Source } from "../files/input.ts";
+import { submittedPath } from "../files/task_files.ts";
+import type { Summary } from "../items/progress.ts";
+import { asFailure } from "../journal/file_errors.ts";
+import type { EngineParts } from "../parts.ts";
+import type { RetryFailed } from "../reopening/reopen.ts";
+import {
+  checkProgressOptions,
+  type ProgressEnd,
+  ProgressFeed,
+  type ProgressOptions,
+  progressOfAll,
+} from "../runs/progress_feed.ts";
+import type { Run } from "../runs/run.ts";
+import type { RunOptions } from "../runs/run_open.ts";
+import { type ItemTrace, traceItem } from "../trace.ts";
+import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
+import { SubmittedPart } from "./submitted_part.ts";
+import {
+  type ListPlaces,
+  type StoredList,
+  type Submission,
+  type SubmittedTask,
+  submittedTask,
+  taskOf,
+} from "./submitted_task.ts";
+
+/** Items of one list at most. */
+const ITEMS_MAX = 1_000_000;
+/** Different slas in one list at most: each is a run of its own. */
+const SLAS_MAX = 64;
+/** Tasks kept in memory when their runs have ended. */
+const OVER_KEPT_MAX = 64;
+const SPOOL_CHUNK_CHARS = 1024 * 1024;
+
+/** Options of `engine.submit`. */
+export interface SubmitOptions extends ProgressOptions {
+  /** Aborting rejects `submit` with its reason. A task that is stored by then goes on all the same. */
+  readonly signal?: AbortSignal;
+}
+
+type RunItems = (source: Source, options: RunOptions) => Run;
+
+export class Submissions {
+  readonly #parts: EngineParts;
+  readonly #run: RunItems;
+  readonly #open = new Map<string, Promise<Submission>>();
+  /** Of the open ones, those whose runs have ended; the one looked at last comes last. */
+  readonly #over = new Set<string>();
+
+  constructor(parts: EngineParts, run: RunItems) {
+    this.#parts = parts;
+    this.#run = run;
+  }
+
+  /** At the start: continues a submission that was not done. */
+  async resume({ id, body }: StoredTask): Promise<void> {
+    const submission = submissionIn(body);
+    if (submission === undefined || submission.isDone) return;
+    await this.#begin(id, submission).catch(() => undefined); // told to whoever asks for it; others go on
+  }
+
+  /** Whether runs of the task have not ended. */
+  isAtWork(id: string): boolean {
+    return this.#open.has(id) && !this.#over.has(id);
+  }
+
+  /** Lets go of a task that is not at work. */
+  drop(id: string): void {
+    this.#over.delete(id);
+    this.#open.delete(id);
+  }
+
+  /** Rejects with `usage`, before anything is stored. */
+  submit(items: readonly Item[], options: SubmitOptions = {}): SubmittedTask {
+    const stored = this.#accept(items, options);
+    return submittedTask(
+      stored,
+      stored.then(({ id, begun }) => this.#answer(id, begun, options)),
+    );
+  }
+
+  async #accept(items: readonly Item[], options: SubmitOptions): Promise<StoredList> {
+    const { signal } = options;
+    checkProgressOptions(options, "submit");
+    signal?.throwIfAborted();
+    if (items.length === 0) throw new PerigeeError("usage", "a task needs at least one item");
+    if (items.length > ITEMS_MAX)
+      throw new PerigeeError("usage", `a task has at most ${ITEMS_MAX} items, got ${items.length}`);
+    const groups = groupBySla(items);
+    const id = randomUUID();
+    const body: SubmissionBody = {
+      kind: "submission",
+      parts: groups.parts,
+      ...(groups.parts.length === 1 ? {} : { partOf: groups.partOf }),
+      isDone: false,
+    };
+    try {
+      for (const part of groups.parts.keys())
+        await this.#spool(id, part, items, groups.partOf).catch(rethrowFileError);
+      signal?.throwIfAborted();
+      await this.#store(id, body, signal);
+    } catch (error) {
+      for (const part of groups.parts.keys())
+        await this.#parts.disk.remove(submittedPath(this.#parts, id, part)).catch(() => undefined); // the cause is told below
+      throw error;
+    }
+    return { id, begun: this.#begin(id, body) };
+  }
+
+  /** Throws `not_found`, `conflict` while it is at work. */
+  async retry(id: string, retryFailed: RetryFailed, options: SubmitOptions = {}): Promise<Task> {
+    checkProgressOptions(options, "retryTask");
+    options.signal?.throwIfAborted();
+    const body = submissionIn((await this.#parts.store.task(id))?.body);
+    if (body === undefined) throw notFound("task", id);
+    if (this.isAtWork(id) || !body.isDone)
+      throw new PerigeeError("conflict", `task ${id} is at work; wait until it is completed`);
+    this.drop(id);
+    await this.#store(id, { ...body, isDone: false });
+    return this.#answer(id, this.#begin(id, { ...body, isDone: false }, retryFailed), options);
+  }
+
+  /** Resolves when the items without sla are final. */
+  async #answer(id: string, begun: Promise<Submission>, options: SubmitOptions): Promise<Task> {
+    const { signal } = options;
+    const submission = await unlessAborted(begun, signal);
+    const told = this.#tell(options, submission.parts);
+    const immediate = submission.parts.filter((part) => part.isImmediate);
+    const ends = await unlessAborted(Promise.all(immediate.map((part) => part.waited())), signal);
+    const isOver = ends.length === submission.parts.length && ends.every(Boolean);
+    if (isOver) await told; // the end comes before the task
+    return taskOf(id, submission);
+  }
+
+  /** Resolves when the listener was told how the list ended. */
+  async #tell(options: ProgressOptions, parts: readonly SubmittedPart[]): Promise<void> {
+    const feed = ProgressFeed.open(this.#parts.clock, options, () =>
+      progressOfAll(parts.map((part) => part.progress())),
+    );
+    if (feed !== undefined) feed.end(endOf(await Promise.allSettled(parts.map((part) => part.finished))));
+  }
+
+  async task(id: string): Promise<Task> {
+    return taskOf(id, await this.#find(id));
+  }
+
+  async object(id: string): Promise<TaskObject> {
+    const { part, line } = await this.#place(id);
+    const answers = part.answers();
+    try {
+      return await part.object(id, line, answers);
+    } finally {
+      await answers.close();
+    }
+  }
+
+  /** The life of an object; throws `not_found`. */
+  async trace(id: string): Promise<ItemTrace> {
+    const { runId, line } = await this.#place(id);
+    const run = await this.#parts.store.taskByName(`id:${runId}`);
+    if (run === undefined) throw notFound("object", id);
+    return traceItem(this.#parts, run, { key: id, line });
+  }
+
+  /** The run of an object, and its line there. */
+  async #place(id: string): Promise<{ part: SubmittedPart; runId: string; line: number }> {
+    const task = await this.#parts.store.taskByName(nameOf(id));
+    if (task === undefined) throw notFound("object", id);
+    const index = objectNumber(task.id, id) - 1;
+    const { parts, places } = await this.#find(task.id);
+    const number = index < 0 || index >= places.total ? -1 : (places.partOf[index] as number);
+    const part = parts[number];
+    if (part === undefined) throw notFound("object", id);
+    return { part, runId: partRunId(task.id, number), line: places.lineOf[index] as number };
+  }
+
+  async #find(id: string): Promise<Submission> {
+    const known = this.#open.get(id);
+    if (known !== undefined) {
+      if (this.#over.delete(id)) this.#over.add(id);
+      return known;
+    }
+    const body = submissionIn((await this.#parts.store.task(id))?.body);
+    if (body === undefined) throw notFound("task", id);
+    return this.#begin(id, body);
+  }
+
+  #begin(id: string, body: SubmissionBody, retryFailed?: RetryFailed): Promise<Submission> {
+    const known = this.#open.get(id);
+    if (known !== undefined) return known;
+    const begun = this.#beginParts(id, body, retryFailed);
+    this.#open.set(id, begun);
+    begun.catch(() => this.#open.delete(id));
+    return begun;
+  }
+
+  async #beginParts(
+    id: string,
+    body: SubmissionBody,
+    retryFailed: RetryFailed | undefined,
+  ): Promise<Submission> {
+    const parts = await Promise.all(
+      body.parts.map(({ sla, items }, part) =>
+        SubmittedPart.begin(this.#parts, this.#run, {
+          input: submittedPath(this.#parts, id, part),
+          runId: partRunId(id, part),
+          slaMinutes: sla ?? undefined,
+          items,
+          ...(retryFailed === undefined ? {} : { retryFailed }),
+        }),
+      ),
+    );
+    void this.#follow(id, body, parts);
+    return { parts, places: placesOf(body) };
+  }
+
+  /** Marks the task when all of it is answered, and keeps it in memory no longer than others. */
+  async #follow(id: string, body: SubmissionBody, parts: readonly SubmittedPart[]): Promise<void> {
+    const ended = await Promise.allSettled(parts.map((part) => part.finished)); // each run tells its own failure
+    const isAnswered = ended.every((one) => one.status === "fulfilled" && one.value.status === "completed");
+    if (isAnswered && !body.isDone) await this.#store(id, { ...body, isDone: true }).catch(() => undefined); // begun again, then
+    this.#over.add(id);
+    for (const oldest of this.#over) {
+      if (this.#over.size <= OVER_KEPT_MAX) return;
+      this.#over.delete(oldest);
+      this.#open.delete(oldest);
+    }
+  }
+
+  #store(id: string, body: SubmissionBody, signal?: AbortSignal): Promise<void> {
+    const { store, clock, room } = this.#parts;
+    const task = { id, name: nameOf(id), createdWallMs: clock.wallMs(), body: JSON.stringify(body) };
+    return room.answerFor(() => store.putTask(task), { signal });
+  }
+
+  /** Writes the lines of one part, durable. */
+  async #spool(id: string, part: number, items: readonly Item[], partOf: readonly number[]): Promise<void> {
+    const file = await this.#parts.disk.open(submittedPath(this.#parts, id, part), "write");
+    try {
+      let position = 0;
+      for (const text of chunksOf(items, partOf, part)) {
+        const bytes = Buffer.from(text);
+        await file.write(bytes, position);
+        position += bytes.byteLength;
+      }
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+/** A list ended as the part of it that ended worst. */
+function endOf(parts: readonly PromiseSettledResult<Summary>[]): ProgressEnd {
+  for (const part of parts) if (part.status === "rejected") return { status: "failed", error: part.reason };
+  for (const part of parts) {
+    if (part.status === "rejected" || part.value.status === "completed") continue;
+    const { status, reason } = part.value;
+    return { status, ...(reason === undefined ? {} : { reason }) };
+  }
+  return { status: "completed" };
+}
+
+function rethrowFileError(error: unknown): never {
+  throw /^E[A-Z0-9]+$/.test(errorCodeOf(error) ?? "") ? asFailure(error) : error;
+}
+
+/** The lines of one part, about a megabyte at a time. */
+function* chunksOf(items: readonly Item[], partOf: readonly number[], part: number): Generator<string> {
+  let text = "";
+  for (const [index, item] of items.entries()) {
+    if (partOf[index] !== part) continue;
+    text += lineOf(item, index);
+    if (text.length < SPOOL_CHUNK_CHARS) continue;
+    yield text;
+    text = "";
+  }
+  yield text;
+}
+
+interface Groups {
+  readonly parts: readonly { readonly sla: number | null; readonly items: number }[];
+  readonly partOf: readonly number[];
+}
+
+/** One part for each different sla, in the order of their first items. */
+function groupBySla(items: readonly Item[]): Groups {
+  const numbers = new Map<number | null, number>();
+  const parts: { sla: number | null; items: number }[] = [];
+  const partOf = items.map((item, index) => {
+    const sla = parseSlaMinutes(checked(item, index).sla, `item ${index}`) ?? null;
+    const part = numbers.get(sla) ?? numbers.size;
+    if (part === SLAS_MAX)
+      throw new PerigeeError(
+        "usage",
+        `a task has at most ${SLAS_MAX} different slas, item ${index} has one more`,
+      );
+    numbers.set(sla, part);
+    const group = parts[part] ?? { sla, items: 0 };
+    group.items += 1;
+    parts[part] = group;
+    return part;
+  });
+  return { parts, partOf };
+}
+
+function placesOf(body: SubmissionBody): ListPlaces {
+  const total = body.parts.reduce((sum, part) => sum + part.items, 0);
+  const partOf = Uint8Array.from(body.partOf ?? new Uint8Array(total));
+  const lineOf = new Uint32Array(total);
+  const lines = new Uint32Array(body.parts.length);
+  for (let index = 0; index < total; index += 1) {
+    const part = partOf[index] as number;
+    lines[part] = (lines[part] as number) + 1;
+    lineOf[index] = lines[part] as number;
+  }
+  return { total, partOf, lineOf };
+}
+
+function lineOf(item: Item, index: number): string {
+  return `${itemLine({ ...item, key: String(index) }, `item ${index}`)}\n`;
+}
+
+function checked(item: Item, index: number): Item {
+  const isObject = typeof item === "object" && item !== null;
+  const { input, contents, messages } = isObject ? item : ({} as Partial<Item>);
+  const isPrompt = typeof input === "string" && contents === undefined && messages === undefined;
+  const isItem = isPrompt || (input === undefined && Array.isArray(contents) !== Array.isArray(messages));
+  if (isItem && typeof item.model === "string") return item;
+  throw new PerigeeError(
+    "usage",
+    `item ${index} must have a model, which is a text, and one of input (a text), contents and messages (lists)`,
+  );
+}
+
+/** Under which a task is found by its own id and those of its objects. */
+function nameOf(id: string): string {
+  return `submission:${stemOf(id)}`;
+}
+
+function notFound(what: string, id: string): PerigeeError {
+  return new PerigeeError("not_found", `no ${what} ${JSON.stringify(id.slice(0, 64))}`);
+}

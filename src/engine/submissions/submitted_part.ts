@@ -1,0 +1,198 @@
+/**
+ * One part of a submitted list: the items of one sla, run as lines of a file.
+ */
+import type { DiskFile } from "../../disk.ts";
+import { readBlocks } from "../../jsonl/read.ts";
+import { parseOutputLine } from "../../jsonl/write.ts";
+import { priceFactor } from "../../price/factor.ts";
+import type { OutputLine } from "../../work/item.ts";
+import type { ObjectPhase, TaskObject } from "../../work/task.ts";
+import { decodeBody } from "../files/task_body.ts";
+import { countingEntries } from "../files/task_journal.ts";
+import type { Progress, Summary } from "../items/progress.ts";
+import { brokenAnswer, isAnswerWhole } from "../journal/answer_check.ts";
+import { AnswerIndex, type IndexedAnswer } from "../journal/answer_index.ts";
+import { readStep } from "../journal/journal.ts";
+import type { EngineParts } from "../parts.ts";
+import type { RetryFailed } from "../reopening/reopen.ts";
+import type { Run } from "../runs/run.ts";
+import type { RunOptions } from "../runs/run_open.ts";
+import { answeredObject } from "./answered_object.ts";
+
+export interface PartTerms {
+  /** The file of its lines. */
+  readonly input: string;
+  readonly runId: string;
+  readonly slaMinutes: number | undefined;
+  readonly items: number;
+  /** Items that are run again, where all had ended. */
+  readonly retryFailed?: RetryFailed;
+}
+
+/** The file of answers, opened when the first of them is read. Close it once. */
+export class PartAnswers {
+  readonly #open: () => Promise<DiskFile>;
+  #file: Promise<DiskFile> | undefined;
+
+  constructor(open: () => Promise<DiskFile>) {
+    this.#open = open;
+  }
+
+  async read(start: number, lengthBytes: number): Promise<Uint8Array> {
+    this.#file ??= this.#open();
+    const bytes = new Uint8Array(lengthBytes);
+    return bytes.subarray(0, await (await this.#file).read(bytes, start));
+  }
+
+  async close(): Promise<void> {
+    await (await this.#file?.catch(() => undefined))?.close(); // a file that did not open was told to its reader
+  }
+}
+
+/** Counted once; the run answers it in the background. */
+export class SubmittedPart {
+  readonly #parts: EngineParts;
+  readonly #terms: PartTerms;
+  readonly #index: AnswerIndex;
+  readonly #run: Run;
+  readonly #stopped: Promise<void>;
+  readonly #inputTokens: Uint32Array;
+  readonly #factors: Float64Array;
+
+  private constructor(
+    parts: EngineParts,
+    terms: PartTerms,
+    index: AnswerIndex,
+    run: Run,
+    stopped: Promise<void>,
+  ) {
+    this.#parts = parts;
+    this.#terms = terms;
+    this.#index = index;
+    this.#run = run;
+    this.#stopped = stopped;
+    this.#inputTokens = new Uint32Array(terms.items + 1);
+    this.#factors = new Float64Array(terms.items + 1).fill(1);
+  }
+
+  /** Starts or continues the run, and counts the items. Nothing is sent twice. */
+  static async begin(
+    parts: EngineParts,
+    runItems: (source: string, options: RunOptions) => Run,
+    terms: PartTerms,
+  ): Promise<SubmittedPart> {
+    const index = new AnswerIndex(terms.items);
+    const before = await parts.store.taskByName(`id:${terms.runId}`);
+    const isOver = before !== undefined && decodeBody(before.body).status === "completed";
+    if (isOver) {
+      for await (const { sequence, records } of countingEntries(
+        parts.store,
+        before.id,
+        decodeBody(before.body),
+      ))
+        index.apply(sequence, readStep(records));
+    }
+    let tellStopped: () => void = () => undefined;
+    const stopped = new Promise<void>((resolve) => {
+      tellStopped = resolve;
+    });
+    let isRetold = !isOver;
+    const run = runItems(terms.input, {
+      id: terms.runId,
+      onHeld: tellStopped,
+      onStep: (sequence, step) => {
+        if (!isRetold) index.forget(); // it was over: a run that continues reports all its steps
+        isRetold = true;
+        index.apply(sequence, step);
+      },
+      ...(terms.retryFailed === undefined ? {} : { retryFailed: terms.retryFailed }),
+      ...(terms.slaMinutes === undefined ? {} : { sla: terms.slaMinutes }),
+    });
+    const part = new SubmittedPart(parts, terms, index, run, stopped);
+    await run.opened;
+    await part.#count();
+    return part;
+  }
+
+  get isImmediate(): boolean {
+    return this.#terms.slaMinutes === undefined;
+  }
+
+  get finished(): Promise<Summary> {
+    return this.#run.finished;
+  }
+
+  /**
+   * Resolves with true when it is finished, with false when accounts have stopped it for longer than a caller should
+   * wait; it goes on then.
+   */
+  async waited(): Promise<boolean> {
+    return Promise.race([this.#run.finished.then(() => true), this.#stopped.then(() => false)]);
+  }
+
+  /** The numbers in the list, from 0, of its items as they become final; those that are final come first. */
+  async *ended(): AsyncGenerator<number> {
+    for await (const { key } of this.#run.follow()) yield Number(key); // the keys that `submit` gives
+  }
+
+  progress(): Progress {
+    return this.#run.progress();
+  }
+
+  /** To read objects from; the caller closes it. */
+  answers(): PartAnswers {
+    return new PartAnswers(async () => this.#parts.disk.open(await this.#path(), "read"));
+  }
+
+  async #path(): Promise<string> {
+    return (await this.#run.opened).out;
+  }
+
+  /** The object of a line, as it is now. `answers` is one of this part. */
+  async object(objectId: string, line: number, answers: PartAnswers): Promise<TaskObject> {
+    const answer = this.#index.get(line);
+    const price_factor = this.#factors[line] ?? 1;
+    const counted = this.#inputTokens[line] ?? 0;
+    if (answer.status === undefined || answer.lengthBytes === 0) {
+      return {
+        object_id: objectId,
+        status: "submitted",
+        phase: this.#phaseOf(line, answer),
+        usage: { input_tokens: counted, price_factor },
+        error: null,
+      };
+    }
+    const bytes = await answers.read(answer.start, answer.lengthBytes);
+    const isWhole = isAnswerWhole(bytes, answer);
+    const text: OutputLine = isWhole
+      ? parseOutputLine(Buffer.from(bytes).toString())
+      : { key: null, output: null, error: brokenAnswer(await this.#path(), answer) };
+    return answeredObject({ objectId, inputTokens: counted, priceFactor: price_factor }, answer, text);
+  }
+
+  /** An attempt failed and the next has not begun: the item waits for it, here or in its lane. */
+  #phaseOf(line: number, answer: IndexedAnswer): ObjectPhase {
+    if (answer.isRetrying) return "retrying";
+    return this.#run.isClaimed(line) ? "running" : "queued";
+  }
+
+  async #count(): Promise<void> {
+    const { disk, measurer, rateCard, lineBytesMax } = this.#parts;
+    const { volumeTokens } = await this.#run.opened;
+    const file = await disk.open(this.#terms.input, "read");
+    try {
+      for await (const event of readBlocks(file, { lineBytesMax })) {
+        if (event.kind === "refused") continue;
+        const measured = await measurer.measure(event.block, { wantBodies: false });
+        for (let item = 0; item < measured.count; item += 1) {
+          const line = measured.lines[item] as number;
+          const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
+          this.#inputTokens[line] = measured.inputTokens[item] as number;
+          this.#factors[line] = priceFactor(model, this.#terms.slaMinutes, volumeTokens, rateCard);
+        }
+      }
+    } finally {
+      await file.close();
+    }
+  }
+}

@@ -1,0 +1,203 @@
+/**
+ * The codec of Gemini's generateContent (`POST {base}/{version}/models/{model}:generateContent`).
+ * Source: @google/genai 2.32 and ai.google.dev/api. The version is `v1beta` unless told.
+ *
+ * perigee's own layout is Gemini's, so all of it is sent as it is. Reading an answer by `finishReason`:
+ *
+ *   STOP (or none, or unknown)                     text or tool calls -> success; none -> ambiguous `empty_output`
+ *   MAX_TOKENS                                     the same, marked `length`; none -> `empty_output`
+ *   SAFETY, RECITATION, BLOCKLIST, IMAGE_*, ...    the same, marked; none -> permanent `filtered`, and so is a blocked
+ *                                                  prompt (`promptFeedback`)
+ *   MALFORMED_FUNCTION_CALL, ..._TOOL_CALL(S)      permanent `unsupported_request`
+ *   OTHER, MALFORMED_RESPONSE, CONTINUATION, ...   ambiguous: the text is not whole
+ */
+import type { Usage } from "../../work/outcome.ts";
+import type { GenerationConfig, JsonValue, ModelRequest } from "../../work/request.ts";
+import { modelPath, versionedPath, wireAddress } from "../address.ts";
+import { geminiMembers } from "../answer_members.ts";
+import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
+import { errorFacts } from "../error_body.ts";
+import { encoded, isHtml, translated } from "../exchange.ts";
+import { arrayOf, firstByIndex, nameOf, objectOf, parseJson, stringOf, type Unchecked } from "../json.ts";
+import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
+import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
+import { geminiUsage } from "../usage.ts";
+
+/** The version in the path when the settings name none. */
+export const GEMINI_VERSION = "v1beta";
+
+/** What this codec writes; its parts are assignable to the SDK's `Content` and `GenerationConfig`. */
+export interface GeminiBody {
+  contents: GeminiContent[];
+  systemInstruction?: { parts: { text: string }[] };
+  generationConfig?: GeminiConfig;
+}
+
+type GeminiContent = { role: "user" | "model"; parts: { text: string }[] };
+
+/** Gemini's generation settings as sent. */
+export interface GeminiConfig {
+  temperature?: number;
+  topP?: number;
+  topK?: number;
+  maxOutputTokens?: number;
+  stopSequences?: string[];
+  seed?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  responseMimeType?: string;
+  responseSchema?: JsonValue;
+  responseJsonSchema?: JsonValue;
+  responseLogprobs?: boolean;
+  logprobs?: number;
+  thinkingConfig?: GeminiThinking;
+}
+
+type GeminiThinking = { thinkingBudget?: number; thinkingLevel?: string; includeThoughts?: boolean };
+
+/** A codec for Gemini's generateContent. */
+export function geminiProvider(settings: ProviderSettings): Provider {
+  const address = wireAddress(settings, settings.key === undefined ? {} : { "x-goog-api-key": settings.key });
+  const base = versionedPath(address.path, settings.apiVersion ?? GEMINI_VERSION);
+  return {
+    settings,
+    head: (model) => ({
+      origin: address.origin,
+      path: `${base}/${resource(model)}:generateContent${address.search}`,
+      headers: address.headers,
+    }),
+    encode: (request, model, isCheckOnly) => {
+      const read = translated(request, settings.name);
+      if ("ok" in read) return read;
+      if (isTwofold(request.config)) read.dropped.push("thinking_budget");
+      const body = geminiBody(request);
+      const seedPlace = { name: "seed", depth: 2 } as const;
+      return encoded(body, request, read.dropped, { settings, model }, seedPlace, isCheckOnly);
+    },
+    decode: (answer) => decode(answer, settings.name),
+    limits: () => undefined,
+  };
+}
+
+/** `models/<name>`, or the collection that the name begins with. */
+function resource(model: string): string {
+  const [, collection = "models", name = model] = /^(models|tunedModels)\/(.+)$/s.exec(model) ?? [];
+  return `${collection}/${modelPath(name)}`;
+}
+
+/** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings stand last. */
+function geminiBody(request: ModelRequest): GeminiBody {
+  const body: GeminiBody = {
+    contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(turn.texts) })),
+  };
+  if (request.system.length > 0) body.systemInstruction = { parts: partsOf(request.system) };
+  const { seed, stopSequences, responseSchema, thinkingConfig, ...config } = request.config;
+  const settings: GeminiConfig = { ...config };
+  if (thinkingConfig !== undefined) settings.thinkingConfig = thinkingOf(thinkingConfig);
+  if (stopSequences !== undefined) settings.stopSequences = [...stopSequences];
+  if (typeof seed === "number") settings.seed = seed;
+  // The two spellings exclude each other, and both demand the mime type.
+  if (responseSchema !== undefined && config.responseJsonSchema === undefined) {
+    settings.responseSchema = responseSchema;
+  }
+  if (settings.responseSchema !== undefined || settings.responseJsonSchema !== undefined) {
+    settings.responseMimeType ??= "application/json";
+  }
+  if (settings.logprobs !== undefined) settings.responseLogprobs = true; // demanded beside it
+  if (seed !== undefined || Object.keys(settings).length > 0) body.generationConfig = settings;
+  return body;
+}
+
+/** No thoughts, and so many: one of them would be left out. */
+function isTwofold({ thinkingConfig: thinking }: GenerationConfig): boolean {
+  return thinking?.thinkingLevel?.toUpperCase() === "NONE" && (thinking.thinkingBudget ?? 0) !== 0;
+}
+
+/** Levels are an enum in capitals; `none`, of OpenAI's layout, is a budget of nothing. */
+function thinkingOf(given: NonNullable<GenerationConfig["thinkingConfig"]>): GeminiThinking {
+  const { thinkingLevel, ...thinking } = given;
+  if (thinkingLevel === undefined) return thinking;
+  const level = thinkingLevel.toUpperCase();
+  return level === "NONE" ? { ...thinking, thinkingBudget: 0 } : { ...thinking, thinkingLevel: level };
+}
+
+function partsOf(texts: readonly string[]): { text: string }[] {
+  return texts.map((text) => ({ text }));
+}
+
+function decode(answer: WireAnswer, name: string): Decoded {
+  if (answer.status < 200 || answer.status > 299) return refusalOf(name, answer);
+  const value = isHtml(answer) ? undefined : parseJson(answer.body);
+  const body = objectOf(value) ?? objectOf(arrayOf(value)?.[0]);
+  if (body === undefined)
+    return itemFailure("ambiguous", "invalid_response", `${name} answered no JSON object`);
+  const usage = geminiUsage(body["usageMetadata"]);
+  const error = body["error"] ?? undefined;
+  if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
+  const candidate = objectOf(firstByIndex(arrayOf(body["candidates"]) ?? []));
+  if (candidate === undefined) return withoutCandidate(name, body, usage);
+  const tier = nameOf(answer.headers["x-gemini-service-tier"]);
+  const outcome = outcomeOf(candidate["finishReason"], {
+    name,
+    text: textOf(candidate["content"]),
+    members: geminiMembers(candidate),
+    usage,
+    tier,
+    model: nameOf(body["modelVersion"]),
+    requestId: nameOf(answer.headers["x-request-id"] ?? body["responseId"]),
+  });
+  return tier === undefined ? outcome : { ...outcome, servedTier: tier };
+}
+
+function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefined): Decoded {
+  if (stringOf(objectOf(body["promptFeedback"])?.["blockReason"]) !== undefined) {
+    return itemFailure("permanent", "filtered", `${name} blocked the prompt`, usage);
+  }
+  if (usage === undefined && body["candidates"] === undefined) {
+    return itemFailure("ambiguous", "invalid_response", `${name} answered without candidates`);
+  }
+  return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
+}
+
+const FILTERED: ReadonlySet<unknown> = new Set([
+  "SAFETY",
+  "RECITATION",
+  "LANGUAGE",
+  "BLOCKLIST",
+  "PROHIBITED_CONTENT",
+  "SPII",
+  "IMAGE_SAFETY",
+  "IMAGE_PROHIBITED_CONTENT",
+  "IMAGE_RECITATION",
+  "IMAGE_OTHER",
+  "NO_IMAGE",
+]);
+const TOOLS: ReadonlySet<unknown> = new Set([
+  "MALFORMED_FUNCTION_CALL",
+  "UNEXPECTED_TOOL_CALL",
+  "TOO_MANY_TOOL_CALLS",
+]);
+const BROKEN: ReadonlySet<unknown> = new Set([
+  "OTHER",
+  "MALFORMED_RESPONSE",
+  "FINISH_REASON_UNSPECIFIED",
+  "CONTINUATION",
+]);
+
+function outcomeOf(reason: unknown, answer: ReadAnswer): Decoded {
+  if (reason === "MAX_TOKENS") return cutOff(answer);
+  if (FILTERED.has(reason)) return filtered(answer);
+  if (TOOLS.has(reason)) return brokenCall(answer);
+  if (BROKEN.has(reason)) return brokenOff(answer);
+  return ended(answer);
+}
+
+/** The parts' texts joined, without thoughts. */
+function textOf(content: unknown): string {
+  let text = "";
+  for (const value of arrayOf(objectOf(content)?.["parts"]) ?? []) {
+    const part = objectOf(value);
+    if (part?.["thought"] !== true) text += stringOf(part?.["text"]) ?? "";
+  }
+  return text;
+}

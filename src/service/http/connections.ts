@@ -1,0 +1,177 @@
+/**
+ * The connections of a server: what is slow is closed, and what cannot be read is answered once.
+ *
+ *   idle between requests        closed a second after the keep-alive time, which clients are told
+ *   a request that comes         no byte for the idle time, or less than 1 MiB in five minutes: closed
+ *   an answer that is not read   no byte for the idle time: closed
+ *   an answer that is made       waited for
+ *
+ * Once the server drains:
+ *
+ *   idle between requests        closed at once, or as soon as its last request is answered
+ *   no whole request has come    closed after half a second without one
+ *
+ * Slow headers and headers that are too long are Node's own checks; they arrive here as client errors.
+ */
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Clock, Timer } from "../../clock.ts";
+import { envelope, plain } from "./errors.ts";
+
+export interface ConnectionLimits {
+  /** Milliseconds in which `UPLOAD_BYTES_MIN` of an unfinished request must come. */
+  readonly uploadMs: number;
+}
+
+const UPLOAD_BYTES_MIN = 1024 * 1024;
+/** Looks at every connection, in each upload window. */
+const LOOKS = 10;
+/** A client that still writes loses the answer when the connection is closed under it. */
+const LINGER_MS = 500;
+/** What a client has sent just before it was told of the end has so long to arrive. */
+const ARRIVAL_MS = 500;
+/** As later versions of Node do by themselves (`keepAliveTimeoutBuffer`). */
+const GRACE_MS = 1_000;
+
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  markBytes: number;
+  markMs: number;
+}
+
+export class Connections {
+  readonly #clock: Clock;
+  readonly #limits: ConnectionLimits;
+  readonly #sockets = new Set<Socket>();
+  /** The last one of each socket. */
+  readonly #exchanges = new WeakMap<Socket, Exchange>();
+  #timer: Timer;
+  #isDraining = false;
+
+  constructor(server: Server, clock: Clock, limits: ConnectionLimits) {
+    this.#clock = clock;
+    this.#limits = limits;
+    server.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      if (this.#isDraining) this.#drain(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
+    server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+      const { socket } = request;
+      this.#exchanges.set(socket, {
+        request,
+        response,
+        markBytes: socket.bytesRead,
+        markMs: clock.nowMs(),
+      });
+      if (this.#isDraining) this.#drain(socket);
+    });
+    // Who listens for it keeps Node from closing the socket by itself.
+    server.on("timeout", (socket: Socket) => this.#onIdle(socket));
+    server.once("close", () => this.#timer.cancel());
+    this.#timer = this.#arm();
+  }
+
+  /** Answers what Node could not read as a request, and closes. */
+  refuse(error: Error, socket: Socket): void {
+    const exchange = this.#exchanges.get(socket);
+    const isAnswering = exchange?.response.headersSent === true && !isOver(exchange);
+    if (!socket.writable || isAnswering || "code" in error === false || error.code === "ECONNRESET") {
+      socket.destroy();
+      return;
+    }
+    socket.end(refusalText(String(error.code)));
+    this.#clock.timer(LINGER_MS, () => socket.destroy(), { keepsAlive: false });
+  }
+
+  /** Closes what does nothing, now and from now on; to be called before the server closes. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const socket of this.#sockets) this.#drain(socket);
+  }
+
+  /** Closes what is under way. */
+  destroy(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Node closes what is idle by itself when its server closes, and nothing that is idle later, or that has sent some bytes. */
+  #drain(socket: Socket): void {
+    const exchange = this.#exchanges.get(socket);
+    const close = (): void => {
+      if (this.#exchanges.get(socket) === exchange) socket.destroySoon();
+    };
+    // Answers leave in the order of their requests: when the last one is out, all are.
+    if (exchange !== undefined && !isOver(exchange)) exchange.response.once("close", close);
+    else this.#clock.timer(ARRIVAL_MS, close, { keepsAlive: false });
+  }
+
+  #onIdle(socket: Socket): void {
+    const exchange = this.#exchanges.get(socket);
+    // The time counts again from the first byte of the answer.
+    if (exchange !== undefined && isBeingMade(exchange)) return;
+    if (exchange === undefined || !isOver(exchange)) socket.destroy();
+    else this.#closeBetween(socket);
+  }
+
+  /** Later than the client was told: a request that it sends at the last moment would be lost. */
+  #closeBetween(socket: Socket): void {
+    const { bytesRead } = socket;
+    const close = (): void => {
+      if (socket.bytesRead === bytesRead) socket.destroy();
+    };
+    this.#clock.timer(GRACE_MS, close, { keepsAlive: false });
+  }
+
+  #arm(): Timer {
+    const look = (): void => {
+      this.#lookAtUploads();
+      this.#timer = this.#arm();
+    };
+    return this.#clock.timer(this.#limits.uploadMs / LOOKS, look, { keepsAlive: false });
+  }
+
+  #lookAtUploads(): void {
+    const nowMs = this.#clock.nowMs();
+    for (const socket of this.#sockets) {
+      const exchange = this.#exchanges.get(socket);
+      if (exchange === undefined || exchange.request.complete) continue;
+      if (nowMs - exchange.markMs < this.#limits.uploadMs) continue;
+      if (socket.bytesRead - exchange.markBytes < UPLOAD_BYTES_MIN) socket.destroy();
+      exchange.markBytes = socket.bytesRead;
+      exchange.markMs = nowMs;
+    }
+  }
+}
+
+function isOver({ response }: Exchange): boolean {
+  return response.writableFinished;
+}
+
+/** The request has come, and nothing of the answer waits for the client. */
+function isBeingMade({ request, response }: Exchange): boolean {
+  return request.complete && !response.writableFinished && response.writableLength === 0;
+}
+
+function refusalText(code: string): string {
+  const [status, reason, name, message] = refusalOf(code);
+  const body = envelope(plain(status, name, message).error, "unread");
+  return [
+    `HTTP/1.1 ${status} ${reason}`,
+    "connection: close",
+    "content-type: application/json; charset=utf-8",
+    "x-content-type-options: nosniff",
+    `content-length: ${Buffer.byteLength(body)}`,
+    "",
+    body,
+  ].join("\r\n");
+}
+
+function refusalOf(code: string): readonly [status: number, reason: string, code: string, message: string] {
+  if (code === "HPE_HEADER_OVERFLOW")
+    return [431, "Request Header Fields Too Large", "too_large", "the headers have more than 16 KiB"];
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return [408, "Request Timeout", "timeout", "the request did not come in time"];
+  return [400, "Bad Request", "invalid_request", "this is not an HTTP request"];
+}

@@ -1,0 +1,160 @@
+/**
+ * The description of all routes: OpenAPI 3.1 from their schemas, and a page that shows it without any script.
+ */
+import { createHash } from "node:crypto";
+import { z } from "../../schema.ts";
+import { servedDocument } from "./description_document.ts";
+import { descriptionPage, PAGE_STYLE } from "./description_page.ts";
+import {
+  createJsonSchemaTransform,
+  createJsonSchemaTransformObject,
+  type FastifyInstance,
+  swagger,
+} from "./fastify.ts";
+
+/** An error, whatever the status. */
+const errorBody = z
+  .looseObject({
+    error: z.looseObject({
+      message: z.string(),
+      type: z.string(),
+      code: z.string(),
+      param: z.string().nullable().describe("The field at fault, such as 0.sla."),
+    }),
+    request_id: z.string(),
+  })
+  .meta({ id: "Error" });
+
+const REASONS: Readonly<Record<number, string>> = {
+  400: "The body or the address is not well formed.",
+  401: "No key, or one that is not accepted.",
+  402: "The spending cap of the project leaves no money for it.",
+  403: "The key lacks the scope.",
+  404: "Nothing with this id is in the project.",
+  409: "It cannot be done in this state.",
+  410: "Its bytes in the data folder are not what was accepted.",
+  413: "The body is too large.",
+  415: "The content type or encoding is not taken.",
+  416: "The range is behind the end.",
+  422: "A field is not as documented; `param` names it.",
+  429: "Too many requests, or an sla that cannot be met.",
+  503: "Not available now.",
+};
+
+/** Headers of requests beside `Authorization`. */
+const HEADERS = {
+  "Idempotency-Key": z
+    .string()
+    .min(1)
+    .max(255)
+    .optional()
+    .describe("A request that is repeated with it within 24 hours gets what the first one made."),
+  "Output-Format": z.literal("jsonl").optional().describe("Answers output_url instead of objects."),
+};
+
+/** Documented errors of a route, for `schema.response`. */
+export function failures(...statuses: readonly number[]): Record<number, z.ZodType> {
+  return Object.fromEntries(
+    statuses.map((status) => [status, errorBody.describe(REASONS[status] ?? "An error.")]),
+  );
+}
+
+/** Before the routes: from then on each is taken in. */
+export async function registerDescription(app: FastifyInstance, version: string): Promise<void> {
+  const transform = createJsonSchemaTransform({});
+  await app.register(swagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "perigee",
+        description: "Bulk LLM inference: items in, exactly one answer for each out.",
+        version,
+      },
+      components: {
+        securitySchemes: {
+          key: { type: "http", scheme: "bearer" },
+          bareKey: {
+            type: "apiKey",
+            in: "header",
+            name: "Authorization",
+            description: "The key alone, with no scheme word.",
+          },
+        },
+      },
+    },
+    transform: (given) => {
+      const { schema, route } = given;
+      if (schema?.hide === true) return transform(given as never);
+      const { scope, area, headers, form } = route.config ?? {};
+      const response = {
+        ...failures(...failuresOf(schema, scope !== undefined, route.method)),
+        ...(schema?.response as object),
+      };
+      const security =
+        scope === undefined ? {} : { security: [area === "v1" ? { bareKey: [] } : { key: [] }] };
+      const body = form === undefined ? {} : { body: form };
+      const described = { ...schema, ...body, ...security, ...headersOf(headers), response };
+      return transform({ ...given, schema: described } as never); // the types of two versions of one plugin
+    },
+    transformObject: createJsonSchemaTransformObject({}),
+  });
+}
+
+function headersOf(names: readonly (keyof typeof HEADERS)[] | undefined): { readonly headers?: z.ZodType } {
+  if (names === undefined) return {};
+  return { headers: z.object(Object.fromEntries(names.map((name) => [name, HEADERS[name]]))) };
+}
+
+/** Methods whose bodies are ignored, because HTTP gives them no meaning. */
+const READING: ReadonlySet<string> = new Set(["GET", "HEAD", "GET,HEAD"]);
+
+/** What every route with a key, an id, a query or a body may answer. */
+function failuresOf(
+  schema: DescribedRoute | undefined,
+  hasScope: boolean,
+  method: string | readonly string[],
+): number[] {
+  return [
+    422, // a query parameter that is not known
+    ...(hasScope ? [401, 403, 429] : []),
+    ...(schema?.params === undefined || method === "PUT" ? [] : [404]),
+    ...(isPaged(schema?.querystring) ? [404] : []), // after= names none
+    ...(READING.has(String(method)) ? [] : [400, 413, 415]), // a body, also where none is taken
+  ];
+}
+
+function isPaged(query: unknown): boolean {
+  return query instanceof z.ZodObject && "after" in query.shape;
+}
+
+interface DescribedRoute {
+  readonly params?: unknown;
+  readonly querystring?: unknown;
+  readonly body?: unknown;
+  readonly consumes?: unknown;
+}
+
+/** After the routes. */
+export function registerDescriptionRoutes(app: FastifyInstance): void {
+  let json: string | undefined;
+  let html: string | undefined;
+  app.get("/openapi.json", {
+    schema: { hide: true },
+    handler: async (_request, reply) => {
+      json ??= JSON.stringify(servedDocument(app.swagger()));
+      return reply.header("content-type", "application/json; charset=utf-8").send(json);
+    },
+  });
+  const style = createHash("sha256").update(PAGE_STYLE).digest("base64");
+  const policy = `default-src 'none'; style-src 'sha256-${style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+  app.get("/docs", {
+    schema: { hide: true },
+    handler: async (_request, reply) => {
+      html ??= descriptionPage(servedDocument(app.swagger()));
+      return reply
+        .headers({ "content-security-policy": policy, "referrer-policy": "no-referrer" })
+        .type("text/html; charset=utf-8")
+        .send(html);
+    },
+  });
+}

@@ -1,0 +1,43 @@
+/**
+ * The door of fastify and what belongs to it: HTTP in, multipart, schemas to descriptions.
+ *
+ * To leave: routes are functions of a request and a context; another framework needs this file and `server.ts` anew.
+ */
+import type { z } from "../../schema.ts";
+import type { RequestEvent } from "../../store/audit/audit_line.ts";
+import type { Caller, Scope } from "./caller.ts";
+import type { KeyArea } from "./key_verifier.ts";
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** What the key must allow; a route without it is open to everybody. */
+    readonly scope?: Scope;
+    /** How the key is given. Default `v0`. */
+    readonly area?: KeyArea;
+    /** A JSON body above 1 MiB is given as the request itself, unread. */
+    readonly streamsBody?: boolean;
+    /** Query parameters are ignored, or checked by the handler, which declares none. */
+    readonly takesAnyQuery?: boolean;
+    /** What an answer of 2xx leaves in the audit log. */
+    readonly event?: RequestEvent;
+    /** The fields of a form, for the description; the handler reads the form itself. */
+    readonly form?: z.ZodType;
+    /** Headers that the description names; the handler looks at them itself. */
+    readonly headers?: readonly ("Idempotency-Key" | "Output-Format")[];
+  }
+  interface FastifyRequest {
+    /** Who calls; only on routes with a scope. */
+    caller: Caller;
+    /** The bytes of a JSON body that was read whole; only with an `Idempotency-Key`. */
+    wholeBody: Uint8Array | undefined;
+    /** What it was about, where its first parameter does not say so; the project where no key says it. */
+    audited: { readonly id: string; readonly project?: string } | undefined;
+  }
+}
+
+export type { MultipartFile, MultipartValue } from "@fastify/multipart";
+export { default as multipart } from "@fastify/multipart";
+export { default as swagger } from "@fastify/swagger";
+export type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+export { fastify, LogController } from "fastify";
+export { createJsonSchemaTransform, createJsonSchemaTransformObject } from "fastify-type-provider-zod";

@@ -1,0 +1,97 @@
+/**
+ * Checks requests against the schemas of their routes: parameters, bodies, and query parameters, also of routes
+ * that take none of them.
+ */
+import { PerigeeError } from "../../errors.ts";
+import { issuesOf, namedErrors, z } from "../../schema.ts";
+import type { FastifyInstance, FastifyRequest } from "./fastify.ts";
+import { queryWords } from "./query_words.ts";
+
+/** The error that Fastify expects. */
+interface Fault {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly schemaPath: string;
+  readonly message: string;
+  readonly params: Record<string, never>;
+}
+
+/** A validator for Fastify; the message for an unknown name suggests a known one. */
+export function validatorCompiler({
+  schema,
+  httpPart,
+}: {
+  readonly schema: unknown;
+  readonly httpPart?: string | undefined;
+}): (data: unknown) => { readonly value: unknown } | { readonly error: Fault[] } {
+  const known = schema as z.ZodType; // routes have no others
+  const shape = httpPart === "querystring" && known instanceof z.ZodObject ? known.shape : undefined;
+  return (data) => {
+    const parsed = known.safeParse(data, namedErrors);
+    if (parsed.success) return { value: parsed.data };
+    const faults = issuesOf(parsed.error).map(({ path, code = "custom", message }) => ({
+      keyword: code,
+      instancePath: `/${path.join("/")}`,
+      schemaPath: `#/${path.join("/")}/${code}`,
+      message: shape === undefined ? message : (wordsOf(shape, data, path, code) ?? message),
+      params: {},
+    }));
+    return { error: faults };
+  };
+}
+
+function wordsOf(
+  shape: Readonly<Record<string, unknown>>,
+  query: unknown,
+  [name]: readonly PropertyKey[],
+  code: string,
+): string | undefined {
+  const parameter = String(name ?? "");
+  return queryWords(shape[parameter], (query as Readonly<Record<string, unknown>>)[parameter], code);
+}
+
+/** Refuses what a route would ignore: query parameters if it declares none, and a body with members if it takes none. */
+export function refuseUnread(app: FastifyInstance): void {
+  app.addHook("preValidation", (request, _, done) => {
+    const { config, schema } = request.routeOptions;
+    if (request.is404) return done();
+    if (schema?.querystring === undefined && config.takesAnyQuery !== true) {
+      const unknown = unknownQuery(request.query);
+      if (unknown !== undefined) return done(unknown);
+    }
+    const hasBody = saysSomething(request.body) || (isRead(request.method) && hasBytes(request.headers));
+    if (schema?.body === undefined && config.form === undefined && hasBody)
+      return done(new PerigeeError("usage", NO_BODY, { details: { param: "body" } }));
+    done();
+  });
+}
+
+const NO_BODY = "body: this address takes no body; leave it out";
+
+/** Fastify reads no body of these. */
+function isRead(method: string): boolean {
+  return method === "GET" || method === "HEAD";
+}
+
+/** Whether a body that nobody reads has content: two bytes are an empty object. */
+function hasBytes(headers: FastifyRequest["headers"]): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > "{}".length;
+}
+
+/** Whether a body has content: clients without any send nothing, null, or an empty object. */
+function saysSomething(body: unknown): boolean {
+  if (body === undefined || body === null) return false;
+  return typeof body !== "object" || Array.isArray(body) || Object.keys(body).length > 0;
+}
+
+/** The refusal of the first query parameter, for an address that takes none; undefined without parameters. */
+export function unknownQuery(query: unknown): PerigeeError | undefined {
+  const [name] = Object.keys(query as object);
+  if (name === undefined) return undefined;
+  const isName = /^[\w.-]{1,64}$/.test(name);
+  return new PerigeeError(
+    "usage",
+    `querystring: ${isName ? `"${name}"` : "a name that"} is not known; this address takes no query parameters`,
+    { details: { param: isName ? name : "querystring" } },
+  );
+}

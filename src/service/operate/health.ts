@@ -1,0 +1,51 @@
+/**
+ * Whether the process is alive, and whether it takes work.
+ */
+
+import { HOLD_REASONS, type Hold } from "../../engine/items/holds.ts";
+import type { PerigeeError } from "../../errors.ts";
+import { z } from "../../schema.ts";
+import { failures } from "../http/description.ts";
+import type { FastifyInstance } from "../http/fastify.ts";
+
+const health = z.object({ status: z.literal("ok") }).meta({ id: "Health" });
+const readiness = z
+  .object({
+    status: z.literal("ok"),
+    held: z
+      .array(
+        z.object({
+          reason: z.enum(HOLD_REASONS),
+          provider: z.string().optional(),
+          since: z.iso.datetime(),
+          items: z.number().int().min(0),
+        }),
+      )
+      .describe("What holds items that were accepted; they go on by themselves, and new work is taken."),
+  })
+  .meta({ id: "Readiness" });
+
+/** `unready` says why no work is taken, such as while the service closes or the disk is full; undefined when it is. */
+export function registerHealthRoutes(
+  app: FastifyInstance,
+  unready: () => Promise<PerigeeError | undefined>,
+  holds: () => readonly Hold[],
+): void {
+  app.get("/healthz", {
+    schema: { summary: "Alive", tags: ["operation"], response: { 200: health } },
+    handler: async () => ({ status: "ok" }),
+  });
+  app.get("/readyz", {
+    schema: { summary: "Takes work", tags: ["operation"], response: { 200: readiness, ...failures(503) } },
+    handler: async () => {
+      const reason = await unready();
+      if (reason !== undefined) throw reason;
+      return { status: "ok", held: holds().map(shown) };
+    },
+  });
+}
+
+/** Without models, addresses and messages of providers: the endpoint needs no key. */
+function shown({ reason, provider, since, items }: Hold): object {
+  return { reason, ...(provider === undefined ? {} : { provider }), since, items };
+}

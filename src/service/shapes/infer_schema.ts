@@ -1,0 +1,334 @@
+/**
+ * The shapes of the inference interface (2.1 to 2.3), with what perigee adds: as schemas for checks and for the
+ * description.
+ */
+
+import { HOLD_REASONS } from "../../engine/items/holds.ts";
+import type { FailureCode } from "../../errors.ts";
+import { SETTING_NAMES } from "../../jsonl/config.ts";
+import { suggestion } from "../../nearest.ts";
+import { issuesOf, namedErrors, z } from "../../schema.ts";
+import type { RequestItem } from "../../tasks/requests.ts";
+import { RECORDED_CODES } from "../../work/failure_numbers.ts";
+import { parseModelId } from "../../work/request.ts";
+import { SLA_MINUTES_MAX } from "../../work/sla.ts";
+import { bodyFault } from "./body_fault.ts";
+import { afterId, pageFields } from "./list_page.ts";
+import { moneyFields } from "./money_schema.ts";
+
+/** Objects in the answer to a submission, whose caller wants all their ids. */
+export const OBJECTS_MAX: number = 10_000;
+/** Objects in the answer to whoever looks at a task. */
+export const PAGE_OBJECTS_MAX: number = 1_000;
+
+const SLA_FAULT = `must be whole minutes from 1 to ${SLA_MINUTES_MAX}`;
+const slaMinutes = z
+  .number(SLA_FAULT)
+  .int(SLA_FAULT)
+  .min(1, SLA_FAULT)
+  .max(SLA_MINUTES_MAX, SLA_FAULT)
+  .describe("Completion window in minutes; absent: at once.");
+const TOKENS_FAULT = "must be a whole number from 1";
+const outputTokens = z.number(TOKENS_FAULT).int(TOKENS_FAULT).min(1, TOKENS_FAULT);
+const modelName = z
+  .string('must be "<provider>:<name>"')
+  .max(512)
+  .refine((id) => parseModelId(id) !== undefined, 'must be "<provider>:<name>"')
+  .describe("Model as <provider>:<name>.")
+  .meta({ examples: ["echo:test"] });
+const QUESTIONS = ["input", "contents", "messages"] as const;
+/** Settings beside a question; their values are checked as those of a file's line are. */
+const settings = Object.fromEntries(
+  SETTING_NAMES.filter((name) => name === name.toLowerCase()).map((name) => [name, z.unknown().optional()]),
+);
+/** Members of OpenAI's body that an item with messages may have. */
+const CHAT_MEMBERS = [
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "response_format",
+  "reasoning_effort",
+  "service_tier",
+  "user",
+] as const;
+const chatMembers = Object.fromEntries(
+  CHAT_MEMBERS.map((name) => [
+    name,
+    z.unknown().optional().describe("With messages, as in OpenAI's chat completions."),
+  ]),
+);
+const inlineItem = z
+  .strictObject({
+    ...settings,
+    ...chatMembers,
+    model: modelName,
+    input: z.string("must be text").optional().describe("Prompt text; or contents, or messages."),
+    contents: z
+      .array(z.record(z.string(), z.unknown()), "must be a list of objects")
+      .optional()
+      .describe("Turns as in a line of a file."),
+    messages: z
+      .array(z.record(z.string(), z.unknown()), "must be a list of objects")
+      .optional()
+      .describe("OpenAI's messages."),
+    sla: slaMinutes.optional(),
+    generation_config: z
+      .record(z.string(), z.unknown(), "must be an object")
+      .optional()
+      .describe("Settings as in a line of a file; one that is not known fails the item."),
+    metadata: z
+      .record(z.string(), z.unknown(), "must be an object")
+      .optional()
+      .describe("Your own; it is given back with the answer."),
+    system: z.string("must be text").optional().describe("System instruction."),
+    max_tokens: outputTokens.optional().describe("As generation_config.max_output_tokens."),
+    max_completion_tokens: outputTokens.optional().describe("The same."),
+    stop: z
+      .union([z.string(), z.array(z.string())], "must be text or a list of texts")
+      .optional()
+      .describe("As generation_config.stop_sequences."),
+  })
+  .superRefine((item, context) => {
+    const [question, other] = QUESTIONS.filter((name) => item[name] !== undefined);
+    if (question === undefined)
+      context.addIssue({
+        code: "custom",
+        path: ["input"],
+        message: "must be text; or give contents, or messages",
+      });
+    else if (other !== undefined)
+      context.addIssue({ code: "custom", path: [other], message: `must not stand beside ${question}` });
+    const chat =
+      item.messages === undefined ? CHAT_MEMBERS.find((name) => Object.hasOwn(item, name)) : undefined;
+    if (chat !== undefined)
+      context.addIssue({ code: "custom", path: [chat], message: "must stand beside messages" });
+  })
+  .meta({ id: "InlineItem" });
+/** The fields of most items. Checking them is faster: zod takes as long for an absent field as for a present one. */
+const plainItem = z.strictObject({ model: modelName, input: z.string(), sla: slaMinutes.optional() });
+const PLAIN_FIELDS_MAX = 3;
+const fileItem = z
+  .strictObject({
+    file_id: z.string("must be text").max(64).describe("Id of an uploaded file: all its lines."),
+    sla: slaMinutes.optional(),
+  })
+  .meta({ id: "FileItem" });
+
+/** The body of POST /v0/infer/. */
+export const requestItems: z.ZodType = z.array(z.union([inlineItem, fileItem])).min(1);
+
+/** What is wrong with an item, and with which of its fields. */
+export interface ItemFault {
+  readonly field: string | undefined;
+  readonly message: string;
+}
+
+/** Returns the item as it is when it has the documented form and no field besides. */
+export function checkItem(value: unknown): RequestItem | ItemFault {
+  const isObject = typeof value === "object" && value !== null;
+  if (isObject && Object.keys(value).length <= PLAIN_FIELDS_MAX) {
+    const plain = plainItem.safeParse(value);
+    if (plain.success) return plain.data as RequestItem; // the schemas above state the same shapes
+  }
+  const isFile = isObject && "file_id" in value;
+  const parsed = (isFile ? fileItem : inlineItem).safeParse(value, namedErrors);
+  if (parsed.success) return parsed.data as RequestItem;
+  const issue = issuesOf(parsed.error)[0];
+  const [field] = issue?.path ?? [];
+  if (issue?.code === "unrecognized_keys" && field === undefined) {
+    const [given = ""] = issue.keys;
+    return { field: issue.message.includes(`"${given}"`) ? given : undefined, message: issue.message };
+  }
+  if (field === undefined)
+    return {
+      field,
+      message: "must be an object with model and input, contents or messages, or with file_id",
+    };
+  return { field: String(field), message: `${String(field)} ${issue?.message ?? "is not as documented"}` };
+}
+
+const tokens = z.number().int().min(0);
+const output = z.object({ type: z.literal("text"), text: z.string() }).meta({ id: "Output" });
+/** What an answer holds besides its text, and what is known of the requests for it. */
+const factFields = {
+  finish_reason: z
+    .enum(["stop", "length", "tool_calls", "content_filter", "refusal"])
+    .optional()
+    .describe("How the answer ended, such as length: cut at the token limit."),
+  tool_calls: z.array(z.unknown()).optional().describe("In OpenAI's form."),
+  refusal: z.string().optional().describe("The model's words for not answering."),
+  reasoning: z.string().optional().describe("The model's thoughts, as far as the provider returns them."),
+  logprobs: z.unknown().optional().describe("In the provider's form."),
+  annotations: z.array(z.unknown()).optional().describe("In the provider's form."),
+  model: z.string().optional().describe("The model that answered."),
+  cost: z
+    .object({
+      list_usd: z.number(),
+      billed_usd: z.number().describe("What the provider bills."),
+      ambiguous_usd: z
+        .number()
+        .describe("The most that requests without a known result may have cost besides."),
+      tier: z.string().nullable().describe("The tier that the provider served; null: not known."),
+      price_version: z.string().nullable().describe("Where the price comes from; null: none is known."),
+      is_estimated: z.boolean().optional(),
+    })
+    .optional(),
+  latency_ms: tokens.optional().describe("Of the last request."),
+  attempts: tokens.optional().describe("How often the item was tried."),
+  provider_request_id: z.string().optional().describe("The provider's id of the last request."),
+  metadata: z.record(z.string(), z.unknown()).optional().describe("The item's own."),
+  warnings: z
+    .array(z.object({ code: z.enum(["dropped", "text_replaced"]), setting: z.string().optional() }))
+    .optional()
+    .describe("What was left out of the request, or changed in it."),
+};
+const failure = z
+  .object({
+    code: z.string(),
+    message: z.string(),
+    retryable: z.boolean(),
+    attempts: z.number().int(),
+    ambiguous_attempts: z.number().int(),
+    provider: z.string().optional(),
+    provider_status: z.number().int().optional(),
+    line: z.number().int().optional(),
+    reasoning: z.string().optional().describe("What the model thought before it ended without an answer."),
+  })
+  .meta({ id: "Failure" });
+const holdFields = {
+  reason: z.enum(HOLD_REASONS),
+  since: z.iso.datetime(),
+  next_try: z.iso.datetime().nullable().describe("Null: waits for a change by the operator."),
+  provider: z.string().optional(),
+  model: z.string().optional(),
+};
+const objectHold = z.object(holdFields).meta({ id: "ObjectHold" });
+const taskHold = z
+  .object({ ...holdFields, items: z.number().int().min(0).describe("Items that wait for it.") })
+  .meta({ id: "TaskHold" });
+const itemObject = z
+  .object({
+    object_id: z.string(),
+    status: z.enum(["submitted", "completed", "failed", "expired", "cancelled"]),
+    phase: z.enum(["queued", "running", "retrying"]).optional(),
+    held: objectHold.optional().describe("While something holds it that is not its own fault."),
+    usage: z.object({
+      input_tokens: tokens,
+      price_factor: z.number(),
+      output_tokens: tokens.optional().describe("Once final; reasoning included."),
+      cached_tokens: tokens.optional(),
+      cache_write_tokens: tokens.optional(),
+      reasoning_tokens: tokens.optional(),
+    }),
+    output: output.optional().describe("Once completed."),
+    error: failure.nullable(),
+    ...factFields,
+  })
+  .meta({ id: "Object" });
+const count = z.number().int().min(0);
+const taskFields = {
+  status: z.enum(["submitted", "completed", "failed"]),
+  task_id: z.string(),
+  total_items: count,
+  counts: z.object({
+    submitted: count,
+    completed: count,
+    failed: count,
+    expired: count,
+    cancelled: count,
+  }),
+  is_cancelled: z.boolean(),
+  created_at: z.iso.datetime(),
+  deadline: z.iso.datetime().nullable().describe("The latest of its items; null: none has an sla."),
+  finished_at: z.iso.datetime().nullable(),
+  eta: z.iso
+    .datetime()
+    .nullable()
+    .describe("Estimated end; null: over, or not known, as while the provider's account is stopped."),
+  sla_at_risk: z
+    .boolean()
+    .optional()
+    .describe("While it is open: whether items with an sla are expected to end behind their deadline."),
+  held: z.array(taskHold).optional().describe("What holds items of it; absent while nothing does."),
+  usage: z.object({ input_tokens: tokens, output_tokens: tokens, ...moneyFields }),
+  output_url: z.string().optional().describe("Only when Output-Format: jsonl was asked for."),
+};
+const taskHead = z.object(taskFields).meta({ id: "TaskHead" });
+const wholeTask = z.object({
+  ...taskFields,
+  objects: z
+    .array(itemObject)
+    .max(OBJECTS_MAX)
+    .optional()
+    .describe("Absent in the answer to a POST with an output file."),
+  has_more: z.boolean().describe("Whether objects follow; ask for them with after=last_id."),
+  last_id: z.string().nullable(),
+});
+const task = wholeTask.meta({ id: "Task" });
+const retried = wholeTask
+  .extend({
+    retried: count.describe("Items that run again by this request."),
+    hint: z.string().optional().describe("Why none of them does; only when retried is 0."),
+  })
+  .meta({ id: "RetriedTask" });
+
+/** The body of a retry, which may be left out. */
+export interface RetryRequest {
+  readonly codes?: readonly FailureCode[] | undefined;
+}
+
+/** Its schema. */
+export const retryRequest: z.ZodType<RetryRequest | undefined> = z
+  .strictObject({
+    codes: z
+      .array(z.enum(RECORDED_CODES, { error: ({ input }) => unknownCode(String(input)) }))
+      .min(1)
+      .optional()
+      .describe("Items that ended with one of these, permanent errors too."),
+  })
+  .optional()
+  .meta({ id: "Retry" });
+
+/** A body of it; throws `usage` (`details.param`). */
+export function checkedRetry(body: unknown): RetryRequest {
+  const parsed = retryRequest.safeParse(body ?? undefined, namedErrors); // Fastify passes null for an absent body
+  if (parsed.success) return parsed.data ?? {};
+  throw bodyFault(parsed.error);
+}
+
+function unknownCode(given: string): string {
+  const hint = suggestion(given, RECORDED_CODES);
+  return `${JSON.stringify(given.slice(0, 64))} is not the code of an error${hint === "" ? "" : `; ${hint}`}`;
+}
+
+/** Named schemas of answers. */
+export const answers: {
+  readonly task: z.ZodType;
+  readonly retried: z.ZodType;
+  readonly object: z.ZodType;
+  readonly tasks: z.ZodType;
+  readonly removed: z.ZodType;
+} = {
+  task,
+  retried,
+  object: itemObject,
+  tasks: z.object({ tasks: z.array(taskHead), ...pageFields }).meta({ id: "TaskList" }),
+  removed: z.object({ task_id: z.string(), deleted: z.literal(true) }).meta({ id: "DeletedTask" }),
+};
+
+/** The empty body of a 304. */
+export const unchanged: z.ZodType = z.undefined().describe("Nothing changed since the ETag.");
+
+const after = afterId();
+
+/** `?after=&limit=` of tasks. */
+export const pageQuery: z.ZodType<{ readonly after?: string | undefined; readonly limit: number }> =
+  z.strictObject({ after, limit: z.coerce.number().int().min(1).max(1_000).default(1_000) });
+
+/** The same of the objects of a task. */
+export const objectsQuery: typeof pageQuery = z.strictObject({
+  after,
+  limit: z.coerce.number().int().min(1).max(PAGE_OBJECTS_MAX).default(PAGE_OBJECTS_MAX),
+});
+
+export const idParameter: z.ZodType<{ readonly id: string }> = z.strictObject({ id: z.string() });

@@ -209,9 +209,9 @@ export class HiddenLimit {
     return this.#mode === "tokens" ? this.#tokens.limits : undefined;
   }
 
-  /** Milliseconds until the next probe, at least 1; 0 while the lane is not held. */
-  heldMs(nowMs: number): number {
-    if (this.#heldAtMs === undefined) return 0;
+  /** Milliseconds until the next probe, at least 1; 0 while the lane is not held, and once a rate is stated. */
+  heldMs(nowMs: number, isRated: boolean): number {
+    if (this.#heldAtMs === undefined || isRated) return 0;
     return Math.max(1, Math.min(this.#windowAtMs, this.#probeAtMs) - nowMs);
   }
 

@@ -90,9 +90,10 @@ export class LaneLimits {
     return this.#pause.reason;
   }
 
-  /** Milliseconds until it is tried again, as far as a pause, an outage or a cool-down decides. */
+  /** Milliseconds until it is tried again, as far as a pause, an outage or refusals decide. */
   retryMs(nowMs: number): number {
-    return Math.max(this.#pause.waitMs(nowMs), this.#gate.retryMs(nowMs));
+    const heldMs = this.hidden.heldMs(nowMs, this.isRateLimited);
+    return Math.max(this.#pause.waitMs(nowMs), this.#gate.retryMs(nowMs), heldMs);
   }
 
   /** Whether a rate is configured or learnt, here or in the shared limits: then a rate is what providers object to. */
@@ -209,7 +210,7 @@ export class LaneLimits {
   /** Whether nothing goes, or only a probe: for a reason other than a rate and places. */
   isStopped(nowMs: number): boolean {
     if (this.#gate.cooldownMs(nowMs) > 0 || this.#pause.isPaused || this.#gate.isDown) return true;
-    return this.#shared?.isStopped(nowMs) === true;
+    return this.hidden.heldMs(nowMs, this.isRateLimited) > 0 || this.#shared?.isStopped(nowMs) === true;
   }
 
   /** Frees the place in flight. Only the first call counts. */
@@ -307,8 +308,7 @@ export class LaneLimits {
   }
 
   snapshot(nowMs: number): LimitsSnapshot {
-    const heldMs = this.isRateLimited ? 0 : this.hidden.heldMs(nowMs);
-    const cooldownMs = Math.max(this.#gate.cooldownMs(nowMs), heldMs);
+    const cooldownMs = Math.max(this.#gate.cooldownMs(nowMs), this.hidden.heldMs(nowMs, this.isRateLimited));
     const shared = this.#shared?.snapshot(nowMs);
     const own = this.#quotas.use(nowMs);
     return {

@@ -294,6 +294,41 @@ describe("a long call", () => {
   });
 });
 
+describe("a refusal that asks for a long wait while other requests are under way", () => {
+  const worldRefusing = (): World =>
+    new World({
+      answer: (line) => {
+        if (world.clock.nowMs() > 300_000 || line < 3) return { afterMs: 500, result: ok(line) };
+        return status(429, "rate_limit_exceeded", { "retry-after": "300" });
+      },
+      config: { maxInFlight: 3 },
+    });
+  let world: World;
+
+  it("holds what is left, visibly, until the wait is over", async () => {
+    world = worldRefusing();
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, OPTIONS);
+    await world.clock.advance(10_000);
+    expect(run.progress().held).toMatchObject([{ reason: "rate_limited", items: 18 }]);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 20 } });
+  });
+
+  it("ends a run that does not wait for so long, and the same call goes on", async () => {
+    world = worldRefusing();
+    world.input(20);
+    const summary = await world.settle(
+      (await world.engine()).run(INPUT, { ...OPTIONS, waitMs: 5_000 }).finished,
+    );
+    expect(summary).toMatchObject({
+      status: "paused",
+      reason: "rate_limited",
+      counts: { completed: 2, submitted: 18 },
+    });
+    expect(world.clock.nowMs()).toBeLessThan(10_000);
+  });
+});
+
 describe("account stops", () => {
   it("fault 46: an empty account pauses its provider with one probe a minute, and a probe heals it", async () => {
     const world = new World({

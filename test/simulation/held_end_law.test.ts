@@ -11,6 +11,7 @@ interface Request {
   readonly model?: string;
   readonly run?: number;
   readonly process?: number;
+  readonly retryAfterMs?: number;
 }
 
 /** Whether an item of `alpha:m1` may have ended at 100 s with a code, after these requests. */
@@ -20,7 +21,7 @@ function mayEnd(
   { waitMs, hasDied = false }: { readonly waitMs?: number; readonly hasDied?: boolean } = {},
 ): boolean {
   const served = requests.map(
-    ({ what, sentMs, endMs, model = "alpha:m1", run = 0, process = 1 }): SentRequest => ({
+    ({ what, sentMs, endMs, model = "alpha:m1", run = 0, process = 1, retryAfterMs }): SentRequest => ({
       what,
       model,
       process,
@@ -29,6 +30,8 @@ function mayEnd(
       atMs: sentMs,
       overAtMs: endMs,
       isDelivered: true,
+      retryAfterMs,
+      mayWaitMs: 0,
     }),
   );
   const run = { index: 0, waitMs };
@@ -57,6 +60,19 @@ describe("the law of held ends", () => {
     const failed = at("bad_gateway", 20, 30);
     expect(mayEnd("provider_error", [ACCEPTED, failed], { waitMs: 0 })).toBe(true);
     expect(mayEnd("provider_error", [ACCEPTED, failed, at("answer", 5, 60)], { waitMs: 0 })).toBe(false);
+  });
+
+  it("allows an end while the lane waits as a 429 asked it to, after answers to requests from before", () => {
+    const refused = at("rate_limited", 20, 30, { retryAfterMs: 100_000 });
+    const old = at("answer", 5, 60);
+    expect(mayEnd("rate_limited", [ACCEPTED, refused, old], { waitMs: 0 })).toBe(true);
+    expect(mayEnd("rate_limited", [ACCEPTED, refused, old], { waitMs: 99_940 })).toBe(true);
+    expect(mayEnd("rate_limited", [ACCEPTED, refused, old], { waitMs: 99_941 })).toBe(false); // from the answer
+    expect(mayEnd("rate_limited", [ACCEPTED, refused, at("answer", 31, 60)], { waitMs: 0 })).toBe(false);
+    const short = at("rate_limited", 20, 30, { retryAfterMs: 29 });
+    expect(mayEnd("rate_limited", [ACCEPTED, short, old], { waitMs: 0 })).toBe(false); // the wait was over
+    const failed = at("bad_gateway", 10, 50);
+    expect(mayEnd("provider_error", [ACCEPTED, refused, failed, old], { waitMs: 0 })).toBe(false);
   });
 
   it("allows no end of a stopped account after an answer to a request that was sent after the stop", () => {

@@ -22,13 +22,24 @@ const HELD_CODES: Readonly<Record<string, readonly string[]>> = {
 };
 const OUTAGE_CODES =
   "connection_failed connection_lost timeout provider_error overloaded invalid_response".split(" ");
+/** How long a 429 makes a lane wait that states no wait, or follows a row of others, at most. */
+const OWN_WAIT_MS = 60_000;
+const ROW_MIN = 4;
 /** Refusals in a row that stop a key that was accepted before. */
 const REFUSALS_MAX = 3;
 
 /** What the law reads of a request. */
 export type SentRequest = Pick<
   Served,
-  "what" | "provider" | "model" | "process" | "atMs" | "overAtMs" | "isDelivered"
+  | "what"
+  | "provider"
+  | "model"
+  | "process"
+  | "atMs"
+  | "overAtMs"
+  | "isDelivered"
+  | "retryAfterMs"
+  | "mayWaitMs"
 > & { readonly line: Pick<SimulatedLine, "run"> };
 
 export interface HeldEndOf {
@@ -51,6 +62,10 @@ interface Trouble {
   stoppedMs: number | undefined;
   /** Refusals of the key since the last answer. */
   refusals: number;
+  /** What made the lane wait, since when and at most until when. */
+  wait: { readonly refusal: SentRequest; readonly fromMs: number; readonly untilMs: number } | undefined;
+  /** 429s since the last answer. */
+  rateRefusals: number;
   /** When an answer last ended what had failed. */
   healedMs: number;
 }
@@ -59,8 +74,9 @@ interface Trouble {
 export function isHeldEnd({ run, line, code, endMs, served, hasDied }: HeldEndOf): boolean {
   const ended = served.filter((one) => endOf(one) <= endMs).sort((one, other) => endOf(one) - endOf(other));
   const toProvider = ended.filter(({ provider }) => provider === line.provider);
-  const { last, isNewKey, healedMs } = troubleOf(toProvider, line.model, hasDied);
-  if (last === undefined || !(HELD_CODES[last.what] ?? OUTAGE_CODES).includes(code)) return false;
+  const { last, isNewKey, healedMs, wait } = troubleOf(toProvider, line.model, hasDied);
+  const isWaiting = wait !== undefined && endMs < wait.untilMs && code === "rate_limited"; // a restart knows no more of it
+  if (last === undefined || !(isWaiting || codesOf(last).includes(code))) return false;
   const { index, waitMs = last.what === "quota" ? QUOTA_WAIT_MS : WAIT_MS } = run;
   if (isNewKey || waitMs === 0) return true;
   const own = ended.filter((one) => one.line.run === index && isFinal(one)).map(endOf);
@@ -75,6 +91,8 @@ function troubleOf(ended: readonly SentRequest[], model: string, hasDied: boolea
     isNewKey: false,
     stoppedMs: undefined,
     refusals: 0,
+    wait: undefined,
+    rateRefusals: 0,
     healedMs: Number.NEGATIVE_INFINITY,
   };
   for (const one of ended) {
@@ -92,8 +110,12 @@ function troubleOf(ended: readonly SentRequest[], model: string, hasDied: boolea
 
 function heal(trouble: Trouble, answer: SentRequest): void {
   if (trouble.stoppedMs !== undefined && answer.atMs < trouble.stoppedMs) return;
-  trouble.last = trouble.stoppedMs = undefined;
-  trouble.refusals = 0;
+  const { wait } = trouble;
+  const isWaiting = wait !== undefined && answer.atMs < wait.fromMs && endOf(answer) < wait.untilMs;
+  trouble.last = isWaiting ? wait.refusal : undefined;
+  trouble.wait = isWaiting ? wait : undefined;
+  trouble.stoppedMs = undefined;
+  trouble.refusals = trouble.rateRefusals = 0;
   trouble.healedMs = endOf(answer);
 }
 
@@ -103,6 +125,22 @@ function fail(trouble: Trouble, failure: SentRequest, isNewKey: boolean): void {
   if (failure.what === "key_refused") trouble.refusals += 1;
   if (failure.what === "quota" || isNewKey || trouble.refusals >= REFUSALS_MAX)
     trouble.stoppedMs ??= endOf(failure);
+  const isRateRefusal = failure.what === "rate_limited" || failure.what === "throttled";
+  if (isRateRefusal) trouble.rateRefusals += 1;
+  const { retryAfterMs, mayWaitMs } = failure;
+  const ownMs =
+    isRateRefusal && (retryAfterMs === undefined || trouble.rateRefusals > ROW_MIN) ? OWN_WAIT_MS : 0;
+  const asksMs = isRateRefusal || failure.what === "unavailable" ? (retryAfterMs ?? 0) : 0;
+  const endMs = endOf(failure);
+  const untilMs = endMs + Math.max(asksMs, mayWaitMs, ownMs);
+  const before = trouble.wait;
+  const goesOn = before !== undefined && endMs < before.untilMs;
+  if (untilMs > (goesOn ? before.untilMs : endMs))
+    trouble.wait = { refusal: failure, fromMs: goesOn ? before.fromMs : endMs, untilMs };
+}
+
+function codesOf({ what }: SentRequest): readonly string[] {
+  return HELD_CODES[what] ?? OUTAGE_CODES;
 }
 
 function endOf({ overAtMs = Number.POSITIVE_INFINITY }: SentRequest): number {

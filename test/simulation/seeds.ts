@@ -79,4 +79,6 @@ export const FAILED_SEEDS: readonly number[] = [
   112_006_365,
   // The checker heard how the run of a dead process ended.
   112_000_417,
+  // The checker took an answer to a request from before a 429 for the end of the wait that it asked for.
+  121_000_831,
 ];

@@ -3,7 +3,7 @@
  *
  *   reason               what it is                                                     goes on
  *   outage               refused, reset, DNS, TLS, 5xx, time-outs, redirects            by itself, a probe looks
- *   rate_limited         429, and no answer since                                       by itself
+ *   rate_limited         429, and no answer since, or the wait that it asked for        by itself
  *   overloaded           the provider says that it has too much to do                   by itself
  *   disk_full            nothing can be recorded                                        by itself, tried every second
  *   quota                the account has no money or quota left                         by itself, a probe a minute
@@ -15,7 +15,7 @@
  *   price_unknown        a cost cap is set and nobody knows the model's price           when the caller changes it
  *
  * A lane is held from its first failure that is no item's own until its next answer, so that single failures between
- * answers hold it for as long. Held items use no attempts. What only the caller can change is tried again, too (a model once a
+ * answers hold it for as long; and while it has to wait before it may send (engine/lanes/lane_health.ts). Held items use no attempts. What only the caller can change is tried again, too (a model once a
  * minute), but no run waits for it.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
@@ -95,17 +95,19 @@ export interface RunHolds {
 /** Of a run that nothing holds. */
 export const NO_HOLDS: RunHolds = { holds: [], isAll: false, sinceMs: 0 };
 
-/** Failures of a lane since its last answer. */
+/** Failures of a lane since its last answer, or the refusal that makes it wait. */
 export interface Trouble {
   readonly reason: HoldReason;
   /** Of the last failure. */
   readonly code: FailureCode;
-  /** Monotonic: since the first failure. */
+  /** Monotonic: since the first failure, or since the last answer if that is later. */
   readonly sinceMs: number;
   readonly message: string;
   /** The HTTP status of the last failure; absent when no answer came. */
   readonly providerStatus?: number;
-  readonly model: string;
+  /** Of `model_unavailable`. */
+  readonly model?: string;
+  /** Empty for a function, and when it is not known. */
   readonly address: string;
 }
 

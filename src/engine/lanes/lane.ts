@@ -112,7 +112,7 @@ export class Lane {
   constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
     this.key = key;
     this.limits = limits;
-    this.health = new LaneHealth(services.clock, limits);
+    this.health = new LaneHealth(key, services.clock, limits);
     this.#services = services;
     this.#intents = new LaneIntents(key, limits, services);
     this.#projects = new LaneProjects(limits, services.turns, {

@@ -2,8 +2,12 @@
  * What the attempts of a lane say about it: whether it answers, since when it does not, and which failures are items' own.
  *
  *   answering --a failure that is not its item's own--> in trouble --an answer--> answering
+ *   in trouble --a refusal makes the lane wait, and a request from before it is answered--> in trouble, since the answer
+ *   answering --the process starts, and the lane waits as an earlier process had to--> in trouble
  *
- * A lane that its account has stopped stays in trouble until a probe was answered (limits/pause.ts).
+ * A refusal makes it wait for up to 15 minutes (limits/cooldown.ts, limits/hidden_limit.ts). Answers to requests from before it say
+ * that the provider works, not that it takes the next request. A lane that its account has stopped stays in trouble until a
+ * probe was answered (limits/pause.ts).
  */
 import type { Clock } from "../../clock.ts";
 import { debug } from "../../debug.ts";
@@ -13,7 +17,7 @@ import type { LaneLimits, Permit, Signal } from "../../limits/limits.ts";
 import { OwnRefusals } from "../../limits/own_refusals.ts";
 import { Blame, type FailureSeries } from "../../queue/blame.ts";
 import { InnocentFailures } from "../../queue/innocent_failures.ts";
-import { parseModelId } from "../../work/request.ts";
+import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
 import { keyVariable } from "../config/config.ts";
 import { suspectsOf } from "../items/attempt_signal.ts";
 import { type HeldEnd, holdReasonOf, type Trouble } from "../items/holds.ts";
@@ -24,6 +28,8 @@ import type { ItemOwner } from "../items/item_owner.ts";
 const BESIDE_FACTOR = 4;
 /** While its lane is down, an item that failed so often in a row goes when no item does that was not sent yet. */
 const PROBES_MAX = 3;
+/** Sums of times differ by less. */
+const LONGER_MS_MIN = 1;
 
 /**
  * What a failure counts against: `chance` when others were answered since the item's first failure, but chance still explains
@@ -33,12 +39,15 @@ export type Blamed = "item" | "lane" | "chance";
 
 /** One per lane. */
 export class LaneHealth {
+  readonly #key: LaneKey;
   readonly #clock: Clock;
   readonly #limits: LaneLimits;
   readonly #blame = new Blame();
   readonly #innocent = new InnocentFailures();
   readonly #ownRefusals: OwnRefusals;
   #trouble: Trouble | undefined;
+  /** Why the lane waits, or waited last, when that began, and until when it was to wait. */
+  #refusal: { readonly trouble: Trouble; readonly atMs: number; readonly untilMs: number } | undefined;
   /** Claimed calls whose last attempt failed without their fault: asleep, waiting for their turn, or out again. */
   readonly #failing = new Set<ItemCall>();
   /** Answers since the first of them began to fail. */
@@ -46,13 +55,14 @@ export class LaneHealth {
   /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
   #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
 
-  constructor(clock: Clock, limits: LaneLimits) {
+  constructor(key: LaneKey, clock: Clock, limits: LaneLimits) {
+    this.#key = key;
     this.#clock = clock;
     this.#limits = limits;
     this.#ownRefusals = new OwnRefusals(limits);
   }
 
-  /** The last failure since the last answer that no item is to blame for; undefined without one. */
+  /** The last failure since the last answer that no item is to blame for, or the refusal that makes it wait; undefined without one. */
   get trouble(): Trouble | undefined {
     return this.#trouble;
   }
@@ -60,12 +70,11 @@ export class LaneHealth {
   /** How its items end where nobody waits for the end of the trouble; undefined without trouble. */
   get heldEnd(): HeldEnd | undefined {
     if (this.#trouble === undefined) return undefined;
-    const { code, message, model, providerStatus } = this.#trouble;
-    const provider = parseModelId(model)?.provider;
+    const { code, message, providerStatus } = this.#trouble;
     return {
       code,
       message,
-      ...(provider === undefined ? {} : { provider }),
+      provider: providerOfLane(this.#key),
       ...(providerStatus === undefined ? {} : { providerStatus }),
     };
   }
@@ -165,23 +174,62 @@ export class LaneHealth {
 
   /** The lane is in trouble because of a failure, here or where its model was before. */
   troubled(call: ItemCall, result: AttemptResult): void {
-    debug.holds?.(`${call.lane} is in trouble: ${holdReasonOf(result)} (${messageOf(call, result)})`);
+    const nowMs = this.#clock.nowMs();
+    const reason = holdReasonOf(result);
+    const message = messageOf(call, result);
+    debug.holds?.(`${this.#key} is in trouble: ${reason} (${message})`);
     this.#trouble = {
-      reason: holdReasonOf(result),
+      reason,
       code: result.code ?? "provider_error",
-      sinceMs: this.#trouble?.sinceMs ?? this.#clock.nowMs(),
-      message: messageOf(call, result),
+      sinceMs: this.#trouble?.sinceMs ?? nowMs,
+      message,
       ...(result.status === undefined ? {} : { providerStatus: result.status }),
-      model: call.model,
+      ...(reason === "model_unavailable" ? { model: call.model } : {}),
       address: call.provider.settings.protocol === "function" ? "" : call.head.origin,
     };
+    if (reason === "rate_limited" || reason === "overloaded") this.#refused(nowMs, this.#trouble);
   }
 
-  /** The provider answered. */
-  healed(): void {
-    if (this.#limits.isPaused) return;
-    if (this.#trouble !== undefined) debug.holds?.(`${this.#trouble.model} is answered again`);
-    this.#trouble = undefined;
+  /** The process starts: what an earlier one was refused may still make the lane wait. */
+  started(): void {
+    const nowMs = this.#clock.nowMs();
+    const message = "the provider asked to wait, by a 429 to an earlier process";
+    this.#refused(nowMs, {
+      reason: "rate_limited",
+      code: "rate_limited",
+      sinceMs: nowMs,
+      message,
+      address: "",
+    });
+    this.#trouble = this.#refusal?.trouble;
+  }
+
+  /** Keeps a refusal if the lane waits because of it, or for longer. */
+  #refused(nowMs: number, trouble: Trouble): void {
+    const waitMs = this.#waitMs(nowMs);
+    if (waitMs === 0) return;
+    const before = this.#refusal;
+    const untilMs = nowMs + waitMs;
+    const goesOn = before !== undefined && nowMs < before.untilMs;
+    if (goesOn && untilMs < before.untilMs + LONGER_MS_MIN) return;
+    this.#refusal = { trouble, atMs: goesOn ? before.atMs : nowMs, untilMs };
+  }
+
+  /** The provider answered a request that was sent at `sentMs`. */
+  healed(sentMs: number): void {
+    if (this.#trouble === undefined || this.#limits.isPaused) return;
+    const nowMs = this.#clock.nowMs();
+    if (this.#refusal !== undefined && sentMs < this.#refusal.atMs && this.#waitMs(nowMs) > 0) {
+      this.#trouble = { ...this.#refusal.trouble, sinceMs: nowMs };
+      return;
+    }
+    debug.holds?.(`${this.#key} answers again`);
+    this.#trouble = this.#refusal = undefined;
+  }
+
+  /** How long refusals keep it from sending. */
+  #waitMs(nowMs: number): number {
+    return this.#limits.snapshot(nowMs).cooldownMs;
   }
 
   /** A call is over, or goes to another lane. */

@@ -74,7 +74,6 @@ export class Lanes {
   readonly #moneyless = new Set<Lane>();
   /** Lanes in trouble, as they were found last. */
   readonly #held = new Map<Lane, HoldReason>();
-
   readonly #clocks = new Map<Lane, ArmedClock>();
   /** The waits of items for their next attempt; meanwhile they are in no other queue. */
   readonly retries: ArmedClock;
@@ -161,7 +160,12 @@ export class Lanes {
     for await (const { step, ageMs } of recentSteps(store, clock.moment())) {
       if (!isHeldKnown && step.lanes !== undefined) {
         isHeldKnown = true;
-        for (const { lane, ...held } of step.lanes) this.of(lane).limits.restoreHeldBack(nowMs, ageMs, held);
+        for (const { lane: key, ...held } of step.lanes) {
+          const lane = this.of(key);
+          lane.limits.restoreHeldBack(nowMs, ageMs, held);
+          lane.health.started();
+          this.#lookForHold(lane);
+        }
       }
       if (ageMs > LIMITS_WINDOW_MS && isHeldKnown) break;
       if (ageMs > LIMITS_WINDOW_MS) continue; // steps of recovery alone so far, which say nothing of lanes

@@ -93,7 +93,7 @@ export class RefusedAccess {
     if (held === undefined) return;
     const lane = laneOf(held);
     lane.limits.resume();
-    lane.health.healed();
+    lane.health.healed(nowMs - latencyMs);
     onChange(lane); // its items move to their family's lane
   }
 

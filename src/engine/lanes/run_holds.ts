@@ -72,7 +72,7 @@ function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, 
     items,
     provider,
     ...(address === "" ? {} : { address }),
-    ...(reason === "model_unavailable" ? { model } : {}),
+    ...(model === undefined ? {} : { model }),
     message,
     ...(reason === "authentication" ? { was_accepted: hasAnswered(provider) } : {}),
   };

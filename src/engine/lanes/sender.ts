@@ -246,7 +246,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.#options.money.account(ended, result);
     if (result.class === "success") {
       this.#access.answered(call, result);
-      lane.health.healed();
+      lane.health.healed(nowMs - result.latencyMs);
       this.#options.onAnswered(lane);
       this.#learnLengths(call, lane, result);
       return true;
@@ -255,7 +255,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
     if (isOwn) lane.health.ended(call);
     else lane.health.failed(call, result);
-    if (isOwn && suspectsOf(result) === "item") lane.health.healed();
+    if (isOwn && suspectsOf(result) === "item") lane.health.healed(nowMs - result.latencyMs);
     if (!isOwn) this.#access.refused(call, result);
     if (ended.isSecond) call.second = undefined;
     this.#free(ended, lane);

@@ -100,7 +100,7 @@ const NEVER_SENT: HeldEnd = { code: "provider_error", message: "the run ended be
 export function heldEndsOf(parts: EngineParts, state: RunState): (model: string) => HeldEnd {
   const held = [...state.items.held.values()];
   const inLanes = new Set(
-    state.holds.flatMap(({ provider, address }) => (address === undefined ? [] : provider)),
+    state.holds.flatMap(({ provider, next_try }) => (next_try === null ? [] : provider)), // lanes try again
   );
   return (model) => {
     const provider = parseModelId(model)?.provider;

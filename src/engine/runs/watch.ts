@@ -3,7 +3,7 @@
  *
  *   at work --nothing but held items is left--> held --something is answered--> at work
  *   held --only the caller can change it; a key was never accepted--> given up at once
- *   held --for `waitMs` since the last line ended; 2 min if only an account without money holds--> given up
+ *   held --for `waitMs` since the last line or the last answer of its lanes; 2 min if only an account without money holds--> given up
  *
  * With `finish`, a run that is given up reads the rest of its stream before its items end. It is open meanwhile: a stop,
  * a cancel and the deadline end the reading, and so does an answer.

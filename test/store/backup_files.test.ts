@@ -1,5 +1,14 @@
 /** Files of a folder that is backed up, where the system refuses links or a file is deleted meanwhile; and what survives a power cut. */
-import { copyFileSync, existsSync, linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
@@ -57,6 +66,25 @@ describe("a backup on a file system without links", () => {
     });
     await expect(backupFolder(dataDir, join(root, "never.backup"))).rejects.toThrow("EIO");
     expect(existsSync(join(root, "never.backup"))).toBe(false);
+  });
+});
+
+describe("a backup of a folder with files of any name", () => {
+  const longest = "n".repeat(100);
+  it.each(["März", "試験", " a ", longest])("is restored with the file %j", async (name) => {
+    const dataDir = await dataFolder();
+    writeFileSync(join(dataDir, name), "kept");
+    const [to, restored] = [join(root, `${folders}.backup`), join(root, `restored-${folders}`)];
+    await backupFolder(dataDir, to);
+    const { files } = await restoreFolder(to, restored);
+    expect(files.map((file) => file.name)).toContain(name);
+    expect(readFileSync(join(restored, name), "utf8")).toBe("kept");
+  });
+
+  it("is refused when a name is longer than an archive has room for, in bytes", async () => {
+    const dataDir = await dataFolder();
+    writeFileSync(join(dataDir, "ä".repeat(51)), "kept");
+    await expect(backupFolder(dataDir, join(root, "long.backup"))).rejects.toThrow("at most 100 bytes");
   });
 });
 

@@ -66,9 +66,8 @@ export class ArchiveWriter {
     return this.#entries;
   }
 
-  async #write(bytes: Uint8Array): Promise<void> {
-    for (let from = 0; from < bytes.byteLength; )
-      from += (await this.#file.write(bytes, from, bytes.byteLength - from)).bytesWritten;
+  #write(bytes: Uint8Array): Promise<void> {
+    return writeAll(this.#file, bytes);
   }
 }
 
@@ -119,7 +118,7 @@ async function unpackOne(
       const { bytesRead } = await archive.read(chunk, 0, chunk.length, position + done);
       if (bytesRead === 0) throw damagedArchive(path, "it ends early");
       sum = crc32(chunk.subarray(0, bytesRead), sum);
-      await file.write(chunk.subarray(0, bytesRead));
+      await writeAll(file, chunk.subarray(0, bytesRead));
       done += bytesRead;
     }
     await file.sync();
@@ -147,6 +146,12 @@ async function checkManifest(
     if (one?.name !== file.name || one.bytes !== file.bytes || one.crc32 !== file.crc32)
       throw damagedArchive(path, `${file.name} in it does not match its checksum`);
   }
+}
+
+/** The system may write less than it is given. */
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let from = 0; from < bytes.byteLength; )
+    from += (await file.write(bytes, from, bytes.byteLength - from)).bytesWritten;
 }
 
 interface Manifest {
@@ -220,12 +225,7 @@ function sizeIn(header: Buffer): number {
 }
 
 function textIn(block: Buffer, from: number, bytes: number): string {
-  return (
-    block
-      .toString("latin1", from, from + bytes)
-      .split("\0", 1)[0]
-      ?.trim() ?? ""
-  );
+  return block.toString("utf8", from, from + bytes).split("\0", 1)[0] ?? "";
 }
 
 function padding(bytes: number): Buffer {

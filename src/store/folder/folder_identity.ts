@@ -19,7 +19,7 @@ import {
   readFileSync,
   renameSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { PerigeeError } from "../../errors.ts";
@@ -59,7 +59,7 @@ export function writeMark(dataDir: string, mark: FolderMark): void {
   const path = join(dataDir, "folder.json");
   const file = openSync(`${path}.part`, "w", 0o600);
   try {
-    writeSync(file, `${JSON.stringify({ version: VERSION, ...mark })}\n`);
+    writeFileSync(file, `${JSON.stringify({ version: VERSION, ...mark })}\n`);
     fsyncSync(file);
   } finally {
     closeSync(file);

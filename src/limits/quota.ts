@@ -202,12 +202,13 @@ export class Quota {
 
   /** Takes in one sample of what others use. A refusal (nothing remains) shows it at once; answers show it late and together. */
   #learnOthers(nowMs: number, others: number, weight: number): void {
+    if (nowMs - this.#othersAtMs > 2 * WINDOW_MS) this.#forgetOthers(nowMs);
     const sample = Math.min(Math.max(0, others), this.#learnt * OTHERS_SHARE_MAX);
     this.#othersAnswers = others > 0 ? this.#othersAnswers + (weight < 1 ? 1 : OTHERS_ANSWERS) : 0;
     this.#others += (sample - this.#others) * weight;
     if (this.#othersAnswers > 0 && this.#othersAnswers < OTHERS_ANSWERS) return;
     if (nowMs - this.#othersAtMs > WINDOW_MS) {
-      this.#othersBefore = nowMs - this.#othersAtMs > 2 * WINDOW_MS ? 0 : this.#othersMost;
+      this.#othersBefore = this.#othersMost;
       this.#othersMost = 0;
       this.#othersAtMs = nowMs;
     }
@@ -215,6 +216,12 @@ export class Quota {
     this.#raise(nowMs);
     const target = this.#target(nowMs);
     if (target < this.#effective * (1 - OTHERS_SHARE_MIN)) this.#enforce(nowMs, target);
+  }
+
+  /** Nothing was said of them for two minutes: what they used before, and its mean, is no evidence. */
+  #forgetOthers(nowMs: number): void {
+    this.#others = this.#othersAnswers = this.#othersMost = this.#othersBefore = 0;
+    this.#othersAtMs = nowMs;
   }
 
   /** The limit to which the one in force rises slowly. */

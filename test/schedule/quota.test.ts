@@ -77,4 +77,36 @@ describe("Quota", () => {
     quota.learnRemaining(2_500, 0, undefined);
     expect(quota.waitMs(2_500, 1)).toBe(0);
   });
+
+  it("leaves to others what three answers in a row say that they use, or one refusal", () => {
+    const answered = new Quota(undefined, 0);
+    answered.learn(0, 1_000);
+    const limits = [1, 2, 3].map((nowMs) => {
+      answered.learnRemaining(nowMs, 500, undefined);
+      return answered.limit;
+    });
+    expect(limits).toEqual([1_000, 1_000, 864]); // the mean of recent answers
+    const refused = new Quota(undefined, 0);
+    refused.learn(0, 1_000);
+    refused.learnRemaining(1, 0, undefined, { isRefused: true, used: 500 });
+    expect(refused.limit).toBe(500 * 0.97);
+  });
+
+  it.each([
+    [59_000, "used"],
+    [119_000, "used"],
+    [121_000, "free"],
+    [3_600_000, "free"],
+  ] as const)("when nothing was heard of others for %i ms, takes what they used for %s", (silentMs, is) => {
+    const quota = new Quota(undefined, 0);
+    quota.learn(0, 1_000);
+    for (let nowMs = 1; nowMs <= 100; nowMs += 1) quota.learnRemaining(nowMs, 500, undefined);
+    expect(quota.limit).toBeLessThan(520);
+    for (let nowMs = silentMs; nowMs <= silentMs + 30_000; nowMs += 100) {
+      quota.learn(nowMs, 1_000);
+      quota.learnRemaining(nowMs, 1_000, undefined);
+    }
+    if (is === "used") expect(quota.limit).toBeLessThan(520);
+    else expect(quota.limit).toBeGreaterThan(500 * 1.1 ** 2.9); // as fast as a limit rises
+  });
 });

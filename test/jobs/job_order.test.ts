@@ -1,6 +1,7 @@
 /**
  * The order of attempts: deadlines, destinations, projects.
  */
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Alarms } from "../../src/jobs/alarms.ts";
 import { Heap } from "../../src/jobs/heap.ts";
@@ -164,15 +165,22 @@ describe("the order of jobs", () => {
 });
 
 describe("a heap", () => {
-  it("gives what sorting gives, those of one key in order, and keeps what is wanted", () => {
-    const random = createRandom(7);
-    const heap = new Heap<readonly [key: number, index: number]>();
-    const all = Array.from({ length: 500 }, (_, index) => [Math.floor(random() * 50), index] as const);
-    for (const value of all) heap.push(value[0], value);
-    heap.keep(([, index]) => index % 3 !== 0);
-    const wanted = all.filter(([, index]) => index % 3 !== 0).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-    expect(Array.from(wanted, () => heap.pop())).toEqual(wanted);
-    expect(heap.size).toBe(0);
+  it("gives what sorting gives, those of one key in order, and of that what is kept", () => {
+    const keys = fc.array(fc.nat({ max: 9 }), { maxLength: 40 });
+    fc.assert(
+      fc.property(keys, keys, fc.integer({ min: 1, max: 4 }), (before, after, part) => {
+        const heap = new Heap<readonly [key: number, index: number]>();
+        const all = [...before, ...after].map((key, index) => [key, index] as const);
+        for (const value of all.slice(0, before.length)) heap.push(value[0], value);
+        heap.keep(([, index]) => index % part === 0);
+        for (const value of all.slice(before.length)) heap.push(value[0], value);
+        const wanted = all.filter(([, index]) => index >= before.length || index % part === 0);
+        wanted.sort((one, other) => one[0] - other[0] || one[1] - other[1]);
+        expect(heap.peek()?.value).toEqual(wanted[0]);
+        expect(Array.from(wanted, () => heap.pop())).toEqual(wanted);
+        expect([heap.size, heap.pop()]).toEqual([0, undefined]);
+      }),
+    );
   });
 });
 

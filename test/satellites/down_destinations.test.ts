@@ -8,6 +8,9 @@ import { CALLER, ExecutionWorld, satellite } from "./execution_world.ts";
 const COUNT = 200;
 const HOUR = 3_600_000;
 
+const request = (name: string, n: number) =>
+  ({ satellite: { namespace: "perigee", name }, input: { n }, config: {}, sla: "24h" }) as const;
+
 /** A host that is down until `upMs`; executions of `beside` go somewhere else. */
 async function down(upMs: number, isBad: (n: number) => boolean = () => false) {
   const world = new ExecutionWorld();
@@ -28,14 +31,7 @@ async function down(upMs: number, isBad: (n: number) => boolean = () => false) {
   world.add(hostOf("beside"));
   const executions = await world.clock.runUntilSettled(world.open());
   const submit = (name: string, n: number) =>
-    world.clock.runUntilSettled(
-      executions.submit(CALLER, {
-        satellite: { namespace: "perigee", name },
-        input: { n },
-        config: {},
-        sla: "24h",
-      }),
-    );
+    world.clock.runUntilSettled(executions.submit(CALLER, request(name, n)));
   return { world, executions, tried, submit };
 }
 
@@ -61,6 +57,39 @@ describe("executions to a host that is down", () => {
     const ended = world.finished.map(({ output }) => (output as { n: number } | null)?.n);
     expect(ended.filter((n) => n !== undefined)).toHaveLength(20); // all but the bad one, and the one beside
     expect(tried.filter(({ n }) => n === 0).length).toBeGreaterThan(1);
+  });
+
+  it("go on when the one that looks for them is cancelled while it does, or expires", async () => {
+    for (const how of ["cancel", "expire"] as const) {
+      let isDown = true;
+      const world = new ExecutionWorld();
+      const run = async ({ input, signal }: { input: object; signal: AbortSignal }) => {
+        if (isDown && Reflect.get(input, "n") === 0 && world.clock.nowMs() > 60_000)
+          await new Promise((_resolve, reject) =>
+            signal.addEventListener("abort", () => reject(signal.reason)),
+          );
+        if (isDown) throw new SatelliteError("not_sent", "connection_failed", "connection refused");
+        return {};
+      };
+      world.add(satellite("away", { destination: () => "away.test", run }));
+      const executions = await world.clock.runUntilSettled(world.open());
+      const ids: string[] = [];
+      for (const [n, sla] of (["1h", "24h", "24h"] as const).entries()) {
+        const asked = executions.submit(CALLER, { ...request("away", n), sla });
+        ids.push((await world.clock.runUntilSettled(asked)).id);
+      }
+      await world.clock.advance(HOUR / 2); // the first hangs while it looks
+      if (how === "cancel")
+        await world.clock.runUntilSettled(executions.cancel(CALLER.project, ids[0] ?? ""));
+      else await world.clock.advance(HOUR / 2);
+      isDown = false;
+      await world.clock.advance(HOUR);
+      expect(world.finished.map(({ status }) => status)).toEqual([
+        how === "cancel" ? "cancelled" : "expired",
+        "completed",
+        "completed",
+      ]);
+    }
   });
 
   it("show what holds them and when it is tried again, and expire at their deadlines", async () => {

@@ -161,6 +161,15 @@ describe("the audit log", () => {
     }
   });
 
+  it("reads lines of any text, wherever its reads divide a character", async () => {
+    const { open, disk, verify } = setUp();
+    const log = await open();
+    for (let index = 0; index < 400; index += 1) log.note(taken("試ä😀".repeat(index % 47)));
+    await log.close();
+    expect(disk.bytes("data/audit-2026-01.jsonl")?.byteLength).toBeGreaterThan(2 * 65_536);
+    expect(await verify()).toMatchObject({ isWhole: true, lines: 400 });
+  });
+
   it("says where the chain begins now when its beginning was removed", async () => {
     const { open, edit, verify } = setUp();
     const log = await open();
@@ -285,7 +294,7 @@ describe("the audit log", () => {
     const dist = new URL("../../dist/", import.meta.url).href;
     const writers = [1, 2, 3].map((writer) => {
       const code = `
-        const { openAuditLog } = await import("${dist}store/audit_log.js");
+        const { openAuditLog } = await import("${dist}store/audit/audit_log.js");
         const { systemClock: clock } = await import("${dist}clock.js");
         const { systemDisk: disk } = await import("${dist}disk.js");
         const log = await openAuditLog({ dataDir: ${JSON.stringify(dataDir)}, clock, disk });

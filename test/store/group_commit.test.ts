@@ -227,18 +227,26 @@ describe("group commit", () => {
     expect(state.commits).toBe(before);
   });
 
-  it("keeps a call whose output cannot be written out of the transaction of its neighbours", async () => {
-    const files = {
-      write: (descriptor: number) => {
-        if (descriptor === 7) throw Object.assign(new Error("made to fail"), { code: "ENOSPC" });
-      },
-      sync: async () => undefined,
-    };
-    const { commits, tables } = setUp(1, files);
-    const replies = await commits.handle([append(1, "x", 6), append(2, "y", 7), append(3, "z")]);
-    expect(codes(replies)).toEqual(["ok", "output_unwritable", "ok"]);
-    expect(replies[1]).toMatchObject({ details: { operation: "write", systemCode: "ENOSPC" } });
-    expect(journal(tables)).toEqual(["1:x", "2:z"]);
+  it("keeps a call whose output cannot be written out of the transaction of its neighbours, whose outputs are written and synced", async () => {
+    for (const full of [6, 7, 8]) {
+      const done: string[] = [];
+      const files = {
+        write: (descriptor: number, bytes: Uint8Array) => {
+          if (descriptor === full) throw Object.assign(new Error("made to fail"), { code: "ENOSPC" });
+          done.push(`${descriptor}:${Buffer.from(bytes).toString()}`);
+        },
+        sync: async (descriptor: number) => void done.push(`${descriptor} synced`),
+      };
+      const { commits, tables } = setUp(1, files);
+      const calls = [append(1, "x", 6), append(2, "y", 7), append(3, "z", 8)];
+      const replies = await commits.handle([...calls, append(4, "w")]);
+      const lost = full - 6;
+      expect(codes(replies)).toEqual(["ok", "ok", "ok", "ok"].with(lost, "output_unwritable"));
+      expect(replies[lost]).toMatchObject({ details: { operation: "write", systemCode: "ENOSPC" } });
+      const kept = ["6:x", "7:y", "8:z"].toSpliced(lost, 1);
+      expect(done.toSorted()).toEqual([...kept, ...kept.map((text) => `${text[0]} synced`)].toSorted());
+      expect(journal(tables).map((row) => row.slice(2))).toEqual([...kept.map((text) => text[2]), "w"]);
+    }
   });
 
   it("fault 37: a call whose output could not be synced is not acknowledged", async () => {

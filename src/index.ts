@@ -7,6 +7,7 @@ export type { Transport, WireFailure, WireRequest, WireResult } from "./dispatch
 export { type ConfigOptions, type ProviderOptions, readConfigFile } from "./engine/config/config.ts";
 export type { EngineOptions } from "./engine/engine.ts";
 export type { Source } from "./engine/files/input.ts";
+export type { TraceEvent } from "./engine/item_life.ts";
 export type { HoldReason } from "./engine/items/holds.ts";
 export type { LaneProgress } from "./engine/items/progress.ts";
 export type { AttemptReport, EngineObserver, SettledReport } from "./engine/journal/observer.ts";
@@ -44,7 +45,7 @@ export type {
   RunWarning,
   WarningListener,
 } from "./engine/runs/warning_feed.ts";
-export type { ItemTrace, TraceEvent } from "./engine/trace.ts";
+export type { ItemTrace } from "./engine/trace.ts";
 export { type ErrorCode, type FailureCode, PerigeeError } from "./errors.ts";
 export type { FactorRate, RateCard } from "./price/factor.ts";
 export type { PriceOverride, PriceOverrides } from "./price/overrides.ts";

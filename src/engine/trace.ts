@@ -2,6 +2,7 @@
  * The life of one item, from what is durable of it: its task, the journal, the line that answered it, and the note of what holds its run.
  *
  *   accepted -> [held] -> (admitted -> [ended | in doubt])* -> committed -> written
+ *                                                             committed -> reopened -> admitted, and so on
  *
  *   accepted    its task was stored; from then on it waits for its turn
  *   admitted    limits and money were reserved, and the intent of a request was durable: it was sent right after that
@@ -10,9 +11,11 @@
  *   committed   the outcome was durable
  *   written     its line stands in the output, in the same commit
  *   damaged     a power cut damaged the line: its item was open again
+ *   reopened    its line was removed from the output, by a retry or a repair: its item was open again
  *
  * Times are those of the commits. Measuring leaves no record of its own: the intent has what was measured. One pass over the
- * journal, and one over the input up to the item's line; works in another process than that of the run.
+ * journal, and one over the input up to the item's line; works in another process than that of the run. An update gives lines new
+ * numbers: what was recorded before the last restatement is left out then.
  */
 import { resolve } from "node:path";
 import type { Disk } from "../disk.ts";
@@ -20,48 +23,22 @@ import { PerigeeError } from "../errors.ts";
 import { hashKey, keyFilter, scanKeys } from "../jsonl/keys.ts";
 import { asBuffer } from "../jsonl/lines.ts";
 import { readBlocks } from "../jsonl/read.ts";
-import { usdText } from "../price/money.ts";
 import type { Store, StoredTask } from "../store/store.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import { bodyOf } from "./files/moved_task.ts";
 import { type SettledLine, settledLines } from "./files/settled_lines.ts";
 import type { TaskBody } from "./files/task_body.ts";
 import { answersPath, spoolPath } from "./files/task_files.ts";
-import { countingEntries } from "./files/task_journal.ts";
+import { STATES_ANEW } from "./files/task_journal.ts";
+import { ItemLife, type TraceEvent } from "./item_life.ts";
 import { readHoldNote } from "./items/hold_note.ts";
 import type { Hold } from "./items/holds.ts";
-import {
-  type ClosedRecord,
-  type IntentRecord,
-  type OutcomeRecord,
-  readStep,
-  type Step,
-} from "./journal/journal.ts";
+import { readStep } from "./journal/journal.ts";
 import { readWhole } from "./journal/line_bytes.ts";
 import { submissionIn } from "./submissions/submission_body.ts";
 
 /** Far above what an answer of 32 MiB takes in JSON. */
 const OUTPUT_LINE_BYTES_MAX = 256 * 1024 * 1024;
-
-/** One thing that happened to an item. */
-export interface TraceEvent {
-  /** ISO 8601; null where nothing says when. */
-  readonly at: string | null;
-  readonly event:
-    | "accepted"
-    | "waiting"
-    | "held"
-    | "admitted"
-    | "ended"
-    | "in doubt"
-    | "committed"
-    | "written"
-    | "damaged";
-  /** Of `admitted`, `ended` and `in doubt`: the number of the request, from 1. */
-  readonly attempt?: number;
-  /** Why, and with what figures. */
-  readonly detail: string;
-}
 
 /** The life of an item, in order. */
 export interface ItemTrace {
@@ -98,14 +75,12 @@ export async function traceItem(
     (await lineInOutput(parts, task.id, body, key));
   if (line === undefined)
     throw new PerigeeError("not_found", `no line of the run has the key ${JSON.stringify(key)}`);
-  const life = new Life(line);
-  for await (const entry of countingEntries(parts.store, task.id, body))
-    life.apply(entry.sequence, readStep(entry.records), entry.wallMs);
+  const life = await lifeOf(parts, task.id, body, line);
   const { outcome } = life;
   const events = [acceptedEvent(body), ...life.events];
   if (outcome === undefined) {
-    const holds = await readHoldNote(parts, task.id);
-    events.push(...holds.map(heldEvent), waitingEvent(life, body));
+    for (const hold of await readHoldNote(parts, task.id)) insert(events, heldEvent(hold));
+    events.push(waitingEvent(life, body));
   } else {
     const found = await settledLine(parts, task.id, body, line);
     if (found !== undefined) events.push(await writtenEvent(parts, task.id, body, found, life.settledAt));
@@ -129,98 +104,36 @@ export async function traceOfRun(
   return traceItem(parts, task, { key });
 }
 
-/** What the journal says of one line. */
-class Life {
-  readonly events: TraceEvent[] = [];
-  outcome: OutcomeRecord | undefined;
-  settledAt: string | null = null;
-  /** The request without a recorded end. */
-  open: IntentRecord | undefined;
-  readonly #line: number;
-  /** What attempts that ended took so far. */
-  #before: ClosedRecord | undefined;
-  #lastSequence = 0;
-
-  constructor(line: number) {
-    this.#line = line;
-  }
-
-  apply(sequence: number, step: Step, wallMs: number): void {
+async function lifeOf(
+  { store }: TraceParts,
+  taskId: string,
+  { restated, keptLines }: TaskBody,
+  line: number,
+): Promise<ItemLife> {
+  const { from, to } = restated ?? { from: 1, to: 0 };
+  const life = new ItemLife(line);
+  let isRestated = restated === undefined;
+  for await (const { sequence, records, wallMs } of store.journal(taskId)) {
+    const step = readStep(records);
     const at = new Date(wallMs).toISOString();
-    if (step.voids > 0 && step.voids === this.#lastSequence && this.outcome !== undefined) {
-      this.outcome = undefined;
-      this.events.push({
-        at,
-        event: "damaged",
-        detail: "a power cut damaged its line: it is requested again",
-      });
+    if (step.voids === STATES_ANEW) {
+      life.restate(step, at, sequence >= from && sequence <= to);
+      continue;
     }
-    const closed = step.closed.find(({ line }) => line === this.#line);
-    const intents = step.intents.filter(({ line }) => line === this.#line);
-    const [intent] = intents;
-    if (closed !== undefined && (intent === undefined || closed.attempts < intent.attempt))
-      this.#end(closed, at);
-    for (const each of intents) this.#admit(each, step, at);
-    if (closed !== undefined && intent !== undefined && closed.attempts >= intent.attempt)
-      this.#end(closed, at);
-    const outcome = step.outcomes.find(({ line }) => line === this.#line);
-    if (outcome === undefined) return;
-    this.outcome = outcome;
-    this.open = undefined;
-    this.settledAt = at;
-    this.#lastSequence = sequence;
-    this.events.push({ at, event: "committed", detail: outcomeText(outcome) });
+    if (sequence > to && !isRestated) {
+      isRestated = true;
+      life.restated(at);
+    }
+    if (sequence > to || keptLines === undefined) life.apply(sequence, step, at);
   }
-
-  #admit(intent: IntentRecord, { sent }: Step, at: string): void {
-    const { open } = this;
-    if (open !== undefined && open.attempt < intent.attempt)
-      this.events.push({
-        at,
-        event: "in doubt",
-        attempt: open.attempt,
-        detail: `its end was not recorded; it may have cost ${usdText(open.mostUsd)}`,
-      });
-    this.open = intent;
-    const { inputTokens, outputTokens, mostUsd } = intent;
-    const [lane, another] = sent;
-    const where = lane === undefined || another !== undefined ? "" : `${lane.lane}: `;
-    const money = mostUsd > 0 ? `, at most ${usdText(mostUsd)}` : "";
-    this.events.push({
-      at,
-      event: "admitted",
-      attempt: intent.attempt,
-      detail: `${where}reserved ${inputTokens} input and ${outputTokens} output tokens${money}`,
-    });
-  }
-
-  #end(closed: ClosedRecord, at: string): void {
-    this.events.push({ at, event: "ended", attempt: closed.attempts, detail: endText(closed, this.#before) });
-    this.#before = closed;
-    this.open = undefined;
-  }
+  if (!isRestated) life.restated(null);
+  return life;
 }
 
-function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string {
-  const isDoubtful = closed.ambiguousAttempts > (before?.ambiguousAttempts ?? 0);
-  const isCounted = closed.attempts - closed.uncounted > (before?.attempts ?? 0) - (before?.uncounted ?? 0);
-  const why = isDoubtful
-    ? "no answer arrived, it may have been billed"
-    : "it was refused, or answered with nothing";
-  const billedUsd = closed.billedUsd - (before?.billedUsd ?? 0);
-  const money = billedUsd > 0 ? `, billed ${usdText(billedUsd)}` : "";
-  const blame = isCounted ? "" : "; not the item's fault (an outage, a limit, an account or a restart)";
-  return `${why}${money}${blame}`;
-}
-
-function outcomeText(outcome: OutcomeRecord): string {
-  const { status, code, attempts, inputTokens, outputTokens, billedUsd, ambiguousUsd, isEstimated } = outcome;
-  const how = code === undefined ? status : `${status} (${code})`;
-  if (attempts === 0) return `${how}, no request was sent`;
-  const doubt = ambiguousUsd > 0 ? `, at most ${usdText(ambiguousUsd)} more in doubt` : "";
-  const requests = attempts === 1 ? "1 request" : `${attempts} requests`;
-  const estimate = isEstimated ? " (estimated)" : "";
-  return `${how} after ${requests}: ${inputTokens} input and ${outputTokens} output tokens, ${usdText(billedUsd)} billed${estimate}${doubt}`;
+/** Puts an event before the first one that is later. */
+function insert(events: TraceEvent[], event: TraceEvent): void {
+  const index = events.findIndex(({ at }) => at !== null && event.at !== null && at > event.at);
+  events.splice(index < 0 ? events.length : index, 0, event);
 }
 
 function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
@@ -230,7 +143,7 @@ function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
 
 function heldEvent({ reason, since, next_try, provider, model, message }: Hold): TraceEvent {
   const who = model ?? provider ?? "";
-  const next = next_try === null ? "no next try without a change" : `next try ${next_try}`;
+  const next = next_try === null ? "nothing is tried before the run is called again" : `next try ${next_try}`;
   return {
     at: since,
     event: "held",
@@ -238,7 +151,7 @@ function heldEvent({ reason, since, next_try, provider, model, message }: Hold):
   };
 }
 
-function waitingEvent({ open, events }: Life, { status }: TaskBody): TraceEvent {
+function waitingEvent({ open, events }: ItemLife, { status }: TaskBody): TraceEvent {
   const at = null;
   if (status !== "open")
     return { at, event: "waiting", detail: `the run has ${status}, and its line is not answered` };
@@ -250,7 +163,7 @@ function waitingEvent({ open, events }: Life, { status }: TaskBody): TraceEvent 
       detail: "the request is under way, or was cut off when its process ended",
     };
   const what = events.length === 0 ? "its first request" : "its next request";
-  return { at, event: "waiting", detail: `it waits for its turn, the limits and money of ${what}` };
+  return { at, event: "waiting", detail: `${what} waits for its turn, for limits and for money` };
 }
 
 async function settledLine(

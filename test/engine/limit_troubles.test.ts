@@ -83,7 +83,8 @@ function refusedWhileFull(): World {
 describe("a Retry-After that comes while intents wait for room on the disk", () => {
   it("is waited for by their requests, too, which ask the limits again", async () => {
     const world = refusedWhileFull();
-    const run = (await world.engine()).run(INPUT, { out: OUTPUT });
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
     await world.clock.advance(20);
     world.store.failNext("disk_full", 4);
     await world.clock.advance(20_000);
@@ -92,6 +93,16 @@ describe("a Retry-After that comes while intents wait for room on the disk", () 
     expect(counts.completed).toBe(9);
     expect(usage).toMatchObject({ attempts: 11, ambiguous_attempts: 0 });
     expect(world.sent).toHaveLength(11);
+    const { events } = await world.settle(engine.trace(OUTPUT, "k4"));
+    expect(events.map(({ event, attempt }) => [event, attempt])).toEqual([
+      ["accepted", undefined],
+      ["admitted", 1],
+      ["ended", 1],
+      ["admitted", 1],
+      ["committed", undefined],
+      ["written", undefined],
+    ]);
+    expect(events[2]?.detail).toBe("it was not sent: its run or its lane was stopped first");
   });
 
   it("leaves none of them in doubt when the process is killed before they are sent", async () => {

@@ -2,9 +2,11 @@
  * The life of one item as `engine.trace` tells it, in virtual time.
  */
 import { describe, expect, it } from "vitest";
+import type { Summary } from "../../src/engine/items/progress.ts";
+import type { RunOptions } from "../../src/engine/runs/run_options.ts";
 import type { ItemTrace } from "../../src/engine/trace.ts";
 import { finish } from "./runs.ts";
-import { INPUT, mortal, OUTPUT, ok, status, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 const PRICES = { "*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 2_000, asOf: "2026-11-01" } };
 
@@ -113,6 +115,77 @@ describe("engine.trace", () => {
       "written",
     ]);
     expect(trace.events[2]?.detail).toMatch(/may have cost \$0\.\d+/);
+  });
+
+  it("tells the life of an item that was held, stopped, called again and run again by a retry as one, each event once", async () => {
+    const world = new World({ config: { maxInFlight: 2 } });
+    world.input(3);
+    world.answer = () => status(503);
+    const engine = await world.engine();
+    const call = (options: RunOptions): Promise<Summary> =>
+      world.settle(engine.run(INPUT, { out: OUTPUT, waitMs: 0, ...options }).finished);
+    const traced = (): Promise<ItemTrace> => world.settle(engine.trace(OUTPUT, "k3"));
+    await call({});
+    const first = await traced();
+    expect(shortOf(first)).toEqual(["accepted", "admitted 1", "held", "ended 1", "waiting"]);
+    expect(first.events.at(-1)?.detail).toBe("its next request waits for its turn, for limits and for money");
+    const holds = first.events.filter(({ event }) => event === "held");
+    expect(holds.map(({ detail }) => detail)).toEqual([
+      expect.stringMatching(/^outage: alpha: .*; nothing is tried before the run is called again$/),
+    ]);
+    const ats = first.events.flatMap(({ at }) => at ?? []);
+    expect(ats).toEqual([...ats].sort());
+
+    await world.clock.advance(1_000);
+    await call({ finish: true });
+    await world.clock.advance(1_000);
+    world.answer = (line) => (line === 3 ? status(400) : ok(line));
+    await call({ retryFailed: true });
+    await world.clock.advance(1_000);
+    world.answer = ok;
+    expect(await call({ retryFailed: ["invalid_request"] })).toMatchObject({ counts: { completed: 3 } });
+    const trace = await traced();
+    await world.settle(engine.close());
+    expect(shortOf(trace)).toEqual([
+      "accepted",
+      "admitted 1",
+      "ended 1",
+      "admitted 2",
+      "ended 2",
+      "committed",
+      "reopened",
+      "admitted 3",
+      "committed",
+      "reopened",
+      "admitted 4",
+      "committed",
+      "written",
+    ]);
+    const times = timesOf(trace).map(Number);
+    expect(times).toEqual([...times].sort((left, right) => left - right));
+    expect(trace.events[2]?.detail).toBe(
+      "it failed, nothing billed; it does not count against the item (an outage, a limit, an account or a restart)",
+    );
+    const ends = trace.events.filter(({ event }) => event === "committed").map(({ detail }) => detail);
+    expect(ends.map((detail) => detail.slice(0, detail.indexOf(" after")))).toEqual([
+      "failed (overloaded)",
+      "failed (invalid_request)",
+      "completed",
+    ]);
+  });
+
+  it("tells of the lines that an update keeps how they ended, and of those that it opens what is left", async () => {
+    const world = new World();
+    world.input(2);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    world.disk.put(INPUT, itemLine(3) + itemLine(2) + itemLine(1));
+    await world.settle(engine.run(INPUT, { out: OUTPUT, update: true }).finished);
+    const kept = await world.settle(engine.trace(OUTPUT, "k1"));
+    const added = await world.settle(engine.trace(OUTPUT, "k3"));
+    await world.settle(engine.close());
+    expect([kept.line, shortOf(kept)]).toEqual([3, ["accepted", "committed", "written"]]);
+    expect([added.line, shortOf(added)]).toEqual([1, ["accepted", "admitted 1", "committed", "written"]]);
   });
 
   it("finds an item by the id of its object, and in a stream and an ordered output by its key", async () => {

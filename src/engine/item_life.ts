@@ -1,0 +1,176 @@
+/**
+ * What the journal says of one line, as events.
+ *
+ *   requested -> ended | in doubt -> requested again ... -> committed --its line is removed--> reopened -> requested again ...
+ *
+ * Each happens once, although the journal may record it again: sums of attempts when a run stops or is restated
+ * (reopening/restate.ts), and requests that waited for room on the disk.
+ */
+import { usdText } from "../price/money.ts";
+import type { ClosedRecord, IntentRecord, OutcomeRecord, Step } from "./journal/journal.ts";
+
+/** One thing that happened to an item. */
+export interface TraceEvent {
+  /** ISO 8601; null where nothing says when. */
+  readonly at: string | null;
+  readonly event:
+    | "accepted"
+    | "waiting"
+    | "held"
+    | "admitted"
+    | "ended"
+    | "in doubt"
+    | "committed"
+    | "written"
+    | "damaged"
+    | "reopened";
+  /** Of `admitted`, `ended` and `in doubt`: the number of the request, from 1. */
+  readonly attempt?: number;
+  /** Why, and with what figures. */
+  readonly detail: string;
+}
+
+/** Apply the steps of its task in order. */
+export class ItemLife {
+  readonly events: TraceEvent[] = [];
+  outcome: OutcomeRecord | undefined;
+  settledAt: string | null = null;
+  /** The request without a recorded end. */
+  open: IntentRecord | undefined;
+  readonly #line: number;
+  /** What attempts that ended took so far. */
+  #before: ClosedRecord | undefined;
+  #lastSequence = 0;
+  /** When the last restatement was written. */
+  #restatedAt: string | null = null;
+  /** Whether the line stays in the output by the restatement that counts. */
+  #isKept = false;
+
+  /** `line`: its number, which must be the same in all steps. */
+  constructor(line: number) {
+    this.#line = line;
+  }
+
+  apply(sequence: number, step: Step, at: string): void {
+    if (step.voids > 0 && step.voids === this.#lastSequence && this.outcome !== undefined) {
+      this.outcome = undefined;
+      this.events.push({
+        at,
+        event: "damaged",
+        detail: "a power cut damaged its line: it is requested again",
+      });
+    }
+    for (const record of recordsOf(step, this.#line)) {
+      if ("attempt" in record) this.#admit(record, step, at);
+      else this.#end(record, at);
+    }
+    const outcome = step.outcomes.find(({ line }) => line === this.#line);
+    if (outcome === undefined) return;
+    this.#reopen(at);
+    this.open = undefined;
+    this.#lastSequence = sequence;
+    this.#settle(outcome, at);
+  }
+
+  /** A step of a restatement: what was recorded, once more, or its sums. Of an abandoned one, which may not count, they are the same. */
+  restate(step: Step, at: string, isCounting: boolean): void {
+    this.#restatedAt = at;
+    this.#before = step.closed.find(({ line }) => line === this.#line) ?? this.#before;
+    const outcome = step.outcomes.find(({ line }) => line === this.#line);
+    if (!isCounting || outcome === undefined) return;
+    this.#isKept = true;
+    if (this.outcome === undefined) this.#settle(outcome, at);
+  }
+
+  /** The restatement that counts is over; `at`: when the next step was recorded. */
+  restated(at: string | null): void {
+    if (!this.#isKept) this.#reopen(at);
+  }
+
+  #settle(outcome: OutcomeRecord, at: string): void {
+    this.outcome = outcome;
+    this.settledAt = at;
+    this.events.push({ at, event: "committed", detail: outcomeText(outcome) });
+  }
+
+  #reopen(at: string | null): void {
+    if (this.outcome === undefined) return;
+    this.outcome = undefined;
+    this.events.push({
+      at: this.#restatedAt ?? at,
+      event: "reopened",
+      detail:
+        "its line was removed from the output, to request it again; earlier requests no longer count against it",
+    });
+  }
+
+  #admit(intent: IntentRecord, { sent }: Step, at: string): void {
+    const { open } = this;
+    if (open?.attempt === intent.attempt) return; // recorded again, after a full disk or beside a second request
+    this.#reopen(at);
+    if (open !== undefined && open.attempt < intent.attempt)
+      this.events.push({
+        at,
+        event: "in doubt",
+        attempt: open.attempt,
+        detail: `its end was not recorded; it may have cost ${usdText(open.mostUsd)}`,
+      });
+    this.open = intent;
+    const { inputTokens, outputTokens, mostUsd } = intent;
+    const [lane, another] = sent;
+    const where = lane === undefined || another !== undefined ? "" : `${lane.lane}: `;
+    const money = mostUsd > 0 ? `, at most ${usdText(mostUsd)}` : "";
+    this.events.push({
+      at,
+      event: "admitted",
+      attempt: intent.attempt,
+      detail: `${where}reserved ${inputTokens} input and ${outputTokens} output tokens${money}`,
+    });
+  }
+
+  /** Sums that say nothing new are those of a request that never left, or recorded again because the run stopped. */
+  #end(closed: ClosedRecord, at: string): void {
+    const { open } = this;
+    const isNew = closed.attempts > (this.#before?.attempts ?? 0);
+    if (isNew) {
+      const detail = endText(closed, this.#before);
+      this.events.push({ at, event: "ended", attempt: closed.attempts, detail });
+    } else if (open !== undefined) {
+      const detail = "it was not sent: its run or its lane was stopped first";
+      this.events.push({ at, event: "ended", attempt: open.attempt, detail });
+    }
+    if (!isNew || (open?.attempt ?? 0) <= closed.attempts) this.open = undefined; // else a second request is under way
+    this.#before = closed;
+  }
+}
+
+/** Requests and ends of a line, in the order in which they happened. */
+function recordsOf({ intents, closed }: Step, own: number): (IntentRecord | ClosedRecord)[] {
+  const orderOf = (record: IntentRecord | ClosedRecord): number =>
+    "attempt" in record ? record.attempt * 2 : record.attempts * 2 + 1;
+  return [...intents, ...closed]
+    .filter(({ line }) => line === own)
+    .sort((left, right) => orderOf(left) - orderOf(right));
+}
+
+function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string {
+  const isDoubtful = closed.ambiguousAttempts > (before?.ambiguousAttempts ?? 0);
+  const isCounted = closed.attempts - closed.uncounted > (before?.attempts ?? 0) - (before?.uncounted ?? 0);
+  const billedUsd = closed.billedUsd - (before?.billedUsd ?? 0);
+  const money = billedUsd > 0 ? `${usdText(billedUsd)} billed` : "nothing billed";
+  const why = isDoubtful ? "it failed without an answer, and may have been billed" : `it failed, ${money}`;
+  const blame = isCounted
+    ? "; it counts as one of the item's attempts"
+    : "; it does not count against the item (an outage, a limit, an account or a restart)";
+  return `${why}${blame}`;
+}
+
+function outcomeText(outcome: OutcomeRecord): string {
+  const { status, code, attempts, inputTokens, outputTokens, billedUsd, ambiguousUsd, isEstimated } = outcome;
+  const how = code === undefined ? status : `${status} (${code})`;
+  if (attempts === 0) return `${how}, no request was sent`;
+  const doubt = ambiguousUsd > 0 ? `, at most ${usdText(ambiguousUsd)} more in doubt` : "";
+  const requests = attempts === 1 ? "1 request" : `${attempts} requests`;
+  const estimate = isEstimated ? " (estimated)" : "";
+  return `${how} after ${requests}: ${inputTokens} input and ${outputTokens} output tokens, ${usdText(billedUsd)} billed${estimate}${doubt}`;
+}

@@ -5,7 +5,8 @@
  *   {"key":K,"output":null,"error":{...},...}
  *   {"key":null,"line":N,"output":null,"error":{...}}                     the input line's key could not be read
  *
- * After them, of a line for which requests were sent: `model`, `usage`, `cost`, `latency_ms`, `attempts`, `provider_request_id`.
+ * After them, of a line for which requests were sent: `model`, `usage`, `cost`, `latency_ms`, `attempts`, `provider_request_id`;
+ * `model` also of one that was held and ended for that.
  * At the end `"warnings":[...]`, when something was left out of the request or changed in it, and `"body"`, the provider's own bytes, where
  * the caller names it. Lines of earlier versions have
  * what came with the text inside `output`, and only `model` and `warnings` after it.
@@ -144,13 +145,13 @@ function metadataOf({ metadata = "" }: LineFacts, fields: LineFields): string {
 
 /** `attempts` is absent where the line has it in its error. */
 function factsOf({ used, priceVersion, last, requestedModel }: LineFacts, attempts?: number): string {
-  if (used === undefined) return "";
+  const model = requestedModel === undefined ? "" : `,"model":${textLiteral(modelOf(requestedModel, last))}`;
+  if (used === undefined) return model;
   const estimated = used.isEstimated ? ',"is_estimated":true' : "";
   const usage = `{"input_tokens":${used.inputTokens},"cached_tokens":${used.cachedTokens},"cache_write_tokens":${used.cacheWriteTokens},"output_tokens":${used.outputTokens},"reasoning_tokens":${used.reasoningTokens}}`;
   const tier = last?.servedTier === undefined ? "null" : textLiteral(last.servedTier);
   const version = priceVersion === null ? "null" : textLiteral(priceVersion);
   const cost = `{"list_usd":${usdText(used.listUsd)},"billed_usd":${usdText(used.billedUsd)},"ambiguous_usd":${usdText(used.ambiguousUsd)},"tier":${tier},"price_version":${version}${estimated}}`;
-  const model = requestedModel === undefined ? "" : `,"model":${textLiteral(modelOf(requestedModel, last))}`;
   const latency = last === undefined ? "" : `,"latency_ms":${Math.round(last.latencyMs)}`;
   const tries = attempts === undefined ? "" : `,"attempts":${attempts}`;
   const id = last?.requestId === undefined ? "" : `,"provider_request_id":${textLiteral(last.requestId)}`;

@@ -113,7 +113,7 @@ export interface ItemCost {
 export interface ItemFacts extends AnswerMembers {
   /** How the answer ended; absent without one. */
   readonly finish_reason?: FinishReason;
-  /** The model that answered: `<provider>:` and the name that the provider returned, or else the one requested. */
+  /** The model that answered: `<provider>:` and the name that the provider returned, or else the one requested. Of an error, the one requested; absent where it was neither sent nor held. */
   readonly model?: string;
   /** Absent when no request was sent. */
   readonly usage?: ItemUsage;

@@ -137,5 +137,6 @@ describe("a run that is called again during such a wait", () => {
     expect(world.sent.length - sent).toBe(3_000);
     const [line] = world.output("/other-out.jsonl").filter(({ error }) => error !== undefined);
     expect(line?.error).toMatchObject({ code: "rate_limited", provider: "alpha", attempts: 0 });
+    expect(line).toMatchObject({ model: "alpha:m1" });
   });
 });

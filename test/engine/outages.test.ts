@@ -208,7 +208,8 @@ describe("a run of which nothing but an outage is left", () => {
     world.input(3);
     const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 60_000, finish: true });
     expect(await world.settle(run.finished)).toMatchObject({ errors: { [code]: 3 } });
-    for (const { error } of world.output()) {
+    for (const { error, ...line } of world.output()) {
+      expect(line).toMatchObject({ model: "alpha:m1", usage: {}, cost: {} });
       const { provider, provider_status } = error ?? {};
       expect({ provider, provider_status }).toEqual({ provider_status: undefined, ...who });
     }

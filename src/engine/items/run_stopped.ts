@@ -21,6 +21,8 @@ export interface UnsentEnd {
   readonly message: string;
   /** Whether the same request may succeed at another time; of `failed`. */
   readonly retryable?: boolean;
+  /** Of its item, as it was to be requested; absent where it is not known. */
+  readonly model?: string;
   /** Who refused it, or what it was held by, and the HTTP status. */
   readonly provider?: string;
   readonly providerStatus?: number;
@@ -38,10 +40,11 @@ export function endOf(
   status: "expired" | "cancelled" | "giving_up",
   model: string,
 ): UnsentEnd {
-  if (status !== "giving_up") return { status, code: status, message: endMessage(status) };
+  const named = model === "" ? {} : { model };
+  if (status !== "giving_up") return { status, code: status, message: endMessage(status), ...named };
   const end = owner.heldEnd?.(model) ?? {
     code: "provider_error",
     message: "the run ended before it was sent",
   };
-  return { status: "failed", ...end, retryable: true };
+  return { status: "failed", ...end, retryable: true, ...named };
 }

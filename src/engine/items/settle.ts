@@ -98,7 +98,9 @@ export class RunRecords implements ItemRecords {
     const { spent } = made ?? {};
     const priceVersion = this.#terms.prices.sourceOf(spent?.priceNumber ?? 0);
     const used = failure.attempts === 0 ? undefined : spent;
-    const facts = { used, priceVersion, metadata: end.metadata ?? "" };
+    const isNamed = failure.attempts > 0 || end.status === "failed"; // what was held names what it waited for
+    const model = isNamed && end.model !== undefined ? { requestedModel: end.model } : {};
+    const facts = { used, priceVersion, metadata: end.metadata ?? "", ...model };
     const { format, fields } = this.#terms.layout;
     const text =
       format === "perigee"

@@ -143,6 +143,7 @@ class LocalEngine implements Engine {
     const room = new Room({
       clock,
       waitMs: config.diskWaitMs,
+      dataDir: seams.dataDir,
       onRoom: (hasRoom) => this.#roomChanged(hasRoom),
     });
     const recorder = new Recorder({
@@ -374,12 +375,11 @@ class LocalEngine implements Engine {
   /** Of a run that a full disk holds, too, the room says how long it is waited for. */
   #holdsOf(owner: ItemOwner): RunHolds {
     const found = this.#lanes.holdsOf(owner);
-    const { clock, dataDir } = this.#seams;
-    const { lackingSinceMs } = this.parts.room;
+    const { lackingSinceMs, fullPath } = this.parts.room;
     if (lackingSinceMs === undefined) return found;
     return {
       ...found,
-      holds: [diskHold(owner, dataDir, lackingSinceMs, clock), ...found.holds],
+      holds: [diskHold(owner, fullPath, lackingSinceMs, this.#seams.clock), ...found.holds],
       isAll: false,
     };
   }

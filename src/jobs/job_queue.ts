@@ -89,7 +89,7 @@ export class JobQueue<F extends JobFacts> {
       start: (standing) => this.#track(this.#attempt(standing)),
     });
     const onRoom = (hasRoom: boolean): void => this.#order.pause(!hasRoom);
-    this.#room = new Room({ clock, waitMs: Number.POSITIVE_INFINITY, onRoom });
+    this.#room = new Room({ clock, waitMs: Number.POSITIVE_INFINITY, dataDir: "the data folder", onRoom });
     const release = (standing: Standing<F>): void => this.#order.ended(standing);
     this.#attempts = new JobAttempts(options, this.#down, this.#room, release, signal);
   }

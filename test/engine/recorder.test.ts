@@ -42,7 +42,7 @@ async function setUp(roomWaitMs: number) {
     clock,
     space: { isSpaceLow: () => true, restoreReserve: async () => false },
     lanes: () => [],
-    room: new Room({ clock, waitMs: roomWaitMs, onRoom: () => undefined }),
+    room: new Room({ clock, waitMs: roomWaitMs, dataDir: "/data", onRoom: () => undefined }),
     onFailure: (error) => {
       failure = error;
     },

@@ -329,7 +329,7 @@ describe("a full disk", () => {
         since: expect.any(String),
         next_try: new Date(world.clock.wallMs() + 1_000).toISOString(),
         items: 20 - settled,
-        message: "no space left on the disk of /data",
+        message: "no space left on the disk of /out.jsonl",
       },
     ]);
     expect(world.sent.length).toBeLessThanOrEqual(8);
@@ -347,7 +347,10 @@ describe("a full disk", () => {
     const run = engine.run(INPUT, OPTIONS);
     await world.clock.advance(15);
     world.disk.setFull(0);
-    await expect(world.settle(run.finished)).rejects.toMatchObject({ code: "disk_full" });
+    await expect(world.settle(run.finished)).rejects.toMatchObject({
+      code: "disk_full",
+      message: "no space left on the disk of /out.jsonl for 60 s; free some and run the same command again",
+    });
     expect(world.clock.nowMs()).toBeGreaterThanOrEqual(60_000);
     expect(world.clock.nowMs()).toBeLessThan(62_000);
     await world.settle(engine.close());
@@ -374,7 +377,8 @@ describe("a full disk", () => {
     if (task === undefined) throw new Error("no task");
     const { counts, held } = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
     expect(counts).toEqual({ answered: settled, failed: 0, open: 0, held: 20 - settled });
-    expect(held).toMatchObject([{ reason: "disk_full", items: 20 - settled, next_try: null }]);
+    const message = "no space left on the disk of /data"; // the store was full, not the output
+    expect(held).toMatchObject([{ reason: "disk_full", items: 20 - settled, next_try: null, message }]);
     expect(Math.abs(Date.parse(held[0]?.since ?? "") - fullAt)).toBeLessThan(100);
   });
 });

@@ -29,10 +29,10 @@ export async function putInOrder(
   const { out } = body;
   const part = `${out}.part`;
   await disk.remove(part);
-  const file = await room.waitFor(() => disk.open(part, "write"), { signal });
+  const file = await room.waitFor(() => disk.open(part, "write"), { signal, path: part });
   const sum = new Checksum();
   const write: Write = async (bytes, position) => {
-    await room.waitFor(() => file.write(bytes, position), { signal });
+    await room.waitFor(() => file.write(bytes, position), { signal, path: part });
     sum.add(bytes);
   };
   try {

@@ -131,7 +131,8 @@ export class Recorder {
     const durationMs = this.#options.clock.nowMs() - startMs;
     this.#options.observer?.committed(durationMs);
     debug.commits?.(`a step of ${sealed.length} runs is durable after ${durationMs.toFixed(1)} ms`);
-    if (logs.some((log) => log.isHolding)) this.#roomIsLost(); // before places are freed, so that nothing new is sent
+    const full = logs.find((log) => log.isHolding);
+    if (full !== undefined) this.#roomIsLost(full.outputPath); // before places are freed, so that nothing new is sent
     for (const step of sealed) step.release(wallMs);
     for (const log of logs) this.#hold(log);
     if (this.#options.space?.isSpaceLow() === true) void this.#awaitSpace(this.#options.space);
@@ -207,7 +208,7 @@ export class Recorder {
     const step = sealed.find(({ entry }) => entry.taskId === failure.taskId);
     if (step === undefined) return false;
     step.hold();
-    this.#roomIsLost().check(error);
+    this.#roomIsLost(step.outputPath).check(error);
     return true;
   }
 
@@ -216,8 +217,10 @@ export class Recorder {
     await this.#options.clock.sleep(ROOM_CHECK_MS, { signal: this.#closing.signal });
   }
 
-  #roomIsLost(): Lack {
+  /** `path`: of an output; without one the store found no room. */
+  #roomIsLost(path?: string): Lack {
     this.#lack ??= this.#options.room.lack();
+    this.#lack.path = path ?? this.#options.room.dataDir;
     return this.#lack;
   }
 

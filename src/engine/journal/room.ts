@@ -20,8 +20,15 @@ export interface RoomOptions {
   readonly clock: Clock;
   /** How long work that was accepted waits for room; Infinity: for ever. */
   readonly waitMs: number;
+  /** The folder of the store, whose disk is full where nobody names another path. */
+  readonly dataDir: string;
   /** Called with false when room ran out and true when it is back for all. */
   readonly onRoom: (hasRoom: boolean) => void;
+}
+
+export interface LackOptions {
+  readonly waitMs?: number;
+  readonly path?: string;
 }
 
 /** One for an engine. */
@@ -36,15 +43,25 @@ export class Room {
     this.#options = options;
   }
 
+  get dataDir(): string {
+    return this.#options.dataDir;
+  }
+
   /** Monotonic: since when somebody has no room; undefined while all have. */
   get lackingSinceMs(): number | undefined {
     return this.#lackingSinceMs;
   }
 
-  /** Somebody has no room from now on; end it once, when they have. */
-  lack({ waitMs }: Pick<RoomOptions, "waitMs"> = this.#options): Lack {
+  /** A path on the full disk: what found no room first. */
+  get fullPath(): string {
+    const [first] = this.#lacks;
+    return first?.path ?? this.#options.dataDir;
+  }
+
+  /** Somebody has no room from now on, for a file at `path`; end it once, when they have. */
+  lack({ waitMs = this.#options.waitMs, path = this.#options.dataDir }: LackOptions = {}): Lack {
     const { clock } = this.#options;
-    const lack = new Lack({ clock, waitMs }, () => {
+    const lack = new Lack({ clock, waitMs, path }, () => {
       if (this.#lacks.delete(lack) && this.#lacks.size === 0) this.#change(undefined);
     });
     this.#lacks.add(lack);
@@ -55,14 +72,11 @@ export class Room {
   /**
    * Writes again and again for as long as there is no room for it, so `write` must be one that may be repeated after
    * `ENOSPC` or `disk_full`. Rejects with `disk_full` when that lasted too long, with `signal.reason` when it is given
-   * up, and with any other error of `write`.
+   * up, and with any other error of `write`. `path`: of what is written, if it is not in the data folder.
    */
   async waitFor<T>(
     write: () => Promise<T>,
-    {
-      signal,
-      waitMs = this.#options.waitMs,
-    }: { readonly signal?: AbortSignal | undefined; readonly waitMs?: number } = {},
+    { signal, ...options }: LackOptions & { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<T> {
     let lack: Lack | undefined;
     try {
@@ -71,7 +85,7 @@ export class Room {
           return await write();
         } catch (error) {
           if (!isFull(error)) throw error;
-          lack ??= this.lack({ waitMs });
+          lack ??= this.lack(options);
           lack.check(error);
         }
         await this.#options.clock.sleep(ROOM_CHECK_MS, { signal });
@@ -116,9 +130,12 @@ export class Lack {
   readonly #options: Pick<RoomOptions, "clock" | "waitMs">;
   readonly #sinceMs: number;
   readonly #end: () => void;
+  /** What found no room last. */
+  path: string;
 
-  constructor(options: Pick<RoomOptions, "clock" | "waitMs">, end: () => void) {
+  constructor(options: Pick<RoomOptions, "clock" | "waitMs"> & { readonly path: string }, end: () => void) {
     this.#options = options;
+    this.path = options.path;
     this.#sinceMs = options.clock.nowMs();
     this.#end = end;
   }
@@ -130,7 +147,7 @@ export class Lack {
     const seconds = Math.round(waitMs / 1_000);
     throw new PerigeeError(
       "disk_full",
-      `no space left on the disk for ${seconds} s; free some and run the same command again`,
+      `no space left on the disk of ${this.path} for ${seconds} s; free some and run the same command again`,
       { cause },
     );
   }

@@ -38,6 +38,7 @@ export type StepListener = (sequence: number, step: Step, wallMs: number) => voi
 
 /** A step between its sealing and its being durable. */
 export interface SealedStep {
+  readonly outputPath: string;
   /** Changes with `hold`. */
   readonly entry: UnstampedEntry;
   /** The output has no room: its lines go with the step instead. */
@@ -79,6 +80,10 @@ export class TaskLog {
     this.#calls = calls;
     this.#onStep = onStep;
     this.#durableEnd = output.end;
+  }
+
+  get outputPath(): string {
+    return this.#output.path;
   }
 
   /** Bytes of the output that are durable. */
@@ -175,6 +180,7 @@ export class TaskLog {
     if (this.isHolding) this.#hold(step, lines);
     const claimed = this.#output.claim(this.isHolding ? NO_BYTES : lines);
     return new Sealed(this.#taskId, step, {
+      outputPath: this.outputPath,
       header: { ...claimed.range, voids: 0, committedUsd },
       write: claimed.write,
       onHold: () => {
@@ -193,6 +199,7 @@ export class TaskLog {
     this.#touch(this); // what is staged
     const { range, write } = this.#output.claim(Buffer.concat(this.#held));
     return new Sealed(this.#taskId, step, {
+      outputPath: this.outputPath,
       header: { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() },
       write,
       onHold: () => this.#output.rewind(range.outStart),
@@ -236,6 +243,7 @@ export class TaskLog {
 }
 
 interface SealedParts {
+  readonly outputPath: string;
   readonly header: StepHeader;
   readonly write: OutputWrite | undefined;
   readonly onHold: () => void;
@@ -253,6 +261,10 @@ class Sealed implements SealedStep {
     this.#parts = parts;
     this.#header = parts.header;
     this.entry = { taskId, records: step.finish(parts.header), output: parts.write };
+  }
+
+  get outputPath(): string {
+    return this.#parts.outputPath;
   }
 
   hold(): void {

@@ -17,7 +17,7 @@ export interface HoldFacts {
 /** Everything that is left of a run waits while the disk is full. */
 export function diskHold(
   { openItems }: Pick<ItemOwner, "openItems">,
-  dataDir: string,
+  path: string,
   sinceMs: number,
   clock: Clock,
 ): Hold {
@@ -26,7 +26,7 @@ export function diskHold(
     since: isoTime(sinceMs, clock),
     next_try: isoTime(clock.nowMs() + ROOM_CHECK_MS, clock),
     items: openItems,
-    message: `no space left on the disk of ${dataDir}`,
+    message: `no space left on the disk of ${path}`,
   };
 }
 

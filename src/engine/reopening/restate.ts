@@ -100,12 +100,12 @@ export async function restate(
   const { disk, room, store } = parts;
   const { task, before, next, path, lastSequence, aside } = restatement;
   const part = partPath(path);
-  const file = await room.waitFor(() => disk.open(part, "write"), { signal });
+  const file = await room.waitFor(() => disk.open(part, "write"), { signal, path });
   const writer = new RestatementWriter(parts, restatement, file, signal);
   try {
-    await room.waitFor(() => file.truncate(0), { signal });
+    await room.waitFor(() => file.truncate(0), { signal, path });
     await writer.writeAll();
-    await room.waitFor(() => file.sync(), { signal });
+    await room.waitFor(() => file.sync(), { signal, path });
   } finally {
     await file.close();
   }
@@ -132,8 +132,8 @@ export async function settleRestatement(
   let isInPlace = await holds(disk, path, restating);
   if (!isInPlace && (await holds(disk, part, restating))) {
     if (aside !== undefined && (await isToMove(disk, aside)))
-      await room.waitFor(() => disk.rename(aside.from, aside.to), { signal });
-    await room.waitFor(() => disk.rename(part, path), { signal });
+      await room.waitFor(() => disk.rename(aside.from, aside.to), { signal, path });
+    await room.waitFor(() => disk.rename(part, path), { signal, path });
     isInPlace = true;
   }
   const { from, to, next } = restating;
@@ -253,10 +253,10 @@ class RestatementWriter {
 
   async #flush(): Promise<void> {
     const { store, room, clock } = this.#parts;
-    const { task, committedUsd } = this.#restatement;
+    const { task, committedUsd, path } = this.#restatement;
     const bytes = Buffer.concat(this.#staged);
     const outStart = this.outBytes;
-    await room.waitFor(() => this.#file.write(bytes, outStart), { signal: this.#signal });
+    await room.waitFor(() => this.#file.write(bytes, outStart), { signal: this.#signal, path });
     this.outBytes += bytes.byteLength;
     this.outCrc32 = crc32(bytes, this.outCrc32);
     const records = this.#step.finish({

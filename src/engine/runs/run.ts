@@ -56,8 +56,8 @@ export class Run implements AsyncIterable<ResultLine> {
   #stopReason: string | undefined;
   /** What held its items when it stopped for that. */
   #held: readonly Hold[] = [];
-  /** Since when a full disk holds it, or held it last; ISO 8601. */
-  #fullSince: string | undefined;
+  /** The hold of a full disk, as it was found last. */
+  #full: Hold | undefined;
   /** How it was asked to leave, perhaps before it was open. */
   #leaving: "stopping" | "cancelling" | undefined;
   #isCancelAsked = false;
@@ -237,7 +237,7 @@ export class Run implements AsyncIterable<ResultLine> {
       waitMs,
       onHolds: (found) => {
         note?.look(found.length > 0);
-        this.#fullSince = found.find(({ reason }) => reason === "disk_full")?.since ?? this.#fullSince;
+        this.#full = found.find(({ reason }) => reason === "disk_full") ?? this.#full;
       },
       isFinishing: onHeld === undefined && this.#options.finish === true,
       readRest: (isWanted) => readRest(opened, isWanted),
@@ -312,11 +312,11 @@ export class Run implements AsyncIterable<ResultLine> {
 
   /** The hold of a run that has waited for a full disk for as long as it may. */
   #fullDisk(state: RunState): Hold {
-    const { clock, dataDir } = this.#parts;
+    const { clock, room } = this.#parts;
     const { linesTotal = state.linesRead, blankLines } = state;
-    const hold = diskHold(state, dataDir, clock.nowMs(), clock);
+    const hold = this.#full ?? diskHold(state, room.fullPath, clock.nowMs(), clock);
     const items = Math.max(0, linesTotal - blankLines - state.items.done.size); // answers that were not recorded are lost
-    return { ...hold, items, since: this.#fullSince ?? hold.since };
+    return { ...hold, items };
   }
 
   /** Nothing but held items is left, for longer than the caller waits. */

@@ -260,7 +260,7 @@ async function openOutput(
       );
     }
   }
-  return parts.room.waitFor(() => OutputFile.open(parts.disk, path), { signal });
+  return parts.room.waitFor(() => OutputFile.open(parts.disk, path), { signal, path });
 }
 
 /** Work that names itself and no output is the engine's own: its input does not change. */

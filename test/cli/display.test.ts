@@ -17,6 +17,7 @@ const PROGRESS: Progress = {
   completed: 12_343,
   errors: 2,
   inFlight: 300,
+  retrying: 0,
   itemsPerSecond: 9_512,
   tokensPerSecond: 4_200_000,
   billedUsd: 1.5,
@@ -113,6 +114,13 @@ describe("the progress line", () => {
     expect(progressLine({ ...PROGRESS, lanes })).toMatch(
       / \[openai rpm 97%, 0\/512 in flight, waits 0:42 to send an item of 5,200 tokens alone \(limit 4,000\)\]$/,
     );
+  });
+
+  it("counts the items that are tried again, unless it says what holds them", () => {
+    expect(progressLine({ ...PROGRESS, retrying: 12 })).toMatch(/ 12% {2}12 to try again {2}ETA /);
+    const since = "2026-01-01T00:00:00.000Z";
+    const held = [{ reason: "outage", since, next_try: null, items: 12, message: "" }] as const;
+    expect(progressLine({ ...PROGRESS, retrying: 12, held })).not.toContain("try again");
   });
 
   it("names what pauses a run before anything that a narrow terminal cuts", () => {

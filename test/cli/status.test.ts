@@ -89,6 +89,7 @@ describe("the errors of a run", () => {
       ambiguous_usd: 0,
       ambiguous_requests: 0,
       requests_under_way: 0,
+      retrying: 0,
       errors: [
         { code: "invalid_json", count: 2, first_line: 2, message: "the line is not one JSON value" },
         {

@@ -1,7 +1,8 @@
 /** What is shown while nothing moves: when it is tried again, and that nobody knows when it ends. */
 import { describe, expect, it } from "vitest";
 import type { Run } from "../../src/engine/runs/run.ts";
-import { INPUT, OUTPUT, ok, type Reply, status, World } from "./world.ts";
+import { readStatus } from "../../src/engine/runs/run_status.ts";
+import { INPUT, mortal, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
 const KINDS: Readonly<Record<string, () => Reply>> = {
   outage: () => ({ ok: false, failure: "not_sent", message: "connection refused" }),
@@ -81,6 +82,35 @@ describe("the only item of a run whose provider is down", () => {
       await world.clock.advance(15);
       expect(world.sent.length, "too late").toBe(sent + 1);
     }
+  });
+});
+
+describe("items that are tried again while others are answered", () => {
+  it("are counted as such, in the run and from outside it, and are not held", async () => {
+    const world: World = new World({
+      config: { maxInFlight: 2 },
+      latencyMs: 1_000,
+      answer: (line, attempt) =>
+        line === 3 && attempt === 1 ? status(503, "busy", { "retry-after": "60" }) : ok(line),
+    });
+    world.input(20);
+    const process = mortal(world.clock);
+    const run = (await world.engine(process.clock)).run(INPUT, { out: OUTPUT });
+    await world.clock.advance(2_500);
+    expect(run.progress().retrying).toBe(1);
+    await world.clock.advance(20_000); // all others are answered
+    expect(run.progress()).toMatchObject({ retrying: 1, held: [], settled: 19, inFlight: 0 });
+    process.kill();
+    world.kill();
+    const store = await world.store.open();
+    const task = await store.taskByName(`out:${OUTPUT}`);
+    if (task === undefined) throw new Error("the run is not recorded");
+    const found = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
+    expect(found).toMatchObject({ retrying: 1, counts: { open: 1, held: 0 } });
+    await store.close();
+    const again = (await world.engine()).run(INPUT, { out: OUTPUT });
+    expect(await world.settle(again.finished)).toMatchObject({ counts: { completed: 20 } });
+    expect(again.progress().retrying).toBe(0);
   });
 });
 

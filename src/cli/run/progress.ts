@@ -72,7 +72,7 @@ export function progressLine(progress: Progress): string {
   const isDone = progress.state === "done";
   const parts = [
     `${progress.state.padEnd(8)} ${count(settled)}${linesTotal === undefined ? "" : `/${count(linesTotal)}`}${share}`,
-    heldText(progress),
+    heldText(progress) || retryingText(progress),
     isDone ? "" : timeLeft(progress),
     isDone ? "" : `${short(progress.itemsPerSecond)}/s`,
     `${count(errors)} ${errors === 1 ? "error" : "errors"}`,
@@ -93,6 +93,11 @@ function heldText({ held, pausedBy }: Progress): string {
   const items = shown.reduce((sum, hold) => sum + hold.items, 0);
   const more = shown.length > 1 ? ` (and ${shown.length - 1} more)` : "";
   return `held ${count(items)} by ${holdText(first, nowMs())}${more}`;
+}
+
+/** Of items that nothing holds: the lane answers others. */
+function retryingText({ retrying, held }: Progress): string {
+  return retrying === 0 || held.length > 0 ? "" : `${count(retrying)} to try again`;
 }
 
 function nowMs(): number {

@@ -141,7 +141,7 @@ function statusTable(found: RunStatus, nowWallMs: number): string {
   const rows: [string, string][] = [
     ["answered", count(counts.answered)],
     ["failed", count(counts.failed)],
-    ["open", count(counts.open)],
+    ["open", openText(found)],
     ["held", count(counts.held)],
     ...held.map((hold): [string, string] => ["", `${linesText(hold.items)}: ${holdText(hold, nowWallMs)}`]),
     ["billed", billedText(found)],
@@ -149,6 +149,13 @@ function statusTable(found: RunStatus, nowWallMs: number): string {
     ...(found.output_missing === true ? [MISSING] : []),
   ];
   return rows.map(([label, value]) => `${label.padEnd(9)}  ${value}\n`).join("");
+}
+
+/** What is held says itself when it is tried again. */
+function openText({ counts, retrying }: RunStatus): string {
+  const again =
+    counts.held === 0 && retrying > 0 ? ` (${count(retrying)} failed and will be tried again)` : "";
+  return `${count(counts.open)}${again}`;
 }
 
 /** Requests without a known price count as 0, so the sum is then a lower bound. */

@@ -27,6 +27,8 @@ export class ItemStates {
   /** Items in shards, in the backlog or in a lane. */
   waitingItems = 0;
   inFlight = 0;
+  /** Lines whose last request failed, until the next one is sent. */
+  readonly retrying: Set<number> = new Set();
   requestsSent = 0;
   /** Items that wait for a change by the caller, by what holds them. */
   readonly held: Map<string, HeldCount> = new Map();

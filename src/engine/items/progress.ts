@@ -34,6 +34,8 @@ export interface Progress {
   readonly completed: number;
   readonly errors: number;
   readonly inFlight: number;
+  /** Items whose last request failed and that wait for the next one; held ones included. */
+  readonly retrying: number;
   /** Over about the last ten seconds. */
   readonly itemsPerSecond: number;
   readonly tokensPerSecond: number;

@@ -211,6 +211,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
     owner.changed(); // it may wait in a lane that is stopped now
     return admitted.then(() => {
+      owner.items.retrying.delete(call.line);
       owner.items.requestsSent += 1;
     });
   }
@@ -253,6 +254,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     }
     const other = besideOf(ended);
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
+    if (result.class !== "permanent" && other === undefined) call.owner.items.retrying.add(call.line);
     if (isOwn) lane.health.ended(call);
     else lane.health.failed(call, result);
     if (isOwn && suspectsOf(result) === "item") lane.health.healed(nowMs - result.latencyMs);
@@ -290,6 +292,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const { owner } = call;
     const lane = this.#options.laneOf(call.lane);
     call.isOver = true;
+    owner.items.retrying.delete(call.line);
     this.#options.claimed.release(call);
     lane.health.ended(call);
     if (owner.phase === "done") {

@@ -158,6 +158,7 @@ export function progressOfAll(each: readonly Progress[]): Progress {
     completed: sum(({ completed }) => completed),
     errors: sum(({ errors }) => errors),
     inFlight: sum(({ inFlight }) => inFlight),
+    retrying: sum(({ retrying }) => retrying),
     itemsPerSecond: sum(({ itemsPerSecond }) => itemsPerSecond),
     tokensPerSecond: sum(({ tokensPerSecond }) => tokensPerSecond),
     billedUsd: sum(({ billedUsd }) => billedUsd),

@@ -34,6 +34,8 @@ export interface RunStatus {
   readonly ambiguous_requests: number;
   /** How many of them have no recorded end: they are under way, or were cut off when the process ended. */
   readonly requests_under_way: number;
+  /** Items whose last request failed and that are requested again; held ones included. */
+  readonly retrying: number;
   readonly errors: readonly ErrorGroup[];
   /** Present when lines have ended and their output does not exist. */
   readonly output_missing?: true;
@@ -92,6 +94,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     ambiguous_usd: roundedUsd(ambiguousUsd + open.ambiguousUsd),
     ambiguous_requests: ambiguousRequests + open.ambiguousAttempts,
     requests_under_way: unsettled.underWay,
+    retrying: isOver ? 0 : unsettled.retrying,
     errors: await groups.read(parts, task.id, body),
     ...(isMissing ? { output_missing: true } : {}),
   };
@@ -134,6 +137,10 @@ class UnsettledLines {
   /** Requests without a recorded end. */
   get underWay(): number {
     return this.#intents.size;
+  }
+
+  get retrying(): number {
+    return this.count - this.#intents.size;
   }
 
   taken(): TakenByLines {

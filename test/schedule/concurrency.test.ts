@@ -85,4 +85,31 @@ describe("Concurrency", () => {
     for (let round = 0; round < 4; round++) fullRound(concurrency);
     expect(concurrency.limit).toBe(1_024);
   });
+
+  it("grows by half after every 15 s of full use without any answer, up to the maximum", () => {
+    const concurrency = new Concurrency({ max: 130 });
+    expect([0, 14_999, 15_000].map((nowMs) => concurrency.growsInMs(nowMs))).toEqual([15_000, 1, 0]);
+    expect(concurrency.limit).toBe(96);
+    expect(concurrency.growsInMs(15_000)).toBe(15_000);
+    concurrency.take();
+    concurrency.free(20_000); // an answer, whatever it says
+    expect(concurrency.growsInMs(29_999)).toBe(15_000);
+    expect(concurrency.growsInMs(44_999)).toBe(0);
+    expect(concurrency.limit).toBe(130);
+    expect(concurrency.growsInMs(90_000)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it.each([true, false])(
+    "does not grow without answers after one that failed (a refusal: %s), until a restart",
+    (isRefusal) => {
+      const concurrency = new Concurrency({ max: 1_000 });
+      concurrency.congested(0, isRefusal, 1);
+      const { limit } = concurrency;
+      for (let nowMs = 0; nowMs <= 120_000; nowMs += 5_000)
+        expect(concurrency.growsInMs(nowMs)).toBe(Number.POSITIVE_INFINITY);
+      expect(concurrency.limit).toBe(limit);
+      concurrency.restart();
+      expect(concurrency.growsInMs(120_000)).toBe(15_000);
+    },
+  );
 });

@@ -79,4 +79,28 @@ describe("FairShare", () => {
     share.join("c");
     expect(serve(share, 2, () => 1)).toBe("cc");
   });
+
+  it.each([
+    ["beside others", { a: 1, light: 0.001 }],
+    ["with nobody else", { light: 0.001, other: 0.002 }],
+  ])("lets no newcomer wait for the turns of one who left: %s", (_, weights) => {
+    const share = shareOf({ ...weights, a: 1 });
+    for (const who of Object.keys(weights)) {
+      share.next(() => true);
+      share.served(who, 1); // of little weight, that is as much as a thousand turns of the others
+    }
+    for (const who of Object.keys(weights)) if (who !== "a") share.leave(who);
+    for (const who of ["b", "c"]) share.join(who);
+    const order = serve(share, 30, () => 1);
+    for (const who of ["a", "b", "c"]) expect(order.split(who).length - 1).toBeGreaterThanOrEqual(9);
+  });
+
+  it("lets nobody pay for turns of before all had left", () => {
+    const share = shareOf({ a: 1, b: 1 });
+    share.next(() => true);
+    share.served("a", 1_000);
+    for (const who of ["b", "a"]) share.leave(who);
+    for (const who of ["c", "a"]) share.join(who);
+    expect(serve(share, 20, () => 1).split("a").length - 1).toBe(10);
+  });
 });

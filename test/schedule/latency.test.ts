@@ -1,4 +1,5 @@
 /** What latencies say of attempts: which are too late, and which hang. */
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Latencies, type LatencyKey } from "../../src/queue/latency.ts";
 
@@ -92,6 +93,23 @@ describe("patience with an attempt under way", () => {
     expect(latencies.patienceMs(KEY, attempt(5_000, 55_000))).toBeGreaterThan(0);
     answers(latencies, 8, 1_000, 110_000);
     expect(latencies.patienceMs(KEY, attempt(5_000, 55_000))).toBe(0);
+  });
+
+  it("ends when all of the last eight answers are to requests sent after it, in whatever order they came", () => {
+    const order = fc.shuffledSubarray([1, 2, 3, 4, 5, 6, 7, 8], { minLength: 8 });
+    fc.assert(
+      fc.property(order, fc.boolean(), (places, isOneOfBefore) => {
+        const latencies = new Latencies();
+        answers(latencies, 60, 1_000, 99_000);
+        for (const place of places) {
+          const sentMs = isOneOfBefore && place === 1 ? 99_999 : 100_000 + place;
+          latencies.answered(KEY, sentMs, 102_000);
+        }
+        const patienceMs = latencies.patienceMs(KEY, attempt(5_000, 55_000));
+        if (isOneOfBefore) expect(patienceMs).toBeGreaterThan(0);
+        else expect(patienceMs).toBe(0);
+      }),
+    );
   });
 
   it("goes on when the clock is a rounding short of the time from which on an attempt may hang", () => {

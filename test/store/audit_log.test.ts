@@ -162,12 +162,15 @@ describe("the audit log", () => {
   });
 
   it("reads lines of any text, wherever its reads divide a character", async () => {
-    const { open, disk, verify } = setUp();
-    const log = await open();
-    for (let index = 0; index < 400; index += 1) log.note(taken("試ä😀".repeat(index % 47)));
-    await log.close();
-    expect(disk.bytes("data/audit-2026-01.jsonl")?.byteLength).toBeGreaterThan(2 * 65_536);
-    expect(await verify()).toMatchObject({ isWhole: true, lines: 400 });
+    for (let shift = 0; shift < 9; shift += 1) {
+      const { open, disk, verify } = setUp();
+      const log = await open();
+      log.note(taken("x".repeat(shift)));
+      for (let line = 0; line < 600; line += 1) log.note(taken("試ä😀".repeat(50)));
+      await log.close();
+      expect(disk.bytes("data/audit-2026-01.jsonl")?.byteLength).toBeGreaterThan(6 * 65_536);
+      expect(await verify()).toMatchObject({ isWhole: true, lines: 601 });
+    }
   });
 
   it("says where the chain begins now when its beginning was removed", async () => {

@@ -96,6 +96,32 @@ describe("a statement of a task", () => {
   });
 });
 
+describe("the sums of a task", () => {
+  const NUMBERS = [
+    ...["attempts", "ambiguousAttempts", "inputTokens", "cachedTokens", "cacheWriteTokens", "outputTokens"],
+    ...["reasoningTokens", "listUsd", "usd", "billedUsd", "ambiguousUsd"],
+  ] as const;
+  const taken = fc.record(Object.fromEntries(NUMBERS.map((name) => [name, fc.nat({ max: 999 })])));
+
+  it("are those of its outcomes in each of their parts, stated again or not", () => {
+    fc.assert(
+      fc.property(fc.array(taken, { minLength: 1, maxLength: 6 }), (all) => {
+        const open = workWith(all.length + 1, []);
+        for (const [item, parts] of all.entries())
+          open.apply({ is: "outcome", ...outcomeOf(1, item, parts), ...TEXT }, 1);
+        for (const work of [open, restated(open).read]) {
+          const sums: Readonly<Record<string, number>> = { ...work.sumsOf(1) };
+          for (const name of NUMBERS)
+            expect([name, sums[name]]).toEqual([
+              name,
+              all.reduce((sum, parts) => sum + (parts[name] ?? 0), 0),
+            ]);
+        }
+      }),
+    );
+  });
+});
+
 describe("a work log", () => {
   it.each([255, 256, 257, 513])("gives all of %i answers, page by page", async (count) => {
     const log = await openWorkLog({ store: createMemoryStore(), clock });

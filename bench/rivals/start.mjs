@@ -1,5 +1,5 @@
 /**
- * One rival as a process of its own, started by `bench/rivals.ts`: `node start.mjs NAME OPTIONS`, the options as JSON.
+ * One rival as a process of its own, started by `bench/jobs/rivals.ts`: `node start.mjs NAME OPTIONS`, the options as JSON.
  */
 const [name, options] = process.argv.slice(2);
 const { run } = await import(`./${name}.mjs`);

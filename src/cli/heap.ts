@@ -1,7 +1,7 @@
 /**
  * The heap of the command's process: settings of V8 that a library must not touch, but a program may.
  *
- * Measured on 2 cores, Node 20, 100,000 lines at 2,048 in flight (bench/engine.ts, docs/decisions/0008-heap.md):
+ * Measured on 2 cores, Node 20, 100,000 lines at 2,048 in flight (bench/jobs/engine.ts, docs/decisions/0008-heap.md):
  *   parallel scavenges off     threads that wait for each other cost 20 to 30 us of CPU an item on two cores
  *   growth of 100 % a cycle    the old generation holds what is in flight twice instead of five times: 340 -> 255 MB peak
  *   one early collection       V8 lets a young heap grow to 256 MB before the first one sets a measure
@@ -26,7 +26,7 @@ export function tuneHeap(clock: Clock): { cancel(): void } {
 
 /**
  * For a service, which runs for long: its old generation grows as V8 sees fit. With the bound above, collections of a heap that
- * holds a million open tasks come too often: one posted item in bench/service.ts took 4,130 - 4,720/s with a p99 of 26 to 36 ms,
+ * holds a million open tasks come too often: one posted item in bench/jobs/service.ts took 4,130 - 4,720/s with a p99 of 26 to 36 ms,
  * without it 4,780 - 4,880/s and 22 ms; an upload of 1 GiB peaks at 243 MiB either way.
  */
 export function freeHeap(): void {

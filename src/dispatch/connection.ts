@@ -12,7 +12,7 @@
  * and beyond `smallBytes` already when all bodies without a place hold as much together as they may.
  * After any failure the connection is gone: its client is destroyed and a new one made for the next call.
  *
- * Hot path (bench/transport.ts): one object serves all calls of a connection, and no timer, listener or stream is
+ * Hot path (bench/jobs/transport.ts): one object serves all calls of a connection, and no timer, listener or stream is
  * made for a call; the owner's sweep watches deadlines and stalls.
  */
 import type { Socket } from "node:net";

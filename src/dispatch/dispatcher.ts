@@ -12,7 +12,7 @@
  * passes admission, and has all the time that is left, up to its provider's time-out, unless `patience` gives it up before.
  *
  * Hot path: a call that succeeds at once costs 0.7 us on top of the transport and the codec
- * (docs/decisions/0006-transport.md, bench/transport.ts).
+ * (docs/decisions/0006-transport.md, bench/jobs/transport.ts).
  */
 import type { Clock } from "../clock.ts";
 import { debug } from "../debug.ts";

@@ -11,7 +11,7 @@
  * Proxies are passed in (proxy.ts). It follows no redirects and does not retry.
  *
  * Hot path: at most 52 microseconds of CPU a request at 2,048 in flight, undici and the kernel included (42 measured on
- * a quiet machine; bench/transport.ts). One timer for all calls sweeps over their deadlines; signals are listened to once, not per call.
+ * a quiet machine; bench/jobs/transport.ts). One timer for all calls sweeps over their deadlines; signals are listened to once, not per call.
  */
 import { Socket } from "node:net";
 import type * as undici from "undici";

@@ -16,7 +16,7 @@
  * A job that fails for a reason of this process, such as a store that cannot be read, is tried again after 30 s without its attempt
  * being counted.
  *
- * Hot: `accept` at 1,000 a second, each durable (bench/executions.ts).
+ * Hot: `accept` at 1,000 a second, each durable (bench/jobs/executions.ts).
  */
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../clock.ts";

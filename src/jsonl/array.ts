@@ -6,7 +6,7 @@
  * text around it, a syntax error, invalid UTF-8) throws, because nothing after it can be trusted.
  *
  * Limits: element 10 MiB of text and 64 levels, beyond which it is refused alone; 100,000 levels refuse the file.
- * Speed: about 35 MB/s, nearly all of it the parser's tokens (`bench/jsonl.ts`); lines are split 70 times as fast.
+ * Speed: about 35 MB/s, nearly all of it the parser's tokens (`bench/parts/read.ts`); lines are split 70 times as fast.
  */
 import { finished } from "node:stream/promises";
 import type parser from "stream-json/parser.js";

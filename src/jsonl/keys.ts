@@ -10,7 +10,7 @@
  * Hash: two lanes of MurmurHash3's x86_128 rounds over 32-bit words, crossed at the end (Austin Appleby, public
  * domain). Unkeyed: whoever makes collisions in their own file makes that file slower to check, nothing else.
  *
- * Hot path: at least 1 GB/s on lines of 600 bytes (`bench/jsonl.ts`).
+ * Hot path: at least 1 GB/s on lines of 600 bytes (`bench/parts/read.ts`).
  */
 import type { Block } from "./block.ts";
 import { asBuffer, eachLine } from "./lines.ts";

@@ -7,7 +7,7 @@
  *
  * Limits: line 10 MiB, chunk 1 MiB (options); a block has at most 256 lines (option) and 256 KiB,
  * unless one line is longer.
- * Hot path: at least 1.5 GB/s from the page cache (`bench/jsonl.ts`).
+ * Hot path: at least 1.5 GB/s from the page cache (`bench/parts/read.ts`).
  */
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";

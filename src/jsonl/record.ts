@@ -7,7 +7,7 @@
  * Keys are compared and echoed as they are: NFC and NFD differ, `__proto__` is a key like any other.
  *
  * Limits: depth 64, key 512 bytes of UTF-8 (both options). Hot path: at most 3 us for a line of 600 bytes, of which
- * `JSON.parse` takes about half (`bench/jsonl.ts`).
+ * `JSON.parse` takes about half (`bench/parts/read.ts`).
  */
 import { isUtf8 } from "node:buffer";
 import type { FailureCode } from "../errors.ts";

@@ -11,7 +11,7 @@
  * the caller names it. Lines of earlier versions have
  * what came with the text inside `output`, and only `model` and `warnings` after it.
  *
- * Keys come as JSON string literals, made once where the line was parsed. Hot path: one call per item (`bench/jsonl.ts`).
+ * Keys come as JSON string literals, made once where the line was parsed. Hot path: one call per item (`bench/parts/write.ts`).
  */
 import type { FailureCode } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";

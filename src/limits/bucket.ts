@@ -15,7 +15,7 @@
  * An amount above the limit waits for an empty window, is then taken whole, and blocks until it has aged out.
  * Amounts are whole numbers. A raise by `adjust` may pass the limit; the excess is debt that later takes wait out.
  *
- * Limits: 8 bytes a slot, 8 KB a bucket whatever the limit. Hot path: `take` 0.2 us (bench/schedule.ts).
+ * Limits: 8 bytes a slot, 8 KB a bucket whatever the limit. Hot path: `take` 0.2 us (bench/parts/admit.ts).
  */
 import { ringPosition } from "./ring.ts";
 

@@ -13,7 +13,7 @@
  * where a rate is configured or learnt not below the start: there the rate is what the provider objects to.
  * After an outage the places in flight begin again with slow start, so that what failed meanwhile does not linger.
  *
- * Hot path: reserve + settle + release 1 us (bench/schedule.ts).
+ * Hot path: reserve + settle + release 1 us (bench/parts/admit.ts).
  */
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";

@@ -7,7 +7,7 @@
  *
  * Texts that records speak of (projects, lanes, prices, reasons) are names, and are written here as their numbers; 0 means no name.
  *
- * Hot path: an intent and an outcome for each item, written once and read once (bench/work_log.ts).
+ * Hot path: an intent and an outcome for each item, written once and read once (bench/jobs/work_log.ts).
  */
 import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";

@@ -13,7 +13,7 @@
  * Texts are rows (the request of a task in its row, answers by task and item) or lines of a file that is written and synced with the
  * commit. Records hold none, so what is erased is gone.
  *
- * Hot: 5,000 posts or 9,000 lines a second (bench/work_log.ts, docs/decisions/0022-work-log.md).
+ * Hot: 5,000 posts or 9,000 lines a second (bench/jobs/work_log.ts, docs/decisions/0022-work-log.md).
  */
 import assert from "node:assert";
 import { crc32 } from "node:zlib";

@@ -12,7 +12,7 @@
  *
  * Caps count whole nano-USD, each amount rounded up once, in safe integers: a million of them add up exactly. What is
  * reported (`billedUsd`, `ambiguousUsd`) is the plain sum of the amounts.
- * Limits: a cap of at most 9,000,000 USD. Hot path: a reserve and settle take under 0.5 us (`bench/price.ts`).
+ * Limits: a cap of at most 9,000,000 USD. Hot path: a reserve and settle take under 0.5 us (`bench/parts/admit.ts`).
  */
 import assert from "node:assert/strict";
 import { PerigeeError } from "../errors.ts";

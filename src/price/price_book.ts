@@ -1,7 +1,7 @@
 /**
  * Keeps the price of each model for as long as it holds.
  *
- * Hot path: a price that is kept costs two map look-ups, at most 0.2 us (`bench/price.ts`), or one by the whole id of its
+ * Hot path: a price that is kept costs two map look-ups, at most 0.2 us (`bench/parts/admit.ts`), or one by the whole id of its
  * model, whose parts are made once; finding one in the list takes under 1 ms (the first also loads the list, see `base.ts`).
  * Limits: at most 10,000 models are kept (beyond, all are forgotten and found again), each for at most 24 hours.
  */

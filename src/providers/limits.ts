@@ -11,7 +11,7 @@
  * Limits: values that are not whole, or a limit that is not above 0 (Azure sends -1 and 0), are ignored together with
  * what remains of them.
  *
- * Called once per response, at most 1 us (bench/providers.ts).
+ * Called once per response, at most 1 us (bench/parts/decode.ts).
  */
 import type { LearntLimits } from "../work/limits.ts";
 import type { HeaderBag } from "./provider.ts";

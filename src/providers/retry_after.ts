@@ -64,7 +64,7 @@ const GO_UNIT_MS: Readonly<Record<string, number>> = {
 
 /**
  * A Go duration (`1h2m3.5s`, `12ms`, `6m0s`; a bare number is seconds) in ms from 0; `undefined` for anything else.
- * Read twice per response: a scan, since a regular expression took four times as long (bench/providers.ts).
+ * Read twice per response: a scan, since a regular expression took four times as long (bench/parts/decode.ts).
  */
 export function goDurationMs(text: string | undefined): number | undefined {
   if (text === undefined || text.length === 0 || text.length > 64) return undefined;

@@ -10,7 +10,7 @@
  *
  * Limits: one table of `tableBytesMax` holds 6.2 million keys at the default of 64 MiB; more keys are split by hash,
  * with one pass for each part (ten million lines: two passes).
- * Hot path: at least 400 MB/s on lines of 600 bytes, from file to answer (bench/shard.ts).
+ * Hot path: at least 400 MB/s on lines of 600 bytes, from file to answer (bench/parts/pack.ts).
  */
 import type { ReaderEvent } from "../jsonl/block.ts";
 import { type KeyColumns, type KeyScanOptions, keyFilter } from "../jsonl/keys.ts";

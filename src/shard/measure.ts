@@ -6,7 +6,7 @@
  * UTF-8 is checked once for the block, and line by line only when that fails. An exception while a line is worked on
  * (a text that the tokenizer cannot take) rejects that line as `tokenizer_failed`; the others go on.
  *
- * Hot path: at most 12 us of CPU a line of 600 bytes, tokens included (bench/shard.ts).
+ * Hot path: at most 12 us of CPU a line of 600 bytes, tokens included (bench/parts/pack.ts).
  */
 import { isUtf8 } from "node:buffer";
 import { PerigeeError } from "../errors.ts";

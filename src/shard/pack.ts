@@ -10,7 +10,7 @@
  *
  * Limits: at most `openGroupsMax` groups and `openBytesMax` prepared bytes are open at a time. A file in which each
  * line names another model packs one item a shard; nothing can be shared there.
- * Hot path: one copy per run of items of one group, about 0.3 us an item (bench/shard.ts).
+ * Hot path: one copy per run of items of one group, about 0.3 us an item (bench/parts/pack.ts).
  */
 import type { MeasuredBlock, MeasuredGroup } from "./measured.ts";
 import { OpenGroup } from "./open_group.ts";

@@ -3,7 +3,7 @@
  *
  * The buffer is kept between uses (`reset`) unless it grew beyond 4 MiB for an unusually long entry. A run of 1 MiB and
  * more is taken over and given away without a copy, where it fills its buffer: one of 8 MiB passes four of these.
- * Hot path: one `add` costs about 0.1 us for 600 bytes of text (bench/shard.ts).
+ * Hot path: one `add` costs about 0.1 us for 600 bytes of text (bench/parts/pack.ts).
  */
 
 import { allocate, LARGE_BYTES_MIN } from "../large_bytes.ts";

@@ -17,7 +17,7 @@
  * docs.claude.com/en/docs/build-with-claude/vision, read in November 2026. Answers that exceed their bound raise it
  * (engine/items/cost_bounds.ts).
  *
- * Hot path: once per item; reads each text once (bench/shard.ts).
+ * Hot path: once per item; reads each text once (bench/parts/pack.ts).
  */
 import { laneFactorOf } from "../price/lane_factors.ts";
 import type { Protocol, ProviderSettings } from "../providers/provider.ts";

@@ -4,7 +4,7 @@
  *
  * Open addressing with linear probing, 8 bytes a slot, doubled at three quarters full. Two different keys among n are
  * taken for equal with probability n^2 / 2^65: one in 370,000 at ten million keys.
- * Hot path: one `add` costs 20 to 100 ns, by how much of the table is in the processor's cache (bench/shard.ts).
+ * Hot path: one `add` costs 20 to 100 ns, by how much of the table is in the processor's cache (bench/parts/pack.ts).
  */
 
 const SLOTS_MIN = 1024;

@@ -8,7 +8,7 @@
  * Files in the data folder: `journal.sqlite` and its `-wal`, `folder.json`, `lock.sqlite`, `owner.json`,
  * `reserve.bin`.
  *
- * Hot: `append` may take the main thread 60 us for an entry of 16 KB (bench/store.ts); records and outputs are copied
+ * Hot: `append` may take the main thread 60 us for an entry of 16 KB (bench/parts/commit.ts); records and outputs are copied
  * once, into buffers that move to the thread. Outputs are written and synced there: one hop a commit instead of three.
  */
 import { resolve } from "node:path";

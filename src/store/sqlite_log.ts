@@ -5,7 +5,7 @@
  * refuse. The caller owns the transaction of `commit`. Every row carries a CRC-32, and one over its text, which can go
  * before the rest; entries are read without a gap.
  *
- * Hot: 5,000 tasks of one item a second, or 9,000 lines (bench/work_log.ts).
+ * Hot: 5,000 tasks of one item a second, or 9,000 lines (bench/jobs/work_log.ts).
  */
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";

@@ -8,7 +8,7 @@
  * Settings: WAL with `synchronous = FULL` (each commit is synced before it is acknowledged) and exclusive locking (no
  * shared-memory file, which is mapped and would kill the process with SIGBUS on a full disk).
  *
- * Hot: a commit of one entry of 16 KB takes 0.15 to 0.3 ms of CPU here, the sync's included (bench/store.ts).
+ * Hot: a commit of one entry of 16 KB takes 0.15 to 0.3 ms of CPU here, the sync's included (bench/parts/commit.ts).
  */
 import { randomUUID } from "node:crypto";
 import { crc32 } from "node:zlib";

@@ -4,7 +4,7 @@
  *   offered -> counted (in a thread) -> given lines of a lot -> committed -> accepted
  *                 \-> refused: a model that nobody serves        \-> failed: its lines stay blank
  *
- * Hot: one item's post may take 60 us of this thread here (bench/service.ts).
+ * Hot: one item's post may take 60 us of this thread here (bench/jobs/service.ts).
  */
 import type { EngineParts } from "../engine/parts.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";

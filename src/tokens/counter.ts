@@ -5,7 +5,7 @@
  * cut right here, all else by `split.ts`; the counts of pieces of up to 60 bytes are kept in two small tables that hold
  * the latest piece per slot, the rest is counted by `merge.ts`. Names of special tokens are plain text.
  *
- * Hot path: at least 20 million tokens/s on English prompts of 600 bytes, `bench/tokens.ts`. Reading bytes from a
+ * Hot path: at least 20 million tokens/s on English prompts of 600 bytes, `bench/parts/count.ts`. Reading bytes from a
  * buffer is twice as fast as `charCodeAt`, and the table of latest pieces answers about nine pieces in ten.
  *
  * Limits: time is linear in the length of the text; a text above ROOM_BYTES gets a buffer of its own, given back after.

@@ -10,7 +10,7 @@
  * Limits: time is linear in the length of the piece (a position is left for good when it failed; the tries at one
  * position are bounded by the longest token), memory is a bit per byte and 4 bytes per token of the longest piece.
  *
- * Hot path where words are new or long (Chinese, Japanese, Thai, code): 10 million tokens/s, `bench/tokens.ts`.
+ * Hot path where words are new or long (Chinese, Japanese, Thai, code): 10 million tokens/s, `bench/parts/count.ts`.
  */
 import { type EncodingTables, hashOfPair, TRIE_ROOT, tagOfHash } from "./ranks.ts";
 

@@ -4,7 +4,7 @@
  * Everything that is wrong is told at once, each at its place. What only a run can know (the values behind references)
  * is checked again when a member is about to start.
  *
- * Number to hold: a cluster of 200 members within 50 ms (`bench/cluster_check.ts`).
+ * Number to hold: a cluster of 200 members within 50 ms (`bench/jobs/cluster_check.ts`).
  */
 import { PerigeeError } from "../../errors.ts";
 import type { ResolvedSatellite, SatelliteResolver } from "../../satellites/sdk/catalogue.ts";

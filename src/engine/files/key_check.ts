@@ -2,7 +2,7 @@
  * The check of keys before a run begins: those of a file all differ, and the checksum by which the file is known again;
  * or those of several files.
  *
- * Limits: at ten million lines of 100 bytes it takes 10 s and the process stays within 256 MiB (bench/duplicates.ts).
+ * Limits: at ten million lines of 100 bytes it takes 10 s and the process stays within 256 MiB (bench/jobs/duplicates.ts).
  */
 import type { DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";

@@ -4,7 +4,7 @@
  *   reserve -> (intent, sent) -> account     what the attempt took, to its item and to its run
  *           -> giveBack                      it was not sent
  *
- * Hot path: once a request and once an attempt, about 1 us together (bench/engine.ts).
+ * Hot path: once a request and once an attempt, about 1 us together (bench/jobs/engine.ts).
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";

@@ -22,7 +22,7 @@
  * The output is written before a step is appended and synced while it is appended, so after a power cut only the
  * last step's range may be damaged: its CRC tells, and a later step then voids it.
  *
- * Numbers are little-endian. Hot path: one intent and one outcome per item, about 0.3 us each (bench/engine.ts).
+ * Numbers are little-endian. Hot path: one intent and one outcome per item, about 0.3 us each (bench/jobs/engine.ts).
  */
 import type { Moment } from "../../clock.ts";
 import type { HeldBack } from "../../limits/limits.ts";

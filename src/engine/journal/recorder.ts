@@ -16,7 +16,7 @@
  * meanwhile, because a turn with thousands in flight takes 15 ms.
  *
  * Hot path: one commit per 2-4 ms under load, some ten to hundreds of records each, one hop to the store's thread and
- * back for each (bench/engine.ts).
+ * back for each (bench/jobs/engine.ts).
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";

@@ -8,7 +8,7 @@
  * Where a provider's lanes wait for what they share, each asks for it in its turn (lane_turns.ts).
  *
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
- * a shard (backlog) or room on the disk. It never waits itself. Hot path: about 2 us an item (bench/engine.ts).
+ * a shard (backlog) or room on the disk. It never waits itself. Hot path: about 2 us an item (bench/jobs/engine.ts).
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";

@@ -3,7 +3,7 @@
  *
  * A request in OpenAI's own layout is sent unchanged: `given_body.ts`.
  *
- * Hot path: one call per request, 2 to 4 us for a short prompt (bench/providers.ts).
+ * Hot path: one call per request, 2 to 4 us for a short prompt (bench/parts/encode.ts).
  */
 import type { GenerationConfig, ModelRequest, Turn } from "../../work/request.ts";
 import { answerSchema, isStrictSchema, type ObjectSchema } from "../schema.ts";

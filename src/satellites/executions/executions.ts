@@ -3,7 +3,7 @@
  *
  * What is shown of a pending one comes from memory, of a final one from the store.
  *
- * Hot: `submit` at 1,000 a second, each durable (bench/executions.ts).
+ * Hot: `submit` at 1,000 a second, each durable (bench/jobs/executions.ts).
  *
  * Limits: 100,000 pending of a project and 500,000 of all, 256 attempts at once, lists of 1,000 or 8 MiB.
  */

@@ -8,7 +8,7 @@
  *
  * Limits: 10,000 projects have sums of their own, 300 seconds are kept.
  *
- * Hot path: some additions an attempt and an item, about 0.2 us each (`bench/engine.ts` does not show them).
+ * Hot path: some additions an attempt and an item, about 0.2 us each (`bench/jobs/engine.ts` does not show them).
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../../engine/journal/observer.ts";

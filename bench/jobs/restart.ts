@@ -1,7 +1,7 @@
 /**
  * How long a service needs to be ready again after SIGKILL with many open objects, none of which can be answered.
  *
- *   npm run build && node --import tsx bench/restart.ts [tasks=1000] [items of each=1000]
+ *   npm run bench -- restart [tasks=1000] [items of each=1000]
  *
  * With 1,000 x 1,000 items as tasks that share lots, and, with 1 x 1000000, as one task of its own. Wanted: 5 s for a million.
  */
@@ -10,7 +10,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { serviceOn } from "./main_job.ts";
+import { serviceOn } from "../shared/main_job.ts";
 
 const [tasks = 1_000, itemsEach = 1_000] = process.argv.slice(2).map(Number);
 const CALLERS = 32;

@@ -3,7 +3,7 @@
  * without it is there to compare with. A host that takes 60 ms for each answer keeps up with 16 at once, one that takes a second
  * does not, and what waits for it grows.
  *
- *   npm run build && node --import tsx bench/webhook_destinations.ts [seconds]
+ *   npm run bench -- webhook_destinations [seconds]
  *
  * Everything in one process but the receivers; the store is SQLite on the disk.
  */
@@ -14,18 +14,18 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { systemClock } from "../src/clock.ts";
-import { AllowList } from "../src/egress/address.ts";
-import { createEgress } from "../src/egress/egress.ts";
-import { openWorkLog } from "../src/log/work_log.ts";
-import { callWebhook } from "../src/satellites/builtin/call_webhook/call_webhook.ts";
-import { openExecutions } from "../src/satellites/executions/executions.ts";
-import type { Executions } from "../src/satellites/sdk/execution.ts";
-import { createGuardedHttp } from "../src/satellites/sdk/guarded_http.ts";
-import type { Satellite } from "../src/satellites/sdk/satellite.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
-import type { Files } from "../src/tasks/files.ts";
-import type { Tasks } from "../src/tasks/tasks.ts";
+import { systemClock } from "../../src/clock.ts";
+import { AllowList } from "../../src/egress/address.ts";
+import { createEgress } from "../../src/egress/egress.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
+import { callWebhook } from "../../src/satellites/builtin/call_webhook/call_webhook.ts";
+import { openExecutions } from "../../src/satellites/executions/executions.ts";
+import type { Executions } from "../../src/satellites/sdk/execution.ts";
+import { createGuardedHttp } from "../../src/satellites/sdk/guarded_http.ts";
+import type { Satellite } from "../../src/satellites/sdk/satellite.ts";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import type { Files } from "../../src/tasks/files.ts";
+import type { Tasks } from "../../src/tasks/tasks.ts";
 
 const SLOW_MS: readonly number[] = [60, 1_000];
 const SLOW_PER_SECOND = 200;

@@ -2,7 +2,7 @@
  * The pass over all keys before anything is sent, at ten million lines, in the process that a user starts.
  *
  *   npm run build
- *   node --import tsx bench/duplicates.ts [--lines 10000000] [--rounds 1]
+ *   npm run bench -- duplicates [--lines 10000000] [--rounds 1]
  *
  * Lines have 100 bytes. First all keys differ: the pass ends with the first request, which comes to a server in this
  * process. Then a line is appended that repeats the first key: the pass ends with the refusal. Prints one line of JSON
@@ -18,7 +18,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { type Usage, usageOf } from "./main_job.ts";
+import { type Usage, usageOf } from "../shared/main_job.ts";
 
 const { values } = parseArgs({
   options: { lines: { type: "string", default: "10000000" }, rounds: { type: "string", default: "1" } },

@@ -1,5 +1,5 @@
 /**
- * The five figures of the work log (docs/decisions/0022-work-log.md): `npm run build && node --import tsx bench/work_log.ts [folder]`
+ * The five figures of the work log (docs/decisions/0022-work-log.md): `npm run bench -- work_log [folder]`
  *
  * 1. 5,000 posts of one item a second, as they come, each answered after 50 ms: how long until they are accepted [p99 20 ms].
  * 2. Lines to a file, 512 in flight, 50 ms each, 10,240 a second possible [9,000 a second].
@@ -15,12 +15,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { systemClock } from "../src/clock.ts";
-import { systemDisk } from "../src/disk.ts";
-import type { FieldsOf, OutcomeFields } from "../src/log/records.ts";
-import { openWorkLog, type WorkLog } from "../src/log/work_log.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
-import { newId } from "../src/work/new_id.ts";
+import { systemClock } from "../../src/clock.ts";
+import { systemDisk } from "../../src/disk.ts";
+import type { FieldsOf, OutcomeFields } from "../../src/log/records.ts";
+import { openWorkLog, type WorkLog } from "../../src/log/work_log.ts";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { newId } from "../../src/work/new_id.ts";
 
 const SELF = fileURLToPath(import.meta.url);
 const SECONDS = 10;

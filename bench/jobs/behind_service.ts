@@ -2,7 +2,7 @@
  * The engine behind the service against the file run: the same lines, uploaded and submitted as one file, in turn.
  *
  *   npm run build
- *   node --import tsx bench/behind_service.ts --provider "FAST_PROVIDER --latency 50" [--lines 40000] [--inflight 512] [--rounds 3]
+ *   npm run bench -- behind_service --provider "FAST_PROVIDER --latency 50" [--lines 40000] [--inflight 512] [--rounds 3]
  *
  * Items per second from the start of the command, and from the POST to the task's end, with starts and ends in them.
  * Wanted: the service reaches at least 0.8 of the file run.
@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { freePort, serviceOn, startProvider, writeInput } from "./main_job.ts";
+import { freePort, serviceOn, startProvider, writeInput } from "../shared/main_job.ts";
 
 const { values } = parseArgs({
   options: {

@@ -1,7 +1,7 @@
 /**
  * The cost of one request through the transport, against undici used bare.
  *
- *   node --import tsx bench/transport.ts [--origin http://127.0.0.1:PORT] [--inflight 2048] [--seconds 5] [--only NAME]
+ *   npm run bench -- transport [--origin http://127.0.0.1:PORT] [--inflight 2048] [--seconds 5] [--only NAME]
  *
  * Without `--origin` a child process answers after 50 ms; it is slower than the transport and shares the machine, so
  * give a faster server of your own for figures of throughput. CPU is this process alone, all its threads.
@@ -11,11 +11,11 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { parseArgs } from "node:util";
 import { type Dispatcher, Pool } from "undici";
-import { systemClock } from "../src/clock.ts";
-import { createDispatcher } from "../src/dispatch/dispatcher.ts";
-import { RETRY_POLICY } from "../src/dispatch/retry.ts";
-import { createUndiciTransport, loadUndici } from "../src/dispatch/undici.ts";
-import type { Provider } from "../src/providers/provider.ts";
+import { systemClock } from "../../src/clock.ts";
+import { createDispatcher } from "../../src/dispatch/dispatcher.ts";
+import { RETRY_POLICY } from "../../src/dispatch/retry.ts";
+import { createUndiciTransport, loadUndici } from "../../src/dispatch/undici.ts";
+import type { Provider } from "../../src/providers/provider.ts";
 
 const undici = await loadUndici();
 

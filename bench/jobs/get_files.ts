@@ -1,20 +1,20 @@
 /**
  * get-files: many files of a folder into the project's files, on SQLite and a real disk.
  *
- *   node --import tsx bench/get_files.ts [FILES] [BYTES]      default 10,000 of 20,000 bytes
+ *   npm run bench -- get_files [FILES] [BYTES]      default 10,000 of 20,000 bytes
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../src/clock.ts";
-import { systemDisk } from "../src/disk.ts";
-import { createEgress } from "../src/egress/egress.ts";
-import { openEngine } from "../src/engine/engine.ts";
-import { getFiles } from "../src/satellites/builtin/get_files/get_files.ts";
-import { createGuardedHttp } from "../src/satellites/sdk/guarded_http.ts";
-import { inlineScanner } from "../src/shard/measurer.ts";
-import { createFiles } from "../src/tasks/file_store.ts";
-import type { Json } from "../src/work/json.ts";
+import { systemClock } from "../../src/clock.ts";
+import { systemDisk } from "../../src/disk.ts";
+import { createEgress } from "../../src/egress/egress.ts";
+import { openEngine } from "../../src/engine/engine.ts";
+import { getFiles } from "../../src/satellites/builtin/get_files/get_files.ts";
+import { createGuardedHttp } from "../../src/satellites/sdk/guarded_http.ts";
+import { inlineScanner } from "../../src/shard/measurer.ts";
+import { createFiles } from "../../src/tasks/file_store.ts";
+import type { Json } from "../../src/work/json.ts";
 
 const [count = 10_000, bytes = 20_000] = process.argv.slice(2).map(Number);
 const folder = mkdtempSync(join(tmpdir(), "perigee-bench-"));

@@ -2,7 +2,7 @@
  * Executions on SQLite, with satellites that do next to nothing: how many a second are accepted durably and run, in process and
  * over HTTP; what a slow destination costs another; what a million old ones cost a start.
  *
- *   npm run build && node --import tsx bench/executions.ts [seconds] [old]
+ *   npm run bench -- executions [seconds] [old]
  *
  * Targets on two cores: 1,000 accepted a second, durably; 200 a second to a slow host without delaying another's.
  */
@@ -12,20 +12,20 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { systemClock } from "../src/clock.ts";
-import type { JobFacts } from "../src/jobs/job.ts";
-import { JobLog } from "../src/jobs/job_log.ts";
-import { WORK_KINDS } from "../src/log/work_kinds.ts";
-import { openWorkLog, type WorkLog } from "../src/log/work_log.ts";
-import { openExecutions } from "../src/satellites/executions/executions.ts";
-import type { Executions } from "../src/satellites/sdk/execution.ts";
-import type { Satellite } from "../src/satellites/sdk/satellite.ts";
-import { z } from "../src/schema.ts";
-import { createPerigeeService } from "../src/service/index.ts";
-import { openKeyStore } from "../src/store/keys/key_store.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
-import type { Store } from "../src/store/store.ts";
-import { load } from "./load_connection.ts";
+import { systemClock } from "../../src/clock.ts";
+import type { JobFacts } from "../../src/jobs/job.ts";
+import { JobLog } from "../../src/jobs/job_log.ts";
+import { WORK_KINDS } from "../../src/log/work_kinds.ts";
+import { openWorkLog, type WorkLog } from "../../src/log/work_log.ts";
+import { openExecutions } from "../../src/satellites/executions/executions.ts";
+import type { Executions } from "../../src/satellites/sdk/execution.ts";
+import type { Satellite } from "../../src/satellites/sdk/satellite.ts";
+import { z } from "../../src/schema.ts";
+import { createPerigeeService } from "../../src/service/index.ts";
+import { openKeyStore } from "../../src/store/keys/key_store.ts";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import type { Store } from "../../src/store/store.ts";
+import { load } from "../shared/load_connection.ts";
 
 const SELF = fileURLToPath(import.meta.url);
 const satellite = { namespace: "perigee", name: "echo" };

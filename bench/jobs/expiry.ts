@@ -1,7 +1,7 @@
 /**
  * How soon after the deadline a run ends whose lines are nearly all unsent: each ends as `expired`, its line written.
  *
- *   npm run build && node --import tsx bench/expiry.ts [lines]        (default 100,000 lines of 600 bytes)
+ *   npm run bench -- expiry [lines]        (default 100,000 lines of 600 bytes)
  *
  * One request a minute is allowed, so one line is answered. The sla is a minute, of which the clock skips all but a few
  * seconds. Prints the time from the deadline to the summary, CPU of all threads in that time, and memory.
@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { createInterface } from "node:readline";
-import { type Clock, createEngine, systemClock, type Transport } from "../src/index.ts";
+import { type Clock, createEngine, systemClock, type Transport } from "../../src/index.ts";
 
 const SLA_MS = 60_000;
 

@@ -2,7 +2,7 @@
  * The service over loopback: POST of one item (with an sla, acknowledged when synced), polls of a task of 1,000 objects,
  * 100,000 items in one POST. The load generator (`load_connection.ts`, in a process of its own) shares the machine.
  *
- *   npm run build && node --import tsx bench/service.ts [seconds]
+ *   npm run bench -- service [seconds]
  *
  * Targets on two cores: 5,000 POSTs/s with p99 under 20 ms, 2,000 polls/s, 100,000 items in 3 s.
  */
@@ -11,11 +11,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { load as loadConnection } from "./load_connection.ts";
+import { report } from "../shared/harness.ts";
+import { load as loadConnection } from "../shared/load_connection.ts";
 
-const MAIN = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const SELF = fileURLToPath(import.meta.url);
 const CONNECTIONS = 32;
+const WANTED_P99_MS = 20;
 
 interface Load {
   readonly url: string;
@@ -45,14 +47,18 @@ async function main(seconds: number): Promise<void> {
     const url = await addressOf(child);
     const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
     const item = { model: "echo:bench", input: "Name a river that flows through two countries.", sla: 1_440 };
-    await report("POST one item", {
-      url,
-      key,
-      method: "POST",
-      path: "/v0/infer/",
-      body: JSON.stringify([item]),
-      seconds,
-    });
+    await measure(
+      "service: POST of one item",
+      {
+        url,
+        key,
+        method: "POST",
+        path: "/v0/infer/",
+        body: JSON.stringify([item]),
+        seconds,
+      },
+      5_000,
+    );
 
     const thousand = await fetch(`${url}/v0/infer/`, {
       method: "POST",
@@ -67,9 +73,9 @@ async function main(seconds: number): Promise<void> {
       if (((await polled.json()) as { status: string }).status === "completed") break;
       await new Promise((resolve) => setTimeout(resolve, 500));
     }
-    await report("poll 1,000 objects, whole", { url, key, method: "GET", path, seconds });
+    await measure("service: poll of 1,000 objects", { url, key, method: "GET", path, seconds }, 2_000);
     const etag = polled.headers.get("etag") ?? "";
-    await report("poll 1,000 objects, 304", { url, key, method: "GET", path, etag, seconds });
+    await measure("service: the same, not modified", { url, key, method: "GET", path, etag, seconds }, 2_000);
 
     const many = JSON.stringify(
       Array.from({ length: 100_000 }, (_, n) => ({ ...item, input: `${item.input} ${n}` })),
@@ -77,9 +83,16 @@ async function main(seconds: number): Promise<void> {
     const startMs = performance.now();
     const posted = await fetch(`${url}/v0/infer/`, { method: "POST", headers, body: many });
     await posted.text();
-    console.log(
-      `POST 100,000 items (${(many.length / 1e6).toFixed(1)} MB): ${posted.status} in ${((performance.now() - startMs) / 1_000).toFixed(2)} s`,
-    );
+    if (!posted.ok) throw new Error(`${posted.status}`);
+    const name = `service: POST of 100,000 items (${(many.length / 1e6).toFixed(1)} MB)`;
+    report([
+      {
+        name,
+        median: (performance.now() - startMs) / 1_000,
+        unit: "s",
+        beside: { name: "wanted", median: 3 },
+      },
+    ]);
   } finally {
     child.kill("SIGTERM");
     await new Promise((resolve) => child.once("exit", resolve));
@@ -87,7 +100,7 @@ async function main(seconds: number): Promise<void> {
   }
 }
 
-async function report(name: string, load: Load): Promise<void> {
+async function measure(name: string, load: Load, wantedPerSecond: number): Promise<void> {
   const generator = fork(SELF, { execArgv: process.execArgv });
   const result = await new Promise<{
     perSecond: number;
@@ -99,9 +112,12 @@ async function report(name: string, load: Load): Promise<void> {
     generator.send(load);
   });
   const { perSecond, p50, p99, statuses } = result;
-  console.log(
-    `${name}: ${Math.round(perSecond)}/s, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, ${JSON.stringify(statuses)}`,
-  );
+  console.log(`${name}: ${JSON.stringify(statuses)}`);
+  report([
+    { name, median: perSecond, unit: "calls/s", beside: { name: "wanted", median: wantedPerSecond } },
+    { name, median: p50, unit: "ms, half of them" },
+    { name, median: p99, unit: "ms, 99 %", beside: { name: "wanted", median: WANTED_P99_MS } },
+  ]);
 }
 
 function addressOf(child: ChildProcess): Promise<string> {

@@ -1,15 +1,15 @@
 /**
  * How long a cluster of 200 members takes to be checked, from YAML to no issues: at most 50 ms.
  *
- *   node --import tsx bench/cluster_check.ts
+ *   npm run bench -- cluster_check
  *
  * Members have the schemas of the satellites that come with perigee; each of them but the first refers to two others.
  */
 import assert from "node:assert";
-import { checkDeclaration } from "../src/clusters/declaration/check.ts";
-import { vendorSatellites } from "../src/satellites/builtin/vendor.ts";
-import type { SatelliteResolver } from "../src/satellites/sdk/catalogue.ts";
-import type { Satellite } from "../src/satellites/sdk/satellite.ts";
+import { checkDeclaration } from "../../src/clusters/declaration/check.ts";
+import { vendorSatellites } from "../../src/satellites/builtin/vendor.ts";
+import type { SatelliteResolver } from "../../src/satellites/sdk/catalogue.ts";
+import type { Satellite } from "../../src/satellites/sdk/satellite.ts";
 
 const MEMBERS = 200;
 const ROUNDS = 100;

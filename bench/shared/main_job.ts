@@ -4,7 +4,10 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { createWriteStream, readFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+
+const LOCAL_PROVIDER = [process.execPath, "--import", "tsx", join(import.meta.dirname, "local_provider.ts")];
 
 /** Microseconds of user and system time of all threads, and peak resident kilobytes. */
 export interface Usage {
@@ -30,16 +33,16 @@ export async function freePort(): Promise<number> {
   return typeof address === "object" && address !== null ? address.port : 0;
 }
 
-/** `command` is a program and its options, without `--port`. Resolves once it answers. */
-export async function startProvider(command: string, port: number): Promise<ChildProcess> {
-  const [program = "", ...args] = command.split(" ");
+/** `command` is a program and its options, without `--port`; by default a local one. Resolves once it answers. */
+export async function startProvider(command: string | undefined, port: number): Promise<ChildProcess> {
+  const [program = "", ...args] = command?.split(" ") ?? LOCAL_PROVIDER;
   const child = spawn(program, [...args, "--port", String(port)], { stdio: "ignore" });
-  for (let tries = 0; tries < 100; tries += 1) {
+  for (let tries = 0; tries < 200; tries += 1) {
     const answer = await fetch(`http://127.0.0.1:${port}/stats`).catch(() => undefined);
     if (answer?.ok === true) return child;
     await sleep(50);
   }
-  throw new Error(`${command} does not answer`);
+  throw new Error(`${program} does not answer`);
 }
 
 /** Lines in the interface's layout, 600 bytes each, plain English words. */

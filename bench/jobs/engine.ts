@@ -1,12 +1,11 @@
 /**
- * The whole main job as a process of its own: lines of 600 bytes against a local provider that is not the bottleneck.
+ * The whole main job as a process of its own, beside undici in a bare loop: lines of 600 bytes against a local provider.
  *
- *   npm run build
- *   node --import tsx bench/engine.ts --provider "FAST_PROVIDER --latency 50" [--lines 100000] [--inflight 512,2048] [--rounds 3]
+ *   npm run bench -- engine [--provider "PROGRAM --latency 50"] [--lines 100000] [--inflight 512,2048] [--rounds 3] [--alone]
  *
- * `FAST_PROVIDER` is any OpenAI-compatible server program that takes `--port`. Prints one line of JSON per run: items per
- * second, CPU microseconds per item over all threads, peak resident memory, first request, event loop delay, and how
- * long the same command takes once all is done.
+ * `PROGRAM` is any OpenAI-compatible server that takes `--port`; without one, `bench/shared/local_provider.ts`. Prints one line of
+ * JSON for each run: items per second, CPU microseconds per item over all threads, peak resident memory, first request, event
+ * loop delay, and how long the same command takes once all is done; then the table. `--alone` leaves undici out.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -14,7 +13,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { freePort, startProvider, usageOf, writeInput } from "./main_job.ts";
+import { median, type Row, report } from "../shared/harness.ts";
+import { freePort, startProvider, usageOf, writeInput } from "../shared/main_job.ts";
+import { checkOutput, runRival } from "../shared/rival.ts";
 
 const { values } = parseArgs({
   options: {
@@ -23,14 +24,18 @@ const { values } = parseArgs({
     inflight: { type: "string", default: "512,2048" },
     rounds: { type: "string", default: "3" },
     profile: { type: "string" },
+    alone: { type: "boolean" },
   },
 });
-if (values.provider === undefined) throw new Error('--provider "PROGRAM OPTIONS" is missing');
 
-async function runOnce(input: string, inFlight: number, port: number): Promise<Record<string, unknown>> {
+async function runOnce(
+  input: string,
+  inFlight: number,
+  port: number,
+): Promise<Ran & Readonly<Record<string, unknown>>> {
   const dir = mkdtempSync(join(tmpdir(), "perigee-bench-"));
   const profile = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`];
-  const flags = ["--require", join(import.meta.dirname, "loop_delay.cjs"), ...profile];
+  const flags = ["--require", join(import.meta.dirname, "../shared/loop_delay.cjs"), ...profile];
   const delayFile = join(dir, "delay.json");
   await fetch(`http://127.0.0.1:${port}/reset`);
   const started = performance.now();
@@ -116,15 +121,55 @@ async function runAgain(input: string, out: string): Promise<number> {
   return Math.round(performance.now() - started);
 }
 
+/** undici in a bare loop over the same lines: what the wire takes, without limits, retries or state. */
+async function bareLoop(input: string, inFlight: number, port: number): Promise<Ran> {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-bench-"));
+  await fetch(`http://127.0.0.1:${port}/reset`);
+  const output = join(folder, "out.jsonl");
+  const lines = Number(values.lines);
+  const { elapsedMs, usage } = await runRival("undici", {
+    input,
+    output,
+    baseUrl: `http://127.0.0.1:${port}/v1`,
+    inFlight,
+  });
+  checkOutput(output, lines);
+  rmSync(folder, { recursive: true, force: true });
+  return {
+    itemsPerSecond: lines / (elapsedMs / 1_000),
+    cpuUsPerItem: usage.cpuUs / lines,
+    peakMb: usage.peakKb / 1_024,
+  };
+}
+
+type Ran = Readonly<Record<"itemsPerSecond" | "cpuUsPerItem" | "peakMb", number>>;
+
+function rowsOf(inFlight: number, own: readonly Ran[], bare: readonly Ran[]): readonly Row[] {
+  const units = { itemsPerSecond: "items/s", cpuUsPerItem: "CPU us/item", peakMb: "MB at most" } as const;
+  return Object.entries(units).map(([name, unit]) => ({
+    name: `engine: ${inFlight} in flight`,
+    median: median(own.map((ran) => ran[name as keyof Ran])),
+    unit,
+    beside: { name: "undici alone", median: median(bare.map((ran) => ran[name as keyof Ran])) },
+  }));
+}
+
 const port = await freePort();
 const provider = await startProvider(values.provider, port);
 const dir = mkdtempSync(join(tmpdir(), "perigee-bench-input-"));
 try {
   const input = join(dir, "in.jsonl");
   await writeInput(input, Number(values.lines));
-  for (let round = 0; round < Number(values.rounds); round += 1) {
-    for (const inFlight of values.inflight.split(","))
-      console.log(JSON.stringify(await runOnce(input, Number(inFlight), port)));
+  for (const inFlight of values.inflight.split(",").map(Number)) {
+    const own: Ran[] = [];
+    const bare: Ran[] = [];
+    for (let round = 0; round < Number(values.rounds); round += 1) {
+      const ran = await runOnce(input, inFlight, port);
+      console.log(JSON.stringify(ran));
+      own.push(ran);
+      if (values.alone !== true) bare.push(await bareLoop(input, inFlight, port));
+    }
+    if (bare.length > 0) report(rowsOf(inFlight, own, bare));
   }
 } finally {
   provider.kill();

@@ -1,7 +1,7 @@
 /**
  * A cluster that fetches many files and runs a satellite over each: the whole stack on SQLite and a real disk.
  *
- *   node --import tsx bench/cluster_files.ts [FILES] [BYTES]      default 10,000 of 20,000 bytes
+ *   npm run bench -- cluster_files [FILES] [BYTES]      default 10,000 of 20,000 bytes
  *
  * Target: memory that does not grow with the number of files, whatever they add up to.
  */
@@ -9,12 +9,12 @@ import assert from "node:assert";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../src/clock.ts";
-import type { ClusterView } from "../src/clusters/cluster.ts";
-import { openEngine } from "../src/engine/engine.ts";
-import { defineSatellite } from "../src/satellites/sdk/define.ts";
-import { z } from "../src/schema.ts";
-import { openStack } from "../src/service/stack.ts";
+import { systemClock } from "../../src/clock.ts";
+import type { ClusterView } from "../../src/clusters/cluster.ts";
+import { openEngine } from "../../src/engine/engine.ts";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import { z } from "../../src/schema.ts";
+import { openStack } from "../../src/service/stack.ts";
 
 const LOOK_MS = 250;
 const [count = 10_000, bytes = 20_000] = process.argv.slice(2).map(Number);

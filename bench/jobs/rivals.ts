@@ -1,21 +1,22 @@
 /**
- * What people run such a job with today, in the same way as bench/engine.ts: each rival is a process of its own that
+ * What people run such a job with today, in the same way as bench/jobs/engine.ts: each rival is a process of its own that
  * reads the same lines of 600 bytes, sends each to the same local provider and writes one line a key.
  *
  *   npm ci --prefix bench/rivals
- *   node --import tsx bench/rivals.ts --provider "FAST_PROVIDER --latency 50" [--only undici,ai_sdk] [--lines 100000] [--inflight 512] [--rounds 1]
+ *   npm run bench -- rivals --provider "FAST_PROVIDER --latency 50" [--only undici,ai_sdk] [--lines 100000] [--inflight 512] [--rounds 1]
  *
  * `FAST_PROVIDER` is any OpenAI-compatible server program that takes `--port`. Prints one line of JSON per run: items per
  * second from start to exit, CPU microseconds an item over all threads, peak resident memory. A rival that would take
  * minutes gets fewer lines: `lines` says how many. BullMQ needs `redis-server` on the path; Redis counts apart.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { freePort, startProvider, type Usage, usageOf, writeInput } from "./main_job.ts";
+import { freePort, startProvider, usageOf, writeInput } from "../shared/main_job.ts";
+import { checkOutput, type RivalOptions, runRival } from "../shared/rival.ts";
 
 /** The file in bench/rivals; the most lines that it is given, so that each ends within a minute. */
 const RIVALS: Readonly<Record<string, number>> = {
@@ -37,15 +38,6 @@ const { values } = parseArgs({
     rounds: { type: "string", default: "1" },
   },
 });
-if (values.provider === undefined) throw new Error('--provider "PROGRAM OPTIONS" is missing');
-
-interface Options {
-  readonly input: string;
-  readonly output: string;
-  readonly baseUrl: string;
-  readonly inFlight: number;
-  readonly redisPort?: number;
-}
 
 async function measure(name: string, port: number): Promise<Record<string, unknown>> {
   const lines = Math.min(Number(values.lines), RIVALS[name] ?? 0);
@@ -55,14 +47,14 @@ async function measure(name: string, port: number): Promise<Record<string, unkno
     const input = join(dir, "in.jsonl");
     await writeInput(input, lines);
     await fetch(`http://127.0.0.1:${port}/reset`);
-    const options: Options = {
+    const options: RivalOptions = {
       input,
       output: join(dir, "out.jsonl"),
       baseUrl: `http://127.0.0.1:${port}/v1`,
       inFlight: Number(values.inflight),
       ...(redis === undefined ? {} : { redisPort: redis.port }),
     };
-    const ran = await runOnce(name, options);
+    const ran = await runRival(name, options);
     const stats = (await (await fetch(`http://127.0.0.1:${port}/stats`)).json()) as Record<string, number>;
     checkOutput(options.output, lines);
     return {
@@ -80,45 +72,6 @@ async function measure(name: string, port: number): Promise<Record<string, unkno
   } finally {
     redis?.process.kill();
     rmSync(dir, { recursive: true, force: true });
-  }
-}
-
-/** From the start of the process to its exit; what it used is read until it ends. */
-async function runOnce(name: string, options: Options): Promise<{ elapsedMs: number; usage: Usage }> {
-  const started = performance.now();
-  const program = join(import.meta.dirname, "rivals/start.mjs");
-  const child = spawn(process.execPath, [program, name, JSON.stringify(options)], {
-    stdio: ["ignore", "inherit", "inherit"],
-  });
-  let usage: Usage = { cpuUs: 0, peakKb: 0 };
-  let exit: number | null | undefined;
-  child.on("exit", (code) => {
-    exit = code;
-  });
-  while (exit === undefined) {
-    try {
-      usage = usageOf(child.pid ?? 0);
-    } catch {
-      // it ended between the two looks
-    }
-    await sleep(25);
-  }
-  const elapsedMs = performance.now() - started;
-  if (exit !== 0) throw new Error(`${name} ended with ${exit}`);
-  return { elapsedMs, usage };
-}
-
-/** One answer for each key, or this figure is none. */
-function checkOutput(path: string, lines: number): void {
-  const keys = new Set<string>();
-  const written = readFileSync(path, "utf8").trimEnd().split("\n");
-  for (const line of written) {
-    const answer = JSON.parse(line) as { key: string; output: { text: string } };
-    if (!answer.output.text.includes(answer.key)) throw new Error(`${answer.key} has the answer of another`);
-    keys.add(answer.key);
-  }
-  if (keys.size !== lines || written.length !== lines) {
-    throw new Error(`${written.length} lines and ${keys.size} keys for ${lines} requests`);
   }
 }
 

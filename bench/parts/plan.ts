@@ -1,0 +1,70 @@
+/**
+ * Planning: the cheapest of four lanes that meets a deadline, and when new work would be done beside 1,000 others that wait.
+ * Beside them one pass over the same numbers.
+ */
+import { earliestDoneMs, type LaneOutlook, type ProjectWork } from "../../src/queue/feasibility.ts";
+import { type LaneOffer, needMs, planLane } from "../../src/queue/planner.ts";
+import type { PartBench } from "../shared/harness.ts";
+
+const CALLS = 2_000;
+const WAITING = 1_000;
+const CAPACITY = { requestsPerMinute: 5_000, tokensPerMinute: 2_000_000, concurrency: 256, itemMs: 2_400 };
+
+export function open(): PartBench {
+  const offers = ["realtime", "flex", "batch", "priority"].map(
+    (tier, index): LaneOffer => ({
+      lane: { provider: "openai", tier, family: "gpt-5" } as LaneOffer["lane"],
+      priceFactor: [1, 0.5, 0.5, 2][index] ?? 1,
+      capacity: CAPACITY,
+      turnaroundMs: [0, 60_000, 3_600_000, 0][index] ?? 0,
+    }),
+  );
+  const lane: LaneOutlook = {
+    nowMs: 0,
+    closedMs: 0,
+    capacity: CAPACITY,
+    waiting: Array.from({ length: WAITING }, (_, each) => work(each)),
+  };
+  return {
+    parts: [
+      {
+        name: "plan: the cheapest of four lanes in time",
+        of: "plan",
+        calls: CALLS,
+        run: () => {
+          for (let each = 0; each < CALLS; each += 1) planLane(offers, work(each), each);
+        },
+        beside: {
+          name: "four divisions",
+          run: () => {
+            let least = Number.POSITIVE_INFINITY;
+            for (let each = 0; each < CALLS; each += 1)
+              for (const { capacity } of offers) least = Math.min(least, needMs(work(each), capacity));
+            return least;
+          },
+        },
+      },
+      {
+        name: "plan: done when, behind 1,000 others",
+        of: "forecast",
+        calls: 1,
+        run: () => earliestDoneMs(lane, work(7)),
+        beside: {
+          name: "a sum over the others",
+          run: () => lane.waiting.reduce((sum, { inputTokens }) => sum + inputTokens, 0),
+        },
+      },
+    ],
+  };
+}
+
+function work(index: number): ProjectWork {
+  return {
+    project: `project-${index % 50}`,
+    weight: 1,
+    items: 20,
+    inputTokens: 6_000,
+    outputTokens: 4_000,
+    deadlineMs: 60_000 + ((index * 7_919) % 1_000_003),
+  };
+}

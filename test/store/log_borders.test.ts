@@ -12,6 +12,7 @@ import {
   UNCOUNTED_ITEMS,
   writeEntry,
 } from "../../src/log/records.ts";
+import { StagedCommit } from "../../src/log/staged_commit.ts";
 import { openWorkLog } from "../../src/log/work_log.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
@@ -119,6 +120,20 @@ describe("the sums of a task", () => {
         }
       }),
     );
+  });
+});
+
+describe("what is staged for a commit", () => {
+  it("counts with its records and with each of its texts, so that its bound holds for all of them", () => {
+    const staged = new StagedCommit();
+    const row = { number: 1, id: "a", project: 1, kind: 1, parent: "", createdWallMs: 1, body: "" };
+    const record = staged.records.addOutcome(outcomeOf(1, 0), 1, 0, true);
+    const recordOnly = staged.byteLength;
+    expect(recordOnly).toBe(recordBytes("outcome"));
+    staged.accept(row, text("ü"));
+    staged.answer(1, 0, record, text("four"));
+    staged.line(1, 1, record, text("sixsix"));
+    expect(staged.byteLength).toBe(recordOnly + 2 + 4 + 6);
   });
 });
 

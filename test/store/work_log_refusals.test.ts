@@ -176,6 +176,17 @@ describe("a work log", () => {
     }
   });
 
+  it.each([1, 2])("is refused when its last %i entries are lost, of which rows are left", async (lost) => {
+    const { clock, store, log } = await setUp();
+    for (const name of ["a", "b", "c"]) await log.accept(work(name)).durable;
+    await log.close();
+    const logEntries = store.logEntries.bind(store);
+    store.logEntries = async function* () {
+      for await (const entry of logEntries()) if (entry.sequence <= 3 - lost) yield entry;
+    };
+    await expect(openWorkLog({ store, clock })).rejects.toMatchObject({ code: "store_damaged" });
+  });
+
   it("stays within its bound while a million bytes pass beside open work, and is not cut below its floor", async () => {
     const { log } = await setUp({ cutFloorBytes: 10_000, restatedBytesMin: 0 });
     const open = Array.from({ length: 400 }, (_, index) => log.accept(work(`open ${index}`)).durable);

@@ -7,8 +7,8 @@
  * Feasible by what the lanes are seen to do (engine/lanes/outlook.ts), behind what is accepted and not read by the engine yet,
  * which counts as items of the same size. Work without sla must be done within two minutes, for which its caller waits.
  *
- * Money is an estimate of what providers will bill: counted input, expected output, today's price. It is held until what the
- * work really cost is noted.
+ * Money is an estimate of what providers will bill: counted input, expected output within the items' own limits, today's
+ * price. It is held until what the work really cost is noted.
  */
 
 import { TurnShare } from "../engine/lanes/turn_share.ts";
@@ -29,6 +29,8 @@ export interface Work {
   readonly slaMinutes: number | null;
   readonly items: number;
   readonly inputTokens: number;
+  /** Expected, of each item no more than its own limit. */
+  readonly outputTokens: number;
   readonly volumeTokens: number;
 }
 
@@ -161,14 +163,14 @@ export class Admission {
     this.#easy.set(key, easy);
   }
 
-  #usdOf({ model, items, inputTokens }: Work): number {
+  #usdOf({ model, items, inputTokens, outputTokens }: Work): number {
     const { parts } = this.#options;
     const id = parseModelId(model);
     if (id === undefined) return 0;
     const usage = {
       ...NO_USAGE,
       inputTokens: Math.ceil(inputTokens / items),
-      outputTokens: parts.sender.expectedOutputTokensOf(model, 0),
+      outputTokens: outputTokens / items,
     };
     const price = parts.prices.price(id, parts.clock.wallMs());
     return items * costOf(usage, price, { factor: 1, laneFactor: 1 }).billedUsd;

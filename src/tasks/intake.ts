@@ -265,7 +265,7 @@ function recordOf(
 function countedOf(
   measured: MeasuredBlock,
   batch: readonly Offer[],
-  { rateCard }: Pick<EngineParts, "rateCard">,
+  { rateCard, sender }: Pick<EngineParts, "rateCard" | "sender">,
 ): readonly (Counted | PerigeeError)[] {
   const rejected = new Map(measured.rejected.map((one) => [one.line, one]));
   const itemOf = new Map<number, number>();
@@ -290,10 +290,12 @@ function countedOf(
         slaMinutes,
         items: 0,
         inputTokens: 0,
+        outputTokens: 0,
         volumeTokens: 0,
       };
       work.items += 1;
       work.inputTokens += inputTokens;
+      work.outputTokens += sender.expectedOutputTokensOf(model, measured.maxOutputTokens[item] as number);
       counted.works.set(model, work);
       counted.factors.push(priceFactor(model, task.slaMinutes ?? undefined, 0, rateCard));
     }

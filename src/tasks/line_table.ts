@@ -18,6 +18,8 @@ export interface LotItemRows {
   readonly lines: readonly number[];
   /** 0 for a line that is no request. */
   readonly inputTokens: readonly number[];
+  /** The items' own limits; 0 for none. */
+  readonly maxOutputTokens: readonly number[];
   readonly models: readonly string[];
 }
 
@@ -77,7 +79,12 @@ export class LineTable {
   async #read(lot: Pick<Lot, "record" | "path">, step: number): Promise<LotItemRows> {
     const { disk, measurer, lineBytesMax } = this.#parts;
     const { itemLines, itemOffsets } = lot.record;
-    const found: { readonly line: number; readonly tokens: number; readonly model: string }[] = [];
+    const found: {
+      readonly line: number;
+      readonly tokens: number;
+      readonly most: number;
+      readonly model: string;
+    }[] = [];
     const file = await disk.open(lot.path, "read");
     try {
       const options = {
@@ -88,7 +95,7 @@ export class LineTable {
       };
       for await (const event of readBlocks(file, options)) {
         if (event.kind === "refused") {
-          found.push({ line: event.refused.line, tokens: 0, model: "" });
+          found.push({ line: event.refused.line, tokens: 0, most: 0, model: "" });
           continue;
         }
         const measured = await measurer.measure(event.block, { wantBodies: false });
@@ -96,9 +103,10 @@ export class LineTable {
           found.push({
             line: measured.lines[item] as number,
             tokens: measured.inputTokens[item] as number,
+            most: measured.maxOutputTokens[item] as number,
             model: measured.groups[measured.groupOf[item] as number]?.model ?? "",
           });
-        for (const { line } of measured.rejected) found.push({ line, tokens: 0, model: "" });
+        for (const { line } of measured.rejected) found.push({ line, tokens: 0, most: 0, model: "" });
       }
     } finally {
       await file.close();
@@ -108,6 +116,7 @@ export class LineTable {
     return {
       lines: items.map(({ line }) => line),
       inputTokens: items.map(({ tokens }) => tokens),
+      maxOutputTokens: items.map(({ most }) => most),
       models: items.map(({ model }) => model),
     };
   }
@@ -128,6 +137,7 @@ function recalled({ record, index, isOver }: Lot, step: number): LotItemRows {
   return {
     lines,
     inputTokens: lines.map((line) => index.get(line).inputTokens),
+    maxOutputTokens: lines.map(() => 0),
     models: lines.map(() => (others.length === 0 ? model : "")),
   };
 }

@@ -86,11 +86,13 @@ export class TaskObjects {
     if (items === 0) return [];
     const rows = await this.#table.firstRows(lot);
     const scale = items / rows.lines.length;
-    const works = new Map<string, { items: number; inputTokens: number }>();
+    const { sender } = this.#parts;
+    const works = new Map<string, { items: number; inputTokens: number; outputTokens: number }>();
     for (const [index, model] of rows.models.entries()) {
-      const work = works.get(model) ?? { items: 0, inputTokens: 0 };
+      const work = works.get(model) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
       work.items += scale;
       work.inputTokens += scale * (rows.inputTokens[index] ?? 0);
+      work.outputTokens += scale * sender.expectedOutputTokensOf(model, rows.maxOutputTokens[index] ?? 0);
       works.set(model, work);
     }
     return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens, ...work }));

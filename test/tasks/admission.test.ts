@@ -7,7 +7,14 @@ import { createSpending } from "../../src/tasks/spending.ts";
 import { INPUT, OUTPUT, World } from "../engine/world.ts";
 
 function work(items: number, slaMinutes: number | null): Work {
-  return { model: "alpha:m1", slaMinutes, items, inputTokens: items * 10, volumeTokens: 0 };
+  return {
+    model: "alpha:m1",
+    slaMinutes,
+    items,
+    inputTokens: items * 10,
+    outputTokens: items * 512,
+    volumeTokens: 0,
+  };
 }
 
 /** Admits works as a task of one item, so that the backlog has room. */

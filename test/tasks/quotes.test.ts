@@ -49,3 +49,56 @@ describe("a quote", () => {
     expect(await earliestSla(PROJECT)).toBe(before + 3);
   });
 });
+
+describe("the money held for a task", () => {
+  const config = { prices: { "alpha:m1": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 1_000 } } };
+  const FILE = "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001";
+
+  /** Two items with these settings, submitted, and the same quoted. Of each item 0.001 USD a token. */
+  async function heldAndQuoted(settings: object, as: "items" | "file" | "windows") {
+    const world = new TaskWorld({ config, answer: () => "hang" });
+    const opened = await world.opened();
+    const tasks = await world.tasksOn(opened);
+    const asked = [1, 2].map((line) => ({ ...item(line, as === "windows" ? line * 60 : 60), ...settings }));
+    const lines = asked.map(
+      ({ sla: _, ...rest }, index) => `${JSON.stringify({ key: `k${index}`, ...rest })}\n`,
+    );
+    world.disk.put("/quoted.jsonl", lines.join(""));
+    world.fileOf(FILE, lines);
+    await world.settle(submit(tasks, as === "file" ? [{ file_id: FILE, sla: 60 }] : asked));
+    const { heldUsd } = (await world.spending?.month(PROJECT)) ?? {};
+    const quote = await world.settle(opened.engine.quote("/quoted.jsonl"));
+    return { heldUsd: heldUsd ?? Number.NaN, quote, inputUsd: quote.models[0]?.input_tokens ?? 0 };
+  }
+
+  it("is what a quote expects, where the items have no limit of their own", async () => {
+    for (const as of ["items", "file", "windows"] as const) {
+      const { heldUsd, quote } = await heldAndQuoted({}, as);
+      expect([as, heldUsd]).toEqual([as, quote.billed_usd]);
+    }
+  });
+
+  it("is no more than the items may cost by their limit, however it is written and sent", async () => {
+    const spellings = [
+      { max_output_tokens: 20 },
+      { max_tokens: 20 },
+      { max_completion_tokens: 20 },
+      { generation_config: { max_output_tokens: 20 } },
+    ];
+    for (const settings of spellings)
+      for (const as of ["items", "file", "windows"] as const) {
+        const { heldUsd, inputUsd, quote } = await heldAndQuoted(settings, as);
+        expect(heldUsd * 1_000).toBeCloseTo(inputUsd + 2 * 20, 6);
+        expect(heldUsd).toBeGreaterThanOrEqual(quote.billed_usd ?? Number.NaN);
+      }
+  });
+
+  it("is of items with a limit and items without one what each of them may cost", async () => {
+    const world = new TaskWorld({ config, answer: () => "hang" });
+    const tasks = await world.tasks();
+    await world.settle(submit(tasks, [{ ...item(1, 60), max_tokens: 20 }, item(2, 60)]));
+    const { heldUsd } = (await world.spending?.month(PROJECT)) ?? {};
+    const two = await heldAndQuoted({ max_tokens: 20 }, "items");
+    expect((heldUsd ?? 0) - two.heldUsd).toBeCloseTo(0.001 * (512 - 20), 9);
+  });
+});

@@ -8,7 +8,7 @@ import { inlineScanner } from "../../src/shard/measurer.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import type { FileIndex, Files, FileView } from "../../src/tasks/files.ts";
 import type { RequestItem } from "../../src/tasks/requests.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
+import { createSpending, type Spending } from "../../src/tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
 import type { TaskView } from "../../src/tasks/task_view.ts";
 import { itemLine, type Life, World } from "../engine/world.ts";
@@ -25,6 +25,8 @@ export class TaskWorld extends World {
   readonly faults: unknown[] = [];
   /** The project's, for a month. */
   capUsd: number | undefined;
+  /** Of the tasks that were opened last. */
+  spending: Spending | undefined;
   readonly #indexes = new Map<string, FileIndex>();
 
   async tasks(clock: Clock = this.clock, life?: Life): Promise<OpenedTasks> {
@@ -34,6 +36,7 @@ export class TaskWorld extends World {
   async tasksOn(opened: OpenedEngine): Promise<OpenedTasks> {
     const { store } = opened.parts;
     const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
+    this.spending = spending;
     return openTasks({
       ...opened,
       files: await this.#filesOn(opened.parts),
@@ -64,6 +67,22 @@ export class TaskWorld extends World {
     }
     this.disk.put(path, text);
     this.#indexes.set(id, { path, items: count, lineCount, bytes: text.length, lines, offsets });
+  }
+
+  /** An uploaded file of these lines. */
+  fileOf(id: string, lines: readonly string[]): void {
+    const path = `/data/files/${id}`;
+    const text = lines.join("");
+    this.disk.put(path, text);
+    const { length } = lines;
+    this.#indexes.set(id, {
+      path,
+      items: length,
+      lineCount: length,
+      bytes: text.length,
+      lines: [1],
+      offsets: [0],
+    });
   }
 
   /** It is removed. */

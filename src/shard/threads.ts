@@ -5,7 +5,8 @@
  *                                                       -> refused: its function threw; the thread goes on
  *                                                       -> the thread died: all its calls reject, the next call starts another thread
  *
- * A thread answers its calls in their order. One with nothing under way does not keep the process alive.
+ * A thread answers its calls in their order. One with nothing under way does not keep the process alive; one that is being
+ * ended does.
  */
 import { type ResourceLimits, Worker } from "node:worker_threads";
 
@@ -121,7 +122,7 @@ class Thread {
   #settle(answer: ThreadAnswer): void {
     const call = this.#pending.get(answer.id);
     this.#pending.delete(answer.id);
-    if (this.#pending.size === 0) this.#worker.unref();
+    if (this.#pending.size === 0 && !this.#isOver) this.#worker.unref(); // else its end is waited for
     if (answer.ok) call?.resolve(answer.answer);
     else call?.reject(answer.error);
   }

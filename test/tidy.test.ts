@@ -60,6 +60,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["files"],
     ["reopening"],
     ["runs"],
+    ["posted"],
     ["submissions"],
   ],
   service: [["shapes"], ["http"], ["files", "satellites", "webhooks"], ["infer"], ["openai", "operate"]],

@@ -54,7 +54,10 @@ import { allHolds, diskHold } from "./lanes/run_holds.ts";
 import { Sender } from "./lanes/sender.ts";
 import { Wires } from "./lanes/wires.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
+import { Listeners } from "./listeners.ts";
 import type { EngineParts } from "./parts.ts";
+import { openPosted, type PostedOptions } from "./posted/open_posted.ts";
+import type { PostedWork } from "./posted/posted_work.ts";
 import { checkRetryFailed } from "./reopening/reopen.ts";
 import { type QuoteOptions, quoteSource } from "./runs/quote.ts";
 import { Run } from "./runs/run.ts";
@@ -73,6 +76,8 @@ export type { EngineOptions } from "./engine_options.ts";
 export interface OpenedEngine {
   readonly engine: Engine;
   readonly parts: EngineParts;
+  /** Opens what is posted; once. */
+  openPosted(options: PostedOptions): PostedWork;
 }
 
 /** How an engine fits into what opens it. */
@@ -113,7 +118,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
   const engine = new LocalEngine(seams, resolved, place);
   try {
     await engine.open();
-    return { engine, parts: engine.parts };
+    return { engine, parts: engine.parts, openPosted: (posted) => engine.openPosted(posted) };
   } catch (error) {
     await engine.close();
     throw error;
@@ -129,10 +134,11 @@ class LocalEngine implements Engine {
   readonly #submissions: Submissions;
   readonly #forgotten: Forgotten;
   readonly #runs = new Set<Run>();
+  #posted: PostedWork | undefined;
   #isClosed = false;
-  readonly #holdListeners = new Set<() => void>();
+  readonly #held = new Listeners<[]>();
   readonly #unreadCounts: EngineParts["unreadItems"][] = [];
-  #failureListeners = new Set<(error: PerigeeError) => void>();
+  readonly #failed = new Listeners<[PerigeeError]>();
 
   constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePlace) {
     this.#seams = seams;
@@ -154,7 +160,7 @@ class LocalEngine implements Engine {
       lanes: () => this.#lanes.records(),
       observer,
       callsPerTurn,
-      onFailure: (error) => this.#fail(error),
+      onFailure: (error) => this.#failed.tell(error),
     });
     const { attemptMsMax, isAtMostOnce } = config;
     const { answers, latencies, lengths } = learntFigures(seams.learnt, config.providers);
@@ -172,6 +178,7 @@ class LocalEngine implements Engine {
       laneOf: (key) => this.#lanes.of(key),
       lanesOf: (provider) => this.#lanes.lanesOf(provider),
       onFree: (lane) => this.#lanes.freed(lane),
+      hasTwoLogs: () => this.#runs.size > 0 && this.#posted?.isBusy === true,
       observer,
       patience,
       answers,
@@ -181,7 +188,7 @@ class LocalEngine implements Engine {
       ...{ trials, clock, config, backlog, sender, patience, claimed },
       learnt: seams.learnt,
       mayAdmit: () => this.#mayAdmit(),
-      onHold: () => this.#tellHolds(),
+      onHold: () => this.#held.tell(),
     });
     sender.dispatcher = createDispatcher<ItemCall>({
       clock: this.#lanes.retries,
@@ -204,6 +211,12 @@ class LocalEngine implements Engine {
       await this.#submissions.resume(task);
     }
     await this.#forgotten.sweep().catch(() => undefined); // at the next start, then
+  }
+
+  openPosted(options: PostedOptions): PostedWork {
+    const onFailure = (error: PerigeeError): void => this.#failed.tell(error);
+    this.#posted = openPosted({ parts: this.parts, lanes: this.#lanes, onFailure }, options);
+    return this.#posted;
   }
 
   run(source: Source, options: RunOptions = {}): Run {
@@ -278,7 +291,7 @@ class LocalEngine implements Engine {
   }
 
   holds(): readonly Hold[] {
-    return allHolds([...this.#runs].map((run) => run.holds));
+    return allHolds([...[...this.#runs].map((run) => run.holds), this.#posted?.holds() ?? []]);
   }
 
   lanes(): readonly LaneStatus[] {
@@ -290,7 +303,7 @@ class LocalEngine implements Engine {
     if (this.#isClosed) return;
     const runs = [...this.#runs];
     for (const run of runs) run.stop("closed");
-    await Promise.allSettled(runs.map((run) => run.finished));
+    await Promise.allSettled([...runs.map((run) => run.finished), this.#posted?.close()]);
     this.#isClosed = true;
     this.#lanes.close();
     this.parts.recorder.close();
@@ -332,18 +345,12 @@ class LocalEngine implements Engine {
       heldEndOf: (model) => this.#lanes.heldEndOf(model),
       isStopped: (model) => this.#lanes.isStopped(model),
       isHeldByStop: (state) => this.#lanes.isHeldByStop(state),
-      onHold: (listener) => {
-        this.#holdListeners.add(listener);
-        return () => this.#holdListeners.delete(listener);
-      },
+      onHold: (listener) => this.#held.add(listener),
       wakeHeld: (reason) => this.#wakeHeld(reason),
       standstill: (state) =>
         built.recorder.isBusy || !this.#hasRoom ? undefined : this.#lanes.standstill(state),
       storageWait: () => (this.#hasRoom ? undefined : "a full disk"),
-      onFailure: (listener) => {
-        this.#failureListeners.add(listener);
-        return () => this.#failureListeners.delete(listener);
-      },
+      onFailure: (listener) => this.#failed.add(listener),
     };
   }
 
@@ -353,19 +360,16 @@ class LocalEngine implements Engine {
 
   #roomChanged(hasRoom: boolean): void {
     if (hasRoom) this.#pumpAll();
-    this.#tellHolds();
+    this.#held.tell();
   }
 
   #wakeHeld(reason: HoldReason): void {
     for (const run of this.#runs) run.wakeHeld(reason);
+    this.#posted?.wakeHeld(reason);
   }
 
   #pumpAll(): void {
     for (const lane of this.#lanes.all()) lane.pump();
-  }
-
-  #tellHolds(): void {
-    for (const listener of [...this.#holdListeners]) listener();
   }
 
   get #hasRoom(): boolean {
@@ -382,10 +386,6 @@ class LocalEngine implements Engine {
       holds: [diskHold(owner, fullPath, lackingSinceMs, this.#seams.clock), ...found.holds],
       isAll: false,
     };
-  }
-
-  #fail(error: PerigeeError): void {
-    for (const listener of [...this.#failureListeners]) listener(error);
   }
 
   async #forget(taskId: string): Promise<void> {

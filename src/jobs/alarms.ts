@@ -7,7 +7,7 @@
  * Limits: so many a turn of the event loop, so that 100,000 deadlines at one moment do not hold up what else there is.
  */
 import type { Clock, Timer } from "../clock.ts";
-import { Heap } from "./heap.ts";
+import { Heap } from "../queue/heap.ts";
 
 const CALLS_A_TURN = 200;
 

@@ -21,8 +21,8 @@
  * Limits: `placesMax` attempts at once; 32 slots asked for and not yet given, of each destination.
  */
 import { FairShare } from "../queue/fair_share.ts";
+import { Heap } from "../queue/heap.ts";
 import type { Destinations } from "./destinations.ts";
-import { Heap } from "./heap.ts";
 import type { JobDestination } from "./job.ts";
 
 /** A job that waits, as far as its order goes. */

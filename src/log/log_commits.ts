@@ -7,7 +7,7 @@
  *
  * Limit: 256 MiB of records and texts are staged at most; a caller above it is refused with `too_large`.
  */
-import type { Clock } from "../clock.ts";
+import type { Clock, Timer } from "../clock.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import { outputFailureOf } from "../store/outputs.ts";
 import type { Store } from "../store/store.ts";
@@ -20,6 +20,7 @@ import { bytesOfRecord, eachRecord, LogRecords, SUMS_ITEM, writeEntry } from "./
 import { StagedCommit } from "./staged_commit.ts";
 
 const STAGED_BYTES_MAX = 256 << 20;
+const EXPECTED_MS = 5;
 const NO_TEXT = new Uint8Array();
 
 export interface LogCommitsOptions {
@@ -41,6 +42,8 @@ interface Committed {
 export class LogCommits {
   readonly outputs: LogOutputs = new LogOutputs();
   readonly place: LogPlace;
+  /** Told of each task of several items that is final, as `onFinal`. */
+  readonly finalListeners: Set<(task: number) => void> = new Set();
   readonly #options: LogCommitsOptions;
   readonly #work: OpenWork;
   readonly #names: LogNames;
@@ -48,6 +51,9 @@ export class LogCommits {
   #staged: StagedCommit = new StagedCommit();
   #underWay: StagedCommit | undefined;
   #isDue = false;
+  /** Callers that are about to stage more, and the end of the wait for them. */
+  #expected = 0;
+  #wait: Timer | undefined;
   /** What every later call is refused with. */
   #ended: PerigeeError | undefined;
 
@@ -61,13 +67,17 @@ export class LogCommits {
     this.#arm();
   }
 
-  /** What goes into the next commit, which is due from now on. Throws `closed`, `store_failed`, `too_large`. */
-  stage(): StagedCommit {
+  /** What goes into the next commit, which is due from now on; what is urgent waits for nothing that is expected. Throws `closed`, `store_failed`, `too_large`. */
+  stage(isUrgent = false): StagedCommit {
     if (this.#ended !== undefined) throw this.#ended;
     if (this.#underWay !== undefined) this.#options.store.poll?.();
     if (this.#staged.byteLength > STAGED_BYTES_MAX)
       throw new PerigeeError("too_large", `more than ${STAGED_BYTES_MAX} bytes wait to be committed`);
     this.#staged.ask();
+    if (isUrgent) {
+      this.#staged.isUrgent = true;
+      this.#hurry();
+    }
     this.#arm();
     return this.#staged;
   }
@@ -93,17 +103,54 @@ export class LogCommits {
     }
   }
 
+  /** More is about to be staged: a commit that is not urgent waits for it, for `EXPECTED_MS` at most. Returns how to end that, once. */
+  expect(): () => void {
+    this.#expected += 1;
+    return () => {
+      this.#expected -= 1;
+      if (this.#expected === 0) this.#hurry();
+    };
+  }
+
   #arm(): void {
     if (this.#isDue || this.#underWay !== undefined) return;
     if (this.#staged.isEmpty && !this.#cut.isRestating) return;
     this.#isDue = true;
-    this.#options.clock.soon(() => {
-      this.#isDue = false;
-      if (this.#hasFailed) return;
-      this.#underWay = this.#staged;
-      this.#staged = new StagedCommit();
-      void this.#commit(this.#underWay); // it never rejects: it rejects the promises of its waiters
+    this.#soon();
+  }
+
+  /** A turn later, so that who reacts to the last commit can say what to expect. */
+  #soon(): void {
+    const { clock } = this.#options;
+    clock.soon(() => {
+      if (this.#staged.isUrgent) this.#begin();
+      else clock.soon(() => this.#beginOrWait());
     });
+  }
+
+  #beginOrWait(): void {
+    if (this.#expected === 0 || this.#staged.isUrgent) this.#begin();
+    else
+      this.#wait = this.#options.clock.timer(EXPECTED_MS, () => {
+        this.#wait = undefined;
+        this.#begin();
+      });
+  }
+
+  /** Nothing more is waited for. */
+  #hurry(): void {
+    if (this.#wait === undefined) return;
+    this.#wait.cancel();
+    this.#wait = undefined;
+    this.#soon();
+  }
+
+  #begin(): void {
+    this.#isDue = false;
+    if (this.#hasFailed) return;
+    this.#underWay = this.#staged;
+    this.#staged = new StagedCommit();
+    void this.#commit(this.#underWay); // it never rejects: it rejects the promises of its waiters
   }
 
   get #hasFailed(): boolean {
@@ -123,7 +170,10 @@ export class LogCommits {
     this.#stageFinals();
     this.#arm();
     staged.committed();
-    for (const [task, sums] of staged.finals) this.#options.onFinal?.(task, sums);
+    for (const [task, sums] of staged.finals) {
+      this.#options.onFinal?.(task, sums);
+      for (const listener of this.finalListeners) listener(task);
+    }
   }
 
   /** Tries again without the lines of tasks whose output takes none. */
@@ -134,7 +184,7 @@ export class LogCommits {
     const restated = this.#cut.plan(this.#work, staged.records.byteLength, lastSequence, moment);
     const { cutTo } = restated;
     for (;;) {
-      const wrote = new LogRecords();
+      const wrote = new LogRecords(0);
       const outputs = staged.outputs((task) => this.#outputOf(task), wrote);
       const header = {
         firstSequence: cutTo > 0 ? cutTo + 1 : firstSequence,
@@ -147,7 +197,7 @@ export class LogCommits {
       const sequence = lastSequence + 1;
       try {
         await store.commitLog({ ...staged.rows(), outputs, names, sequence, records: entry.slice(), cutTo });
-        this.#work.lanes.advance(moment);
+        this.#work.advance(moment);
         return { entry, restated, names: names.length };
       } catch (error) {
         const failure = outputFailureOf(error);

@@ -3,6 +3,8 @@
  *
  *   growing -> restating -> growing          a commit that restates the last task of the old entries deletes these
  *
+ * Entries that say which tasks are final are kept until their owner has noted these (`ended_tasks.ts`).
+ *
  * The log may take `cutFloorBytes`, or twice what open work takes if that is more. Then tasks that the oldest entries state are
  * stated again in the next commits: as many bytes in each as its new records have, and at least `restatedBytesMin`, so that the log
  * cannot grow faster than it is cut. The entries after the restating began stay: the log is at most twice the bound, and what
@@ -39,6 +41,8 @@ export class LogCut {
   /** Of the entries after `#restateTo`. */
   #newBytes = 0;
   #boundBytes: number;
+  /** All of it is stated again, and the cut waits for notes. */
+  #isStated = false;
 
   constructor({ cutFloorBytes = CUT_FLOOR_BYTES, restatedBytesMin = RESTATED_BYTES_MIN }: LogCutOptions) {
     this.#floorBytes = cutFloorBytes;
@@ -52,7 +56,7 @@ export class LogCut {
   }
 
   get isRestating(): boolean {
-    return this.#restateTo > 0;
+    return this.#restateTo > 0 && !this.#isStated;
   }
 
   /** What a commit with `newBytes` of records says again, after the entry of `lastSequence`. */
@@ -64,8 +68,10 @@ export class LogCut {
     for (const task of work.tasks) {
       if (task.sequence > this.#restateTo) break;
       if (records.byteLength >= bytesMin) return { records, cutTo: 0 };
-      work.state(task, records);
+      work.state(task, records, moment);
     }
+    this.#isStated = work.ended.firstSequence <= this.#restateTo;
+    if (this.#isStated) return { records, cutTo: 0 };
     work.lanes.state(records, moment);
     return { records, cutTo: this.#restateTo };
   }

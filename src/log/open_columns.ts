@@ -48,6 +48,16 @@ export class OpenColumns {
     return this.#span.size;
   }
 
+  has(number: number): boolean {
+    return this.#rowOf(number) >= 0;
+  }
+
+  /** Of a task; 0 if it is not there. */
+  itemsOf(number: number): number {
+    const row = this.#rowOf(number);
+    return row < 0 ? 0 : (this.#items[row] ?? 0);
+  }
+
   get(number: number): OpenTask | undefined {
     const row = this.#rowOf(number);
     return row < 0 ? undefined : this.#read(row);
@@ -120,7 +130,7 @@ export class OpenColumns {
       if (this.#numbers[row] !== FREE) kept.push(row);
     const moved = <T extends Float64Array | Uint32Array | Uint16Array>(column: T, larger: T): T => {
       if (kept === undefined) larger.set(column);
-      else for (const [index, row] of kept.entries()) larger[index] = column[row] ?? 0;
+      else for (let index = 0; index < kept.length; index += 1) larger[index] = column[kept[index] ?? 0] ?? 0;
       return larger;
     };
     this.#numbers = moved(this.#numbers, new Float64Array(rows));

@@ -13,7 +13,11 @@
  * A task of one item has a row of columns and nothing else; one of several has also a bit for each item once one has ended, and
  * sums. Items that were tried have an object each.
  */
+import type { Moment } from "../clock.ts";
 import { LineSet } from "../work/line_set.ts";
+import { jumpMsSince } from "../work/moment.ts";
+import { stateDone } from "./done_items.ts";
+import { EndedTasks } from "./ended_tasks.ts";
 import type { LaneMemory } from "./lane_memory.ts";
 import { OpenColumns, type OpenTask } from "./open_columns.ts";
 import {
@@ -26,6 +30,7 @@ import {
   recordBytes,
   UNCOUNTED_ITEMS,
 } from "./records.ts";
+import { WORK_KINDS } from "./work_kinds.ts";
 
 /** An open item that was tried. */
 export interface TriedItem {
@@ -71,15 +76,30 @@ export class OpenWork {
   readonly #holds = new Map<number, FieldsOf<"held">>();
   /** Tasks whose last item has ended, and that are not final. */
   readonly #finished = new Set<number>();
+  readonly ended: EndedTasks = new EndedTasks();
+  #moment: Moment | undefined;
+  /** By how much the wall clock was set since the first entry; deadlines are kept without it. */
+  #jumpMs = 0;
 
   constructor(lanes: LaneMemory) {
     this.lanes = lanes;
   }
 
+  /** The time of the entry whose records come next. */
+  advance(moment: Moment): void {
+    this.#jumpMs += jumpMsSince(this.#moment, moment);
+    this.#moment = moment;
+    this.lanes.advance(moment);
+  }
+
+  /** The deadline of a task as the wall clock shows time now: no jump of it since it was accepted moves the deadline. */
+  deadlineMsOf({ deadlineMs }: Pick<OpenTask, "deadlineMs">, now: Moment): number {
+    return deadlineMs + this.#jumpMs + jumpMsSince(this.#moment, now);
+  }
+
   /** Whether an item has not ended. */
   isOpen(task: number, item: number): boolean {
-    const row = this.tasks.get(task);
-    return row !== undefined && item < row.items && this.#parts.get(task)?.done.has(item) !== true;
+    return item < this.tasks.itemsOf(task) && this.#parts.get(task)?.done.has(item) !== true;
   }
 
   /** What was tried of an open item. */
@@ -134,7 +154,7 @@ export class OpenWork {
         this.#endAttempt(record);
         break;
       case "outcome":
-        this.#end(record);
+        this.#end(record, sequence);
         break;
       case "restEnded":
         this.#endRest(record);
@@ -151,14 +171,15 @@ export class OpenWork {
       case "moved":
         break;
       default:
-        this.#applyToTask(record);
+        this.#applyToTask(record, sequence);
         break;
     }
   }
 
-  /** Writes what there is of an open task, as records that give the same again. */
-  state(task: OpenTask, records: LogRecords): void {
-    const { number, items, deadlineMs, project, kind, restStatus } = task;
+  /** Writes what there is of an open task, as records that give the same again in an entry of this moment. */
+  state(task: OpenTask, records: LogRecords, moment: Moment): void {
+    const { number, items, project, kind, restStatus } = task;
+    const deadlineMs = this.deadlineMsOf(task, moment);
     records.add("accepted", { task: number, items, deadlineMs, project, kind });
     const hold = this.#holds.get(number);
     if (hold !== undefined) records.add("held", hold);
@@ -180,6 +201,7 @@ export class OpenWork {
       LogRecord,
       { readonly is: "counted" | "reopened" | "final" | "held" | "wrote" | "sums" | "doneRange" | "doneBits" }
     >,
+    sequence: number,
   ): void {
     const row = this.tasks.get(record.task);
     if (row === undefined) return;
@@ -191,7 +213,7 @@ export class OpenWork {
         this.#reopen(row, record);
         break;
       case "final":
-        if (row.left === 0) this.#forget(row.number);
+        if (row.left === 0) this.#final(row, sequence);
         break;
       case "held":
         if (record.reason === 0) this.#holds.delete(row.number);
@@ -215,7 +237,18 @@ export class OpenWork {
 
   #accept({ task, items, deadlineMs, project, kind }: FieldsOf<"accepted">, sequence: number): void {
     this.#forget(task);
-    const row = { number: task, items, left: items, deadlineMs, project, kind, restStatus: 0, sequence };
+    this.ended.delete(task);
+    const keptMs = deadlineMs - this.#jumpMs;
+    const row = {
+      number: task,
+      items,
+      left: items,
+      deadlineMs: keptMs,
+      project,
+      kind,
+      restStatus: 0,
+      sequence,
+    };
     this.tasks.put(row);
     if (items === 0) this.#finished.add(task);
     if (items === 0 || items === UNCOUNTED_ITEMS) this.#partsOf(row);
@@ -239,12 +272,12 @@ export class OpenWork {
     if (rest !== undefined) this.#endRest({ task, status: rest, code: 0 });
   }
 
-  #end(outcome: FieldsOf<"outcome">): void {
+  #end(outcome: FieldsOf<"outcome">, sequence: number): void {
     const { task, item, status } = outcome;
     const row = this.tasks.get(task);
     if (row === undefined || !this.isOpen(task, item)) return;
     if (row.items === 1 && !this.#parts.has(task)) {
-      this.#forget(task);
+      this.#final(row, sequence);
       return;
     }
     const parts = this.#partsOf(row);
@@ -317,6 +350,11 @@ export class OpenWork {
     if (items?.size === 0) this.#tried.delete(task);
   }
 
+  #final({ number, kind }: OpenTask, sequence: number): void {
+    if (kind === WORK_KINDS.posted) this.ended.add(number, sequence);
+    this.#forget(number);
+  }
+
   #forget(task: number): void {
     this.tasks.delete(task);
     this.#parts.delete(task);
@@ -324,25 +362,6 @@ export class OpenWork {
     this.#holds.delete(task);
     this.#finished.delete(task);
   }
-}
-
-/** Runs of items that are done as ranges, the rest as bits. */
-function stateDone(task: number, done: LineSet, records: LogRecords): void {
-  if (done.size === 0) return;
-  let range = { first: 0, count: 0 };
-  for (let first = 0; first <= done.highest; first += BITS_ITEMS) {
-    const bits = done.slice(first, BITS_ITEMS);
-    if (bits === undefined) continue;
-    if (bits.some((byte) => byte !== 0xff)) {
-      records.add("doneBits", { task, first, bits });
-    } else if (range.first + range.count === first) {
-      range.count += BITS_ITEMS;
-    } else {
-      if (range.count > 0) records.add("doneRange", { task, ...range });
-      range = { first, count: BITS_ITEMS };
-    }
-  }
-  if (range.count > 0) records.add("doneRange", { task, ...range });
 }
 
 type Taken = Pick<

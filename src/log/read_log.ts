@@ -61,7 +61,7 @@ export async function readLog(store: LogStore, options: LogCutOptions): Promise<
   for await (const { sequence, records } of store.logEntries()) {
     const header = readHeader(records);
     if (last === undefined) place.firstSequence = sequence;
-    work.lanes.advance(header.moment);
+    work.advance(header.moment);
     eachRecord(records, (record) => work.apply(record, sequence));
     cut.committed(work, records.byteLength, 0);
     place.sequence = sequence;

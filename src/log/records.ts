@@ -201,7 +201,7 @@ export class LogRecords {
   #end = 0;
 
   /** `bytes`: room to begin with. */
-  constructor(bytes = 4_096) {
+  constructor(bytes = 1_024) {
     this.#buffer = Buffer.allocUnsafeSlow(bytes);
     this.#view = viewOf(this.#buffer);
   }

@@ -52,6 +52,8 @@ export class StagedCommit {
   readonly #lines = new Map<number, StagedLines>();
   #end: { resolve: () => void; reject: (error: unknown) => void } | undefined;
   #textBytes = 0;
+  /** A caller waits for it. */
+  isUrgent = false;
   #isAsked = false;
 
   constructor() {

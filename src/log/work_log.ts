@@ -17,9 +17,12 @@
  */
 import assert from "node:assert";
 import { crc32 } from "node:zlib";
+import type { Moment } from "../clock.ts";
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { LogStore } from "../store/log_rows.ts";
+import type { AcceptedWork, EndedItem } from "./accepted_work.ts";
+import type { EndedTasks } from "./ended_tasks.ts";
 import type { KeptFact, SentSum } from "./lane_memory.ts";
 import { LogCommits, type LogCommitsOptions } from "./log_commits.ts";
 import type { LogCutOptions } from "./log_cut.ts";
@@ -36,33 +39,9 @@ import {
   UNCOUNTED_ITEMS,
 } from "./records.ts";
 
+export type { AcceptedWork, EndedItem } from "./accepted_work.ts";
+
 export interface WorkLogOptions extends LogCommitsOptions, LogCutOptions {}
-
-/** A task as it is accepted. */
-export interface AcceptedWork {
-  /** In use by no other task: look with `rows.loggedTask`, and accept in the same turn. */
-  readonly id: string;
-  readonly project: string;
-  /** 0 to 255, its owner's. */
-  readonly kind: number;
-  /** What it belongs to, to list it by; absent: nothing. */
-  readonly parent?: string | undefined;
-  /** 0 to 4,294,967,294; absent: not counted yet, then `count` follows. */
-  readonly items?: number | undefined;
-  /** Unix time; absent: none. */
-  readonly deadlineMs?: number | undefined;
-  readonly createdWallMs: number;
-  /** JSON of its owner, without texts of users. */
-  readonly body: string;
-  /** Texts of users; absent: its requests are elsewhere. */
-  readonly request?: Uint8Array | undefined;
-}
-
-/** An item that had ended, and how. */
-export interface EndedItem {
-  readonly item: number;
-  readonly status: EndedStatus;
-}
 
 const OPENED = new WeakSet<LogStore>();
 const NO_BYTES = new Uint8Array();
@@ -95,6 +74,7 @@ export class WorkLog {
   readonly rows: Pick<LogStore, "loggedTask" | "loggedTasks" | "loggedAnswers">;
   /** Writes of the last process that may not have survived a power cut. */
   readonly unsure: readonly UnsureWrite[];
+  readonly ended: EndedTasks;
   /** What the operator should know of how it was opened. */
   readonly notes: readonly string[];
   readonly #options: WorkLogOptions;
@@ -109,7 +89,18 @@ export class WorkLog {
     this.#options = options;
     this.#read = read;
     this.#work = read.work;
+    this.ended = read.work.ended;
     this.#commits = new LogCommits(options, read);
+  }
+
+  /** A task is about to be accepted: what is staged before waits for it, a few milliseconds at most. Returns how to end that, once. */
+  expect(): () => void {
+    return this.#commits.expect();
+  }
+
+  /** Calls back for each task of several items that is final, durably. */
+  onFinal(listener: (task: number) => void): void {
+    this.#commits.finalListeners.add(listener);
   }
 
   /** A task's number and when it is durable. Throws `conflict` when a task with its id was accepted a moment ago. */
@@ -128,7 +119,7 @@ export class WorkLog {
       "a task's items are a count of 32 bits",
     );
     assert(Number.isInteger(kind) && kind >= 0 && kind <= 0xff, "a task's kind is a number of 8 bits");
-    const staged = this.#commits.stage();
+    const staged = this.#commits.stage(true);
     if (this.#commits.hasId(id))
       throw new PerigeeError("conflict", `another task has the id ${JSON.stringify(id)}`);
     const project = this.number(work.project);
@@ -181,16 +172,18 @@ export class WorkLog {
 
   /**
    * Opens items again that have ended, as if they had never been tried; what they took stays in the task's sums, their answers go.
-   * A task that is final is open again, with this deadline. Throws `not_found`, and `not_ready` for a task that is ending just now.
+   * A task that is final is open again, with this deadline. `body` takes the place of that of its row. Throws `not_found`.
    */
   async reopen(
     task: number,
     items: readonly EndedItem[],
     deadlineMs: number = Number.POSITIVE_INFINITY,
+    body?: string,
   ): Promise<void> {
-    const sums = this.#work.tasks.get(task) === undefined ? await this.sumsOf(task) : undefined;
+    while (this.#commits.isEnding(task)) await this.#commits.stage().durable;
+    const sums = this.has(task) ? undefined : await this.sumsOf(task);
     const row = sums === undefined ? undefined : await this.rows.loggedTask(task);
-    if (this.#commits.isEnding(task)) throw new PerigeeError("not_ready", `task ${task} is ending just now`);
+    if (this.#commits.isEnding(task)) return this.reopen(task, items, deadlineMs, body);
     const staged = this.#commits.stage();
     if (this.#work.tasks.get(task) === undefined) {
       if (sums === undefined || row === undefined)
@@ -203,6 +196,7 @@ export class WorkLog {
       staged.drop(task, SUMS_ITEM);
     }
     staged.reopened.add(task);
+    if (body !== undefined) staged.bodies.push([task, body, false]);
     for (const { item, status } of items) {
       staged.records.add("reopened", { task, item, status });
       staged.drop(task, item);
@@ -323,19 +317,25 @@ export class WorkLog {
     return this.#read.names.numberOf(text);
   }
 
-  /** The text of a number; undefined for 0. */
   text(number: number): string | undefined {
     return this.#read.names.textOf(number);
   }
 
+  /** Whether a task is open, durably. */
+  has(task: number): boolean {
+    return this.#work.tasks.has(task);
+  }
+
   /** An open task; undefined for one that has ended, or is not durable yet. */
   task(task: number): OpenTask | undefined {
-    return this.#work.tasks.get(task);
+    const open = this.#work.tasks.get(task);
+    return open === undefined ? undefined : this.#dated(open, this.#options.clock.moment());
   }
 
   /** All open tasks, in the order in which the log states them. Nothing may be awaited between two. */
-  openTasks(): Iterable<OpenTask> {
-    return this.#work.tasks;
+  *openTasks(): IterableIterator<OpenTask> {
+    const now = this.#options.clock.moment();
+    for (const open of this.#work.tasks) yield this.#dated(open, now);
   }
 
   /** Whether an item has not ended. */
@@ -379,10 +379,14 @@ export class WorkLog {
     return this.#read.cut.logBytes;
   }
 
-  /** Waits for what was called before. May be called twice. */
+  /** Waits for what was called before, also twice. */
   async close(): Promise<void> {
     await this.#commits.close();
     OPENED.delete(this.#options.store);
+  }
+
+  #dated(open: OpenTask, now: Moment): OpenTask {
+    return { ...open, deadlineMs: this.#work.deadlineMsOf(open, now) };
   }
 
   #add<K extends "counted" | "intent" | "attemptEnded" | "restEnded" | "held" | "laneFact" | "sent">(

@@ -30,15 +30,6 @@ export function usdText(usd: number): string {
   return `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
 }
 
-export function addMoney(left: Money, right: Money): Money {
-  return {
-    listUsd: left.listUsd + right.listUsd,
-    usd: left.usd + right.usd,
-    billedUsd: left.billedUsd + right.billedUsd,
-    ambiguousUsd: left.ambiguousUsd + right.ambiguousUsd,
-  };
-}
-
 /** To the nano-dollar, without what else is in it. */
 export function roundedMoney({ listUsd, usd, billedUsd, ambiguousUsd }: Money): Money {
   return {

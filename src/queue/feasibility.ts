@@ -12,7 +12,7 @@
  * It is an estimate: of what comes later nothing is known, answers get longer or shorter, and a place that is taken
  * is free at the end of a call.
  */
-import { type Capacity, needMs, type PlannedWork, placesMs } from "./planner.ts";
+import { type Capacity, needMs, type PlannedWork, placesMs, ratesMs } from "./planner.ts";
 
 /** Work of one project with one deadline. */
 export interface ProjectWork extends PlannedWork {
@@ -35,10 +35,14 @@ export interface LaneOutlook {
 /** Below, the work is accepted; the last tenth of its time is left for what cannot be foreseen. */
 const AT_RISK_SHARE = 0.9;
 
-/** Monotonic time at which `work` would be done; Infinity when the lane never gets there. */
-export function earliestDoneMs(lane: LaneOutlook, work: ProjectWork): number {
+/** Monotonic time at which `work` would be done, by `capacity` in place of the lane's; Infinity when the lane never gets there. */
+export function earliestDoneMs(
+  lane: LaneOutlook,
+  work: ProjectWork,
+  capacity: Capacity = lane.capacity,
+): number {
   if (work.items <= 0) return lane.nowMs;
-  const { capacity, nowMs } = lane;
+  const { nowMs } = lane;
   const own = { items: work.items, inputTokens: work.inputTokens, outputTokens: work.outputTokens };
   const others = new Map<string, { load: Load; weight: number }>();
   for (const waiting of lane.waiting) {
@@ -46,7 +50,7 @@ export function earliestDoneMs(lane: LaneOutlook, work: ProjectWork): number {
       const other = others.get(waiting.project) ?? { load: noLoad(), weight: waiting.weight };
       add(other.load, waiting);
       others.set(waiting.project, other);
-    } else if (isBefore(waiting, work, lane)) {
+    } else if (isBefore(waiting, work, { capacity, nowMs })) {
       add(own, waiting);
     }
   }
@@ -115,7 +119,11 @@ function add(load: Load, more: Omit<PlannedWork, "deadlineMs">): void {
 }
 
 /** What has no deadline wants to run at once, and goes before all that need not have started yet. */
-function isBefore(waiting: PlannedWork, work: PlannedWork, { capacity, nowMs }: LaneOutlook): boolean {
+function isBefore(
+  waiting: PlannedWork,
+  work: PlannedWork,
+  { capacity, nowMs }: Pick<LaneOutlook, "capacity" | "nowMs">,
+): boolean {
   if (waiting.deadlineMs === Number.POSITIVE_INFINITY) return true;
   if (work.deadlineMs !== Number.POSITIVE_INFINITY) return waiting.deadlineMs <= work.deadlineMs;
   return waiting.deadlineMs - needMs(waiting, capacity) <= nowMs;
@@ -123,5 +131,5 @@ function isBefore(waiting: PlannedWork, work: PlannedWork, { capacity, nowMs }: 
 
 /** Milliseconds for which the lane is busy with `load`. */
 export function drainMs(load: Omit<PlannedWork, "deadlineMs">, capacity: Capacity): number {
-  return Math.max(placesMs(load.items, capacity), needMs(load, { ...capacity, itemMs: 0, waitingMs: 0 }));
+  return Math.max(placesMs(load.items, capacity), load.items <= 0 ? 0 : ratesMs(load, capacity));
 }

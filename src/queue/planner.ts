@@ -21,17 +21,17 @@ export interface PlannedWork {
 
 /** What a lane can do per minute and at once; absent means unlimited. */
 export interface Capacity {
-  readonly requestsPerMinute?: number;
-  readonly tokensPerMinute?: number;
-  readonly inputTokensPerMinute?: number;
-  readonly outputTokensPerMinute?: number;
-  readonly concurrency?: number;
+  readonly requestsPerMinute?: number | undefined;
+  readonly tokensPerMinute?: number | undefined;
+  readonly inputTokensPerMinute?: number | undefined;
+  readonly outputTokensPerMinute?: number | undefined;
+  readonly concurrency?: number | undefined;
   /** Places in flight to begin with, which double with each round of answers; absent: `concurrency`. */
-  readonly concurrencyNow?: number;
+  readonly concurrencyNow?: number | undefined;
   /** Milliseconds that one item takes. */
   readonly itemMs: number;
   /** Milliseconds of work that already waits there; 0. */
-  readonly waitingMs?: number;
+  readonly waitingMs?: number | undefined;
 }
 
 /** A lane as it stands now. */
@@ -73,15 +73,17 @@ export function planLane(
 export function needMs(work: Omit<PlannedWork, "deadlineMs">, capacity: Capacity): number {
   if (work.items <= 0) return capacity.waitingMs ?? 0;
   const rounds = Math.ceil(work.items / (capacity.concurrency ?? Number.POSITIVE_INFINITY));
-  return (
-    (capacity.waitingMs ?? 0) +
-    Math.max(
-      Math.max(1, rounds) * capacity.itemMs,
-      minutesMs(work.items, capacity.requestsPerMinute),
-      minutesMs(work.inputTokens + work.outputTokens, capacity.tokensPerMinute),
-      minutesMs(work.inputTokens, capacity.inputTokensPerMinute),
-      minutesMs(work.outputTokens, capacity.outputTokensPerMinute),
-    )
+  const roundsMs = Math.max(1, rounds) * capacity.itemMs;
+  return (capacity.waitingMs ?? 0) + Math.max(roundsMs, ratesMs(work, capacity));
+}
+
+/** Milliseconds for which the rates keep `work`. */
+export function ratesMs(work: Omit<PlannedWork, "deadlineMs">, capacity: Capacity): number {
+  return Math.max(
+    minutesMs(work.items, capacity.requestsPerMinute),
+    minutesMs(work.inputTokens + work.outputTokens, capacity.tokensPerMinute),
+    minutesMs(work.inputTokens, capacity.inputTokensPerMinute),
+    minutesMs(work.outputTokens, capacity.outputTokensPerMinute),
   );
 }
 

@@ -19,7 +19,14 @@ import type { Store } from "../store/store.ts";
 import { isClockTrusted } from "../tasks/clock_trust.ts";
 import type { Files } from "../tasks/files.ts";
 import { LEFTOVER_KEEP_MS, sweepLeftovers } from "../tasks/leftovers.ts";
-import { type Kept, keptFiles, keptTasks, startRetention } from "../tasks/retention.ts";
+import {
+  type Kept,
+  type KeptRecords,
+  keptFiles,
+  keptPosted,
+  keptTasks,
+  startRetention,
+} from "../tasks/retention.ts";
 import { startScrubbing } from "../tasks/scrubbing.ts";
 import { USAGE_SOURCES } from "../tasks/spending.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
@@ -125,6 +132,9 @@ function keptKinds(
     noted(keptTasks(tasks, keepMs), (record) =>
       audit?.note({ kind: "task.deleted", project: record.project, taskId: recordToTask(record).id, by }),
     ),
+    keptPosted(tasks, keepMs, (project, taskId) =>
+      audit?.note({ kind: "task.deleted", project, taskId, by }),
+    ),
     noted(keptFiles(files, keepMs), ({ project, id }) =>
       audit?.note({ kind: "file.deleted", project, fileId: id, by }),
     ),
@@ -135,7 +145,7 @@ function keptKinds(
 }
 
 /** Tells of each record that was removed. */
-function noted(kind: Kept, note: (record: StoredRecord) => void): Kept {
+function noted(kind: KeptRecords, note: (record: StoredRecord) => void): KeptRecords {
   return {
     ...kind,
     remove: async (record, oldestWallMs) => {

@@ -102,22 +102,20 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
 }
 
 async function open(
-  { engine, parts }: OpenedEngine,
+  opened: OpenedEngine,
   options: PerigeeServiceOptions,
   access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
   const { observation, verifier } = access;
+  const { engine, parts } = opened;
   const { clock, disk, store } = parts;
   const onFault = (error: unknown): void => observation.onFault(error, "background");
-  const stack = await openStack(
-    { engine, parts },
-    {
-      ...{ ...options, verifier, audit: access.audit, onFault },
-      onSatelliteLog: (line) => observation.onSatelliteLog(line),
-    },
-  );
+  const stack = await openStack(opened, {
+    ...{ ...options, verifier, audit: access.audit, onFault },
+    onSatelliteLog: (line) => observation.onSatelliteLog(line),
+  });
   const { tasks, files, satellites, webhooks, spending } = stack;
   observation.join({ tasks, verifier, engine, satellites });
   const publicUrl = new PublicUrl(options.publicUrl);

@@ -53,8 +53,9 @@ export interface Stack {
 }
 
 /** Throws `invalid_config` for networks, days and keys that are none. The engine stays the caller's to close. */
-export async function openStack({ engine, parts }: OpenedEngine, options: StackOptions): Promise<Stack> {
+export async function openStack(opened: OpenedEngine, options: StackOptions): Promise<Stack> {
   const { dataDir, verifier, audit, onFault, env = process.env } = options;
+  const { parts } = opened;
   const { clock, disk, store, measurer, notice } = parts;
   const workLog = await openWorkLog({ store, clock }); // first: a folder is copied before anything is stored in it
   for (const note of workLog.notes) notice(note);
@@ -68,7 +69,11 @@ export async function openStack({ engine, parts }: OpenedEngine, options: StackO
     ...{ clock, store, workLog, disk, dataDir, notice, files, egress, vault, destinations, audit, onFault },
     retentionDays: options.retentionDays,
     openTasks: (onFinished) =>
-      openTasks({ engine, parts, files, spending, dataDir, backlog: options.backlog, onFinished, onFault }),
+      openTasks({
+        ...opened,
+        ...{ files, spending, workLog, dataDir },
+        ...{ backlog: options.backlog, onFinished, onFault },
+      }),
   });
   const { tasks, webhooks } = aftercare;
   const satellites = await openSatellites({

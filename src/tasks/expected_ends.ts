@@ -5,7 +5,7 @@
  *                                 later a deadline, which counts as items of the same kind
  *   its lot runs               -> the latest of: behind what waits in its lanes; what it has left, as if that went first;
  *                                 what the project's lots with no later a deadline have left, at their rate of the last
- *                                 ten seconds (known once somebody has looked for so long)
+ *                                 ten seconds (known once somebody has looked for so long, and no posted tasks of it are at work)
  *
  * A task in a shared lot that runs ends with its own lines: the share of the lot up to its last one.
  *
@@ -112,7 +112,7 @@ export class ExpectedEnds {
   /** 0 where no rate is known. */
   #paceMs(lot: Lot, nowMs: number): number {
     const { sinceMs, lots } = this.#paceOf(lot.record.project, nowMs);
-    if (nowMs - sinceMs < RATE_MS) return 0;
+    if (nowMs - sinceMs < RATE_MS || this.#lots.hasPosted(lot.record.project)) return 0;
     let left = 0;
     let perSecond = 0;
     for (const other of lots) {
@@ -142,7 +142,7 @@ export class ExpectedEnds {
   #waitingDoneMs(lot: Lot): number | undefined {
     const { project, slaMinutes } = lot.record;
     const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
-    const unread = this.#lots.unreadItems(project, lot.deadlineMs);
+    const unread = this.#parts.unreadItems(project, lot.deadlineMs);
     const own = lot.works.reduce((sum, { items }) => sum + items, 0);
     const scale = Math.max(1, unread / Math.max(1, own)); // its own are among them
     return this.#doneMs(lot, deadlineMs, () => scale);

@@ -55,7 +55,8 @@ export async function failedLines(
   return { lines, replaced };
 }
 
-function isWanted(
+/** Whether an item with this error is to be run again. */
+export function isWanted(
   { code, retryable, ambiguous_attempts }: Failure,
   retry: RetryFailed,
   isAtMostOnce: boolean,

@@ -44,16 +44,20 @@ export class HeldItems {
   async #holdOf(lot: Lot, line: number, holds: readonly Hold[]): Promise<Hold | undefined> {
     const { lines, models } = await this.#table.rows(lot, this.#table.stepOf(lot, line));
     const model = models[lines.indexOf(line)] ?? "";
-    return holds.find((hold) => this.#concerns(hold, model));
+    return holds.find((hold) => concerns(this.#modelFault, hold, model));
   }
+}
 
-  #concerns({ reason, provider, model: heldModel }: Hold, model: string): boolean {
-    if (heldModel !== undefined) return heldModel === model;
-    const own = parseModelId(model)?.provider;
-    if (provider !== undefined && (own !== undefined || reason !== "provider_missing"))
-      return own === provider;
-    return reason !== "provider_missing" || this.#modelFault(model) !== undefined;
-  }
+/** Whether a hold is one of items of a model. */
+export function concerns(
+  modelFault: EngineParts["modelFault"],
+  { reason, provider, model: heldModel }: Hold,
+  model: string,
+): boolean {
+  if (heldModel !== undefined) return heldModel === model;
+  const own = parseModelId(model)?.provider;
+  if (provider !== undefined && (own !== undefined || reason !== "provider_missing")) return own === provider;
+  return reason !== "provider_missing" || modelFault(model) !== undefined;
 }
 
 /** As a caller of the service may see it: addresses and words of providers are the operator's. */

@@ -1,26 +1,25 @@
 /**
  * The intake of small tasks: what comes while others are counted is counted and committed together.
  *
- *   offered -> counted (in a thread) -> given lines of a lot -> committed -> accepted
- *                 \-> refused: a model that nobody serves        \-> failed: its lines stay blank
+ *   offered -> counted (in a thread, with the bodies to send) -> admitted -> committed to the work log -> accepted, and on its way
+ *                 \-> refused: a model that nobody serves
  *
  * Hot: one item's post may take 60 us of this thread here (bench/jobs/service.ts).
  */
+
+import { pickItems } from "../engine/files/pick_items.ts";
 import type { EngineParts } from "../engine/parts.ts";
+import type { NewPosted, ProjectTerms } from "../engine/posted/posted_groups.ts";
+import type { PostedWork } from "../engine/posted/posted_work.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
 import { priceFactor } from "../price/factor.ts";
 import type { MeasuredBlock, RejectedLine } from "../shard/measured.ts";
-import type { RecordChange } from "../store/records.ts";
 import type { Item } from "../work/item.ts";
 import { newId } from "../work/new_id.ts";
 import { objectId } from "../work/object_id.ts";
 import type { Admission, Admitted, Work } from "./admission.ts";
-import type { Gathering, GivenLines } from "./gathering.ts";
-import type { Lot } from "./lot.ts";
-import { lotToRecord } from "./lot_record.ts";
-import type { Lots } from "./lots.ts";
-import { type TaskRecord, taskToRecord } from "./task_record.ts";
+import { bodyOf, type PostedRecord, rowIdOf } from "./posted_record.ts";
 
 /** Lines and bytes that are counted in one go. */
 const BATCH_LINES_MAX = 1_024;
@@ -58,13 +57,17 @@ interface Offer {
   readonly reject: (error: unknown) => void;
 }
 
+/** A task that was accepted, with the money and the room that it holds. */
 export interface Accepted {
-  readonly task: TaskRecord;
-  readonly lot: Lot;
+  readonly task: PostedRecord;
+  readonly admitted: Admitted;
 }
 
 /** What was counted of an offer. */
 interface Counted {
+  /** Its items in what was measured. */
+  readonly at: number[];
+  readonly measured: MeasuredBlock;
   readonly inputTokens: number[];
   readonly factors: number[];
   readonly works: Map<string, { -readonly [name in keyof Work]: Work[name] }>;
@@ -76,19 +79,23 @@ interface Ready {
   readonly admitted: Admitted;
 }
 
+/** What is measured together, and by which terms. */
+interface Batch {
+  readonly offers: readonly Offer[];
+  readonly terms: ReadonlyMap<string, ProjectTerms>;
+}
+
 export class Intake {
   readonly #parts: EngineParts;
-  readonly #lots: Lots;
-  readonly #gathering: Gathering;
+  readonly #work: PostedWork;
   readonly #admission: Admission;
   #offers: Offer[] = [];
   #counting = 0;
   #isDue = false;
 
-  constructor(parts: EngineParts, lots: Lots, gathering: Gathering, admission: Admission) {
+  constructor(parts: EngineParts, work: PostedWork, admission: Admission) {
     this.#parts = parts;
-    this.#lots = lots;
-    this.#gathering = gathering;
+    this.#work = work;
     this.#admission = admission;
   }
 
@@ -131,19 +138,50 @@ export class Intake {
   }
 
   /** Never rejects: each offer is told. */
-  async #accept(batch: readonly Offer[]): Promise<void> {
+  async #accept(offers: readonly Offer[]): Promise<void> {
+    const expected = this.#work.expect();
     try {
       this.#counting += 1;
-      const counted = await this.#measure(batch).finally(() => {
+      const { counted, terms } = await this.#count(offers).finally(() => {
         this.#counting -= 1;
         this.#wake();
       });
-      const admitted = await Promise.all(batch.map((offer, index) => this.#admit(offer, counted[index])));
-      const ready = admitted.filter((one) => one !== undefined);
-      if (ready.length > 0) await this.#commit(ready);
+      const admitted = await Promise.all(offers.map((offer, index) => this.#admit(offer, counted[index])));
+      const groups = new Map<string, Ready[]>();
+      for (const ready of admitted) {
+        if (ready === undefined) continue;
+        const { project, slaMinutes } = ready.offer.task;
+        const key = `${slaMinutes} ${project}`;
+        const group = groups.get(key);
+        if (group === undefined) groups.set(key, [ready]);
+        else group.push(ready);
+      }
+      const createdWallMs = this.#parts.clock.wallMs();
+      for (const ready of groups.values()) void this.#commit(ready, terms, createdWallMs); // one commit for all
     } catch (error) {
-      for (const offer of batch) offer.reject(error);
+      for (const offer of offers) offer.reject(error);
+    } finally {
+      expected();
     }
+  }
+
+  /** Offers whose projects are measured alike are measured together. */
+  async #count(
+    offers: readonly Offer[],
+  ): Promise<Pick<Batch, "terms"> & { readonly counted: readonly (Counted | PerigeeError)[] }> {
+    const terms = new Map<string, ProjectTerms>();
+    for (const { task } of offers)
+      if (!terms.has(task.project)) terms.set(task.project, await this.#work.groups.terms(task.project));
+    const isCapped = ({ task }: Offer): boolean => terms.get(task.project)?.options.cap !== undefined;
+    const each = [offers.filter((offer) => !isCapped(offer)), offers.filter(isCapped)];
+    const counted = new Map<Offer, Counted | PerigeeError>();
+    for (const alike of each) {
+      if (alike.length === 0) continue;
+      const found = await this.#measure({ offers: alike, terms });
+      for (const [index, offer] of alike.entries())
+        counted.set(offer, found[index] as Counted | PerigeeError);
+    }
+    return { terms, counted: offers.map((offer) => counted.get(offer) as Counted | PerigeeError) };
   }
 
   /** Undefined when it was refused, and its caller told. */
@@ -160,105 +198,108 @@ export class Intake {
     }
   }
 
-  async #measure(batch: readonly Offer[]): Promise<readonly (Counted | PerigeeError)[]> {
+  async #measure({ offers, terms }: Batch): Promise<readonly (Counted | PerigeeError)[]> {
     let text = "";
     let lineCount = 0;
-    for (const { lines } of batch) {
+    for (const { lines } of offers) {
       for (const line of lines) text += `${line}\n`;
       lineCount += lines.length;
     }
     const bytes = new Uint8Array(Buffer.byteLength(text));
     Buffer.from(bytes.buffer).write(text);
     const block = { bytes, offset: 0, firstLine: 1, lineCount };
-    const measured = await this.#parts.measurer.measure(block, { wantBodies: false });
-    return countedOf(measured, batch, this.#parts);
+    const options = terms.get(offers[0]?.task.project ?? "")?.options ?? { wantBodies: true };
+    const measured = await this.#parts.measurer.measure(block, options);
+    return countedOf(measured, offers, this.#parts);
   }
 
-  async #commit(batch: readonly Ready[]): Promise<void> {
-    const given: GivenLines[] = [];
-    const tasks: TaskRecord[] = [];
-    const changes: RecordChange[] = [];
-    const createdWallMs = this.#parts.clock.wallMs();
-    for (const { offer, counted, admitted } of batch) {
-      const { task, lines, chars } = offer;
-      const one = this.#gathering.take(task.project, task.slaMinutes, lines.length, chars);
-      const lot = this.#gathering.recordToStore(one.gathering);
-      if (lot !== undefined)
-        changes.push(...this.#lots.cards.unstored(), { kind: "put", record: lotToRecord(lot) });
-      const { estimatedUsd } = admitted;
-      const terms = { createdWallMs, ...(estimatedUsd > 0 ? { estimatedUsd } : {}) };
-      const record = recordOf(offer, one, counted, terms);
-      const payload = Buffer.from(lines.join("\n"));
-      changes.push({ kind: task.id === undefined ? "put" : "insert", record: taskToRecord(record, payload) });
-      given.push(one);
-      tasks.push(record);
-    }
+  /** Tasks of one project and one sla. Each offer is told. */
+  async #commit(
+    ready: readonly Ready[],
+    terms: ReadonlyMap<string, ProjectTerms>,
+    createdWallMs: number,
+  ): Promise<void> {
+    const [{ offer, counted }] = ready as readonly [Ready, ...Ready[]];
+    const { project, slaMinutes } = offer.task;
+    const records = ready.map((each) => recordFor(each, createdWallMs));
+    const tasks: NewPosted[] = ready.map(({ offer: { id, lines } }, index) => ({
+      id: rowIdOf(id),
+      items: lines.length,
+      body: bodyOf(records[index] as PostedRecord),
+      request: Buffer.from(lines.length === 1 ? (lines[0] ?? "") : lines.join("\n")),
+    }));
     try {
-      await this.#parts.store.change(changes);
-      this.#lots.cards.stored();
+      const numbers = await this.#work.accept({
+        project,
+        createdWallMs,
+        deadlineWallMs: slaMinutes === null ? undefined : createdWallMs + slaMinutes * 60_000,
+        tasks,
+        measured: itemsOf(counted.measured, ready),
+        factors: factorsOf(ready),
+        terms: terms.get(project) as ProjectTerms,
+      });
+      for (const [index, { offer: own, admitted }] of ready.entries()) {
+        const task = records[index] as { -readonly [part in keyof PostedRecord]: PostedRecord[part] };
+        task.number = numbers[index] as number;
+        own.resolve({ task, admitted });
+      }
     } catch (error) {
-      for (const one of given) this.#gathering.committed(one.gathering, false);
-      for (const { admitted } of batch) {
+      for (const { offer: own, admitted } of ready) {
         admitted.hold.release();
         admitted.room.release();
+        own.reject(error);
       }
-      throw error;
     }
-    for (const [index, { offer, counted, admitted }] of batch.entries()) {
-      const { gathering } = given[index] as GivenLines;
-      gathering.lot.addWorks(counted.works.values());
-      gathering.lot.holds.push(admitted.hold);
-      gathering.lot.estimatedUsd += admitted.estimatedUsd;
-      this.#accepted(offer, given[index] as GivenLines, tasks[index] as TaskRecord);
-      admitted.room.release(); // counted with its lot from here on
-    }
-    for (const one of given) this.#gathering.committed(one.gathering, true);
-  }
-
-  #accepted(offer: Offer, { gathering, firstLine }: GivenLines, task: TaskRecord): void {
-    for (const [index, line] of offer.lines.entries()) gathering.texts[firstLine - 1 + index] = line;
-    const { length } = offer.lines;
-    this.#lots.join(gathering.lot, {
-      taskId: offer.id,
-      firstLine,
-      lines: length,
-      open: length,
-      isCancelled: false,
-    });
-    gathering.lot.share?.grow({ items: length, bytes: offer.chars });
-    offer.resolve({ task, lot: gathering.lot });
   }
 }
 
-function recordOf(
-  offer: Offer,
-  given: GivenLines,
-  counted: Counted,
-  terms: Pick<TaskRecord, "createdWallMs" | "estimatedUsd">,
-): TaskRecord {
+/** Not numbered yet. */
+function recordFor({ offer, counted, admitted }: Ready, createdWallMs: number): PostedRecord {
   const { id, task, lines } = offer;
   const [factor = 1] = counted.factors;
+  const { estimatedUsd } = admitted;
+  const works: [string, number, number][] = [];
+  for (const { model, items, inputTokens } of counted.works.values()) works.push([model, items, inputTokens]);
   return {
     id,
-    project: task.project,
-    ...terms,
     totalItems: lines.length,
-    volumeTokens: 0,
+    slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
-    ...(task.note === undefined ? {} : { note: task.note }),
-    parts: [
-      {
-        lotId: given.gathering.lot.record.id,
-        firstLine: given.firstLine,
-        lines: lines.length,
-        items: lines.length,
-        slaMinutes: task.slaMinutes,
-      },
-    ],
-    spans: [0, lines.length],
+    note: task.note,
     inputTokens: counted.inputTokens,
+    works,
     factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,
+    estimatedUsd: estimatedUsd > 0 ? estimatedUsd : undefined,
+    number: 0,
+    project: task.project,
+    createdWallMs,
   };
+}
+
+function factorsOf(ready: readonly Ready[]): Map<string, number> {
+  const factors = new Map<string, number>();
+  for (const { counted } of ready)
+    for (const [index, item] of counted.at.entries())
+      factors.set(modelAt(counted.measured, item), counted.factors[index] ?? 1);
+  return factors;
+}
+
+/** What was measured of these, as lines of a text of their own, from 1. */
+function itemsOf(all: MeasuredBlock, ready: readonly Ready[]): MeasuredBlock {
+  const kept = ready.flatMap(({ counted }) => counted.at);
+  const isAll = kept.length === all.count && all.rejected.length === 0; // in their order, as they were batched
+  const measured = isAll ? all : pickItems(all, kept);
+  let offset = 0;
+  for (let item = 0; item < measured.count; item += 1) {
+    measured.lines[item] = item + 1;
+    measured.offsets[item] = offset;
+    offset += (measured.lengths[item] as number) + 1;
+  }
+  return { ...measured, rejected: [] };
+}
+
+function modelAt(measured: MeasuredBlock, item: number): string {
+  return measured.groups[measured.groupOf[item] as number]?.model ?? "";
 }
 
 /** Of each offer what was counted, or why it is refused. */
@@ -272,7 +313,7 @@ function countedOf(
   for (let item = 0; item < measured.count; item += 1) itemOf.set(measured.lines[item] as number, item);
   let line = 0;
   return batch.map(({ lines, task }) => {
-    const counted: Counted = { inputTokens: [], factors: [], works: new Map() };
+    const counted: Counted = { at: [], measured, inputTokens: [], factors: [], works: new Map() };
     let refusal: PerigeeError | undefined;
     for (const index of lines.keys()) {
       line += 1;
@@ -281,7 +322,8 @@ function countedOf(
         refusal ??= refusalOf(index, rejected.get(line));
         continue;
       }
-      const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
+      const model = modelAt(measured, item);
+      counted.at.push(item);
       const inputTokens = measured.inputTokens[item] as number;
       counted.inputTokens.push(inputTokens);
       const { slaMinutes } = task;

@@ -51,16 +51,18 @@ export interface LotsOptions {
   readonly linesOf: (lot: Lot) => Promise<string>;
   /** Told why a lot could not go on; it is tried again a minute later. */
   readonly onFault: (error: unknown, lotId: string) => void;
-  /** Told of each task whose objects in all its lots are final; at least once. */
+  /** Told of each task whose objects are final; at least once. */
   readonly onFinished: (task: Pick<TaskEvent, "project" | "taskId">, lot: Lot) => Promise<void>;
   /** Told when a run has ended, before that is stored; again by the next process when it is not. */
   readonly onUsed: (lot: Lot, end: LotEnd, items: number) => Promise<void>;
+  readonly hasPosted: (project: string) => boolean; // beside its lots
   /** Told when a lot is over, after it was stored so. */
   readonly onOver: (lot: Lot) => Promise<void>;
 }
 
-/** One for a store; each lot has at most one run at a time. */
+/** One for a store; each lot has one run at a time. */
 export class Lots {
+  readonly hasPosted: LotsOptions["hasPosted"];
   readonly #options: LotsOptions;
   readonly cards: RateCards;
   readonly #open = new Map<string, Lot>();
@@ -76,6 +78,7 @@ export class Lots {
 
   constructor(options: LotsOptions) {
     this.#options = options;
+    this.hasPosted = options.hasPosted;
     options.spending.onMonth(() => options.parts.wakeHeld("cap_reached"));
     this.cards = new RateCards(options.parts);
     this.#unread = new UnreadLots(options.parts.clock);

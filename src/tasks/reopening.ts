@@ -2,17 +2,18 @@
  * Reopening: the open lots of a data folder, taken up by the next process.
  *
  *   own lot, sealed shared lot -> joined by the tasks that its record names -> begun
- *   gathering lot              -> made again from the texts of its tasks -> sealed -> begun
+ *
+ *   gathering lot              -> its tasks are taken over by the work log (`adopted_tasks.ts`)
  *
  * The records of tasks in sealed lots are not read, so that a million open tasks cost a start little.
  */
 import type { EngineParts } from "../engine/parts.ts";
-import { EVERY_PROJECT, type StoredRecord } from "../store/records.ts";
+import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../store/records.ts";
 import { stemOf } from "../work/object_id.ts";
 import type { Admission } from "./admission.ts";
-import type { Gathering } from "./gathering.ts";
 import type { Lot } from "./lot.ts";
-import { amountOf, type LotRecord } from "./lot_record.ts";
+import { deadlineMsOf } from "./lot_deadline.ts";
+import { amountOf, LOTS, type LotRecord, OPEN_LOTS } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 import { CANCELS, recordToTask, TASKS, type TaskRecord } from "./task_record.ts";
 
@@ -21,8 +22,12 @@ const PAGE = 500;
 export interface ReopeningOptions {
   readonly parts: EngineParts;
   readonly lots: Lots;
-  readonly gathering: Gathering;
   readonly admission: Admission;
+  /** Takes a task over whose lot was never sent, with its request; durable when it resolves. */
+  readonly adopt: (
+    task: TaskRecord & { readonly deadlineWallMs: number | undefined },
+    request: Uint8Array,
+  ) => Promise<void>;
   /** Begins a lot of its own. */
   readonly begin: (lot: Lot, task: OwnLotTask) => void;
 }
@@ -36,7 +41,7 @@ export async function reopenLots(options: ReopeningOptions): Promise<void> {
   for await (const record of options.lots.stored()) {
     if (record.taskId !== undefined) await reopenOwn(options, record, record.taskId);
     else if (record.isSealed) await reopenSealed(options, record);
-    else await remake(options, record);
+    else await adoptTasks(options, record);
   }
 }
 
@@ -68,37 +73,21 @@ async function reopenSealed(
   lots.sealed(lot);
 }
 
-async function remake(options: ReopeningOptions, record: LotRecord): Promise<void> {
-  const { lots, parts, gathering } = options;
-  const lot = lots.add(record, true);
-  const texts: (string | undefined)[] = [];
+/** Of a lot that an earlier version gathered, and never sent. */
+async function adoptTasks({ parts, adopt }: ReopeningOptions, record: LotRecord): Promise<void> {
+  const { clock, store } = parts;
+  const leftMs = deadlineMsOf(record, clock) - clock.nowMs();
+  const deadlineWallMs = record.slaMinutes === null ? undefined : clock.wallMs() + leftMs;
+  const changes: RecordChange[] = [
+    { kind: "delete", collection: OPEN_LOTS, id: record.id },
+    { kind: "delete", collection: LOTS, id: record.id },
+    { kind: "deleteOf", collection: CANCELS, parent: record.id },
+  ];
   for await (const stored of recordsOf(parts, TASKS, record.id)) {
-    const task = recordToTask(stored);
-    const [part] = task.parts;
-    if (part === undefined) continue;
-    const { firstLine, lines } = part;
-    lots.join(lot, {
-      taskId: task.id,
-      firstLine,
-      lines,
-      open: lines,
-      isCancelled: task.isCancelled === true,
-    });
-    lot.estimatedUsd += task.estimatedUsd ?? 0;
-    const own = Buffer.from(stored.payload ?? []).toString();
-    lot.share?.grow({ items: lines, bytes: own.length });
-    for (const [index, text] of own.split("\n").entries()) {
-      texts[firstLine - 1 + index] = text;
-      lot.addWorks([{ model: modelOf(text), items: 1, inputTokens: task.inputTokens?.[index] ?? 0 }]);
-    }
+    await adopt({ ...recordToTask(stored), deadlineWallMs }, stored.payload ?? new Uint8Array());
+    changes.push({ kind: "delete", collection: TASKS, id: stored.id });
   }
-  hold(options, lot, lot.estimatedUsd);
-  await gathering.restore(lot, texts);
-}
-
-/** Of a line that the intake has made (jsonl/items.ts). */
-function modelOf(text: string): string {
-  return (JSON.parse(text) as { readonly request: { readonly model: string } }).request.model;
+  await parts.room.waitFor(() => store.change(changes));
 }
 
 async function* recordsOf(

@@ -13,11 +13,22 @@ import { hasCode, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../store/records.ts";
 import { FILES } from "./file_record.ts";
 import type { Files } from "./files.ts";
+import type { OpenedTasks } from "./task_desk.ts";
 import { recordToTask, TASKS } from "./task_record.ts";
 import type { Tasks } from "./tasks.ts";
 
 /** One kind of records, and how long they are kept. */
-export interface Kept {
+export type Kept = KeptRecords | KeptElsewhere;
+
+/** What is no record, and how long it is kept. */
+export interface KeptElsewhere {
+  readonly keepMs: number;
+  /** Removes what ended before a time (Unix), a little at a time. */
+  readonly sweep: (oldestWallMs: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** Records of one kind. */
+export interface KeptRecords {
   readonly collection: string;
   /** From `createdWallMs`, which is the least that they are kept. */
   readonly keepMs: number;
@@ -61,7 +72,7 @@ export function startRetention(options: RetentionOptions): Retention {
 }
 
 /** Tasks go so long after they have ended. */
-export function keptTasks(tasks: Pick<Tasks, "task" | "remove">, keepMs: number): Kept {
+export function keptTasks(tasks: Pick<Tasks, "task" | "remove">, keepMs: number): KeptRecords {
   return {
     collection: TASKS,
     keepMs,
@@ -75,8 +86,17 @@ export function keptTasks(tasks: Pick<Tasks, "task" | "remove">, keepMs: number)
   };
 }
 
+/** The same for posted tasks. */
+export function keptPosted(
+  tasks: Pick<OpenedTasks, "sweep">,
+  keepMs: number,
+  removed: (project: string, id: string) => void,
+): KeptElsewhere {
+  return { keepMs, sweep: (oldestWallMs, signal) => tasks.sweep(oldestWallMs, removed, signal) };
+}
+
 /** Files go so long after they were stored; one that a task is working on stays. */
-export function keptFiles(files: Pick<Files, "remove">, keepMs: number): Kept {
+export function keptFiles(files: Pick<Files, "remove">, keepMs: number): KeptRecords {
   return {
     collection: FILES,
     keepMs,
@@ -143,8 +163,10 @@ class HourlyRetention implements Retention {
     }
   }
 
-  async #one({ collection, keepMs, remove }: Kept, nowWallMs: number): Promise<void> {
+  async #one(kind: Kept, nowWallMs: number): Promise<void> {
     const { clock, store } = this.#options;
+    if ("sweep" in kind) return kind.sweep(nowWallMs - kind.keepMs, this.#closing.signal);
+    const { collection, keepMs, remove } = kind;
     const oldestWallMs = nowWallMs - keepMs;
     /** The last that stayed: pages begin behind records that are still there. */
     let after: string | undefined;

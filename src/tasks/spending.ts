@@ -5,29 +5,31 @@
  *   money:  reserve -> held -> noted (usage with its hold) -> released (what is left of it)
  *           refused with `budget_exceeded` while   spent this month + held + wanted > cap
  *   usage:  noted -> in the sum of its day, once for each source
+ *           a posted task is final -> counted at once -> stored a moment later, with the others of that moment
  *
- * Sums are records of the collection `usage`, one for a project and day; in `usage_source` stands which sources are in
- * them, written in the same transaction, so that a note that is made again after a crash does not count twice.
+ * Sums are records of the collection `usage`, one for a project and day. Records written in the same transaction say which work is in
+ * them, so that a note that is made again after a crash does not count twice: `usage_source` for each source, and one
+ * mark for all posted tasks (`usage_mark.ts`).
  * Holds live in memory: after a restart whoever goes on with accepted work holds its money anew (`hold`).
  *
  * Limits: notes that come while others are being written go together, at most 256 in one transaction.
  */
 
-import type { Clock } from "../clock.ts";
+import type { Clock, Timer } from "../clock.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
+import type { WorkLog } from "../log/work_log.ts";
 import type { Cap } from "../price/budget.ts";
 import { roundedUsd } from "../price/cost.ts";
-import { addMoney, completeMoney, type Money, NO_MONEY, usdText } from "../price/money.ts";
+import { completeMoney, usdText } from "../price/money.ts";
 import { dayOf } from "../price/rates.ts";
 import type { RecordChange, RecordStore } from "../store/records.ts";
+import { DaySums, type UsageMonth } from "./day_sums.ts";
 import { MonthCaps } from "./month_caps.ts";
+import { addUsage, NO_PROJECT_USAGE, type ProjectUsage, type TaskUsage, takenUsd } from "./project_usage.ts";
+import { UnwrittenUsage } from "./unwritten_usage.ts";
+import { UsageMark } from "./usage_mark.ts";
 
-/** Tokens and money of settled items. */
-export interface ProjectUsage extends Money {
-  readonly items: number;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-}
+export type { ProjectUsage } from "./project_usage.ts";
 
 export interface DayUsage extends ProjectUsage {
   /** UTC, such as `2026-11-21`. */
@@ -43,13 +45,9 @@ export interface SpendingHold {
 }
 
 /** What some work used. */
-export interface UsageNote {
-  readonly project: string;
+export interface UsageNote extends TaskUsage {
   /** What used it, such as a task or a part of one. The same source counts once, however often it is noted. */
   readonly source: string;
-  /** When: decides on the day. */
-  readonly wallMs: number;
-  readonly usage: ProjectUsage;
   /** The noted money is taken from it. */
   readonly hold?: SpendingHold;
 }
@@ -73,6 +71,17 @@ export interface Spending {
   ): Promise<{ readonly spentUsd: number; readonly heldUsd: number; readonly capUsd: number | undefined }>;
   /** The month's cap of a project, for the budgets of its runs; undefined without one. */
   capOf(project: string): Promise<Cap | undefined>;
+  /** Posted tasks of this log are noted from now on. Resolves with those that were final before and are not in the sums. */
+  follow(log: WorkLog): Promise<readonly number[]>;
+  /**
+   * As `note`, of a task of the log that is followed, which is final in it: counts at once, and is durable a moment later, or noted
+   * again by the next process. `used`: undefined when nothing is to be counted.
+   */
+  noteTask(task: number, used: TaskUsage | undefined): void;
+  /** Resolves when the tasks that were noted are durable; rejects as the store does, and they are written again later. */
+  flush(): Promise<void>;
+  /** Whether a project has a cap. */
+  isCapped(project: string): boolean;
   /** Calls back when a month has begun: what caps held may go on. */
   onMonth(listener: () => void): void;
 }
@@ -90,6 +99,9 @@ export const USAGE_SOURCES = "usage_source";
 const DAY_MS = 86_400_000;
 const DAYS_MAX = 400;
 const NOTES_MAX = 256;
+/** Until tasks that were noted are written, and until they are written again when that failed. */
+const WRITE_MS = 250;
+const AGAIN_MS = 1_000;
 /** Months kept in memory besides the current one's. */
 const MONTHS_KEPT = 1_000;
 
@@ -97,9 +109,6 @@ const MONTHS_KEPT = 1_000;
 export function createSpending(options: SpendingOptions): Spending {
   return new RecordedSpending(options);
 }
-
-/** The days of one project in one month, as stored. */
-type Month = Map<string, ProjectUsage>;
 
 interface WaitingNote {
   readonly note: UsageNote;
@@ -110,11 +119,14 @@ interface WaitingNote {
 class RecordedSpending implements Spending {
   readonly #options: SpendingOptions;
   /** By month and project. Loaded before anything is added, so they are what is stored. */
-  readonly #months = new Map<string, Promise<Month>>();
+  readonly #months = new Map<string, Promise<UsageMonth>>();
   readonly #heldUsd = new Map<string, number>();
   readonly #caps: MonthCaps;
   #waiting: WaitingNote[] = [];
-  #isWriting = false;
+  readonly #unwritten = new UnwrittenUsage();
+  #mark: UsageMark | undefined;
+  #timer: Timer | undefined;
+  #writing: Promise<void> | undefined;
 
   constructor(options: SpendingOptions) {
     this.#options = options;
@@ -123,6 +135,26 @@ class RecordedSpending implements Spending {
 
   capOf(project: string): Promise<Cap | undefined> {
     return this.#caps.of(project);
+  }
+
+  async follow(log: WorkLog): Promise<readonly number[]> {
+    this.#mark = await UsageMark.open(log, this.#options.store);
+    return this.#mark.unnoted();
+  }
+
+  noteTask(task: number, used: TaskUsage | undefined): void {
+    this.#unwritten.add(task, used);
+    this.#timer ??= this.#options.clock.timer(WRITE_MS, () => this.#due(), { keepsAlive: false });
+  }
+
+  async flush(): Promise<void> {
+    while (!this.#unwritten.isEmpty)
+      if (this.#writing === undefined) await this.#start();
+      else await this.#writing;
+  }
+
+  isCapped(project: string): boolean {
+    return this.#options.capUsd(project) !== undefined;
   }
 
   onMonth(listener: () => void): void {
@@ -156,7 +188,7 @@ class RecordedSpending implements Spending {
   note(note: UsageNote): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ note, resolve, reject });
-      if (!this.#isWriting) void this.#write();
+      if (this.#writing === undefined) this.#start().catch(() => undefined); // whoever noted is told
     });
   }
 
@@ -169,7 +201,7 @@ class RecordedSpending implements Spending {
       });
     const found: DayUsage[] = [];
     for (const month of monthsBetween(fromMs, toMs)) {
-      const days = await this.#readMonth(project, month);
+      const days = await this.#shownMonth(project, month);
       for (const [day, usage] of days) if (day >= fromDay && day <= toDay) found.push({ day, ...usage });
     }
     return found.sort((left, right) => (left.day < right.day ? -1 : 1));
@@ -182,13 +214,41 @@ class RecordedSpending implements Spending {
   }
 
   async #spentUsd(project: string): Promise<number> {
-    const days = await this.#month(project, dayOf(this.#options.clock.wallMs()).slice(0, 7));
-    return [...days.values()].reduce((sum, usage) => sum + takenUsd(usage), 0);
+    const month = dayOf(this.#options.clock.wallMs()).slice(0, 7);
+    const days = await this.#month(project, month);
+    const stored = [...days.values()].reduce((sum, usage) => sum + takenUsd(usage), 0);
+    let spentUsd = stored;
+    for (const [day, usage] of this.#unwritten.of(project))
+      if (day.startsWith(month)) spentUsd += takenUsd(usage);
+    return spentUsd;
+  }
+
+  /** Writes what waits. Rejects as the store does when posted tasks could not be written. */
+  #start(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#writing = this.#write().finally(() => {
+      this.#writing = undefined;
+      this.#forgetMonths();
+    });
+    return this.#writing;
+  }
+
+  #due(): void {
+    this.#timer = undefined;
+    const written = this.#writing === undefined ? this.#start() : this.#writing;
+    written.then(
+      () => (this.#unwritten.isEmpty ? undefined : this.#later(WRITE_MS)),
+      () => this.#later(AGAIN_MS),
+    );
+  }
+
+  #later(delayMs: number): void {
+    this.#timer ??= this.#options.clock.timer(delayMs, () => this.#due(), { keepsAlive: false });
   }
 
   async #write(): Promise<void> {
-    this.#isWriting = true;
-    while (this.#waiting.length > 0) {
+    do {
       const notes = this.#waiting.splice(0, NOTES_MAX);
       try {
         await this.#add(notes);
@@ -196,10 +256,9 @@ class RecordedSpending implements Spending {
         // One of them was noted before: the others are told apart from it.
         if (hasCode(error, "conflict")) for (const note of notes) await this.#addAlone(note);
         else for (const { reject } of notes) reject(error);
+        if (!hasCode(error, "conflict") && !this.#unwritten.isEmpty) throw error;
       }
-    }
-    this.#isWriting = false;
-    this.#forgetMonths();
+    } while (this.#waiting.length > 0);
   }
 
   async #addAlone(waiting: WaitingNote): Promise<void> {
@@ -211,42 +270,31 @@ class RecordedSpending implements Spending {
     }
   }
 
+  /** And all posted tasks that are not written. */
   async #add(notes: readonly WaitingNote[]): Promise<void> {
-    const nowWallMs = this.#options.clock.wallMs();
-    const changes: RecordChange[] = [];
-    const sums = new Map<
-      string,
-      { readonly project: string; readonly day: string; usage: ProjectUsage; month: Month }
-    >();
-    for (const { note } of notes) {
-      const { project, source, wallMs, usage } = note;
-      const day = dayOf(wallMs);
-      const id = `${day} ${project}`;
-      const month = await this.#month(project, day.slice(0, 7));
-      const sum = sums.get(id) ?? { project, day, usage: month.get(day) ?? NO_PROJECT_USAGE, month };
-      sum.usage = addUsage(sum.usage, usage);
-      sums.set(id, sum);
-      const marker = { collection: USAGE_SOURCES, id: `${project} ${source}`, project, parent: "" };
-      changes.push({ kind: "insert", record: { ...marker, createdWallMs: nowWallMs, body: "" } });
+    const { tasks, days: projects } = this.#unwritten.take();
+    try {
+      const sums = new DaySums((project, month) => this.#month(project, month));
+      for (const [project, days] of projects)
+        for (const [day, usage] of days) await sums.add(project, day, usage);
+      for (const { note } of notes) await sums.add(note.project, dayOf(note.wallMs), note.usage);
+      const nowWallMs = this.#options.clock.wallMs();
+      const changes = [...notes.map(({ note }) => markerOf(note, nowWallMs)), ...sums.changes(nowWallMs)];
+      const mark = tasks.size === 0 ? undefined : this.#mark?.next(tasks);
+      if (mark !== undefined) changes.push(mark.change);
+      if (changes.length === 0) return;
+      await this.#options.store.change(changes);
+      sums.written();
+      mark?.taken();
+    } catch (error) {
+      this.#unwritten.giveBack();
+      throw error;
     }
-    for (const [id, { project, day, usage }] of sums) {
-      const body = JSON.stringify(usage);
-      const record = {
-        collection: "usage",
-        id,
-        project,
-        parent: day.slice(0, 7),
-        createdWallMs: nowWallMs,
-        body,
-      };
-      changes.push({ kind: "put", record });
-    }
-    await this.#options.store.change(changes);
-    for (const { month, day, usage } of sums.values()) month.set(day, usage);
+    this.#unwritten.written();
     for (const note of notes) settle(note);
   }
 
-  #month(project: string, month: string): Promise<Month> {
+  #month(project: string, month: string): Promise<UsageMonth> {
     const id = `${month} ${project}`;
     let days = this.#months.get(id);
     if (days === undefined) {
@@ -257,7 +305,16 @@ class RecordedSpending implements Spending {
     return days;
   }
 
-  async #readMonth(project: string, month: string): Promise<Month> {
+  /** With what is not written yet. Of months that have passed little is kept. */
+  async #shownMonth(project: string, month: string): Promise<UsageMonth> {
+    const isCurrent = dayOf(this.#options.clock.wallMs()).startsWith(month);
+    const days = new Map(await (isCurrent ? this.#month(project, month) : this.#readMonth(project, month)));
+    for (const [day, usage] of this.#unwritten.of(project))
+      if (day.startsWith(month)) days.set(day, addUsage(days.get(day) ?? NO_PROJECT_USAGE, usage));
+    return days;
+  }
+
+  async #readMonth(project: string, month: string): Promise<UsageMonth> {
     const records = await this.#options.store.records(project, {
       collection: "usage",
       parent: month,
@@ -305,22 +362,13 @@ class ProjectHold implements SpendingHold {
   }
 }
 
-/** No usage. */
-export const NO_PROJECT_USAGE: ProjectUsage = { items: 0, inputTokens: 0, outputTokens: 0, ...NO_MONEY };
-
-/** The sum of two usages. */
-export function addUsage(left: ProjectUsage, right: ProjectUsage): ProjectUsage {
+/** Says that a source is in the sums. */
+function markerOf({ project, source }: UsageNote, createdWallMs: number): RecordChange {
+  const id = `${project} ${source}`;
   return {
-    items: left.items + right.items,
-    inputTokens: left.inputTokens + right.inputTokens,
-    outputTokens: left.outputTokens + right.outputTokens,
-    ...addMoney(left, right),
+    kind: "insert",
+    record: { collection: USAGE_SOURCES, id, project, parent: "", createdWallMs, body: "" },
   };
-}
-
-/** What providers took or may have taken: what a month's cap counts. */
-function takenUsd({ billedUsd, ambiguousUsd }: ProjectUsage): number {
-  return billedUsd + ambiguousUsd;
 }
 
 function settle({ note, resolve }: WaitingNote): void {

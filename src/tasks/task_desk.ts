@@ -1,50 +1,32 @@
 /**
- * The tasks of projects on one engine: what `Tasks` promises, put together from lots.
+ * The tasks of projects on one engine: what `Tasks` promises.
  *
- *   submit:  small -> intake (shares a lot)       large -> files of lines, a lot each -> stored in one commit -> begun
- *   cancel:  stored -> its unsent lines are skipped (shared), its runs cancelled (own)
- *   retry:   failed lines go to lots of their own (`retrying.ts`)
- *   remove:  stored as erased -> texts overwritten or removed when its lots are over
- *   start:   open lots are read; those that were not sealed are made again from their tasks' texts
+ *   submit:  few items of one sla -> intake -> work log (`posted_tasks.ts`)
+ *            more, or files       -> files of lines that runs answer (`lot_tasks.ts`)
+ *   else:    by where the task is
  */
-import { join } from "node:path";
 import type { BacklogBounds } from "../engine/config/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
-import { checkRetryFailed, type RetryFailed } from "../engine/reopening/reopen.ts";
+import type { PostedWork } from "../engine/posted/posted_work.ts";
+import { checkRetryFailed } from "../engine/reopening/reopen.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
-import { completeMoney, roundedMoney } from "../price/money.ts";
-import { EVERY_PROJECT, type ProjectScope, type RecordChange, type StoredRecord } from "../store/records.ts";
-import { stemOf } from "../work/object_id.ts";
+import type { WorkLog } from "../log/work_log.ts";
+import { objectNumber, stemOf } from "../work/object_id.ts";
 import type { TaskObject } from "../work/task.ts";
 import { Admission } from "./admission.ts";
+import { adoptTask } from "./adopted_tasks.ts";
 import { TaskBacklog } from "./backlog.ts";
-import { Erasure } from "./erasure.ts";
 import type { FileIndex, Files } from "./files.ts";
-import { Gathering } from "./gathering.ts";
 import { isId, notFound } from "./ids.ts";
 import { Intake } from "./intake.ts";
-import { LargeIntake } from "./large_intake.ts";
-import { linesOf, removeStandIn } from "./lost_input.ts";
-import type { Lot } from "./lot.ts";
-import type { LotEnd, LotRecord } from "./lot_record.ts";
-import { Lots } from "./lots.ts";
-import { type OpenCounts, openCountsOf } from "./open_counts.ts";
-import { basesOf, layersOf } from "./part_layers.ts";
-import { type OwnLotTask, reopenLots } from "./reopening.ts";
+import { LotTasks } from "./lot_tasks.ts";
+import type { OpenCounts } from "./open_counts.ts";
+import { openPostedOutput, postedAnswers } from "./posted_output.ts";
+import type { PostedRecord } from "./posted_record.ts";
+import { PostedTasks } from "./posted_tasks.ts";
 import { type SpooledRequest, spoolRequest } from "./request_spool.ts";
 import type { TaskRequest } from "./requests.ts";
-import { Retrying } from "./retrying.ts";
 import type { Spending } from "./spending.ts";
-import { TaskObjects } from "./task_objects.ts";
-import { openOutput, placesOf } from "./task_output.ts";
-import {
-  cancelToRecord,
-  isPartCancelled,
-  recordToTask,
-  TASKS,
-  type TaskRecord,
-  taskToRecord,
-} from "./task_record.ts";
 import type {
   AnsweredLine,
   OutputView,
@@ -54,15 +36,15 @@ import type {
   TaskOutput,
   TaskView,
 } from "./task_view.ts";
-import { TaskViews } from "./task_views.ts";
 import type { TaskEvent, Tasks } from "./tasks.ts";
 import { Turns } from "./turns.ts";
-import { untilFinal } from "./until_final.ts";
 
 export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
   readonly dataDir: string;
   readonly spending: Spending;
+  /** Of the engine's store; stays its owner's to close. */
+  readonly workLog: WorkLog;
   /** How much accepted work may wait. */
   readonly backlog?: BacklogBounds | undefined;
   /** Told why the work on some tasks has stopped; it is tried again a minute later. */
@@ -75,81 +57,91 @@ export interface TasksOptions extends OpenedEngine {
 export interface OpenedTasks extends Tasks {
   /** What is not final by now, of all projects. */
   openCounts(): OpenCounts;
-  /** Stops gathering; the engine is closed by its owner. */
+  /** Removes posted tasks that ended before a time (Unix), some at a time; calls back for each. */
+  sweep(
+    oldestWallMs: number,
+    removed: (project: string, id: string) => void,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Takes nothing more; the engine is closed by its owner. */
   close(): Promise<void>;
 }
 
+type Listener = (event: TaskEvent) => void | Promise<void>;
+
 /** Continues what is open; resolves when every task can be found. */
 export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
-  const desk = new TaskDesk(options);
-  await desk.open();
-  return desk;
+  const { parts, spending, onFinished, onFault = () => undefined } = options;
+  const listeners = new Set<Listener>(onFinished === undefined ? [] : [onFinished]);
+  const tell = (event: TaskEvent): Promise<unknown> | undefined =>
+    listeners.size === 0 ? undefined : Promise.all([...listeners].map(async (listener) => listener(event)));
+  const backlog = new TaskBacklog(options.backlog);
+  const admission = new Admission({ parts, spending, backlog });
+  const opened: { posted?: PostedTasks } = {};
+  const work = options.openPosted({
+    workLog: options.workLog,
+    capsOf: async (project) => {
+      const cap = await spending.capOf(project);
+      return cap === undefined ? [] : [cap];
+    },
+    onFinal: (number) => opened.posted?.final(number),
+    onEnded: (number, record, endedWallMs) => opened.posted?.itemEnded(number, record, endedWallMs),
+    onFault: (error) => onFault(error, "posted"),
+  });
+  parts.countUnread((project, deadlineMs) => work.unreadItems(project, deadlineMs));
+  const posted = new PostedTasks({
+    ...{ parts, work, log: options.workLog, admission, spending, onFinished: tell },
+    onFault: (error) => onFault(error, "posted"),
+  });
+  opened.posted = posted;
+  const lots = new LotTasks({
+    ...options,
+    adopt: (task, request) => adoptTask(options, task, request),
+    backlog,
+    admission,
+    hasPosted: (project) => work.has(project),
+    onFault,
+    onFinished: tell,
+  });
+  await lots.open();
+  const ended = await posted.open(backlog);
+  work.open();
+  posted.tellEnded(ended).catch((error: unknown) => onFault(error, "posted"));
+  return new TaskDesk(
+    { options, posted, lots, work, intake: new Intake(parts, work, admission) },
+    listeners,
+    admission,
+  );
+}
+
+interface DeskRooms {
+  readonly options: TasksOptions;
+  readonly posted: PostedTasks;
+  readonly lots: LotTasks;
+  readonly work: PostedWork;
+  readonly intake: Intake;
 }
 
 class TaskDesk implements OpenedTasks {
-  readonly #options: TasksOptions;
-  readonly #lots: Lots;
-  readonly #gathering: Gathering;
+  readonly #rooms: DeskRooms;
+  readonly #listeners: Set<Listener>;
   readonly #admission: Admission;
-  readonly #intake: Intake;
-  readonly #largeIntake: LargeIntake;
-  readonly #retrying: Retrying;
-  readonly #objects: TaskObjects;
-  readonly #views: TaskViews;
-  readonly #erasure: Erasure;
   /** What views that were given out were made of. */
-  readonly #shown = new WeakMap<TaskView, TaskRecord>();
-  readonly #listeners = new Set<(event: TaskEvent) => void | Promise<void>>();
-  /** Of the files of lines. */
-  readonly #folder: string;
+  readonly #shown = new WeakMap<TaskView, PostedRecord>();
   /** By task: what is cancelled is not removed meanwhile, and nothing is removed twice. */
   readonly #changes = new Turns();
-  /** Files that open lots read. */
-  readonly #held = new Map<string, () => void>();
 
-  constructor(options: TasksOptions) {
-    this.#options = options;
-    const { engine, parts, dataDir, onFinished } = options;
-    this.#folder = join(dataDir, "lots");
-    const backlog = new TaskBacklog(options.backlog);
-    if (onFinished !== undefined) this.#listeners.add(onFinished);
-    this.#lots = new Lots({
-      ...{ engine, parts, backlog, spending: options.spending },
-      pathOf: (lot) => this.#pathOf(lot),
-      linesOf: (lot) => linesOf({ ...options, folder: this.#folder }, lot),
-      onFinished: async (ended, lot) => {
-        const event = { ...ended, kind: await this.#kindOf(ended, lot) };
-        await Promise.all([...this.#listeners].map(async (listener) => listener(event)));
-      },
-      onFault: (error, lotId) => options.onFault?.(error, lotId),
-      onUsed: (lot, end, items) => this.#note(lot, end, items),
-      onOver: (lot) => this.#over(lot),
-    });
-    this.#admission = new Admission({ parts, spending: options.spending, backlog });
-    this.#gathering = new Gathering(parts, this.#lots);
-    this.#intake = new Intake(parts, this.#lots, this.#gathering, this.#admission);
-    this.#objects = new TaskObjects(parts, this.#lots);
-    const [lots, objects, admission] = [this.#lots, this.#objects, this.#admission];
-    this.#largeIntake = new LargeIntake({ parts, lots, objects, admission });
-    this.#retrying = new Retrying({ parts, lots, files: options.files, intake: this.#largeIntake });
-    this.#views = new TaskViews(parts, this.#lots, this.#objects.held);
-    this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
-  }
-
-  async open(): Promise<void> {
-    const { parts } = this.#options;
-    await reopenLots({
-      parts,
-      lots: this.#lots,
-      gathering: this.#gathering,
-      admission: this.#admission,
-      begin: (lot, task) => this.#begin(lot, task),
-    });
+  constructor(rooms: DeskRooms, listeners: Set<Listener>, admission: Admission) {
+    this.#rooms = rooms;
+    this.#listeners = listeners;
+    this.#admission = admission;
   }
 
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
-    const { parts, files } = this.#options;
-    if (request.id !== undefined && (await this.#record(EVERY_PROJECT, request.id)) !== undefined)
+    const { options, posted, lots } = this.#rooms;
+    const { parts, files } = options;
+    const { id } = request;
+    if (id !== undefined && ((await posted.find(undefined, id)) !== undefined || (await lots.has(id))))
       throw new PerigeeError("conflict", "there is a task with this id already"); // before its lines are overwritten
     this.#admission.assertRoom(project);
     const holds: (() => void)[] = []; // until its lots hold the files themselves
@@ -158,11 +150,11 @@ class TaskDesk implements OpenedTasks {
       holds.push(files.hold(fileId));
       return files.index(project, fileId);
     };
-    const pathOf = (taskId: string, part: number): string => this.#ownPath(`${taskId}-${part}`);
+    const pathOf = (taskId: string, part: number): string => lots.pathFor(taskId, part);
     try {
       const assertKeysDiffer = files.assertKeysDiffer.bind(files);
       const spooled = await spoolRequest({ parts, pathOf, indexOf, assertKeysDiffer }, request);
-      if (spooled.kind === "large") return await this.#submitLarge(project, request, spooled);
+      if (spooled.kind === "large") return await lots.submit(project, request, spooled);
       return await this.#submitSmall(project, request, spooled);
     } finally {
       for (const release of holds) release();
@@ -171,230 +163,145 @@ class TaskDesk implements OpenedTasks {
 
   async #submitSmall(
     project: string,
-    request: TaskRequest,
+    { hasOutputFile, id, note, signal }: TaskRequest,
     spooled: Extract<SpooledRequest, { kind: "small" }>,
   ): Promise<TaskView> {
-    const { hasOutputFile, id, note, signal } = request;
-    const { clock } = this.#options.parts;
-    const { task, lot } = await this.#intake.offer({ ...spooled, id, project, hasOutputFile, note });
-    if (spooled.slaMinutes === null) await untilFinal(task, [lot], { clock, signal });
-    return this.#view(task, spooled.slaMinutes === null ? undefined : this.#views.firstView(task));
+    const { intake, posted, work } = this.#rooms;
+    const { items, slaMinutes } = spooled;
+    const accepted = await intake.offer({ items, slaMinutes, id, project, hasOutputFile, note });
+    posted.accepted(accepted);
+    if (spooled.slaMinutes === null) {
+      await work.untilFinal(accepted.task.number, signal);
+      return this.#view(accepted.task);
+    }
+    const view = await posted.firstView(accepted.task);
+    this.#shown.set(view, accepted.task);
+    return view;
   }
 
   async task(project: string, id: string): Promise<TaskView> {
-    return this.#view(await this.#find(project, id));
+    const task = await this.#find(project, id);
+    return task === undefined ? this.#rooms.lots.task(project, id) : this.#view(task);
   }
 
   async list(project: string, { after, limit }: PageQuery): Promise<Page<TaskView>> {
-    if (after !== undefined) await this.#find(project, after);
-    const records = await this.#options.parts.store.records(project, {
-      collection: TASKS,
-      limit: limit + 1,
-      isNewestFirst: true,
-      ...(after === undefined ? {} : { after: stemOf(after) }),
-    });
+    const { posted, lots } = this.#rooms;
+    if (after !== undefined) await this.task(project, after);
+    const [small, large] = await Promise.all([
+      posted.newest(project, after, limit + 1),
+      lots.newest(project, after, limit + 1),
+    ]);
+    const all = [
+      ...small.map((task) => ({ stem: stemOf(task.id), view: () => this.#viewIfThere(task) })),
+      ...large.map((task) => ({ stem: stemOf(task.id), view: () => lots.viewOf(task) })),
+    ].sort((left, right) => (left.stem < right.stem ? 1 : -1));
     const items: TaskView[] = [];
-    for (const record of records.slice(0, limit)) {
-      const view = await this.#viewIfThere(recordToTask(record));
-      if (view !== undefined) items.push(view);
+    for (const { view } of all.slice(0, limit)) {
+      const found = await view();
+      if (found !== undefined) items.push(found);
     }
-    return { items, hasMore: records.length > limit };
+    return { items, hasMore: all.length > limit };
   }
 
   async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {
     const known = typeof task === "string" || task.project !== project ? undefined : this.#shown.get(task);
     const id = typeof task === "string" ? task : task.id;
     const found = known ?? (await this.#find(project, id));
-    return this.#unlessRemoved(found, this.#objects.page(found, query));
+    if (found === undefined) return this.#rooms.lots.objects(project, task, query);
+    const from = query.after === undefined ? 0 : itemOf(found, query.after) + 1;
+    return this.#rooms.posted.objects(found, from, query.limit);
   }
 
   async object(project: string, id: string): Promise<TaskObject> {
-    const record = isId(id) ? await this.#record(project, id) : undefined;
-    if (record === undefined) throw notFound("object", id);
-    const task = recordToTask(record);
-    return this.#unlessRemoved(task, this.#objects.object(task, id));
+    const task = isId(id) ? await this.#rooms.posted.find(project, id) : undefined;
+    if (task === undefined) return this.#rooms.lots.object(project, id);
+    const [object] = (await this.#rooms.posted.objects(task, itemOf(task, id), 1)).items;
+    if (object === undefined) throw notFound("object", id);
+    return object;
   }
 
   cancel(project: string, id: string): Promise<TaskView> {
-    return this.#changes.take(id, () => this.#cancel(project, id));
+    return this.#changes.take(id, async () => {
+      const task = await this.#find(project, id);
+      if (task === undefined) return this.#rooms.lots.cancel(project, id);
+      return this.#view(await this.#rooms.posted.cancel(task));
+    });
   }
 
   async retry(project: string, id: string, codes?: readonly FailureCode[]): Promise<RetriedTask> {
     checkRetryFailed(codes, "codes", { param: "codes" });
-    return this.#changes.take(id, () => this.#retry(project, id, codes ?? true));
+    return this.#changes.take(id, async () => {
+      const task = await this.#find(project, id);
+      if (task === undefined) return this.#rooms.lots.retry(project, id, codes ?? true);
+      const retried = await this.#rooms.posted.retry(task, codes ?? true);
+      return { task: await this.#view(retried.task), items: retried.items };
+    });
   }
 
   remove(project: string, id: string): Promise<void> {
-    return this.#changes.take(id, () => this.#remove(project, id));
-  }
-
-  async #cancel(project: string, id: string): Promise<TaskView> {
-    const task = await this.#find(project, id);
-    const before = await this.#views.view(task);
-    if (isPartCancelled(task) || before.status !== "submitted") return before;
-    const cancelledWallMs = this.#options.parts.clock.wallMs();
-    const cancelledParts = task.parts.length;
-    const cancelled: TaskRecord = { ...task, isCancelled: true, cancelledParts, cancelledWallMs };
-    const stored = (await this.#record(project, id)) as StoredRecord; // found above
-    const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };
-    const changes: RecordChange[] = [{ kind: "put", record }];
-    const isSharing = record.parent !== "" && (await this.#lots.recordOf(record.parent)).over === undefined;
-    if (isSharing) changes.push({ kind: "put", record: cancelToRecord(cancelled, record.parent) });
-    await this.#options.parts.store.change(changes);
-    for (const { lotId } of task.parts) await this.#cancelIn(await this.#lots.find(lotId), cancelled);
-    return this.#views.view(cancelled);
-  }
-
-  async #retry(project: string, id: string, retry: RetryFailed): Promise<RetriedTask> {
-    const task = await this.#find(project, id);
-    const stored = await this.#record(project, id);
-    const { lots, items, task: retried } = await this.#retrying.offer(task, stored?.payload, retry);
-    for (const lot of lots) this.#begin(lot, retried);
-    return { task: await this.#view(retried), items };
-  }
-
-  async #remove(project: string, id: string): Promise<void> {
-    const task = await this.#find(project, id);
-    const view = await this.#views.view(task);
-    if (view.status === "submitted")
-      throw new PerigeeError("conflict", `task ${id} is at work; cancel it and wait until it is completed`);
-    await this.#erasure.erase(task);
+    return this.#changes.take(id, async () => {
+      const task = await this.#find(project, id);
+      await (task === undefined ? this.#rooms.lots.remove(project, id) : this.#rooms.posted.remove(task));
+    });
   }
 
   async output(project: string, id: string, view: OutputView = "all"): Promise<TaskOutput> {
     const task = await this.#find(project, id);
-    const { status, version } = await this.#view(task);
-    const { parts } = this.#options;
-    const terms = { parts, lots: this.#lots, task, isFinal: status !== "submitted", version };
-    return this.#unlessRemoved(task, openOutput(terms, view));
+    if (task === undefined) return this.#rooms.lots.output(project, id, view);
+    return openPostedOutput(this.#rooms.posted.reader, task, await this.#view(task), view);
   }
 
   async *answers(project: string, id: string, view: OutputView = "all"): AsyncGenerator<AnsweredLine> {
     const task = await this.#find(project, id);
-    for (const base of basesOf(task))
-      for (const layer of await layersOf(this.#lots, task, base))
-        for (const places of placesOf(layer, view)) yield* this.#objects.answered(task, layer, places);
+    if (task === undefined) yield* this.#rooms.lots.answers(project, id, view);
+    else yield* postedAnswers(this.#rooms.posted.reader, task, view);
   }
 
-  onFinished(listener: (event: TaskEvent) => void | Promise<void>): () => void {
+  onFinished(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   openCounts(): OpenCounts {
-    return openCountsOf(this.#lots.openLots);
+    const [small, large] = [this.#rooms.posted.openCounts(), this.#rooms.lots.openCounts()];
+    return { tasks: small.tasks + large.tasks, objects: small.objects + large.objects };
+  }
+
+  sweep(
+    oldestWallMs: number,
+    removed: (project: string, id: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    return this.#rooms.posted.sweep(oldestWallMs, removed, signal);
   }
 
   async close(): Promise<void> {
-    this.#gathering.closeAll();
-    this.#lots.close();
+    await this.#rooms.lots.close();
+    await this.#rooms.work.close();
+    await this.#rooms.posted.close();
   }
 
-  async #submitLarge(
-    project: string,
-    request: TaskRequest,
-    spooled: Extract<SpooledRequest, { kind: "large" }>,
-  ): Promise<TaskView> {
-    const { clock } = this.#options.parts;
-    const { task, lots } = await this.#largeIntake.offer(project, request, spooled);
-    for (const lot of lots) this.#begin(lot, task);
-    const immediate = lots.filter((lot) => lot.record.slaMinutes === null);
-    if (immediate.length > 0) await untilFinal(task, immediate, { clock, signal: request.signal });
-    return this.#view(task);
-  }
-
-  /** An own lot whose lines are all there. */
-  #begin(lot: Lot, task: OwnLotTask): void {
-    const { record } = lot;
-    const index = task.parts.findIndex(({ lotId }) => lotId === record.id);
-    if (record.fileId !== undefined) this.#held.set(record.id, this.#options.files.hold(record.fileId));
-    this.#lots.join(lot, {
-      taskId: task.id,
-      firstLine: 1,
-      lines: record.lines,
-      open: record.items,
-      isCancelled: isPartCancelled(task, Math.max(0, index)),
-    });
-    this.#lots.sealed(lot);
-  }
-
-  async #cancelIn(lot: Lot, task: TaskRecord): Promise<void> {
-    const member = lot.memberOf(task);
-    if (member === undefined) return;
-    member.isCancelled = true;
-    lot.version += 1;
-    if (lot.record.taskId !== undefined) {
-      await lot.run?.cancel();
-      this.#lots.cancelled(lot);
-      return;
-    }
-    if (lot.isFinal(member)) this.#lots.finished(lot, [member]);
-  }
-
-  /** Money is held until what was used instead is durable. */
-  async #note({ record, holds }: Lot, end: LotEnd, items: number): Promise<void> {
-    const { project, id } = record;
-    const { inputTokens, outputTokens, finishedWallMs } = end;
-    const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
-    await this.#options.spending.note({ project, source: id, wallMs: finishedWallMs, usage });
-    for (const hold of holds.splice(0)) hold.release();
-  }
-
-  async #over(lot: Lot): Promise<void> {
-    this.#held.get(lot.record.id)?.();
-    this.#held.delete(lot.record.id);
-    if (lot.isLost) await removeStandIn(this.#options.parts, this.#folder, lot);
-    await this.#erasure.over(lot);
-  }
-
-  async #view(task: TaskRecord, reading = this.#views.view(task)): Promise<TaskView> {
-    const view = await this.#unlessRemoved(task, reading);
+  async #view(task: PostedRecord): Promise<TaskView> {
+    const view = await this.#rooms.posted.view(task);
     this.#shown.set(view, task);
     return view;
   }
 
-  async #viewIfThere(task: TaskRecord): Promise<TaskView | undefined> {
-    try {
-      return await this.#view(task);
-    } catch (error) {
-      if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-      throw error;
-    }
+  async #viewIfThere(task: PostedRecord): Promise<TaskView | undefined> {
+    const found = await this.#find(task.project, task.id);
+    return found === undefined ? undefined : this.#view(found);
   }
 
-  /** What fails for a task that was removed meanwhile is `not_found`. */
-  async #unlessRemoved<T>(task: TaskRecord, reading: Promise<T>): Promise<T> {
-    try {
-      return await reading;
-    } catch (error) {
-      if ((await this.#record(task.project, task.id)) === undefined) throw notFound("task", task.id);
-      throw error;
-    }
+  /** Undefined when it is no posted task. */
+  async #find(project: string, id: string): Promise<PostedRecord | undefined> {
+    const task = isId(id) ? await this.#rooms.posted.find(project, id) : undefined;
+    return task?.id === id ? task : undefined;
   }
+}
 
-  /** A task that shares its lot has objects: what makes none is refused when it is submitted. */
-  async #kindOf({ project, taskId }: Omit<TaskEvent, "kind">, lot: Lot): Promise<TaskEvent["kind"]> {
-    if (lot.unreadable === 0 || lot.record.taskId === undefined) return "completed";
-    const { status } = await this.task(project, taskId);
-    return status === "failed" ? "failed" : "completed";
-  }
-
-  async #find(project: string, id: string): Promise<TaskRecord> {
-    const record = isId(id) ? await this.#record(project, id) : undefined;
-    const task = record === undefined ? undefined : recordToTask(record);
-    if (task === undefined || task.id !== id) throw notFound("task", id);
-    return task;
-  }
-
-  #record(project: ProjectScope, id: string): Promise<StoredRecord | undefined> {
-    return this.#options.parts.store.record(project, TASKS, stemOf(id));
-  }
-
-  #pathOf({ id, fileId }: LotRecord): string {
-    return fileId === undefined ? this.#ownPath(id) : join(this.#options.dataDir, "files", fileId);
-  }
-
-  #ownPath(lotId: string): string {
-    return join(this.#folder, `${lotId}.jsonl`);
-  }
+/** The number of an object in its task, from 0; throws `not_found`. */
+function itemOf(task: PostedRecord, id: string): number {
+  const number = objectNumber(task.id, id);
+  if (stemOf(id) !== stemOf(task.id) || number < 1 || number > task.totalItems) throw notFound("object", id);
+  return number - 1;
 }

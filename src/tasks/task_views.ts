@@ -14,12 +14,10 @@ import type { LotEnd, LotRecord } from "./lot_record.ts";
 import type { Lots } from "./lots.ts";
 import { isPartCancelled, retriesOf, type TaskPart, type TaskRecord } from "./task_record.ts";
 import type { TaskView } from "./task_view.ts";
+import { finalVersion, heldMark, markOf, type Outlook, steady } from "./view_version.ts";
 
 /** Views kept at most. */
 const KEPT_MAX = 1_024;
-/** An expected end holds while it is wrong by no more than the larger of these: a time, a share of the time left. */
-const STEADY_MS = 2_000;
-const STEADY_SHARE = 0.05;
 
 interface Look {
   readonly record: LotRecord;
@@ -38,12 +36,6 @@ interface ViewFacts {
   readonly state: string;
   readonly held: readonly Hold[];
   readonly before: TaskView | undefined;
-}
-
-/** When what is open of a task is expected to end. */
-interface Outlook {
-  readonly expectedEndWallMs: number | undefined;
-  readonly isSlaAtRisk: boolean;
 }
 
 interface PartSums {
@@ -68,15 +60,6 @@ export class TaskViews {
     this.#lots = lots;
     this.#held = held;
     this.#ends = new ExpectedEnds(parts, lots);
-  }
-
-  /**
-   * As `view`, of a task that was just accepted. Not kept: a thousand a second are not asked for before others have taken
-   * their places, and what lives that long is copied twice by the garbage collector (5 % of a post's CPU).
-   */
-  async firstView(task: TaskRecord): Promise<TaskView> {
-    const lots = this.#lookNow(task) ?? (await this.#lookAll(task));
-    return this.#viewOf(task, lots, { state: this.#stateOf(task, lots), held: [], before: undefined });
   }
 
   async view(task: TaskRecord): Promise<TaskView> {
@@ -171,7 +154,9 @@ export class TaskViews {
       usage,
       ...(task.note === undefined ? {} : { note: task.note }),
       version:
-        finishedWallMs === undefined ? `${state}${markOf(outlook)}${heldMark(held)}` : finalVersionOf(task),
+        finishedWallMs === undefined
+          ? `${state}${markOf(outlook)}${heldMark(held)}`
+          : finalVersion(task.id, retriesOf(task)),
     };
   }
 
@@ -198,28 +183,6 @@ export class TaskViews {
   #wallMs(): number {
     return this.#parts.clock.wallMs();
   }
-}
-
-/** As `before` while that still holds: an estimate that moves with every look tells no more, and makes every body another. */
-function steady(found: Outlook, before: TaskView | undefined, wallMs: number): Outlook {
-  const { expectedEndWallMs: shownMs, isSlaAtRisk } = before ?? {};
-  const { expectedEndWallMs: foundMs } = found;
-  if (shownMs === undefined || foundMs === undefined || isSlaAtRisk !== found.isSlaAtRisk) return found;
-  if (shownMs < wallMs) return found;
-  const toleranceMs = Math.max(STEADY_MS, (shownMs - wallMs) * STEADY_SHARE);
-  return Math.abs(foundMs - shownMs) <= toleranceMs ? { ...found, expectedEndWallMs: shownMs } : found;
-}
-
-/** What a version says of an outlook. */
-function markOf(outlook: Outlook | undefined): string {
-  const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
-  return `.${expectedEndWallMs?.toString(36) ?? ""}${isSlaAtRisk === true ? "_" : ""}`;
-}
-
-/** What a version says of what holds items. */
-function heldMark(held: readonly Hold[]): string {
-  if (held.length === 0) return "";
-  return `.h${createHash("sha256").update(JSON.stringify(held)).digest("base64url").slice(0, 8)}`;
 }
 
 const NO_COUNTS: TaskCounts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
@@ -322,12 +285,6 @@ function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
 
 function ownCost({ run }: Lot): Money {
   return roundedMoney(run?.look() ?? NO_MONEY); // as the lot's end will say it
-}
-
-/** The same for all time, unless it is retried. */
-function finalVersionOf(task: TaskRecord): string {
-  const retries = retriesOf(task);
-  return `f${task.id.slice(-8)}${retries === 0 ? "" : `-${retries}`}`;
 }
 
 function deadlineOf(task: TaskRecord): number | undefined {

@@ -4,8 +4,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Alarms } from "../../src/jobs/alarms.ts";
-import { Heap } from "../../src/jobs/heap.ts";
 import { JobOrder, type Waiting } from "../../src/jobs/job_order.ts";
+import { Heap } from "../../src/queue/heap.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import { CountedDestinations } from "./counted_destinations.ts";

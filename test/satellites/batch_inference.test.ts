@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { openEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import { batchInference } from "../../src/satellites/builtin/batch_inference/batch_inference.ts";
 import { vendorSatellites } from "../../src/satellites/builtin/vendor.ts";
 import type { SatelliteCall } from "../../src/satellites/sdk/satellite.ts";
@@ -32,11 +33,13 @@ interface Home {
 async function home(): Promise<Home> {
   const folder = temporaryFolder();
   const { path: dataDir } = folder;
-  const { engine, parts } = await openEngine({ env: {}, dataDir });
+  const opened = await openEngine({ env: {}, dataDir });
+  const { engine, parts } = opened;
   const { clock, store, disk, measurer } = parts;
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const tasks = await openTasks({ engine, parts, files, spending, dataDir });
+  const workLog = await openWorkLog({ store, clock });
+  const tasks = await openTasks({ ...opened, files, spending, workLog, dataDir });
   closing.push(
     folder.remove,
     () => engine.close(),

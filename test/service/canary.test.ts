@@ -150,6 +150,9 @@ function otherFiles(): [path: string, text: string][] {
 }
 
 /** Every value of the store but payloads. */
+/** Where the work log keeps the texts of users. */
+const TEXTS = new Set(["log_tasks.request", "log_answers.text"]);
+
 async function storedValues(): Promise<string[]> {
   const open = await loadSqlite();
   const database = open(join(dir, "state", "journal.sqlite"));
@@ -158,7 +161,8 @@ async function storedValues(): Promise<string[]> {
     (database.prepare(`SELECT * FROM "${name}"`).all() as Record<string, SqliteValue>[]).flatMap((row) =>
       Object.entries(row).map(([column, value]) => {
         const text = value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : String(value);
-        return column === "payload" ? "" : `${name}.${column} ${text}`;
+        const isText = column === "payload" || TEXTS.has(`${name}.${column}`);
+        return isText ? "" : `${name}.${column} ${text}`;
       }),
     ),
   );

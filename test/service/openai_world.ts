@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { openEngine } from "../../src/engine/engine.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import { registerFileRoutes } from "../../src/service/files/files.ts";
 import { registerAudit } from "../../src/service/http/audit.ts";
 import type { FastifyInstance } from "../../src/service/http/fastify.ts";
@@ -47,6 +48,7 @@ export class OpenaiWorld {
     const tasks = await openTasks({
       ...opened,
       files,
+      workLog: await openWorkLog({ store, clock }),
       spending: createSpending({ clock, store, capUsd: () => undefined }),
       dataDir,
     });

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { createEgress } from "../../src/egress/egress.ts";
-import { openWorkLog } from "../../src/log/work_log.ts";
+import type { WorkLog } from "../../src/log/work_log.ts";
 import { openAftercare } from "../../src/service/aftercare.ts";
 import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import type { Files } from "../../src/tasks/files.ts";
@@ -25,7 +25,7 @@ it("tells the audit log of each task and file that retention has removed, and of
   const aftercare = await openAftercare({
     clock: world.clock,
     store: opened.parts.store,
-    workLog: await world.settle(openWorkLog({ store: opened.parts.store, clock: world.clock })),
+    workLog: world.workLog as WorkLog, // opened with the tasks
     disk: world.disk,
     dataDir: "/data",
     notice: () => undefined,

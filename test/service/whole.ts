@@ -71,16 +71,14 @@ export async function openWhole(
   } = {},
 ): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
-  const { engine, parts } = await openEngine({ dataDir, env: {} });
+  const opened = await openEngine({ dataDir, env: {} });
+  const { engine, parts } = opened;
   const { clock, disk, store } = parts;
-  const stack = await openStack(
-    { engine, parts },
-    {
-      ...{ dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
-      satellites: { ...options.satellites, trusted: [{ project: "own", satellites: [brought] }] },
-      ...(options.verifier === undefined ? {} : { verifier: options.verifier }),
-    },
-  );
+  const stack = await openStack(opened, {
+    ...{ dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
+    satellites: { ...options.satellites, trusted: [{ project: "own", satellites: [brought] }] },
+    ...(options.verifier === undefined ? {} : { verifier: options.verifier }),
+  });
   const { files, tasks, satellites, webhooks, spending } = stack;
   let refusal: unknown;
   const orRefused = <T>(call: () => Promise<T>): Promise<T> => {

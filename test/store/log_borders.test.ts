@@ -32,7 +32,7 @@ function workWith(items: number, ended: Iterable<number>): OpenWork {
 /** The same after it was stated and read. */
 function restated(open: OpenWork): { readonly read: OpenWork; readonly bytes: number } {
   const records = new LogRecords();
-  for (const task of open.tasks) open.state(task, records);
+  for (const task of open.tasks) open.state(task, records, clock.moment());
   const read = new OpenWork(new LaneMemory());
   const header = { firstSequence: 1, nextTask: 2, names: 0, moment: clock.moment() };
   eachRecord(writeEntry(header, [records]), (record) => read.apply(record, 2));

@@ -153,18 +153,32 @@ describe("a project with a cap", () => {
   it("is refused work that would go beyond it, and its money is free again when work ends cheaper", async () => {
     const world = new TaskWorld({ config });
     world.capUsd = 3; // providers are expected to bill about half a dollar for one item
-    let tasks = await world.tasks();
+    const tasks = await world.tasks();
     await world.settle(submit(tasks, short(1, 2)));
     const refused = expect(submit(tasks, short(3, 6))).rejects.toMatchObject({
       code: "budget_exceeded",
     });
     await world.settle(refused);
-    world.kill();
-    tasks = await world.settle(world.tasks());
-    await world.settle(expect(submit(tasks, short(3, 6))).rejects.toMatchObject({ code: "budget_exceeded" }));
     await world.clock.advance(60_000); // answered: ten tokens in and five out, each
     const task = await world.settle(submit(tasks, short(11, 4)));
     expect(task.totalItems).toBe(4);
+  });
+
+  it("is refused the same by the next process, which counts what was under way as in doubt", async () => {
+    const world = new TaskWorld({ config });
+    world.capUsd = 3;
+    let tasks = await world.tasks();
+    await world.settle(submit(tasks, short(1, 2)));
+    await world.clock.advance(250); // until they are sent
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    await world.settle(expect(submit(tasks, short(3, 6))).rejects.toMatchObject({ code: "budget_exceeded" }));
+    await world.clock.advance(60_000); // answered, after two requests of half a dollar in doubt
+    await world.settle(
+      expect(submit(tasks, short(11, 4))).rejects.toMatchObject({ code: "budget_exceeded" }),
+    );
+    const task = await world.settle(submit(tasks, short(11, 2)));
+    expect(task.totalItems).toBe(2);
   });
 });
 

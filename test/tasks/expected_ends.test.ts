@@ -147,12 +147,13 @@ describe("an expected end", () => {
       clock,
       sender: { models: { of: (model: string) => ({ key: model }) }, meanOutputTokensOf: () => 0 },
       isStopped: () => false,
+      unreadItems: () => 0,
       expectedDoneMs: (work: NewWork) => {
         asked.push(work);
         return clock.nowMs() + work.items * 1_000;
       },
     } as unknown as EngineParts;
-    const lots = { openLots: [lot], unreadItems: () => 0 } as unknown as Lots;
+    const lots = { hasPosted: () => false, openLots: [lot] } as unknown as Lots;
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
     expect(new ExpectedEnds(parts, lots).endWallMs(lot, part, 600)).toBe(clock.wallMs() + 500_000);
     expect(asked).toHaveLength(100);
@@ -166,7 +167,7 @@ describe("an expected end", () => {
     lot.goLive(() => 600);
     const sender = { models: { of: () => ({ key: "alpha" }) }, meanOutputTokensOf: () => 0 };
     const parts = { clock, sender, expectedDoneMs: () => clock.nowMs() } as unknown as EngineParts;
-    const ends = new ExpectedEnds(parts, { openLots: [lot] } as unknown as Lots);
+    const ends = new ExpectedEnds(parts, { hasPosted: () => false, openLots: [lot] } as unknown as Lots);
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
     const left: number[] = [];
     for (let second = 0; second <= 10; second += 1) {

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
+import { openWorkLog } from "../../src/log/work_log.ts";
 import type { Files } from "../../src/tasks/files.ts";
 import { createSpending } from "../../src/tasks/spending.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
@@ -25,13 +26,15 @@ export async function openTestTasks(
   const opened = await openEngine({ env: {}, ...options, dataDir });
   const { clock, store } = opened.parts;
   const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const tasks = await openTasks({ ...opened, files, spending, dataDir });
+  const workLog = await openWorkLog({ store, clock });
+  const tasks = await openTasks({ ...opened, workLog, files, spending, dataDir });
   return {
     ...opened,
     dataDir,
     tasks,
     close: async () => {
       await tasks.close();
+      await workLog.close();
       await opened.engine.close();
     },
   };

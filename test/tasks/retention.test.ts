@@ -7,6 +7,7 @@ import { isClockTrusted } from "../../src/tasks/clock_trust.ts";
 import {
   type Kept,
   keptFiles,
+  keptPosted,
   keptTasks,
   type Retention,
   startRetention,
@@ -121,7 +122,7 @@ describe("tasks", () => {
       [31, false],
     ] as const) {
       clock = later(days);
-      const kinds = [keptTasks(tasks, 30 * DAY_MS)];
+      const kinds = [keptPosted(tasks, 30 * DAY_MS, () => undefined), keptTasks(tasks, 30 * DAY_MS)];
       const retention = startRetention({ clock, store: parts.store, kinds });
       await clock.advance(60_000);
       await retention.close();

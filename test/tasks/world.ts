@@ -4,6 +4,7 @@
 import type { Clock } from "../../src/clock.ts";
 import type { OpenedEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
+import { openWorkLog, type WorkLog } from "../../src/log/work_log.ts";
 import { inlineScanner } from "../../src/shard/measurer.ts";
 import { createFiles } from "../../src/tasks/file_store.ts";
 import type { FileIndex, Files, FileView } from "../../src/tasks/files.ts";
@@ -21,12 +22,13 @@ export class TaskWorld extends World {
   /** Whether files are kept as a service keeps them. */
   hasFileStore = false;
   fileStore: Files | undefined;
+  /** Of the tasks that were opened last. */
+  workLog: WorkLog | undefined;
+  spending: Spending | undefined;
   /** Told by the tasks. */
   readonly faults: unknown[] = [];
   /** The project's, for a month. */
   capUsd: number | undefined;
-  /** Of the tasks that were opened last. */
-  spending: Spending | undefined;
   readonly #indexes = new Map<string, FileIndex>();
 
   async tasks(clock: Clock = this.clock, life?: Life): Promise<OpenedTasks> {
@@ -37,8 +39,10 @@ export class TaskWorld extends World {
     const { store } = opened.parts;
     const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
     this.spending = spending;
+    this.workLog = await openWorkLog({ store, clock: opened.parts.clock });
     return openTasks({
       ...opened,
+      workLog: this.workLog,
       files: await this.#filesOn(opened.parts),
       spending,
       dataDir: "/data",

@@ -4,11 +4,11 @@
  * Outputs are those of executions, which go by themselves; what is left of a run without them has null in their place.
  */
 import type { RecordStore } from "../../store/records.ts";
-import type { Kept } from "../../tasks/retention.ts";
+import type { KeptRecords } from "../../tasks/retention.ts";
 import { CLUSTERS, recordToCluster, removalChanges } from "./run_record.ts";
 
 /** They go so long after they have ended. */
-export function keptClusters(store: RecordStore, keepMs: number): Kept {
+export function keptClusters(store: RecordStore, keepMs: number): KeptRecords {
   return {
     collection: CLUSTERS,
     keepMs,

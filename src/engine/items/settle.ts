@@ -14,20 +14,26 @@ import {
 } from "../journal/journal.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import type { PriceTable } from "../journal/price_table.ts";
+import type { AttemptsMade } from "../journal/replay.ts";
 import type { TaskLog } from "../journal/task_log.ts";
 import type { Totals } from "../journal/totals.ts";
 import type { ItemRecords, SentItem } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
 
-/** What records of a run need of its settings. */
-export interface RecordTerms {
+/** How ended items are written as lines. */
+export interface TextTerms {
   readonly taskId: string;
+  readonly prices: PriceTable;
+  readonly layout: LineLayout;
+  /** Whether errors name the line of their item: those of a file do. */
+  readonly namesLines: boolean;
+}
+
+/** What records of a run need of its settings. */
+export interface RecordTerms extends TextTerms {
   readonly log: TaskLog;
   readonly totals: Totals;
-  readonly prices: PriceTable;
-  /** Of its output lines. */
-  readonly layout: LineLayout;
   readonly observer: EngineObserver | undefined;
   readonly project: string;
 }
@@ -62,68 +68,15 @@ export class RunRecords implements ItemRecords {
   }
 
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
-    const { spent, warnings } = item;
-    const facts = {
-      used: spent,
-      priceVersion: this.#terms.prices.sourceOf(spent.priceNumber),
-      last: outcome.last,
-      requestedModel: item.model,
-      metadata: item.metadata,
-    };
-    const line = this.#lineOf(item, outcome, facts);
-    if (warnings !== "") this.#warn(warnings);
-    this.#stage(recordOf(item, outcome), line, whenDurable);
+    const text = sentText(this.#terms, item, outcome);
+    if (item.warnings !== "") this.#warn(item.warnings);
+    this.#stage(recordOf(item, outcome), text, whenDurable);
   }
 
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
     const made = this.#items.made.get(line);
-    const failure: Failure = {
-      code: end.code,
-      message: end.message,
-      retryable: end.retryable ?? (end.code === "expired" || end.code === "cancelled"),
-      attempts: made?.attempts ?? 0,
-      ambiguous_attempts: made?.ambiguousAttempts ?? 0,
-      line,
-      ...(end.provider === undefined ? {} : { provider: end.provider }),
-      ...(end.providerStatus === undefined ? {} : { provider_status: end.providerStatus }),
-    };
-    const record: StagedOutcome = {
-      line,
-      status: end.status,
-      code: end.code,
-      attempts: failure.attempts,
-      ambiguousAttempts: failure.ambiguous_attempts,
-      ...spentOf(made?.spent ?? NOTHING_SPENT),
-    };
-    const { spent } = made ?? {};
-    const priceVersion = this.#terms.prices.sourceOf(spent?.priceNumber ?? 0);
-    const used = failure.attempts === 0 ? undefined : spent;
-    const isNamed = failure.attempts > 0 || end.status === "failed"; // what was held names what it waited for
-    const model = isNamed && end.model !== undefined ? { requestedModel: end.model } : {};
-    const facts = { used, priceVersion, metadata: end.metadata ?? "", ...model };
-    const { format, fields } = this.#terms.layout;
-    const text =
-      format === "perigee"
-        ? failedLine(keyJson, line, failure, facts, "", fields)
-        : bodilessLine(format, this.#ownerOf(keyJson, line), errorJson(failure, line), "");
+    const { record, text } = unsentEnding(this.#terms, made, { line, keyJson, end });
     this.#stage(record, text, whenDurable);
-  }
-
-  #lineOf({ keyJson, line, warnings }: SentItem, outcome: Outcome, facts: LineFacts): string {
-    const { format, fields } = this.#terms.layout;
-    if (outcome.status === "completed") {
-      if (format === "perigee") return completedLine(keyJson, outcome, facts, warnings, fields);
-      return bodyLine(format, this.#ownerOf(keyJson, line), outcome.last, warnings);
-    }
-    const failure = { ...outcome.failure, line };
-    if (format !== "perigee")
-      return bodilessLine(format, this.#ownerOf(keyJson, line), errorJson(failure, line), warnings);
-    const told = outcome.attempts === 0 ? { metadata: facts.metadata ?? "", priceVersion: null } : facts;
-    return failedLine(keyJson, line, failure, told, warnings, fields);
-  }
-
-  #ownerOf(keyJson: string | null, line: number): LineOwner {
-    return { keyJson, line, taskId: this.#terms.taskId };
   }
 
   /** Goes with the step of the line that is staged next. */
@@ -148,8 +101,72 @@ export class RunRecords implements ItemRecords {
   }
 }
 
+/** The line of an item that was sent. */
+export function sentText(terms: TextTerms, item: SentItem, outcome: Outcome): string {
+  const { spent, keyJson, line, warnings } = item;
+  const { format, fields } = terms.layout;
+  const facts = {
+    used: spent,
+    priceVersion: terms.prices.sourceOf(spent.priceNumber),
+    last: outcome.last,
+    requestedModel: item.model,
+    metadata: item.metadata,
+  };
+  if (outcome.status === "completed") {
+    if (format === "perigee") return completedLine(keyJson, outcome, facts, warnings, fields);
+    return bodyLine(format, ownerOf(terms, keyJson, line), outcome.last, warnings);
+  }
+  const failure = terms.namesLines ? { ...outcome.failure, line } : outcome.failure;
+  if (format !== "perigee")
+    return bodilessLine(format, ownerOf(terms, keyJson, line), errorJson(failure, line), warnings);
+  const told: LineFacts = outcome.attempts === 0 ? { metadata: facts.metadata, priceVersion: null } : facts;
+  return failedLine(keyJson, terms.namesLines ? line : undefined, failure, told, warnings, fields);
+}
+
+/** The record and the line of an item that ends without a request, or a further one. */
+export function unsentEnding(
+  terms: TextTerms,
+  made: AttemptsMade | undefined,
+  { line, keyJson, end }: { readonly line: number; readonly keyJson: string | null; readonly end: UnsentEnd },
+): { readonly record: StagedOutcome; readonly text: string } {
+  const failure: Failure = {
+    code: end.code,
+    message: end.message,
+    retryable: end.retryable ?? (end.code === "expired" || end.code === "cancelled"),
+    attempts: made?.attempts ?? 0,
+    ambiguous_attempts: made?.ambiguousAttempts ?? 0,
+    ...(terms.namesLines ? { line } : {}),
+    ...(end.provider === undefined ? {} : { provider: end.provider }),
+    ...(end.providerStatus === undefined ? {} : { provider_status: end.providerStatus }),
+  };
+  const record: StagedOutcome = {
+    line,
+    status: end.status,
+    code: end.code,
+    attempts: failure.attempts,
+    ambiguousAttempts: failure.ambiguous_attempts,
+    ...spentOf(made?.spent ?? NOTHING_SPENT),
+  };
+  const { spent } = made ?? {};
+  const priceVersion = terms.prices.sourceOf(spent?.priceNumber ?? 0);
+  const used = failure.attempts === 0 ? undefined : spent;
+  const isNamed = failure.attempts > 0 || end.status === "failed"; // what was held names what it waited for
+  const model = isNamed && end.model !== undefined ? { requestedModel: end.model } : {};
+  const facts = { used, priceVersion, metadata: end.metadata ?? "", ...model };
+  const { format, fields } = terms.layout;
+  const text =
+    format === "perigee"
+      ? failedLine(keyJson, terms.namesLines ? line : undefined, failure, facts, "", fields)
+      : bodilessLine(format, ownerOf(terms, keyJson, line), errorJson(failure, line), "");
+  return { record, text };
+}
+
+function ownerOf({ taskId }: TextTerms, keyJson: string | null, line: number): LineOwner {
+  return { keyJson, line, taskId };
+}
+
 /** Hot: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it. */
-function recordOf({ line, spent }: SentItem, outcome: Outcome): StagedOutcome {
+export function recordOf({ line, spent }: SentItem, outcome: Outcome): StagedOutcome {
   return {
     line,
     status: outcome.status,

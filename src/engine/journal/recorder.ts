@@ -90,6 +90,11 @@ export class Recorder {
     await this.#writing?.catch(() => undefined); // the commit is told
   }
 
+  /** Something else was committed: the store may live on its reserve since. */
+  checkSpace(): void {
+    if (this.#options.space?.isSpaceLow() === true) void this.#awaitSpace(this.#options.space);
+  }
+
   /** Ends waits for disk space: what is not recorded yet stays unrecorded. May be called twice. */
   close(): void {
     this.#closing.abort();
@@ -135,7 +140,7 @@ export class Recorder {
     if (full !== undefined) this.#roomIsLost(full.outputPath); // before places are freed, so that nothing new is sent
     for (const step of sealed) step.release(wallMs);
     for (const log of logs) this.#hold(log);
-    if (this.#options.space?.isSpaceLow() === true) void this.#awaitSpace(this.#options.space);
+    this.checkSpace();
     this.#roomIsBack();
   }
 

@@ -189,8 +189,7 @@ export class Lanes {
 
   /** When new work would be done. */
   forecast(work: NewWork): Forecast {
-    const { outlook } = this.#outlookOn(work.model);
-    return forecastOf(outlook, this.#sized(work));
+    return forecastOf(this.#outlookOn(work.model).outlook, this.#sized(work));
   }
 
   /** When it is expected to be done, monotonic; guesses what was never measured. */
@@ -226,8 +225,9 @@ export class Lanes {
 
   #sized(work: NewWork): ProjectWork {
     const { sender } = this.#options;
-    const { weight = 1, outputTokens = work.items * sender.meanOutputTokensOf(work.model) } = work;
-    return { ...work, weight, outputTokens };
+    const { model, project, items, inputTokens, deadlineMs, weight = 1 } = work;
+    const outputTokens = work.outputTokens ?? items * sender.meanOutputTokensOf(model);
+    return { project, items, inputTokens, outputTokens, deadlineMs, weight };
   }
 
   /** Lets no lane send for a run any more. */

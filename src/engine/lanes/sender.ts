@@ -57,6 +57,8 @@ export interface SenderOptions {
   readonly trials: KeyTrials;
   /** Called when a lane was answered with success. */
   readonly onAnswered: (lane: Lane) => void;
+  /** Whether items of runs, in their journals, and posted ones, in the work log, are sent side by side. */
+  readonly hasTwoLogs: () => boolean;
   /** Called when a lane has a place again, and a run money. */
   readonly onFree: (lane: Lane) => void;
   readonly observer?: EngineObserver | undefined;
@@ -300,8 +302,13 @@ export class Sender implements AdmitAttempt<ItemCall> {
       return;
     }
     if (result.kind === "outcome") {
-      owner.records.outcome(call, result.outcome, () => owner.changed());
-      this.#freeAll(call); // behind its outcome: who gets the place is recorded after it, and sent after that
+      // Behind its outcome: who gets the place is recorded after it, and sent after that, but where two logs are at work.
+      const isMixed = this.#options.hasTwoLogs();
+      owner.records.outcome(call, result.outcome, () => {
+        if (isMixed) this.#freeAll(call);
+        owner.changed();
+      });
+      if (!isMixed) this.#freeAll(call);
       return;
     }
     this.#freeAll(call);

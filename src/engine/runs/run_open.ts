@@ -322,6 +322,7 @@ async function openState(
     input: input.file,
     measurer: parts.measurer,
     layout,
+    namesLines: true,
     keepsBody: layout.hasBody,
     measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(parts, options, budget) },
     log,

@@ -26,7 +26,9 @@ const UNSENT_STAGED_MAX = 4_096;
 /** Provider names are at most this long; a longer text is not shown as one. */
 const PROVIDER_CHARS_MAX = 64;
 
-const DOUBTED = "its request was under way when the process ended, and may have been answered and billed";
+/** Why an item in doubt ends under at_most_once. */
+export const DOUBTED =
+  "its request was under way when the process ended, and may have been answered and billed";
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 

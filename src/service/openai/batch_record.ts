@@ -6,7 +6,7 @@
  * Once it has ended, the record alone tells of it: the task may be erased.
  */
 import type { RecordStore, StoredRecord } from "../../store/records.ts";
-import type { Kept } from "../../tasks/retention.ts";
+import type { KeptRecords } from "../../tasks/retention.ts";
 
 export const BATCHES = "openai_batch";
 export const OPEN = "open";
@@ -66,7 +66,7 @@ export function recordToBatch({ id, project, createdWallMs, body }: StoredRecord
 }
 
 /** Batches go so long after they have ended. */
-export function keptBatches(store: RecordStore, keepMs: number): Kept {
+export function keptBatches(store: RecordStore, keepMs: number): KeptRecords {
   return {
     collection: BATCHES,
     keepMs,

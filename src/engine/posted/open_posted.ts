@@ -1,0 +1,104 @@
+/**
+ * Opens what is posted: the records of it in the work log, and the tasks that an earlier process has left open.
+ *
+ *   log read -> limits count what the last minute sent, and wait on where they had to -> open tasks parked
+ */
+import type { PerigeeError } from "../../errors.ts";
+import type { SentLoad } from "../../limits/quotas.ts";
+import type { WorkLog } from "../../log/work_log.ts";
+import { PacedCalls } from "../journal/paced_calls.ts";
+import type { Lanes } from "../lanes/lanes.ts";
+import type { EngineParts } from "../parts.ts";
+import { PostedLog } from "./posted_log.ts";
+import { PostedWork, type PostedWorkOptions } from "./posted_work.ts";
+
+/** What whoever opens it brings. */
+export interface PostedOptions extends Omit<PostedWorkOptions, "parts" | "log"> {
+  /** Of the engine's store; stays its owner's to close, after the work. */
+  readonly workLog: WorkLog;
+}
+
+interface PostedPlace {
+  readonly parts: EngineParts;
+  readonly lanes: Lanes;
+  readonly onFailure: (error: PerigeeError) => void;
+}
+
+/** Facts of lanes in the log, by their numbers. */
+const COOLDOWN = 1;
+const RAMP = 2;
+
+/** For one engine. */
+export function openPosted(
+  { parts, lanes, onFailure }: PostedPlace,
+  { workLog: log, ...options }: PostedOptions,
+): PostedWork {
+  const { clock, room, recorder } = parts;
+  restoreLanes(log, lanes, clock.nowMs());
+  const held = new HeldLanes(log, lanes);
+  const posted = new PostedLog({
+    ...{ log, clock, room, onFailure },
+    calls: new PacedCalls(clock),
+    onCommitted: (durationMs) => {
+      parts.observer?.committed(durationMs);
+      recorder.checkSpace();
+      held.record();
+    },
+  });
+  const work = new PostedWork({ ...options, parts, log: posted });
+  log.onFinal((task) => work.ended(task));
+  return work;
+}
+
+/** Counts what was sent lately, and holds back what was held back. */
+function restoreLanes(log: WorkLog, lanes: Lanes, nowMs: number): void {
+  for (const { lane, fact, value, ageMs } of log.facts()) {
+    const key = log.text(lane);
+    if (key === undefined || value === 0) continue;
+    const heldBack =
+      fact === COOLDOWN ? { cooldownMs: value } : { cooldownMs: 0, rampTokensPerMinute: value };
+    lanes.of(key).limits.restoreHeldBack(nowMs, ageMs, heldBack);
+  }
+  const sent = new Map<string, SentLoad[]>();
+  for (const { lane, ageMs, ...load } of log.recentlySent()) {
+    const key = log.text(lane);
+    if (key === undefined) continue;
+    const loads = sent.get(key) ?? [];
+    loads.push({ ...load, atMs: nowMs - ageMs });
+    sent.set(key, loads);
+  }
+  for (const [key, loads] of sent) lanes.of(key).limits.restore(nowMs, loads);
+}
+
+/** Tells the log which lanes are held back, when that has changed. */
+class HeldLanes {
+  readonly #log: WorkLog;
+  readonly #lanes: Lanes;
+  #told = new Map<string, number>();
+
+  constructor(log: WorkLog, lanes: Lanes) {
+    this.#log = log;
+    this.#lanes = lanes;
+  }
+
+  record(): void {
+    const now = new Map<string, number>();
+    for (const { lane, cooldownMs, rampTokensPerMinute } of this.#lanes.records()) {
+      if (cooldownMs > 0) now.set(`${COOLDOWN} ${lane}`, cooldownMs);
+      if (rampTokensPerMinute !== undefined) now.set(`${RAMP} ${lane}`, rampTokensPerMinute);
+    }
+    if (now.size === 0 && this.#told.size === 0) return;
+    for (const [key, value] of now) {
+      const told = this.#told.get(key);
+      const isOld = told === undefined || (key.startsWith(`${COOLDOWN} `) ? value > told : value !== told);
+      if (isOld) this.#learn(key, value);
+    }
+    for (const key of this.#told.keys()) if (!now.has(key)) this.#learn(key, 0);
+    this.#told = now;
+  }
+
+  #learn(key: string, value: number): void {
+    const fact = Number(key[0]);
+    this.#log.learn(this.#log.number(key.slice(2)), fact, value, 0).catch(() => undefined); // with the next change, then
+  }
+}

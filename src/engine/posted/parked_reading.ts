@@ -1,0 +1,99 @@
+/**
+ * Reads parked tasks into memory for as long as the backlog takes them, each project's earliest deadlines first.
+ *
+ *   resting --something is parked, or the backlog has room--> reading -> resting
+ *   what cannot be read is tried again a minute later
+ */
+import type { EngineParts } from "../parts.ts";
+import type { ParkedTask, ParkedTasks } from "./parked_tasks.ts";
+import type { PostedGroup, PostedGroups } from "./posted_groups.ts";
+import type { PostedItems } from "./posted_items.ts";
+import type { PostedLog } from "./posted_log.ts";
+
+/** Items that are read together, and how far apart their deadlines may be: the group ends by the earliest. */
+const READ_ITEMS_MAX = 1_024;
+const READ_WITHIN_MS = 250;
+const AGAIN_MS = 60_000;
+
+export interface ParkedReadingOptions {
+  readonly parts: EngineParts;
+  readonly log: PostedLog;
+  readonly parked: ParkedTasks;
+  readonly groups: PostedGroups;
+  /** The group of a project that came last. */
+  readonly lastOf: (project: string) => PostedItems | undefined;
+  /** Whether there is room in memory. */
+  readonly mayRead: () => boolean;
+  /** Resolves when the items of a group wait in their lanes. */
+  readonly enter: (group: PostedGroup) => Promise<void>;
+  readonly onFault: (error: unknown) => void;
+}
+
+/** One for an engine. */
+export class ParkedReading {
+  readonly #options: ParkedReadingOptions;
+  /** Tasks that are being read. */
+  readonly #tasks = new Set<number>();
+  #isReading = false;
+
+  constructor(options: ParkedReadingOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a task is being read. */
+  has(number: number): boolean {
+    return this.#tasks.has(number);
+  }
+
+  /** To be called when something was parked, or there may be room. */
+  feed(): void {
+    const { parked, mayRead, onFault } = this.#options;
+    if (this.#isReading || parked.size === 0 || !mayRead()) return;
+    this.#isReading = true;
+    this.#readAll()
+      .catch(onFault)
+      .finally(() => {
+        this.#isReading = false;
+      });
+  }
+
+  async #readAll(): Promise<void> {
+    const { parked, mayRead, lastOf, parts } = this.#options;
+    for (let hasRead = true; hasRead; ) {
+      hasRead = false;
+      for (const project of parked.projects) {
+        const last = lastOf(project);
+        if (last !== undefined && !parts.backlog.hasRoomFor(last.id)) continue;
+        if (!mayRead()) return;
+        const taken = parked.take(project, READ_ITEMS_MAX, READ_WITHIN_MS);
+        if (taken.length === 0) continue;
+        await this.#read(project, taken);
+        hasRead = true;
+      }
+    }
+    if (parked.size > 0) void parts.backlog.change().then(() => this.feed());
+  }
+
+  async #read(project: string, taken: readonly ParkedTask[]): Promise<void> {
+    const { groups, enter } = this.#options;
+    for (const { number } of taken) this.#tasks.add(number);
+    try {
+      const group = await groups.read(project, taken);
+      if (group !== undefined) await enter(group);
+    } catch (error) {
+      this.#again(project, taken, error);
+    } finally {
+      for (const { number } of taken) this.#tasks.delete(number);
+    }
+  }
+
+  #again(project: string, taken: readonly ParkedTask[], error: unknown): void {
+    const { log, parked, parts, onFault } = this.#options;
+    onFault(error);
+    const again = (): void => {
+      for (const task of taken) if (log.log.has(task.number)) parked.add(project, task);
+      this.feed();
+    };
+    parts.clock.timer(AGAIN_MS, again, { keepsAlive: false });
+  }
+}

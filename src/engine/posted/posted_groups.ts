@@ -1,0 +1,276 @@
+/**
+ * Groups of posted tasks on their way into memory: what was measured when they were accepted, or is read and measured again.
+ *
+ *   accepted (measured) ------------------\
+ *   read from the work log -> measured ----+-> owner with its tasks -> packed -> on their way to their lanes
+ */
+import { Budget, type Cap } from "../../price/budget.ts";
+import type { MeasureOptions } from "../../shard/measure.ts";
+import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
+import { Packer } from "../../shard/pack.ts";
+import { lineLayout } from "../../work/line_layout.ts";
+import { pickItems } from "../files/pick_items.ts";
+import type { OwnerTerms } from "../items/item_owner.ts";
+import { PriceTable } from "../journal/price_table.ts";
+import type { EngineParts } from "../parts.ts";
+import { capOptions } from "../runs/run_budget.ts";
+import { DOUBTED } from "../runs/run_reader.ts";
+import type { ParkedTask } from "./parked_tasks.ts";
+import { PostedItems, type PostedTask } from "./posted_items.ts";
+import type { PostedLog } from "./posted_log.ts";
+import { PostedRecords, type PostedTerms } from "./posted_records.ts";
+import { madeOf } from "./tried_items.ts";
+
+/** What is promised of a task's price, as its row has it. */
+export interface PostedPrice {
+  /** Of each item, or of all when it is one number. */
+  readonly factors?: number | readonly number[];
+}
+
+/** What bounds the posts of a project, and how they are measured because of it. */
+export interface ProjectTerms {
+  readonly caps: readonly Cap[];
+  readonly options: MeasureOptions;
+}
+
+/** Tasks of one project and one deadline. */
+export interface PostedGroup {
+  readonly project: string;
+  /** Monotonic; Infinity without. */
+  readonly deadlineMs: number;
+  readonly tasks: readonly PostedTask[];
+  readonly measured: MeasuredBlock;
+  /** Price factors, by model. */
+  readonly factors: ReadonlyMap<string, number>;
+  readonly terms: ProjectTerms;
+}
+
+/** A task as it is posted. */
+export interface NewPosted {
+  /** In use by no other task. */
+  readonly id: string;
+  readonly items: number;
+  /** JSON without texts; see `PostedPrice`. */
+  readonly body: string;
+  /** Its lines, without the last line end. */
+  readonly request: Uint8Array;
+}
+
+/** Tasks of one project that came together. */
+export interface NewGroup extends Pick<PostedGroup, "project" | "measured" | "factors" | "terms"> {
+  readonly createdWallMs: number;
+  /** Unix time; undefined without an sla. */
+  readonly deadlineWallMs: number | undefined;
+  /** Their lines are numbered from 1 in `measured`, in this order. */
+  readonly tasks: readonly NewPosted[];
+}
+
+export interface PostedGroupsOptions {
+  readonly parts: EngineParts;
+  readonly log: PostedLog;
+  /** Caps that bound a project's posts. */
+  readonly capsOf: (project: string) => Promise<readonly Cap[]>;
+  readonly onEnded: PostedTerms["onEnded"];
+  readonly onChange: (owner: PostedItems) => void;
+}
+
+/** Under which all posts of an engine share its cap. */
+const POSTED = "posted";
+
+/** One for an engine. */
+export class PostedGroups {
+  readonly #options: PostedGroupsOptions;
+  readonly #prices = new PriceTable();
+  /** That all work of the engine takes from. */
+  #engineCaps: Promise<readonly Cap[]> | undefined;
+  #made = 0;
+
+  constructor(options: PostedGroupsOptions) {
+    this.#options = options;
+  }
+
+  /** How posts of a project are measured, and what bounds them. */
+  async terms(project: string): Promise<ProjectTerms> {
+    const { parts, capsOf } = this.#options;
+    this.#engineCaps ??= Promise.all(
+      parts.caps.termsOf(undefined).map((terms) => parts.room.waitFor(() => parts.caps.join(terms, POSTED))),
+    ).then((shared) => shared.map((capOf) => capOf()));
+    const caps = [...(await this.#engineCaps), ...(await capsOf(project))];
+    const cap = capOptions(parts, {}, new Budget(caps));
+    return { caps, options: { wantBodies: true, cap } };
+  }
+
+  /** The owner of a group, not in any lane yet. */
+  open({
+    project,
+    deadlineMs,
+    tasks,
+    measured,
+    factors,
+    terms: { caps, options },
+  }: PostedGroup): PostedItems {
+    const { parts, log, onEnded, onChange } = this.#options;
+    this.#made += 1;
+    const settings: OwnerTerms = {
+      deadlineMs,
+      startedMs: parts.clock.nowMs(),
+      budget: new Budget(caps),
+      allowsUnbounded: false,
+      isHedged: parts.isHedged,
+      project,
+      weight: 1,
+      keepsBody: false,
+      factorOf: (model) => factors.get(model) ?? 1,
+      prices: this.#prices,
+    };
+    const recorded = {
+      ...{ log, onEnded, prices: this.#prices },
+      taskId: "",
+      layout: lineLayout({}),
+      namesLines: false,
+      observer: parts.observer,
+      wallMs: () => parts.clock.wallMs(),
+    };
+    const requestOf = async (number: number): Promise<Uint8Array | undefined> =>
+      (await log.log.rows.loggedTask(number))?.request;
+    const texts = { requestOf, measurer: parts.measurer, measureOptions: options };
+    const owner = new PostedItems(`posted-${this.#made}`, settings, tasks, texts, {
+      recordsOf: (its) => new PostedRecords(recorded, its),
+      onChange,
+    });
+    for (let item = 0; item < measured.count; item += 1)
+      owner.models[(measured.lines[item] as number) - 1] =
+        measured.groups[measured.groupOf[item] as number]?.model ?? "";
+    return owner;
+  }
+
+  /** Brings what is open of a group to its lanes. */
+  async send(owner: PostedItems, measured: MeasuredBlock): Promise<void> {
+    const { arrivals, clock } = this.#options.parts;
+    for (const { line, key, code, message, provider } of measured.rejected) {
+      if (!owner.items.isOpen(line)) continue;
+      if (code === "provider_missing") {
+        owner.items.hold(
+          { reason: code, ...(provider === undefined ? {} : { provider }), message },
+          1,
+          clock.nowMs(),
+        );
+        continue;
+      }
+      owner.items.claimed.add(line);
+      const keyJson = key === null ? null : JSON.stringify(key);
+      owner.records.unsent(line, keyJson, { status: "failed", code, message });
+    }
+    const packer = new Packer();
+    const shards = packer.add(this.#openItems(owner, measured));
+    await arrivals.add(owner, [...shards, ...packer.flush()]);
+    owner.changed();
+  }
+
+  /** Tasks that were parked, as a group; undefined when all of them have ended meanwhile. */
+  async read(project: string, parked: readonly ParkedTask[]): Promise<PostedGroup | undefined> {
+    const { parts, log } = this.#options;
+    const tasks: PostedTask[] = [];
+    const texts: Uint8Array[] = [];
+    const prices: PostedPrice[] = [];
+    let [line, start] = [1, 0];
+    for (const { number } of parked) {
+      const row = !log.log.has(number) ? undefined : await log.log.rows.loggedTask(number);
+      const open = log.log.task(number);
+      if (row?.request === undefined || open === undefined) continue;
+      const { byteLength } = row.request;
+      tasks.push({
+        number,
+        items: open.items,
+        firstLine: line,
+        start,
+        requestBytes: byteLength,
+        isCancelled: false,
+      });
+      texts.push(row.request);
+      prices.push(JSON.parse(row.body) as PostedPrice); // written with it
+      line += open.items;
+      start += byteLength + 1;
+    }
+    if (tasks.length === 0) return undefined;
+    const bytes = new Uint8Array(start).fill(0x0a);
+    for (const [index, task] of tasks.entries()) bytes.set(texts[index] as Uint8Array, task.start);
+    const block = { bytes, offset: 0, firstLine: 1, lineCount: line - 1 };
+    const terms = await this.terms(project);
+    const measured = await parts.measurer.measure(block, terms.options);
+    const deadlineMs = Math.min(...parked.map((task) => task.deadlineMs));
+    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, measured, prices), terms };
+  }
+
+  /** Items of a task of the group, from 0, are open again. */
+  async sendAgain(owner: PostedItems, task: PostedTask, items: readonly number[]): Promise<void> {
+    const { log, parts } = this.#options;
+    const row = await log.log.rows.loggedTask(task.number);
+    const { options } = await this.terms(owner.settings.project);
+    const bytes = new Uint8Array(task.requestBytes + 1).fill(0x0a);
+    bytes.set(row?.request ?? new Uint8Array());
+    const block = { bytes, offset: task.start, firstLine: task.firstLine, lineCount: task.items };
+    const measured = await parts.measurer.measure(block, options);
+    const lines = new Set(items.map((item) => task.firstLine + item));
+    for (const line of lines) owner.items.done.delete(line);
+    const kept: number[] = [];
+    for (let item = 0; item < measured.count; item += 1)
+      if (lines.has(measured.lines[item] as number)) kept.push(item);
+    const rejected = measured.rejected.filter(({ line }) => lines.has(line));
+    await this.send(owner, { ...pickItems(measured, kept), rejected });
+  }
+
+  /** What the work log says of a group's items: those that have ended are done, those that were tried have attempts behind them. */
+  restore(owner: PostedItems): void {
+    const { log } = this.#options.log;
+    for (const { number, items, firstLine } of owner.tasks) {
+      const tried = log.triedItems(number);
+      for (let item = 0; item < items; item += 1) {
+        if (!log.isOpen(number, item)) owner.items.done.add(firstLine + item);
+        const made = tried.get(item);
+        if (made !== undefined) owner.items.made.set(firstLine + item, madeOf(made));
+      }
+    }
+  }
+
+  /** Under at_most_once, items whose request may have been answered end here. */
+  #openItems(owner: PostedItems, measured: MeasuredBlock): MeasuredBlock {
+    const { done, made } = owner.items;
+    if (done.size === 0 && made.size === 0) return measured;
+    const kept: number[] = [];
+    for (let item = 0; item < measured.count; item += 1) {
+      const line = measured.lines[item] as number;
+      if (!owner.items.isOpen(line)) continue;
+      if (this.#options.parts.isAtMostOnce && made.get(line)?.isInDoubt === true) {
+        owner.items.claimed.add(line);
+        const end = { status: "failed", code: "ambiguous", message: DOUBTED } as const;
+        owner.records.unsent(line, keyJsonOf(measured, item), {
+          ...end,
+          metadata: metadataJsonOf(measured, item),
+        });
+        continue;
+      }
+      kept.push(item);
+    }
+    return kept.length === measured.count ? measured : pickItems(measured, kept);
+  }
+}
+
+function factorsOf(
+  tasks: readonly PostedTask[],
+  measured: MeasuredBlock,
+  prices: readonly PostedPrice[],
+): Map<string, number> {
+  const factorAt: number[] = [];
+  for (const [index, { items }] of tasks.entries()) {
+    const { factors = 1 } = prices[index] ?? {};
+    for (let item = 0; item < items; item += 1)
+      factorAt.push(typeof factors === "number" ? factors : (factors[item] ?? 1));
+  }
+  const factors = new Map<string, number>();
+  for (let item = 0; item < measured.count; item += 1) {
+    const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
+    factors.set(model, factorAt[(measured.lines[item] as number) - 1] ?? 1);
+  }
+  return factors;
+}

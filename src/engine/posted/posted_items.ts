@@ -1,0 +1,197 @@
+/**
+ * Items of posted tasks that lanes send together: whole tasks of one project that came together, or were read together from the
+ * work log, and end by one deadline.
+ *
+ *   open -> expired      its deadline has passed: what was not sent ends so
+ *        -> cancelled    nothing of it is sent any more
+ *        -> stopping     the engine closes: what is in flight ends, the next process goes on
+ *   any  -> done         nothing of it is left, or nobody waits for it
+ *
+ * Each item is told apart by a line, from 1, as if the requests of its tasks were one file: so its shards are measured, packed
+ * and, when their bytes were dropped, made again as those of files are, from the requests in the rows of its tasks.
+ */
+import { setMaxListeners } from "node:events";
+import type { MeasureOptions } from "../../shard/measure.ts";
+import type { Measurer } from "../../shard/measurer.ts";
+import { reloadShard } from "../../shard/reload.ts";
+import type { Shard } from "../../shard/shard.ts";
+import { LineSet } from "../../work/line_set.ts";
+import type { HeldEnd } from "../items/holds.ts";
+import type { ItemOwner, ItemRecords, OwnerPhase, OwnerTerms } from "../items/item_owner.ts";
+import { ItemStates } from "../items/item_states.ts";
+
+/** A posted task in memory. */
+export interface PostedTask {
+  /** In the work log. */
+  readonly number: number;
+  readonly items: number;
+  /** Of its first item in the group. */
+  readonly firstLine: number;
+  /** Where its request begins in the group's text, in bytes. */
+  readonly start: number;
+  readonly requestBytes: number;
+  isCancelled: boolean;
+}
+
+/** How a group reaches its texts. */
+export interface PostedTexts {
+  /** The request of a task: its lines, without the last line end. Undefined if it is gone. */
+  requestOf(task: number): Promise<Uint8Array | undefined>;
+  readonly measurer: Measurer;
+  readonly measureOptions: MeasureOptions;
+}
+
+const LINE_END = 0x0a;
+
+/** One for tasks that came together. */
+export class PostedItems implements ItemOwner {
+  readonly id: string;
+  readonly settings: OwnerTerms;
+  readonly items: ItemStates = new ItemStates(new LineSet(0));
+  readonly records: ItemRecords;
+  readonly tasks: readonly PostedTask[];
+  readonly unreadItems = 0;
+  heldEnd: ((model: string) => HeldEnd) | undefined;
+  /** The model of each line; of line n at n - 1. */
+  readonly models: string[];
+  readonly #texts: PostedTexts;
+  readonly #onChange: (owner: PostedItems) => void;
+  #phase: OwnerPhase = "open";
+  #left: AbortController | undefined;
+  #over: AbortController | undefined;
+  failure: Error | undefined;
+  /** Rises with every change of an item. */
+  version = 0;
+
+  constructor(
+    id: string,
+    settings: OwnerTerms,
+    tasks: readonly PostedTask[],
+    texts: PostedTexts,
+    {
+      recordsOf,
+      onChange,
+    }: {
+      readonly recordsOf: (owner: PostedItems) => ItemRecords;
+      /** Called after every change that may end it. */
+      readonly onChange: (owner: PostedItems) => void;
+    },
+  ) {
+    this.id = id;
+    this.settings = settings;
+    this.tasks = tasks;
+    this.#texts = texts;
+    this.#onChange = onChange;
+    this.records = recordsOf(this);
+    this.models = new Array<string>(this.lineCount).fill("");
+  }
+
+  get phase(): OwnerPhase {
+    return this.#phase;
+  }
+
+  set phase(phase: OwnerPhase) {
+    this.#phase = phase;
+    if (phase !== "open") this.#left?.abort();
+    if (phase === "done") this.#over?.abort();
+  }
+
+  get isOpen(): boolean {
+    return this.#phase === "open";
+  }
+
+  get left(): AbortSignal {
+    this.#left ??= controller(!this.isOpen);
+    return this.#left.signal;
+  }
+
+  get over(): AbortSignal {
+    this.#over ??= controller(this.#phase === "done");
+    return this.#over.signal;
+  }
+
+  get lineCount(): number {
+    const last = this.tasks.at(-1);
+    return last === undefined ? 0 : last.firstLine + last.items - 1;
+  }
+
+  get openItems(): number {
+    return this.lineCount - this.items.done.size;
+  }
+
+  /** The task of a line. */
+  taskAt(line: number): PostedTask {
+    let low = 0;
+    let high = this.tasks.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if ((this.tasks[middle] as PostedTask).firstLine <= line) low = middle;
+      else high = middle - 1;
+    }
+    return this.tasks[low] as PostedTask;
+  }
+
+  skips(line: number): boolean {
+    return this.tasks.length > 0 && this.taskAt(line).isCancelled;
+  }
+
+  reload(shard: Shard): Promise<void> {
+    const { measurer, measureOptions } = this.#texts;
+    const read = (bytes: Uint8Array, position: number): Promise<number> => this.#read(bytes, position);
+    return reloadShard(shard, { read }, measurer, measureOptions);
+  }
+
+  fail(error: Error): void {
+    this.failure ??= error;
+    this.changed();
+  }
+
+  changed(): void {
+    this.version += 1;
+    this.#onChange(this);
+  }
+
+  /** As a file of all requests would be read; of those that are gone there are no bytes, and the shard is not as it was. */
+  async #read(bytes: Uint8Array, position: number): Promise<number> {
+    const end = position + bytes.byteLength;
+    for (const task of this.tasks) {
+      if (task.start >= end || task.start + task.requestBytes < position) continue;
+      const request = await this.#texts.requestOf(task.number);
+      const text = Buffer.alloc(task.requestBytes + 1, LINE_END);
+      text.set((request ?? new Uint8Array()).subarray(0, task.requestBytes));
+      const from = Math.max(0, position - task.start);
+      const piece = text.subarray(from, Math.min(text.byteLength, end - task.start));
+      bytes.set(piece, task.start + from - position);
+    }
+    return bytes.byteLength;
+  }
+}
+
+function controller(isAborted: boolean): AbortController {
+  const made = new AbortController();
+  setMaxListeners(0, made.signal); // one for each item that waits for a retry or an answer
+  if (isAborted) made.abort();
+  return made;
+}
+
+/** Tasks one behind the other, as if their requests were one file. */
+export function placeTasks(
+  posted: readonly { readonly items: number; readonly request: Uint8Array }[],
+  numbers: readonly number[],
+): PostedTask[] {
+  let [firstLine, start] = [1, 0];
+  return posted.map(({ items, request }, index) => {
+    const requestBytes = request.byteLength;
+    const task = {
+      number: numbers[index] as number,
+      items,
+      firstLine,
+      start,
+      requestBytes,
+      isCancelled: false,
+    };
+    firstLine += items;
+    start += requestBytes + 1;
+    return task;
+  });
+}

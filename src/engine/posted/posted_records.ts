@@ -1,0 +1,161 @@
+/**
+ * The records of posted items in the work log. The text of an ended item is the Unix time of its end (13 digits) and its output
+ * line, in the row of its answer.
+ */
+import { numberOfCode } from "../../work/failure_numbers.ts";
+import type { Outcome } from "../../work/outcome.ts";
+import type { ItemRecords, SentItem } from "../items/item_owner.ts";
+import type { UnsentEnd } from "../items/run_stopped.ts";
+import { recordOf, sentText, type TextTerms, unsentEnding } from "../items/settle.ts";
+import type { ClosedRecord, IntentRecord, StagedOutcome } from "../journal/journal.ts";
+import type { EngineObserver } from "../journal/observer.ts";
+import type { PostedItems } from "./posted_items.ts";
+import type { PostedLog } from "./posted_log.ts";
+
+/** What records of a group need besides it. */
+export interface PostedTerms extends TextTerms {
+  readonly log: PostedLog;
+  readonly observer: EngineObserver | undefined;
+  readonly wallMs: () => number;
+  /** An item has ended durably. */
+  readonly onEnded: (owner: PostedItems, record: StagedOutcome, endedWallMs: number) => void;
+}
+
+/**
+ * One for a group of posted items. Hot: records are literals with all their parts named, because V8 takes 5 us to add twenty members to
+ * the copy of an object.
+ */
+export class PostedRecords implements ItemRecords {
+  readonly #terms: PostedTerms;
+  readonly #owner: PostedItems;
+  /** Numbers of the attempts under way, by line. */
+  readonly #attempts = new Map<number, number[]>();
+
+  constructor(terms: PostedTerms, owner: PostedItems) {
+    this.#terms = terms;
+    this.#owner = owner;
+  }
+
+  intent(record: IntentRecord, lane: string, whenDurable: () => void): void {
+    this.#intend(record, lane, whenDurable);
+  }
+
+  intentAgain(record: IntentRecord): void {
+    this.#intend(record, undefined, undefined);
+  }
+
+  closed(record: ClosedRecord): void {
+    const { line, attempts: counted } = record;
+    const { number: task, firstLine } = this.#owner.taskAt(line);
+    const underWay = this.#attempts.get(line) ?? [];
+    const ended = underWay.includes(counted) ? [counted] : underWay; // those that never left are counted by none
+    this.#attempts.set(
+      line,
+      underWay.filter((attempt) => !ended.includes(attempt)),
+    );
+    const { isEstimated, priceNumber, line: _line, ...taken } = record;
+    for (const attempt of ended.length === 0 ? [counted] : ended)
+      this.#terms.log.write((log) =>
+        log.endAttempt({
+          ...taken,
+          task,
+          item: line - firstLine,
+          attempt,
+          nextMs: 0,
+          isEstimated: isEstimated ? 1 : 0,
+          price: this.#priceOf(priceNumber),
+        }),
+      );
+  }
+
+  sentMore(lane: string, inputTokens: number, outputTokens: number): void {
+    this.#terms.log.write((log) => log.sentMore(log.number(lane), inputTokens, outputTokens));
+  }
+
+  outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
+    this.#end(recordOf(item, outcome), sentText(this.#terms, item, outcome), whenDurable);
+  }
+
+  unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
+    const { record, text } = unsentEnding(this.#terms, this.#owner.items.made.get(line), {
+      line,
+      keyJson,
+      end,
+    });
+    this.#end(record, text, whenDurable);
+  }
+
+  #intend(record: IntentRecord, lane: string | undefined, whenDurable: (() => void) | undefined): void {
+    const { line, attempt, inputTokens, outputTokens, mostUsd } = record;
+    const { number: task, firstLine } = this.#owner.taskAt(line);
+    const underWay = this.#attempts.get(line);
+    if (underWay === undefined) this.#attempts.set(line, [attempt]);
+    else if (!underWay.includes(attempt)) underWay.push(attempt);
+    const intent = {
+      task,
+      item: line - firstLine,
+      attempt,
+      lane: lane === undefined ? 0 : this.#terms.log.log.number(lane),
+      inputTokens,
+      outputTokens,
+      mostUsd,
+      offset: 0,
+      lengthBytes: 0,
+    };
+    this.#terms.log.write((log) => log.intend(intent), whenDurable);
+    this.#owner.version += 1;
+  }
+
+  /** What has ended otherwise meanwhile stays as it has ended. */
+  #end(record: StagedOutcome, text: string, whenDurable?: () => void): void {
+    const { line, status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
+    const { log, wallMs, observer } = this.#terms;
+    const { number: task, firstLine } = this.#owner.taskAt(line);
+    const item = line - firstLine;
+    this.#attempts.delete(line);
+    const isOpen = log.log.isOpen(task, item);
+    const endedWallMs = Math.round(wallMs());
+    const bytes = Buffer.from(`${String(endedWallMs).padStart(13, "0")}${text}`);
+    const ended = (): void => {
+      this.#owner.items.finished(line);
+      if (isOpen && observer !== undefined) {
+        const { project } = this.#owner.settings;
+        const tokens = { inputTokens, outputTokens };
+        observer.settled({ project, status, code, ...tokens, listUsd, usd, billedUsd, ambiguousUsd });
+      }
+      this.#terms.onEnded(this.#owner, record, endedWallMs);
+      this.#owner.changed();
+      whenDurable?.();
+    };
+    if (!isOpen) {
+      ended();
+      return;
+    }
+    const outcome = {
+      task,
+      item,
+      status,
+      code: numberOfCode(code),
+      attempts: record.attempts,
+      ambiguousAttempts: record.ambiguousAttempts,
+      isEstimated: record.isEstimated ? 1 : 0,
+      price: this.#priceOf(record.priceNumber),
+      inputTokens,
+      cachedTokens: record.cachedTokens,
+      cacheWriteTokens: record.cacheWriteTokens,
+      outputTokens,
+      reasoningTokens: record.reasoningTokens,
+      listUsd,
+      usd,
+      billedUsd,
+      ambiguousUsd,
+    };
+    log.write((into) => into.end(outcome, bytes), ended);
+  }
+
+  /** The number of a price in the log. */
+  #priceOf(number: number): number {
+    const source = this.#terms.prices.sourceOf(number);
+    return source === null ? 0 : this.#terms.log.log.number(source);
+  }
+}

@@ -1,0 +1,391 @@
+/**
+ * Posted tasks: accepted into the work log, sent by lanes, ended there. Nothing is opened or closed for one.
+ *
+ *   accepted (row and record, one commit) -> in memory (a group, `posted_items.ts`) -> final
+ *                                        \-> parked (a number and a deadline) -> read in the order of deadlines -> in memory
+ *   open -> rest ended (cancelled, expired) -> final with its last request under way
+ *   start: every open task of the log is parked
+ *
+ * Limits: `ITEMS_MAX` items in memory, `DIRECT_ITEMS_MAX` of those that were not parked before; the backlog bounds their bytes.
+ */
+
+import type { Timer } from "../../clock.ts";
+import { WORK_KINDS } from "../../log/work_kinds.ts";
+import type { EndedItem } from "../../log/work_log.ts";
+import { numberOfCode } from "../../work/failure_numbers.ts";
+import { overAtMs } from "../../work/sla.ts";
+import type { Hold } from "../items/holds.ts";
+import { asFailure } from "../journal/file_errors.ts";
+import type { StagedOutcome } from "../journal/journal.ts";
+import { allHolds } from "../lanes/run_holds.ts";
+import type { EngineParts } from "../parts.ts";
+import { GatheredGroups } from "./gathered_groups.ts";
+import { HeldCallers } from "./held_callers.ts";
+import { ParkedReading } from "./parked_reading.ts";
+import { ParkedTasks } from "./parked_tasks.ts";
+import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
+import { type PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
+import type { PostedLog } from "./posted_log.ts";
+import { endDoubts } from "./tried_items.ts";
+
+const ITEMS_MAX = 200_000;
+const DIRECT_ITEMS_MAX = 16_384;
+/** Until a group that could not go on is read again. */
+const AGAIN_MS = 60_000;
+
+/** Where a task is in memory. */
+export interface PostedHome {
+  readonly owner: PostedItems;
+  readonly task: PostedTask;
+}
+
+export interface PostedWorkOptions extends Pick<PostedGroupsOptions, "capsOf"> {
+  readonly parts: EngineParts;
+  readonly log: PostedLog;
+  /** Told of each task that is final, durably, by its number. */
+  readonly onFinal: (task: number) => void;
+  /** Told of each item that has ended with an outcome of its own, durably. */
+  readonly onEnded: (task: number, record: StagedOutcome, endedWallMs: number) => void;
+  /** Told why some tasks could not go on; they are tried again a minute later. */
+  readonly onFault: (error: unknown) => void;
+}
+
+/** One for an engine. Close it before the engine. */
+export class PostedWork {
+  readonly groups: PostedGroups;
+  readonly #options: PostedWorkOptions;
+  readonly #log: PostedLog;
+  readonly #parked: ParkedTasks;
+  readonly #owners = new Map<PostedItems, Timer | undefined>();
+  readonly #homes = new Map<number, PostedHome>();
+  /** The group of each project that came last. */
+  readonly #lastOf = new Map<string, PostedItems>();
+  readonly #callers: HeldCallers;
+  #itemsInMemory = 0;
+  readonly #gathered: GatheredGroups;
+  readonly #reading: ParkedReading;
+  #isClosed = false;
+
+  constructor(options: PostedWorkOptions) {
+    this.#options = options;
+    this.#log = options.log;
+    this.#gathered = new GatheredGroups(options.parts.clock);
+    this.#parked = new ParkedTasks(options.parts.clock, (number) => this.#expireRest(number));
+    this.groups = new PostedGroups({
+      ...options,
+      onEnded: (owner, record, endedWallMs) =>
+        this.#ended(owner.taskAt(record.line).number, record, endedWallMs),
+      onChange: (owner) => this.#look(owner),
+    });
+    this.#reading = new ParkedReading({
+      ...options,
+      ...{ parked: this.#parked, groups: this.groups },
+      lastOf: (project) => this.#lastOf.get(project),
+      mayRead: () => !this.#isClosed && this.#itemsInMemory < ITEMS_MAX,
+      enter: (group) => this.#enter(group, true),
+    });
+    this.#callers = new HeldCallers(options.parts, (number) => this.#homes.get(number)?.owner);
+  }
+
+  /** Goes on with what the work log has open. */
+  open(): void {
+    const { log } = this.#log;
+    for (const { number, kind, left, deadlineMs, project } of log.openTasks()) {
+      if (kind !== WORK_KINDS.posted || left === 0) continue;
+      for (const tried of log.triedItems(number).values())
+        if (tried.intents.length > 0) this.#log.write((into) => endDoubts(into, tried));
+      this.#parked.add(log.text(project) ?? "", { number, left, deadlineMs: this.#monotonic(deadlineMs) });
+    }
+    this.#log.settled().then(
+      () => this.#reading.feed(),
+      () => undefined,
+    );
+  }
+
+  /** Items that forecasts do not see in lanes yet, due by then (monotonic): parked ones, and those of a moment ago. */
+  unreadItems(project: string, deadlineMs: number): number {
+    return this.#parked.items(project, deadlineMs) + this.#gathered.items(project, deadlineMs);
+  }
+
+  /** `accept` is about to be called: what is committed meanwhile goes with it. Returns how to say that it was, or will not be. */
+  expect(): () => void {
+    return this.#log.log.expect();
+  }
+
+  /** Resolves with their numbers when they are durable. Rejects with `conflict` for an id that is taken, `disk_full`. */
+  async accept(group: NewGroup): Promise<readonly number[]> {
+    const { createdWallMs, deadlineWallMs: deadlineMs, project } = group;
+    const { log } = this.#log;
+    const numbers = await this.#options.parts.room.answerFor(async () => {
+      let durable: Promise<void> | undefined;
+      const accepted = group.tasks.map(({ id, items, body, request }) => {
+        const work = log.accept({
+          id,
+          items,
+          body,
+          request,
+          kind: WORK_KINDS.posted,
+          project,
+          deadlineMs,
+          createdWallMs,
+        });
+        durable = work.durable;
+        return work.task;
+      });
+      await durable;
+      return accepted;
+    });
+    const dueMs = this.#monotonic(deadlineMs ?? Number.POSITIVE_INFINITY);
+    const items = group.tasks.reduce((sum, task) => sum + task.items, 0);
+    this.#gathered.add({ project, deadlineMs: dueMs, items }, () => {
+      this.#came(group, numbers, dueMs).catch(this.#options.onFault);
+    });
+    return numbers;
+  }
+
+  /** Nothing more of a task is sent, durably: what is not under way ends as cancelled. `body` takes the place of the one it has. */
+  async cancel(number: number, body: string): Promise<void> {
+    await this.#options.parts.room.answerFor(async () => {
+      void this.#log.log.rewrite(number, body);
+      await this.#log.log.endRest(number, "cancelled", numberOfCode("cancelled"));
+    });
+    this.#restEnded(number);
+  }
+
+  /** Items of a task that is final, or not, are open again. Of one that is not, the deadline stays. */
+  async reopen(
+    number: number,
+    project: string,
+    again: {
+      readonly items: readonly EndedItem[];
+      readonly deadlineWallMs: number | undefined;
+      readonly body: string;
+    },
+  ): Promise<void> {
+    const { log } = this.#log;
+    const { items, deadlineWallMs, body } = again;
+    await this.#options.parts.room.answerFor(() => log.reopen(number, items, deadlineWallMs, body));
+    const open = log.task(number);
+    if (open === undefined) return;
+    const home = this.#homes.get(number);
+    if (home?.owner.isOpen === true) {
+      home.task.isCancelled = false;
+      await this.groups.sendAgain(
+        home.owner,
+        home.task,
+        items.map(({ item }) => item),
+      );
+      return;
+    }
+    const deadlineMs = this.#monotonic(deadlineWallMs ?? Number.POSITIVE_INFINITY);
+    this.#parked.add(project, { number, left: open.left, deadlineMs });
+    this.#reading.feed();
+  }
+
+  /** Where a task is in memory; undefined for one that is parked or final. */
+  homeOf(number: number): PostedHome | undefined {
+    return this.#homes.get(number);
+  }
+
+  /** Whether items of a project are in memory. */
+  has(project: string): boolean {
+    return this.#lastOf.has(project);
+  }
+
+  /** Resolves when a task is final, or its caller should not wait any longer; rejects with the reason of `signal`. */
+  untilFinal(number: number, signal: AbortSignal | undefined): Promise<void> {
+    if (!this.#log.log.has(number)) return Promise.resolve();
+    return this.#callers.wait(number, signal);
+  }
+
+  get isBusy(): boolean {
+    return this.#owners.size > 0;
+  }
+
+  holds(): readonly Hold[] {
+    return allHolds([...this.#owners.keys()].map((owner) => this.#options.parts.holdsOf(owner).holds));
+  }
+
+  /** Held items are read again that were held for that reason. */
+  wakeHeld(reason: Hold["reason"]): void {
+    for (const owner of [...this.#owners.keys()]) if (owner.items.isHeldBy(reason)) this.#again(owner);
+  }
+
+  /** The log says that a task is final; it may be of another kind. */
+  ended(number: number): void {
+    if (this.#homes.has(number) || this.#parked.has(number) || this.#reading.has(number)) this.#final(number);
+  }
+
+  #final(number: number): void {
+    this.#homes.delete(number);
+    this.#parked.forget(number);
+    this.#callers.end(number);
+    this.#options.onFinal(number);
+  }
+
+  /** Sends nothing new and waits for what is in flight, at most as long as a run does. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#gathered.close();
+    this.#parked.close();
+    this.#callers.close();
+    const { parts } = this.#options;
+    const owners = [...this.#owners.keys()];
+    for (const owner of owners) {
+      if (owner.isOpen) owner.phase = "stopping";
+      parts.dropRun(owner);
+    }
+    const drained = new AbortController();
+    const timeout = parts.clock.sleep(parts.drainMs, { signal: drained.signal }).catch(() => undefined);
+    const ended = this.#drained(owners);
+    await Promise.race([ended, timeout]);
+    for (const owner of owners) owner.phase = "done";
+    const full = parts.clock.sleep(parts.drainMs, { signal: drained.signal }).catch(() => undefined);
+    await Promise.race([this.#log.settled(), full]);
+    drained.abort();
+    this.#log.close();
+  }
+
+  #monotonic(deadlineWallMs: number): number {
+    return deadlineWallMs === Number.POSITIVE_INFINITY
+      ? deadlineWallMs
+      : overAtMs(this.#options.parts.clock, deadlineWallMs);
+  }
+
+  async #came(group: NewGroup, numbers: readonly number[], deadlineMs: number): Promise<void> {
+    const { project, measured, factors, terms } = group;
+    if (!this.#mayEnter(project, deadlineMs)) {
+      for (const number of numbers) {
+        const left = this.#log.log.task(number)?.left ?? 0;
+        if (left > 0) this.#parked.add(project, { number, left, deadlineMs });
+      }
+      this.#reading.feed();
+      return;
+    }
+    const tasks = placeTasks(group.tasks, numbers);
+    const isCancelled = numbers.some((number) => !this.#log.log.has(number));
+    await this.#enter({ project, deadlineMs, tasks, measured, factors, terms }, isCancelled);
+  }
+
+  /** Without a turn behind those that are parked: few are in memory, or it is due before all of them. */
+  #mayEnter(project: string, deadlineMs: number): boolean {
+    if (this.#isClosed || this.#itemsInMemory >= DIRECT_ITEMS_MAX) return false;
+    const dueMs = deadlineMs === Number.POSITIVE_INFINITY ? this.#options.parts.clock.nowMs() : deadlineMs;
+    return dueMs < this.#parked.firstDueMs(project);
+  }
+
+  /** Resolves when its items wait in their lanes. */
+  async #enter(group: PostedGroup, isRestored: boolean): Promise<void> {
+    if (this.#isClosed) return; // the next process reads it
+    const { onFault } = this.#options;
+    const { clock } = this.#options.parts;
+    const owner = this.groups.open(group);
+    if (isRestored) this.groups.restore(owner);
+    for (const task of group.tasks)
+      if (this.#log.log.has(task.number)) this.#homes.set(task.number, { owner, task });
+    const leftMs = group.deadlineMs - clock.nowMs();
+    const timer = Number.isFinite(leftMs)
+      ? clock.timer(Math.max(0, leftMs), () => this.#expire(owner), { keepsAlive: false })
+      : undefined;
+    this.#owners.set(owner, timer);
+    this.#itemsInMemory += owner.lineCount;
+    this.#lastOf.set(group.project, owner);
+    await this.groups.send(owner, group.measured).catch((error: unknown) => {
+      onFault(error);
+      owner.fail(asFailure(error));
+    });
+  }
+
+  #ended(number: number, record: StagedOutcome, endedWallMs: number): void {
+    this.#options.onEnded(number, record, endedWallMs);
+    if (this.#homes.has(number) && !this.#log.log.has(number)) this.#final(number);
+  }
+
+  #look(owner: PostedItems): void {
+    if (!this.#owners.has(owner)) return;
+    if (owner.failure !== undefined) this.#failed(owner, owner.failure);
+    else if (owner.items.done.size === owner.lineCount) {
+      this.#leave(owner);
+      this.#reading.feed();
+    } else this.#callers.look(owner);
+  }
+
+  #leave(owner: PostedItems): void {
+    this.#owners.get(owner)?.cancel();
+    this.#owners.delete(owner);
+    this.#itemsInMemory -= owner.lineCount;
+    const { project, budget } = owner.settings;
+    if (this.#lastOf.get(project) === owner) this.#lastOf.delete(project);
+    owner.phase = "done";
+    if (owner.items.waitingItems > 0 || owner.items.held.size > 0) this.#options.parts.dropRun(owner);
+    budget.close();
+  }
+
+  #failed(owner: PostedItems, error: Error): void {
+    const { parts, onFault } = this.#options;
+    this.#leave(owner);
+    parts.dropRun(owner);
+    if (this.#isClosed) return;
+    onFault(error);
+    parts.clock.timer(AGAIN_MS, () => this.#parkAll(owner), { keepsAlive: false });
+  }
+
+  /** Its open tasks are read again. */
+  #again(owner: PostedItems): void {
+    if (owner.items.claimed.size > 0) return; // what is in flight ends first
+    this.#leave(owner);
+    this.#parkAll(owner);
+  }
+
+  #parkAll(owner: PostedItems): void {
+    const { project, deadlineMs } = owner.settings;
+    for (const { number } of owner.tasks) {
+      const open = this.#log.log.task(number);
+      if (this.#homes.get(number)?.owner !== owner || open === undefined) continue;
+      this.#homes.delete(number);
+      this.#parked.add(project, { number, left: open.left, deadlineMs });
+    }
+    this.#reading.feed();
+  }
+
+  #expire(owner: PostedItems): void {
+    if (!owner.isOpen) return;
+    owner.phase = "expired";
+    this.#options.parts.dropRun(owner);
+    for (const { number } of owner.tasks) this.#expireRest(number);
+  }
+
+  #expireRest(number: number): void {
+    if (!this.#log.log.has(number)) return;
+    const code = numberOfCode("expired");
+    this.#log.write(
+      (log) => log.endRest(number, "expired", code),
+      () => this.#restEnded(number),
+    );
+  }
+
+  /** What is not under way of a task has ended, durably. */
+  #restEnded(number: number): void {
+    const { log } = this.#log;
+    const home = this.#homes.get(number);
+    if (home !== undefined) {
+      const { owner, task } = home;
+      task.isCancelled = true;
+      for (let item = 0; item < task.items; item += 1) {
+        const line = task.firstLine + item;
+        if (!log.isOpen(number, item) && !owner.items.claimed.has(line)) owner.items.done.add(line);
+      }
+    }
+    this.#parked.forget(number);
+    if (!log.has(number)) this.#final(number);
+    if (home === undefined) return;
+    for (const lane of this.#options.parts.lanes()) lane.pump(); // retries of it that wait there are refused now
+    this.#look(home.owner);
+  }
+
+  async #drained(owners: readonly PostedItems[]): Promise<void> {
+    const { clock } = this.#options.parts;
+    while (owners.some(({ items }) => items.claimed.size > 0)) await clock.sleep(20);
+  }
+}

@@ -1,0 +1,50 @@
+/**
+ * What the work log knows of the attempts of an open item, as lanes need it.
+ */
+import type { TriedItem } from "../../log/open_work.ts";
+import type { WorkLog } from "../../log/work_log.ts";
+import { NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import type { AttemptsMade } from "../journal/replay.ts";
+
+/**
+ * Intents without an end are in doubt: they may have been answered, and billed at most what they said. Doubt counts as attempts, but
+ * not against the item.
+ */
+export function madeOf({ ended, intents }: TriedItem): AttemptsMade {
+  const spent = ended === undefined ? NOTHING_SPENT : spentOf(ended);
+  const doubtUsd = intents.reduce((sum, { mostUsd }) => sum + mostUsd, 0);
+  const isInDoubt = intents.length > 0;
+  return {
+    attempts: (ended?.attempts ?? 0) + intents.length,
+    ambiguousAttempts: (ended?.ambiguousAttempts ?? 0) + intents.length,
+    uncounted: (ended?.uncounted ?? 0) + intents.length,
+    uncountedAmbiguous: (ended?.uncountedAmbiguous ?? 0) + intents.length,
+    isInDoubt: isInDoubt || (ended?.uncountedAmbiguous ?? 0) > 0,
+    spent: isInDoubt ? { ...spent, ambiguousUsd: spent.ambiguousUsd + doubtUsd } : spent,
+  };
+}
+
+/** Ends the attempts of an item that were under way when the process ended, as in doubt. */
+export function endDoubts(log: WorkLog, tried: TriedItem): Promise<void> {
+  const { attempts, ambiguousAttempts, uncounted, uncountedAmbiguous, spent } = madeOf(tried);
+  const { isEstimated, priceNumber: _price, ...taken } = spent;
+  const counts = { attempts, ambiguousAttempts, uncounted, uncountedAmbiguous };
+  const price = tried.ended?.price ?? 0;
+  const ends = tried.intents.map(({ task, item, attempt }) =>
+    log.endAttempt({
+      ...{ task, item, attempt, price, nextMs: 0 },
+      ...counts,
+      isEstimated: isEstimated ? 1 : 0,
+      ...taken,
+    }),
+  );
+  return ends.at(-1) ?? Promise.resolve();
+}
+
+function spentOf(ended: NonNullable<TriedItem["ended"]>): Spent {
+  const { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens } = ended;
+  const { listUsd, usd, billedUsd, ambiguousUsd } = ended;
+  const tokens = { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens };
+  const money = { listUsd, usd, billedUsd, ambiguousUsd };
+  return { isEstimated: ended.isEstimated === 1, ...tokens, ...money, priceNumber: 0 };
+}

@@ -63,7 +63,7 @@ describe("the recorder", () => {
     expect(failure()).toMatchObject({ code: "disk_full" });
     expect(appends).toHaveLength(2);
     let isQuiet = false;
-    const quiet = recorder.quiet().then(() => {
+    const quiet = recorder.leave(log).then(() => {
       isQuiet = true;
     });
     await clock.advance(1_000);

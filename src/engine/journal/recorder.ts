@@ -4,8 +4,9 @@
  *   idle -> due -> committing -> idle               records that come while committing form the next commit
  *   committing -> waiting for room -> committing    the store's disk is full: nothing can be recorded
  *   committing -> holding -> committing             an output's disk is full: its lines wait in the journal
+ *   holding -> refused                              for too long: its run ends with `disk_full`, and is recorded until then
  *   any -> closed                                   waits for disk space end
- *   any -> failed                                   an fsync failed, or room did not come back in time: final
+ *   any -> failed                                   an fsync failed, or the store had no room for too long: final
  *
  * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
  * step to the journal, and then the log calls back. So a request is sent only after its intent is durable, and a place
@@ -37,7 +38,7 @@ export interface RecorderOptions {
   readonly clock: Clock;
   /** The store's own view of its disk, where it has one: it may live on a reserve while space is low. */
   readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
-  /** Told while a disk is full; after its wait the engine fails with `disk_full`. */
+  /** Told while a disk is full. After its wait the engine fails with `disk_full`, or only the run whose output is full. */
   readonly room: Room;
   /** Asked at every commit: all lanes that are held back. */
   readonly lanes: () => readonly LaneRecord[];
@@ -85,8 +86,15 @@ export class Recorder {
     return new TaskLog(taskId, output, (log) => this.#touch(log), this.#calls, onStep);
   }
 
-  /** Resolves when no output is being written; after `settled`, or a failure, none of a log's will be any more. */
-  async quiet(): Promise<void> {
+  /**
+   * For a log whose records are durable, or that failed: nothing is recorded in it any more, and lines that wait for room
+   * stay in the journal. Resolves when its output is not being written any more.
+   */
+  async leave(log: TaskLog): Promise<void> {
+    log.isOver = true;
+    this.#dirty.delete(log);
+    this.#holding.delete(log);
+    this.#roomIsBack();
     await this.#writing?.catch(() => undefined); // the commit is told
   }
 
@@ -102,6 +110,7 @@ export class Recorder {
   }
 
   #touch(log: TaskLog): void {
+    if (log.isOver) return;
     this.#dirty.add(log);
     if (this.#phase === "committing") this.#options.store.poll?.();
     else this.#begin();
@@ -159,7 +168,7 @@ export class Recorder {
 
   /** Keeps in mind the logs whose lines wait for room, and when to try again. */
   #hold(log: TaskLog): void {
-    if (!log.isHolding) {
+    if (!log.isHolding || log.isOver) {
       this.#holding.delete(log);
       return;
     }
@@ -213,7 +222,8 @@ export class Recorder {
     const step = sealed.find(({ entry }) => entry.taskId === failure.taskId);
     if (step === undefined) return false;
     step.hold();
-    this.#roomIsLost(step.outputPath).check(error);
+    const lasting = this.#roomIsLost(step.outputPath).lasting(error);
+    if (lasting !== undefined) step.refuse(lasting);
     return true;
   }
 

@@ -142,10 +142,16 @@ export class Lack {
 
   /** Throws `disk_full` when it was waited for long enough; `cause` is the last refusal of the disk. */
   check(cause: unknown): void {
+    const error = this.lasting(cause);
+    if (error !== undefined) throw error;
+  }
+
+  /** The same as a value; undefined while it may be waited for. */
+  lasting(cause: unknown): PerigeeError | undefined {
     const { clock, waitMs } = this.#options;
-    if (clock.nowMs() - this.#sinceMs < waitMs) return;
+    if (clock.nowMs() - this.#sinceMs < waitMs) return undefined;
     const seconds = Math.round(waitMs / 1_000);
-    throw new PerigeeError(
+    return new PerigeeError(
       "disk_full",
       `no space left on the disk of ${this.path} for ${seconds} s; free some and run the same command again`,
       { cause },

@@ -8,6 +8,7 @@
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
 import { crc32 } from "node:zlib";
+import type { PerigeeError } from "../../errors.ts";
 import { allocate, LARGE_BYTES_MIN, noteLargeBytes } from "../../large_bytes.ts";
 import type { UsedPrice } from "../../price/used_prices.ts";
 import type { OutputWrite } from "../../store/store.ts";
@@ -43,6 +44,8 @@ export interface SealedStep {
   readonly entry: UnstampedEntry;
   /** The output has no room: its lines go with the step instead. */
   hold(): void;
+  /** Its log calls back `onFull`. */
+  refuse(error: PerigeeError): void;
   /** The step is durable; it was stamped with this time. */
   release(wallMs: number): void;
 }
@@ -66,6 +69,10 @@ export class TaskLog {
   #isReleasing = false;
   /** Asked at every step: money spent and held so far. */
   committedUsd: () => number = () => 0;
+  /** Called when its output had no room for too long, and at each try from then on. */
+  onFull: (error: PerigeeError) => void = () => undefined;
+  /** Set by the recorder: nothing is recorded any more. */
+  isOver = false;
 
   constructor(
     taskId: string,
@@ -146,13 +153,18 @@ export class TaskLog {
     this.#step.warned(warnings);
   }
 
-  /** Resolves when all that was staged so far is durable, and no line waits for room in the output. */
+  /** Resolves when all that was staged so far is durable; lines may wait in the journal. */
+  recorded(): Promise<void> {
+    return new Promise<void>((resolve) => {
+      this.#after.push(resolve);
+      this.#touch(this);
+    });
+  }
+
+  /** The same, when no line waits for room in the output. */
   async settled(): Promise<void> {
     for (;;) {
-      await new Promise<void>((resolve) => {
-        this.#after.push(resolve);
-        this.#touch(this);
-      });
+      await this.recorded();
       if (!this.isHolding) return;
       await new Promise<void>((resolve) => this.#whenReleased.push(resolve));
     }
@@ -187,6 +199,7 @@ export class TaskLog {
         this.#output.rewind(claimed.range.outStart);
         this.#hold(step, lines);
       },
+      onRefused: (error) => this.onFull(error),
       onDurable: (entry, header, wallMs) => this.#durable(entry, header, { after, wallMs }),
     });
   }
@@ -203,6 +216,7 @@ export class TaskLog {
       header: { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() },
       write,
       onHold: () => this.#output.rewind(range.outStart),
+      onRefused: (error) => this.onFull(error),
       onDurable: (entry, header, wallMs) => {
         if (header.voids === RELEASES_HELD) this.#released();
         this.#durable(entry, header, { after: [], wallMs });
@@ -247,6 +261,7 @@ interface SealedParts {
   readonly header: StepHeader;
   readonly write: OutputWrite | undefined;
   readonly onHold: () => void;
+  readonly onRefused: (error: PerigeeError) => void;
   readonly onDurable: (entry: UnstampedEntry, header: StepHeader, wallMs: number) => void;
 }
 
@@ -272,6 +287,10 @@ class Sealed implements SealedStep {
     this.#parts.onHold();
     this.#header = { outStart, outEnd: outStart, outCrc32: 0, voids: 0, committedUsd };
     this.entry = { ...this.entry, records: this.#step.finish(this.#header), output: undefined };
+  }
+
+  refuse(error: PerigeeError): void {
+    this.#parts.onRefused(error);
   }
 
   release(wallMs: number): void {

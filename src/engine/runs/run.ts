@@ -259,8 +259,9 @@ export class Run implements AsyncIterable<ResultLine> {
       liveness.close();
       opened.state.phase = "done"; // first: what is dropped must not come back
       this.#parts.dropRun(opened.state);
-      await watch.recorded(opened.state.settings.log.settled()).catch(() => undefined); // told above
-      await this.#parts.recorder.quiet(); // its files are not closed under a write
+      const { log } = opened.state.settings;
+      await watch.recorded(log.recorded()).catch(() => undefined); // told above
+      await this.#parts.recorder.leave(log); // its files are not closed under a write
       watch.close();
       await note?.close(isFinished ? undefined : this.#held); // of one that is finished it goes with the other work files
       await opened.input.file.close();
@@ -306,7 +307,7 @@ export class Run implements AsyncIterable<ResultLine> {
       throw error;
     }
     if (state.phase === "stopping") await watch.drained();
-    if (state.phase === "stopping" && this.#isCancelAsked) await watch.during(this.#storeCancel(opened));
+    if (state.phase === "stopping" && this.#isCancelAsked) await watch.recorded(this.#storeCancel(opened));
     if (state.failure !== undefined) throw state.failure;
   }
 
@@ -340,7 +341,8 @@ export class Run implements AsyncIterable<ResultLine> {
 
   async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {
     const { state, body } = opened;
-    await watch.during(state.settings.log.settled());
+    const { log } = state.settings;
+    await watch.during(state.phase === "stopping" ? log.recorded() : log.settled());
     const { signal } = this.#stopping;
     const stopped = (): Summary => ({
       ...this.#report.summary(state, body, this.#stopReason),

@@ -308,7 +308,6 @@ async function openState(
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
   const log = parts.recorder.open(taskId, output, options.onStep);
   terms.prices.whenAdded = (price) => log.price(price);
-  for (const lines of recovered.held) log.restoreHeld(lines);
   const { acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
   const deadlineMs =
     slaMinutes === undefined
@@ -340,6 +339,8 @@ async function openState(
     ...terms,
   };
   const state = new RunState(settings, new ItemStates(recovered.done, recovered.made));
+  log.onFull = (error) => state.fail(error);
+  for (const lines of recovered.held) log.restoreHeld(lines); // from now on it is written
   if (body.lines !== undefined) state.linesTotal = body.lines + (body.keptLines ?? 0);
   return state;
 }

@@ -59,7 +59,7 @@ export class Watch {
   }[] = [];
   /** Resolves when the run is no longer open; rejects when it or the engine fails. */
   readonly left: Promise<void>;
-  /** Never resolves; rejects when the engine fails. */
+  /** Never resolves; rejects when the run or the engine fails. */
   readonly #failed: Promise<void>;
 
   constructor(parts: EngineParts, state: RunState, options: WatchOptions) {
@@ -84,7 +84,7 @@ export class Watch {
       else this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
     this.left = this.until(() => !state.isOpen);
     this.left.catch(() => undefined); // whoever races it is told
-    this.#failed = this.#wait(() => false, true);
+    this.#failed = this.#wait(() => false, false);
     this.#failed.catch(() => undefined);
   }
 
@@ -93,7 +93,7 @@ export class Watch {
     return this.#wait(isOver, false);
   }
 
-  /** Settles as `work` does; rejects when the engine fails first: what waits for the disk would wait for ever. */
+  /** Settles as `work` does; rejects when the run or the engine fails first: what waits for the disk would wait for ever. */
   during(work: Promise<void>): Promise<void> {
     return Promise.race([work, this.#failed]);
   }

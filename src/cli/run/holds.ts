@@ -41,6 +41,13 @@ function nextText({ reason, next_try }: Hold, nowWallMs: number): string {
   return inMs < 500 ? "; next try now" : `; next try in ${duration(inMs)}`;
 }
 
+/** How many items a run is left with; the lines of a long file that it has not reached are in no hold. */
+export function leftText(submitted: number, holds: readonly Pick<Hold, "items">[]): string {
+  const left = `${count(submitted)} ${submitted === 1 ? "item" : "items"} left`;
+  const beyond = submitted - holds.reduce((sum, { items }) => sum + items, 0);
+  return holds.length === 0 || beyond <= 0 ? left : `${left}, ${count(beyond)} of them not reached`;
+}
+
 /** A line for each hold of the items that are left when a command stops. */
 export function holdsReport(holds: readonly Hold[], nowWallMs: number): string {
   return holds

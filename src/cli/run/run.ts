@@ -19,7 +19,7 @@ import { count } from "../numbers.ts";
 import { type ConfigArguments, configOf } from "../prices.ts";
 import { onSignals } from "../signals.ts";
 import { continueLine, type Stopped } from "./continue.ts";
-import { holdsReport } from "./holds.ts";
+import { holdsReport, leftText } from "./holds.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
 import { ProgressDisplay } from "./progress.ts";
@@ -185,12 +185,11 @@ async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Pr
 function report(summary: Summary, given: RunArguments, notes: string): void {
   process.stderr.write(`${summaryTable(summary)}${notes}`);
   if (summary.status !== "completed") {
-    const { submitted } = summary.counts;
-    const left = `${count(submitted)} ${submitted === 1 ? "item" : "items"}`;
+    const left = leftText(summary.counts.submitted, summary.held);
     const holds = holdsReport(summary.held, systemClock.wallMs());
     const why = summary.status === "paused" ? `held (${summary.reason})` : summary.reason;
     const way = toContinue(given, summary.held, summary.reason === DECLINED ? ["--yes"] : []);
-    process.stderr.write(`\n${holds}stopped with ${left} left: ${why}\n${way}`);
+    process.stderr.write(`\n${holds}stopped with ${left}: ${why}\n${way}`);
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
 }

@@ -19,13 +19,14 @@
  * looks like a limit on requests of their mean size.
  *
  * Some refusals are not those of a limit. A lower rate would never end them:
- *
  *   everything is refused for longer than two windows  the earlier result is kept: no window refuses for so long
  *   nothing but the probe was ever accepted            no rate is set: others, or an earlier process, had used up the limit
  *   no window of a minute explains when they end       the rate rises by 15 % a second until a refusal (hidden_rate.ts)
  *   the next probe is accepted                         the rate continues to rise from its value before
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
+ *   half the load is refused as often as all of it     they come by chance, and nothing is limited (chance_refusals.ts)
  */
+import { ChanceRefusals } from "./chance_refusals.ts";
 import { HiddenDoubt } from "./hidden_doubt.ts";
 import { HiddenRate, RAISE_EVERY_MS, WINDOW_MS } from "./hidden_rate.ts";
 import { HiddenTokens } from "./hidden_tokens.ts";
@@ -53,6 +54,8 @@ export interface HiddenMark {
   readonly atMs: number;
   /** Whether the limit counts it: it was granted while no rate was known, and has not ended. */
   isHidden: boolean;
+  /** Its number among them. */
+  index: number;
 }
 
 /** What a later process begins with. */
@@ -73,6 +76,8 @@ export class HiddenLimit {
   readonly #tokens: HiddenTokens;
   /** Whether refusals turn out to be their items' own, which undoes their effect. */
   readonly doubt: HiddenDoubt = new HiddenDoubt();
+  /** Refusals that come at any load. */
+  readonly #chance = new ChanceRefusals();
   #inFlight = 0;
   /** Time of the slowest refusal; each faster one lowers it by 5 %. */
   #refusalMs = REFUSAL_MS_START;
@@ -134,7 +139,7 @@ export class HiddenLimit {
       return this.#inFlight < Math.min(this.#cap, this.#capOpen) ? 0 : Number.POSITIVE_INFINITY;
     }
     if (this.#mode === "tokens") this.#tokens.raise(nowMs);
-    return this.#mode === "rate" ? this.#rate.waitMs(nowMs) : 0;
+    return this.#mode === "rate" ? this.#rate.waitMs(nowMs) : this.#chance.waitMs(nowMs, this.#inFlight);
   }
 
   /** Counts a request that is sent. Call it after `waitMs` returned 0. */
@@ -149,11 +154,17 @@ export class HiddenLimit {
     this.#inFlight += 1;
     this.#taken += 1;
     this.#minute.add(nowMs, 1);
+    mark.index = this.#chance.sent(nowMs);
     if (this.#mode === "rate" && this.#rate.isKnown) this.#rate.sent(nowMs);
   }
 
   /** The provider refused the request with a 429 that states no wait. */
   refused(nowMs: number, mark: HiddenMark): void {
+    if (!mark.isHidden) return;
+    const lane = { isFree: this.#mode === "free", inFlight: this.#inFlight };
+    // Where answers take long, nothing tells refusals of tokens, which are counted late, from those by chance.
+    const mayBeChance = this.#heldAtMs === undefined && !this.#tokens.isLate;
+    if (mayBeChance && this.#chance.explains(nowMs, mark.index, lane)) this.uncount(mark);
     if (!mark.isHidden) return;
     this.doubt.refused(nowMs, mark, () => this.#keep());
     mark.isHidden = false;
@@ -188,6 +199,7 @@ export class HiddenLimit {
     mark.isHidden = false;
     this.#inFlight -= 1;
     this.#capOpen += 1;
+    this.#chance.accepted(mark.index);
     if (this.#heldAtMs === undefined) return;
     if (mark === this.#probe) this.#leave(mark.atMs);
     else if (this.#isPlace && this.#probe === undefined && this.#inFlight <= this.#probeBelow)
@@ -224,7 +236,7 @@ export class HiddenLimit {
   /** What a later process may begin with; undefined while nothing is known. */
   state(): HiddenState | undefined {
     if (this.#mode === "places") return { places: this.#capProven };
-    if (this.#mode === "tokens") return finite(this.#tokens.limits);
+    if (this.#mode === "tokens") return this.#tokens.state();
     if (this.#mode !== "rate") return undefined;
     return this.#rate.isKnown ? { requests: this.#rate.perMinute } : undefined;
   }
@@ -385,11 +397,4 @@ export class HiddenLimit {
     this.#capOpen = Number.POSITIVE_INFINITY;
     this.#raisedAtMs = nowMs;
   }
-}
-
-function finite(limits: FlowLimits | undefined): HiddenState | undefined {
-  if (limits === undefined) return undefined;
-  return Number.isFinite(limits.tokens)
-    ? { tokens: Math.round(limits.tokens) }
-    : { outputTokens: Math.round(limits.outputTokens) };
 }

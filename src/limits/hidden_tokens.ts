@@ -92,6 +92,13 @@ export class HiddenTokens {
     return { tokens: none, outputTokens: none, [unit]: limit, isFound: true };
   }
 
+  /** For a later process; undefined while no limit is known. */
+  state(): { readonly tokens: number } | { readonly outputTokens: number } | undefined {
+    if (this.#found === undefined) return undefined;
+    const limit = Math.round(this.#found.limit);
+    return this.#found.unit === "tokens" ? { tokens: limit } : { outputTokens: limit };
+  }
+
   /** Whether the time at which the provider accepts the next request is known. */
   get isForeseen(): boolean {
     return this.#found?.kind === "sliding" && this.isLate;

@@ -155,8 +155,7 @@ export class LaneLimits {
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
     this.#gate.sent(nowMs);
     this.#concurrency.take();
-    // Also before a limit is known: one that is learnt later needs to know what is still in flight.
-    const isFollowed = !this.#flow.isQuick;
+    const isFollowed = !this.#flow.isQuick; // also before a limit is known: one learnt later must know what is in flight
     if (isFollowed) this.#flow.sent(nowMs, whole);
     this.#oversized = undefined;
     const permit: Permit = {
@@ -167,6 +166,7 @@ export class LaneLimits {
       slot: this.#quotas.add(nowMs, whole),
       shared: shared?.permit,
       isHidden: !isRated,
+      index: 0,
       isFollowed,
       isSettled: false,
       isReleased: false,

@@ -19,6 +19,8 @@ export interface Permit {
   readonly shared: Permit | undefined;
   /** Whether it counts for an unknown limit. */
   isHidden: boolean;
+  /** Its number among those that do. */
+  index: number;
   /** Whether its tokens are followed until they are used. */
   readonly isFollowed: boolean;
   isSettled: boolean;

@@ -1,0 +1,214 @@
+/**
+ * Tells 429s that come by chance, at any load, from those of a limit: at half the load a limit refuses none, chance refuses
+ * the same share.
+ *
+ *   watch --more refusals than `share` explains--> full, once a limit was found they count
+ *   full  --after 8 requests it waits until one was accepted--> full
+ *         --fewer than 3 refusals of 100 requests--> watch
+ *         --3 of 40 requests or more--> half
+ *         --a row of refusals, or too many for half the load to tell--> watch, and they count: a limit is used up
+ *   half  --refused like at full load--> watch, with this share
+ *         --hardly refused any more--> watch; after the second time in a row the next refusal counts
+ *         --a row of refusals--> watch, and they count
+ *
+ * More than `share` explains: over the last requests, from some refusal on, the sum of log(q / p) for a refused request and
+ * log((1 - q) / (1 - p)) for an accepted one reaches 3.5, with p = share, at least 2 %, and q = 2 p + 0.1 (Page 1954, as a scan).
+ *
+ * Half against full: the same sum since half the load began, with q = f, the share at full load, and p = 2 f - 1, what a limit
+ * refuses of half of it (at least 0.5 %); from 3.5 on it is chance, from -6 on a limit. Half the load is half as many accepted
+ * requests a second, evenly, and half as many in flight: what was sent before has to leave its places first.
+ *
+ * Requests are numbered in the order of their sending, and a 429 arrives no later than an answer: what was sent before a request
+ * whose end is known, and was not refused, counts as accepted.
+ *
+ * Limits: 64 numbers.
+ */
+
+const SHARE_MIN = 0.02;
+const EVIDENCE = 3.5;
+const HALF_SHARE_MIN = 0.005;
+/** Above it, a limit and chance refuse nearly the same at half the load. */
+const SHARE_MAX = 0.75;
+const FULL_REFUSALS = 3;
+const FULL_REQUESTS_MIN = 40;
+const FULL_REQUESTS_MAX = 100;
+const HALF_REFUSALS = 3;
+const HALF_REQUESTS_MIN = 10;
+/** Refused requests in a row that show that a limit is used up: at the start of a trial, and later. */
+const LIMIT_EVIDENCE = -6;
+/** So many trials in a row that show a limit are believed. */
+const LIMITS = 2;
+const ROW_FIRST = 8;
+const ROW = 14;
+/** Logarithm of the probability of a row by chance, below which it is none. */
+const ROW_CHANCE = -9;
+const WEIGHT = 1 / 128;
+const REFUSALS_KEPT = 64;
+
+/** The lane at a refusal: whether no limit was found yet, and its requests in flight with the refused one. */
+export interface Situation {
+  readonly isFree: boolean;
+  readonly inFlight: number;
+}
+
+interface Sample {
+  readonly refused: number;
+  readonly all: number;
+}
+
+/** One per lane. Times are monotonic. */
+export class ChanceRefusals {
+  #state: "watch" | "full" | "half" = "watch";
+  /** Refused by chance, 0 to 1; 0 while nothing is. */
+  #share = 0;
+  /** The moving share of all that was refused. */
+  #mean = 0;
+  #sent = 0;
+  /** The newest request of which the end is known. */
+  #known = 0;
+  /** The first request that counts now, and the refused ones from it on, in the order of their sending. */
+  #from = 1;
+  #refused: number[] = [];
+  /** When what counts now began. */
+  #beganMs = 0;
+  /** At full load. */
+  #full: Sample = { refused: 0, all: 0 };
+  /** At half the load: milliseconds from one request to the next, and when that may be sent. */
+  #everyMs = 0;
+  #nextMs = 0;
+  /** The most requests in flight. */
+  #places = 0;
+  /** How often in a row half the load showed a limit. */
+  #limits = 0;
+
+  /** Milliseconds until one more request may be sent, in a trial; Infinity if only an answer can allow it. */
+  waitMs(nowMs: number, inFlight: number): number {
+    if (this.#state === "full") return inFlight > 0 && this.#isWaiting ? Number.POSITIVE_INFINITY : 0;
+    if (this.#state !== "half") return 0;
+    return inFlight < this.#places ? Math.max(0, this.#nextMs - nowMs) : Number.POSITIVE_INFINITY;
+  }
+
+  /** A request is sent; returns its number. */
+  sent(nowMs: number): number {
+    this.#sent += 1;
+    if (this.#state === "half") this.#nextMs = Math.max(nowMs, this.#nextMs + this.#everyMs);
+    return this.#sent;
+  }
+
+  /** A request was accepted. */
+  accepted(index: number): void {
+    this.#know(index);
+    if (this.#state === "full" && this.#sample.all >= FULL_REQUESTS_MAX) this.#begin(0, "watch");
+    else if (this.#state === "half" && this.#halfEvidence <= LIMIT_EVIDENCE) {
+      this.#limits += 1;
+      this.#begin(0, "watch");
+    }
+  }
+
+  /** Whether chance may explain a refusal. `isFree`: no limit was found yet. If not, a limit is looked for. */
+  explains(nowMs: number, index: number, { isFree, inFlight }: Situation): boolean {
+    this.#know(index);
+    this.#mean += (1 - this.#mean) * WEIGHT;
+    if (index < this.#from) return isFree || this.#state !== "watch" || this.#share > 0;
+    this.#note(index);
+    if (this.#state === "full") return this.#triedFull(nowMs, inFlight);
+    if (this.#state === "half") return this.#triedHalf();
+    if (!isFree && this.#share === 0) return false;
+    if (this.#limits < LIMITS && !this.#isAlarming) return true;
+    if (!isFree || this.#limits >= LIMITS) return this.#found(nowMs);
+    this.#begin(nowMs, "full");
+    return true;
+  }
+
+  #note(index: number): void {
+    this.#refused.splice(this.#refused.findLastIndex((each) => each < index) + 1, 0, index);
+    if (this.#refused.length > REFUSALS_KEPT) this.#refused.shift();
+  }
+
+  #know(index: number): void {
+    const more = index - this.#known;
+    if (more <= 0) return;
+    this.#known = index;
+    this.#mean *= (1 - WEIGHT) ** more;
+    if (this.#share > 0) this.#share = Math.min(this.#share, 1.5 * this.#mean + 0.01);
+    if (this.#share < SHARE_MIN) this.#share = 0;
+  }
+
+  get #sample(): Sample {
+    return { refused: this.#refused.length, all: Math.max(0, this.#known - this.#from + 1) };
+  }
+
+  /** Whether the first few of a trial must be seen to be accepted before more are sent: a limit that is used up refuses all. */
+  get #isWaiting(): boolean {
+    return this.#sent - this.#from + 1 >= ROW_FIRST && this.#sample.all === this.#refused.length;
+  }
+
+  /** Whether there are more refusals than the share explains, from some refusal on. */
+  get #isAlarming(): boolean {
+    const share = Math.max(SHARE_MIN, this.#share);
+    const other = Math.min(0.95, 2 * share + 0.1);
+    return this.#refused.some((from, at) => {
+      const sample = { refused: this.#refused.length - at, all: this.#known - from + 1 };
+      return evidence(sample, share, other) >= EVIDENCE;
+    });
+  }
+
+  get #halfEvidence(): number {
+    const full = (this.#full.refused - 1) / (this.#full.all - 1);
+    return evidence(this.#sample, Math.max(HALF_SHARE_MIN, 2 * full - 1), full);
+  }
+
+  /** Whether the last requests were all refused. */
+  get #isRow(): boolean {
+    const isFirst = this.#share === 0 && this.#refused.length === this.#sample.all;
+    const least = this.#share === 0 ? 0 : Math.ceil(ROW_CHANCE / Math.log(Math.min(0.8, this.#share + 0.1)));
+    const row = isFirst ? ROW_FIRST : Math.max(ROW, least);
+    return this.#refused.length >= row && (this.#refused.at(-row) ?? 0) > this.#known - row;
+  }
+
+  #triedFull(nowMs: number, inFlight: number): boolean {
+    const sample = this.#sample;
+    const share = sample.refused / sample.all;
+    const isOver = sample.refused >= FULL_REFUSALS && sample.all >= FULL_REQUESTS_MIN;
+    if (this.#isRow || (isOver && share > SHARE_MAX)) return this.#found(nowMs);
+    if (!isOver) return true;
+    this.#full = sample;
+    this.#everyMs = (2 * Math.max(1, nowMs - this.#beganMs)) / (sample.all - sample.refused);
+    this.#nextMs = nowMs + this.#everyMs;
+    this.#places = Math.max(1, Math.floor(inFlight / 2));
+    this.#begin(nowMs, "half");
+    return true;
+  }
+
+  #triedHalf(): boolean {
+    const sample = this.#sample;
+    if (this.#isRow) return this.#found(0);
+    const isFew = sample.refused < HALF_REFUSALS || sample.all < HALF_REQUESTS_MIN;
+    if (isFew || this.#halfEvidence < EVIDENCE) return true;
+    const [refused, all] = [this.#full.refused + sample.refused, this.#full.all + sample.all];
+    this.#share = this.#mean = Math.min(SHARE_MAX, Math.max(SHARE_MIN, (refused + 1) / all));
+    this.#limits = 0;
+    this.#begin(0, "watch");
+    return true;
+  }
+
+  #found(nowMs: number): false {
+    this.#share = 0;
+    this.#limits = 0;
+    this.#begin(nowMs, "watch");
+    return false;
+  }
+
+  #begin(nowMs: number, state: "watch" | "full" | "half"): void {
+    this.#state = state;
+    this.#beganMs = nowMs;
+    this.#known = this.#sent;
+    this.#from = this.#sent + 1;
+    this.#refused = [];
+  }
+}
+
+/** Logarithm of how much more likely `sample` is if `other` were refused, not `share`. */
+function evidence({ refused, all }: Sample, share: number, other: number): number {
+  return refused * Math.log(other / share) + (all - refused) * Math.log((1 - other) / (1 - share));
+}

@@ -1,0 +1,71 @@
+/** 429s that come by chance, at any rate, without a wait: they cost their own retries, and no pace. */
+import { describe, expect, it } from "vitest";
+import { createRandom } from "../../src/testing/random.ts";
+import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
+
+const ITEMS = 1_000;
+const LOOKED_EVERY_MS = 1_000;
+/** What trials, and the backoff of the last items, may take beside the pace; at one half refused, ten 429s in a row are common. */
+const FIXED_S = new Map([
+  [0.01, 5],
+  [0.05, 20],
+  [0.1, 15],
+  [0.25, 60],
+  [0.5, 120],
+]);
+
+interface Job {
+  readonly share: number;
+  readonly inFlight: number;
+  readonly latencyMs: number;
+  readonly seed: number;
+}
+
+const JOBS = [...FIXED_S.keys()].flatMap((share) =>
+  [8, 64].flatMap((inFlight) =>
+    [50, 2_000].flatMap((latencyMs) => [1, 2].map((seed): Job => ({ share, inFlight, latencyMs, seed }))),
+  ),
+);
+
+describe("429s that come by chance", () => {
+  it.each(JOBS)(
+    "$share of all, $inFlight in flight, $latencyMs ms, seed $seed: hardly later than without them",
+    async (job) => {
+      const { seconds, answered } = await run(job);
+      const alone = (ITEMS * job.latencyMs) / job.inFlight / 1_000;
+      expect(answered).toBe(ITEMS);
+      expect(seconds).toBeLessThan((2 * alone) / (1 - job.share) + (FIXED_S.get(job.share) ?? 0));
+    },
+  );
+
+  it("all of them: a few probes a minute, and no storm", async () => {
+    const { requests, answered } = await run({ share: 1, inFlight: 64, latencyMs: 50, seed: 1 }, 10 * 60_000);
+    expect(answered).toBe(0);
+    expect(requests).toBeLessThan(64 + 10 * 20);
+  });
+});
+
+async function run(
+  { share, inFlight, latencyMs, seed }: Job,
+  limitMs = 1_500_000,
+): Promise<{ readonly seconds: number; readonly requests: number; readonly answered: number }> {
+  const random = createRandom(seed);
+  let [answered, requests, lastMs] = [0, 0, 0];
+  const world: World = new World({
+    config: { maxInFlight: inFlight, waitMs: 36_000_000 },
+    latencyMs,
+    answer: (line) => {
+      requests += 1;
+      if (random() < share) return status(429, "rate_limit_exceeded");
+      answered += 1;
+      lastMs = world.clock.nowMs();
+      return ok(line);
+    },
+  });
+  world.input(ITEMS);
+  const engine = await world.engine();
+  engine.run(INPUT, { out: OUTPUT }).finished.catch(() => undefined); // the last test leaves it under way
+  for (let atMs = 0; atMs < limitMs && answered < ITEMS; atMs += LOOKED_EVERY_MS)
+    await world.clock.advance(LOOKED_EVERY_MS);
+  return { seconds: lastMs / 1_000, requests, answered };
+}

@@ -59,7 +59,18 @@ export function tallyOf({ attempts, uncounted, ambiguousAttempts, uncountedAmbig
   };
 }
 
-export function madeOf(tally: Tally): Made {
+/** With a failed attempt, which counts against the item if it is its own. */
+export function madeAfter(made: Made, result: AttemptResult, isOwn: boolean): Made {
+  const isAmbiguous = result.class === "ambiguous";
+  return {
+    attempts: made.attempts + 1,
+    uncounted: made.uncounted + (isOwn ? 0 : 1),
+    ambiguousAttempts: made.ambiguousAttempts + (isAmbiguous ? 1 : 0),
+    uncountedAmbiguous: made.uncountedAmbiguous + (isAmbiguous && !isOwn ? 1 : 0),
+  };
+}
+
+export function madeOf(tally: Made): Made {
   const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = tally;
   return { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
 }

@@ -20,6 +20,7 @@ import type {
   DispatchResult,
   Made,
 } from "../../dispatch/dispatcher.ts";
+import { madeAfter, madeOf } from "../../dispatch/tally.ts";
 import { PerigeeError } from "../../errors.ts";
 import { noteLargeBytes } from "../../large_bytes.ts";
 import type { Decoded, WireAnswer } from "../../providers/provider.ts";
@@ -87,7 +88,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       laneKeyOf: (model) => this.models.of(model).key,
       returnMoney: (call) => options.money.giveBack(call),
       free: (call, lane) => this.#free(call, lane),
-      recordClosed: (call) => void this.#recordClosed(call, call.failed ?? madeBefore(call)),
+      recordClosed: (call) => void this.#recordClosed(call, call.failed ?? madeOf(call)),
     });
     this.#access = new RefusedAccess({
       clock,
@@ -199,7 +200,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.#ended(call, {
       kind: "returned",
       reason: "stopped",
-      ...madeBefore(call),
+      ...madeOf(call),
       usage: NO_USAGE,
       message: "",
     });
@@ -269,14 +270,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   /** Records the end of an attempt, so that a crash before the next one leaves nothing in doubt but the `other` one under way. */
   #close(call: ItemCall, result: AttemptResult, isOwn: boolean, other: ItemCall | undefined): void {
-    const made = call.failed ?? madeBefore(call);
-    const isAmbiguous = result.class === "ambiguous";
-    call.failed = {
-      attempts: made.attempts + 1,
-      uncounted: made.uncounted + (isOwn ? 0 : 1),
-      ambiguousAttempts: made.ambiguousAttempts + (isAmbiguous ? 1 : 0),
-      uncountedAmbiguous: made.uncountedAmbiguous + (isAmbiguous && !isOwn ? 1 : 0),
-    };
+    call.failed = madeAfter(call.failed ?? madeOf(call), result, isOwn);
     if (call.owner.phase === "done") return;
     this.#recordClosed(call, call.failed);
     if (other !== undefined) stateAnew(other);
@@ -284,8 +278,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   #recordClosed(call: ItemCall, made: Made): AttemptsMade {
     const { spent } = call;
-    const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = made;
-    const counts = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
+    const counts = madeOf(made);
     call.owner.records.closed({ ...spent, ...counts, line: call.line });
     return { ...counts, isInDoubt: false, spent };
   }
@@ -379,10 +372,6 @@ export class Sender implements AdmitAttempt<ItemCall> {
       latencyMs,
     });
   }
-}
-
-function madeBefore({ attempts, uncounted, ambiguousAttempts, uncountedAmbiguous }: ItemCall): Made {
-  return { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
 }
 
 /** What a fault of ours in the middle of a call means for its run. */

@@ -93,7 +93,7 @@ export class Cap {
     return this.#heldNanos / NANO;
   }
 
-  /** What the next requests of items that a cap holds may cost together, of all that share this one. */
+  /** What the next requests of held items may cost together, of all that share this one. */
   get wantedUsd(): number {
     return this.#wantedUsd;
   }
@@ -135,6 +135,7 @@ export class Budget implements Taken {
   #heldUsd = 0;
   #heldCount = 0;
   #wantedUsd = 0;
+  #wantedItems = 0;
   #closes = 0;
 
   /** Under no cap when there is none. `taken`: by earlier calls of the same run, requests in doubt included. */
@@ -164,20 +165,26 @@ export class Budget implements Taken {
     return this.#heldNanos / NANO;
   }
 
-  /** What its items want that a cap holds. */
+  /** What the next requests of its held items may cost together, as far as that is known. */
   get wantedUsd(): number {
     return this.#wantedUsd;
   }
 
-  /** A cap holds an item whose next request may cost so much. */
-  want(usd: number): void {
+  /** Held items of which it is known. */
+  get wantedItems(): number {
+    return this.#wantedItems;
+  }
+
+  /** Items are held, by a cap or else, whose next requests may cost so much together. */
+  want(usd: number, items: number): void {
     this.#wantedUsd += usd;
+    this.#wantedItems += items;
     for (const cap of this.#caps) cap.want(usd);
   }
 
-  /** Its caps hold nothing any more. */
+  /** Nothing is held any more. */
   wantNothing(): void {
-    this.want(-this.#wantedUsd);
+    this.want(-this.#wantedUsd, -this.#wantedItems);
   }
 
   /** Billed, in doubt or held. */

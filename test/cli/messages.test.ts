@@ -198,6 +198,31 @@ describe("the command says", () => {
     expect((await said([...words, ...higher("0.073")]))[0]).toBe(0);
   });
 
+  it("a cap that is enough for all that is left, items without a key included, and every reason that holds items", async () => {
+    answer = () => fine;
+    const price = { input_mtok: 1, output_mtok: 2_500 };
+    const sheet = (models: object) => desk.write("prices.json", [{ version: "1", models }]);
+    sheet({ "mybox:m": price, "groq:m": price });
+    const line = (key: string, model: string, max_tokens: number) => ({
+      custom_id: key,
+      body: { model, max_tokens, messages: [{ role: "user", content: "hi" }] },
+    });
+    desk.write("two.jsonl", [line("a", "mybox:m", 3), line("b", "mybox:m", 8), line("c", "groq:m", 20)]);
+    const words = ["run", "two.jsonl", "--out", "out.jsonl", "--prices", "prices.json", "--max-cost"];
+    const [code, lines] = await said([...words, "0.01"]);
+    expect([code, ...lines.slice(-2)]).toEqual([
+      3,
+      "stopped with 2 items left: held (cap_reached, key_missing)",
+      `to continue: raise the cap to at least $0.023 ($0.073 is enough for all); set GROQ_API_KEY: perigee ${words.join(" ")} <usd>`,
+    ]);
+    sheet({ "mybox:m": price });
+    expect((await said([...words, "0.01"]))[1].at(-1)).toContain("raise the cap to at least $0.023; set");
+    sheet({ "mybox:m": price, "groq:m": price });
+    const base = env["PERIGEE_PROVIDER_MYBOX_BASE_URL"] ?? "";
+    env = { ...env, GROQ_API_KEY: "k", GROQ_BASE_URL: base };
+    expect((await said([...words, "0.073"]))[0]).toBe(0);
+  });
+
   it("that a known provider at another base URL has no key, until there is one or none is wanted", async () => {
     answer = () => fine;
     const base = env["PERIGEE_PROVIDER_MYBOX_BASE_URL"] ?? "";

@@ -187,7 +187,8 @@ function report(summary: Summary, given: RunArguments, notes: string): void {
   if (summary.status !== "completed") {
     const left = leftText(summary.counts.submitted, summary.held);
     const holds = holdsReport(summary.held, systemClock.wallMs());
-    const why = summary.status === "paused" ? `held (${summary.reason})` : summary.reason;
+    const reasons = [...new Set(summary.held.map(({ reason }) => reason))].join(", ");
+    const why = summary.status === "paused" ? `held (${reasons})` : summary.reason;
     const way = toContinue(given, summary.held, summary.reason === DECLINED ? ["--yes"] : []);
     process.stderr.write(`\n${holds}stopped with ${left}: ${why}\n${way}`);
   }

@@ -57,7 +57,7 @@ export interface Hold {
   readonly was_accepted?: boolean;
   /** Of `cap_reached`, USD: the least cap that allows the next request. */
   readonly needed_usd?: number;
-  /** Of `cap_reached`, USD: a cap that suffices for all items that it holds by then, also those of other runs of the engine that share it, if no request is repeated. */
+  /** Of `cap_reached`, USD: a cap that suffices for all that is left of the run, whatever holds it, and for what it holds by then of other runs of the engine that share it, if no request is repeated. Absent when it is not known: lines are unread, wait for a provider, or have no price. */
   readonly enough_usd?: number;
   /** Of `cap_reached`: the name of the cap; absent for the run's own. */
   readonly cap?: string;

@@ -124,11 +124,7 @@ export class ItemCall implements Call {
 
   /** The most that one attempt can take. */
   get most(): { readonly inputTokens: number; readonly maxOutputTokens: number } {
-    const { most } = this.shard;
-    return {
-      inputTokens: most[2 * this.index] as number,
-      maxOutputTokens: most[2 * this.index + 1] as number,
-    };
+    return mostOf(this.shard.most, this.index);
   }
 
   get body(): Uint8Array {
@@ -171,4 +167,12 @@ export class ItemCall implements Call {
   get deadlineMs(): number {
     return this.owner.settings.deadlineMs;
   }
+}
+
+/** The most that one attempt of an item of a shard can take. */
+export function mostOf(
+  most: Shard["most"],
+  index: number,
+): { readonly inputTokens: number; readonly maxOutputTokens: number } {
+  return { inputTokens: most[2 * index] as number, maxOutputTokens: most[2 * index + 1] as number };
 }

@@ -13,10 +13,11 @@ import { worstCaseUsd } from "../../price/cost.ts";
 import { usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
+import type { Shard } from "../../shard/shard.ts";
 import { addSpent, spentBy } from "../journal/item_cost.ts";
 import { NOTHING_SPENT } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
-import type { ItemCall } from "./item_call.ts";
+import { type ItemCall, mostOf } from "./item_call.ts";
 
 /** `wait`: others in flight hold the money or the trust, and end; `exhausted`: a cap leaves no money; `unpriced`: the price is not known. */
 export type MoneyAnswer = "ok" | "wait" | "exhausted" | "unpriced";
@@ -44,7 +45,7 @@ export class ItemMoney {
   reserve(call: ItemCall): MoneyAnswer {
     if (call.reservation !== undefined) return "ok";
     const { budget, allowsUnbounded } = call.owner.settings;
-    const mostUsd = this.#mostUsd(call);
+    const mostUsd = this.#boundOf(call.model, call.most);
     if (mostUsd === undefined && budget.isCapped && !allowsUnbounded) return "unpriced";
     const isBounded = budget.isCapped && mostUsd !== undefined && mostUsd > 0;
     if (isBounded && !this.#bounds.mayBegin(call.model)) return "wait";
@@ -59,7 +60,7 @@ export class ItemMoney {
   /** Which cap leaves too little for an item, in words, and what the item needs. */
   capLack(call: ItemCall): { readonly message: string; readonly mostUsd: number } {
     const { budget } = call.owner.settings;
-    const mostUsd = this.#mostUsd(call) ?? 0;
+    const mostUsd = this.#boundOf(call.model, call.most) ?? 0;
     const cap = budget.exhausted(mostUsd);
     if (cap === undefined) return { message: "the cost cap leaves no money for what is left", mostUsd };
     const whose = cap.name === undefined ? "the cost cap" : `the cap "${cap.name}"`;
@@ -69,6 +70,17 @@ export class ItemMoney {
     const advice = ambiguousUsd > billedUsd ? "; a smaller max_output_tokens puts less in doubt" : "";
     const message = `${whose} of ${usdText(cap.capUsd)} has ${usdText(left)} left${doubt}, and the next request may cost ${usdText(mostUsd)}${advice}`;
     return { message, mostUsd };
+  }
+
+  /** The most that the next requests of a shard's items may cost together; undefined when its model has no known price. */
+  mostUsdOf({ model, most, count }: Shard): number | undefined {
+    let mostUsd = 0;
+    for (let index = 0; index < count; index++) {
+      const itemUsd = this.#boundOf(model, mostOf(most, index));
+      if (itemUsd === undefined) return undefined;
+      mostUsd += itemUsd;
+    }
+    return mostUsd;
   }
 
   /** It was not sent. */
@@ -94,11 +106,9 @@ export class ItemMoney {
   }
 
   /** An upper bound for one attempt; undefined when the model has no known price. */
-  #mostUsd(call: ItemCall): number | undefined {
-    const { price } = this.#prices.priceOf(call.model, this.#clock.wallMs());
-    return price === undefined
-      ? undefined
-      : worstCaseUsd(call.most, price) * this.#bounds.factorOf(call.model);
+  #boundOf(model: string, most: ItemCall["most"]): number | undefined {
+    const { price } = this.#prices.priceOf(model, this.#clock.wallMs());
+    return price === undefined ? undefined : worstCaseUsd(most, price) * this.#bounds.factorOf(model);
   }
 
   #settle(call: ItemCall, taken: Taken): void {

@@ -52,12 +52,8 @@ export class Arrivals {
     const place = sender.models.of(shard.model);
     const message = this.#parts.keysMissing.get(place.provider);
     if (message !== undefined) {
-      owner.items.hold(
-        { reason: "key_missing", provider: place.provider, message },
-        shard.count,
-        clock.nowMs(),
-      );
-      return; // its lines are read again when the run is called with a key
+      sender.holdKeyless(owner, shard, message);
+      return;
     }
     owner.items.waitingItems += shard.count;
     const { deadlineMs } = owner.settings;

@@ -78,17 +78,20 @@ function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, 
   };
 }
 
-/** The cap to raise, and to what amount; empty if it was raised since the items were held. */
+/**
+ * The cap to raise, and to what amount; empty if it was raised since the items were held. What is enough is only known if
+ * the money of all that is left is: not of lines that are unread, wait in a lane, or have no provider or price.
+ */
 function needOf(
-  { settings: { budget } }: ItemOwner,
+  { settings: { budget }, openItems }: ItemOwner,
   mostUsd: number,
 ): Pick<Hold, "needed_usd" | "enough_usd" | "cap"> {
   const cap = budget.exhausted(mostUsd);
   if (cap === undefined) return {};
   const takenUsd = cap.spentUsd + cap.heldUsd;
   const needed_usd = roundedUpUsd(takenUsd + mostUsd);
-  const enough_usd = roundedUpUsd(takenUsd + cap.wantedUsd);
-  return { needed_usd, enough_usd, ...(cap.name === undefined ? {} : { cap: cap.name }) };
+  const enough = budget.wantedItems < openItems ? {} : { enough_usd: roundedUpUsd(takenUsd + cap.wantedUsd) };
+  return { needed_usd, ...enough, ...(cap.name === undefined ? {} : { cap: cap.name }) };
 }
 
 /** To the nano-dollar; the sum of a few amounts is wrong by less than a thousandth of that. */

@@ -36,6 +36,7 @@ import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { HeldLines } from "../items/holds.ts";
 import { ItemCall } from "../items/item_call.ts";
 import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_money.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { endOf, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
@@ -168,8 +169,16 @@ export class Sender implements AdmitAttempt<ItemCall> {
             message: unpricedText(model),
           };
     owner.items.hold(held, 1, this.#options.clock.nowMs());
-    owner.settings.budget.want(held.mostUsd ?? 0);
+    if (held.mostUsd !== undefined) owner.settings.budget.want(held.mostUsd, 1);
     owner.changed();
+  }
+
+  /** A shard arrived whose provider has no key. Its lines are read again when the run is called with one. */
+  holdKeyless(owner: ItemOwner, shard: Shard, message: string): void {
+    const { provider } = this.models.of(shard.model);
+    owner.items.hold({ reason: "key_missing", provider, message }, shard.count, this.#options.clock.nowMs());
+    const mostUsd = this.#options.money.mostUsdOf(shard);
+    if (mostUsd !== undefined) owner.settings.budget.want(mostUsd, shard.count);
   }
 
   reserveMoney(call: ItemCall): MoneyAnswer {

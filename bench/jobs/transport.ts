@@ -115,6 +115,7 @@ const contenders: readonly Contender[] = [
         uncounted: 0,
         ambiguousAttempts: 0,
         uncountedAmbiguous: 0,
+        unusableAnswers: 0,
       };
       const send = async (): Promise<number> => {
         const result = await dispatcher.run(call);

@@ -9,6 +9,7 @@
  *   aborted        ambiguous   cancelled            (it may have been sent; the item comes back)
  */
 import type { FailureCode } from "../errors.ts";
+import { isCharged } from "../price/cost.ts";
 import type { Decoded, FailureScope } from "../providers/provider.ts";
 import { believable } from "../providers/usage.ts";
 import { jsonOf } from "../work/json.ts";
@@ -18,6 +19,7 @@ import {
   type AttemptClass,
   type AttemptFacts,
   type FinishReason,
+  NO_USAGE,
   tokensOfChars,
   type Usage,
 } from "../work/outcome.ts";
@@ -131,6 +133,22 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
     ...billed,
     ...rest,
   };
+}
+
+/** Whether the provider did not say what an attempt used. */
+export function isUsageUnknown(usage: Usage = NO_USAGE): boolean {
+  const isTold = usage.inputTokens > 0 || usage.outputTokens > 0 || isCharged(usage);
+  return !isTold || usage.isEstimated;
+}
+
+/** Whether an attempt may have been billed without an answer, and nobody knows for how much. */
+export function isInDoubt({ class: kind, usage }: Pick<AttemptResult, "class" | "usage">): boolean {
+  return kind === "ambiguous" && isUsageUnknown(usage);
+}
+
+/** Whether it counts as an answer that cannot be used: an empty one, or a broken one that was billed and is the item's own. */
+export function isUnusable({ class: kind, code, usage }: AttemptResult, isOwn: boolean): boolean {
+  return kind === "ambiguous" && (code === "empty_output" || (isOwn && !isUsageUnknown(usage)));
 }
 
 /** The sum of two attempts' usage. A charge in USD is kept only while it covers all that was used. */

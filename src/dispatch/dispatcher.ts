@@ -19,7 +19,7 @@ import { debug } from "../debug.ts";
 import type { FailureCode } from "../errors.ts";
 import type { HeaderBag, Provider, WireHead } from "../providers/provider.ts";
 import { NO_USAGE } from "../work/outcome.ts";
-import { type AttemptResult, addUsage, answered, failedOnWire } from "./attempt.ts";
+import { type AttemptResult, addUsage, answered, failedOnWire, isInDoubt, isUnusable } from "./attempt.ts";
 import { Hedge, type HedgedEnd, type Hedging, type MoreMs } from "./hedge.ts";
 import { decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
 import {
@@ -56,6 +56,8 @@ export interface Call {
   readonly ambiguousAttempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncountedAmbiguous: number;
+  /** Answers that could not be used: empty ones, and billed ones that were broken and count against the item. */
+  readonly unusableAnswers: number;
   /** Ends waits between attempts, not attempts: the call is then returned as `stopped`. May be shared by many calls. */
   readonly waitSignal?: AbortSignal;
   /** Cuts the attempt under way: nobody waits for it any more. May be shared by many calls. */
@@ -266,14 +268,15 @@ export class Dispatcher<C extends Call = Call> {
   /** Counts an attempt and tells admission. */
   #count(call: C, tally: Tally, result: AttemptResult): void {
     tally.attempts += 1;
-    if (result.class === "ambiguous") tally.ambiguousAttempts += 1;
-    if (result.code === "empty_output") tally.emptyOutputs += 1;
+    const isOpen = isInDoubt(result);
+    if (isOpen) tally.ambiguousAttempts += 1;
     if (result.usage !== undefined)
       tally.usage = tally.usage === NO_USAGE ? result.usage : addUsage(tally.usage, result.usage);
     tally.isOwn = this.#admission.attempted(call, result);
+    if (isUnusable(result, tally.isOwn)) tally.unusableAnswers += 1;
     if (tally.isOwn || result.class === "success") return;
     tally.uncounted += 1;
-    if (result.class === "ambiguous") tally.uncountedAmbiguous += 1;
+    if (isOpen) tally.uncountedAmbiguous += 1;
   }
 
   #send(call: C, sentMs: number, ambiguousAttempts: number): Promise<WireResult> {

@@ -4,9 +4,10 @@
  *   class       repeated                                                  else the item ends with
  *   not_sent    while counted attempts < attemptsMax                      the last failure's code
  *   refused     while counted attempts < attemptsMax                      the last failure's code
- *   ambiguous   and while counted ambiguous attempts <= ambiguousMax      the last failure's code
+ *   ambiguous   and while counted ambiguous attempts <= ambiguousMax,     the last failure's code
+ *               and answers that cannot be used <= ambiguousMax
  *     under at_most_once (ambiguousMax 0), never                          `ambiguous`
- *     empty_output   and only once                                        `empty_output`
+ *     empty_output   and while such answers <= emptyOutputsMax            `empty_output`
  *   permanent   never                                                     its code
  *   any, when no attempt fits before the deadline                         `expired`, at the deadline
  *
@@ -29,7 +30,7 @@ export interface RetryPolicy {
   readonly attemptsMax: number;
   /** Counted ambiguous attempts that may be repeated: 2 for at-least-once delivery, 0 for at-most-once. */
   readonly ambiguousMax: number;
-  /** Answers without text that may be repeated. */
+  /** Answers that cannot be used after which one without text may be repeated. */
   readonly emptyOutputsMax: number;
   readonly backoffFirstMs: number;
   readonly backoffMaxMs: number;
@@ -52,11 +53,12 @@ export interface RetryState {
   readonly attempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncounted: number;
-  /** All that may have been billed without an answer. */
+  /** All that may have been billed without an answer, for nobody knows how much. */
   readonly ambiguousAttempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncountedAmbiguous: number;
-  readonly emptyOutputs: number;
+  /** Answers without text, and counted ones that were billed and broken. */
+  readonly unusableAnswers: number;
   /** Until the item's deadline; Infinity without one. */
   readonly remainingMs: number;
 }
@@ -89,10 +91,11 @@ export function decideRetry(
  * nothing more is known of it.
  */
 export function decideStart(
-  state: Omit<RetryState, "emptyOutputs" | "remainingMs">,
+  state: Omit<RetryState, "remainingMs">,
   policy: RetryPolicy,
 ): { readonly ok: true } | { readonly ok: false; readonly code: FailureCode } {
   if (countedAmbiguous(state, policy) > policy.ambiguousMax) return { ok: false, code: "ambiguous" };
+  if (state.unusableAnswers > policy.ambiguousMax) return { ok: false, code: "empty_output" };
   if (state.attempts - state.uncounted < policy.attemptsMax) return { ok: true };
   return { ok: false, code: state.ambiguousAttempts > 0 ? "ambiguous" : "provider_error" };
 }
@@ -101,8 +104,8 @@ function mayRepeat(state: RetryState, result: AttemptResult, policy: RetryPolicy
   if (result.class === "permanent" || result.class === "success") return false;
   if (state.attempts - state.uncounted >= policy.attemptsMax) return false;
   if (result.class !== "ambiguous") return true;
-  if (result.code === "empty_output" && state.emptyOutputs > policy.emptyOutputsMax) return false;
-  return countedAmbiguous(state, policy) <= policy.ambiguousMax;
+  if (result.code === "empty_output" && state.unusableAnswers > policy.emptyOutputsMax) return false;
+  return Math.max(countedAmbiguous(state, policy), state.unusableAnswers) <= policy.ambiguousMax;
 }
 
 /** Under at-most-once delivery a request that may have been answered is not repeated, whatever caused the failure. */

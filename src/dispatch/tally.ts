@@ -4,7 +4,7 @@
 import type { FailureCode } from "../errors.ts";
 import type { Provider } from "../providers/provider.ts";
 import { type Failure, NO_USAGE, type Outcome, type Output, type Usage } from "../work/outcome.ts";
-import type { AttemptResult } from "./attempt.ts";
+import { type AttemptResult, isInDoubt, isUnusable } from "./attempt.ts";
 import type { RetryPolicy } from "./retry.ts";
 
 /** What has been done for an item. */
@@ -17,6 +17,8 @@ export interface Made {
   readonly ambiguousAttempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncountedAmbiguous: number;
+  /** Answers that could not be used: empty ones, and billed ones that were broken and count against the item. */
+  readonly unusableAnswers: number;
 }
 
 /** How a call ended: with an outcome, or back for later. Counts and usage include what the call brought with it. */
@@ -40,20 +42,21 @@ export interface Tally {
   uncounted: number;
   ambiguousAttempts: number;
   uncountedAmbiguous: number;
-  emptyOutputs: number;
+  unusableAnswers: number;
   usage: Usage;
   /** Whether the last failure counts against the item. */
   isOwn: boolean;
 }
 
 /** Hot, as `completed`: their parts are named, because V8 takes most of a microsecond to spread an object. */
-export function tallyOf({ attempts, uncounted, ambiguousAttempts, uncountedAmbiguous }: Made): Tally {
+export function tallyOf(made: Made): Tally {
+  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers } = made;
   return {
     attempts,
     uncounted,
     ambiguousAttempts,
     uncountedAmbiguous,
-    emptyOutputs: 0,
+    unusableAnswers,
     usage: NO_USAGE,
     isOwn: true,
   };
@@ -61,18 +64,19 @@ export function tallyOf({ attempts, uncounted, ambiguousAttempts, uncountedAmbig
 
 /** With a failed attempt, which counts against the item if it is its own. */
 export function madeAfter(made: Made, result: AttemptResult, isOwn: boolean): Made {
-  const isAmbiguous = result.class === "ambiguous";
+  const isAmbiguous = isInDoubt(result);
   return {
     attempts: made.attempts + 1,
     uncounted: made.uncounted + (isOwn ? 0 : 1),
     ambiguousAttempts: made.ambiguousAttempts + (isAmbiguous ? 1 : 0),
     uncountedAmbiguous: made.uncountedAmbiguous + (isAmbiguous && !isOwn ? 1 : 0),
+    unusableAnswers: made.unusableAnswers + (isUnusable(result, isOwn) ? 1 : 0),
   };
 }
 
 export function madeOf(tally: Made): Made {
-  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = tally;
-  return { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
+  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers } = tally;
+  return { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers };
 }
 
 /** What an outcome says of the attempts. */
@@ -111,7 +115,7 @@ export function failed(
   result: AttemptResult,
   { ambiguousMax }: Pick<RetryPolicy, "ambiguousMax">,
 ): DispatchResult {
-  const mayRepeat = ambiguousMax > 0 || tally.ambiguousAttempts === 0;
+  const mayRepeat = ambiguousMax > 0 || tally.ambiguousAttempts + tally.unusableAnswers === 0;
   const isRetryable = result.class !== "permanent" && mayRepeat;
   const failed = failureOf(call, tally, code, result.message, isRetryable, result.status);
   const { reasoning } = result;

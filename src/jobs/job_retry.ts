@@ -22,7 +22,7 @@ export type AttemptDecision =
   | { readonly retry: false; readonly error: JobError };
 
 /** What was not the satellite's own fault is no attempt that is bounded: see `policyOf`. */
-const ALL_COUNT = { uncounted: 0, uncountedAmbiguous: 0 };
+const ALL_COUNT = { uncounted: 0, uncountedAmbiguous: 0, unusableAnswers: 0 };
 
 type Counts = Pick<JobProgress, "attempts" | "ambiguousAttempts">;
 
@@ -34,7 +34,7 @@ export function decideAttempt(
   { remainingMs, random }: { readonly remainingMs: number; readonly random: number },
 ): AttemptDecision {
   const { failure, code, message, retryAfterMs } = failed;
-  const state = { ...counts, ...ALL_COUNT, emptyOutputs: 0, remainingMs };
+  const state = { ...counts, ...ALL_COUNT, remainingMs };
   const result = {
     ...{ class: failure, message, scope: "item" as const, latencyMs: 0 },
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),

@@ -107,7 +107,7 @@ describe("faults of providers, at the dispatcher", () => {
         status: "failed",
         attempts: 2,
         usage: { inputTokens: 20, outputTokens: 10 },
-        failure: { code: "empty_output", ambiguous_attempts: 2 },
+        failure: { code: "empty_output", ambiguous_attempts: 0 },
       },
     });
   });

@@ -161,6 +161,7 @@ export class Stage {
       uncounted: 0,
       ambiguousAttempts: 0,
       uncountedAmbiguous: 0,
+      unusableAnswers: 0,
       ...more,
     };
   }

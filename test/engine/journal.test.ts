@@ -46,6 +46,7 @@ const closed = fc.record({
   ambiguousAttempts: uint16,
   uncounted: uint16,
   uncountedAmbiguous: uint16,
+  unusableAnswers: fc.integer({ min: 0, max: 255 }),
   ...spent,
 });
 const outcome = fc.record({
@@ -164,7 +165,7 @@ describe("a step of the journal", () => {
     const reserved = { inputTokens: 10, outputTokens: 5 };
     const place = { offset: 9, lengthBytes: 8 };
     writer.intent({ line: 1, ...place, attempt: 1, ambiguousAttempts: 0, ...reserved, mostUsd: 9 }, "a");
-    writer.closed({ line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, ...spent });
+    writer.closed({ line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, unusableAnswers: 2, ...spent });
     writer.outcome({ line: 3, status: "failed", code: "timeout", ...counts, ...spent }, 77, 1_234);
     const bytes = Buffer.from(
       writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 }),
@@ -185,7 +186,9 @@ describe("a step of the journal", () => {
       hasMoney: false,
       committedUsd: 6,
       intents: [{ line: 1, offset: 9, outputTokens: 5, mostUsd: 0 }],
-      closed: [{ line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, ...spent, ...before }],
+      closed: [
+        { line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, unusableAnswers: 2, ...spent, ...before },
+      ],
       outcomes: [{ line: 3, code: "timeout", lineBytes: 77, lineCrc32: 1_234, ...spent, ...before }],
       sent: [{ lane: "a", requests: 1, ...reserved }],
     });
@@ -197,7 +200,14 @@ describe("a step of the journal", () => {
     const tokens = { inputTokens: 10, cachedTokens: 1, outputTokens: 5, reasoningTokens: 2 };
     const spent = { isEstimated: true, priceNumber: 7, ...tokens, cacheWriteTokens: 3, ...money };
     const counts = { attempts: 3, ambiguousAttempts: 1 };
-    const closedRow = { line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, ...spent };
+    const closedRow = {
+      line: 2,
+      ...counts,
+      uncounted: 1,
+      uncountedAmbiguous: 1,
+      unusableAnswers: 2,
+      ...spent,
+    };
     const outcomeRow = { line: 3, status: "failed", code: "timeout", ...counts, ...spent } as const;
     for (const line of [2, 4]) writer.closed({ ...closedRow, line });
     for (const line of [3, 5]) writer.outcome({ ...outcomeRow, line }, 77, 1_234);

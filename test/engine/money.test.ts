@@ -103,6 +103,44 @@ describe("the money of a run", () => {
   });
 });
 
+describe("an answer without text", () => {
+  const empty = jsonAnswer(200, {
+    choices: [{ message: { content: "" }, finish_reason: "stop" }],
+    usage: { prompt_tokens: 10, completion_tokens: 5 },
+  });
+
+  it("is paid twice, stopped between or not, and is billed and not in doubt", async () => {
+    for (const isStopped of [false, true]) {
+      const world = new World({ config: { prices: PRICES }, answer: () => empty });
+      world.input(1);
+      if (isStopped) {
+        const engine = await world.engine();
+        const run = engine.run(INPUT, OPTIONS);
+        while (world.sent.length < 1) await world.clock.advance(1);
+        await world.clock.advance(1);
+        run.stop();
+        expect(await world.settle(run.finished)).toMatchObject({ status: "stopped" });
+        await world.settle(engine.close());
+        expect(world.sent).toHaveLength(1);
+      }
+      const engine = await world.engine();
+      const { usage, cost, errors } = await world.settle(engine.run(INPUT, OPTIONS).finished);
+      await world.settle(engine.close());
+      expect(world.sent).toHaveLength(2);
+      expect({ usage, errors }).toMatchObject({
+        usage: { attempts: 2, ambiguous_attempts: 0 },
+        errors: { empty_output: 1 },
+      });
+      expect(cost).toMatchObject({ billed_usd: 2 * ANSWER_USD, ambiguous_usd: 0 });
+      const store = await world.store.open();
+      const task = await store.taskByName(`out:${OUTPUT}`);
+      if (task === undefined) throw new Error("no task");
+      const status = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
+      expect(status).toMatchObject({ ambiguous_usd: 0, ambiguous_requests: 0 });
+    }
+  });
+});
+
 describe("money in doubt of lines that have not ended", () => {
   const config = { maxInFlight: 4, prices: PRICES };
 

@@ -74,14 +74,16 @@ describe("a line whose answer was damaged", () => {
   it("has the failures still that counted against it", () => {
     const replay = new Replay();
     const failed = new StepWriter();
-    const none = { uncounted: 0, ambiguousAttempts: 0, uncountedAmbiguous: 0 };
+    const none = { uncounted: 0, ambiguousAttempts: 0, uncountedAmbiguous: 0, unusableAnswers: 1 };
     failed.closed({ ...NOTHING_SPENT, ...none, line: 7, attempts: 1 });
     const nowhere = { outStart: 0, outEnd: 0, outCrc32: 0, voids: 0, committedUsd: 0 };
     replay.apply(1, stepOf(intentOf(1)));
     replay.apply(2, readStep(failed.finish(nowhere)));
     replay.apply(3, answered({ ...intentOf(2), ambiguousAttempts: 0 }));
     replay.voidLast(3);
-    expect(replay.attemptsMade().get(7)).toMatchObject({ attempts: 2, uncounted: 1, uncountedAmbiguous: 1 });
+    expect(replay.attemptsMade().get(7)).toMatchObject({
+      ...{ attempts: 2, uncounted: 1, uncountedAmbiguous: 1, unusableAnswers: 1 },
+    });
   });
 });
 
@@ -94,6 +96,7 @@ describe("what lines took that are open again", () => {
       ambiguousAttempts: 3,
       uncounted: 40_000,
       uncountedAmbiguous: 3,
+      unusableAnswers: 0,
       inputTokens: 1_000_000_000,
     };
     const records: ClosedRecord[] = [];

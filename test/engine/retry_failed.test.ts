@@ -237,7 +237,7 @@ describe("retryFailed", () => {
     expect(await finish(world)).toMatchObject({ errors: { empty_output: 1 } });
     expect(world.output().find(({ key }) => key === "k1")?.error).toMatchObject({
       retryable: false,
-      ambiguous_attempts: 1,
+      ambiguous_attempts: 0,
     });
     world.answer = (line) => ok(line);
     expect(await finish(world, AGAIN)).toMatchObject({ errors: { empty_output: 1 }, requests_sent: 0 });

@@ -56,7 +56,13 @@ class World {
         how.signal.addEventListener("abort", () => this.end(sent, "ambiguous"));
       });
     };
-    const made = () => ({ attempts: 0, uncounted: 0, ambiguousAttempts: 0, uncountedAmbiguous: 0 });
+    const made = () => ({
+      attempts: 0,
+      uncounted: 0,
+      ambiguousAttempts: 0,
+      uncountedAmbiguous: 0,
+      unusableAnswers: 0,
+    });
     const count = (ended: Call) => this.counted.push(ended) > 0;
     void new Hedge<Call>({ hedging, send, made, count }, call).run().then((end) => {
       expect(this.ended).toBeUndefined();

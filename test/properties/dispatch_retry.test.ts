@@ -28,7 +28,7 @@ const states: fc.Arbitrary<RetryState> = fc.record({
   uncounted: fc.integer({ min: 0, max: 2_000 }),
   ambiguousAttempts: fc.integer({ min: 0, max: 12 }),
   uncountedAmbiguous: fc.integer({ min: 0, max: 12 }),
-  emptyOutputs: fc.integer({ min: 0, max: 4 }),
+  unusableAnswers: fc.integer({ min: 0, max: 4 }),
   remainingMs: fc.oneof(fc.double({ noNaN: true }), fc.constant(Number.POSITIVE_INFINITY)),
 });
 
@@ -83,7 +83,7 @@ describe("the law of retries", () => {
             ...state,
             attempts: state.attempts + more,
             ambiguousAttempts: state.ambiguousAttempts + ambiguous,
-            emptyOutputs: state.emptyOutputs + ambiguous,
+            unusableAnswers: state.unusableAnswers + ambiguous,
           };
           const isForTime =
             state.attempts < policy.attemptsMax && state.ambiguousAttempts <= policy.ambiguousMax;
@@ -143,13 +143,14 @@ describe("the law of retries", () => {
     );
   });
 
-  it("an item may be sent after a restart exactly while both budgets hold", () => {
+  it("an item may be sent after a restart exactly while all budgets hold", () => {
     fc.assert(
       fc.property(states, policies, (state, policy) => {
         const free = policy.ambiguousMax === 0 ? 0 : state.uncountedAmbiguous;
         const isOpen =
           state.attempts - state.uncounted < policy.attemptsMax &&
-          state.ambiguousAttempts - free <= policy.ambiguousMax;
+          state.ambiguousAttempts - free <= policy.ambiguousMax &&
+          state.unusableAnswers <= policy.ambiguousMax;
         expect(decideStart(state, policy).ok).toBe(isOpen);
       }),
     );

@@ -26,6 +26,7 @@ export class ItemCall implements Call {
   readonly uncounted: number;
   readonly ambiguousAttempts: number;
   readonly uncountedAmbiguous: number;
+  readonly unusableAnswers: number;
   /** It was sent in an earlier call, and each of its attempts is known to have failed. */
   readonly isTried: boolean;
   /** By those attempts, and by those of this call that have ended. */
@@ -96,6 +97,7 @@ export class ItemCall implements Call {
     this.uncounted = made?.uncounted ?? 0;
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
     this.uncountedAmbiguous = made?.uncountedAmbiguous ?? 0;
+    this.unusableAnswers = made?.unusableAnswers ?? 0;
     this.isTried = made !== undefined && made.attempts > 0 && !made.isInDoubt;
     this.spent = made?.spent ?? NOTHING_SPENT;
   }

@@ -9,7 +9,7 @@
  *
  * Hot path, once an attempt: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it.
  */
-import type { AttemptResult } from "../../dispatch/attempt.ts";
+import { type AttemptResult, isUsageUnknown } from "../../dispatch/attempt.ts";
 import { costOf, isCharged } from "../../price/cost.ts";
 import { laneFactorOf } from "../../price/lane_factors.ts";
 import type { ModelPrice, PriceBook } from "../../price/price_book.ts";
@@ -75,10 +75,9 @@ export function spentBy(
   { model, result, mostUsd, wallMs }: EndedAttempt,
 ): Spent {
   const { usage = NO_USAGE, servedTier } = result;
-  const isTold = usage.inputTokens > 0 || usage.outputTokens > 0 || isCharged(usage);
   const known = book.priceOf(model, wallMs);
   const cost = costIn(terms, model, known, usage, servedTier);
-  const isOpen = mayBeBilled(result) && (!isTold || usage.isEstimated);
+  const isOpen = mayBeBilled(result) && isUsageUnknown(usage);
   return {
     isEstimated:
       (isOpen && isAnswer(result.status)) || usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
@@ -132,6 +131,7 @@ export function addGone(records: ClosedRecord[], last: ClosedRecord): void {
     ambiguousAttempts: before.ambiguousAttempts + last.ambiguousAttempts,
     uncounted: before.uncounted + last.uncounted,
     uncountedAmbiguous: before.uncountedAmbiguous + last.uncountedAmbiguous,
+    unusableAnswers: 0,
   };
 }
 

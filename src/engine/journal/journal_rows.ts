@@ -2,7 +2,7 @@
  * The rows of a step in the journal, one size each: a request about to be sent, attempts that ended, a line that is settled.
  *
  *   intent    36 bytes   line 0, offset 4, length 12, attempt 16, ambiguous 18, tokens 20 and 24, most USD 28
- *   closed    68 bytes   line 0, attempts 4 and 6, estimated 8, refusals 10, price 12, spent 16, written to cache 64
+ *   closed    68 bytes   line 0, attempts 4 and 6, estimated 8, unusable 9, refusals 10, price 12, spent 16, written to cache 64
  *   outcome   76 bytes   line 0, status 4, code 5, estimated 6, attempts 8 and 10, bytes 12, spent 16, price 64, CRC 68,
  *                        written to cache 72
  *   spent     48 bytes   tokens 0 to 15, list USD 16, charged USD 24, billed USD 32, USD in doubt 40
@@ -46,6 +46,8 @@ export interface ClosedRecord extends Spent {
   readonly uncounted: number;
   /** Of the ambiguous attempts, those that do not count against the item. */
   readonly uncountedAmbiguous: number;
+  /** Answers that could not be used, up to 255: each item is allowed some. 0 where an earlier version wrote the row. */
+  readonly unusableAnswers: number;
 }
 
 /** What was used and charged for an item. */
@@ -151,6 +153,7 @@ export class RowsWriter {
     view.setUint16(at + 4, record.attempts, true);
     view.setUint16(at + 6, record.ambiguousAttempts, true);
     view.setUint8(at + 8, record.isEstimated ? 1 : 0);
+    view.setUint8(at + 9, Math.min(record.unusableAnswers, 0xff));
     view.setUint16(at + 10, record.uncounted, true);
     view.setUint16(at + 12, record.priceNumber, true);
     view.setUint16(at + 14, record.uncountedAmbiguous, true);
@@ -263,6 +266,7 @@ function closedAt(
     ambiguousAttempts: section.readUInt16LE(at + 6),
     uncounted: section.readUInt16LE(at + 10),
     uncountedAmbiguous: section.readUInt16LE(at + 14),
+    unusableAnswers: section.readUInt8(at + 9),
     isEstimated: section.readUInt8(at + 8) === 1,
     inputTokens: section.readUInt32LE(at + 16),
     cachedTokens: section.readUInt32LE(at + 20),

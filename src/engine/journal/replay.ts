@@ -130,6 +130,7 @@ export class Replay {
       uncounted: (before?.uncounted ?? 0) + 1,
       ambiguousAttempts: ambiguousAttempts + 1,
       uncountedAmbiguous: (before?.uncountedAmbiguous ?? 0) + 1,
+      unusableAnswers: before?.unusableAnswers ?? 0,
       ambiguousUsd: (before?.ambiguousUsd ?? 0) + mostUsd,
     });
   }
@@ -180,6 +181,7 @@ export class Replay {
         // The process that died is not the item's fault.
         uncounted: (this.spent.get(line)?.uncounted ?? 0) + 1,
         uncountedAmbiguous: (this.spent.get(line)?.uncountedAmbiguous ?? 0) + 1,
+        unusableAnswers: this.spent.get(line)?.unusableAnswers ?? 0,
         isInDoubt: true,
         intent,
         spent: { ...before, ambiguousUsd: before.ambiguousUsd + intent.mostUsd },
@@ -213,11 +215,11 @@ export class Replay {
     spent: ReadonlyMap<number, ClosedRecord>,
   ): void {
     const { line } = outcome;
-    const { uncounted = 0, uncountedAmbiguous = 0 } = spent.get(line) ?? {};
+    const { uncounted = 0, uncountedAmbiguous = 0, unusableAnswers = 0 } = spent.get(line) ?? {};
     this.voided.set(line, outcome);
     if (intent !== undefined) {
       this.open.set(line, { ...intent, mostUsd: 0 }); // its outcome says what it cost
-      this.spent.set(line, { ...outcome, uncounted, uncountedAmbiguous });
+      this.spent.set(line, { ...outcome, uncounted, uncountedAmbiguous, unusableAnswers });
       return;
     }
     const closed = {
@@ -225,6 +227,7 @@ export class Replay {
       uncounted: uncounted + 1,
       ambiguousAttempts: outcome.ambiguousAttempts + 1,
       uncountedAmbiguous: uncountedAmbiguous + 1,
+      unusableAnswers,
     };
     this.closed.set(line, closed);
     this.spent.set(line, closed);
@@ -248,7 +251,7 @@ export class Replay {
 }
 
 function madeOf(record: ClosedRecord): AttemptsMade {
-  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous } = record;
-  const made = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous };
+  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers } = record;
+  const made = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers };
   return { ...made, isInDoubt: false, spent: record };
 }

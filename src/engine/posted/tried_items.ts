@@ -19,6 +19,7 @@ export function madeOf({ ended, intents }: TriedItem): AttemptsMade {
     ambiguousAttempts: (ended?.ambiguousAttempts ?? 0) + intents.length,
     uncounted: (ended?.uncounted ?? 0) + intents.length,
     uncountedAmbiguous: (ended?.uncountedAmbiguous ?? 0) + intents.length,
+    unusableAnswers: 0, // the work log does not keep them
     isInDoubt: isInDoubt || (ended?.uncountedAmbiguous ?? 0) > 0,
     spent: isInDoubt ? { ...spent, ambiguousUsd: spent.ambiguousUsd + doubtUsd } : spent,
   };

@@ -160,7 +160,14 @@ const NOTHING: Pick<DiskFile, "read"> = { read: async () => 0 };
 /** Usage of lines that no longer count, with the money in doubt that earlier versions did not record. */
 function goneOf({ gone, unrecordedUsd }: Replay): readonly ClosedRecord[] {
   if (unrecordedUsd <= 0) return gone;
-  const none = { line: 0, attempts: 0, uncounted: 0, ambiguousAttempts: 0, uncountedAmbiguous: 0 };
+  const none = {
+    line: 0,
+    attempts: 0,
+    uncounted: 0,
+    ambiguousAttempts: 0,
+    uncountedAmbiguous: 0,
+    unusableAnswers: 0,
+  };
   const all = [...gone];
   addGone(all, { ...NOTHING_SPENT, ...none, ambiguousUsd: unrecordedUsd });
   return all;

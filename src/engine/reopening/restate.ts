@@ -52,6 +52,7 @@ const NOTHING_MADE: ClosedRecord = {
   uncounted: 0,
   ambiguousAttempts: 0,
   uncountedAmbiguous: 0,
+  unusableAnswers: 0,
 };
 
 /** What becomes of a line that has ended. Lines without a number are gone, and only what they took is kept. */
@@ -227,7 +228,12 @@ class RestatementWriter {
     if (isSplit)
       this.#step.closed({ ...NOTHING_MADE, ambiguousAttempts, uncountedAmbiguous: ambiguousAttempts });
     const ambiguous = isSplit ? 0 : ambiguousAttempts;
-    const counts = { uncounted: attempts, ambiguousAttempts: ambiguous, uncountedAmbiguous: ambiguous };
+    const counts = {
+      uncounted: attempts,
+      ambiguousAttempts: ambiguous,
+      uncountedAmbiguous: ambiguous,
+      unusableAnswers: 0,
+    };
     this.#step.closed({ ...outcome, ...counts, line });
     this.#rows += isSplit ? 2 : 1;
   }
@@ -241,6 +247,7 @@ class RestatementWriter {
         uncounted: counts.uncounted - 1,
         ambiguousAttempts: counts.ambiguousAttempts - 1,
         uncountedAmbiguous: counts.uncountedAmbiguous - 1,
+        unusableAnswers: counts.unusableAnswers,
       };
       const ambiguousUsd = spent.ambiguousUsd - intent.mostUsd;
       // An answer that a power cut damaged was paid for, although its request counts as in doubt.

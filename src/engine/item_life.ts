@@ -158,7 +158,9 @@ function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string
   const isCounted = closed.attempts - closed.uncounted > (before?.attempts ?? 0) - (before?.uncounted ?? 0);
   const billedUsd = closed.billedUsd - (before?.billedUsd ?? 0);
   const money = billedUsd > 0 ? `${usdText(billedUsd)} billed` : "nothing billed";
-  const why = isDoubtful ? "it failed without an answer, and may have been billed" : `it failed, ${money}`;
+  const isUnusable = closed.unusableAnswers > (before?.unusableAnswers ?? 0);
+  const failure = isUnusable ? "its answer could not be used" : "it failed";
+  const why = isDoubtful ? "it failed without an answer, and may have been billed" : `${failure}, ${money}`;
   const blame = isCounted
     ? "; it counts as one of the item's attempts"
     : "; it does not count against the item (an outage, a limit, an account or a restart)";

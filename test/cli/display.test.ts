@@ -118,6 +118,11 @@ describe("the progress line", () => {
 
   it("counts the items that are tried again, unless it says what holds them", () => {
     expect(progressLine({ ...PROGRESS, retrying: 12 })).toMatch(/ 12% {2}12 to try again {2}ETA /);
+    const retry = { message: "openai answered 503", nextTryInMs: 12_000 };
+    expect(progressLine({ ...PROGRESS, retrying: 1, retry })).toMatch(
+      / 12% {2}1 to try again: openai answered 503; next try in 0:12 {2}ETA /,
+    );
+    expect(progressLine({ ...PROGRESS, noAnswerMs: 240_000 })).toMatch(/ 12% {2}no answer for 4:00 {2}ETA /);
     const since = "2026-01-01T00:00:00.000Z";
     const held = [{ reason: "outage", since, next_try: null, items: 12, message: "" }] as const;
     expect(progressLine({ ...PROGRESS, retrying: 12, held })).not.toContain("try again");

@@ -100,6 +100,10 @@ describe("items that are tried again while others are answered", () => {
     expect(run.progress().retrying).toBe(1);
     await world.clock.advance(20_000); // all others are answered
     expect(run.progress()).toMatchObject({ retrying: 1, held: [], settled: 19, inFlight: 0 });
+    const { message, nextTryInMs = 0 } = run.progress().retry ?? {};
+    expect(message).toContain("503");
+    expect(world.clock.nowMs() + nextTryInMs).toBeGreaterThan(61_000); // it failed in the second second
+    expect(world.clock.nowMs() + nextTryInMs).toBeLessThan(64_000);
     process.kill();
     world.kill();
     const store = await world.store.open();
@@ -123,6 +127,21 @@ describe("requests that hang", () => {
     expect(run.progress()).not.toHaveProperty("etaMs");
   });
 
+  it("are shown by the time without an answer, where nothing else says that something is wrong", async () => {
+    const world = new World({
+      latencyMs: 500,
+      config: { maxInFlight: 1 },
+      answer: (line) => (line <= 10 ? ok(line) : "hang"),
+    });
+    world.input(20);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT });
+    await look(world, run, 60);
+    expect(run.progress()).toMatchObject({ settled: 10, inFlight: 1, retrying: 0, held: [] });
+    expect(run.progress()).not.toHaveProperty("noAnswerMs");
+    await look(world, run, 10);
+    expect(run.progress().noAnswerMs).toBeGreaterThan(60_000);
+  });
+
   it("do not include answers that take long", async () => {
     const world = new World({ latencyMs: 40_000, config: { maxInFlight: 1 } });
     world.input(20);
@@ -131,6 +150,7 @@ describe("requests that hang", () => {
     for (let second = 0; second < 120; second += 1) {
       await look(world, run, 1);
       expect(run.progress().etaMs).toBeGreaterThan(0);
+      expect(run.progress()).not.toHaveProperty("noAnswerMs");
     }
   });
 });

@@ -37,8 +37,12 @@ export function holdText(hold: Hold, nowWallMs: number): string {
 function nextText({ reason, next_try }: Hold, nowWallMs: number): string {
   if (next_try === null) return "";
   if (reason === "disk_full") return "; tried every second";
-  const inMs = Date.parse(next_try) - nowWallMs;
-  return inMs < 500 ? "; next try now" : `; next try in ${duration(inMs)}`;
+  return `; next try ${whenText(Date.parse(next_try) - nowWallMs)}`;
+}
+
+/** `now`, or `in 0:12`. */
+export function whenText(inMs: number): string {
+  return inMs < 500 ? "now" : `in ${duration(inMs)}`;
 }
 
 /** How many items a run is left with; the lines of a long file that it has not reached are in no hold. */

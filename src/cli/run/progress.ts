@@ -8,7 +8,7 @@ import type { Progress } from "../../engine/items/progress.ts";
 import type { ProgressEvent } from "../../engine/runs/progress_feed.ts";
 import { usdText } from "../../price/money.ts";
 import { count, duration, percent, short } from "../numbers.ts";
-import { holdText } from "./holds.ts";
+import { holdText, whenText } from "./holds.ts";
 
 const LIVE_EVERY_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
@@ -73,6 +73,7 @@ export function progressLine(progress: Progress): string {
   const parts = [
     `${progress.state.padEnd(8)} ${count(settled)}${linesTotal === undefined ? "" : `/${count(linesTotal)}`}${share}`,
     heldText(progress) || retryingText(progress),
+    silenceText(progress),
     isDone ? "" : timeLeft(progress),
     isDone ? "" : `${short(progress.itemsPerSecond)}/s`,
     `${count(errors)} ${errors === 1 ? "error" : "errors"}`,
@@ -96,8 +97,15 @@ function heldText({ held, pausedBy }: Progress): string {
 }
 
 /** Of items that nothing holds: the lane answers others. */
-function retryingText({ retrying, held }: Progress): string {
-  return retrying === 0 || held.length > 0 ? "" : `${count(retrying)} to try again`;
+function retryingText({ retrying, retry, held }: Progress): string {
+  if (retrying === 0 || held.length > 0) return "";
+  const next = retry === undefined ? "" : `: ${retry.message}; next try ${whenText(retry.nextTryInMs)}`;
+  return `${count(retrying)} to try again${next}`;
+}
+
+/** A provider that takes requests and does not answer holds nothing, and shows no error. */
+function silenceText({ noAnswerMs, held }: Progress): string {
+  return noAnswerMs === undefined || held.length > 0 ? "" : `no answer for ${duration(noAnswerMs)}`;
 }
 
 function nowMs(): number {

@@ -18,6 +18,13 @@ interface HeldCount extends HeldLines {
   mostUsd?: number;
 }
 
+/** An item whose last request failed. */
+interface Retrying {
+  readonly message: string;
+  /** `retryAtMs`: monotonic; set once the wait has begun. */
+  readonly call: { readonly retryAtMs?: number };
+}
+
 /** One for an owner. The line identifies an item. */
 export class ItemStates {
   readonly done: LineSet;
@@ -27,8 +34,8 @@ export class ItemStates {
   /** Items in shards, in the backlog or in a lane. */
   waitingItems = 0;
   inFlight = 0;
-  /** Lines whose last request failed, until the next one is sent. */
-  readonly retrying: Set<number> = new Set();
+  /** Lines whose last request failed, until the next one is sent: why it failed, and when the next one is due. */
+  readonly retrying: Map<number, Retrying> = new Map();
   requestsSent = 0;
   /** Items that wait for a change by the caller, by what holds them. */
   readonly held: Map<string, HeldCount> = new Map();

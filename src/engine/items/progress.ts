@@ -36,6 +36,10 @@ export interface Progress {
   readonly inFlight: number;
   /** Items whose last request failed and that wait for the next one; held ones included. */
   readonly retrying: number;
+  /** Of the one of them that is due first: why its last request failed, and when the next one is due; absent without one. */
+  readonly retry?: { readonly message: string; readonly nextTryInMs: number };
+  /** For how long no request was answered although some are in flight and none is to be repeated; absent below 60 s, and below ten usual answers. */
+  readonly noAnswerMs?: number;
   /** Over about the last ten seconds. */
   readonly itemsPerSecond: number;
   readonly tokensPerSecond: number;

@@ -266,7 +266,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
     }
     const other = besideOf(ended);
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
-    if (result.class !== "permanent" && other === undefined) call.owner.items.retrying.add(call.line);
+    if (result.class !== "permanent" && other === undefined)
+      call.owner.items.retrying.set(call.line, { call, message: result.message });
     if (isOwn) lane.health.ended(call);
     else lane.health.failed(call, result);
     if (isOwn && suspectsOf(result) === "item") lane.health.healed(nowMs - result.latencyMs);

@@ -148,6 +148,8 @@ export function progressOfAll(each: readonly Progress[]): Progress {
   const isPaused = open.length > 0 && pauses.length === open.length;
   const deadlines = open.flatMap(({ deadlineInMs }) => deadlineInMs ?? []);
   const etas = open.flatMap(({ etaMs }) => etaMs ?? []);
+  const retries = open.flatMap(({ retry }) => retry ?? []);
+  const [retry] = retries.sort((left, right) => left.nextTryInMs - right.nextTryInMs);
   const isTotalKnown = each.every(({ linesTotal }) => linesTotal !== undefined);
   return {
     state: isPaused ? "paused" : (open.find(({ state }) => state !== "paused")?.state ?? "done"),
@@ -159,6 +161,7 @@ export function progressOfAll(each: readonly Progress[]): Progress {
     errors: sum(({ errors }) => errors),
     inFlight: sum(({ inFlight }) => inFlight),
     retrying: sum(({ retrying }) => retrying),
+    ...(retry === undefined ? {} : { retry }),
     itemsPerSecond: sum(({ itemsPerSecond }) => itemsPerSecond),
     tokensPerSecond: sum(({ tokensPerSecond }) => tokensPerSecond),
     billedUsd: sum(({ billedUsd }) => billedUsd),

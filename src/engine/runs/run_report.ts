@@ -22,6 +22,8 @@ const SHORT_LIMIT_MS = 60_000;
 /** A run stands still when requests are in flight and nothing was settled for so long, and for so many mean answers. */
 const STILL_MS = 30_000;
 const STILL_ANSWERS = 5;
+/** Twice as long, it is said. */
+const SAID_STILLS = 2;
 
 /** Made when the run begins; its rates need to be asked more than once. */
 export class RunReport {
@@ -58,6 +60,8 @@ export class RunReport {
       errors: totals.settled - totals.completed,
       inFlight: state.items.inFlight,
       retrying: state.items.retrying.size,
+      ...retryOf(state, nowMs),
+      ...this.#silence(state),
       itemsPerSecond,
       tokensPerSecond: this.#tokens.update(nowMs, totals.inputTokens + totals.outputTokens),
       billedUsd: state.settings.budget.billedUsd,
@@ -100,6 +104,16 @@ export class RunReport {
   }
 
   #isStill(state: RunState): boolean {
+    return this.#stills(state).times > 1;
+  }
+
+  #silence(state: RunState): Pick<Progress, "noAnswerMs"> {
+    const { times, stillMs } = this.#stills(state);
+    return times > SAID_STILLS && state.items.retrying.size === 0 ? { noAnswerMs: stillMs } : {};
+  }
+
+  /** For how long nothing was settled, and how often that is the time after which a run stands still. */
+  #stills(state: RunState): { readonly times: number; readonly stillMs: number } {
     const nowMs = this.#parts.clock.nowMs();
     const { settled } = state.settings.totals;
     if (settled !== this.#settled || state.items.inFlight === 0) this.#stillSinceMs = undefined;
@@ -109,7 +123,8 @@ export class RunReport {
       0,
       ...Array.from(this.#parts.lanes(), (lane) => (lane.hasAnswered ? lane.itemMs : 0)),
     );
-    return nowMs - this.#stillSinceMs > Math.max(STILL_MS, STILL_ANSWERS * itemMs);
+    const stillMs = nowMs - this.#stillSinceMs;
+    return { times: stillMs / Math.max(STILL_MS, STILL_ANSWERS * itemMs), stillMs };
   }
 
   summary(state: RunState, body: TaskBody, stopReason?: string): Summary {
@@ -218,6 +233,15 @@ function opening(): Progress {
     usd: 0,
     lanes: [],
   };
+}
+
+function retryOf({ items }: RunState, nowMs: number): Pick<Progress, "retry"> {
+  let retry: Progress["retry"];
+  for (const { message, call } of items.retrying.values()) {
+    const nextTryInMs = Math.max(0, (call.retryAtMs ?? nowMs) - nowMs);
+    if (retry === undefined || nextTryInMs < retry.nextTryInMs) retry = { message, nextTryInMs };
+  }
+  return retry === undefined ? {} : { retry };
 }
 
 function stateOf(state: RunState, isStopping: boolean, pausedBy: string | undefined): Progress["state"] {

@@ -42,7 +42,8 @@ const ADVICE: Readonly<Record<FailureCode, string>> = {
     "set a key that may use the model, then run the same command with --retry-failed=authentication_failed",
   quota_exceeded: `check the account, then ${RETRY}=quota_exceeded`,
   filtered: "change the prompt, then run the same command with --update",
-  empty_output: "raise max_output_tokens, then run the same command with --update",
+  empty_output:
+    "if the token limit was reached, raise max_output_tokens and run the same command with --update; otherwise --retry-failed=empty_output asks again, and is billed again",
   invalid_response: `check the base URL, then ${RETRY}=invalid_response`,
   response_too_large: "ask for less, then run the same command with --update",
   provider_error: RETRY,

@@ -173,15 +173,16 @@ export class Dispatcher<C extends Call = Call> {
   #goOn(call: C, tally: Tally, result: AttemptResult): DispatchResult | Promise<DispatchResult> {
     if (result.class === "success") return completed(tally, result);
     const decision = this.#decide(call, tally, result);
-    if (decision.retry) return this.#retry(call, tally, decision.delayMs);
+    if (decision.retry) return this.#retry(call, tally, decision.delayMs, result);
     return this.#conclude(call, tally, result, decision.code);
   }
 
-  async #retry(call: C, tally: Tally, firstDelayMs: number): Promise<DispatchResult> {
+  async #retry(call: C, tally: Tally, firstDelayMs: number, first: AttemptResult): Promise<DispatchResult> {
+    let result = first;
     for (let delayMs = firstDelayMs; ; ) {
-      const refused = await this.#admitAfter(call, tally, delayMs);
+      const refused = await this.#admitAfter(call, tally, delayMs, result);
       if (refused !== undefined) return refused;
-      const result = await this.#attempt(call, tally);
+      result = await this.#attempt(call, tally);
       if (result.class === "success") return completed(tally, result);
       const decision = this.#decide(call, tally, result);
       if (!decision.retry) return this.#conclude(call, tally, result, decision.code);
@@ -244,14 +245,19 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   /** Waits and passes admission; returns how the call ends if no attempt follows. */
-  async #admitAfter(call: C, tally: Tally, delayMs: number): Promise<DispatchResult | undefined> {
+  async #admitAfter(
+    call: C,
+    tally: Tally,
+    delayMs: number,
+    { message, status }: AttemptResult,
+  ): Promise<DispatchResult | undefined> {
     call.retryAtMs = this.#clock.nowMs() + delayMs;
     try {
       await this.#clock.sleep(delayMs, { signal: call.waitSignal });
       await this.#admission.admit(call, madeOf(tally));
     } catch {
       // Admission says no for two reasons only, and the clock tells which.
-      if (this.#remainingMs(call) <= 0) return expired(call, tally, "no attempt was admitted in time");
+      if (this.#remainingMs(call) <= 0) return expired(call, tally, message, status);
       return stopped(tally);
     }
     return this.#unsent(call, tally);

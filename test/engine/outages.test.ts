@@ -243,6 +243,18 @@ describe("a run of which nothing but an outage is left", () => {
     expect(await world.settle(run.finished)).toMatchObject({ status: "completed", counts: { expired: 3 } });
     expect(world.clock.nowMs()).toBeLessThan(62_000);
   });
+
+  it("says in the line of each item that expires what held it", async () => {
+    const world = down();
+    world.input(300);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, sla: 1 });
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { expired: 300 } });
+    const messages = world.output().map(({ error }) => error?.message ?? "");
+    expect(messages.filter((message) => !message.includes("503"))).toEqual([]);
+    expect(messages).toContain(
+      "the sla passed while alpha was held (outage: alpha answered 503 (error): the provider is not available)",
+    );
+  });
 });
 
 describe("an item that fails while others succeed", () => {

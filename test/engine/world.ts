@@ -154,6 +154,7 @@ export interface OutputRecord {
   readonly output: { readonly text: string } | null;
   readonly error?: {
     readonly code: string;
+    readonly message?: string;
     readonly attempts: number;
     readonly line?: number;
     readonly provider?: string;

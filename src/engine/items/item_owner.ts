@@ -12,7 +12,7 @@ import type { Shard } from "../../shard/shard.ts";
 import type { Outcome } from "../../work/outcome.ts";
 import type { CostTerms } from "../journal/item_cost.ts";
 import type { ClosedRecord, IntentRecord, Spent } from "../journal/journal.ts";
-import type { HeldEnd } from "./holds.ts";
+import type { HeldEnd, Hold } from "./holds.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
 
@@ -85,6 +85,8 @@ export interface ItemOwner {
   readonly openItems: number;
   /** How its held items end; undefined while they wait. */
   readonly heldEnd: ((model: string) => HeldEnd) | undefined;
+  /** What holds its items; what held them when it was left. */
+  readonly holds: readonly Hold[];
   /** Whether an item was cancelled by itself: nothing more is sent for it. */
   skips(line: number): boolean;
   /** Brings back the bytes of a shard that were dropped. */

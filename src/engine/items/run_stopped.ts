@@ -2,7 +2,8 @@
  * How items end that their run does not send any more.
  */
 import type { FailureCode } from "../../errors.ts";
-import type { HeldEnd } from "./holds.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { HeldEnd, Hold } from "./holds.ts";
 
 /** Why a waiting retry was given up: its run no longer sends. */
 export class RunStopped extends Error {
@@ -36,15 +37,36 @@ export function endMessage(status: "expired" | "cancelled"): string {
 
 /** How an item of a model ends in a run that ends early. */
 export function endOf(
-  owner: { readonly heldEnd: ((model: string) => HeldEnd) | undefined },
+  owner: {
+    readonly heldEnd: ((model: string) => HeldEnd) | undefined;
+    /** Those of the end, where the sla has passed. */
+    readonly holds: readonly Hold[];
+  },
   status: "expired" | "cancelled" | "giving_up",
   model: string,
 ): UnsentEnd {
   const named = model === "" ? {} : { model };
+  const hold = status === "expired" ? holdOf(owner.holds, model) : undefined;
+  if (hold !== undefined) return { status: "expired", code: "expired", message: heldText(hold), ...named };
   if (status !== "giving_up") return { status, code: status, message: endMessage(status), ...named };
   const end = owner.heldEnd?.(model) ?? {
     code: "provider_error",
     message: "the run ended before it was sent",
   };
   return { status: "failed", ...end, retryable: true, ...named };
+}
+
+/** Of its own model, then of its provider, then of all. */
+function holdOf(holds: readonly Hold[], id: string): Hold | undefined {
+  const name = parseModelId(id)?.provider;
+  return (
+    holds.find(({ model }) => model !== undefined && model === id) ??
+    holds.find(({ provider, model }) => provider !== undefined && provider === name && model === undefined) ??
+    holds.find(({ provider, model }) => provider === undefined && model === undefined)
+  );
+}
+
+/** `the sla passed while openai was held (outage: connection refused)`. */
+function heldText({ provider = "the item", reason, message }: Hold): string {
+  return `the sla passed while ${provider} was held (${reason}: ${message})`;
 }

@@ -16,7 +16,7 @@ import type { Measurer } from "../../shard/measurer.ts";
 import { reloadShard } from "../../shard/reload.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { LineSet } from "../../work/line_set.ts";
-import type { HeldEnd } from "../items/holds.ts";
+import type { HeldEnd, Hold } from "../items/holds.ts";
 import type { ItemOwner, ItemRecords, OwnerPhase, OwnerTerms } from "../items/item_owner.ts";
 import { ItemStates } from "../items/item_states.ts";
 
@@ -52,6 +52,8 @@ export class PostedItems implements ItemOwner {
   readonly tasks: readonly PostedTask[];
   readonly unreadItems = 0;
   heldEnd: ((model: string) => HeldEnd) | undefined;
+  /** What held it when its deadline passed. */
+  holds: readonly Hold[] = [];
   /** The model of each line; of line n at n - 1. */
   readonly models: string[];
   readonly #texts: PostedTexts;

@@ -351,6 +351,7 @@ export class PostedWork {
 
   #expire(owner: PostedItems): void {
     if (!owner.isOpen) return;
+    owner.holds = this.#options.parts.holdsOf(owner).holds;
     owner.phase = "expired";
     this.#options.parts.dropRun(owner);
     for (const { number } of owner.tasks) this.#expireRest(number);

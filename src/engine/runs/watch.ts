@@ -131,6 +131,7 @@ export class Watch {
 
   #expire(): void {
     if (!this.#state.isOpen) return;
+    this.#state.holds = this.#holds().holds;
     this.#state.phase = "expired";
     this.#parts.dropRun(this.#state);
     this.#state.changed();
@@ -153,7 +154,7 @@ export class Watch {
     const state = this.#state;
     this.#lookForProgress();
     const found = this.#holds();
-    state.holds = found.holds;
+    if (state.isOpen) state.holds = found.holds; // lines that end by a deadline say what held them
     this.#options.onHolds(found.holds);
     state.pausedBy = found.isAll ? pausedByText(found.holds) : undefined;
     this.#holdTimer?.cancel();

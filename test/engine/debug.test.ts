@@ -26,7 +26,7 @@ describe("PERIGEE_DEBUG", () => {
     ["limits", /limits: alpha\S* waits \S+ ms: [a-z]+$/m],
     ["attempts", /attempts: line 1 of \S+: overloaded by alpha\S* after \d+\.\d ms$/m],
     ["attempts", /attempts: overloaded after request 1: repeated after \d+ ms$/m],
-    ["holds", /holds: alpha\S* is in trouble: outage \([\s\S]*holds: alpha:m1 is answered again$/m],
+    ["holds", /holds: alpha\S* is in trouble: outage \([\s\S]*holds: alpha:realtime:m1 answers again$/m],
     ["commits", /commits: a step of 1 runs is durable after \d+\.\d ms$/m],
   ] as const)("logs what %s decides", async (word, expected) => {
     const lines = await said([word]);

@@ -1,7 +1,7 @@
 /** What lanes have learnt of their limits, from one engine to the next. */
 import { describe, expect, it } from "vitest";
 import { KeptLimits } from "../../src/engine/learnt/kept_limits.ts";
-import { LaneLimits } from "../../src/limits/limits.ts";
+import { LaneLimits, type Permit } from "../../src/limits/limits.ts";
 import { LearntStore } from "../../src/store/learnt.ts";
 import { FakeClock, MemoryDisk } from "../../src/testing/index.ts";
 
@@ -49,11 +49,18 @@ describe("kept limits", () => {
 
   it("are the places that refusals have shown, and there is no burst of 64", async () => {
     const limits = limitsOf();
-    const permits = Array.from({ length: 20 }, () => limits.reserve(0, LOAD));
-    const held = permits.flatMap((taken) => (taken.ok ? [taken.permit] : []));
-    for (const permit of held.slice(12)) {
-      limits.observe(50, { kind: "rate_limited" }, permit);
-      limits.release(50, permit);
+    const take = (count: number, nowMs: number): Permit[] =>
+      Array.from({ length: count }, () => limits.reserve(nowMs, LOAD)).flatMap((taken) =>
+        taken.ok ? [taken.permit] : [],
+      );
+    const held = take(20, 0);
+    let refused = held.slice(12);
+    for (const nowMs of [50, 100]) {
+      for (const permit of refused) {
+        limits.observe(nowMs, { kind: "rate_limited" }, permit);
+        limits.release(nowMs, permit);
+      }
+      refused = take(8, nowMs); // tried in their place, and refused as well
     }
     expect(limits.reserve(200, LOAD)).toMatchObject({ ok: false, reason: "cooldown" });
     limits.release(1_000, held[0]!);

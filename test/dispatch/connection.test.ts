@@ -116,6 +116,7 @@ describe("bodies of several connections", () => {
           isHeld: false,
           isLarge: false,
         }));
+        const waiting: (typeof all)[number][] = [];
         for (const { place, bytes, ends } of chunks) {
           const one = all[place];
           if (one === undefined) continue;
@@ -135,15 +136,16 @@ describe("bodies of several connections", () => {
             if (one.bytes > 10 && !one.isLarge && (one.bytes > 100 || others > 150)) {
               one.isLarge = goesOn;
               one.isHeld = !goesOn;
+              if (one.isHeld) waiting.push(one);
             }
           }
           if (ends === 0 || one.bytes > 900) {
             if (one.isHeld) one.connection.cancel("aborted", "stopped");
             else one.connection.onComplete();
             one.isOpen = false;
-            for (const held of all)
-              if (held.isOpen && held.isHeld && one.isLarge)
-                Object.assign(held, { isHeld: false, isLarge: true });
+            if (one.isHeld) waiting.splice(waiting.indexOf(one), 1);
+            const next = one.isLarge ? waiting.shift() : undefined; // one is large at a time
+            if (next !== undefined) Object.assign(next, { isHeld: false, isLarge: true });
           }
           const counted = all.reduce(
             (sum, { bytes: held, isOpen, isLarge }) => sum + (isOpen && !isLarge && held > 10 ? held : 0),

@@ -23,6 +23,7 @@ import {
   MemoryDisk,
   ScriptedTransport,
 } from "../../src/testing/index.ts";
+import { CallerPause } from "./caller_pause.ts";
 import type { Feature } from "./features.ts";
 import { Laws } from "./laws.ts";
 import { type Answers, Observer } from "./observer.ts";
@@ -43,14 +44,12 @@ import {
 } from "./workload.ts";
 
 const DATA = "/data";
-/** Faults end within minutes; what is not over by then hangs. Retry-After may ask for 15 min, quota waits for probes. */
+/** Faults end within minutes; later it hangs. Retry-After may ask for 15 min, quota waits for probes. */
 const LIVENESS_MS = 180 * 60_000;
 const PROCESSES_MAX = 80;
 /** A run is looked at so often at first, and later each time that it has lasted a twentieth longer. */
 const POLL_MS = 1_500;
 const POLL_SHARE = 1 / 20;
-/** How long nobody calls again a run that its account has stopped. */
-const PAUSED_MS = 20_000;
 /** A run that ends like this was made to. */
 const INJECTED_CODES = new Set(
   "disk_full output_unwritable store_failed input_unreadable interrupted closed".split(" "),
@@ -87,6 +86,7 @@ class Simulation {
   readonly #laws: Laws;
   readonly #troubles: Trouble[];
   readonly #met: Set<Feature>;
+  readonly #pause = new CallerPause();
   readonly #summaries = new Map<RunBook, Summary>();
   readonly #running = new Map<RunBook, Run>();
   readonly #answersPaths = new Map<RunBook, string>();
@@ -214,8 +214,7 @@ class Simulation {
       if (summary.reason === "cap_reached") this.#laws.stoppedByCap(book, clock.nowMs()); // before another run's caller raises it
       if (summary.status === "paused") {
         this.#laws.paused(book, summary, clock.nowMs());
-        this.#observer.pausedMs += PAUSED_MS;
-        await clock.sleep(PAUSED_MS);
+        await clock.sleep(this.#pause.next(book, summary, this.#observer));
       }
       if (this.#mends(book, summary)) return;
       if (this.#random() < 0.5) return;

@@ -9,7 +9,7 @@
 
 import { pickItems } from "../engine/files/pick_items.ts";
 import type { EngineParts } from "../engine/parts.ts";
-import type { NewPosted, ProjectTerms } from "../engine/posted/posted_groups.ts";
+import type { NewPosted, PostBounds } from "../engine/posted/posted_groups.ts";
 import type { PostedWork } from "../engine/posted/posted_work.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
 import { itemLine } from "../jsonl/items.ts";
@@ -82,7 +82,7 @@ interface Ready {
 /** What is measured together, and by which terms. */
 interface Batch {
   readonly offers: readonly Offer[];
-  readonly terms: ReadonlyMap<string, ProjectTerms>;
+  readonly terms: ReadonlyMap<string, PostBounds>;
 }
 
 export class Intake {
@@ -169,7 +169,7 @@ export class Intake {
   async #count(
     offers: readonly Offer[],
   ): Promise<Pick<Batch, "terms"> & { readonly counted: readonly (Counted | PerigeeError)[] }> {
-    const terms = new Map<string, ProjectTerms>();
+    const terms = new Map<string, PostBounds>();
     for (const { task } of offers)
       if (!terms.has(task.project)) terms.set(task.project, await this.#work.groups.terms(task.project));
     const isCapped = ({ task }: Offer): boolean => terms.get(task.project)?.options.cap !== undefined;
@@ -216,7 +216,7 @@ export class Intake {
   /** Tasks of one project and one sla. Each offer is told. */
   async #commit(
     ready: readonly Ready[],
-    terms: ReadonlyMap<string, ProjectTerms>,
+    terms: ReadonlyMap<string, PostBounds>,
     createdWallMs: number,
   ): Promise<void> {
     const [{ offer, counted }] = ready as readonly [Ready, ...Ready[]];
@@ -236,7 +236,7 @@ export class Intake {
         tasks,
         measured: itemsOf(counted.measured, ready),
         factors: factorsOf(ready),
-        terms: terms.get(project) as ProjectTerms,
+        terms: terms.get(project) as PostBounds,
       });
       for (const [index, { offer: own, admitted }] of ready.entries()) {
         const task = records[index] as { -readonly [part in keyof PostedRecord]: PostedRecord[part] };

@@ -28,7 +28,7 @@ export interface PostedPrice {
 }
 
 /** What bounds the posts of a project, and how they are measured because of it. */
-export interface ProjectTerms {
+export interface PostBounds {
   readonly caps: readonly Cap[];
   readonly options: MeasureOptions;
 }
@@ -42,7 +42,7 @@ export interface PostedGroup {
   readonly measured: MeasuredBlock;
   /** Price factors, by model. */
   readonly factors: ReadonlyMap<string, number>;
-  readonly terms: ProjectTerms;
+  readonly terms: PostBounds;
 }
 
 /** A task as it is posted. */
@@ -90,7 +90,7 @@ export class PostedGroups {
   }
 
   /** How posts of a project are measured, and what bounds them. */
-  async terms(project: string): Promise<ProjectTerms> {
+  async terms(project: string): Promise<PostBounds> {
     const { parts, capsOf } = this.#options;
     this.#engineCaps ??= Promise.all(
       parts.caps.termsOf(undefined).map((terms) => parts.room.waitFor(() => parts.caps.join(terms, POSTED))),

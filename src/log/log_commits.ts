@@ -223,13 +223,19 @@ export class LogCommits {
     this.#cut.committed(this.#work, entry.byteLength, cutTo);
   }
 
-  /** A task whose last item has ended is final in the next commit: its sums are known only now. */
+  /**
+   * A task whose last item has ended is final in the next commit: its sums are known only now. Items that were tried and ended with the
+   * rest get an answer without a text, which says what they took.
+   */
   #stageFinals(): void {
     for (const task of this.#work.finished) {
       if (this.isEnding(task) || this.#staged.reopened.has(task)) continue;
       const sums = this.#work.sumsOf(task);
       this.#staged.records.add("final", { task });
       this.#staged.answer(task, SUMS_ITEM, bytesOfRecord("sums", { task, ...sums }), NO_TEXT);
+      for (const [item, { ended }] of this.#work.triedItems(task))
+        if (ended !== undefined)
+          this.#staged.answer(task, item, bytesOfRecord("attemptEnded", ended), NO_TEXT);
       this.#staged.finals.set(task, sums);
     }
   }

@@ -8,7 +8,8 @@
  *          ended -> open                                                     reopened
  *
  * An item is under way while an intent of it has neither an `attemptEnded` of its attempt nor an outcome behind it: read
- * again after a crash, that attempt is in doubt. The first end of an item is its end: later ones change nothing.
+ * again after a crash, that attempt is in doubt. The first end of an item is its end: later ones change nothing. What an item took that
+ * ended with the rest is known until its task is final.
  *
  * A task of one item has a row of columns and nothing else; one of several has also a bit for each item once one has ended, and
  * sums. Items that were tried have an object each.
@@ -107,7 +108,7 @@ export class OpenWork {
     return this.#tried.get(task)?.get(item) ?? NEVER_TRIED;
   }
 
-  /** The open items of a task that were tried. */
+  /** The items of a task that were tried and are open, or ended with its rest. */
   triedItems(task: number): ReadonlyMap<number, TriedItem> {
     return this.#tried.get(task) ?? new Map<number, TriedItem>();
   }
@@ -183,14 +184,14 @@ export class OpenWork {
     records.add("accepted", { task: number, items, deadlineMs, project, kind });
     const hold = this.#holds.get(number);
     if (hold !== undefined) records.add("held", hold);
+    for (const { ended, intents } of this.triedItems(number).values()) {
+      if (ended !== undefined) records.add("attemptEnded", ended); // before it says which are done: of some of these this is kept
+      for (const intent of intents) records.add("intent", { ...intent, lane: 0 });
+    }
     const parts = this.#parts.get(number);
     if (parts !== undefined) {
       records.add("sums", { task: number, ...parts.sums });
       stateDone(number, parts.done, records);
-    }
-    for (const { ended, intents } of this.triedItems(number).values()) {
-      if (ended !== undefined) records.add("attemptEnded", ended);
-      for (const intent of intents) records.add("intent", { ...intent, lane: 0 });
     }
     const status = ENDED_STATUSES[restStatus - 1];
     if (status !== undefined) records.add("restEnded", { task: number, status, code: 0 });
@@ -297,10 +298,8 @@ export class OpenWork {
     if (count > 0) {
       const parts = this.#partsOf(row);
       parts.sums = added(parts.sums, undefined, status, count);
-      for (const [item, { ended, intents }] of [...this.triedItems(task)]) {
-        if (intents.length > 0) continue;
-        parts.sums = added(parts.sums, ended, status, 0);
-        this.#untry(task, item);
+      for (const [item, { ended, intents }] of this.triedItems(task)) {
+        if (intents.length === 0 && this.isOpen(task, item)) parts.sums = added(parts.sums, ended, status, 0);
       }
       parts.done.addRange(0, row.items);
       for (const item of underWay) parts.done.delete(item);
@@ -312,6 +311,7 @@ export class OpenWork {
     const parts = this.#partsOf(row);
     if (!parts.done.has(item)) return;
     parts.done.delete(item);
+    this.#untry(row.number, item);
     parts.sums = added(parts.sums, undefined, status, -1);
     this.#finished.delete(row.number);
     this.#change(row, { left: row.left + 1, restStatus: 0 });

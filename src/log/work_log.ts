@@ -163,7 +163,7 @@ export class WorkLog {
 
   /**
    * All items of a counted task that are not under way end so: cancelled, expired. Those under way end by their outcomes, or so as
-   * well when an attempt of them ends without one.
+   * well when an attempt of them ends without one. Those that were tried have an `attemptEnded` as their answer in a final task.
    */
   endRest(task: number, status: EndedStatus, code: number): Promise<void> {
     assert(this.#work.tasks.get(task)?.items !== UNCOUNTED_ITEMS, "a task is counted before its rest ends");
@@ -343,7 +343,7 @@ export class WorkLog {
     return this.#work.isOpen(task, item);
   }
 
-  /** Open items of a task that were tried; intents in them are in doubt when the log has just been opened. */
+  /** Items of an open task that were tried, and are open or ended with its rest; their intents are in doubt when the log was just opened. */
   triedItems(task: number): ReadonlyMap<number, TriedItem> {
     return this.#work.triedItems(task);
   }

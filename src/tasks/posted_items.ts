@@ -3,23 +3,26 @@
  *
  *   open -> submitted (queued, running, retrying)
  *   ended with an answer -> its line, behind the 13 digits of the Unix time of its end
- *   ended with the rest of its task -> cancelled or expired, with a line made here
+ *   ended with the rest of its task -> cancelled or expired, with a line made here of what its attempts took
  */
 
 import { endMessage } from "../engine/items/run_stopped.ts";
+import { unsentEnding } from "../engine/items/settle.ts";
 import type { PostedWork } from "../engine/posted/posted_work.ts";
+import { madeOf } from "../engine/posted/tried_items.ts";
 import { answeredObject } from "../engine/submissions/answered_object.ts";
-import { failedLine, parseOutputLine } from "../jsonl/write.ts";
-import { type EndedStatus, recordOf } from "../log/records.ts";
+import { parseOutputLine } from "../jsonl/write.ts";
+import { type EndedStatus, type FieldsOf, recordOf } from "../log/records.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import type { OutputLine } from "../work/item.ts";
+import { lineLayout } from "../work/line_layout.ts";
 import { objectId } from "../work/object_id.ts";
-import type { Failure } from "../work/outcome.ts";
 import type { ObjectPhase, TaskObject } from "../work/task.ts";
 import type { PostedRecord } from "./posted_record.ts";
 
 const TIME_CHARS = 13;
 const PAGE_ITEMS = 256;
+const LINES = { taskId: "", layout: lineLayout({}), namesLines: false };
 
 /** An item that has ended. */
 export interface EndedPosted {
@@ -53,18 +56,22 @@ export class PostedItemReader {
       const open = new Set<number>(); // before the answers are read: what ends meanwhile is open in this look
       const end = Math.min(to, next + PAGE_ITEMS);
       for (let item = next; item < end; item += 1) if (this.#log.isOpen(task.number, item)) open.add(item);
+      const tried = new Map([...this.#log.triedItems(task.number)].map(([item, { ended }]) => [item, ended]));
       const answers = new Map<number, EndedPosted>();
       for (let at = next; at < end; ) {
         const page = await this.#log.rows.loggedAnswers(task.number, at, end - at);
         for (const { item, record, text } of page)
-          if (item < end) answers.set(item, answered(item, record, text));
+          if (item >= end) break;
+          else if (text === undefined || text.byteLength === 0)
+            tried.set(item, recordOf("attemptEnded", record));
+          else answers.set(item, answered(item, record, text));
         const last = page.at(-1)?.item ?? end;
         at = last + 1;
       }
       for (let item = next; item < end; item += 1) {
         const answer = answers.get(item);
         if (answer !== undefined) yield answer;
-        else if (!open.has(item)) yield restItem(task, item);
+        else if (!open.has(item)) yield this.#restItem(task, item, tried.get(item));
       }
       next = end;
     }
@@ -100,6 +107,20 @@ export class PostedItemReader {
     const home = this.#work.homeOf(task);
     return home?.owner.items.claimed.has(home.task.firstLine + item) === true ? "running" : "queued";
   }
+
+  /** It ended with the rest of its task, without a further request; `taken`: by those before. */
+  #restItem(task: PostedRecord, item: number, taken: FieldsOf<"attemptEnded"> | undefined): EndedPosted {
+    const status = restStatusOf(task, item);
+    const made = taken === undefined ? undefined : madeOf({ ended: taken, intents: [] });
+    const price = this.#log.text(taken?.price ?? 0) ?? null;
+    const { record, text: line } = unsentEnding({ ...LINES, prices: { sourceOf: () => price } }, made, {
+      line: item + 1,
+      keyJson: JSON.stringify(objectId(task.id, item + 1)),
+      end: { status, code: status, message: endMessage(status) },
+    });
+    const { inputTokens, outputTokens } = record;
+    return { item, status, line, endedWallMs: 0, inputTokens, outputTokens, isAnswered: false };
+  }
 }
 
 /** The object of an item that has ended. */
@@ -126,20 +147,6 @@ function answered(item: number, record: Uint8Array, text: Uint8Array = new Uint8
   const endedWallMs = Number(all.slice(0, TIME_CHARS));
   const line = all.slice(TIME_CHARS);
   return { item, status, line, endedWallMs, inputTokens, outputTokens, isAnswered: true };
-}
-
-/** It ended with the rest of its task, without a further request. */
-function restItem(task: PostedRecord, item: number): EndedPosted {
-  const status = restStatusOf(task, item);
-  const failure: Failure = {
-    code: status,
-    message: endMessage(status),
-    retryable: true,
-    attempts: 0,
-    ambiguous_attempts: 0,
-  };
-  const line = failedLine(JSON.stringify(objectId(task.id, item + 1)), undefined, failure);
-  return { item, status, line, endedWallMs: 0, inputTokens: 0, outputTokens: 0, isAnswered: false };
 }
 
 function restStatusOf({ isCancelled, rest }: PostedRecord, item: number): "cancelled" | "expired" {

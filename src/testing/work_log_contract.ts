@@ -226,6 +226,14 @@ async function endsRest(open: OpeningLog): Promise<void> {
   await settled(log);
   const { completed, cancelled, usd } = (await log.sumsOf(task)) ?? {};
   assert.deepEqual({ completed, cancelled, usd }, { completed: 2, cancelled: 3, usd: 24 });
+  const rest = (await log.rows.loggedAnswers(task, 0, 9)).filter(({ item }) => item === 2 || item === 3);
+  assert.deepEqual(
+    rest.map(({ item, record }) => [item, recordOf("attemptEnded", record).usd]),
+    [
+      [2, 16],
+      [3, 8],
+    ],
+  );
   assert.deepEqual([log.task(task), log.task(one)], [undefined, undefined]);
   assert.equal((await log.sumsOf(one))?.expired, 1);
 }
@@ -347,7 +355,7 @@ async function fillWithWork(log: WorkLog): Promise<void> {
   const tried = log.accept(work("tried")).task;
   const several = log.accept(work("several", { items: 4_100 })).task;
   const uncounted = log.accept(work("uncounted", { items: undefined, kind: 3 })).task;
-  const cancelled = log.accept(work("cancelled", { items: 3 })).task;
+  const cancelled = log.accept(work("cancelled", { items: 4 })).task;
   const lane = log.number("echo:m");
   void log.intend({ ...intentOf(tried, 0, 1), lane });
   void log.endAttempt(endedOf(tried, 0, 1, { usd: 0.25, nextMs: 50 }));
@@ -357,6 +365,8 @@ async function fillWithWork(log: WorkLog): Promise<void> {
   void log.hold({ task: several, reason: log.number("outage"), sinceMs: 1, nextMs: 2 });
   void log.end(outcomeOf(uncounted, 70), text(""));
   void log.intend(intentOf(cancelled, 1, 1));
+  void log.intend(intentOf(cancelled, 3, 1));
+  void log.endAttempt(endedOf(cancelled, 3, 1, { usd: 0.5 }));
   void log.endRest(cancelled, "cancelled", 0);
   void log.learn(lane, 4, 0.5, 60);
   await log.rewrite(one, "{}");

@@ -24,7 +24,7 @@ import type { UnsentEnd } from "./run_stopped.ts";
 /** How ended items are written as lines. */
 export interface TextTerms {
   readonly taskId: string;
-  readonly prices: PriceTable;
+  readonly prices: Pick<PriceTable, "sourceOf">;
   readonly layout: LineLayout;
   /** Whether errors name the line of their item: those of a file do. */
   readonly namesLines: boolean;

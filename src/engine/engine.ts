@@ -341,7 +341,7 @@ class LocalEngine implements Engine {
       workTimes: (works) => this.#lanes.workTimes(works),
       leftMs: (state) => this.#lanes.leftMs(state),
       dropRun: (state) => this.#lanes.drop(state),
-      holdsOf: (state) => this.#holdsOf(state),
+      holdsOf: (owner, isStopping) => this.#holdsOf(owner, isStopping),
       heldEndOf: (model) => this.#lanes.heldEndOf(model),
       isStopped: (model) => this.#lanes.isStopped(model),
       isHeldByStop: (state) => this.#lanes.isHeldByStop(state),
@@ -377,8 +377,8 @@ class LocalEngine implements Engine {
   }
 
   /** Of a run that a full disk holds, too, the room says how long it is waited for. */
-  #holdsOf(owner: ItemOwner): RunHolds {
-    const found = this.#lanes.holdsOf(owner);
+  #holdsOf(owner: ItemOwner, isStopping = false): RunHolds {
+    const found = this.#lanes.holdsOf(owner, isStopping);
     const { lackingSinceMs, fullPath } = this.parts.room;
     if (lackingSinceMs === undefined) return found;
     return {

@@ -80,8 +80,8 @@ export interface EngineParts {
   leftMs(owner: ItemOwner): number | undefined;
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(owner: ItemOwner): void;
-  /** What holds the items of a run. */
-  holdsOf(owner: ItemOwner): RunHolds;
+  /** What holds the items of a run; with the next tries of its next call if it `isStopping`. */
+  holdsOf(owner: ItemOwner, isStopping?: boolean): RunHolds;
   /** How a held item of a model ends where its caller does not want to wait; undefined when no lane holds it. */
   heldEndOf(model: string): HeldEnd | undefined;
   /** Whether nothing of a model is sent but probes. */

@@ -3,6 +3,7 @@ import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { commandLine } from "../../src/cli/command_line.ts";
 import { count, duration, percent, short } from "../../src/cli/numbers.ts";
+import { holdsReport } from "../../src/cli/run/holds.ts";
 import { ProgressDisplay, progressLine } from "../../src/cli/run/progress.ts";
 import { summaryTable } from "../../src/cli/run/summary.ts";
 import type { Progress, Summary } from "../../src/engine/items/progress.ts";
@@ -126,6 +127,16 @@ describe("the progress line", () => {
     const since = "2026-01-01T00:00:00.000Z";
     const held = [{ reason: "outage", since, next_try: null, items: 12, message: "" }] as const;
     expect(progressLine({ ...PROGRESS, retrying: 12, held })).not.toContain("try again");
+  });
+
+  it("says of a run that has stopped how long the next call waits, if the provider asked for it", () => {
+    const nowMs = Date.parse("2026-01-01T00:00:00.000Z");
+    const hold = { reason: "rate_limited", since: "", items: 2, provider: "openai", message: "429" } as const;
+    const words = "held  2 items: rate_limited: openai limits the rate: 429";
+    expect(holdsReport([{ ...hold, next_try: "2026-01-01T00:09:32.000Z" }], nowMs)).toBe(
+      `${words}; the next call sends nothing for 9:32\n`,
+    );
+    expect(holdsReport([{ ...hold, next_try: null }], nowMs)).toBe(`${words}\n`);
   });
 
   it("names what pauses a run before anything that a narrow terminal cuts", () => {

@@ -164,6 +164,42 @@ describe("what a run that has stopped says of holds", () => {
     );
     expect(summary.held).toMatchObject([{ reason: "outage", items: 3, next_try: null }]);
   });
+
+  it("has the time until which the provider asked to wait, and the next call sends first at that time", async () => {
+    const world = new World({ answer: () => status(429, "slow", { "retry-after": "600" }) });
+    world.input(3);
+    const engine = await world.engine();
+    const { held, task_id } = await world.settle(engine.run(INPUT, { out: OUTPUT, waitMs: 60_000 }).finished);
+    const nextTryMs = Date.parse(held[0]?.next_try ?? "") - world.clock.wallMs() + world.clock.nowMs();
+    expect(held).toMatchObject([{ reason: "rate_limited", items: 3 }]);
+    expect(nextTryMs).toBeGreaterThan(600_000);
+    expect(nextTryMs).toBeLessThan(602_000);
+    await world.settle(engine.close());
+    const store = await world.store.open();
+    const task = await store.task(task_id);
+    if (task === undefined) throw new Error("the run is not recorded");
+    const found = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
+    expect(found.held.map(({ next_try }) => next_try)).toEqual(held.map(({ next_try }) => next_try));
+    await store.close();
+    const sent = world.sent.length;
+    world.answer = ok;
+    await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(Math.abs((world.sent[sent]?.atMs ?? 0) - nextTryMs)).toBeLessThan(1_000);
+  });
+
+  it("tells a lane that the provider asked to wait from another one of it that may send at once", async () => {
+    const world = new World({
+      answer: (_line, _attempt, model) =>
+        model === "m1" ? status(429, "slow", { "retry-after": "600" }) : status(503),
+    });
+    world.input(2, (line) => `alpha:m${line}`);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 240_000 });
+    const { held } = await world.settle(run.finished);
+    expect(held).toMatchObject([
+      { reason: "rate_limited", next_try: expect.any(String) },
+      { reason: "outage", next_try: null },
+    ]);
+  });
 });
 
 describe("the time of arrival after an outage", () => {

@@ -27,11 +27,15 @@ const OWN: ReadonlySet<HoldReason> = new Set([
   "disk_full",
 ]);
 
-/** `outage: openai at https://api.openai.com does not answer: connection refused; next try in 0:05`. */
+/** `outage: openai at https://api.openai.com is not available: connection refused; next try in 0:05`. */
 export function holdText(hold: Hold, nowWallMs: number): string {
+  return `${causeText(hold)}${nextText(hold, nowWallMs)}`;
+}
+
+function causeText(hold: Hold): string {
   const where = hold.address === undefined ? "" : ` at ${hold.address}`;
   const who = hold.provider === undefined || OWN.has(hold.reason) ? "" : `${hold.provider}${where} `;
-  return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}${nextText(hold, nowWallMs)}`;
+  return `${hold.reason}: ${who}${WORDS[hold.reason]}: ${hold.message}`;
 }
 
 function nextText({ reason, next_try }: Hold, nowWallMs: number): string {
@@ -57,7 +61,9 @@ export function holdsReport(holds: readonly Hold[], nowWallMs: number): string {
   return holds
     .map((hold) => {
       const items = `${count(hold.items)} ${hold.items === 1 ? "item" : "items"}`;
-      return `held  ${items}: ${holdText({ ...hold, next_try: null }, nowWallMs)}\n`;
+      const waitMs = hold.next_try === null ? 0 : Date.parse(hold.next_try) - nowWallMs;
+      const wait = waitMs < 500 ? "" : `; the next call sends nothing for ${duration(waitMs)}`;
+      return `held  ${items}: ${causeText(hold)}${wait}\n`;
     })
     .join("");
 }

@@ -5,7 +5,7 @@
  *   written --what holds the run changes--> written again, at most once a second
  *   written --a next try is due, or 15 s have passed--> checked again: other runs of a lane move its next try
  *   written --nothing held--> removed
- *   written --the run stops--> written once more without next tries: nothing is tried before the next call
+ *   written --the run stops--> written once more with what it is left with
  *
  * The file is a note, not a record: it is not synced, a full disk leaves it unchanged, and after a kill it says what held the
  * run at that time. Limit: 1 MiB.
@@ -82,7 +82,7 @@ export class HoldNote {
     this.#isClosed = true;
     this.#timer?.cancel();
     this.#timer = undefined;
-    if (holds !== undefined) this.#write(textOf(holds.map((hold) => ({ ...hold, next_try: null }))));
+    if (holds !== undefined) this.#write(textOf(holds));
     await this.#writing;
   }
 

@@ -43,7 +43,10 @@ export interface Hold {
   readonly reason: HoldReason;
   /** ISO 8601. */
   readonly since: string;
-  /** ISO 8601: when it is tried again; null where nothing is tried before the caller changes something or the run is called again. */
+  /**
+   * ISO 8601: when it is tried again; of a run that has stopped, when its next call sends first, because the provider asked to wait until then. Null
+   * where nothing is tried before the caller changes something or the run is called again.
+   */
   readonly next_try: string | null;
   /** Lines of the run that wait for it. */
   readonly items: number;

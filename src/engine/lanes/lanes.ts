@@ -239,12 +239,11 @@ export class Lanes {
   }
 
   /** What holds the items of a run, as far as lanes know. */
-  holdsOf(owner: ItemOwner): RunHolds {
+  holdsOf(owner: ItemOwner, isStopping: boolean): RunHolds {
     if (this.#held.size === 0 && owner.items.held.size === 0) return NO_HOLDS;
-    return holdsOf(owner, this.#lanes.values(), {
-      clock: this.#options.clock,
-      hasAnswered: (provider) => this.#options.sender.hasAnswered(provider),
-    });
+    const { clock, sender } = this.#options;
+    const hasAnswered = (provider: string): boolean => sender.hasAnswered(provider);
+    return holdsOf(owner, this.#lanes.values(), { clock, hasAnswered, isStopping });
   }
 
   /** How a held item of a model ends where the caller does not want to wait. */

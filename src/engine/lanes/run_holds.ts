@@ -12,6 +12,11 @@ export interface HoldFacts {
   readonly clock: Clock;
   /** Whether a provider has ever answered with success in this process. */
   readonly hasAnswered: (provider: string) => boolean;
+  /**
+   * Whether the run stops now. Its next call tries at once, whatever this one would have waited for: only a wait that keeps the lane from
+   * sending in later processes, too, gives a next try.
+   */
+  readonly isStopping: boolean;
 }
 
 /** Everything that is left of a run waits while the disk is full. */
@@ -49,7 +54,9 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
     claimed += share.claimed;
     sinceMs = Math.max(sinceMs, trouble.sinceMs);
     const retryMs = Math.max(lane.limits.retryMs(nowMs), share.hasMore ? 0 : lane.health.retryMs(nowMs));
-    holds.push(laneHold(lane, share.claimed + share.waiting, facts, nowMs + retryMs));
+    const keptMs = lane.limits.heldBack(nowMs)?.cooldownMs ?? 0;
+    const next = facts.isStopping ? (keptMs > 0 ? nowMs + keptMs : undefined) : nowMs + retryMs;
+    holds.push(laneHold(lane, share.claimed + share.waiting, facts, next));
   }
   for (const { items, sinceMs: heldMs, mostUsd, ...lines } of owner.items.held.values()) {
     sinceMs = Math.max(sinceMs, heldMs);
@@ -60,7 +67,12 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
   return { holds, isAll: isAll && holds.length > 0 && claimed === owner.items.claimed.size, sinceMs };
 }
 
-function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, nextTryMs: number): Hold {
+function laneHold(
+  lane: Lane,
+  items: number,
+  { clock, hasAnswered }: HoldFacts,
+  nextTryMs: number | undefined,
+): Hold {
   const { trouble } = lane.health;
   if (trouble === undefined) throw new Error("the lane is not in trouble");
   const { reason, message, model, address } = trouble;
@@ -68,7 +80,7 @@ function laneHold(lane: Lane, items: number, { clock, hasAnswered }: HoldFacts, 
   return {
     reason,
     since: isoTime(trouble.sinceMs, clock),
-    next_try: isoTime(nextTryMs, clock), // of a model that the caller has to change, too
+    next_try: nextTryMs === undefined ? null : isoTime(nextTryMs, clock), // of a model that the caller has to change, too
     items,
     provider,
     ...(address === "" ? {} : { address }),

@@ -317,12 +317,12 @@ export class Run implements AsyncIterable<ResultLine> {
     const { linesTotal = state.linesRead, blankLines } = state;
     const hold = this.#full ?? diskHold(state, room.fullPath, clock.nowMs(), clock);
     const items = Math.max(0, linesTotal - blankLines - state.items.done.size); // answers that were not recorded are lost
-    return { ...hold, items };
+    return { ...hold, items, next_try: null }; // nothing is tried before the next call
   }
 
   /** Nothing but held items is left, for longer than the caller waits. */
   #endHeld(state: RunState, reason: HoldReason): void {
-    this.#held = state.holds;
+    this.#held = this.#parts.holdsOf(state, true).holds;
     if (this.#options.finish !== true) {
       this.stop(reason);
       return;
@@ -346,7 +346,7 @@ export class Run implements AsyncIterable<ResultLine> {
     const { signal } = this.#stopping;
     const stopped = (): Summary => ({
       ...this.#report.summary(state, body, this.#stopReason),
-      held: this.#held.map((hold) => ({ ...hold, next_try: null })), // nobody tries before the next call
+      held: this.#held,
     });
     if (state.phase === "stopping") return stopped();
     const completed = (): Summary => this.#report.summary(state, body);
